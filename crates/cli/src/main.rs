@@ -1,0 +1,2 @@
+//! The human door.
+fn main() {}

@@ -1,0 +1,34 @@
+//! What a device can do, as data: used to plan accesses and to choose tests.
+
+/// How far a lock reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LockScope {
+    /// No locks.
+    None,
+    /// All handles of this process exclude one another.
+    Process,
+    /// All handles of all processes of this machine (or file system) exclude one another.
+    System,
+}
+
+/// What an open file can do and what it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Data outlives the process.
+    pub persistent: bool,
+    /// Other processes that open the same name see the same bytes.
+    pub shared: bool,
+    /// A scattered list of pieces costs about as much as one piece of the same size
+    /// (memory, or many operations in flight): no sieving needed.
+    pub native_lists: bool,
+    /// Space can be reserved ahead of writing.
+    pub preallocate: bool,
+    /// How far [`Handle::lock`](crate::Handle::lock) reaches.
+    pub locks: LockScope,
+    /// Offsets, lengths and memory addresses must be multiples of this to avoid a bounce copy; 1 = anything goes.
+    pub alignment: u32,
+    /// The granule in which the medium works best: a page or a stripe, in bytes.
+    pub block: u32,
+    /// How many operations are worth having in flight at once.
+    pub concurrency: u32,
+}

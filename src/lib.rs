@@ -1,0 +1,1 @@
+//! Aqueduct: parallel I/O for simulation codes.
