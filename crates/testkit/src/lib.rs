@@ -1,1 +1,4 @@
 //! The judges.
+
+pub mod seeded;
+pub mod transport;

@@ -1,0 +1,77 @@
+//! One rank's bytes for all.
+
+use super::{Collective, powers_below};
+use crate::Result;
+use crate::hub::{TELLABLE, Take};
+
+impl Collective<'_> {
+    /// Fills `bytes` of every rank with those of `root`; all have the same length.
+    pub(crate) fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        let home = self.topology().node_of(root);
+        if self.node() == home {
+            self.node_broadcast(self.topology().place(root), bytes)?;
+        }
+        if self.leads() {
+            self.spread_over_nodes(home, bytes)?;
+        }
+        if self.node() != home {
+            self.node_broadcast(0, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Down a binomial tree of the node leaders, from that of node `home`.
+    pub(super) fn spread_over_nodes(&self, home: usize, bytes: &mut [u8]) -> Result<()> {
+        let nodes = self.topology().count();
+        let place = (self.node() + nodes - home) % nodes;
+        for distance in powers_below(nodes) {
+            if place < distance {
+                if place + distance < nodes {
+                    self.send_to_node((place + distance + home) % nodes, bytes.to_vec())?;
+                }
+            } else if place < 2 * distance {
+                let parent = (place - distance + home) % nodes;
+                let body = self.receive_from_node(parent)?;
+                if body.bytes().len() != bytes.len() {
+                    return Err(self.broken(self.topology().leader(parent)));
+                }
+                bytes.copy_from_slice(body.bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Inside the node, from the rank at `place`; all know the length.
+    pub(super) fn node_broadcast(&self, place: usize, bytes: &mut [u8]) -> Result<()> {
+        let (hub, mine) = (self.hub(), self.hub().rank() == place);
+        if hub.size() == 1 {
+            return Ok(());
+        }
+        if bytes.len() <= TELLABLE {
+            let told: &[u8] = if mine { &bytes.to_vec() } else { &[] };
+            return hub.tell(self.call, told, |rank, theirs| {
+                if rank == place && theirs.len() == bytes.len() {
+                    bytes.copy_from_slice(theirs);
+                }
+            });
+        }
+        if mine {
+            hub.share(self.call, &[bytes], &mut [])
+        } else {
+            hub.share(self.call, &[], &mut [Take { from: place, position: 0, into: bytes }])
+        }
+    }
+
+    /// Inside the node, from the rank at `place`, which alone knows the length.
+    pub(super) fn node_broadcast_varied(&self, place: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        let mut len = 0;
+        self.hub().tell(self.call, &(bytes.len() as u64).to_le_bytes(), |rank, theirs| {
+            if rank == place {
+                len = theirs.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
+            }
+        })?;
+        let mut bytes = if self.hub().rank() == place { bytes } else { vec![0; len] };
+        self.node_broadcast(place, &mut bytes)?;
+        Ok(bytes)
+    }
+}

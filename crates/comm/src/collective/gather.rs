@@ -1,0 +1,74 @@
+//! Every rank's bytes for one.
+
+use super::{Collective, list};
+use crate::Result;
+use crate::hub::{TELLABLE, Take};
+
+/// The bytes of each rank, in rank order.
+pub(crate) type Gathered = Vec<Vec<u8>>;
+
+impl Collective<'_> {
+    /// The bytes of all ranks, of any lengths, at `root`; nothing elsewhere.
+    pub(crate) fn gather_varied(&self, root: usize, mine: &[u8]) -> Result<Option<Gathered>> {
+        let topology = self.topology();
+        if topology.count() == 1 {
+            return self.node_gather(Some(topology.place(root)), mine);
+        }
+        let gathered = self.node_gather(Some(0), mine)?;
+        if let Some(items) = &gathered
+            && self.rank() != root
+        {
+            self.send(root, list::encode(items))?;
+        }
+        if self.rank() != root {
+            return Ok(None);
+        }
+        let mut all = vec![Vec::new(); self.size()];
+        for (node, ranks) in topology.nodes().iter().enumerate() {
+            let leader = topology.leader(node);
+            match &gathered {
+                Some(items) if leader == root => fill(&mut all, ranks, items),
+                _ => {
+                    let body = self.receive(leader)?;
+                    let items = list::decode(body.bytes()).filter(|items| items.len() == ranks.len());
+                    fill(&mut all, ranks, &items.ok_or_else(|| self.broken(leader))?);
+                }
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Inside the node: the bytes of its ranks at the rank at `place` (none: at all of them).
+    pub(super) fn node_gather(&self, place: Option<usize>, mine: &[u8]) -> Result<Option<Gathered>> {
+        let hub = self.hub();
+        // Short contributions travel with their length; if all are short, one meeting does.
+        let mut told = (mine.len() as u64).to_le_bytes().to_vec();
+        let short = mine.len() <= TELLABLE - told.len();
+        told.extend_from_slice(if short { mine } else { &[] });
+        let mut items: Gathered = Vec::with_capacity(hub.size());
+        let mut all_short = true;
+        let wanted = place.is_none_or(|place| place == hub.rank());
+        hub.tell(self.call, &told, |_, theirs| {
+            let (len, inline) = theirs.split_first_chunk().unwrap_or((&[0; 8], &[]));
+            let len = u64::from_le_bytes(*len) as usize;
+            all_short &= inline.len() == len;
+            if wanted {
+                items.push(if inline.len() == len { inline.to_vec() } else { vec![0; len] });
+            }
+        })?;
+        if !all_short {
+            let takes = items.iter_mut().enumerate();
+            let mut takes: Vec<_> =
+                takes.map(|(from, item)| Take { from, position: 0, into: item.as_mut_slice() }).collect();
+            hub.share(self.call, &[mine], &mut takes)?;
+        }
+        Ok(wanted.then_some(items))
+    }
+}
+
+/// Puts the items of a node's ranks in their places.
+pub(super) fn fill<B: AsRef<[u8]>>(all: &mut [Vec<u8>], ranks: &[usize], items: &[B]) {
+    for (rank, item) in ranks.iter().zip(items) {
+        all[*rank] = item.as_ref().to_vec();
+    }
+}

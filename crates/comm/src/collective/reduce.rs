@@ -1,0 +1,148 @@
+//! Values of all ranks become one.
+
+use std::ops::Range;
+
+use super::{Collective, powers_below};
+use crate::Result;
+use crate::hub::{TELLABLE, Take};
+use crate::number::{Number, Op};
+
+/// Where a reduction is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// At one rank; the values of the others are unspecified afterwards.
+    Rank(usize),
+    /// At all ranks: the same bits everywhere.
+    All,
+}
+
+impl Collective<'_> {
+    /// `values[i]` = the reduction of `values[i]` over all ranks, at `target`.
+    pub(crate) fn reduce<T: Number>(&self, target: Target, op: Op, values: &mut [T]) -> Result<()> {
+        let topology = self.topology();
+        if topology.count() == 1 {
+            let place = match target {
+                Target::Rank(root) => Some(topology.place(root)),
+                Target::All => None,
+            };
+            return self.node_reduce(place, op, values);
+        }
+        self.node_reduce(Some(0), op, values)?;
+        if self.leads() {
+            self.leaders_reduce(op, values)?;
+        }
+        match target {
+            Target::All => self.broadcast(topology.leader(0), bytemuck::cast_slice_mut(values)),
+            Target::Rank(root) => self.hand_over(topology.leader(0), root, values),
+        }
+    }
+
+    /// From the rank that has a result to the one that wants it.
+    fn hand_over<T: Number>(&self, from: usize, to: usize, values: &mut [T]) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        if self.rank() == from {
+            self.send(to, values.to_vec())?;
+        }
+        if self.rank() == to {
+            self.receive_values(from, values)?;
+        }
+        Ok(())
+    }
+
+    /// Up a binomial tree of the node leaders to the first; lower nodes stand left.
+    fn leaders_reduce<T: Number>(&self, op: Op, values: &mut [T]) -> Result<()> {
+        let (me, nodes) = (self.node(), self.topology().count());
+        let mut theirs = values.to_vec();
+        for distance in powers_below(nodes) {
+            if me & distance != 0 {
+                return self.send_to_node(me - distance, values.to_vec());
+            }
+            if me + distance < nodes {
+                self.receive_values(self.topology().leader(me + distance), &mut theirs)?;
+                T::fold(op, values, &theirs);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive_values<T: Number>(&self, from: usize, values: &mut [T]) -> Result<()> {
+        let theirs = self.receive(from)?.into_values::<T>(self.call.name())?;
+        if theirs.len() != values.len() {
+            return Err(self.broken(from));
+        }
+        values.copy_from_slice(&theirs);
+        Ok(())
+    }
+
+    /// Inside the node, at the rank at `place` (none: at all of them), in rank order.
+    pub(super) fn node_reduce<T: Number>(
+        &self,
+        place: Option<usize>,
+        op: Op,
+        values: &mut [T],
+    ) -> Result<()> {
+        if size_of_val(values) > TELLABLE {
+            return self.node_reduce_long(place, op, values);
+        }
+        let mine = values.to_vec();
+        let mut theirs = values.to_vec();
+        self.hub().tell(self.call, bytemuck::cast_slice(&mine), |rank, bytes| {
+            let into = if rank == 0 { &mut *values } else { &mut theirs[..] };
+            bytemuck::cast_slice_mut(into).copy_from_slice(bytes);
+            if rank > 0 {
+                T::fold(op, values, &theirs);
+            }
+        })
+    }
+
+    /// Each rank reduces its share of the elements, then the shares are put together.
+    fn node_reduce_long<T: Number>(&self, place: Option<usize>, op: Op, values: &mut [T]) -> Result<()> {
+        let (hub, len) = (self.hub(), values.len());
+        let share = |rank: usize| share_of(len, rank, hub.size());
+        let position = share(hub.rank()).start * size_of::<T>();
+        let width = share(hub.rank()).len();
+        let mut columns = vec![T::zeroed(); width * hub.size()];
+        let mut takes = Vec::with_capacity(hub.size());
+        if width > 0 {
+            for (from, column) in columns.chunks_exact_mut(width).enumerate() {
+                takes.push(Take { from, position, into: bytemuck::cast_slice_mut(column) });
+            }
+        }
+        hub.share(self.call, &[bytemuck::cast_slice(values)], &mut takes)?;
+        let (sum, others) = columns.split_at_mut(width);
+        if width > 0 {
+            others.chunks_exact(width).for_each(|column| T::fold(op, sum, column));
+        }
+        let mut takes = Vec::new();
+        if place.is_none_or(|place| place == hub.rank()) {
+            let mut rest = &mut values[..];
+            for from in 0..hub.size() {
+                let (part, later) = rest.split_at_mut(share(from).len());
+                takes.push(Take { from, position: 0, into: bytemuck::cast_slice_mut(part) });
+                rest = later;
+            }
+        }
+        hub.share(self.call, &[bytemuck::cast_slice(sum)], &mut takes)
+    }
+}
+
+/// The part of `len` elements that falls to `rank` of `size`, as even as can be.
+fn share_of(len: usize, rank: usize, size: usize) -> Range<usize> {
+    let bound = |rank: usize| rank * (len / size) + rank.min(len % size);
+    bound(rank)..bound(rank + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_of;
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for (len, size) in [(0, 3), (2, 5), (10, 4), (7, 7), (100, 1)] {
+            let all: Vec<usize> = (0..size).flat_map(|rank| share_of(len, rank, size)).collect();
+            assert_eq!(all, (0..len).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! One rank's bytes dealt out to all.
+
+use super::{Collective, list};
+use crate::Result;
+use crate::hub::Take;
+
+impl Collective<'_> {
+    /// Part `r` of `root`'s parts at rank `r`; parts may have any lengths. Only `root` gives parts.
+    pub(crate) fn scatter_varied(&self, root: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
+        let topology = self.topology();
+        let home = topology.node_of(root);
+        if self.rank() == root {
+            for (node, ranks) in topology.nodes().iter().enumerate().filter(|(node, _)| *node != home) {
+                let items: Vec<&[u8]> = ranks.iter().map(|rank| parts[*rank]).collect();
+                self.send_to_node(node, list::encode(&items))?;
+            }
+        }
+        if self.node() == home {
+            let mut local = Vec::new();
+            if self.rank() == root {
+                local = topology.nodes()[home].iter().map(|rank| parts[*rank]).collect();
+            }
+            return self.node_scatter(topology.place(root), &local);
+        }
+        if !self.leads() {
+            return self.node_scatter(0, &[]);
+        }
+        let body = self.receive(root)?;
+        let items = list::decode(body.bytes()).filter(|items| items.len() == self.hub().size());
+        // A leader whose message is broken still serves its node: empty parts here, the error for itself.
+        let empty = vec![&[][..]; self.hub().size()];
+        let mine = self.node_scatter(0, items.as_ref().unwrap_or(&empty))?;
+        if items.is_none() { Err(self.broken(root)) } else { Ok(mine) }
+    }
+
+    /// Inside the node, from the rank at `place`.
+    fn node_scatter(&self, place: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
+        let starts = starts(parts.iter().map(|part| part.len()));
+        let [start, end] = self.node_bounds(place, &starts)?;
+        let mut mine = vec![0; end - start];
+        let take = Take { from: place, position: start, into: &mut mine };
+        self.hub().share(self.call, parts, &mut [take])?;
+        Ok(mine)
+    }
+
+    /// Where this rank's part starts and ends in the stream of the rank at `place`, which publishes the starts of all parts.
+    fn node_bounds(&self, place: usize, starts: &[usize]) -> Result<[usize; 2]> {
+        let mut bounds = [0usize; 2];
+        let position = self.hub().rank() * size_of::<usize>();
+        let take = Take { from: place, position, into: bytemuck::cast_slice_mut(&mut bounds) };
+        let mine: &[u8] = bytemuck::cast_slice(starts);
+        self.hub().share(self.call, &[if self.hub().rank() == place { mine } else { &[] }], &mut [take])?;
+        Ok(bounds)
+    }
+}
+
+/// Where each of consecutive parts starts, and where the last one ends.
+pub(super) fn starts(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut starts = vec![0];
+    let mut end = 0;
+    starts.extend(lengths.map(|length| {
+        end += length;
+        end
+    }));
+    starts
+}

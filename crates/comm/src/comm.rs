@@ -1,0 +1,298 @@
+//! The handle every rank holds: who it is, and how it makes smaller worlds out of this one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::block::Block;
+use crate::call::{Call, Verb};
+use crate::collective::{Collective, Target};
+use crate::hub::Hub;
+use crate::mailbox::Mailbox;
+use crate::number::Op;
+use crate::topology::Topology;
+use crate::wire::{Ticket, Wire};
+use crate::{Error, Kind, Result, ThreadLevel};
+
+/// A rank's handle on a group of ranks that talk to each other: a *communicator*.
+///
+/// Cheap to clone; clones are the same communicator. It may be used from several threads of a rank at once for messages;
+/// collective calls of one rank on one communicator must follow one another (each thread that wants its own takes a
+/// [`dup`](Comm::dup)).
+///
+/// # What it promises
+/// * Collective calls are made by all ranks in the same order. Inside a node a mismatch is always noticed and named; between nodes
+///   in debug builds or with `AQUEDUCT_CHECK=1`.
+/// * Messages from one rank with one tag arrive in the order they were sent.
+/// * When a rank fails (panics, or its program returns an error) no other waits for ever: thread ranks get an error of kind
+///   [`RankFailed`](Kind::RankFailed) that names it, an MPI job ends with its message.
+/// * Waiting ranks sleep.
+#[derive(Clone)]
+pub struct Comm {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) wire: Arc<dyn Wire>,
+    context: u64,
+    pub(crate) rank: usize,
+    /// The world rank of each rank.
+    pub(crate) members: Arc<[usize]>,
+    /// The node of each world rank.
+    world_nodes: Arc<[u32]>,
+    pub(crate) topology: Topology,
+    pub(crate) hub: Hub,
+    /// Numbers the collective calls: the tag of their messages.
+    calls: AtomicU32,
+    children: AtomicU32,
+}
+
+impl std::fmt::Debug for Comm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Comm")
+            .field("rank", &self.rank())
+            .field("size", &self.size())
+            .field("nodes", &self.node_count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Comm {
+    /// This rank, from 0 up.
+    pub fn rank(&self) -> usize {
+        self.inner.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.inner.members.len()
+    }
+
+    /// How many nodes (groups of ranks that share memory) the ranks are spread over.
+    pub fn node_count(&self) -> usize {
+        self.inner.topology.count()
+    }
+
+    /// The number of the node that `rank` is on; nodes are numbered by their lowest rank.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn node_of(&self, rank: usize) -> usize {
+        self.inner.topology.node_of(rank)
+    }
+
+    /// What carries the messages, for people: "threads of one process", "Open MPI v4.1.4".
+    pub fn transport(&self) -> String {
+        self.inner.wire.describe()
+    }
+
+    /// The thread level MPI granted; none where ranks are threads.
+    pub fn thread_level(&self) -> Option<ThreadLevel> {
+        self.inner.wire.thread_level()
+    }
+
+    /// Another communicator of the same ranks, whose messages and collective calls never meet those of this one. Collective.
+    #[doc(alias = "MPI_Comm_dup")]
+    pub fn dup(&self) -> Result<Self> {
+        let all: Vec<usize> = (0..self.size()).collect();
+        self.inner.child(&all, 0).map(|child| child.expect("this rank is one of all"))
+    }
+
+    /// Splits the ranks by `colour`, ordered by `key`, then by rank; `None` takes no part and gets none. Collective.
+    #[doc(alias = "MPI_Comm_split")]
+    pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Self>> {
+        let mine = [colour.map_or(-1, i64::from), key];
+        let mut all = vec![[0i64; 2]; self.size()];
+        let split = Collective::begin(&self.inner, Call::new(Verb::Split))?;
+        split.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
+        let mut group: Vec<usize> = Vec::new();
+        if colour.is_some() {
+            group = (0..self.size()).filter(|rank| all[*rank][0] == mine[0]).collect();
+        }
+        group.sort_by_key(|rank| (all[*rank][1], *rank));
+        self.inner.child(&group, colour.unwrap_or(u32::MAX))
+    }
+
+    /// One communicator per node. Collective.
+    #[doc(alias = "MPI_Comm_split_type")]
+    pub fn split_by_node(&self) -> Result<Self> {
+        let node = self.node_of(self.rank()) as u32;
+        Ok(self.split(Some(node), 0)?.expect("every rank has a node"))
+    }
+
+    /// A communicator of the given ranks, in that order; the others get none. Collective over all ranks of this one, with the
+    /// same list on each.
+    #[doc(alias = "MPI_Comm_create")]
+    pub fn subgroup(&self, ranks: &[usize]) -> Result<Option<Self>> {
+        let mut seen = vec![false; self.size()];
+        let wrong =
+            ranks.iter().find(|rank| seen.get_mut(**rank).is_none_or(|seen| std::mem::replace(seen, true)));
+        if let Some(rank) = wrong {
+            let detail = format!(
+                "rank {rank} is listed twice or does not exist; there are ranks 0 to {}",
+                self.size() - 1
+            );
+            return Err(Error::new(Kind::InvalidArgument, "subgroup", detail));
+        }
+        let place = ranks.iter().position(|rank| *rank == self.rank());
+        self.split(place.map(|_| 0), place.unwrap_or(0) as i64)
+    }
+
+    /// The error for a rank outside this communicator.
+    pub(crate) fn check_rank(&self, rank: usize, call: &'static str) -> Result<()> {
+        if rank < self.size() {
+            return Ok(());
+        }
+        let detail = format!("there is no rank {rank}: this communicator has ranks 0 to {}", self.size() - 1);
+        Err(Error::new(Kind::InvalidArgument, call, detail))
+    }
+}
+
+impl Inner {
+    /// The world of a transport: all its ranks, grouped by the machine they share (or by `node_ranks` at a time).
+    pub(crate) fn world(wire: &Arc<dyn Wire>, node_ranks: Option<usize>) -> Result<Comm> {
+        let size = wire.size();
+        let apart = Self::apart(Arc::clone(wire));
+        let group = node_ranks.map_or(0, |ranks| wire.rank() / ranks.max(1));
+        let mine = [wire.machine(), group as u64];
+        let mut machines = vec![[0u64; 2]; size];
+        let meeting = Collective::begin(&apart, Call::new(Verb::Split))?;
+        meeting.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
+        let nodes = Topology::new(machines);
+        let world_nodes: Arc<[u32]> = (0..size).map(|rank| nodes.node_of(rank) as u32).collect();
+        let together = Self { world_nodes, ..apart };
+        let all: Vec<usize> = (0..size).collect();
+        match together.child(&all, 0) {
+            Ok(world) => Ok(world.expect("this rank is one of all")),
+            // All ranks see the same error of this kind: without shared memory each rank is a node of its own.
+            Err(error) if error.kind() == Kind::System => {
+                if wire.rank() == 0 {
+                    eprintln!("aqueduct: ranks cannot share memory and will send messages instead: {error}");
+                }
+                let apart = Self { world_nodes: (0..size as u32).collect(), ..together };
+                Ok(apart.child(&all, 1)?.expect("this rank is one of all"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The ranks before they know who is near: each one a node of its own.
+    fn apart(wire: Arc<dyn Wire>) -> Self {
+        let (rank, size) = (wire.rank(), wire.size());
+        Self {
+            hub: Hub::alone(rank, Arc::clone(&wire)),
+            wire,
+            context: 2,
+            rank,
+            members: (0..size).collect(),
+            world_nodes: (0..size as u32).collect(),
+            topology: Topology::new(0..size),
+            calls: AtomicU32::new(0),
+            children: AtomicU32::new(0),
+        }
+    }
+
+    /// A communicator of the `group` of this one's ranks. Collective over all ranks of this one; a group is known to its members.
+    fn child(&self, group: &[usize], colour: u32) -> Result<Option<Comm>> {
+        let number = self.children.fetch_add(1, Ordering::Relaxed);
+        let members: Arc<[usize]> = group.iter().map(|rank| self.members[*rank]).collect();
+        let topology = Topology::new(members.iter().map(|world| self.world_nodes[*world]));
+        let rank = group.iter().position(|rank| *rank == self.rank);
+        let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
+        let leader = neighbours.first().map(|leader| group[*leader]);
+        let block = self.common_block(leader, neighbours.len())?;
+        let Some(rank) = rank else { return Ok(None) };
+        let wire = Arc::clone(&self.wire);
+        let hub = match block {
+            Some(block) => Hub::join(block, topology.place(rank), neighbours.to_vec(), wire)?,
+            None => Hub::alone(rank, wire),
+        };
+        let inner = Self {
+            wire: Arc::clone(&self.wire),
+            context: mix(self.context, u64::from(number) << 32 | u64::from(colour)),
+            rank,
+            members,
+            world_nodes: Arc::clone(&self.world_nodes),
+            topology,
+            hub,
+            calls: AtomicU32::new(0),
+            children: AtomicU32::new(0),
+        };
+        Ok(Some(Comm { inner: Arc::new(inner) }))
+    }
+
+    /// The block of a new hub for `size` ranks led by `leader` (a rank of this communicator), or none where there is nobody to share
+    /// it with. Collective: on failure, all ranks get an error of kind `System`.
+    fn common_block(&self, leader: Option<usize>, size: usize) -> Result<Option<Arc<Block>>> {
+        let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
+        let shared = size > 1;
+        let len = Hub::block_len(size, &*self.wire);
+        let mut offer = (shared && leader == Some(self.rank)).then(|| self.wire.offer(len));
+        let ticket: Ticket = match &offer {
+            Some(Ok((_, ticket))) => *ticket,
+            _ => [u64::MAX; 2],
+        };
+        let mut tickets = vec![[0u64; 2]; self.members.len()];
+        meeting.allgather_into(bytemuck::bytes_of(&ticket), bytemuck::cast_slice_mut(&mut tickets))?;
+        let mine = match (leader, offer.take()) {
+            (Some(_), Some(offer)) => offer.map(|(block, _)| Some(block)),
+            (Some(leader), None) if shared => self.wire.attach(tickets[leader], len).map(Some),
+            _ => Ok(None),
+        };
+        if let Ok(Some(block)) = &mine {
+            self.wire.watch(block);
+        }
+        let mut all_well = [u8::from(mine.is_ok())];
+        meeting.reduce(Target::All, Op::Min, &mut all_well)?;
+        if ticket != [u64::MAX; 2] {
+            self.wire.retire(ticket);
+        }
+        match mine {
+            Ok(_) if all_well == [0] => {
+                let detail = "a rank could not get the memory that a node shares";
+                Err(Error::new(Kind::System, "split", detail))
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn next_call(&self) -> u32 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where tagged messages of users travel.
+    pub(crate) fn message_context(&self) -> u64 {
+        self.context
+    }
+
+    /// Where messages of collective calls travel: apart from those of users.
+    pub(crate) fn collective_context(&self) -> u64 {
+        self.context | 1
+    }
+
+    /// Waits, asleep, for something that comes from `from` (none: from any other rank).
+    pub(crate) fn wait<T>(
+        &self,
+        call: &'static str,
+        from: Option<usize>,
+        ready: impl FnMut(&Mailbox) -> Option<T>,
+    ) -> Result<T> {
+        let mailbox = self.wire.mailbox();
+        match from {
+            Some(from) => mailbox.wait(&*self.wire, call, &[self.members[from]], ready),
+            None => {
+                let me = self.rank;
+                let others = self.members.iter().enumerate().filter(|(rank, _)| *rank != me);
+                let others: Vec<usize> = others.map(|(_, world)| *world).collect();
+                mailbox.wait(&*self.wire, call, &others, ready)
+            }
+        }
+    }
+}
+
+/// A new even number for a child communicator, the same on all its ranks, different for all others (splitmix64).
+fn mix(context: u64, child: u64) -> u64 {
+    let mut z = context.rotate_left(17) ^ child.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) & !1
+}

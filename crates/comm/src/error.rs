@@ -1,0 +1,103 @@
+//! The one error type of this layer: what happened, in which call, and who caused it.
+
+use std::fmt;
+
+/// The outcome of a communication call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, coarse enough to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// An argument that cannot be: a rank outside the communicator, a length that does not divide.
+    InvalidArgument,
+    /// The ranks made different collective calls, or the same one with different sizes or roots.
+    Mismatch,
+    /// Another rank panicked, returned an error or left the program.
+    RankFailed,
+    /// A message does not fit the buffer or type it was received into.
+    Truncated,
+    /// The transport cannot do this.
+    Unsupported,
+    /// No usable MPI library was found.
+    NoMpi,
+    /// MPI granted a thread level that forbids this call from this thread.
+    ThreadLevel,
+    /// The MPI library reported an error.
+    Mpi,
+    /// The operating system reported an error.
+    System,
+    /// The rank's own program failed: what [`run`](crate::run) returns.
+    Program,
+}
+
+/// An error with its kind, the call it happened in, and what to know about it.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    call: &'static str,
+    rank: Option<usize>,
+    detail: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` in `call`; `detail` says what happened and, where there is one, the way out.
+    pub fn new(kind: Kind, call: &'static str, detail: impl Into<String>) -> Self {
+        Self { kind, call, rank: None, detail: detail.into(), source: None }
+    }
+
+    /// Names the rank that caused it.
+    #[must_use]
+    pub fn caused_by(mut self, rank: usize) -> Self {
+        self.rank = Some(rank);
+        self
+    }
+
+    /// Adds the error underneath.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// An error of the operating system.
+    pub(crate) fn system(
+        call: &'static str,
+        detail: impl Into<String>,
+        source: impl Into<std::io::Error>,
+    ) -> Self {
+        Self::new(Kind::System, call, detail).with_source(source.into())
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The call it happened in, as its method is named.
+    pub fn call(&self) -> &'static str {
+        self.call
+    }
+
+    /// The rank that caused it, where it is known.
+    pub fn rank(&self) -> Option<usize> {
+        self.rank
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.call, self.detail)?;
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,335 @@
+//! The collective core inside a node: ranks meet, tell each other small things, and copy large ones straight from one another.
+//!
+//! Threads copy from the very buffers their partners hand in: one copy, no staging. Processes stream through windows of the
+//! shared block: one copy in, one copy out, both in cache.
+//!
+//! `unsafe` here: shared memory is read and written through raw pointers. The discipline that makes it sound is the same
+//! everywhere: what a rank writes before a meeting, others read after it, and it is not written again before the next meeting
+//! but one (slots and windows exist twice and are used in turn).
+#![allow(unsafe_code)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::thread::futex;
+
+use crate::block::Block;
+use crate::call::Call;
+use crate::rendezvous::{Attendance, MOST_RANKS, Rendezvous};
+use crate::wire::Wire;
+use crate::{Error, Kind, Result};
+
+const HEADER: usize = 128;
+const SLOT: usize = 256;
+const SLOT_DATA: usize = Call::LEN + 4;
+const WINDOW: usize = 256 * 1024;
+
+/// The most bytes that [`Hub::tell`] carries.
+pub(crate) const TELLABLE: usize = SLOT - SLOT_DATA;
+
+/// What a rank wants from another one's stream: `into.len()` bytes from `position`.
+pub(crate) struct Take<'a> {
+    pub(crate) from: usize,
+    pub(crate) position: usize,
+    pub(crate) into: &'a mut [u8],
+}
+
+/// One rank's end of the meeting place of its node. Ranks here are counted within the node.
+pub(crate) struct Hub {
+    block: Option<Arc<Block>>,
+    rank: usize,
+    size: usize,
+    /// The communicator's ranks of the node, for messages to people.
+    names: Vec<usize>,
+    wire: Arc<dyn Wire>,
+    /// How often this rank has told something: which of the two slots is next. Held through each call, so that two threads of a
+    /// rank cannot tear one another's calls.
+    told: Mutex<usize>,
+}
+
+impl Hub {
+    /// The bytes of shared memory that `size` ranks need.
+    pub(crate) fn block_len(size: usize, wire: &dyn Wire) -> usize {
+        let windows = if wire.shares_addresses() { 0 } else { 2 * size * WINDOW };
+        HEADER + 2 * size * SLOT + windows
+    }
+
+    /// The hub of a rank whose node holds nobody else.
+    pub(crate) fn alone(name: usize, wire: Arc<dyn Wire>) -> Self {
+        Self { block: None, rank: 0, size: 1, names: vec![name], wire, told: Mutex::new(0) }
+    }
+
+    /// The end of rank `rank` of a hub in `block`; `names` are the communicator's ranks that share it.
+    pub(crate) fn join(
+        block: Arc<Block>,
+        rank: usize,
+        names: Vec<usize>,
+        wire: Arc<dyn Wire>,
+    ) -> Result<Self> {
+        let size = names.len();
+        if size > MOST_RANKS || block.len() < Self::block_len(size, &*wire) {
+            let detail = format!("{size} ranks cannot share one node's memory; at most {MOST_RANKS} can");
+            return Err(Error::new(Kind::Unsupported, "split", detail));
+        }
+        Ok(Self { block: Some(block), rank, size, names, wire, told: Mutex::new(0) })
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Waits until all ranks of the node have come.
+    pub(crate) fn barrier(&self, call: Call) -> Result<()> {
+        self.tell(call, &[], |_, _| ())
+    }
+
+    /// Every rank tells up to [`TELLABLE`] bytes; `each` sees what each rank told, in rank order. One meeting.
+    pub(crate) fn tell(&self, call: Call, mine: &[u8], each: impl FnMut(usize, &[u8])) -> Result<()> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_in_turn(&mut told, call, mine, each)
+    }
+
+    fn tell_in_turn(
+        &self,
+        told: &mut usize,
+        call: Call,
+        mine: &[u8],
+        mut each: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        assert!(mine.len() <= TELLABLE, "a rank tells at most {TELLABLE} bytes");
+        let Some(block) = &self.block else {
+            each(0, mine);
+            return Ok(());
+        };
+        let turn = *told % 2;
+        *told += 1;
+        self.write_slot(block, turn, call, mine);
+        self.meet(block, Attendance::Open, call)?;
+        for rank in 0..self.size {
+            let theirs = self.slot(block, turn, rank);
+            let (theirs, _) = theirs.split_first_chunk().expect("a slot holds a call");
+            call.check(self.names[self.rank], self.names[rank], Call::decode(theirs))?;
+        }
+        for rank in 0..self.size {
+            each(rank, slot_data(self.slot(block, turn, rank)));
+        }
+        Ok(())
+    }
+
+    /// Every rank lays open a stream (its parts, one after the other) and takes what it wants from the streams of all.
+    /// Buffers are free again when it returns. Two meetings for threads; for processes one more per window.
+    pub(crate) fn share(&self, call: Call, mine: &[&[u8]], takes: &mut [Take<'_>]) -> Result<()> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside = Ok(());
+        match &self.block {
+            None => takes.iter_mut().for_each(|take| keep_first(&mut inside, copy(mine, take, call))),
+            Some(block) if self.wire.shares_addresses() => {
+                inside = self.share_addresses(&mut told, block, call, mine, takes)?;
+            }
+            Some(block) => inside = self.share_windows(&mut told, block, call, mine, takes)?,
+        }
+        inside
+    }
+
+    fn share_addresses(
+        &self,
+        told: &mut usize,
+        block: &Block,
+        call: Call,
+        mine: &[&[u8]],
+        takes: &mut [Take<'_>],
+    ) -> Result<Result<()>> {
+        let mut streams: Vec<(usize, usize)> = Vec::with_capacity(self.size);
+        let address = [mine.as_ptr() as usize, mine.len()];
+        self.tell_in_turn(told, call, bytemuck::cast_slice(&address), |_, bytes| {
+            let [start, parts] = bytemuck::pod_read_unaligned(bytes);
+            streams.push((start, parts));
+        })?;
+        let mut inside = Ok(());
+        for take in takes {
+            let (start, parts) = streams[take.from];
+            // SAFETY: every rank of this hub is a thread of this process and made the same call (checked by the tell), so these are
+            // the address and length of its `mine`, which stays borrowed until the meeting below: no rank returns before it.
+            let stream = unsafe { std::slice::from_raw_parts(start as *const &[u8], parts) };
+            keep_first(&mut inside, copy(stream, take, call));
+        }
+        self.meet(block, Attendance::Certain, call)?;
+        Ok(inside)
+    }
+
+    fn share_windows(
+        &self,
+        told: &mut usize,
+        block: &Block,
+        call: Call,
+        mine: &[&[u8]],
+        takes: &mut [Take<'_>],
+    ) -> Result<Result<()>> {
+        let total: usize = mine.iter().map(|part| part.len()).sum();
+        let mut totals = Vec::with_capacity(self.size);
+        self.tell_in_turn(told, call, bytemuck::bytes_of(&total), |_, bytes| {
+            totals.push(bytemuck::pod_read_unaligned::<usize>(bytes));
+        })?;
+        let mut inside = Ok(());
+        for take in takes.iter() {
+            keep_first(&mut inside, in_range(take, totals[take.from], call));
+        }
+        let rounds = totals.iter().max().map_or(0, |longest| longest.div_ceil(WINDOW));
+        for round in 0..rounds {
+            self.fill_window(block, round, mine);
+            self.meet(block, Attendance::Certain, call)?;
+            takes.iter_mut().for_each(|take| self.take_window(block, round, &totals, take));
+        }
+        Ok(inside)
+    }
+
+    fn fill_window(&self, block: &Block, round: usize, mine: &[&[u8]]) {
+        let mut at = round * WINDOW;
+        let mut window = self.window(block, round, self.rank);
+        let mut left = WINDOW;
+        for part in mine {
+            if at >= part.len() {
+                at -= part.len();
+                continue;
+            }
+            let run = left.min(part.len() - at);
+            // SAFETY: this rank's window of this turn; the readers of its last use have met since (see the module). `run` bytes
+            // are left in it and in the part.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr().add(at), window, run) };
+            // SAFETY: at most one past the end of the window.
+            window = unsafe { window.add(run) };
+            left -= run;
+            at = 0;
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Copies what of `take` lies in the window of this round; a take out of range gets what there is, its error is known already.
+    fn take_window(&self, block: &Block, round: usize, totals: &[usize], take: &mut Take<'_>) {
+        let end = (take.position.saturating_add(take.into.len())).min(totals[take.from]);
+        let from = take.position.max(round * WINDOW);
+        let until = end.min((round + 1) * WINDOW);
+        if from >= until {
+            return;
+        }
+        let into = &mut take.into[from - take.position..until - take.position];
+        // SAFETY: inside the window, which its rank filled before the meeting and refills only after the next one.
+        let window = unsafe {
+            std::slice::from_raw_parts(
+                self.window(block, round, take.from).add(from % WINDOW).cast_const(),
+                into.len(),
+            )
+        };
+        into.copy_from_slice(window);
+    }
+
+    fn meet(&self, block: &Block, attendance: Attendance, call: Call) -> Result<()> {
+        place(block)
+            .arrive(self.size, attendance, futex_flags(&*self.wire), &*self.wire)
+            .map_err(|_| self.wire.failure(call.name()))
+    }
+
+    fn write_slot(&self, block: &Block, turn: usize, call: Call, data: &[u8]) {
+        let mut slot = [0; SLOT];
+        slot[..Call::LEN].copy_from_slice(&call.encode());
+        slot[Call::LEN..SLOT_DATA].copy_from_slice(&(data.len() as u32).to_le_bytes());
+        slot[SLOT_DATA..SLOT_DATA + data.len()].copy_from_slice(data);
+        let used = SLOT_DATA + data.len();
+        // SAFETY: this rank's own slot of this turn; its readers have met since its last use.
+        unsafe {
+            std::ptr::copy_nonoverlapping(slot.as_ptr(), self.slot_start(block, turn, self.rank), used)
+        };
+    }
+
+    fn slot<'a>(&self, block: &'a Block, turn: usize, rank: usize) -> &'a [u8] {
+        // SAFETY: inside the block, written before the meeting just passed and not again before the next but one.
+        unsafe { std::slice::from_raw_parts(self.slot_start(block, turn, rank), SLOT) }
+    }
+
+    fn slot_start(&self, block: &Block, turn: usize, rank: usize) -> *mut u8 {
+        // SAFETY: `join` has checked that the block holds two rows of slots.
+        unsafe { block.start().add(HEADER + (turn * self.size + rank) * SLOT) }
+    }
+
+    fn window(&self, block: &Block, round: usize, rank: usize) -> *mut u8 {
+        let slots = HEADER + 2 * self.size * SLOT;
+        // SAFETY: `join` has checked that the block of processes holds two rows of windows.
+        unsafe { block.start().add(slots + (round % 2 * self.size + rank) * WINDOW) }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // A rank that gives up a communicator never comes to its meetings again: who still waits there must learn it.
+        if let Some(block) = &self.block {
+            fail(block, &*self.wire);
+        }
+    }
+}
+
+/// Ends all open meetings in the hub of `block`, now and for ever.
+pub(crate) fn fail(block: &Block, wire: &dyn Wire) {
+    place(block).fail(futex_flags(wire));
+}
+
+fn place(block: &Block) -> &Rendezvous {
+    // SAFETY: a block is page-aligned, starts with zeroed room for this, all-zero is a valid value, and it is only ever used
+    // through atomics.
+    unsafe { &*block.start().cast::<Rendezvous>() }
+}
+
+fn futex_flags(wire: &dyn Wire) -> futex::Flags {
+    if wire.shares_addresses() { futex::Flags::PRIVATE } else { futex::Flags::empty() }
+}
+
+fn slot_data(slot: &[u8]) -> &[u8] {
+    let mut len = [0; 4];
+    len.copy_from_slice(&slot[Call::LEN..SLOT_DATA]);
+    &slot[SLOT_DATA..SLOT_DATA + u32::from_le_bytes(len) as usize]
+}
+
+fn in_range(take: &Take<'_>, total: usize, call: Call) -> Result<()> {
+    if take.position.checked_add(take.into.len()).is_some_and(|end| end <= total) {
+        return Ok(());
+    }
+    let detail = format!(
+        "bytes {}..+{} wanted of rank {} of this node, which has {total}",
+        take.position,
+        take.into.len(),
+        take.from
+    );
+    Err(Error::new(Kind::Mismatch, call.name(), detail))
+}
+
+/// Copies one take out of a stream of parts.
+fn copy(stream: &[&[u8]], take: &mut Take<'_>, call: Call) -> Result<()> {
+    in_range(take, stream.iter().map(|part| part.len()).sum(), call)?;
+    let mut at = take.position;
+    let mut into = &mut *take.into;
+    for part in stream {
+        if at >= part.len() {
+            at -= part.len();
+            continue;
+        }
+        let run = into.len().min(part.len() - at);
+        let (now, later) = into.split_at_mut(run);
+        now.copy_from_slice(&part[at..at + run]);
+        into = later;
+        at = 0;
+        if into.is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn keep_first(first: &mut Result<()>, next: Result<()>) {
+    if first.is_ok() {
+        *first = next;
+    }
+}

@@ -1,0 +1,193 @@
+//! Starting a parallel program: on threads of this process, or as one of the processes of an MPI job.
+
+use std::any::Any;
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use crate::call::{Call, Verb};
+use crate::collective::Collective;
+use crate::comm::Inner;
+use crate::mpi::{self, Choice, Session, ThreadLevel};
+use crate::threads::{ThreadWire, World};
+use crate::{Comm, Error, Kind, Result};
+
+/// What a rank's program may return as its error.
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Enough for programs that keep arrays on the stack; it costs address space only.
+const STACK: usize = 16 << 20;
+
+/// Runs `program` on every rank, and returns what the ranks of this process returned.
+///
+/// Started by an MPI launcher (`mpirun`, `mpiexec`, `srun`), this process is one rank of the job. Otherwise `AQUEDUCT_RANKS` threads
+/// of this process are the ranks, by default as many as there are cores. The program is the same.
+///
+/// If a rank panics or returns an error, ranks that wait for it get an error of kind [`RankFailed`](Kind::RankFailed), and `run` returns
+/// the error of the first rank that failed. A failing MPI rank ends the job with its message and a non-zero status.
+///
+/// ```
+/// let sums = aqueduct_comm::run(|world| world.allreduce_one(aqueduct_comm::Op::Sum, world.rank() as u64))?;
+/// assert!(sums.iter().all(|sum| *sum == sums[0]));
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+///
+/// | variable | meaning |
+/// |---|---|
+/// | `AQUEDUCT_RANKS` | how many threads are ranks |
+/// | `AQUEDUCT_NODE_RANKS` | pretend that only so many consecutive ranks share a node |
+/// | `AQUEDUCT_MPI` | `openmpi`, `mpich`, `abi`, the path of a libmpi, or `none` |
+/// | `AQUEDUCT_MPI_THREADS` | the thread level to ask MPI for: `single`, `funneled`, `serialized`, `multiple` (default) |
+/// | `AQUEDUCT_CHECK` | `1`: compare collective calls between nodes in release builds too |
+pub fn run<T, E>(program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
+where
+    T: Send,
+    E: Into<AnyError>,
+{
+    match Choice::from_env() {
+        Choice::None => {
+            let ranks = count("AQUEDUCT_RANKS")?.unwrap_or_else(cores);
+            Launch { ranks, node_ranks: node_ranks()? }.run(program)
+        }
+        Choice::FirstOf(names) => run_mpi(&*mpi::start(&names, wanted_level()?)?, program),
+    }
+}
+
+/// A number of thread ranks, for programs and tests that choose it themselves.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// let ranks = Launch::threads(3).run(|world| Ok::<_, aqueduct_comm::Error>(world.rank()))?;
+/// assert_eq!(ranks, [0, 1, 2]);
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    ranks: usize,
+    node_ranks: Option<usize>,
+}
+
+impl Launch {
+    /// `ranks` threads, all on one node.
+    pub fn threads(ranks: usize) -> Self {
+        Self { ranks, node_ranks: None }
+    }
+
+    /// Pretends that only so many consecutive ranks share a node: the others are reached by messages.
+    #[must_use]
+    pub fn node_ranks(mut self, ranks: usize) -> Self {
+        self.node_ranks = Some(ranks);
+        self
+    }
+
+    /// Runs `program` on every rank; what each returned, in rank order.
+    pub fn run<T, E>(self, program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
+    where
+        T: Send,
+        E: Into<AnyError>,
+    {
+        if self.ranks == 0 || self.node_ranks == Some(0) {
+            return Err(Error::new(Kind::InvalidArgument, "run", "a program needs at least one rank"));
+        }
+        let world = World::new(self.ranks);
+        let results = thread::scope(|scope| {
+            let mut started = Vec::with_capacity(self.ranks);
+            for rank in 0..self.ranks {
+                let (world, program) = (&world, &program);
+                let builder = thread::Builder::new().name(format!("rank {rank}")).stack_size(STACK);
+                let rank_thread =
+                    builder.spawn_scoped(scope, move || run_rank(world, rank, self.node_ranks, program));
+                if let Err(source) = &rank_thread {
+                    // Those already started wait for this one: they must learn that it never comes.
+                    let cause = format!("its thread could not be started: {source}");
+                    world.fail(rank, cause.into(), &*world.wire(rank));
+                }
+                started.push(rank_thread.ok());
+            }
+            let joined = started.into_iter().map(|thread| thread?.join().ok()?);
+            joined.collect::<Vec<Option<T>>>()
+        });
+        match world.take_failure() {
+            Some((rank, error)) => Err(program_error(rank, error)),
+            None => Ok(results.into_iter().flatten().collect()),
+        }
+    }
+}
+
+fn run_rank<T, E: Into<AnyError>>(
+    world: &Arc<World>,
+    rank: usize,
+    node_ranks: Option<usize>,
+    program: &(impl Fn(&Comm) -> std::result::Result<T, E> + Sync),
+) -> Option<T> {
+    let wire: Arc<ThreadWire> = world.wire(rank);
+    let outcome = guarded(|| {
+        let comm = Inner::world(&(Arc::clone(&wire) as _), node_ranks)?;
+        let value = program(&comm).map_err(Into::into)?;
+        world.leave(rank);
+        finish(&comm)?;
+        Ok(value)
+    });
+    outcome.map_err(|error| world.fail(rank, error, &*wire)).ok()
+}
+
+fn run_mpi<T, E: Into<AnyError>>(
+    session: &dyn Session,
+    program: impl Fn(&Comm) -> std::result::Result<T, E>,
+) -> Result<Vec<T>> {
+    let wire = session.wire();
+    let outcome = guarded(|| {
+        let comm = Inner::world(&wire, node_ranks()?)?;
+        let value = program(&comm).map_err(Into::into)?;
+        finish(&comm)?;
+        Ok(value)
+    });
+    match outcome {
+        Ok(value) => session.close().map(|()| vec![value]),
+        Err(error) => {
+            session.abort(&format!("rank {} failed: {error}", wire.rank()));
+            Err(program_error(wire.rank(), error))
+        }
+    }
+}
+
+/// All ranks come to the end together: one that waits for something else meanwhile is told so instead of waiting for ever.
+fn finish(world: &Comm) -> Result<()> {
+    Collective::begin(&world.inner, Call::new(Verb::Finish))?.barrier()
+}
+
+/// A panic as an error.
+fn guarded<T>(body: impl FnOnce() -> std::result::Result<T, AnyError>) -> std::result::Result<T, AnyError> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(panic_text(&*panic).into()))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
+}
+
+fn program_error(rank: usize, error: AnyError) -> Error {
+    Error::new(Kind::Program, "run", format!("rank {rank} failed")).caused_by(rank).with_source(error)
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+pub(crate) fn node_ranks() -> Result<Option<usize>> {
+    count("AQUEDUCT_NODE_RANKS")
+}
+
+fn wanted_level() -> Result<ThreadLevel> {
+    env::var("AQUEDUCT_MPI_THREADS").map_or(Ok(ThreadLevel::Multiple), |level| level.parse())
+}
+
+/// A positive number from the environment; none where the variable is absent or empty.
+fn count(variable: &str) -> Result<Option<usize>> {
+    let Some(text) = env::var_os(variable).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let number = text.to_str().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
+    let detail = || format!("{variable}={} is not a number of ranks: give 1 or more", text.display());
+    number.map(Some).ok_or_else(|| Error::new(Kind::InvalidArgument, "run", detail()))
+}

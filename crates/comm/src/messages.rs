@@ -1,0 +1,236 @@
+//! Tagged messages between two ranks, blocking and not.
+
+use std::marker::PhantomData;
+
+use crate::call::Call;
+use crate::mailbox::Pattern;
+use crate::packet::{Body, Header, Packet, Plain};
+use crate::{Comm, Error, Kind, Result};
+
+/// Whom a message may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This rank.
+    Rank(usize),
+    /// Whoever is first.
+    Any,
+}
+
+impl From<usize> for Source {
+    fn from(rank: usize) -> Self {
+        Self::Rank(rank)
+    }
+}
+
+/// What is known of a message that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Who sent it.
+    pub source: usize,
+    /// Its length in bytes.
+    pub bytes: usize,
+}
+
+impl Comm {
+    /// Sends values to rank `to`; when it returns they may be changed. It may wait until the receiver is there.
+    #[doc(alias = "MPI_Send")]
+    pub fn send<T: Plain>(&self, to: usize, tag: u32, values: &[T]) -> Result<()> {
+        self.check_rank(to, "send")?;
+        self.inner.wire.send(self.inner.members[to], self.header(tag), bytemuck::cast_slice(values))
+    }
+
+    /// Starts sending values to rank `to`. They move by pointer where the receiver is a thread of this process.
+    #[doc(alias = "MPI_Isend")]
+    pub fn start_send<T: Plain>(&self, to: usize, tag: u32, values: Vec<T>) -> Result<Sending> {
+        self.check_rank(to, "start_send")?;
+        let post = self.inner.wire.post(self.inner.members[to], self.header(tag), Body::new(values))?;
+        Ok(Sending { comm: self.clone(), post })
+    }
+
+    /// Receives the next message with this tag from `from`.
+    #[doc(alias = "MPI_Recv")]
+    pub fn receive<T: Plain>(&self, from: impl Into<Source>, tag: u32) -> Result<(Vec<T>, Status)> {
+        self.start_receive(from, tag)?.wait()
+    }
+
+    /// Receives the next message into the front of `values`. One that does not fit is an error of kind
+    /// [`Truncated`](Kind::Truncated) and is lost.
+    pub fn receive_into<T: Plain>(
+        &self,
+        from: impl Into<Source>,
+        tag: u32,
+        values: &mut [T],
+    ) -> Result<Status> {
+        let packet = self.start_receive::<T>(from, tag)?.wait_packet("receive_into")?;
+        let (status, bytes) = (status_of(&packet), packet.body.bytes());
+        let room: &mut [u8] = bytemuck::cast_slice_mut(values);
+        if bytes.len() > room.len() || !bytes.len().is_multiple_of(size_of::<T>().max(1)) {
+            let detail = format!(
+                "the message of rank {} has {} bytes, the buffer {} in elements of {}; probe for the size first",
+                status.source,
+                bytes.len(),
+                room.len(),
+                size_of::<T>()
+            );
+            return Err(Error::new(Kind::Truncated, "receive_into", detail).caused_by(status.source));
+        }
+        room[..bytes.len()].copy_from_slice(bytes);
+        Ok(status)
+    }
+
+    /// Starts receiving the next message with this tag from `from`. Receives are served in the order they were started.
+    #[doc(alias = "MPI_Irecv")]
+    pub fn start_receive<T: Plain>(&self, from: impl Into<Source>, tag: u32) -> Result<Receiving<T>> {
+        let from = from.into();
+        let pattern = self.pattern(from, tag, "start_receive")?;
+        let ticket = self.inner.wire.mailbox().post(pattern);
+        Ok(Receiving { comm: self.clone(), from, pattern, ticket: Some(ticket), values: PhantomData })
+    }
+
+    /// Waits for a message with this tag from `from` and says what it is, without receiving it.
+    #[doc(alias = "MPI_Probe")]
+    pub fn probe(&self, from: impl Into<Source>, tag: u32) -> Result<Status> {
+        let from = from.into();
+        let pattern = self.pattern(from, tag, "probe")?;
+        let (source, bytes) = self.inner.wait("probe", rank_of(from), |mailbox| mailbox.peek(pattern))?;
+        Ok(Status { source: source as usize, bytes })
+    }
+
+    /// As [`probe`](Comm::probe), but does not wait.
+    #[doc(alias = "MPI_Iprobe")]
+    pub fn try_probe(&self, from: impl Into<Source>, tag: u32) -> Result<Option<Status>> {
+        let pattern = self.pattern(from.into(), tag, "try_probe")?;
+        self.inner.wire.nap();
+        let found = self.inner.wire.mailbox().peek(pattern);
+        Ok(found.map(|(source, bytes)| Status { source: source as usize, bytes }))
+    }
+
+    fn header(&self, tag: u32) -> Header {
+        let context = self.inner.message_context();
+        Header { context, source: self.rank() as u32, tag, call: [0; Call::LEN] }
+    }
+
+    fn pattern(&self, from: Source, tag: u32, call: &'static str) -> Result<Pattern> {
+        let source = rank_of(from);
+        source.map_or(Ok(()), |rank| self.check_rank(rank, call))?;
+        Ok(Pattern { context: self.inner.message_context(), tag, source: source.map(|rank| rank as u32) })
+    }
+}
+
+fn rank_of(source: Source) -> Option<usize> {
+    match source {
+        Source::Rank(rank) => Some(rank),
+        Source::Any => None,
+    }
+}
+
+fn status_of(packet: &Packet) -> Status {
+    Status { source: packet.header.source as usize, bytes: packet.body.bytes().len() }
+}
+
+/// A send under way. It owns its values; dropping it lets the send go on.
+#[derive(Debug)]
+#[must_use = "a send is only known to have left after `wait`"]
+pub struct Sending {
+    comm: Comm,
+    post: Option<u64>,
+}
+
+impl Sending {
+    /// Waits until the values have left.
+    pub fn wait(mut self) -> Result<()> {
+        let Some(post) = self.post.take() else { return Ok(()) };
+        let wire = &self.comm.inner.wire;
+        wire.mailbox().wait(&**wire, "send", &[], |_| match wire.departed(post) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        })?
+    }
+
+    /// Whether the values have left.
+    pub fn test(&mut self) -> Result<bool> {
+        let Some(post) = self.post else { return Ok(true) };
+        self.comm.inner.wire.nap();
+        let departed = self.comm.inner.wire.departed(post)?;
+        if departed {
+            self.post = None;
+        }
+        Ok(departed)
+    }
+}
+
+/// A receive under way. Dropping it cancels it; a message that has come for it stays for the next one.
+#[derive(Debug)]
+#[must_use = "a receive gives its values to `wait`"]
+pub struct Receiving<T: Plain> {
+    comm: Comm,
+    from: Source,
+    pattern: Pattern,
+    /// None once the message has been handed out.
+    ticket: Option<u64>,
+    values: PhantomData<T>,
+}
+
+impl<T: Plain> Receiving<T> {
+    /// Waits for the message.
+    pub fn wait(self) -> Result<(Vec<T>, Status)> {
+        unpack(self.wait_packet("receive")?)
+    }
+
+    /// The message if it has come; after that, an error.
+    pub fn test(&mut self) -> Result<Option<(Vec<T>, Status)>> {
+        let ticket = self.ticket.ok_or_else(|| {
+            Error::new(Kind::InvalidArgument, "receive", "this receive has already given its message")
+        })?;
+        self.comm.inner.wire.nap();
+        let Some(packet) = self.comm.inner.wire.mailbox().take(ticket) else { return Ok(None) };
+        self.ticket = None;
+        unpack(packet).map(Some)
+    }
+
+    fn wait_packet(mut self, call: &'static str) -> Result<Packet> {
+        let ticket = self.ticket.ok_or_else(|| {
+            Error::new(Kind::InvalidArgument, call, "this receive has already given its message")
+        })?;
+        let inner = &self.comm.inner;
+        let packet = inner.wait(call, rank_of(self.from), |mailbox| mailbox.take(ticket))?;
+        self.ticket = None;
+        Ok(packet)
+    }
+}
+
+impl<T: Plain> Drop for Receiving<T> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.comm.inner.wire.mailbox().cancel(self.pattern, ticket);
+        }
+    }
+}
+
+fn unpack<T: Plain>(packet: Packet) -> Result<(Vec<T>, Status)> {
+    let status = status_of(&packet);
+    let values = packet.body.into_values("receive").map_err(|error| error.caused_by(status.source))?;
+    Ok((values, status))
+}
+
+/// Waits for all receives, in any order of arrival.
+#[doc(alias = "MPI_Waitall")]
+pub fn wait_all<T: Plain>(receives: impl IntoIterator<Item = Receiving<T>>) -> Result<Vec<(Vec<T>, Status)>> {
+    receives.into_iter().map(Receiving::wait).collect()
+}
+
+/// Waits for one of the receives, whichever comes first, and takes it out of the list; its place in the list and what it brought.
+#[doc(alias = "MPI_Waitany")]
+pub fn wait_any<T: Plain>(receives: &mut Vec<Receiving<T>>) -> Result<(usize, Vec<T>, Status)> {
+    let Some(first) = receives.first() else {
+        return Err(Error::new(Kind::InvalidArgument, "wait_any", "there is no receive to wait for"));
+    };
+    let inner = std::sync::Arc::clone(&first.comm.inner);
+    let (place, packet) = inner.wait("wait_any", None, |mailbox| {
+        receives.iter().enumerate().find_map(|(place, receive)| Some((place, mailbox.take(receive.ticket?)?)))
+    })?;
+    receives.remove(place).ticket = None;
+    let (values, status) = unpack(packet)?;
+    Ok((place, values, status))
+}

@@ -1,0 +1,47 @@
+//! The transport among MPI processes: the MPI library is loaded when the program starts, not linked.
+//!
+//! MPI serves as a wire for packets between processes and nothing else: matching, communicators and collective calls are ours, so
+//! that they are the same for threads and processes and never spin. All of it lies in this module, shared with whoever starts
+//! from a communicator handle that a host program already has ([`Comm::from_mpi`](crate::Comm::from_mpi)).
+
+pub(crate) mod abi;
+mod functions;
+mod host;
+mod library;
+mod session;
+mod traffic;
+mod wire;
+
+pub use abi::{Fact, Flavour, facts};
+pub(crate) use library::Choice;
+pub(crate) use session::{Session, start};
+
+/// How freely threads may call MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThreadLevel {
+    /// Only one thread exists.
+    Single,
+    /// Only the thread that started MPI calls it.
+    Funneled,
+    /// Any thread, one at a time.
+    Serialized,
+    /// Any thread at any time.
+    Multiple,
+}
+
+impl ThreadLevel {
+    /// All levels, from the least.
+    pub const ALL: [Self; 4] = [Self::Single, Self::Funneled, Self::Serialized, Self::Multiple];
+}
+
+impl std::str::FromStr for ThreadLevel {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.iter().find(|level| format!("{level:?}").eq_ignore_ascii_case(text));
+        known.copied().ok_or_else(|| {
+            let detail = format!("{text:?} is no thread level: single, funneled, serialized or multiple");
+            crate::Error::new(crate::Kind::InvalidArgument, "run", detail)
+        })
+    }
+}

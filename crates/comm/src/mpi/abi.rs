@@ -1,0 +1,227 @@
+//! What differs between MPI implementations: the width of handles, the values of constants, the layout of a status.
+//!
+//! Everything we rely on stands here once, and the test `abi` compares each line with the implementation's own header.
+
+use std::ffi::c_int;
+
+use super::ThreadLevel;
+use super::library::Library;
+use crate::Result;
+
+/// The binary interfaces we know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flavour {
+    /// Open MPI 4 and 5: handles are addresses of exported objects.
+    OpenMpi,
+    /// MPICH and its kin (Intel MPI, MVAPICH, Cray): handles are integers.
+    Mpich,
+    /// The standard binary interface of MPI 5: handles are small numbers in pointers.
+    Standard,
+}
+
+/// One interface, as types.
+pub(crate) trait Abi: Send + Sync + 'static {
+    const FLAVOUR: Flavour;
+    const ANY_SOURCE: c_int;
+    /// The values of `MPI_THREAD_SINGLE` … `MPI_THREAD_MULTIPLE`.
+    const THREAD_LEVELS: [c_int; 4];
+    type Handle: Copy + Send + Sync + 'static;
+    type Status: Status;
+
+    fn constants(library: &Library) -> Result<Constants<Self::Handle>>;
+
+    /// A communicator handle as a host program has it.
+    fn handle(raw: usize) -> Self::Handle;
+
+    fn thread_level(value: c_int) -> ThreadLevel {
+        // Values between two levels mean the lower one.
+        let known = Self::THREAD_LEVELS.iter().rposition(|level| *level <= value);
+        ThreadLevel::ALL[known.unwrap_or(0)]
+    }
+}
+
+/// A status that MPI fills and we read.
+pub(crate) trait Status: Copy + Default + Send {
+    fn source(&self) -> c_int;
+}
+
+/// The handles we pass to MPI.
+#[derive(Clone, Copy)]
+pub(crate) struct Constants<H> {
+    pub(crate) world: H,
+    pub(crate) byte: H,
+    pub(crate) errors_return: H,
+    pub(crate) request_null: H,
+    pub(crate) message_null: H,
+}
+
+macro_rules! status {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* }) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Default)]
+        pub(crate) struct $name { $($field: $type),* }
+        impl Status for $name {
+            fn source(&self) -> c_int {
+                self.source
+            }
+        }
+    };
+}
+
+status!(OpenMpiStatus { source: c_int, tag: c_int, error: c_int, cancelled: c_int, count: usize });
+status!(MpichStatus { count_low: c_int, count_high: c_int, source: c_int, tag: c_int, error: c_int });
+status!(StandardStatus { source: c_int, tag: c_int, error: c_int, reserved: [c_int; 5] });
+
+pub(crate) struct OpenMpi;
+pub(crate) struct Mpich;
+pub(crate) struct Standard;
+
+const OPEN_MPI_OBJECTS: [(&str, &str); 5] = [
+    ("MPI_COMM_WORLD", "ompi_mpi_comm_world"),
+    ("MPI_BYTE", "ompi_mpi_byte"),
+    ("MPI_ERRORS_RETURN", "ompi_mpi_errors_return"),
+    ("MPI_REQUEST_NULL", "ompi_request_null"),
+    ("MPI_MESSAGE_NULL", "ompi_message_null"),
+];
+
+impl Abi for OpenMpi {
+    const FLAVOUR: Flavour = Flavour::OpenMpi;
+    const ANY_SOURCE: c_int = -1;
+    const THREAD_LEVELS: [c_int; 4] = [0, 1, 2, 3];
+    type Handle = usize;
+    type Status = OpenMpiStatus;
+
+    fn constants(library: &Library) -> Result<Constants<usize>> {
+        let object = |index: usize| library.address(OPEN_MPI_OBJECTS[index].1);
+        Ok(Constants {
+            world: object(0)?,
+            byte: object(1)?,
+            errors_return: object(2)?,
+            request_null: object(3)?,
+            message_null: object(4)?,
+        })
+    }
+
+    fn handle(raw: usize) -> usize {
+        raw
+    }
+}
+
+const MPICH: Constants<c_int> = Constants {
+    world: 0x4400_0000,
+    byte: 0x4c00_010d,
+    errors_return: 0x5400_0001,
+    request_null: 0x2c00_0000,
+    message_null: 0x2c00_0000,
+};
+
+impl Abi for Mpich {
+    const FLAVOUR: Flavour = Flavour::Mpich;
+    const ANY_SOURCE: c_int = -2;
+    const THREAD_LEVELS: [c_int; 4] = [0, 1, 2, 3];
+    type Handle = c_int;
+    type Status = MpichStatus;
+
+    fn constants(_library: &Library) -> Result<Constants<c_int>> {
+        Ok(MPICH)
+    }
+
+    fn handle(raw: usize) -> c_int {
+        raw as c_int
+    }
+}
+
+const STANDARD: Constants<usize> =
+    Constants { world: 0x101, byte: 0x247, errors_return: 0x143, request_null: 0x180, message_null: 0x128 };
+
+impl Abi for Standard {
+    const FLAVOUR: Flavour = Flavour::Standard;
+    const ANY_SOURCE: c_int = -1;
+    const THREAD_LEVELS: [c_int; 4] = [0, 1024, 2048, 4096];
+    type Handle = usize;
+    type Status = StandardStatus;
+
+    fn constants(_library: &Library) -> Result<Constants<usize>> {
+        Ok(STANDARD)
+    }
+
+    fn handle(raw: usize) -> usize {
+        raw
+    }
+}
+
+/// Something we rely on, to be compared with a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// A C expression over the names of `mpi.h`.
+    pub expression: String,
+    /// Its value, as a `long`.
+    pub value: i64,
+}
+
+/// All that we rely on for `flavour`. (For Open MPI the expressions ask whether a constant is the address of an exported object.)
+pub fn facts(flavour: Flavour) -> Vec<Fact> {
+    match flavour {
+        Flavour::OpenMpi => {
+            let mut facts = common_facts::<OpenMpi>();
+            facts.extend(OPEN_MPI_OBJECTS.iter().map(|(constant, object)| Fact {
+                expression: format!("(void *){constant} == dlsym(RTLD_DEFAULT, \"{object}\")"),
+                value: 1,
+            }));
+            facts
+        }
+        Flavour::Mpich => {
+            let values =
+                [MPICH.world, MPICH.byte, MPICH.errors_return, MPICH.request_null, MPICH.message_null];
+            [common_facts::<Mpich>(), handle_facts(values.map(i64::from))].concat()
+        }
+        Flavour::Standard => {
+            let known = [
+                STANDARD.world,
+                STANDARD.byte,
+                STANDARD.errors_return,
+                STANDARD.request_null,
+                STANDARD.message_null,
+            ];
+            [common_facts::<Standard>(), handle_facts(known.map(|handle| handle as i64))].concat()
+        }
+    }
+}
+
+fn handle_facts(values: [i64; 5]) -> Vec<Fact> {
+    let named = OPEN_MPI_OBJECTS.iter().map(|(constant, _)| constant).zip(values);
+    named.map(|(constant, value)| fact(format!("(long)(intptr_t){constant}"), value)).collect()
+}
+
+fn common_facts<A: Abi>() -> Vec<Fact> {
+    let mut facts = vec![
+        fact("MPI_SUCCESS", 0),
+        fact("MPI_ANY_SOURCE", i64::from(A::ANY_SOURCE)),
+        fact("sizeof(MPI_Status)", size_of::<A::Status>() as i64),
+        fact("offsetof(MPI_Status, MPI_SOURCE)", source_offset::<A>()),
+        fact("MPI_MAX_ERROR_STRING <= 8192", 1),
+        fact("MPI_MAX_LIBRARY_VERSION_STRING <= 8192", 1),
+    ];
+    for handle in ["MPI_Comm", "MPI_Datatype", "MPI_Request", "MPI_Message", "MPI_Errhandler"] {
+        facts.push(fact(format!("sizeof({handle})"), size_of::<A::Handle>() as i64));
+    }
+    let levels = ["SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"];
+    for (level, value) in levels.iter().zip(A::THREAD_LEVELS) {
+        facts.push(fact(format!("MPI_THREAD_{level}"), i64::from(value)));
+    }
+    facts
+}
+
+fn source_offset<A: Abi>() -> i64 {
+    let offset = match A::FLAVOUR {
+        Flavour::OpenMpi => std::mem::offset_of!(OpenMpiStatus, source),
+        Flavour::Mpich => std::mem::offset_of!(MpichStatus, source),
+        Flavour::Standard => std::mem::offset_of!(StandardStatus, source),
+    };
+    offset as i64
+}
+
+fn fact(expression: impl Into<String>, value: i64) -> Fact {
+    Fact { expression: expression.into(), value }
+}

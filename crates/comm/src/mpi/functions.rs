@@ -1,0 +1,277 @@
+//! The functions of MPI that we call, typed for one interface; each returns a Rust error instead of aborting.
+//!
+//! `unsafe` here: calls into the MPI library with pointers that live through the call.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use super::ThreadLevel;
+use super::abi::{Abi, Constants, Status};
+use super::library::Library;
+use crate::{Error, Kind, Result};
+
+/// More than any implementation's longest message.
+const TEXT: usize = 8192;
+
+macro_rules! functions {
+    ($($field:ident = $name:literal ($($argument:ty),*);)*) => {
+        struct Table<A: Abi> {
+            $($field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+        }
+
+        impl<A: Abi> Table<A> {
+            fn load(library: &Library) -> Result<Self> {
+                Ok(Self {
+                    // SAFETY: the MPI standard gives the function this type, with the handles and status of this interface.
+                    $($field: unsafe { library.function($name) }?,)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    init_thread = "MPI_Init_thread" (*mut c_int, *mut c_void, c_int, *mut c_int);
+    initialized = "MPI_Initialized" (*mut c_int);
+    finalized = "MPI_Finalized" (*mut c_int);
+    query_thread = "MPI_Query_thread" (*mut c_int);
+    finalize = "MPI_Finalize" ();
+    abort = "MPI_Abort" (A::Handle, c_int);
+    error_string = "MPI_Error_string" (c_int, *mut c_char, *mut c_int);
+    library_version = "MPI_Get_library_version" (*mut c_char, *mut c_int);
+    comm_rank = "MPI_Comm_rank" (A::Handle, *mut c_int);
+    comm_size = "MPI_Comm_size" (A::Handle, *mut c_int);
+    comm_dup = "MPI_Comm_dup" (A::Handle, *mut A::Handle);
+    comm_free = "MPI_Comm_free" (*mut A::Handle);
+    comm_set_errhandler = "MPI_Comm_set_errhandler" (A::Handle, A::Handle);
+    isend = "MPI_Isend" (*const c_void, c_int, A::Handle, c_int, c_int, A::Handle, *mut A::Handle);
+    irecv = "MPI_Irecv" (*mut c_void, c_int, A::Handle, c_int, c_int, A::Handle, *mut A::Handle);
+    improbe = "MPI_Improbe" (c_int, c_int, A::Handle, *mut c_int, *mut A::Handle, *mut A::Status);
+    imrecv = "MPI_Imrecv" (*mut c_void, c_int, A::Handle, *mut A::Handle, *mut A::Handle);
+    test = "MPI_Test" (*mut A::Handle, *mut c_int, *mut A::Status);
+    get_count = "MPI_Get_count" (*const A::Status, A::Handle, *mut c_int);
+}
+
+/// The MPI library behind typed calls.
+pub(crate) struct Functions<A: Abi> {
+    table: Table<A>,
+    pub(crate) constants: Constants<A::Handle>,
+}
+
+/// A message that has been found and waits to be received.
+pub(crate) struct Found<A: Abi> {
+    pub(crate) source: usize,
+    pub(crate) bytes: usize,
+    message: A::Handle,
+}
+
+impl<A: Abi> Functions<A> {
+    /// The functions of `library`, which stays loaded for good: MPI does not survive being unloaded.
+    pub(crate) fn load(library: Library) -> Result<Self> {
+        let functions = Self { table: Table::load(&library)?, constants: A::constants(&library)? };
+        std::mem::forget(library);
+        Ok(functions)
+    }
+
+    /// The thread level of the MPI that runs in this process; none if none does.
+    pub(crate) fn running(&self) -> Result<Option<ThreadLevel>> {
+        let (mut running, mut ended, mut level) = (0, 0, 0);
+        // SAFETY: these fill integers that live here; the first two may be called at any time.
+        unsafe {
+            self.check("MPI_Initialized", (self.table.initialized)(&raw mut running))?;
+            self.check("MPI_Finalized", (self.table.finalized)(&raw mut ended))?;
+            if running == 0 || ended != 0 {
+                return Ok(None);
+            }
+            self.check("MPI_Query_thread", (self.table.query_thread)(&raw mut level))?;
+        }
+        Ok(Some(A::thread_level(level)))
+    }
+
+    /// Starts MPI unless the process has done so; the thread level it has, and whether it was started here.
+    pub(crate) fn start(&self, wanted: ThreadLevel) -> Result<(ThreadLevel, bool)> {
+        if let Some(level) = self.running()? {
+            return Ok((level, false));
+        }
+        let mut level = 0;
+        let wanted = A::THREAD_LEVELS[wanted as usize];
+        // SAFETY: null arguments are allowed; the level is filled.
+        let outcome =
+            unsafe { (self.table.init_thread)(ptr::null_mut(), ptr::null_mut(), wanted, &raw mut level) };
+        self.check("MPI_Init_thread", outcome)?;
+        Ok((A::thread_level(level), true))
+    }
+
+    /// Ends MPI.
+    pub(crate) fn finalize(&self) -> Result<()> {
+        // SAFETY: no arguments; the session calls it once, after the last other call.
+        self.check("MPI_Finalize", unsafe { (self.table.finalize)() })
+    }
+
+    /// Ends the whole job.
+    pub(crate) fn abort(&self, comm: A::Handle, code: c_int) {
+        // SAFETY: a valid communicator; it does not return where the implementation can help it.
+        unsafe { (self.table.abort)(comm, code) };
+    }
+
+    /// The implementation's own description of itself: its first line.
+    pub(crate) fn version(&self) -> String {
+        let mut text = vec![0u8; TEXT];
+        let mut len = 0;
+        // SAFETY: the buffer is at least MPI_MAX_LIBRARY_VERSION_STRING long.
+        let outcome = unsafe { (self.table.library_version)(text.as_mut_ptr().cast(), &raw mut len) };
+        let text = if outcome == 0 { text_of(&text, len) } else { String::new() };
+        text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// A private copy of a communicator that returns errors instead of aborting. Collective in MPI's sense.
+    pub(crate) fn duplicate(&self, comm: A::Handle) -> Result<A::Handle> {
+        let mut copy = comm;
+        // SAFETY: `comm` is a valid communicator, `copy` lives here.
+        self.check("MPI_Comm_dup", unsafe { (self.table.comm_dup)(comm, &raw mut copy) })?;
+        // SAFETY: the copy is ours.
+        let outcome = unsafe { (self.table.comm_set_errhandler)(copy, self.constants.errors_return) };
+        self.check("MPI_Comm_set_errhandler", outcome)?;
+        Ok(copy)
+    }
+
+    pub(crate) fn free(&self, mut comm: A::Handle) {
+        // SAFETY: a communicator of ours, not used again. An error leaves it to the end of the job.
+        unsafe { (self.table.comm_free)(&raw mut comm) };
+    }
+
+    pub(crate) fn rank_and_size(&self, comm: A::Handle) -> Result<(usize, usize)> {
+        let (mut rank, mut size) = (0, 0);
+        // SAFETY: a valid communicator, integers that live here.
+        unsafe {
+            self.check("MPI_Comm_rank", (self.table.comm_rank)(comm, &raw mut rank))?;
+            self.check("MPI_Comm_size", (self.table.comm_size)(comm, &raw mut size))?;
+        }
+        Ok((rank as usize, size as usize))
+    }
+
+    /// Starts sending.
+    ///
+    /// # Safety
+    /// `bytes` must stay valid and unchanged until [`test`](Self::test) says that the request is complete.
+    pub(crate) unsafe fn isend(
+        &self,
+        comm: A::Handle,
+        to: usize,
+        tag: c_int,
+        bytes: &[u8],
+    ) -> Result<A::Handle> {
+        let mut request = self.constants.request_null;
+        let (count, byte) = (count_of(bytes.len())?, self.constants.byte);
+        // SAFETY: the caller keeps the buffer.
+        let outcome = unsafe {
+            (self.table.isend)(bytes.as_ptr().cast(), count, byte, to as c_int, tag, comm, &raw mut request)
+        };
+        self.check("MPI_Isend", outcome).map(|()| request)
+    }
+
+    /// Starts receiving from one rank with one tag.
+    ///
+    /// # Safety
+    /// `bytes` must stay valid and untouched until [`test`](Self::test) says that the request is complete.
+    pub(crate) unsafe fn irecv(
+        &self,
+        comm: A::Handle,
+        from: usize,
+        tag: c_int,
+        bytes: &mut [u8],
+    ) -> Result<A::Handle> {
+        let mut request = self.constants.request_null;
+        let (count, byte) = (count_of(bytes.len())?, self.constants.byte);
+        // SAFETY: the caller keeps the buffer.
+        let outcome = unsafe {
+            (self.table.irecv)(
+                bytes.as_mut_ptr().cast(),
+                count,
+                byte,
+                from as c_int,
+                tag,
+                comm,
+                &raw mut request,
+            )
+        };
+        self.check("MPI_Irecv", outcome).map(|()| request)
+    }
+
+    /// Looks for a message with this tag from anyone.
+    pub(crate) fn find(&self, comm: A::Handle, tag: c_int) -> Result<Option<Found<A>>> {
+        let (mut flag, mut count) = (0, 0);
+        let mut message = self.constants.message_null;
+        let mut status = A::Status::default();
+        // SAFETY: everything filled lives here; the status has the implementation's layout.
+        unsafe {
+            let outcome = (self.table.improbe)(
+                A::ANY_SOURCE,
+                tag,
+                comm,
+                &raw mut flag,
+                &raw mut message,
+                &raw mut status,
+            );
+            self.check("MPI_Improbe", outcome)?;
+            if flag == 0 {
+                return Ok(None);
+            }
+            let outcome = (self.table.get_count)(&raw const status, self.constants.byte, &raw mut count);
+            self.check("MPI_Get_count", outcome)?;
+        }
+        Ok(Some(Found { source: status.source() as usize, bytes: count.max(0) as usize, message }))
+    }
+
+    /// Starts receiving a message that was found.
+    ///
+    /// # Safety
+    /// `bytes` must be as long as the message and stay valid and untouched until [`test`](Self::test) says that the request is complete.
+    pub(crate) unsafe fn imrecv(&self, mut found: Found<A>, bytes: &mut [u8]) -> Result<A::Handle> {
+        let mut request = self.constants.request_null;
+        let (count, byte) = (count_of(bytes.len())?, self.constants.byte);
+        // SAFETY: the caller keeps the buffer.
+        let outcome = unsafe {
+            (self.table.imrecv)(
+                bytes.as_mut_ptr().cast(),
+                count,
+                byte,
+                &raw mut found.message,
+                &raw mut request,
+            )
+        };
+        self.check("MPI_Imrecv", outcome).map(|()| request)
+    }
+
+    /// Whether a request is complete; if so it is gone.
+    pub(crate) fn test(&self, request: &mut A::Handle) -> Result<bool> {
+        let mut flag = 0;
+        let mut status = A::Status::default();
+        // SAFETY: a request of ours; integers and status live here.
+        let outcome = unsafe { (self.table.test)(request, &raw mut flag, &raw mut status) };
+        self.check("MPI_Test", outcome).map(|()| flag != 0)
+    }
+
+    fn check(&self, function: &'static str, code: c_int) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        let mut text = vec![0u8; TEXT];
+        let mut len = 0;
+        // SAFETY: the buffer is at least MPI_MAX_ERROR_STRING long.
+        let outcome = unsafe { (self.table.error_string)(code, text.as_mut_ptr().cast(), &raw mut len) };
+        let text = if outcome == 0 { text_of(&text, len) } else { "no description".to_owned() };
+        Err(Error::new(Kind::Mpi, function, format!("MPI error {code}: {text}")))
+    }
+}
+
+fn text_of(bytes: &[u8], len: c_int) -> String {
+    let text = &bytes[..(len.max(0) as usize).min(bytes.len())];
+    String::from_utf8_lossy(text).trim_end_matches('\0').trim().to_owned()
+}
+
+fn count_of(bytes: usize) -> Result<c_int> {
+    c_int::try_from(bytes)
+        .map_err(|_| Error::new(Kind::InvalidArgument, "MPI", format!("{bytes} bytes in one MPI message")))
+}

@@ -1,0 +1,191 @@
+//! Finding and loading the MPI library of the job this process belongs to.
+//!
+//! `unsafe` here: loading a library runs its initialisers, and a symbol has the type we say it has.
+#![allow(unsafe_code)]
+
+use std::env;
+use std::ffi::{OsString, c_int};
+
+use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW, Symbol};
+
+use super::Flavour;
+use crate::{Error, Kind, Result};
+
+/// The variable that overrides the choice of MPI.
+pub(crate) const VARIABLE: &str = "AQUEDUCT_MPI";
+
+const OPEN_MPI: [&str; 1] = ["libmpi.so.40"];
+const MPICH: [&str; 2] = ["libmpich.so.12", "libmpi.so.12"];
+const STANDARD: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
+
+/// Which MPI a process is to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// None: not started by an MPI launcher.
+    None,
+    /// The first of these that can be loaded.
+    FirstOf(Vec<OsString>),
+}
+
+impl Choice {
+    /// What the environment says: `AQUEDUCT_MPI` first, else the launcher's variables.
+    pub(crate) fn from_env() -> Self {
+        Self::from_variables(|name| env::var_os(name))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let all = |lists: &[&[&str]]| Self::FirstOf(lists.concat().iter().map(Into::into).collect());
+        if let Some(choice) = variable(VARIABLE).filter(|choice| !choice.is_empty()) {
+            return match choice.to_str() {
+                Some("none" | "threads") => Self::None,
+                Some("openmpi") => all(&[&OPEN_MPI]),
+                Some("mpich") => all(&[&MPICH]),
+                Some("abi") => all(&[&STANDARD]),
+                _ => Self::FirstOf(vec![choice]),
+            };
+        }
+        let set = |name: &str| variable(name).is_some();
+        if set("OMPI_COMM_WORLD_SIZE") {
+            all(&[&OPEN_MPI])
+        } else if set("PMI_SIZE") || set("PMI_RANK") || set("MPI_LOCALNRANKS") {
+            all(&[&MPICH, &STANDARD])
+        } else if set("PMIX_RANK") {
+            all(&[&OPEN_MPI, &MPICH, &STANDARD])
+        } else {
+            Self::None
+        }
+    }
+}
+
+/// A loaded MPI library, never unloaded.
+#[derive(Debug)]
+pub(crate) struct Library {
+    loaded: Loaded,
+    pub(crate) flavour: Flavour,
+}
+
+impl Library {
+    /// The MPI this process already has, as a host program or a linked library, else the first of `names` that loads.
+    pub(crate) fn load(names: &[OsString]) -> Result<Self> {
+        if let Ok(already) = Self::resident() {
+            return Ok(already);
+        }
+        let mut tried = Vec::new();
+        for name in names {
+            // SAFETY: an MPI library's initialisers are meant to run in any program; RTLD_GLOBAL because Open MPI's plug-ins look for
+            // its symbols.
+            match unsafe { Loaded::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
+                Ok(loaded) => return Self::recognise(loaded),
+                Err(error) => tried.push(format!("{}: {error}", name.display())),
+            }
+        }
+        let detail = format!(
+            "no MPI library could be loaded. Looked for {}. Install one, put it in LD_LIBRARY_PATH, or set {VARIABLE} to \
+             openmpi, mpich, abi, the path of a libmpi, or none (ranks are threads)",
+            tried.join("; ")
+        );
+        Err(Error::new(Kind::NoMpi, "run", detail))
+    }
+
+    /// The MPI that is already part of this process.
+    pub(crate) fn resident() -> Result<Self> {
+        let this = Loaded::this();
+        // SAFETY: only its presence is asked for.
+        if unsafe { this.get::<unsafe extern "C" fn()>(b"MPI_Init_thread\0") }.is_ok() {
+            return Self::recognise(this);
+        }
+        Err(Error::new(Kind::NoMpi, "from_mpi", "this process has no MPI library loaded with global symbols"))
+    }
+
+    fn recognise(loaded: Loaded) -> Result<Self> {
+        let mut library = Self { loaded, flavour: Flavour::Mpich };
+        // An MPI that lacks this is no MPI; say so before anything is called.
+        library.address("MPI_Init_thread")?;
+        library.flavour = if library.address("ompi_mpi_comm_world").is_ok() {
+            Flavour::OpenMpi
+        } else if library.speaks_standard() {
+            Flavour::Standard
+        } else {
+            Flavour::Mpich
+        };
+        Ok(library)
+    }
+
+    fn speaks_standard(&self) -> bool {
+        type GetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+        // SAFETY: the standard gives this function this type.
+        let Ok(version) = (unsafe { self.function::<GetVersion>("MPI_Abi_get_version") }) else {
+            return false;
+        };
+        let (mut major, mut minor) = (-1, -1);
+        // SAFETY: it may be called at any time, also before MPI is started, and fills two integers.
+        let outcome = unsafe { version(&raw mut major, &raw mut minor) };
+        outcome == 0 && major >= 1
+    }
+
+    /// The address of an exported object or function.
+    pub(crate) fn address(&self, name: &str) -> Result<usize> {
+        // SAFETY: only the address is taken.
+        unsafe { self.symbol::<()>(name) }.map(|symbol| symbol.as_raw_ptr() as usize)
+    }
+
+    /// A function, as a pointer of type `F`.
+    ///
+    /// # Safety
+    /// `F` must be a function pointer type that fits the function.
+    pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> Result<F> {
+        // SAFETY: the caller's promise.
+        unsafe { self.symbol::<F>(name) }.map(|symbol| *symbol)
+    }
+
+    unsafe fn symbol<T>(&self, name: &str) -> Result<Symbol<T>> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.loaded.get(format!("{name}\0").as_bytes()) }.map_err(|source| {
+            Error::new(Kind::NoMpi, "run", format!("the MPI library lacks {name}; is it a complete MPI 3?"))
+                .with_source(source)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(variables: &[(&str, &str)]) -> Choice {
+        Choice::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    fn first(choice: &Choice) -> Option<&str> {
+        match choice {
+            Choice::None => None,
+            Choice::FirstOf(names) => names[0].to_str(),
+        }
+    }
+
+    #[test]
+    fn the_launcher_tells_which_mpi() {
+        assert_eq!(first(&choice(&[])), None);
+        assert_eq!(
+            first(&choice(&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMIX_RANK", "0")])),
+            Some("libmpi.so.40")
+        );
+        assert_eq!(first(&choice(&[("PMI_RANK", "0")])), Some("libmpich.so.12"));
+    }
+
+    #[test]
+    fn the_variable_overrides_the_launcher() {
+        assert_eq!(first(&choice(&[(VARIABLE, "none"), ("PMI_RANK", "0")])), None);
+        assert_eq!(first(&choice(&[(VARIABLE, "abi")])), Some("libmpi_abi.so.1"));
+        assert_eq!(first(&choice(&[(VARIABLE, "/opt/mpi/lib/libmpi.so")])), Some("/opt/mpi/lib/libmpi.so"));
+    }
+
+    #[test]
+    fn a_missing_library_says_what_was_looked_for() {
+        let error = Library::load(&["libnothing.so.9".into()]).unwrap_err();
+        assert_eq!(error.kind(), Kind::NoMpi);
+        assert!(error.to_string().contains("libnothing.so.9"), "{error}");
+        assert!(error.to_string().contains(VARIABLE), "{error}");
+    }
+}

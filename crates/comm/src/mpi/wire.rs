@@ -1,0 +1,248 @@
+//! One process's end of the MPI transport.
+//!
+//! `unsafe` here: a blocking send lends its caller's buffer to MPI and waits until MPI is done with it.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use super::ThreadLevel;
+use super::abi::{Abi, Flavour};
+use super::functions::Functions;
+use super::traffic::Traffic;
+use crate::block::{Block, MemfdTicket};
+use crate::mailbox::Mailbox;
+use crate::packet::{Body, Header};
+use crate::rendezvous::Nap;
+use crate::threads::left;
+use crate::wire::{Ticket, Wire};
+use crate::{Error, Kind, Result};
+
+/// So many fruitless looks only yield; then sleeps grow from the first to the second length.
+const YIELDS: u32 = 16;
+const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+
+pub(crate) struct MpiWire<A: Abi> {
+    mpi: Arc<Functions<A>>,
+    level: ThreadLevel,
+    /// The thread that may call MPI at the lower levels.
+    main: ThreadId,
+    rank: usize,
+    size: usize,
+    comm: A::Handle,
+    mailbox: Mailbox,
+    traffic: Mutex<Traffic<A>>,
+    /// Descriptors of blocks that others still attach to.
+    offers: Mutex<HashMap<i32, OwnedFd>>,
+    /// Looks since something last moved.
+    quiet: AtomicU32,
+    /// MPI is gone: handles that outlive it must not call it.
+    closed: AtomicBool,
+}
+
+impl<A: Abi> MpiWire<A> {
+    /// A wire over a copy of `comm`. Collective in MPI's sense.
+    pub(crate) fn new(mpi: Arc<Functions<A>>, level: ThreadLevel, comm: A::Handle) -> Result<Self> {
+        let comm = mpi.duplicate(comm)?;
+        let (rank, size) = mpi.rank_and_size(comm)?;
+        Ok(Self {
+            level,
+            main: thread::current().id(),
+            rank,
+            size,
+            comm,
+            mailbox: Mailbox::default(),
+            traffic: Mutex::new(Traffic::new(comm)),
+            offers: Mutex::default(),
+            quiet: AtomicU32::new(0),
+            closed: AtomicBool::new(false),
+            mpi,
+        })
+    }
+
+    /// Ends the whole job, with a message.
+    pub(crate) fn abort(&self, message: &str) {
+        eprintln!("aqueduct: {message}");
+        self.mpi.abort(self.comm, 1);
+    }
+
+    /// Waits until everything sent has left, then gives the communicator back.
+    pub(crate) fn close(&self) -> Result<()> {
+        while !self.traffic().is_still() {
+            self.advance()?;
+            thread::sleep(self.rest());
+        }
+        self.closed.store(true, Ordering::Relaxed);
+        self.mpi.free(self.comm);
+        Ok(())
+    }
+
+    /// This thread may call MPI.
+    fn may_call(&self) -> bool {
+        let thread = self.level >= ThreadLevel::Serialized || thread::current().id() == self.main;
+        thread && !self.closed.load(Ordering::Relaxed)
+    }
+
+    fn check_call(&self, call: &'static str) -> Result<()> {
+        if self.may_call() {
+            return Ok(());
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                Kind::Mpi,
+                call,
+                "the program has ended: `run` has returned and MPI with it",
+            ));
+        }
+        let detail = format!(
+            "MPI granted thread level {:?}: only the thread that started the program may do this; \
+             ask the MPI library for a higher level, or communicate from that thread",
+            self.level
+        );
+        Err(Error::new(Kind::ThreadLevel, call, detail))
+    }
+
+    fn advance(&self) -> Result<()> {
+        if !self.may_call() {
+            return Ok(());
+        }
+        let moved = self.traffic().advance(&self.mpi, &self.mailbox)?;
+        let _ = self.quiet.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quiet| {
+            Some(if moved { 0 } else { quiet.saturating_add(1) })
+        });
+        Ok(())
+    }
+
+    /// How long nothing is likely to happen.
+    fn rest(&self) -> Duration {
+        let quiet = self.quiet.load(Ordering::Relaxed);
+        if quiet < YIELDS {
+            thread::yield_now();
+            return Duration::ZERO;
+        }
+        let doublings = ((quiet - YIELDS) / 4).min(8);
+        (SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)
+    }
+
+    fn traffic(&self) -> MutexGuard<'_, Traffic<A>> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offers(&self) -> MutexGuard<'_, HashMap<i32, OwnedFd>> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A: Abi> Nap for MpiWire<A> {
+    fn nap(&self) -> Option<Duration> {
+        if let Err(error) = self.advance() {
+            // The transport is broken and whoever waits here has no way to be told: the job ends, with the reason.
+            self.abort(&format!("rank {}: {error}", self.rank));
+        }
+        Some(self.rest())
+    }
+}
+
+impl<A: Abi> Wire for MpiWire<A> {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn describe(&self) -> String {
+        let version = self.mpi.version();
+        match A::FLAVOUR {
+            Flavour::Standard => format!("MPI standard ABI, {version}"),
+            Flavour::OpenMpi | Flavour::Mpich => version,
+        }
+    }
+
+    fn thread_level(&self) -> Option<ThreadLevel> {
+        Some(self.level)
+    }
+
+    fn machine(&self) -> u64 {
+        machine()
+    }
+
+    fn shares_addresses(&self) -> bool {
+        false
+    }
+
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn send(&self, to: usize, header: Header, bytes: &[u8]) -> Result<()> {
+        self.check_call("send")?;
+        // SAFETY: a large body is waited for below: this call does not return, on any path, before MPI is done with it.
+        let post = unsafe { self.traffic().post_borrowed(&self.mpi, to, header, bytes) }?;
+        if Traffic::<A>::is_copied(bytes) {
+            return Ok(());
+        }
+        while !self.traffic().is_departed(post) {
+            self.advance()?;
+            let rest = self.rest();
+            if !rest.is_zero() {
+                thread::sleep(rest);
+            }
+        }
+        Ok(())
+    }
+
+    fn post(&self, to: usize, header: Header, body: Body) -> Result<Option<u64>> {
+        self.check_call("send")?;
+        self.quiet.store(0, Ordering::Relaxed);
+        self.traffic().post(&self.mpi, to, header, body).map(Some)
+    }
+
+    fn departed(&self, post: u64) -> Result<bool> {
+        Ok(self.traffic().is_departed(post))
+    }
+
+    fn offer(&self, len: usize) -> Result<(Arc<Block>, Ticket)> {
+        let detail = || format!("{len} bytes of shared memory");
+        let (block, fd) =
+            Block::for_processes(len).map_err(|source| Error::system("offer", detail(), source))?;
+        let MemfdTicket { pid, fd: number } = Block::ticket(&fd);
+        self.offers().insert(number, fd);
+        Ok((Arc::new(block), [u64::from(pid), number as u64]))
+    }
+
+    fn attach(&self, ticket: Ticket, len: usize) -> Result<Arc<Block>> {
+        let [pid, fd] = ticket;
+        let detail = || format!("attaching to {len} bytes of shared memory of process {pid}");
+        let block = Block::attach(MemfdTicket { pid: pid as u32, fd: fd as i32 }, len);
+        block.map(Arc::new).map_err(|source| Error::system("attach", detail(), source))
+    }
+
+    fn retire(&self, ticket: Ticket) {
+        self.offers().remove(&(ticket[1] as i32));
+    }
+
+    fn watch(&self, _block: &Arc<Block>) {
+        // A process that fails ends the job: nobody is left to be woken.
+    }
+
+    fn failure(&self, call: &'static str) -> Error {
+        left(call)
+    }
+}
+
+/// An identity of this machine, and of the view of its processes: what ranks must have in common to attach to each other's memory.
+fn machine() -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
+    std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().hash(&mut hasher);
+    rustix::system::uname().nodename().hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,133 @@
+//! What travels between ranks: a small header and a body that moves by pointer where it can.
+
+use std::any::Any;
+
+use bytemuck::Pod;
+
+use crate::call::Call;
+use crate::{Error, Kind, Result};
+
+/// Who sent it, in which communicator, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) context: u64,
+    /// The sender's rank in that communicator.
+    pub(crate) source: u32,
+    pub(crate) tag: u32,
+    /// The collective call it belongs to, all zeros for others.
+    pub(crate) call: [u8; Call::LEN],
+}
+
+impl Header {
+    pub(crate) const LEN: usize = 16 + Call::LEN;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[0..8].copy_from_slice(&self.context.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.source.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.call);
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8; Self::LEN]) -> Self {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let mut call = [0; Call::LEN];
+        call.copy_from_slice(&bytes[16..]);
+        Self { context: u64::from(word(0)) | u64::from(word(4)) << 32, source: word(8), tag: word(12), call }
+    }
+}
+
+/// A message on its way or waiting to be received.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    pub(crate) header: Header,
+    pub(crate) body: Body,
+}
+
+/// The contents of a message: a vector of some plain type.
+#[derive(Debug)]
+pub(crate) struct Body(Box<dyn Carrier>);
+
+/// A plain value that ranks can send one another: any type without padding or pointers whose every bit pattern is valid.
+pub trait Plain: Pod + Send + Sync + std::fmt::Debug {}
+
+impl<T: Pod + Send + Sync + std::fmt::Debug> Plain for T {}
+
+trait Carrier: Send + Sync + std::fmt::Debug {
+    fn bytes(&self) -> &[u8];
+    fn as_any(&self) -> &dyn Any;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<T: Plain> Carrier for Vec<T> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl Body {
+    pub(crate) fn new<T: Plain>(values: Vec<T>) -> Self {
+        Self(Box::new(values))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    /// The values as they were sent if they were sent as `T` from this process, else a copy of the bytes.
+    pub(crate) fn into_values<T: Plain>(self, call: &'static str) -> Result<Vec<T>> {
+        if size_of::<T>() == 0 {
+            return Ok(Vec::new());
+        }
+        if !self.bytes().len().is_multiple_of(size_of::<T>()) {
+            let detail = format!(
+                "a message of {} bytes is not a whole number of elements of {} bytes ({}); \
+                 receive it as the type it was sent as",
+                self.bytes().len(),
+                size_of::<T>(),
+                std::any::type_name::<T>()
+            );
+            return Err(Error::new(Kind::Truncated, call, detail));
+        }
+        if !self.0.as_any().is::<Vec<T>>() {
+            return Ok(bytemuck::pod_collect_to_vec(self.bytes()));
+        }
+        Ok(*self.0.into_any().downcast().expect("its type was just compared"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_survives_its_encoding() {
+        let header = Header { context: u64::MAX - 5, source: 7, tag: 9, call: [3; Call::LEN] };
+        assert_eq!(Header::decode(&header.encode()), header);
+    }
+
+    #[test]
+    fn values_of_the_same_type_move_by_pointer() {
+        let values = vec![1.5f64, 2.5];
+        let address = values.as_ptr();
+        let back = Body::new(values).into_values::<f64>("receive").unwrap();
+        assert_eq!((back.as_ptr(), back.len()), (address, 2));
+    }
+
+    #[test]
+    fn other_types_get_the_bytes_and_broken_elements_an_error() {
+        let back = Body::new(vec![1u16, 0]).into_values::<u32>("receive").unwrap();
+        assert_eq!(back, [1]);
+        let error = Body::new(vec![0u8; 6]).into_values::<u32>("receive").unwrap_err();
+        assert_eq!(error.kind(), Kind::Truncated);
+    }
+}

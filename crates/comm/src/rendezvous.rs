@@ -1,0 +1,183 @@
+//! A meeting point of the ranks of a node: everyone arrives, the last one rings, nobody spins.
+//!
+//! It lives in memory that the ranks share, threads and processes alike, and sleeps on a futex. All decisions are made in
+//! one atomic word, so that a meeting either takes place for everyone or, when a rank has failed, for no one.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::thread::futex;
+
+const COUNT: u32 = 0xffff;
+const GENERATION: u32 = 0x7fff_0000;
+const GENERATION_STEP: u32 = 0x1_0000;
+const FAILED: u32 = 0x8000_0000;
+
+/// The most ranks that can meet.
+pub(crate) const MOST_RANKS: usize = COUNT as usize;
+
+/// Who can fail to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attendance {
+    /// The first meeting of a call: a rank that failed before it keeps everyone from meeting.
+    Open,
+    /// A later meeting of the same call: all are inside it and nothing of theirs can fail, so a failure elsewhere does not end it.
+    /// Memory that others still copy from stays borrowed until all have met.
+    Certain,
+}
+
+/// A rank failed, so this meeting never takes place.
+#[derive(Debug)]
+pub(crate) struct NeverMet;
+
+/// What a waiter does between two naps.
+pub(crate) trait Nap {
+    /// Does what keeps partners going and says how long to sleep at most; `None`: until woken.
+    fn nap(&self) -> Option<Duration>;
+}
+
+#[repr(C)]
+pub(crate) struct Rendezvous {
+    /// `FAILED` bit, generation, number of ranks that have arrived.
+    state: AtomicU32,
+    /// Changes with every completed meeting and every failure: what waiters sleep on.
+    bell: AtomicU32,
+}
+
+impl Rendezvous {
+    /// Arrives and waits until all `of` ranks have.
+    pub(crate) fn arrive(
+        &self,
+        of: usize,
+        attendance: Attendance,
+        flags: futex::Flags,
+        nap: &dyn Nap,
+    ) -> Result<(), NeverMet> {
+        let mut state = self.state.load(Ordering::Acquire);
+        let (before, last) = loop {
+            if state & FAILED != 0 && attendance == Attendance::Open {
+                return Err(NeverMet);
+            }
+            let last = (state & COUNT) as usize + 1 == of;
+            let next = if last { next_generation(state) } else { state + 1 };
+            match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break (state & GENERATION, last),
+                Err(now) => state = now,
+            }
+        };
+        if last {
+            self.ring(flags);
+            return Ok(());
+        }
+        self.wait(before, attendance, flags, nap)
+    }
+
+    fn wait(
+        &self,
+        before: u32,
+        attendance: Attendance,
+        flags: futex::Flags,
+        nap: &dyn Nap,
+    ) -> Result<(), NeverMet> {
+        loop {
+            // The bell is read before the state: a ring in between makes the futex return at once.
+            let bell = self.bell.load(Ordering::Acquire);
+            let state = self.state.load(Ordering::Acquire);
+            if state & GENERATION != before {
+                return Ok(());
+            }
+            if state & FAILED != 0 && attendance == Attendance::Open {
+                return Err(NeverMet);
+            }
+            let timeout = nap.nap().and_then(|longest| longest.try_into().ok());
+            // Woken, timed out, interrupted or rung meanwhile: in each case look again.
+            let _ = futex::wait(&self.bell, flags, bell, timeout.as_ref());
+        }
+    }
+
+    /// A rank has failed: meetings that are not complete never will be.
+    pub(crate) fn fail(&self, flags: futex::Flags) {
+        self.state.fetch_or(FAILED, Ordering::AcqRel);
+        self.ring(flags);
+    }
+
+    fn ring(&self, flags: futex::Flags) {
+        self.bell.fetch_add(1, Ordering::AcqRel);
+        // Waking can only fail for a bad address, and ours is a live reference.
+        let _ = futex::wake(&self.bell, flags, i32::MAX as u32);
+    }
+}
+
+fn next_generation(state: u32) -> u32 {
+    (state & FAILED) | (state.wrapping_add(GENERATION_STEP) & GENERATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    struct Asleep;
+    impl Nap for Asleep {
+        fn nap(&self) -> Option<Duration> {
+            None
+        }
+    }
+
+    fn new() -> Rendezvous {
+        Rendezvous { state: AtomicU32::new(0), bell: AtomicU32::new(0) }
+    }
+
+    #[test]
+    fn nobody_leaves_before_all_have_come() {
+        const RANKS: usize = 7;
+        const ROUNDS: usize = 2000;
+        let place = new();
+        let arrived = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..RANKS {
+                scope.spawn(|| {
+                    for round in 1..=ROUNDS {
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        place.arrive(RANKS, Attendance::Open, futex::Flags::PRIVATE, &Asleep).unwrap();
+                        assert!(arrived.load(Ordering::SeqCst) >= round * RANKS);
+                    }
+                });
+            }
+        });
+        assert_eq!(arrived.into_inner(), RANKS * ROUNDS);
+    }
+
+    #[test]
+    fn the_generation_wraps() {
+        let place = new();
+        for _ in 0..100_000 {
+            place.arrive(1, Attendance::Open, futex::Flags::PRIVATE, &Asleep).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_failure_wakes_waiters_and_stays() {
+        let place = new();
+        std::thread::scope(|scope| {
+            let waiter =
+                scope.spawn(|| place.arrive(2, Attendance::Open, futex::Flags::PRIVATE, &Asleep).is_err());
+            std::thread::sleep(Duration::from_millis(20));
+            place.fail(futex::Flags::PRIVATE);
+            assert!(waiter.join().unwrap());
+        });
+        assert!(place.arrive(2, Attendance::Open, futex::Flags::PRIVATE, &Asleep).is_err());
+    }
+
+    #[test]
+    fn certain_meetings_outlive_a_failure() {
+        let place = new();
+        place.fail(futex::Flags::PRIVATE);
+        std::thread::scope(|scope| {
+            let other =
+                scope.spawn(|| place.arrive(2, Attendance::Certain, futex::Flags::PRIVATE, &Asleep).is_ok());
+            assert!(place.arrive(2, Attendance::Certain, futex::Flags::PRIVATE, &Asleep).is_ok());
+            assert!(other.join().unwrap());
+        });
+    }
+}

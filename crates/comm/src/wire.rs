@@ -1,0 +1,58 @@
+//! The byte transport underneath: it carries packets between the ranks of a world and lends memory to the ranks of a node.
+
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::mailbox::Mailbox;
+use crate::packet::{Body, Header};
+use crate::rendezvous::Nap;
+use crate::{Error, Result, ThreadLevel};
+
+/// How the ranks of a node find a block that one of them offers.
+pub(crate) type Ticket = [u64; 2];
+
+/// One rank's end of a transport. Ranks here are those of the world.
+pub(crate) trait Wire: Nap + Send + Sync {
+    fn rank(&self) -> usize;
+
+    fn size(&self) -> usize;
+
+    /// What it is, for people: "threads", "Open MPI 4.1.4".
+    fn describe(&self) -> String;
+
+    /// The thread level that MPI granted; none for threads, which know no such thing.
+    fn thread_level(&self) -> Option<ThreadLevel>;
+
+    /// An identity of the machine this rank runs on: equal for ranks that can share memory.
+    fn machine(&self) -> u64;
+
+    /// All ranks are threads of one process: an address of one is good for all.
+    fn shares_addresses(&self) -> bool;
+
+    /// Where packets for this rank arrive.
+    fn mailbox(&self) -> &Mailbox;
+
+    /// Sends `bytes` and returns when they may be changed.
+    fn send(&self, to: usize, header: Header, bytes: &[u8]) -> Result<()>;
+
+    /// Starts sending and keeps `body` as long as needed; the number tells [`departed`](Wire::departed) which one, none = gone already.
+    fn post(&self, to: usize, header: Header, body: Body) -> Result<Option<u64>>;
+
+    /// Whether a posted body has left.
+    fn departed(&self, post: u64) -> Result<bool>;
+
+    /// Makes a block for ranks of this node, found by its ticket until [`retire`](Wire::retire)d.
+    fn offer(&self, len: usize) -> Result<(Arc<Block>, Ticket)>;
+
+    /// The block behind a ticket.
+    fn attach(&self, ticket: Ticket, len: usize) -> Result<Arc<Block>>;
+
+    /// All who want it have attached.
+    fn retire(&self, ticket: Ticket);
+
+    /// A hub lives in `block`: if a rank fails, its meetings must end.
+    fn watch(&self, block: &Arc<Block>);
+
+    /// The error of a wait that cannot end well: who failed, and how.
+    fn failure(&self, call: &'static str) -> Error;
+}
