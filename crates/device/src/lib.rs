@@ -1,5 +1,6 @@
 //! Where bytes live.
 
+mod aligned;
 mod capabilities;
 mod device;
 mod error;
@@ -9,7 +10,11 @@ pub mod name;
 mod options;
 pub mod piece;
 mod registry;
+mod run;
+mod syscalls;
+mod ufs;
 
+pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
 pub use capabilities::{Capabilities, LockScope};
 pub use device::{Device, Handle, HandleExt, LockGuard, LockKind, SyncScope};
 pub use error::{Error, Kind, Operation, Result};
@@ -18,3 +23,5 @@ pub use memfs::MemFs;
 pub use options::OpenOptions;
 pub use piece::{Extent, Piece, PieceMut, total, total_mut};
 pub use registry::{Registry, delete, open, register_device, register_wrapper, registry};
+pub use syscalls::syscalls;
+pub use ufs::Ufs;

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::name::{self, Name, Segment};
-use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result};
+use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs};
 
 /// Makes a wrapper around a device, from the parameters in the name.
 type Wrap = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
@@ -52,7 +52,9 @@ impl Registry {
     /// A registry with all devices and wrappers of this crate.
     pub fn standard() -> Self {
         let registry = Self::new();
-        registry.entries().devices.insert("memfs".into(), Arc::new(MemFs::new()));
+        let devices: [(&str, Arc<dyn Device>); _] =
+            [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs))];
+        registry.entries().devices.extend(devices.map(|(prefix, device)| (prefix.into(), device)));
         registry
     }
 
