@@ -9,6 +9,7 @@ mod memfs;
 pub mod name;
 mod options;
 pub mod piece;
+pub mod quantity;
 mod registry;
 mod run;
 mod syscalls;
