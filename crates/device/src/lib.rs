@@ -14,6 +14,7 @@ mod registry;
 mod run;
 mod syscalls;
 mod ufs;
+pub mod wrap;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
 pub use capabilities::{Capabilities, LockScope};

@@ -109,6 +109,27 @@ pub fn rest_mut<'a>(pieces: &'a mut [PieceMut<'_>], done: u64) -> Vec<PieceMut<'
     left.collect()
 }
 
+/// The first `bytes` bytes of a list to be written; all of it if it is shorter.
+pub fn front<'a>(pieces: &[Piece<'a>], bytes: u64) -> Vec<Piece<'a>> {
+    let (index, inside) = locate(pieces, bytes);
+    let mut front = pieces[..index].to_vec();
+    if inside > 0 {
+        front.push(Piece::new(pieces[index].offset, &pieces[index].bytes[..inside]));
+    }
+    front
+}
+
+/// The first `bytes` bytes of a list to be read; all of it if it is shorter.
+pub fn front_mut<'a>(pieces: &'a mut [PieceMut<'_>], bytes: u64) -> Vec<PieceMut<'a>> {
+    let (index, inside) = locate(pieces, bytes);
+    let (whole, behind) = pieces.split_at_mut(index);
+    let mut front: Vec<_> = whole.iter_mut().map(|piece| PieceMut::new(piece.offset, piece.bytes)).collect();
+    if let Some(cut) = behind.first_mut().filter(|_| inside > 0) {
+        front.push(PieceMut::new(cut.offset, &mut cut.bytes[..inside]));
+    }
+    front
+}
+
 /// The file offset that byte `done` of a list goes to or comes from; the end of the list if there is no such byte.
 pub fn offset_of<E: Extent>(pieces: &[E], done: u64) -> u64 {
     let (index, inside) = locate(pieces, done);
@@ -144,6 +165,22 @@ mod tests {
         assert!(rest(&pieces, 5).is_empty());
         assert_eq!(offset_of(&pieces, 4), 21);
         assert_eq!(offset_of(&pieces, 5), 22);
+    }
+
+    #[test]
+    fn the_front_ends_inside_a_piece() {
+        let pieces = [Piece::new(10, b"abc"), Piece::new(50, b""), Piece::new(20, b"de")];
+        let shape = |bytes| {
+            front(&pieces, bytes).iter().map(|piece| (piece.offset, piece.bytes.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(shape(0), []);
+        assert_eq!(shape(2), [(10, 2)]);
+        assert_eq!(shape(4), [(10, 3), (50, 0), (20, 1)]);
+        assert_eq!(shape(9), [(10, 3), (50, 0), (20, 2)]);
+        let (mut a, mut b) = ([0; 3], [0; 2]);
+        let mut reads = [PieceMut::new(10, &mut a), PieceMut::new(20, &mut b)];
+        assert_eq!(total_mut(&front_mut(&mut reads, 4)), 4);
+        assert_eq!(total_mut(&front_mut(&mut reads, 9)), 5);
     }
 
     #[test]

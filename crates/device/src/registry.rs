@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::name::{self, Name, Segment};
-use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs};
+use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, wrap};
 
 /// Makes a wrapper around a device, from the parameters in the name.
 type Wrap = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
@@ -55,6 +55,9 @@ impl Registry {
         let devices: [(&str, Arc<dyn Device>); _] =
             [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs))];
         registry.entries().devices.extend(devices.map(|(prefix, device)| (prefix.into(), device)));
+        for (prefix, wrap) in wrap::WRAPPERS {
+            registry.entries().wrappers.insert(prefix.into(), Arc::new(wrap));
+        }
         registry
     }
 
