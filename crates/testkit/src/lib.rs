@@ -1,1 +1,5 @@
 //! The judges.
+
+pub mod crash;
+pub mod device;
+pub mod oracle;
