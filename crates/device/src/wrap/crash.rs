@@ -25,7 +25,8 @@ const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such
 /// holds what is durable and nothing else. A power cut leaves of each file with unsynced changes
 ///
 /// * the length as it was at some moment since the last sync, and
-/// * each sector (512 bytes) as it was at some moment since the last sync, independent of the length and of other sectors,
+/// * each sector (512 bytes) as it was at some moment since the last sync, whatever became of other sectors; if the file was cut since
+///   and that survived with the length, less what was cut off,
 ///
 /// as a disk without barriers may. So an unsynced write is lost, whole or torn, and later ones may survive earlier ones.
 /// A file created and never synced with [`SyncScope::Entry`] may be gone altogether. Deleting is durable at once.
