@@ -82,7 +82,7 @@ fn reading_is_throttled_too_and_counts_what_was_read() {
     let mut bytes = vec![0; 10_000_000];
     assert_eq!(file.read_at(0, &mut bytes).unwrap(), 100);
     assert!(start.elapsed() < Duration::from_secs(5), "what is not there takes no time");
-    file.write_at(0, &[1; 30_000]).unwrap();
+    file.write_at(0, &vec![1; 30_000]).unwrap();
     let start = Instant::now();
     file.read_at(0, &mut bytes[..30_000]).unwrap();
     assert!(start.elapsed() >= Duration::from_millis(28));
@@ -130,7 +130,7 @@ fn by_name() {
     let create = OpenOptions::read_write().create(true);
     let file = registry.open("throttle=1MB/s,2ms:memfs:a", &create).unwrap();
     let start = Instant::now();
-    file.write_at(0, &[0; 20_000]).unwrap();
+    file.write_at(0, &vec![0; 20_000]).unwrap();
     assert!(
         start.elapsed() >= Duration::from_millis(20),
         "20 ms for the bytes less 2 of credit, 2 of latency"

@@ -143,11 +143,12 @@ fn patiently<T>(mut attempt: impl FnMut() -> aqueduct_device::Result<T>) -> Resu
 }
 
 fn same(found: &[u8], expected: &[u8]) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
     if found.len() != expected.len() {
         return Err(format!("the length is {}, expected {}", found.len(), expected.len()));
     }
-    match found.iter().zip(expected).position(|(found, expected)| found != expected) {
-        Some(place) => Err(format!("byte {place} is {}, expected {}", found[place], expected[place])),
-        None => Ok(()),
-    }
+    let place = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+    Err(format!("byte {place} is {}, expected {}", found[place], expected[place]))
 }
