@@ -14,6 +14,7 @@ mod registry;
 mod run;
 mod syscalls;
 mod ufs;
+mod uring;
 pub mod wrap;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
@@ -27,3 +28,4 @@ pub use piece::{Extent, Piece, PieceMut, total, total_mut};
 pub use registry::{Registry, delete, open, register_device, register_wrapper, registry};
 pub use syscalls::syscalls;
 pub use ufs::Ufs;
+pub use uring::Uring;

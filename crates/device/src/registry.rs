@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::name::{self, Name, Segment};
-use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, wrap};
+use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, Uring, wrap};
 
 /// Makes a wrapper around a device, from the parameters in the name.
 type Wrap = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
@@ -53,7 +53,7 @@ impl Registry {
     pub fn standard() -> Self {
         let registry = Self::new();
         let devices: [(&str, Arc<dyn Device>); _] =
-            [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs))];
+            [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs)), ("uring", Arc::new(Uring::new()))];
         registry.entries().devices.extend(devices.map(|(prefix, device)| (prefix.into(), device)));
         for (prefix, wrap) in wrap::WRAPPERS {
             registry.entries().wrappers.insert(prefix.into(), Arc::new(wrap));

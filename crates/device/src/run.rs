@@ -33,6 +33,11 @@ pub(crate) fn next<E: Extent>(list: &[E], from: usize) -> Option<Run> {
     Some(Run { pieces: start..end, offset, size })
 }
 
+/// Whether the list has more than one run.
+pub(crate) fn is_scattered<E: Extent>(list: &[E]) -> bool {
+    next(list, 0).is_some_and(|first| next(list, first.pieces.end).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +67,7 @@ mod tests {
         assert_eq!(runs(&list), [(1..5, 0, 4), (5..6, 5, 1), (6..7, 4, 1)]);
         assert_eq!(runs(&[Piece::new(0, b"")]), []);
         assert_eq!(runs(&[]), []);
+        assert!(is_scattered(&list) && !is_scattered(&list[..5]) && !is_scattered::<Piece<'_>>(&[]));
     }
 
     #[test]

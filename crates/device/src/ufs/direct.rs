@@ -32,7 +32,8 @@ impl Direct {
         Some(Self { file: file::open_direct(buffered, options)?, spare: Mutex::default() })
     }
 
-    fn file(&self) -> BorrowedFd<'_> {
+    /// The unbuffered descriptor.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 

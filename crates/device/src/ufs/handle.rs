@@ -59,6 +59,11 @@ impl UfsHandle {
         self.file.as_fd()
     }
 
+    /// The descriptor past the page cache, if the file was opened for that.
+    pub(crate) fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        self.direct.as_ref().map(Direct::file)
+    }
+
     /// Refuses what the open mode or the contract does not allow.
     pub(crate) fn check_read<E: Extent>(&self, pieces: &[E]) -> Result<()> {
         if !self.read {
