@@ -159,19 +159,23 @@ fn a_full_device_says_no_space() {
     assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 0, Some(8)));
 }
 
-/// A file system of one megabyte, where the test may mount one.
-struct SmallDisk(tempfile::TempDir);
+/// A file system in memory, where the test may mount one.
+struct Disk(tempfile::TempDir);
 
-impl SmallDisk {
-    fn mount() -> Option<Self> {
+impl Disk {
+    fn mount(kind: &str, options: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let command = ["-t", "tmpfs", "-o", "size=1m", "none"];
+        let command = ["-t", kind, "-o", options, "none"];
         let status = std::process::Command::new("mount").args(command).arg(folder.path()).status();
-        status.is_ok_and(|status| status.success()).then(|| Self(folder))
+        if status.is_ok_and(|status| status.success()) {
+            return Some(Self(folder));
+        }
+        eprintln!("no right to mount a {kind}: not tested here");
+        None
     }
 }
 
-impl Drop for SmallDisk {
+impl Drop for Disk {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
@@ -179,10 +183,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_disk_that_fills_up_counts_exactly() {
-    let Some(disk) = SmallDisk::mount() else {
-        eprintln!("no right to mount a small file system: /dev/full has to do");
-        return;
-    };
+    let Some(disk) = Disk::mount("tmpfs", "size=1m") else { return };
     let file = create(&disk.0.path().join("a"));
     let bytes = vec![5; 300 << 10];
     let pieces: Vec<_> = (0..5).map(|index| Piece::new(index * (400 << 10), &bytes)).collect();
@@ -211,6 +212,22 @@ fn space_can_be_reserved() {
     }
     file.preallocate(10).unwrap();
     assert_eq!(file.len().unwrap(), 1 << 20, "preallocating less never cuts");
+}
+
+#[test]
+fn a_file_system_without_reservations_and_unbuffered_access_is_served_as_it_can() {
+    let Some(disk) = Disk::mount("ramfs", "mode=700") else { return };
+    let options = OpenOptions::read_write().create(true).direct(true);
+    let file = Ufs.open(disk.0.path().join("a").as_os_str(), &options).unwrap();
+    assert_eq!(file.capabilities().alignment, 1, "ramfs has no unbuffered side");
+    file.write_at(0, b"abc").unwrap();
+    file.preallocate(10_000).unwrap();
+    assert_eq!(file.len().unwrap(), 10_000, "extended, if not reserved");
+    file.preallocate(1).unwrap();
+    assert_eq!(file.len().unwrap(), 10_000);
+    let mut back = [0; 4];
+    assert_eq!(file.read_at(0, &mut back).unwrap(), 4);
+    assert_eq!(&back, b"abc\0");
 }
 
 #[test]

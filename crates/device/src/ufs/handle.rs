@@ -223,3 +223,29 @@ impl Handle for UfsHandle {
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HandleExt;
+
+    #[test]
+    fn after_a_failed_sync_a_handle_is_for_reading_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let options = OpenOptions::read_write().create(true);
+        let file = UfsHandle::open(path.as_os_str(), &options).unwrap();
+        file.write_at(0, b"abc").unwrap();
+        file.broken.store(true, Ordering::Release);
+        for outcome in
+            [file.write_at(0, b"x"), file.set_len(1), file.preallocate(9), file.sync(SyncScope::Data)]
+        {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), Kind::Io);
+            assert!(error.to_string().contains("open the file anew"), "{error}");
+        }
+        let mut back = [0; 3];
+        assert_eq!(file.read_at(0, &mut back).unwrap(), 3);
+        UfsHandle::open(path.as_os_str(), &options).unwrap().write_at(0, &back).unwrap();
+    }
+}
