@@ -241,6 +241,9 @@ fn every_cut_of_a_long_story() {
         Step::Preallocate(6000),
         write(5, &[(0, 6000)]),
         Step::Sync(SyncScope::Data),
+        Step::SetLen(1300),
+        Step::SetLen(5000),
+        Step::Sync(SyncScope::Data),
         write(6, &[(511, 2)]),
     ];
     crash::cut_everywhere(name(), &story, 60, &|| Arc::new(MemFs::new())).unwrap();

@@ -86,7 +86,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => place().prop_map(Step::SetLen),
         1 => place().prop_map(Step::Preallocate),
         1 => prop_oneof![Just(Step::Len), Just(Step::Reopen)],
-        1 => any::<bool>().prop_map(|entry| Step::Sync(super::scope(entry))),
+        2 => any::<bool>().prop_map(|entry| Step::Sync(super::scope(entry))),
     ]
 }
 
