@@ -1,4 +1,4 @@
-//! Every device and every wrapper, alone and stacked, keeps the contract and agrees with the byte oracle.
+//! Every wrapper, alone and stacked, over memory and over files, keeps the contract and agrees with the byte oracle.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aqueduct_device::quantity::Rate;
 use aqueduct_device::wrap::{Crash, Fault, FaultPlan, Throttle, ThrottleLimits, Trace, When};
-use aqueduct_device::{Device, Kind, MemFs, Operation, Registry, Ufs};
+use aqueduct_device::{Device, Kind, MemFs, Operation, Registry, Ufs, Uring};
 use aqueduct_testkit::device::{Subject, conformance};
 use aqueduct_testkit::oracle;
 
@@ -27,10 +27,6 @@ fn judge(title: &str, wrap: Wrap) {
         conformance(&subject);
         oracle::check(&subject, 40);
     }
-}
-
-fn bare(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    inner
 }
 
 fn harmless_fault(inner: Arc<dyn Device>) -> Arc<dyn Device> {
@@ -70,18 +66,6 @@ fn failing(inner: Arc<dyn Device>) -> Arc<dyn Device> {
 }
 
 #[test]
-fn devices() {
-    judge("nothing", bare);
-}
-
-#[test]
-fn ufs_direct() {
-    let subject = ufs("direct", bare).direct();
-    conformance(&subject);
-    oracle::check(&subject, 20);
-}
-
-#[test]
 fn fault() {
     judge("fault without faults", harmless_fault);
     judge("fault with short transfers", short_fault);
@@ -109,6 +93,7 @@ fn stacks() {
     judge("fault over crash over trace", |inner| short_fault(crashing(traced(inner))));
     judge("crash over throttle over fault", |inner| crashing(throttled(short_fault(inner))));
     judge("crash over crash", |inner| crashing(crashing(inner)));
+    conformance(&Subject::in_folder("crash over uring", crashing(Arc::new(Uring::new()))));
 }
 
 #[test]
@@ -123,15 +108,13 @@ fn failures_harm_only_what_they_say() {
 fn wrappers_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.csv").display().to_string();
-    for (prefix, rest) in [
-        (format!("trace={trace}:throttle=2GB/s:fault=seed=5,short=0.3"), "memfs".to_owned()),
-        ("crash=seed=1:fault=short=0.2".to_owned(), format!("ufs:{}/", folder.path().display())),
+    for name in [
+        format!("trace={trace}:throttle=2GB/s:fault=seed=5,short=0.3:memfs:x"),
+        format!("crash=seed=1:fault=short=0.2:{}/x", folder.path().display()),
     ] {
-        let registry = Registry::standard();
-        let (device, path) = registry.resolve(format!("{prefix}:{rest}:x").replace("/:x", "/x")).unwrap();
+        let (device, path) = Registry::standard().resolve(&name).unwrap();
         let stem = path.into_string().unwrap();
-        let subject = Subject::new(prefix, device, move |number| format!("{stem}{number}").into());
-        conformance(&subject);
+        conformance(&Subject::new(name, device, move |number| format!("{stem}{number}").into()));
     }
     assert!(std::fs::read_to_string(trace).unwrap().lines().count() > 1000);
 }
