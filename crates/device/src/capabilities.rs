@@ -13,6 +13,7 @@ pub enum LockScope {
 
 /// What an open file can do and what it likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent yes or no")]
 pub struct Capabilities {
     /// Data outlives the process.
     pub persistent: bool,
@@ -31,4 +32,21 @@ pub struct Capabilities {
     pub block: u32,
     /// How many operations are worth having in flight at once.
     pub concurrency: u32,
+}
+
+/// The humblest device: promises nothing, likes anything. A device of one's own starts from here:
+/// `Capabilities { persistent: true, ..Capabilities::default() }`.
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self {
+            persistent: false,
+            shared: false,
+            native_lists: false,
+            preallocate: false,
+            locks: LockScope::None,
+            alignment: 1,
+            block: 4096,
+            concurrency: 1,
+        }
+    }
 }

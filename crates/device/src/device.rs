@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Capabilities, OpenOptions, Piece, PieceMut, Result};
+use crate::piece::{self, Extent};
+use crate::{Capabilities, Error, Kind, OpenOptions, Operation, Piece, PieceMut, Result};
 
 /// How much a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub trait Device: Send + Sync {
 /// * Offsets above `i64::MAX` (also `offset + length`) are `InvalidArgument`.
 /// * Concurrent calls are safe; overlapping concurrent writes leave each byte from one of them.
 /// * What was written before a successful [`sync`](Handle::sync) survives a crash.
+#[expect(clippy::len_without_is_empty, reason = "is_empty is derived, in HandleExt")]
 pub trait Handle: Send + Sync {
     /// Fills the pieces, in order, and returns how many bytes were read.
     fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64>;
@@ -81,8 +83,149 @@ pub trait Handle: Send + Sync {
     ///
     /// Guards taken through the same or different handles exclude one another as far as [`Capabilities::locks`] says.
     /// The generic form: `Unsupported`.
-    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>>;
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        let _ = kind;
+        Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
+    }
 }
 
 /// What every handle can do, derived from the few required methods.
-pub trait HandleExt: Handle {}
+pub trait HandleExt: Handle {
+    /// Fills `bytes` from `offset` on; returns less only at the end of the file.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<u64> {
+        self.read_full(&mut [PieceMut::new(offset, bytes)])
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_all(&[Piece::new(offset, bytes)])
+    }
+
+    /// Fills the pieces, going on after short reads; returns less only at the end of the file.
+    fn read_full(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        let wanted = piece::total_mut(pieces);
+        let mut done = self.read(pieces)?;
+        while done < wanted {
+            match self.read(&mut piece::rest_mut(pieces, done)) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) => return Err(later(error, done)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of the pieces, going on after short writes.
+    fn write_all(&self, pieces: &[Piece<'_>]) -> Result<()> {
+        let wanted = piece::total(pieces);
+        let mut done = self.write(pieces)?;
+        while done < wanted {
+            match self.write(&piece::rest(pieces, done)) {
+                Ok(0) => return Err(stuck(pieces, done)),
+                Ok(count) => done += count,
+                Err(error) => return Err(later(error, done)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file has length zero.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+impl<T: Handle + ?Sized> HandleExt for T {}
+
+/// The error as seen by a caller for whom `done` bytes went before the call that failed.
+fn later(error: Error, done: u64) -> Error {
+    let transferred = done + error.transferred();
+    error.after(transferred)
+}
+
+/// A device that writes nothing and reports no error would keep its caller in a loop.
+fn stuck<E: Extent>(pieces: &[E], done: u64) -> Error {
+    let error = Error::new(Kind::Io, Operation::Write, "").at(piece::offset_of(pieces, done)).after(done);
+    error.advise("the device accepts no more bytes and gives no reason")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Transfers at most three bytes per call and refuses at `limit`.
+    struct Stutter {
+        bytes: Mutex<Vec<u8>>,
+        limit: u64,
+    }
+
+    impl Handle for Stutter {
+        fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+            let bytes = self.bytes.lock().unwrap();
+            let Some(first) = pieces.iter_mut().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
+            let from = bytes.get(first.offset as usize..).unwrap_or_default();
+            let count = from.len().min(3).min(first.bytes.len());
+            first.bytes[..count].copy_from_slice(&from[..count]);
+            Ok(count as u64)
+        }
+
+        fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+            let Some(first) = pieces.iter().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
+            if first.offset >= self.limit {
+                return Err(Error::new(Kind::NoSpace, Operation::Write, "stutter").at(first.offset));
+            }
+            let count = first.bytes.len().min(3);
+            let (start, mut bytes) = (first.offset as usize, self.bytes.lock().unwrap());
+            let needed = bytes.len().max(start + count);
+            bytes.resize(needed, 0);
+            bytes[start..start + count].copy_from_slice(&first.bytes[..count]);
+            Ok(count as u64)
+        }
+
+        fn len(&self) -> Result<u64> {
+            Ok(self.bytes.lock().unwrap().len() as u64)
+        }
+
+        fn set_len(&self, len: u64) -> Result<()> {
+            self.bytes.lock().unwrap().resize(len as usize, 0);
+            Ok(())
+        }
+
+        fn sync(&self, _: SyncScope) -> Result<()> {
+            Ok(())
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities::default()
+        }
+    }
+
+    #[test]
+    fn full_forms_go_on_after_short_ones() {
+        let file = Stutter { bytes: Mutex::default(), limit: 100 };
+        file.write_all(&[Piece::new(8, b"ijkl"), Piece::new(5, b""), Piece::new(0, b"abcdefgh")]).unwrap();
+        let (mut a, mut b) = ([0; 7], [0; 9]);
+        let count = file.read_full(&mut [PieceMut::new(0, &mut a), PieceMut::new(5, &mut b)]).unwrap();
+        assert_eq!((count, &a, &b[..7]), (14, b"abcdefg", &b"fghijkl"[..]));
+    }
+
+    #[test]
+    fn errors_count_what_went_before() {
+        let file = Stutter { bytes: Mutex::default(), limit: 5 };
+        let error = file.write_at(0, b"abcdefgh").unwrap_err();
+        assert_eq!((error.transferred(), error.offset()), (6, Some(6)));
+    }
+
+    #[test]
+    fn generic_forms() {
+        let file: Arc<dyn Handle> = Arc::new(Stutter { bytes: Mutex::default(), limit: 5 });
+        assert!(file.is_empty().unwrap());
+        file.preallocate(4).unwrap();
+        file.preallocate(2).unwrap();
+        assert_eq!(file.len().unwrap(), 4);
+        let refused = file.lock(0..1, LockKind::Shared).err().map(|error| error.kind());
+        assert_eq!(refused, Some(Kind::Unsupported));
+    }
+}

@@ -1,7 +1,10 @@
 //! The one error type of this layer: what happened, doing what, to which file, at which place.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+
+use rustix::io::Errno;
 
 /// The outcome of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -18,7 +21,7 @@ pub enum Kind {
     NotAFile,
     /// The operating system or the open mode forbids it.
     PermissionDenied,
-    /// The device is full, or a quota or capacity limit is reached.
+    /// The device is full, or a quota, file size or capacity limit is reached.
     NoSpace,
     /// The file is open or locked elsewhere.
     Busy,
@@ -65,6 +68,16 @@ pub enum Operation {
 }
 
 /// An error with its kind, operation, file name and, where there is one, the place in the file.
+///
+/// ```
+/// use aqueduct_device::{Error, Kind, Operation};
+///
+/// let error = Error::new(Kind::NoSpace, Operation::Write, "out.bin").at(4096).after(512);
+/// assert_eq!(
+///     error.to_string(),
+///     "write \"out.bin\" at offset 4096: no space left (after 512 bytes); free some space or raise the limit",
+/// );
+/// ```
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -74,4 +87,240 @@ pub struct Error {
     transferred: u64,
     advice: Option<String>,
     source: Option<io::Error>,
+}
+
+impl Kind {
+    /// What went wrong, in words.
+    fn describe(self) -> &'static str {
+        match self {
+            Kind::NotFound => "no such file",
+            Kind::AlreadyExists => "already exists",
+            Kind::NotAFile => "not a file",
+            Kind::PermissionDenied => "not permitted",
+            Kind::NoSpace => "no space left",
+            Kind::Busy => "in use",
+            Kind::InvalidName => "not a valid name",
+            Kind::UnknownDevice => "unknown device",
+            Kind::InvalidArgument => "not a valid argument",
+            Kind::Unsupported => "not supported by this device",
+            Kind::ResourceLimit => "a limit of the process or system is reached",
+            Kind::PowerLost => "the power is off",
+            Kind::Io => "input/output error",
+        }
+    }
+
+    /// The way out that fits most cases of the kind; [`Error::advise`] gives a better one.
+    fn way_out(self) -> &'static str {
+        match self {
+            Kind::NotFound => "check the path, or open with create",
+            Kind::AlreadyExists => "choose another name, or do without exclusive",
+            Kind::NotAFile => "name a regular file",
+            Kind::PermissionDenied => "check the permissions of the file and the mode it was opened in",
+            Kind::NoSpace => "free some space or raise the limit",
+            Kind::Busy => "close or unlock it elsewhere first",
+            Kind::InvalidName => "a name is [prefix[=parameters]:]...path and neither empty nor holds a NUL",
+            Kind::UnknownDevice => "register the device first; a path with a colon is written ./like:this",
+            Kind::InvalidArgument => "offsets and lengths go up to 2^63 - 1",
+            Kind::Unsupported => "ask the capabilities of the file first",
+            Kind::ResourceLimit => "raise the limit (ulimit), or hold fewer resources at once",
+            Kind::PowerLost => "open the file anew to see what survived",
+            Kind::Io => "check the medium and the system log",
+        }
+    }
+
+    /// The kind that an error of the operating system means.
+    fn of(source: &io::Error) -> Self {
+        source.raw_os_error().map_or_else(|| Self::of_std(source.kind()), Self::of_errno)
+    }
+
+    fn of_errno(code: i32) -> Self {
+        match Errno::from_raw_os_error(code) {
+            Errno::NOENT => Kind::NotFound,
+            Errno::EXIST => Kind::AlreadyExists,
+            Errno::ISDIR | Errno::NOTDIR | Errno::LOOP | Errno::SPIPE | Errno::NXIO => Kind::NotAFile,
+            Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BADF => Kind::PermissionDenied,
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Kind::NoSpace,
+            Errno::BUSY | Errno::TXTBSY | Errno::AGAIN | Errno::DEADLK => Kind::Busy,
+            Errno::NAMETOOLONG | Errno::ILSEQ => Kind::InvalidName,
+            Errno::INVAL | Errno::OVERFLOW => Kind::InvalidArgument,
+            Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY => Kind::Unsupported,
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOLCK | Errno::NOBUFS => Kind::ResourceLimit,
+            _ => Kind::Io,
+        }
+    }
+
+    fn of_std(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::NotFound => Kind::NotFound,
+            io::ErrorKind::AlreadyExists => Kind::AlreadyExists,
+            io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => Kind::NotAFile,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::PermissionDenied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Kind::NoSpace
+            }
+            io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Kind::Busy,
+            io::ErrorKind::InvalidFilename => Kind::InvalidName,
+            io::ErrorKind::InvalidInput => Kind::InvalidArgument,
+            io::ErrorKind::Unsupported => Kind::Unsupported,
+            io::ErrorKind::OutOfMemory => Kind::ResourceLimit,
+            _ => Kind::Io,
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Resolve => "resolve",
+            Operation::Open => "open",
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Len => "get the length of",
+            Operation::SetLen => "set the length of",
+            Operation::Preallocate => "preallocate",
+            Operation::Sync => "sync",
+            Operation::Lock => "lock",
+            Operation::Delete => "delete",
+        })
+    }
+}
+
+impl Error {
+    /// An error of this kind; `name` is shown lossily where it is not UTF-8.
+    pub fn new(kind: Kind, operation: Operation, name: impl AsRef<OsStr>) -> Self {
+        let name = name.as_ref().to_string_lossy().into_owned();
+        Self { kind, operation, name, offset: None, transferred: 0, advice: None, source: None }
+    }
+
+    /// An error of the operating system; its code decides the kind.
+    pub fn from_io(source: io::Error, operation: Operation, name: impl AsRef<OsStr>) -> Self {
+        let error = Self::new(Kind::of(&source), operation, name);
+        Self { source: Some(source), ..error }
+    }
+
+    /// Adds the place in the file.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+
+    /// Sets how many bytes of the list were transferred before the error.
+    #[must_use]
+    pub fn after(mut self, transferred: u64) -> Self {
+        self.transferred = transferred;
+        self
+    }
+
+    /// Sets the way out that the message ends with, in place of the usual one of the kind.
+    #[must_use]
+    pub fn advise(mut self, text: impl Into<String>) -> Self {
+        self.advice = Some(text.into());
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The name of the file, as the device got it; empty where the device gave none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The place in the file, where there is one.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
+    /// How many bytes, counted from the start of the list, were transferred before the error.
+    pub fn transferred(&self) -> u64 {
+        self.transferred
+    }
+
+    /// Whether the same call may succeed later without anything being repaired.
+    pub fn is_retryable(&self) -> bool {
+        let transient = |source: &io::Error| {
+            matches!(
+                source.kind(),
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+            )
+        };
+        matches!(self.kind, Kind::Busy | Kind::ResourceLimit) || self.source.as_ref().is_some_and(transient)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.operation)?;
+        if !self.name.is_empty() {
+            write!(f, " {:?}", self.name)?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " at offset {offset}")?;
+        }
+        write!(f, ": {}", self.kind.describe())?;
+        if self.transferred > 0 {
+            write!(f, " (after {} bytes)", self.transferred)?;
+        }
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        write!(f, "; {}", self.advice.as_deref().unwrap_or_else(|| self.kind.way_out()))
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_the_system_decides_the_kind() {
+        let kind = |errno: Errno| Error::from_io(errno.into(), Operation::Open, "x").kind();
+        assert_eq!(kind(Errno::NOENT), Kind::NotFound);
+        assert_eq!(kind(Errno::ISDIR), Kind::NotAFile);
+        assert_eq!(kind(Errno::NOSPC), Kind::NoSpace);
+        assert_eq!(kind(Errno::FBIG), Kind::NoSpace);
+        assert_eq!(kind(Errno::MFILE), Kind::ResourceLimit);
+        assert_eq!(kind(Errno::IO), Kind::Io);
+        let plain = io::Error::from(io::ErrorKind::NotFound);
+        assert_eq!(Error::from_io(plain, Operation::Open, "x").kind(), Kind::NotFound);
+    }
+
+    #[test]
+    fn the_message_tells_everything() {
+        let error =
+            Error::from_io(Errno::NOSPC.into(), Operation::Write, "a\nb").at(7).after(3).advise("buy a disk");
+        let text = error.to_string();
+        assert!(text.starts_with(r#"write "a\nb" at offset 7: no space left (after 3 bytes): "#), "{text}");
+        assert!(text.ends_with("; buy a disk"), "{text}");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+
+    #[test]
+    fn only_passing_troubles_are_retryable() {
+        assert!(Error::from_io(Errno::INTR.into(), Operation::Read, "x").is_retryable());
+        assert!(Error::new(Kind::Busy, Operation::Delete, "x").is_retryable());
+        assert!(!Error::new(Kind::NoSpace, Operation::Write, "x").is_retryable());
+        assert!(!Error::from_io(Errno::IO.into(), Operation::Read, "x").is_retryable());
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_are_shown_lossily() {
+        use std::os::unix::ffi::OsStrExt;
+        let error = Error::new(Kind::NotFound, Operation::Open, OsStr::from_bytes(b"a\xff"));
+        assert_eq!(error.name(), "a\u{fffd}");
+    }
 }

@@ -1,13 +1,94 @@
-//! Where bytes live.
+//! Where bytes live: one contract for files of the operating system, `io_uring`, memory, and whatever else holds bytes.
+//!
+//! ```
+//! use aqueduct_device::{HandleExt, OpenOptions, Piece, SyncScope};
+//!
+//! let file = aqueduct_device::open("memfs:run7", &OpenOptions::read_write().create(true))?;
+//! file.write_all(&[Piece::new(0, b"head"), Piece::new(4096, b"far away")])?;
+//! file.sync(SyncScope::Data)?;
+//!
+//! let mut bytes = [0; 8];
+//! assert_eq!(file.read_at(4096, &mut bytes)?, 8);
+//! assert_eq!(&bytes, b"far away");
+//! # Ok::<_, aqueduct_device::Error>(())
+//! ```
+//!
+//! # Devices and handles
+//! A [`Device`] is a place where files live; it opens and deletes them by name. A [`Handle`] is an open file: it has no pointer, every access says
+//! where, so that threads share it freely. The primitive is the *list of pieces*: [`Piece`]s pair a file offset with memory,
+//! and a device moves a whole list in as few steps as it can. [`HandleExt`] derives the everyday forms from it. The contract stands on [`Handle`].
+//!
+//! # Names
+//! The prefix of a name picks the device; wrappers stand in front of it, with their parameters, outermost first. Without a prefix a name means `ufs`.
+//!
+//! | name | means |
+//! |---|---|
+//! | `out.bin`, `ufs:out.bin`, `./a:b` | a file of the operating system: [`Ufs`] |
+//! | `uring:out.bin` | the same with many operations in flight: [`Uring`] |
+//! | `memfs:run7` | a file in the memory of this process: [`MemFs`] |
+//! | `throttle=200MB/s,1ms:ufs:out.bin` | `ufs`, made slow by a wrapper: see [`wrap`] |
+//!
+//! A prefix that nobody knows is an error that lists those there are. [`name`] has the grammar, [`Registry`] the rules.
+//!
+//! # Capabilities
+//! [`Handle::capabilities`] tells, as data, what an open file can do and what it likes: whether a scattered list is cheap, how far locks reach, which alignment
+//! avoids a copy. Layers above plan with it; the conformance suite chooses its cases by it.
+//!
+//! ```
+//! use aqueduct_device::{LockScope, MemFs, Device, OpenOptions};
+//!
+//! let file = MemFs::new().open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+//! assert!(file.capabilities().native_lists, "memory needs no sieving");
+//! assert_eq!(file.capabilities().locks, LockScope::Process);
+//! # Ok::<_, aqueduct_device::Error>(())
+//! ```
+//!
+//! # Errors and counts
+//! Every [`Error`] says what was done to which file, at which offset, how many bytes of the list had been transferred, and a way out. A count is
+//! exact at the end of the file too.
+//!
+//! ```
+//! use aqueduct_device::{HandleExt, Kind, OpenOptions, Operation};
+//!
+//! let error = aqueduct_device::open("memfs:missing", &OpenOptions::read_only()).err().unwrap();
+//! assert_eq!((error.kind(), error.operation()), (Kind::NotFound, Operation::Open));
+//! assert_eq!(error.to_string(), r#"open "missing": no such file; check the path, or open with create"#);
+//! ```
+//!
+//! # A device of one's own
+//! Two methods of [`Device`] and six of [`Handle`]; everything else has a generic form. This one, `examples/own_device.rs`, maps names to files in a
+//! folder, is registered under a prefix, works inside every wrapper, and passes `aqueduct_testkit::device::conformance`:
+//!
+//! ```
+#![doc = include_str!("../examples/own_device.rs")]
+//! ```
 
+mod aligned;
 mod capabilities;
 mod device;
 mod error;
+mod lock;
+mod memfs;
+pub mod name;
 mod options;
-mod piece;
+pub mod piece;
+pub mod quantity;
+mod registry;
+mod run;
+mod syscalls;
+mod ufs;
+mod uring;
+pub mod wrap;
 
+pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
 pub use capabilities::{Capabilities, LockScope};
 pub use device::{Device, Handle, HandleExt, LockGuard, LockKind, SyncScope};
 pub use error::{Error, Kind, Operation, Result};
+pub use lock::{RangeGuard, RangeLocks};
+pub use memfs::MemFs;
 pub use options::OpenOptions;
-pub use piece::{Piece, PieceMut, total, total_mut};
+pub use piece::{Extent, Piece, PieceMut, total, total_mut};
+pub use registry::{Registry, delete, open, register_device, register_wrapper, registry};
+pub use syscalls::syscalls;
+pub use ufs::Ufs;
+pub use uring::Uring;

@@ -1,4 +1,14 @@
-//! The judges.
+//! The judges: suites that every implementation has to pass, written once and public, so that one's own can be put before them too.
+//!
+//! * [`transport`]: conformance of whatever carries a [`Comm`](aqueduct_comm::Comm), run on every rank;
+//! * [`device`]: conformance of devices and wrappers with the contract of [`aqueduct_device::Handle`];
+//! * [`oracle`]: random operations on a device against a plain vector of bytes;
+//! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
+//!
+//! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
 
+pub mod crash;
+pub mod device;
+pub mod oracle;
 pub mod seeded;
 pub mod transport;

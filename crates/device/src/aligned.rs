@@ -1,0 +1,53 @@
+//! Memory that begins at a multiple of a power of two, as unbuffered I/O wants it.
+
+use std::ops::{Deref, DerefMut};
+
+/// The alignment of memory, offset and length that unbuffered I/O takes on every medium in use.
+pub const DIRECT_ALIGNMENT: usize = 4096;
+
+/// Zeroed bytes at a multiple of [`DIRECT_ALIGNMENT`]: what is read into or written from them with
+/// [`direct`](crate::OpenOptions::direct) needs no copy.
+///
+/// ```
+/// use aqueduct_device::{AlignedBuffer, DIRECT_ALIGNMENT};
+///
+/// let mut buffer = AlignedBuffer::new(10_000);
+/// buffer[9_999] = 1;
+/// assert!(buffer.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT));
+/// ```
+#[derive(Debug)]
+pub struct AlignedBuffer {
+    /// Longer than asked for, so that an aligned part of the length lies in it. Never reallocated.
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    /// `len` bytes of zeros.
+    pub fn new(len: usize) -> Self {
+        let memory = vec![0; len + DIRECT_ALIGNMENT];
+        let start = memory.as_ptr().addr().next_multiple_of(DIRECT_ALIGNMENT) - memory.as_ptr().addr();
+        Self { memory, start, len }
+    }
+}
+
+impl Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}
+
+/// Whether bytes at this file offset can be transferred from or to this memory without a copy.
+pub(crate) fn is_aligned(offset: u64, bytes: &[u8]) -> bool {
+    let aligned = |value: usize| value.is_multiple_of(DIRECT_ALIGNMENT);
+    offset.is_multiple_of(DIRECT_ALIGNMENT as u64) && aligned(bytes.len()) && aligned(bytes.as_ptr().addr())
+}

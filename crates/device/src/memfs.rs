@@ -1,0 +1,258 @@
+//! `memfs`: named files in the memory of this process.
+//!
+//! Files are sparse and may have any length; only what was written takes memory. Readers and writers of different places do
+//! not wait for one another. A file lives until it is deleted, whether open or not; deleting gives its memory back at once.
+
+mod budget;
+mod store;
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use budget::Budget;
+use store::Store;
+
+use crate::{
+    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions, Operation, Piece,
+    PieceMut, RangeLocks, Result, SyncScope, name, piece,
+};
+
+/// Files in the memory of this process.
+///
+/// # Rules
+/// Opening a missing file without [`create`](OpenOptions::create) is `NotFound`; deleting a missing file is `NotFound`, deleting one that is still open is `Busy`.
+///
+/// ```
+/// use aqueduct_device::{Device, HandleExt, Kind, MemFs, OpenOptions};
+///
+/// let memory = MemFs::with_capacity(1000);
+/// let file = memory.open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+/// let error = file.write_at(0, &[7; 1001]).unwrap_err();
+/// assert_eq!((error.kind(), error.transferred()), (Kind::NoSpace, 1000));
+/// assert_eq!(memory.delete("a".as_ref()).unwrap_err().kind(), Kind::Busy);
+/// drop(file);
+/// memory.delete("a".as_ref())?;
+/// assert_eq!(memory.used(), 0);
+/// # Ok::<_, aqueduct_device::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct MemFs {
+    /// A file is open as long as someone beside this table holds it.
+    files: Mutex<HashMap<OsString, Arc<MemFile>>>,
+    budget: Arc<Budget>,
+}
+
+#[derive(Debug)]
+struct MemFile {
+    store: Store,
+    locks: RangeLocks,
+}
+
+#[derive(Debug)]
+struct MemHandle {
+    name: OsString,
+    file: Arc<MemFile>,
+    read: bool,
+    write: bool,
+}
+
+impl MemFs {
+    /// A memory without a limit of its own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A memory that holds at most `bytes` of data, all files together; a write beyond that is `NoSpace`.
+    ///
+    /// Data is what was written, plus the zeros between the start of a 64 KiB chunk and what was written into it.
+    pub fn with_capacity(bytes: u64) -> Self {
+        Self { files: Mutex::default(), budget: Arc::new(Budget::new(bytes)) }
+    }
+
+    /// How many bytes of data all files hold together.
+    pub fn used(&self) -> u64 {
+        self.budget.used()
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<OsString, Arc<MemFile>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find_or_create(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<MemFile>> {
+        let mut files = self.files();
+        match files.get(name) {
+            Some(_) if options.is_exclusive() => Err(Error::new(Kind::AlreadyExists, Operation::Open, name)),
+            Some(file) => Ok(Arc::clone(file)),
+            None if options.is_create() => {
+                let store = Store::new(Arc::clone(&self.budget));
+                let file = Arc::new(MemFile { store, locks: RangeLocks::default() });
+                files.insert(name.into(), Arc::clone(&file));
+                Ok(file)
+            }
+            None => Err(Error::new(Kind::NotFound, Operation::Open, name)),
+        }
+    }
+}
+
+impl Device for MemFs {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        name::check(name, Operation::Open)?;
+        options.check(name)?;
+        let file = self.find_or_create(name, options)?;
+        if options.is_truncate() {
+            file.store.set_len(0);
+        }
+        Ok(Arc::new(MemHandle {
+            name: name.into(),
+            file,
+            read: options.is_read(),
+            write: options.is_write(),
+        }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        name::check(name, Operation::Delete)?;
+        let mut files = self.files();
+        match files.get(name) {
+            None => Err(Error::new(Kind::NotFound, Operation::Delete, name).advise("check the name")),
+            Some(file) if Arc::strong_count(file) > 1 => {
+                Err(Error::new(Kind::Busy, Operation::Delete, name)
+                    .advise("drop all handles of the file first"))
+            }
+            Some(_) => {
+                files.remove(name);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl MemHandle {
+    fn allow(&self, allowed: bool, operation: Operation) -> Result<()> {
+        if allowed { Ok(()) } else { Err(Error::new(Kind::PermissionDenied, operation, &self.name)) }
+    }
+}
+
+impl Handle for MemHandle {
+    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        self.allow(self.read, Operation::Read)?;
+        piece::check(pieces, Operation::Read, &self.name)?;
+        Ok(self.file.store.read(pieces))
+    }
+
+    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        self.allow(self.write, Operation::Write)?;
+        piece::check(pieces, Operation::Write, &self.name)?;
+        let done = self.file.store.write(pieces);
+        if done == piece::total(pieces) {
+            return Ok(done);
+        }
+        let error =
+            Error::new(Kind::NoSpace, Operation::Write, &self.name).at(piece::offset_of(pieces, done));
+        Err(error.after(done).advise("delete files of this memfs, or give it more capacity"))
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.file.store.len())
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.allow(self.write, Operation::SetLen)?;
+        if len > i64::MAX as u64 {
+            return Err(Error::new(Kind::InvalidArgument, Operation::SetLen, &self.name).at(len));
+        }
+        self.file.store.set_len(len);
+        Ok(())
+    }
+
+    fn sync(&self, _scope: SyncScope) -> Result<()> {
+        Ok(())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Capabilities {
+            native_lists: true,
+            locks: LockScope::Process,
+            block: store::CHUNK as u32,
+            concurrency: cores,
+            ..Capabilities::default()
+        }
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        Ok(Box::new(self.file.locks.lock(range, kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HandleExt;
+
+    fn create(memory: &MemFs, name: &str) -> Arc<dyn Handle> {
+        memory.open(name.as_ref(), &OpenOptions::read_write().create(true)).unwrap()
+    }
+
+    fn kind<T>(result: Result<T>) -> Option<Kind> {
+        result.err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn rules_of_open_and_delete() {
+        let memory = MemFs::new();
+        let a: &OsStr = "a".as_ref();
+        assert_eq!(kind(memory.open(a, &OpenOptions::read_only())), Some(Kind::NotFound));
+        assert_eq!(kind(memory.delete(a)), Some(Kind::NotFound));
+        let first = create(&memory, "a");
+        let second = memory.open(a, &OpenOptions::read_only()).unwrap();
+        first.write_at(0, b"x").unwrap();
+        assert_eq!(second.len().unwrap(), 1);
+        let exclusive = OpenOptions::read_write().create(true).exclusive(true);
+        assert_eq!(kind(memory.open(a, &exclusive)), Some(Kind::AlreadyExists));
+        drop(first);
+        assert_eq!(kind(memory.delete(a)), Some(Kind::Busy));
+        drop(second);
+        memory.delete(a).unwrap();
+        assert_eq!(
+            (memory.used(), kind(memory.open(a, &OpenOptions::read_only()))),
+            (0, Some(Kind::NotFound))
+        );
+    }
+
+    #[test]
+    fn the_mode_is_kept() {
+        let memory = MemFs::new();
+        let a: &OsStr = "a".as_ref();
+        let writer = memory.open(a, &OpenOptions::write_only().create(true)).unwrap();
+        assert_eq!(kind(writer.read_at(0, &mut [0])), Some(Kind::PermissionDenied));
+        let reader = memory.open(a, &OpenOptions::read_only()).unwrap();
+        assert_eq!(kind(reader.write_at(0, &[0])), Some(Kind::PermissionDenied));
+        assert_eq!(kind(reader.set_len(0)), Some(Kind::PermissionDenied));
+    }
+
+    #[test]
+    fn no_space_says_where_and_after_how_much() {
+        let memory = MemFs::with_capacity(100);
+        let (file, other) = (create(&memory, "a"), create(&memory, "b"));
+        other.write_at(0, &[1; 30]).unwrap();
+        let pieces = [Piece::new(0, &[2; 40]), Piece::new(1 << 40, &[3; 20]), Piece::new(40, &[4; 60])];
+        let error = file.write(&pieces).unwrap_err();
+        assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 70, Some(50)));
+        assert_eq!((memory.used(), file.len().unwrap()), (100, (1 << 40) + 20));
+        file.set_len(45).unwrap();
+        assert_eq!(memory.used(), 75);
+    }
+
+    #[test]
+    fn lengths_beyond_any_file_are_refused() {
+        let file = create(&MemFs::new(), "a");
+        assert_eq!(kind(file.set_len(u64::MAX)), Some(Kind::InvalidArgument));
+        file.set_len(i64::MAX as u64).unwrap();
+        let mut bytes = [9; 4];
+        assert_eq!(file.read_at(i64::MAX as u64 - 4, &mut bytes).unwrap(), 4);
+        assert_eq!(bytes, [0; 4]);
+    }
+}

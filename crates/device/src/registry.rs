@@ -1,0 +1,255 @@
+//! The registry: which device a name means.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::name::{self, Name, Segment};
+use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, Uring, wrap};
+
+/// Makes a wrapper around a device, from the parameters in the name.
+type Wrap = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
+
+/// Devices and wrappers by prefix.
+///
+/// Most programs use the one of the process, through [`open`], [`delete`], [`register_device`] and [`register_wrapper`]. One of
+/// one's own keeps tests apart: each [`Registry::standard`] has its own, empty `memfs`.
+///
+/// The same text of prefixes gives the same chain of devices again, so that what a wrapper remembers (the faults already
+/// injected, the writes not yet synced) lives as long as the registry. A chain shares its inner parts with shorter ones: `trace:crash:memfs:x`
+/// and `crash:memfs:x` go through one `crash`.
+///
+/// ```
+/// use aqueduct_device::{HandleExt, OpenOptions, Registry};
+///
+/// let registry = Registry::standard();
+/// let file = registry.open("memfs:run7", &OpenOptions::read_write().create(true))?;
+/// file.write_at(0, b"bytes")?;
+/// drop(file);
+/// registry.delete("memfs:run7")?;
+/// assert!(registry.open("floppy:run7", &OpenOptions::read_only()).is_err());
+/// # Ok::<_, aqueduct_device::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Registry {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    devices: BTreeMap<String, Arc<dyn Device>>,
+    wrappers: BTreeMap<String, Arc<Wrap>>,
+    /// Wrapped devices by the text of their prefixes.
+    chains: BTreeMap<String, Arc<dyn Device>>,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A registry with all devices and wrappers of this crate.
+    pub fn standard() -> Self {
+        let registry = Self::new();
+        let devices: [(&str, Arc<dyn Device>); _] =
+            [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs)), ("uring", Arc::new(Uring::new()))];
+        registry.entries().devices.extend(devices.map(|(prefix, device)| (prefix.into(), device)));
+        for (prefix, wrap) in wrap::WRAPPERS {
+            registry.entries().wrappers.insert(prefix.into(), Arc::new(wrap));
+        }
+        registry
+    }
+
+    /// Registers a device under a prefix; a prefix that is taken is `AlreadyExists`.
+    pub fn register_device(&self, prefix: &str, device: Arc<dyn Device>) -> Result<()> {
+        let mut entries = self.entries();
+        entries.check_free(prefix)?;
+        entries.devices.insert(prefix.into(), device);
+        Ok(())
+    }
+
+    /// Registers a wrapper under a prefix; a prefix that is taken is `AlreadyExists`.
+    ///
+    /// `wrap` gets the parameters between `=` and the colon (empty where there are none) and the device to go around.
+    pub fn register_wrapper(
+        &self,
+        prefix: &str,
+        wrap: impl Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let mut entries = self.entries();
+        entries.check_free(prefix)?;
+        entries.wrappers.insert(prefix.into(), Arc::new(wrap));
+        Ok(())
+    }
+
+    /// The device that a name means, and the name to be given to it.
+    pub fn resolve(&self, name: impl AsRef<OsStr>) -> Result<(Arc<dyn Device>, OsString)> {
+        let whole = name.as_ref();
+        let parsed = Name::parse(whole, |prefix| self.entries().wrappers.contains_key(prefix))?;
+        let mut device = self.device(&parsed.device, whole)?;
+        let mut chain = parsed.device.text();
+        for segment in parsed.wrappers.iter().rev() {
+            chain = format!("{}:{chain}", segment.text());
+            device = self.wrapped(&chain, segment, device)?;
+        }
+        Ok((device, parsed.path))
+    }
+
+    /// Opens the file that a name means.
+    pub fn open(&self, name: impl AsRef<OsStr>, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        let (device, path) = self.resolve(name)?;
+        device.open(&path, options)
+    }
+
+    /// Deletes the file that a name means.
+    pub fn delete(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let (device, path) = self.resolve(name)?;
+        device.delete(&path)
+    }
+
+    fn device(&self, segment: &Segment, whole: &OsStr) -> Result<Arc<dyn Device>> {
+        if !segment.parameters.is_empty() {
+            let error = Error::new(Kind::InvalidName, Operation::Resolve, whole);
+            return Err(error.advise(format!("the device {:?} takes no parameters", segment.prefix)));
+        }
+        let entries = self.entries();
+        entries.devices.get(&segment.prefix).cloned().ok_or_else(|| entries.unknown(segment, whole))
+    }
+
+    /// The wrapper of a chain: the one there is, or a new one. Made outside the lock, because `wrap` may want this registry.
+    fn wrapped(&self, chain: &str, segment: &Segment, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        let wrap = {
+            let entries = self.entries();
+            if let Some(device) = entries.chains.get(chain) {
+                return Ok(Arc::clone(device));
+            }
+            entries.wrappers.get(&segment.prefix).cloned()
+        };
+        let Some(wrap) = wrap else { return Ok(inner) };
+        let device = wrap(&segment.parameters, inner)?;
+        Ok(Arc::clone(self.entries().chains.entry(chain.into()).or_insert(device)))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn check_free(&self, prefix: &str) -> Result<()> {
+        let refuse = |kind, why: &str| Err(Error::new(kind, Operation::Resolve, prefix).advise(why));
+        if !name::is_prefix(prefix.as_bytes()) {
+            return refuse(Kind::InvalidName, "a prefix is made of a-z, 0-9, _ and -, a letter first");
+        }
+        if self.devices.contains_key(prefix) || self.wrappers.contains_key(prefix) {
+            return refuse(Kind::AlreadyExists, "choose another prefix");
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, segment: &Segment, whole: &OsStr) -> Error {
+        let list = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<_>>().join(", ");
+        let (devices, wrappers) = (list(self.devices.keys().collect()), list(self.wrappers.keys().collect()));
+        Error::new(Kind::UnknownDevice, Operation::Resolve, whole).advise(format!(
+            "there is no {:?}; devices: {devices}; wrappers: {wrappers}; a path with a colon is written ./like:this",
+            segment.prefix
+        ))
+    }
+}
+
+/// The registry of the process: all devices and wrappers of this crate, and those that the program registers.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(Registry::standard)
+}
+
+/// Opens a file by its name, through the [registry] of the process.
+pub fn open(name: impl AsRef<OsStr>, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    registry().open(name, options)
+}
+
+/// Deletes a file by its name, through the [registry] of the process.
+pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
+    registry().delete(name)
+}
+
+/// Registers a device in the [registry] of the process.
+pub fn register_device(prefix: &str, device: Arc<dyn Device>) -> Result<()> {
+    registry().register_device(prefix, device)
+}
+
+/// Registers a wrapper in the [registry] of the process.
+pub fn register_wrapper(
+    prefix: &str,
+    wrap: impl Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync + 'static,
+) -> Result<()> {
+    registry().register_wrapper(prefix, wrap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wrapper that is nothing but an instance of its own.
+    struct Same(Arc<dyn Device>);
+
+    impl Device for Same {
+        fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+            self.0.open(name, options)
+        }
+
+        fn delete(&self, name: &OsStr) -> Result<()> {
+            self.0.delete(name)
+        }
+    }
+
+    fn with_wrapper() -> Registry {
+        let registry = Registry::standard();
+        registry.register_wrapper("same", |_, inner| Ok(Arc::new(Same(inner)))).unwrap();
+        registry
+    }
+
+    #[test]
+    fn an_unknown_prefix_lists_those_there_are() {
+        let error = with_wrapper().resolve("floppy:a").err().unwrap();
+        assert_eq!(error.kind(), Kind::UnknownDevice);
+        let text = error.to_string();
+        assert!(text.contains("memfs") && text.contains("same") && text.contains("floppy"), "{text}");
+    }
+
+    #[test]
+    fn a_prefix_is_registered_once_and_well_formed() {
+        let registry = with_wrapper();
+        let device: Arc<dyn Device> = Arc::new(MemFs::new());
+        for (prefix, kind) in [
+            ("memfs", Kind::AlreadyExists),
+            ("same", Kind::AlreadyExists),
+            ("A", Kind::InvalidName),
+            ("", Kind::InvalidName),
+            ("a:b", Kind::InvalidName),
+        ] {
+            assert_eq!(
+                registry.register_device(prefix, Arc::clone(&device)).unwrap_err().kind(),
+                kind,
+                "{prefix}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_same_prefixes_give_the_same_chain() {
+        let registry = with_wrapper();
+        let device = |name: &str| registry.resolve(name).unwrap().0;
+        assert!(Arc::ptr_eq(&device("same=1:memfs:a"), &device("same=1:memfs:b")));
+        assert!(!Arc::ptr_eq(&device("same=1:memfs:a"), &device("same=2:memfs:a")));
+        let path = registry.resolve("same=1:same=2:memfs:a:b").unwrap().1;
+        assert_eq!(path, "a:b");
+    }
+
+    #[test]
+    fn devices_take_no_parameters() {
+        let error = with_wrapper().resolve("memfs=3:a").err().unwrap();
+        assert_eq!(error.kind(), Kind::InvalidName);
+    }
+}

@@ -1,0 +1,59 @@
+//! `ufs`: files of the operating system, by positioned and vectored calls.
+//!
+//! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
+//! or `pwrite`. Interrupted and short calls are continued.
+
+mod direct;
+mod file;
+mod handle;
+mod lock;
+mod ofd;
+pub(crate) mod transfer;
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+pub(crate) use handle::UfsHandle;
+
+use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name};
+
+/// Files of the operating system.
+///
+/// # Unbuffered access
+/// With [`OpenOptions::direct`] the file is opened a second time with `O_DIRECT`. Whole blocks of 4096 bytes go past the page cache, through a
+/// bounce buffer where the caller's memory is not aligned; the edges of an access, smaller than a block, go through the buffered
+/// descriptor. The kernel keeps the two coherent. A file system that refuses `O_DIRECT` is used buffered;
+/// [`Capabilities::alignment`](crate::Capabilities::alignment) tells which it was.
+///
+/// # Locks
+/// A range is locked among the threads of this process first and then, with an open-file-description lock, among processes. Exclusive
+/// locks need a handle that may write. A write-only handle gets an exclusive lock where it asks for a shared one.
+///
+/// # After a failed sync
+/// the kernel may have dropped what it could not write and reports that only once. The handle then refuses
+/// writes and syncs: what was not synced before has to be written again through a new one.
+///
+/// ```
+/// use aqueduct_device::{Device, HandleExt, OpenOptions, SyncScope, Ufs};
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("out.bin");
+/// let file = Ufs.open(path.as_os_str(), &OpenOptions::read_write().create(true))?;
+/// file.write_at(1 << 20, b"behind a hole")?;
+/// file.sync(SyncScope::Entry)?;
+/// assert_eq!(file.len()?, (1 << 20) + 13);
+/// # Ok::<_, aqueduct_device::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ufs;
+
+impl Device for Ufs {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        Ok(Arc::new(UfsHandle::open(name, options)?))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        name::check(name, Operation::Delete)?;
+        rustix::fs::unlink(name).map_err(|errno| Error::from_io(errno.into(), Operation::Delete, name))
+    }
+}

@@ -1,0 +1,259 @@
+//! Access past the page cache, for memory, offsets and lengths that may be aligned or not.
+//!
+//! A run whose pieces are all aligned goes straight to the unbuffered descriptor. Any other run is cut at block boundaries: whole blocks
+//! go through an aligned bounce buffer, what is smaller than a block through the buffered descriptor, which does the
+//! read-modify-write of its block correctly also against other processes.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+use super::file;
+use super::transfer::{self, Progress};
+use crate::aligned::is_aligned;
+use crate::piece::{rest, rest_mut};
+use crate::{AlignedBuffer, DIRECT_ALIGNMENT, OpenOptions, Piece, PieceMut, run};
+
+/// Bytes per bounce buffer: enough to keep a medium busy.
+const BOUNCE: usize = 1 << 20;
+
+/// The unbuffered side of an open file.
+#[derive(Debug)]
+pub(super) struct Direct {
+    file: OwnedFd,
+    /// Bounce buffers not in use.
+    spare: Mutex<Vec<AlignedBuffer>>,
+}
+
+impl Direct {
+    /// Opens the unbuffered side of `buffered`; `None` where the file system has none.
+    pub(super) fn open(buffered: BorrowedFd<'_>, options: &OpenOptions) -> Option<Self> {
+        Some(Self { file: file::open_direct(buffered, options)?, spare: Mutex::default() })
+    }
+
+    /// The unbuffered descriptor.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Reads a list up to its end or the first end of file.
+    pub(super) fn read(&self, buffered: BorrowedFd<'_>, pieces: &mut [PieceMut<'_>]) -> Progress {
+        let (mut progress, mut from) = (Progress::default(), 0);
+        while let Some(run) = run::next(pieces, from) {
+            from = run.pieces.end;
+            let pieces = &mut pieces[run.pieces];
+            let next = if pieces.iter().all(|piece| is_aligned(piece.offset, piece.bytes)) {
+                self.read_blocks(buffered, run.offset, pieces)
+            } else {
+                self.with_bounce(|bounce| self.read_cut(buffered, run.offset, run.size, pieces, bounce))
+            };
+            if !progress.add(next, run.size) {
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Writes a list.
+    pub(super) fn write(&self, buffered: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> Progress {
+        let (mut progress, mut from) = (Progress::default(), 0);
+        while let Some(run) = run::next(pieces, from) {
+            from = run.pieces.end;
+            let pieces = &pieces[run.pieces];
+            let next = if pieces.iter().all(|piece| is_aligned(piece.offset, piece.bytes)) {
+                self.write_blocks(buffered, run.offset, pieces)
+            } else {
+                self.with_bounce(|bounce| self.write_cut(buffered, run.offset, run.size, pieces, bounce))
+            };
+            if !progress.add(next, run.size) {
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Reads aligned pieces. `EINVAL` comes where a short read ended inside a block (the end of the file) and from media that
+    /// want more than [`DIRECT_ALIGNMENT`]: the rest is read buffered.
+    fn read_blocks(&self, buffered: BorrowedFd<'_>, offset: u64, pieces: &mut [PieceMut<'_>]) -> Progress {
+        let mut progress = transfer::read_run(self.file(), offset, pieces);
+        if progress.stop == Some(Errno::INVAL) {
+            let more = transfer::read(buffered, &mut rest_mut(pieces, progress.done));
+            progress.add(more, 0);
+        }
+        progress
+    }
+
+    /// Writes aligned pieces; what the unbuffered descriptor does not take is written buffered.
+    fn write_blocks(&self, buffered: BorrowedFd<'_>, offset: u64, pieces: &[Piece<'_>]) -> Progress {
+        let mut progress = transfer::write_run(self.file(), offset, pieces);
+        if progress.stop == Some(Errno::INVAL) {
+            let more = transfer::write(buffered, &rest(pieces, progress.done));
+            progress.add(more, 0);
+        }
+        progress
+    }
+
+    fn read_cut(
+        &self,
+        buffered: BorrowedFd<'_>,
+        offset: u64,
+        size: u64,
+        pieces: &mut [PieceMut<'_>],
+        bounce: &mut [u8],
+    ) -> Progress {
+        let (mut progress, mut place) = (Progress::default(), Place::default());
+        while let Some(step) = Step::next(offset + progress.done, size - progress.done) {
+            let bounce = &mut bounce[..step.size()];
+            let list = &mut [PieceMut::new(offset + progress.done, bounce)];
+            let next = match step {
+                Step::Edge(_) => transfer::read(buffered, list),
+                Step::Blocks(_) => self.read_blocks(buffered, offset + progress.done, list),
+            };
+            place.scatter(&bounce[..next.done as usize], pieces);
+            if !progress.add(next, step.size() as u64) {
+                break;
+            }
+        }
+        progress
+    }
+
+    fn write_cut(
+        &self,
+        buffered: BorrowedFd<'_>,
+        offset: u64,
+        size: u64,
+        pieces: &[Piece<'_>],
+        bounce: &mut [u8],
+    ) -> Progress {
+        let (mut progress, mut place) = (Progress::default(), Place::default());
+        while let Some(step) = Step::next(offset + progress.done, size - progress.done) {
+            let bounce = &mut bounce[..step.size()];
+            place.gather(pieces, bounce);
+            let list = &[Piece::new(offset + progress.done, bounce)];
+            let next = match step {
+                Step::Edge(_) => transfer::write(buffered, list),
+                Step::Blocks(_) => self.write_blocks(buffered, offset + progress.done, list),
+            };
+            if !progress.add(next, step.size() as u64) {
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Lends a bounce buffer that no other thread uses.
+    fn with_bounce(&self, work: impl FnOnce(&mut [u8]) -> Progress) -> Progress {
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = spare().pop();
+        let mut buffer = buffer.unwrap_or_else(|| AlignedBuffer::new(BOUNCE));
+        let progress = work(&mut buffer);
+        spare().push(buffer);
+        progress
+    }
+}
+
+/// What to transfer next of a range cut at block boundaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Less than a block.
+    Edge(usize),
+    /// Whole blocks, at most a bounce buffer full.
+    Blocks(usize),
+}
+
+impl Step {
+    fn next(offset: u64, left: u64) -> Option<Self> {
+        let block = DIRECT_ALIGNMENT as u64;
+        let edge = (block - offset % block) % block;
+        if left == 0 {
+            None
+        } else if edge > 0 || left < block {
+            Some(Self::Edge(if edge > 0 { left.min(edge) } else { left } as usize))
+        } else {
+            Some(Self::Blocks((left - left % block).min(BOUNCE as u64) as usize))
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            Self::Edge(size) | Self::Blocks(size) => size,
+        }
+    }
+}
+
+/// A place in a list of pieces.
+#[derive(Default)]
+struct Place {
+    piece: usize,
+    inside: usize,
+}
+
+impl Place {
+    /// Copies the next bytes of the list out into `bounce`.
+    fn gather(&mut self, pieces: &[Piece<'_>], mut bounce: &mut [u8]) {
+        while !bounce.is_empty() {
+            let from = &pieces[self.piece].bytes[self.inside..];
+            let count = from.len().min(bounce.len());
+            let (to, rest) = bounce.split_at_mut(count);
+            to.copy_from_slice(&from[..count]);
+            bounce = rest;
+            self.advance(count, from.len());
+        }
+    }
+
+    /// Copies `bounce` into the next bytes of the list.
+    fn scatter(&mut self, mut bounce: &[u8], pieces: &mut [PieceMut<'_>]) {
+        while !bounce.is_empty() {
+            let to = &mut pieces[self.piece].bytes[self.inside..];
+            let (count, left) = (to.len().min(bounce.len()), to.len());
+            to[..count].copy_from_slice(&bounce[..count]);
+            bounce = &bounce[count..];
+            self.advance(count, left);
+        }
+    }
+
+    fn advance(&mut self, count: usize, left: usize) {
+        self.inside += count;
+        if count == left {
+            *self = Self { piece: self.piece + 1, inside: 0 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_at_blocks() {
+        let cut = |offset: u64, size: u64| {
+            let mut done = 0;
+            let step = || {
+                let step = Step::next(offset + done, size - done)?;
+                done += step.size() as u64;
+                Some(step)
+            };
+            std::iter::from_fn(step).collect::<Vec<_>>()
+        };
+        assert_eq!(cut(0, 4096), [Step::Blocks(4096)]);
+        assert_eq!(cut(4095, 10_000), [Step::Edge(1), Step::Blocks(8192), Step::Edge(1807)]);
+        assert_eq!(cut(10, 20), [Step::Edge(20)]);
+        assert_eq!(cut(8192, 20), [Step::Edge(20)]);
+        assert_eq!(cut(0, (1 << 20) + 4097), [Step::Blocks(1 << 20), Step::Blocks(4096), Step::Edge(1)]);
+    }
+
+    #[test]
+    fn bytes_go_through_the_bounce_buffer_in_order() {
+        let mut bounce = [0; 4];
+        let mut place = Place::default();
+        place.gather(&[Piece::new(0, b"ab"), Piece::new(2, b""), Piece::new(2, b"cdef")], &mut bounce);
+        assert_eq!(&bounce, b"abcd");
+        let (mut a, mut b) = ([0; 3], [0; 3]);
+        let mut place = Place::default();
+        let mut pieces = [PieceMut::new(0, &mut a), PieceMut::new(3, &mut b)];
+        place.scatter(b"abcd", &mut pieces);
+        place.scatter(b"e", &mut pieces);
+        assert_eq!((&a, &b), (b"abc", b"de\0"));
+    }
+}

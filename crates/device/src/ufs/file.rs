@@ -1,0 +1,65 @@
+//! Opening: from options to a descriptor that is known to be a file.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::{Error, Kind, OpenOptions, Operation, Result, name};
+
+/// Opens a file and refuses what has no positions: directories, pipes, sockets.
+pub(super) fn open(name: &OsStr, options: &OpenOptions) -> Result<(OwnedFd, Stat)> {
+    name::check(name, Operation::Open)?;
+    options.check(name)?;
+    let fail = |errno: Errno| Error::from_io(errno.into(), Operation::Open, name);
+    let mode = Mode::from_raw_mode(options.get_permissions() & 0o7777);
+    // Without NONBLOCK the opening of a pipe would wait for its other end.
+    let file = retry(|| rustix::fs::open(name, flags(options) | OFlags::NONBLOCK, mode)).map_err(fail)?;
+    let stat = rustix::fs::fstat(&file).map_err(fail)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile | FileType::BlockDevice | FileType::CharacterDevice => {}
+        FileType::Directory => return Err(fail(Errno::ISDIR)),
+        _ => {
+            let error = Error::new(Kind::NotAFile, Operation::Open, name);
+            return Err(
+                error.advise("a pipe or socket has no positions to read and write at; name a regular file")
+            );
+        }
+    }
+    rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(fail)?;
+    Ok((file, stat))
+}
+
+/// Opens the same file again without the page cache; `None` where the file system does not have that.
+pub(super) fn open_direct(file: BorrowedFd<'_>, options: &OpenOptions) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, access(options) | OFlags::DIRECT, Mode::empty()).ok()
+}
+
+/// Repeats a call that a signal interrupted.
+pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn access(options: &OpenOptions) -> OFlags {
+    let access = match (options.is_read(), options.is_write()) {
+        (true, true) => OFlags::RDWR,
+        (false, true) => OFlags::WRONLY,
+        _ => OFlags::RDONLY,
+    };
+    access | OFlags::CLOEXEC
+}
+
+fn flags(options: &OpenOptions) -> OFlags {
+    let mut flags = access(options);
+    flags.set(OFlags::CREATE, options.is_create());
+    flags.set(OFlags::EXCL, options.is_exclusive());
+    flags.set(OFlags::TRUNC, options.is_truncate());
+    flags
+}

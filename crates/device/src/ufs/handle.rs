@@ -1,0 +1,251 @@
+//! An open file of the operating system.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::direct::Direct;
+use super::file::{self, retry};
+use super::lock::FileLocks;
+use super::transfer::{self, Progress};
+use crate::{
+    Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions,
+    Operation, Piece, PieceMut, Result, SyncScope, piece,
+};
+
+/// An open file of the operating system. `uring` has one too, for all it does not do itself.
+#[derive(Debug)]
+pub(crate) struct UfsHandle {
+    name: OsString,
+    /// The name with the folder it was relative to when the file was opened.
+    path: PathBuf,
+    file: OwnedFd,
+    direct: Option<Direct>,
+    kind: FileType,
+    block: u32,
+    read: bool,
+    write: bool,
+    locks: FileLocks,
+    /// A sync has failed: nobody knows what is on the medium.
+    broken: AtomicBool,
+}
+
+impl UfsHandle {
+    pub(crate) fn open(name: &OsStr, options: &OpenOptions) -> Result<Self> {
+        let (file, stat) = file::open(name, options)?;
+        let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
+        let direct = if options.is_direct() { Direct::open(file.as_fd(), options) } else { None };
+        Ok(Self {
+            name: name.into(),
+            path,
+            direct,
+            kind: FileType::from_raw_mode(stat.st_mode),
+            block: u32::try_from(stat.st_blksize).unwrap_or(4096),
+            read: options.is_read(),
+            write: options.is_write(),
+            locks: FileLocks::new(stat.st_dev, stat.st_ino),
+            file,
+            broken: AtomicBool::new(false),
+        })
+    }
+
+    /// The buffered descriptor.
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The descriptor past the page cache, if the file was opened for that.
+    pub(crate) fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        self.direct.as_ref().map(Direct::file)
+    }
+
+    /// Refuses what the open mode or the contract does not allow.
+    pub(crate) fn check_read<E: Extent>(&self, pieces: &[E]) -> Result<()> {
+        if !self.read {
+            return Err(self.error(Kind::PermissionDenied, Operation::Read));
+        }
+        piece::check(pieces, Operation::Read, &self.name)
+    }
+
+    /// Refuses what the open mode, the contract or a failed sync does not allow.
+    pub(crate) fn check_write<E: Extent>(&self, pieces: &[E]) -> Result<()> {
+        self.check_change(Operation::Write)?;
+        piece::check(pieces, Operation::Write, &self.name)
+    }
+
+    /// The outcome of a transfer of this list.
+    pub(crate) fn outcome<E: Extent>(
+        &self,
+        operation: Operation,
+        pieces: &[E],
+        progress: Progress,
+    ) -> Result<u64> {
+        match progress.stop {
+            None => Ok(progress.done),
+            Some(errno) => {
+                let error = self.failed(operation, errno).after(progress.done);
+                Err(error.at(piece::offset_of(pieces, progress.done)))
+            }
+        }
+    }
+
+    fn check_change(&self, operation: Operation) -> Result<()> {
+        if !self.write {
+            return Err(self.error(Kind::PermissionDenied, operation));
+        }
+        self.check_whole(operation)
+    }
+
+    fn check_whole(&self, operation: Operation) -> Result<()> {
+        if self.broken.load(Ordering::Acquire) {
+            let advice = "an earlier sync of this handle failed; open the file anew and write what was not synced again";
+            return Err(self.error(Kind::Io, operation).advise(advice));
+        }
+        Ok(())
+    }
+
+    fn error(&self, kind: Kind, operation: Operation) -> Error {
+        Error::new(kind, operation, &self.name)
+    }
+
+    fn failed(&self, operation: Operation, errno: Errno) -> Error {
+        Error::from_io(errno.into(), operation, &self.name)
+    }
+
+    fn check_len(&self, len: u64, operation: Operation) -> Result<()> {
+        if len > i64::MAX as u64 { Err(self.error(Kind::InvalidArgument, operation).at(len)) } else { Ok(()) }
+    }
+
+    /// Makes the entry in the folder durable. A folder that may not be read is reached by a sync of its whole file system.
+    fn sync_entry(&self) -> Result<()> {
+        let path = self.path.canonicalize().map_err(|error| {
+            let error = Error::from_io(error, Operation::Sync, &self.name);
+            error.advise("the file was renamed or deleted since it was opened")
+        })?;
+        let folder = path.parent().unwrap_or(&path);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let outcome = match rustix::fs::open(folder, flags, Mode::empty()) {
+            Ok(folder) => retry(|| rustix::fs::fsync(&folder)),
+            Err(_) => rustix::fs::syncfs(&self.file),
+        };
+        outcome.map_err(|errno| self.failed(Operation::Sync, errno))
+    }
+}
+
+impl Handle for UfsHandle {
+    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        self.check_read(pieces)?;
+        let progress = match &self.direct {
+            Some(direct) => direct.read(self.file(), pieces),
+            None => transfer::read(self.file(), pieces),
+        };
+        self.outcome(Operation::Read, pieces, progress)
+    }
+
+    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        self.check_write(pieces)?;
+        let progress = match &self.direct {
+            Some(direct) => direct.write(self.file(), pieces),
+            None => transfer::write(self.file(), pieces),
+        };
+        self.outcome(Operation::Write, pieces, progress)
+    }
+
+    fn len(&self) -> Result<u64> {
+        let len = match self.kind {
+            // The pointer of the descriptor moves, but nobody uses it.
+            FileType::BlockDevice => rustix::fs::seek(&self.file, SeekFrom::End(0)),
+            _ => rustix::fs::fstat(&self.file).map(|stat| stat.st_size as u64),
+        };
+        len.map_err(|errno| self.failed(Operation::Len, errno))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.check_change(Operation::SetLen)?;
+        self.check_len(len, Operation::SetLen)?;
+        retry(|| rustix::fs::ftruncate(&self.file, len))
+            .map_err(|errno| self.failed(Operation::SetLen, errno).at(len))
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        if self.kind == FileType::CharacterDevice {
+            return Ok(());
+        }
+        self.check_whole(Operation::Sync)?;
+        retry(|| rustix::fs::fdatasync(&self.file)).map_err(|errno| {
+            self.broken.store(true, Ordering::Release);
+            self.failed(Operation::Sync, errno)
+        })?;
+        match scope {
+            SyncScope::Data => Ok(()),
+            SyncScope::Entry => self.sync_entry(),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            persistent: true,
+            shared: true,
+            native_lists: false,
+            preallocate: self.kind == FileType::RegularFile,
+            locks: LockScope::System,
+            alignment: if self.direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
+            block: self.block,
+            concurrency: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        }
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        self.check_change(Operation::Preallocate)?;
+        self.check_len(len, Operation::Preallocate)?;
+        if len == 0 {
+            return Ok(());
+        }
+        match retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
+            // A file system without reservations: extending is all that can be done.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.len()? < len => self.set_len(len),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(()) => Ok(()),
+            Err(errno) => Err(self.failed(Operation::Preallocate, errno).at(len)),
+        }
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        // The system grants shared locks only to those who may read.
+        let kind = if self.read { kind } else { LockKind::Exclusive };
+        let start = range.start;
+        self.locks
+            .lock(self.file(), range, kind)
+            .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HandleExt;
+
+    #[test]
+    fn after_a_failed_sync_a_handle_is_for_reading_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let options = OpenOptions::read_write().create(true);
+        let file = UfsHandle::open(path.as_os_str(), &options).unwrap();
+        file.write_at(0, b"abc").unwrap();
+        file.broken.store(true, Ordering::Release);
+        for outcome in
+            [file.write_at(0, b"x"), file.set_len(1), file.preallocate(9), file.sync(SyncScope::Data)]
+        {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), Kind::Io);
+            assert!(error.to_string().contains("open the file anew"), "{error}");
+        }
+        let mut back = [0; 3];
+        assert_eq!(file.read_at(0, &mut back).unwrap(), 3);
+        UfsHandle::open(path.as_os_str(), &options).unwrap().write_at(0, &back).unwrap();
+    }
+}

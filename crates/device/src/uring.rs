@@ -1,0 +1,139 @@
+//! `uring`: files of the operating system with many operations in flight, through `io_uring`.
+//!
+//! Everything but lists of scattered pieces is that of `ufs`: the same names, modes, locks, syncs and errors. The runs of
+//! a list are handed to the kernel together and complete in any order; the count reported is still the longest prefix.
+
+mod batch;
+mod pool;
+mod ring;
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use batch::Batch;
+use pool::Pool;
+use ring::Files;
+
+use crate::ufs::UfsHandle;
+use crate::ufs::transfer::Progress;
+use crate::{
+    Capabilities, Device, Handle, LockGuard, LockKind, OpenOptions, Operation, Piece, PieceMut, Result,
+    SyncScope, Ufs, run,
+};
+
+/// Files of the operating system through `io_uring`.
+///
+/// A list of scattered pieces goes to the kernel as a whole, up to 256 runs in flight at once; a list that is one run is a plain call as in [`Ufs`].
+/// With [`OpenOptions::direct`] runs that are aligned go past the page cache, others through it.
+///
+/// # Where the kernel refuses
+/// Many sites forbid `io_uring`. The device then says so once on the standard error stream and works as [`Ufs`]. `AQUEDUCT_URING=off` in the
+/// environment has it refused without asking. [`Capabilities::native_lists`] of an open file tells which it is.
+///
+/// ```
+/// use aqueduct_device::{Device, HandleExt, OpenOptions, Piece, Uring};
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let file = Uring::new().open(folder.path().join("a").as_os_str(), &OpenOptions::read_write().create(true))?;
+/// let pieces: Vec<_> = (0..100).map(|index| Piece::new(index * 8192, &[7; 4096])).collect();
+/// file.write_all(&pieces)?;
+/// assert_eq!(file.len()?, 99 * 8192 + 4096);
+/// # Ok::<_, aqueduct_device::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Uring {
+    pool: Arc<Pool>,
+}
+
+#[derive(Debug)]
+struct UringHandle {
+    file: UfsHandle,
+    pool: Arc<Pool>,
+}
+
+impl Uring {
+    /// The device; the kernel is asked when the first file is opened.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The device as it is where the kernel refuses: for tests of that.
+    pub fn refused() -> Self {
+        Self { pool: Arc::new(Pool::refused()) }
+    }
+}
+
+impl Device for Uring {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        let file = UfsHandle::open(name, options)?;
+        if self.pool.is_usable() {
+            Ok(Arc::new(UringHandle { file, pool: Arc::clone(&self.pool) }))
+        } else {
+            Ok(Arc::new(file))
+        }
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        Ufs.delete(name)
+    }
+}
+
+impl UringHandle {
+    /// Hands a batch to a ring. `None` if nothing came of it, neither bytes nor an error: no ring to be had, or the end of the file.
+    fn submit(&self, mut batch: Batch<'_>) -> Option<Progress> {
+        let files = Files { buffered: self.file.file(), direct: self.file.direct_file() };
+        self.pool.with_ring(|ring| ring.run(files, &mut batch));
+        Some(batch.progress()).filter(|progress| progress.done > 0 || progress.stop.is_some())
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.direct_file().is_some()
+    }
+}
+
+impl Handle for UringHandle {
+    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        self.file.check_read(pieces)?;
+        if run::is_scattered(pieces)
+            && let Some(progress) = self.submit(Batch::read(pieces, self.is_direct()))
+        {
+            return self.file.outcome(Operation::Read, pieces, progress);
+        }
+        self.file.read(pieces)
+    }
+
+    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        self.file.check_write(pieces)?;
+        if run::is_scattered(pieces)
+            && let Some(progress) = self.submit(Batch::write(pieces, self.is_direct()))
+        {
+            return self.file.outcome(Operation::Write, pieces, progress);
+        }
+        self.file.write(pieces)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.file.sync(scope)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { native_lists: true, concurrency: ring::DEPTH as u32, ..self.file.capabilities() }
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        self.file.preallocate(len)
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        self.file.lock(range, kind)
+    }
+}

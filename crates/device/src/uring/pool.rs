@@ -1,0 +1,59 @@
+//! Rings to be lent: one call uses one ring at a time, so that threads never wait for each other's operations.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+
+use super::ring::Ring;
+
+/// The rings of one device.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// Whether the kernel lets us; asked once.
+    usable: OnceLock<bool>,
+    spare: Mutex<Vec<Ring>>,
+}
+
+impl Pool {
+    /// A pool that never has a ring.
+    pub(super) fn refused() -> Self {
+        Self { usable: OnceLock::from(false), spare: Mutex::default() }
+    }
+
+    /// Whether there are rings to be had; says so, once per process, if there are none.
+    pub(super) fn is_usable(&self) -> bool {
+        *self.usable.get_or_init(|| match first_ring() {
+            Ok(ring) => {
+                self.spare().push(ring);
+                true
+            }
+            Err(error) => {
+                static SAID: Once = Once::new();
+                SAID.call_once(|| {
+                    eprintln!("aqueduct: no io_uring ({error}): the device uring works as ufs");
+                });
+                false
+            }
+        })
+    }
+
+    /// Lends a ring to `work`; without effect if there is none to be had. A ring that comes back unfit is thrown away.
+    pub(super) fn with_ring(&self, work: impl FnOnce(&mut Ring)) {
+        let spare = self.spare().pop().filter(Ring::is_fit);
+        let Some(mut ring) = spare.or_else(|| Ring::new().ok()) else { return };
+        work(&mut ring);
+        if ring.is_fit() {
+            self.spare().push(ring);
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Ring>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn first_ring() -> io::Result<Ring> {
+    if std::env::var_os("AQUEDUCT_URING").is_some_and(|value| value == "off") {
+        return Err(io::Error::other("switched off by AQUEDUCT_URING"));
+    }
+    Ring::new()
+}

@@ -1,0 +1,212 @@
+//! One `io_uring`, and the loop that carries a batch through it.
+//!
+//! A module with `unsafe`: the kernel gets pointers to the memory of the pieces and to the vectors that list them. Both belong to the
+//! [`Batch`], which is borrowed for the whole of [`Ring::run`]; that function neither returns nor unwinds before the kernel
+//! has given back every operation it was handed ([`Flight`]).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+
+use super::batch::{Batch, Direction};
+use crate::syscalls::count;
+
+/// The most operations in flight.
+pub(super) const DEPTH: usize = 256;
+
+/// The most bytes of one operation; the kernel itself stops a little below 2 GiB.
+const MAX_BYTES: usize = 1 << 30;
+
+/// The descriptors of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Files<'a> {
+    pub(super) buffered: BorrowedFd<'a>,
+    pub(super) direct: Option<BorrowedFd<'a>>,
+}
+
+/// A ring of the kernel, used by one thread at a time. Between two runs it is empty.
+pub(super) struct Ring {
+    kernel: IoUring,
+    /// The process that made it: after a fork, parent and child must not fill the same ring.
+    process: u32,
+    /// The kernel has refused to enter it; entries may be left that must never be submitted.
+    broken: bool,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring")
+            .field("process", &self.process)
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// A new ring, if the kernel allows one and has the operations we use.
+    pub(super) fn new() -> io::Result<Self> {
+        let kernel = IoUring::new(DEPTH as u32)?;
+        let mut probe = Probe::new();
+        kernel.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Readv::CODE, opcode::Writev::CODE];
+        if !needed.into_iter().all(|code| probe.is_supported(code)) {
+            return Err(io::Error::other("the kernel lacks its read and write operations"));
+        }
+        Ok(Self { kernel, process: std::process::id(), broken: false })
+    }
+
+    /// Whether it can be used, by this process.
+    pub(super) fn is_fit(&self) -> bool {
+        !self.broken && self.process == std::process::id()
+    }
+
+    /// Carries the batch through the ring; [`Batch::progress`] then tells how far it came.
+    pub(super) fn run(&mut self, files: Files<'_>, batch: &mut Batch<'_>) {
+        let mut flight = Flight { ring: self, handed: 0 };
+        loop {
+            while flight.handed < DEPTH
+                && let Some(index) = batch.next()
+            {
+                flight.push(&entry(files, batch, index));
+            }
+            if flight.handed == 0 {
+                return;
+            }
+            // Waiting for half of them keeps the other half busy while the ring is filled again.
+            let wait = if batch.is_handed_out() { flight.handed } else { flight.handed.div_ceil(2) };
+            if !flight.enter(wait) {
+                flight.ring.broken = true;
+                flight.land(Some(batch));
+                return;
+            }
+            flight.reap(Some(batch));
+        }
+    }
+}
+
+/// Operations handed to a ring and not yet back. Dropping it waits for them.
+struct Flight<'a> {
+    ring: &'a mut Ring,
+    handed: usize,
+}
+
+impl Flight<'_> {
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: what the entry points to lives until the kernel has given it back: see the module documentation.
+        let pushed = unsafe { self.ring.kernel.submission().push(entry) };
+        // There is room, as no more than the depth of the ring is ever handed to it.
+        debug_assert!(pushed.is_ok());
+        self.handed += usize::from(pushed.is_ok());
+    }
+
+    /// Submits what was pushed and waits for `wait` completions, or for less if a signal comes. False if the kernel refuses.
+    fn enter(&mut self, wait: usize) -> bool {
+        count();
+        match self.ring.kernel.submit_and_wait(wait) {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::Interrupted,
+        }
+    }
+
+    /// Takes in all completions that are there.
+    fn reap(&mut self, mut batch: Option<&mut Batch<'_>>) {
+        for completion in self.ring.kernel.completion() {
+            self.handed -= 1;
+            if let Some(batch) = &mut batch {
+                batch.complete(completion.user_data() as usize, completion.result());
+            }
+        }
+    }
+
+    /// Waits, without entering the ring again, until the kernel has given back all it took. What it did not take, it never will:
+    /// it looks at a ring only when that is entered, and a broken one never is.
+    fn land(&mut self, mut batch: Option<&mut Batch<'_>>) {
+        loop {
+            self.reap(batch.as_deref_mut());
+            if self.handed <= self.ring.kernel.submission().len() {
+                self.handed = 0;
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        if self.handed > 0 {
+            self.ring.broken = true;
+            self.land(None);
+        }
+    }
+}
+
+/// The operation for a job.
+fn entry(files: Files<'_>, batch: &Batch<'_>, index: usize) -> squeue::Entry {
+    let (job, memory) = batch.job(index);
+    let file = files.direct.filter(|_| job.direct).unwrap_or(files.buffered);
+    let file = types::Fd(file.as_raw_fd());
+    let entry = match (batch.direction, memory) {
+        (Direction::Read, [one]) => {
+            opcode::Read::new(file, one.iov_base.cast(), length(one)).offset(job.offset).build()
+        }
+        (Direction::Write, [one]) => {
+            opcode::Write::new(file, one.iov_base.cast_const().cast(), length(one)).offset(job.offset).build()
+        }
+        (Direction::Read, many) => {
+            opcode::Readv::new(file, many.as_ptr(), many.len() as u32).offset(job.offset).build()
+        }
+        (Direction::Write, many) => {
+            opcode::Writev::new(file, many.as_ptr(), many.len() as u32).offset(job.offset).build()
+        }
+    };
+    entry.user_data(index as u64)
+}
+
+fn length(memory: &libc::iovec) -> u32 {
+    memory.iov_len.min(MAX_BYTES) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::ManuallyDrop;
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    use super::*;
+    use crate::Piece;
+    use crate::ufs::transfer::Progress;
+
+    #[test]
+    fn a_ring_that_breaks_gives_everything_back_and_is_unfit() {
+        let Ok(mut ring) = Ring::new() else { return };
+        let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+        // SAFETY: the number stays that of an open descriptor, owned by the ring; ours is never dropped.
+        let mut number = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(ring.kernel.as_raw_fd()) });
+        rustix::io::dup2(&null, &mut number).unwrap();
+
+        let pieces = [Piece::new(0, b"ab"), Piece::new(9, b"cd")];
+        let mut batch = Batch::write(&pieces, false);
+        ring.run(Files { buffered: null.as_fd(), direct: None }, &mut batch);
+        assert_eq!(batch.progress(), Progress::default());
+        assert!(!ring.is_fit());
+    }
+
+    #[test]
+    fn a_ring_is_empty_between_two_runs() {
+        let Ok(mut ring) = Ring::new() else { return };
+        let file = tempfile::tempfile().unwrap();
+        let files = Files { buffered: file.as_fd(), direct: None };
+        for _ in 0..2 {
+            let pieces: Vec<_> = (0..600).map(|index| Piece::new(index * 10, b"abcd")).collect();
+            let mut batch = Batch::write(&pieces, false);
+            ring.run(files, &mut batch);
+            assert_eq!(batch.progress(), Progress { done: 2400, stop: None });
+            assert!(
+                ring.is_fit() && ring.kernel.submission().is_empty() && ring.kernel.completion().is_empty()
+            );
+        }
+    }
+}

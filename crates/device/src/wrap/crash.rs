@@ -1,0 +1,297 @@
+//! A medium that loses its power: what was not synced is lost, kept or torn.
+
+mod pending;
+mod survivor;
+mod world;
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use survivor::Survivor;
+
+use self::world::{File, World};
+use super::parameters::Parameters;
+use crate::{
+    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions, Operation, Piece,
+    PieceMut, RangeLocks, Result, SyncScope, piece,
+};
+
+const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such as crash=after=17,seed=3";
+
+/// A device whose power can be cut.
+///
+/// Unsynced changes live in this wrapper and every handle sees them; [`sync`](Handle::sync) hands them to the device inside, which so
+/// holds what is durable and nothing else. A power cut leaves of each file with unsynced changes
+///
+/// * the length as it was at some moment since the last sync, and
+/// * each sector (512 bytes) as it was at some moment since the last sync, whatever became of other sectors; if the file was cut since
+///   and that survived with the length, less what was cut off,
+///
+/// as a disk without barriers may. So an unsynced write is lost, whole or torn, and later ones may survive earlier ones.
+/// A file created and never synced with [`SyncScope::Entry`] may be gone altogether. Deleting is durable at once.
+///
+/// After the cut everything fails with [`Kind::PowerLost`] on handles from before it; a file opened anew is what survived.
+///
+/// By name: `crash=after=17,seed=3:ufs:f` cuts the power once, in the middle of the operation after the 17th of those that change
+/// something (write, set length, preallocate, sync); `crash:ufs:f` just never syncs by itself.
+///
+/// Two limits: a file has to be opened under one name (not `a` and `./a`), and writing needs permission to read as well.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aqueduct_device::wrap::Crash;
+/// use aqueduct_device::{Device, HandleExt, Handle, Kind, MemFs, OpenOptions, SyncScope};
+///
+/// let crash = Crash::new(Arc::new(MemFs::new()));
+/// let file = crash.open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+/// file.write_at(0, b"durable")?;
+/// file.sync(SyncScope::Entry)?;
+/// file.write_at(0, b"DURABLE")?;
+/// crash.cut(3)?;
+/// assert_eq!(file.len().unwrap_err().kind(), Kind::PowerLost);
+///
+/// let mut bytes = [0; 7];
+/// crash.open("a".as_ref(), &OpenOptions::read_only())?.read_at(0, &mut bytes)?;
+/// assert!(bytes == *b"durable" || bytes == *b"DURABLE");
+/// # Ok::<_, aqueduct_device::Error>(())
+/// ```
+pub struct Crash {
+    shared: Arc<Shared>,
+}
+
+/// What the device and its handles share. One lock for all: here order matters more than speed.
+struct Shared {
+    inner: Arc<dyn Device>,
+    world: Mutex<World>,
+}
+
+impl Crash {
+    /// Holds back what is not synced from `inner`. The power is on until [`cut`](Self::cut).
+    pub fn new(inner: Arc<dyn Device>) -> Self {
+        Self { shared: Arc::new(Shared { inner, world: Mutex::default() }) }
+    }
+
+    /// Lets the power fail by itself, once: in the operation after the next `operations` that change something.
+    /// The operation that it happens in gets the error and shares the lot of everything unsynced.
+    #[must_use]
+    pub fn after(self, operations: u64, seed: u64) -> Self {
+        let mut world = self.shared.world();
+        let at = world.operations.saturating_add(operations);
+        world.failure = Some((at, seed));
+        drop(world);
+        self
+    }
+
+    /// The wrapper that the parameters of a name describe.
+    pub(crate) fn from_parameters(text: &str, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        let parameters = Parameters { prefix: "crash", text, grammar: GRAMMAR };
+        let (mut after, mut seed) = (None, 0);
+        for pair in parameters.pairs() {
+            match pair? {
+                ("after", value) => after = Some(parameters.value("after", value)?),
+                ("seed", value) => seed = parameters.value("seed", value)?,
+                (key, _) => return Err(parameters.refuse(format_args!("{key:?} is not a setting"))),
+            }
+        }
+        let crash = Self::new(inner);
+        Ok(Arc::new(match after {
+            Some(after) => crash.after(after, seed),
+            None => crash,
+        }))
+    }
+
+    /// How many operations that change something there were so far.
+    pub fn operations(&self) -> u64 {
+        self.shared.world().operations
+    }
+
+    /// One state that a power cut now might leave; the seed chooses it. Nothing happens.
+    pub fn survivor(&self, seed: u64) -> Survivor {
+        self.shared.world().survivor(seed)
+    }
+
+    /// States that a power cut now might leave, without end: those of this seed, the next, and so on.
+    pub fn survivors(&self, seed: u64) -> impl Iterator<Item = Survivor> {
+        (0..).map(move |step| self.survivor(seed.wrapping_add(step)))
+    }
+
+    /// Cuts the power now and leaves [`survivor(seed)`](Self::survivor).
+    pub fn cut(&self, seed: u64) -> Result<()> {
+        self.shared.world().cut(&*self.shared.inner, seed)
+    }
+}
+
+impl Shared {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for Crash {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        options.check(name)?;
+        let mut world = self.shared.world();
+        let (inner, created) = open_inner(&*self.shared.inner, name, options)?;
+        let capabilities = Capabilities {
+            shared: false,
+            preallocate: false,
+            locks: LockScope::Process,
+            alignment: 1,
+            ..inner.capabilities()
+        };
+        let (file, id, locks) = world.enter(name, inner, options, created)?;
+        drop(world);
+        Ok(Arc::new(CrashHandle {
+            shared: Arc::clone(&self.shared),
+            name: name.to_owned(),
+            options: options.clone(),
+            capabilities,
+            locks,
+            file,
+            id,
+        }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        self.shared.world().delete(&*self.shared.inner, name)
+    }
+}
+
+/// Opens a file of the device inside so that it can be read and, if that is wanted, written, but is not changed; tells if it is new.
+fn open_inner(device: &dyn Device, name: &OsStr, options: &OpenOptions) -> Result<(Arc<dyn Handle>, bool)> {
+    let access = if options.is_write() { OpenOptions::read_write() } else { OpenOptions::read_only() };
+    let access =
+        access.direct(options.is_direct()).permissions(options.get_permissions()).rank(options.get_rank());
+    let create = access.clone().create(true).exclusive(true);
+    if options.is_exclusive() {
+        return Ok((device.open(name, &create)?, true));
+    }
+    loop {
+        match device.open(name, &access) {
+            Err(error) if error.kind() == Kind::NotFound && options.is_create() => {}
+            outcome => return outcome.map(|inner| (inner, false)),
+        }
+        match device.open(name, &create) {
+            // Someone else made it in between.
+            Err(error) if error.kind() == Kind::AlreadyExists => {}
+            outcome => return outcome.map(|inner| (inner, true)),
+        }
+    }
+}
+
+struct CrashHandle {
+    shared: Arc<Shared>,
+    name: OsString,
+    options: OpenOptions,
+    capabilities: Capabilities,
+    locks: Arc<RangeLocks>,
+    /// The numbers of the file and of this handle in the world.
+    file: u64,
+    id: u64,
+}
+
+impl CrashHandle {
+    fn error(&self, kind: Kind, operation: Operation) -> Error {
+        Error::new(kind, operation, &self.name)
+    }
+
+    fn allow(&self, allowed: bool, operation: Operation) -> Result<()> {
+        if allowed { Ok(()) } else { Err(self.error(Kind::PermissionDenied, operation)) }
+    }
+
+    fn power_lost(&self, operation: Operation) -> Error {
+        self.error(Kind::PowerLost, operation)
+    }
+
+    /// Works on the file as long as there is power.
+    fn look<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut File, &dyn Handle) -> Result<T>,
+    ) -> Result<T> {
+        let mut world = self.shared.world();
+        let (file, inner) = world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
+        work(file, &*inner)
+    }
+
+    /// Like [`look`](Self::look), for what changes something: the power may fail in it.
+    fn change<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut File, &dyn Handle) -> Result<T>,
+    ) -> Result<T> {
+        let mut world = self.shared.world();
+        world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
+        let failure = world.count();
+        let (file, inner) = world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
+        let Some(seed) = failure else { return work(file, &*inner) };
+        // A sync that is cut short leaves what a cut before it might leave, a change what a cut after it might.
+        if operation != Operation::Sync {
+            work(file, &*inner)?;
+        }
+        drop(inner);
+        world.cut(&*self.shared.inner, seed)?;
+        Err(self.power_lost(operation))
+    }
+
+    fn check_len(&self, len: u64, operation: Operation) -> Result<()> {
+        self.allow(self.options.is_write(), operation)?;
+        if len > i64::MAX as u64 { Err(self.error(Kind::InvalidArgument, operation).at(len)) } else { Ok(()) }
+    }
+}
+
+impl Drop for CrashHandle {
+    fn drop(&mut self) {
+        self.shared.world().leave(self.file, self.id);
+    }
+}
+
+impl Handle for CrashHandle {
+    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        self.allow(self.options.is_read(), Operation::Read)?;
+        piece::check(pieces, Operation::Read, &self.name)?;
+        self.look(Operation::Read, |file, inner| file.pending.read(pieces, inner))
+    }
+
+    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        self.allow(self.options.is_write(), Operation::Write)?;
+        piece::check(pieces, Operation::Write, &self.name)?;
+        self.change(Operation::Write, |file, inner| file.pending.write(pieces, inner))
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.look(Operation::Len, |file, _| Ok(file.pending.len()))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.check_len(len, Operation::SetLen)?;
+        self.change(Operation::SetLen, |file, _| {
+            file.pending.set_len(len);
+            Ok(())
+        })
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.change(Operation::Sync, |file, inner| file.sync(inner, scope))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        self.check_len(len, Operation::Preallocate)?;
+        self.change(Operation::Preallocate, |file, _| {
+            if file.pending.len() < len {
+                file.pending.set_len(len);
+            }
+            Ok(())
+        })
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        self.look(Operation::Lock, |_, _| Ok(()))?;
+        Ok(Box::new(self.locks.lock(range, kind)))
+    }
+}

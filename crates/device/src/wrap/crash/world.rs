@@ -1,0 +1,192 @@
+//! All files that were opened through a crash wrapper and not forgotten yet, and when the power fails.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use super::super::random::Random;
+use super::pending::Pending;
+use super::survivor::Survivor;
+use crate::{Device, Handle, OpenOptions, RangeLocks, Result, SyncScope};
+
+/// The state of a crash wrapper. A handle whose file is not here any more has lost its power.
+#[derive(Default)]
+pub(super) struct World {
+    files: BTreeMap<u64, File>,
+    /// Files by name; a file that was deleted while open has none.
+    names: BTreeMap<OsString, u64>,
+    next: u64,
+    /// How many operations that change something there were.
+    pub(super) operations: u64,
+    /// After which operation the power fails, and the seed of what survives.
+    pub(super) failure: Option<(u64, u64)>,
+}
+
+/// A file that is open, or has unsynced changes, or is new and not synced.
+pub(super) struct File {
+    name: OsString,
+    pub(super) pending: Pending,
+    /// Its entry was not synced since it was created.
+    fresh: bool,
+    /// The handles of the device inside, by the numbers of ours.
+    handles: BTreeMap<u64, Arc<dyn Handle>>,
+    /// A handle that can write, kept while there are unsynced changes.
+    writer: Option<Arc<dyn Handle>>,
+    locks: Arc<RangeLocks>,
+}
+
+impl World {
+    /// Takes in a handle; returns the numbers of file and handle and the locks of the file.
+    pub(super) fn enter(
+        &mut self,
+        name: &OsStr,
+        inner: Arc<dyn Handle>,
+        options: &OpenOptions,
+        created: bool,
+    ) -> Result<(u64, u64, Arc<RangeLocks>)> {
+        let number = match self.names.get(name) {
+            Some(&number) => number,
+            None => self.add(name, inner.len()?),
+        };
+        let id = self.number();
+        let file = self.files.get_mut(&number).expect("a name leads to its file");
+        file.fresh |= created;
+        if options.is_write() && file.writer.is_none() {
+            file.writer = Some(Arc::clone(&inner));
+        }
+        if options.is_truncate() {
+            file.pending.set_len(0);
+        }
+        file.handles.insert(id, inner);
+        Ok((number, id, Arc::clone(&file.locks)))
+    }
+
+    fn add(&mut self, name: &OsStr, len: u64) -> u64 {
+        let number = self.number();
+        let file = File {
+            name: name.to_owned(),
+            pending: Pending::new(len),
+            fresh: false,
+            handles: BTreeMap::new(),
+            writer: None,
+            locks: Arc::default(),
+        };
+        self.files.insert(number, file);
+        self.names.insert(name.to_owned(), number);
+        number
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// The file and the handle inside; none after a power cut.
+    pub(super) fn find(&mut self, file: u64, id: u64) -> Option<(&mut File, Arc<dyn Handle>)> {
+        let file = self.files.get_mut(&file)?;
+        let inner = Arc::clone(file.handles.get(&id)?);
+        Some((file, inner))
+    }
+
+    /// Lets a handle go, and the file with it if there is nothing to remember.
+    pub(super) fn leave(&mut self, number: u64, id: u64) {
+        let Some(file) = self.files.get_mut(&number) else { return };
+        file.handles.remove(&id);
+        if !file.handles.is_empty() {
+            return;
+        }
+        let named = self.names.get(&file.name) == Some(&number);
+        if file.pending.is_empty() || !named {
+            file.writer = None;
+            if !(file.fresh && named) {
+                self.forget(number, named);
+            }
+        }
+    }
+
+    fn forget(&mut self, number: u64, named: bool) {
+        if let Some(file) = self.files.remove(&number)
+            && named
+        {
+            self.names.remove(&file.name);
+        }
+    }
+
+    /// Deletes a file here and inside; handles that are still open keep what they have, if the device inside lets them.
+    pub(super) fn delete(&mut self, device: &dyn Device, name: &OsStr) -> Result<()> {
+        let Some(&number) = self.names.get(name) else { return device.delete(name) };
+        let file = self.files.get_mut(&number).expect("a name leads to its file");
+        let idle = file.handles.is_empty();
+        if idle {
+            // A device may refuse to delete what is open.
+            file.writer = None;
+        }
+        if let Err(error) = device.delete(name) {
+            if idle && !file.pending.is_empty() {
+                file.writer = device.open(name, &OpenOptions::read_write()).ok();
+            }
+            return Err(error);
+        }
+        self.names.remove(name);
+        if idle {
+            self.files.remove(&number);
+        }
+        Ok(())
+    }
+
+    /// Counts an operation that changes something; the seed of the power cut if the power fails in it.
+    pub(super) fn count(&mut self) -> Option<u64> {
+        self.operations += 1;
+        self.failure.filter(|(after, _)| self.operations > *after).map(|(_, seed)| seed)
+    }
+
+    pub(super) fn survivor(&self, seed: u64) -> Survivor {
+        let mut survivor = Survivor::default();
+        for (index, (name, number)) in self.names.iter().enumerate() {
+            let Some(file) = self.files.get(number) else { continue };
+            let mut random = Random::keyed(seed, &[index as u64]);
+            let gone = file.fresh && random.chance(0.5);
+            if gone || !file.pending.is_empty() {
+                let left = (!gone).then(|| file.pending.sample(random.next()));
+                survivor.files.insert(name.clone(), left);
+            }
+        }
+        survivor
+    }
+
+    /// Cuts the power: forgets everything, and leaves on the device what survived. Goes on after errors and returns the first.
+    pub(super) fn cut(&mut self, device: &dyn Device, seed: u64) -> Result<()> {
+        let survivor = self.survivor(seed);
+        let names = std::mem::take(&mut self.names);
+        let mut files = std::mem::take(&mut self.files);
+        self.failure = None;
+        let mut outcome = Ok(());
+        for (name, left) in &survivor.files {
+            let Some(file) = names.get(name).and_then(|number| files.remove(number)) else { continue };
+            let applied = match (left, file.writer.clone()) {
+                (Some(left), Some(writer)) => left.apply(&*writer),
+                (Some(_), None) => Ok(()),
+                (None, writer) => {
+                    drop((file, writer));
+                    device.delete(name)
+                }
+            };
+            outcome = outcome.and(applied);
+        }
+        outcome
+    }
+}
+
+impl File {
+    /// Hands what is pending to the device inside and makes it durable there; on an error it stays pending.
+    pub(super) fn sync(&mut self, inner: &dyn Handle, scope: SyncScope) -> Result<()> {
+        let target = self.writer.as_deref().unwrap_or(inner);
+        if !self.pending.is_empty() {
+            self.pending.newest().apply(target)?;
+        }
+        target.sync(scope)?;
+        self.pending = Pending::new(self.pending.len());
+        self.fresh &= scope != SyncScope::Entry;
+        Ok(())
+    }
+}

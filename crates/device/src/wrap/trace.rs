@@ -1,0 +1,275 @@
+//! A record of every operation: who did what when, where, for how long and with which outcome.
+
+mod event;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use event::TraceEvent;
+
+use super::parameters::Parameters;
+use crate::{
+    Capabilities, Device, Error, Handle, LockGuard, LockKind, OpenOptions, Operation, Piece, PieceMut,
+    Result, SyncScope, total, total_mut,
+};
+
+const GRAMMAR: &str = "trace=FILE, such as trace=ops.csv (%p in FILE becomes the process id)";
+
+/// So many events are kept before they go to the file, if there is one.
+const BATCH: usize = 1 << 16;
+
+/// A device that writes down what is done to it.
+///
+/// Two clock readings and a push under a lock are all it costs per operation. In memory ([`Trace::new`]) the record grows until
+/// [`take_events`](Trace::take_events) empties it; to a file ([`Trace::to_file`]) it goes as CSV ([`TraceEvent::HEADER`]) whenever a
+/// handle is closed, when much has gathered, and at the end.
+///
+/// By name: `trace=ops.csv:ufs:out.bin`. The file is begun anew by each process: give every process its own with `%p`.
+pub struct Trace {
+    inner: Arc<dyn Device>,
+    record: Arc<Record>,
+}
+
+impl Trace {
+    /// Traces `inner` in memory.
+    pub fn new(inner: Arc<dyn Device>) -> Self {
+        Self { inner, record: Arc::new(Record::new(Sink::Memory)) }
+    }
+
+    /// Traces `inner` to a file of the operating system, which is begun anew when the first file is opened through the
+    /// trace; opening fails if it cannot be.
+    pub fn to_file(inner: Arc<dyn Device>, path: impl Into<PathBuf>) -> Self {
+        Self { inner, record: Arc::new(Record::new(Sink::Path(path.into()))) }
+    }
+
+    /// The wrapper that the parameters of a name describe.
+    pub(crate) fn from_parameters(text: &str, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        if text.is_empty() {
+            let parameters = Parameters { prefix: "trace", text, grammar: GRAMMAR };
+            return Err(parameters.refuse("there is no file"));
+        }
+        let path = text.replace("%p", &std::process::id().to_string());
+        Ok(Arc::new(Self::to_file(inner, path)))
+    }
+
+    /// What was recorded so far, in the order in which operations ended; to a file: what is not written yet.
+    pub fn events(&self) -> Vec<TraceEvent> {
+        self.record.log().events.clone()
+    }
+
+    /// Like [`events`](Self::events), and forgets them.
+    pub fn take_events(&self) -> Vec<TraceEvent> {
+        std::mem::take(&mut self.record.log().events)
+    }
+
+    /// Writes what was recorded to the file, if there is one.
+    pub fn flush(&self) -> io::Result<()> {
+        self.record.log().flush()
+    }
+}
+
+impl Device for Trace {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        self.record.log().begin()?;
+        let name_shown: Arc<str> = name.to_string_lossy().into();
+        let call = Call { rank: Some(options.get_rank()), ..Call::new(Operation::Open) };
+        let inner = self.record.time(&name_shown, call, || self.inner.open(name, options), |_| 0)?;
+        let record = Arc::clone(&self.record);
+        Ok(Arc::new(TraceHandle { inner, record, name: name_shown, rank: options.get_rank() }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        let call = Call::new(Operation::Delete);
+        self.record.time(&name.to_string_lossy().into(), call, || self.inner.delete(name), |()| 0)
+    }
+}
+
+/// What is known of an operation before it is done.
+#[derive(Clone, Copy)]
+struct Call {
+    rank: Option<usize>,
+    operation: Operation,
+    offset: Option<u64>,
+    length: u64,
+    pieces: usize,
+}
+
+impl Call {
+    fn new(operation: Operation) -> Self {
+        Self { rank: None, operation, offset: None, length: 0, pieces: 0 }
+    }
+}
+
+/// The events and the clock, shared by all handles.
+struct Record {
+    /// The same moment on both clocks: the steady one is cheap to read and never jumps, the other one is comparable.
+    began: (Instant, Duration),
+    log: Mutex<Log>,
+}
+
+impl Record {
+    fn new(sink: Sink) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began: (Instant::now(), since_epoch), log: Mutex::new(Log { events: Vec::new(), sink }) }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work and writes it down.
+    fn time<T>(
+        &self,
+        name: &Arc<str>,
+        call: Call,
+        work: impl FnOnce() -> Result<T>,
+        count: impl FnOnce(&T) -> u64,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let outcome = work();
+        let event = TraceEvent {
+            rank: call.rank,
+            operation: call.operation,
+            name: Arc::clone(name),
+            start: self.began.1 + start.duration_since(self.began.0),
+            duration: start.elapsed(),
+            offset: call.offset,
+            length: call.length,
+            pieces: call.pieces,
+            outcome: outcome.as_ref().map(count).map_err(Error::kind),
+        };
+        self.log().push(event);
+        outcome
+    }
+}
+
+/// Where events go.
+enum Sink {
+    Memory,
+    /// A file not begun yet: a wrapper that is made and never used leaves no trace.
+    Path(PathBuf),
+    File(BufWriter<File>),
+}
+
+struct Log {
+    events: Vec<TraceEvent>,
+    sink: Sink,
+}
+
+impl Log {
+    /// Begins the file, if there is to be one.
+    fn begin(&mut self) -> Result<()> {
+        let Sink::Path(path) = &self.sink else { return Ok(()) };
+        let begin = || {
+            let mut file = BufWriter::new(File::create(path)?);
+            writeln!(file, "{}", TraceEvent::HEADER)?;
+            file.flush()?;
+            Ok(file)
+        };
+        let failed = |error| Error::from_io(error, Operation::Open, path).advise("the trace has to go there");
+        self.sink = Sink::File(begin().map_err(failed)?);
+        Ok(())
+    }
+
+    fn push(&mut self, event: TraceEvent) {
+        self.events.push(event);
+        if self.events.len() >= BATCH {
+            self.flush_or_say();
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Sink::File(file) = &mut self.sink else { return Ok(()) };
+        for event in self.events.drain(..) {
+            writeln!(file, "{event}")?;
+        }
+        file.flush()
+    }
+
+    /// For moments that nobody can be told at: a trace that cannot be written is said once and goes on in memory; the data is not harmed.
+    fn flush_or_say(&mut self) {
+        if let Err(error) = self.flush() {
+            eprintln!("aqueduct: the trace cannot be written and ends here: {error}");
+            self.sink = Sink::Memory;
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.flush_or_say();
+    }
+}
+
+struct TraceHandle {
+    inner: Arc<dyn Handle>,
+    record: Arc<Record>,
+    name: Arc<str>,
+    rank: usize,
+}
+
+impl TraceHandle {
+    fn time<T>(
+        &self,
+        call: Call,
+        work: impl FnOnce() -> Result<T>,
+        count: impl FnOnce(&T) -> u64,
+    ) -> Result<T> {
+        self.record.time(&self.name, Call { rank: Some(self.rank), ..call }, work, count)
+    }
+}
+
+impl Drop for TraceHandle {
+    fn drop(&mut self) {
+        self.record.log().flush_or_say();
+    }
+}
+
+impl Handle for TraceHandle {
+    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        let offset = pieces.iter().find(|piece| !piece.bytes.is_empty()).map(|piece| piece.offset);
+        let (length, count) = (total_mut(pieces), pieces.len());
+        let call = Call { offset, length, pieces: count, ..Call::new(Operation::Read) };
+        self.time(call, || self.inner.read(pieces), |&count| count)
+    }
+
+    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        let offset = pieces.iter().find(|piece| !piece.bytes.is_empty()).map(|piece| piece.offset);
+        let call =
+            Call { offset, length: total(pieces), pieces: pieces.len(), ..Call::new(Operation::Write) };
+        self.time(call, || self.inner.write(pieces), |&count| count)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.time(Call::new(Operation::Len), || self.inner.len(), |&len| len)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let call = Call { length: len, ..Call::new(Operation::SetLen) };
+        self.time(call, || self.inner.set_len(len), |()| 0)
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.time(Call::new(Operation::Sync), || self.inner.sync(scope), |()| 0)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        let call = Call { length: len, ..Call::new(Operation::Preallocate) };
+        self.time(call, || self.inner.preallocate(len), |()| 0)
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        let length = range.end.saturating_sub(range.start);
+        let call = Call { offset: Some(range.start), length, ..Call::new(Operation::Lock) };
+        self.time(call, || self.inner.lock(range, kind), |_| 0)
+    }
+}

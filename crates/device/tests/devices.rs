@@ -1,0 +1,62 @@
+//! Every device through the conformance suite and against the byte oracle.
+
+use std::sync::Arc;
+
+use aqueduct_device::{MemFs, Ufs, Uring};
+use aqueduct_testkit::device::{Subject, conformance};
+use aqueduct_testkit::oracle;
+
+#[path = "../examples/own_device.rs"]
+#[expect(dead_code, reason = "its main function is that of the example")]
+mod own_device;
+
+/// The folder of the build, not of the system: that one may be memory, which has no unbuffered side.
+fn on_disk(title: &str, device: Arc<dyn aqueduct_device::Device>) -> Subject {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    Subject::new(title, device, move |number| folder.path().join(number.to_string()).into())
+}
+
+fn by_number(title: &str, device: Arc<dyn aqueduct_device::Device>) -> Subject {
+    Subject::new(title, device, |number| format!("file{number}").into())
+}
+
+fn judge(subject: &Subject) {
+    conformance(subject);
+    oracle::check(subject, 64);
+}
+
+#[test]
+fn memfs() {
+    judge(&by_number("memfs", Arc::new(MemFs::new())));
+}
+
+#[test]
+fn ufs() {
+    judge(&on_disk("ufs", Arc::new(Ufs)));
+}
+
+#[test]
+fn ufs_direct() {
+    judge(&on_disk("ufs direct", Arc::new(Ufs)).direct());
+}
+
+#[test]
+fn uring() {
+    judge(&on_disk("uring", Arc::new(Uring::new())));
+}
+
+#[test]
+fn uring_direct() {
+    judge(&on_disk("uring direct", Arc::new(Uring::new())).direct());
+}
+
+#[test]
+fn uring_refused() {
+    judge(&on_disk("uring refused", Arc::new(Uring::refused())));
+}
+
+#[test]
+fn a_device_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    judge(&by_number("scratch", Arc::new(own_device::Scratch(folder.path().into()))));
+}

@@ -1,0 +1,120 @@
+//! Every wrapper, alone and stacked, over memory and over files, keeps the contract and agrees with the byte oracle.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_device::quantity::Rate;
+use aqueduct_device::wrap::{Crash, Fault, FaultPlan, Throttle, ThrottleLimits, Trace, When};
+use aqueduct_device::{Device, Kind, MemFs, Operation, Registry, Ufs, Uring};
+use aqueduct_testkit::device::{Subject, conformance};
+use aqueduct_testkit::oracle;
+
+type Wrap = fn(Arc<dyn Device>) -> Arc<dyn Device>;
+
+fn memfs(title: &str, wrap: Wrap) -> Subject {
+    let name = |number| OsString::from(format!("file{number}"));
+    Subject::new(format!("{title} over memfs"), wrap(Arc::new(MemFs::new())), name)
+}
+
+fn ufs(title: &str, wrap: Wrap) -> Subject {
+    Subject::in_folder(format!("{title} over ufs"), wrap(Arc::new(Ufs)))
+}
+
+/// The whole suite and a round of the oracle, over memory and over files.
+fn judge(title: &str, wrap: Wrap) {
+    for subject in [memfs(title, wrap), ufs(title, wrap)] {
+        conformance(&subject);
+        oracle::check(&subject, 40);
+    }
+}
+
+fn harmless_fault(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(Fault::new(inner, FaultPlan::new(1)))
+}
+
+fn short_fault(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(Fault::new(inner, FaultPlan::new(2).short(When::Chance(0.3))))
+}
+
+fn delayed(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    let plan = FaultPlan::new(3).delay(Duration::from_micros(200), When::Chance(0.1));
+    Arc::new(Fault::new(inner, plan))
+}
+
+fn throttled(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    let limits = ThrottleLimits { bandwidth: Some(Rate(2_000_000_000)), latency: Duration::ZERO };
+    Arc::new(Throttle::new(inner, limits))
+}
+
+fn traced(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(Trace::new(inner))
+}
+
+fn crashing(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    Arc::new(Crash::new(inner))
+}
+
+fn failing(inner: Arc<dyn Device>) -> Arc<dyn Device> {
+    let plan = FaultPlan::new(4)
+        .fail(Operation::Write, Kind::Io, When::Chance(0.2))
+        .fail(Operation::SetLen, Kind::Io, When::Chance(0.2))
+        .fail(Operation::Preallocate, Kind::NoSpace, When::Chance(0.2))
+        .fail_any(Kind::Busy, When::Chance(0.05))
+        .short(When::Chance(0.4));
+    Arc::new(Fault::new(inner, plan))
+}
+
+#[test]
+fn fault() {
+    judge("fault without faults", harmless_fault);
+    judge("fault with short transfers", short_fault);
+    judge("fault with delays", delayed);
+}
+
+#[test]
+fn throttle() {
+    judge("throttle", throttled);
+}
+
+#[test]
+fn trace() {
+    judge("trace", traced);
+}
+
+#[test]
+fn crash() {
+    judge("crash", crashing);
+}
+
+#[test]
+fn stacks() {
+    judge("throttle over fault", |inner| throttled(short_fault(inner)));
+    judge("fault over crash over trace", |inner| short_fault(crashing(traced(inner))));
+    judge("crash over throttle over fault", |inner| crashing(throttled(short_fault(inner))));
+    judge("crash over crash", |inner| crashing(crashing(inner)));
+    conformance(&Subject::in_folder("crash over uring", crashing(Arc::new(Uring::new()))));
+}
+
+#[test]
+fn failures_harm_only_what_they_say() {
+    for wrap in [failing, |inner| failing(crashing(inner)), |inner| traced(failing(inner))] {
+        oracle::check(&memfs("fault with errors", wrap), 60);
+        oracle::check(&ufs("fault with errors", wrap), 60);
+    }
+}
+
+#[test]
+fn wrappers_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv").display().to_string();
+    for name in [
+        format!("trace={trace}:throttle=2GB/s:fault=seed=5,short=0.3:memfs:x"),
+        format!("crash=seed=1:fault=short=0.2:{}/x", folder.path().display()),
+    ] {
+        let (device, path) = Registry::standard().resolve(&name).unwrap();
+        let stem = path.into_string().unwrap();
+        conformance(&Subject::new(name, device, move |number| format!("{stem}{number}").into()));
+    }
+    assert!(std::fs::read_to_string(trace).unwrap().lines().count() > 1000);
+}

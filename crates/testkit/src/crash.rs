@@ -1,0 +1,196 @@
+//! Crash images: the power is cut in every operation of a sequence, and what is left must be something that a disk may leave.
+//!
+//! The judge knows nothing of how the `crash` wrapper works. It keeps the whole file as it was after each operation since the last
+//! sync (the *moments*), and asks of what survived: the length is that of a moment; each sector is that of a moment, less what a
+//! later one cut off; the file is gone only if its entry was never synced. With no operation since the sync, that leaves the synced bytes alone.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use aqueduct_device::wrap::Crash;
+use aqueduct_device::{Device, Error, Handle, HandleExt, Kind, OpenOptions, SyncScope};
+
+use crate::oracle::{self, Step, steps};
+
+/// What a disk writes as a whole.
+const SECTOR: usize = 512;
+
+/// Plays random sequences of operations and cuts the power in each of their operations; panics with the shortest sequence that goes wrong.
+///
+/// `inner` makes an empty device to put under the wrapper, on which `name` can be created.
+pub fn check(title: &str, cases: u32, name: &OsStr, inner: impl Fn() -> Arc<dyn Device>) {
+    oracle::run(title, cases, steps(1..12), |steps| cut_everywhere(name, steps, 3, &inner));
+}
+
+/// Plays the steps again and again on new devices and cuts the power in every operation, with as many seeds as said.
+pub fn cut_everywhere(
+    name: &OsStr,
+    steps: &[Step],
+    seeds: u64,
+    inner: &dyn Fn() -> Arc<dyn Device>,
+) -> Result<(), String> {
+    for after in 0..=steps.len() as u64 {
+        for seed in 0..seeds {
+            cut_once(name, steps, after, seed, inner())
+                .map_err(|problem| format!("power cut after {after} changes, seed {seed}: {problem}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Plays the steps until the power fails, or cuts it at the end, and judges what is left.
+fn cut_once(
+    name: &OsStr,
+    steps: &[Step],
+    after: u64,
+    seed: u64,
+    inner: Arc<dyn Device>,
+) -> Result<(), String> {
+    let crash = Crash::new(inner).after(after, seed);
+    let options = OpenOptions::read_write().create(true);
+    let file = crash.open(name, &options).map_err(|error| error.to_string())?;
+    let mut history = History::default();
+    let mut lost = false;
+    for step in steps {
+        match play(&*file, step) {
+            Ok(()) => history.done(step),
+            Err(error) if error.kind() == Kind::PowerLost => {
+                history.interrupted(step);
+                lost = true;
+                break;
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    if !lost {
+        crash.cut(seed).map_err(|error| error.to_string())?;
+    }
+    if !matches!(file.len(), Err(error) if error.kind() == Kind::PowerLost) {
+        return Err("a handle from before the power cut still works".into());
+    }
+    history.judge(left(&crash, name)?.as_deref())
+}
+
+/// The whole file after the cut; `None` if it is gone.
+fn left(crash: &Crash, name: &OsStr) -> Result<Option<Vec<u8>>, String> {
+    let read = || -> Result<Vec<u8>, Error> {
+        let file = crash.open(name, &OpenOptions::read_only())?;
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    };
+    match read() {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn play(file: &dyn Handle, step: &Step) -> Result<(), Error> {
+    match step {
+        Step::Write { salt, extents } => oracle::write(file, *salt, extents),
+        Step::SetLen(len) => file.set_len(*len),
+        Step::Preallocate(len) => file.preallocate(*len),
+        Step::Sync(scope) => file.sync(*scope),
+        Step::Read(_) | Step::Len | Step::Reopen => Ok(()),
+    }
+}
+
+/// What a file has been since its last sync.
+struct History {
+    moments: Vec<Vec<u8>>,
+    entry_synced: bool,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { moments: vec![Vec::new()], entry_synced: false }
+    }
+}
+
+impl History {
+    fn done(&mut self, step: &Step) {
+        self.interrupted(step);
+        if let Step::Sync(scope) = step {
+            self.moments.drain(..self.moments.len() - 1);
+            self.entry_synced |= *scope == SyncScope::Entry;
+        }
+    }
+
+    /// A step that the power failed in may have happened.
+    fn interrupted(&mut self, step: &Step) {
+        let mut bytes = self.moments.last().cloned().unwrap_or_default();
+        step.apply(&mut bytes);
+        self.moments.push(bytes);
+    }
+
+    fn judge(&self, left: Option<&[u8]>) -> Result<(), String> {
+        let Some(left) = left else {
+            return if self.entry_synced {
+                Err("the file is gone, but its entry was synced".into())
+            } else {
+                Ok(())
+            };
+        };
+        if !self.moments.iter().any(|moment| moment.len() == left.len()) {
+            return Err(format!("the length {} was never that of the file", left.len()));
+        }
+        match left.chunks(SECTOR).enumerate().find(|(index, bytes)| !self.was(index * SECTOR, bytes)) {
+            Some((index, _)) => Err(format!("sector {index} was never like that")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether these bytes were at this place at some moment, less what a later moment cut off.
+    fn was(&self, place: usize, bytes: &[u8]) -> bool {
+        self.moments.iter().enumerate().any(|(index, moment)| {
+            let later = self.moments[index..].iter().map(Vec::len);
+            let mut ends: Vec<usize> = later.filter(|&end| end <= moment.len()).collect();
+            ends.dedup();
+            ends.iter().any(|&end| {
+                let there = moment[..end].get(place..).unwrap_or_default();
+                let there = &there[..there.len().min(bytes.len())];
+                bytes.starts_with(there) && bytes[there.len()..].iter().all(|&byte| byte == 0)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::byte;
+
+    fn history() -> History {
+        let mut history = History::default();
+        history.done(&Step::Write { salt: 1, extents: vec![(0, 2000)] });
+        history.done(&Step::Sync(SyncScope::Entry));
+        history.done(&Step::Write { salt: 2, extents: vec![(0, 1024)] });
+        history
+    }
+
+    fn mixed(sectors: &[u8], len: u64) -> Vec<u8> {
+        (0..len).map(|place| byte(sectors[place as usize / SECTOR], place)).collect()
+    }
+
+    #[test]
+    fn sectors_of_any_moment_are_right() {
+        for sectors in [[1, 1, 1, 1], [2, 2, 1, 1], [1, 2, 1, 1], [2, 1, 1, 1]] {
+            assert_eq!(history().judge(Some(&mixed(&sectors, 2000))), Ok(()));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_wrong() {
+        let history = history();
+        assert!(history.judge(None).is_err(), "the entry was synced");
+        assert!(history.judge(Some(&mixed(&[1; 4], 1999))).is_err(), "a length that never was");
+        assert!(
+            history.judge(Some(&mixed(&[1, 1, 2, 1], 2000))).is_err(),
+            "bytes that were never written there"
+        );
+        let mut torn = mixed(&[2, 1, 1, 1], 2000);
+        torn[..100].copy_from_slice(&mixed(&[1], 100));
+        assert!(history.judge(Some(&torn)).is_err(), "a sector is written as a whole");
+    }
+}
