@@ -126,7 +126,7 @@ impl Library {
     /// The address of an exported object or function.
     pub(crate) fn address(&self, name: &str) -> Result<usize> {
         // SAFETY: only the address is taken.
-        unsafe { self.symbol::<()>(name) }.map(|symbol| symbol.as_raw_ptr() as usize)
+        unsafe { self.symbol::<*const ()>(name) }.map(|symbol| symbol.as_raw_ptr() as usize)
     }
 
     /// A function, as a pointer of type `F`.

@@ -1,0 +1,153 @@
+//! The program that the MPI tests start under `mpirun`: one argument says what to show.
+//!
+//! `unsafe` here: the host mode plays a program that has started MPI by itself.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::process::ExitCode;
+
+use aqueduct_comm::{Comm, Error, Kind, Op, abi};
+use aqueduct_testkit::transport;
+
+const USAGE: &str = "conformance suite | panic RANK | error RANK | leave RANK | facts | large | threads | host LIBRARY";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = || arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("suite") => aqueduct_comm::run(suite),
+        Some("panic") => aqueduct_comm::run(|world| fail(world, number(), true)),
+        Some("error") => aqueduct_comm::run(|world| fail(world, number(), false)),
+        Some("leave") => aqueduct_comm::run(|world| leave(world, number())),
+        Some("facts") => aqueduct_comm::run(facts),
+        Some("large") => aqueduct_comm::run(large),
+        Some("threads") => aqueduct_comm::run(threads),
+        Some("host") => host(arguments.get(1).map_or("", String::as_str)),
+        _ => {
+            eprintln!("usage: {USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match outcome {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn suite(world: &Comm) -> Result<(), Error> {
+    let cases = transport::conformance(world);
+    if world.rank() == 0 {
+        let (ranks, nodes) = (world.size(), world.node_count());
+        println!("{cases} cases passed on {ranks} ranks of {nodes} nodes by {}", world.transport());
+    }
+    Ok(())
+}
+
+/// Rank `who` fails while the others wait for it.
+fn fail(world: &Comm, who: usize, by_panic: bool) -> Result<(), Error> {
+    if world.rank() == who {
+        let message = "the pump is dry";
+        assert!(!by_panic, "{message}");
+        return Err(Error::new(Kind::Unsupported, "pump", message));
+    }
+    world.barrier()
+}
+
+/// Rank `who` returns while the others wait for it.
+fn leave(world: &Comm, who: usize) -> Result<(), Error> {
+    if world.rank() == who { Ok(()) } else { world.barrier() }
+}
+
+fn facts(world: &Comm) -> Result<(), Error> {
+    if world.rank() == 0 {
+        println!("transport: {}", world.transport());
+        println!("thread level: {:?}", world.thread_level());
+        println!("nodes: {}", world.node_count());
+    }
+    Ok(())
+}
+
+/// A message and a broadcast of more than 2 GiB.
+fn large(world: &Comm) -> Result<(), Error> {
+    const LEN: usize = (2 << 30) + 12_345;
+    let last = world.size() - 1;
+    let pattern = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9) as u8;
+    let check = |bytes: &[u8]| {
+        assert_eq!(bytes.len(), LEN);
+        let places = (0..LEN).step_by(4097).chain(LEN - 100..LEN).chain((1 << 30) - 50..(1 << 30) + 50);
+        places.for_each(|at| assert_eq!(bytes[at], pattern(at), "byte {at}"));
+    };
+    let mut bytes = Vec::new();
+    if world.rank() == 0 {
+        bytes = (0..LEN).map(pattern).collect();
+        world.send(last, 1, &bytes)?;
+    }
+    if world.rank() == last {
+        bytes = world.receive::<u8>(0, 1)?.0;
+        check(&bytes);
+    }
+    bytes.resize(LEN, 0);
+    world.broadcast(last, &mut bytes)?;
+    check(&bytes);
+    Ok(())
+}
+
+/// Several threads of each rank talk at once, each on its own communicator and tag.
+fn threads(world: &Comm) -> Result<(), Error> {
+    let comms = (0..3).map(|_| world.dup()).collect::<Result<Vec<_>, _>>()?;
+    let outcomes: Vec<Result<(), Error>> = std::thread::scope(|scope| {
+        let talk = |comm: Comm| move || chatter(&comm);
+        let threads: Vec<_> = comms.into_iter().map(|comm| scope.spawn(talk(comm))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread that talks")).collect()
+    });
+    outcomes.into_iter().collect()
+}
+
+fn chatter(comm: &Comm) -> Result<(), Error> {
+    let (next, previous) = ((comm.rank() + 1) % comm.size(), (comm.rank() + comm.size() - 1) % comm.size());
+    for round in 0..100u64 {
+        let sending = comm.start_send(next, 1, vec![round; 3_000])?;
+        assert_eq!(comm.receive::<u64>(previous, 1)?.0, vec![round; 3_000]);
+        sending.wait()?;
+        assert_eq!(comm.allreduce_one(Op::Sum, round)?, round * comm.size() as u64);
+    }
+    Ok(())
+}
+
+/// A host program that has started MPI hands over its world, and a part of it.
+fn host(library: &str) -> Result<Vec<()>, Error> {
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    type Init = unsafe extern "C" fn(*mut c_int, *mut c_void) -> c_int;
+    type Finalize = unsafe extern "C" fn() -> c_int;
+    let broken = |source| Error::new(Kind::NoMpi, "host", library).with_source(source);
+    // SAFETY: an MPI library, used as its standard says; its world is valid between init and finalize.
+    unsafe {
+        let mpi = Library::open(Some(library), RTLD_NOW | RTLD_GLOBAL).map_err(broken)?;
+        let too_early = Comm::from_mpi(0).map(|_| ()).expect_err("MPI has not been started");
+        assert_eq!(too_early.kind(), Kind::Mpi, "{too_early}");
+        let init = *mpi.get::<Init>(b"MPI_Init").map_err(broken)?;
+        assert_eq!(init(std::ptr::null_mut(), std::ptr::null_mut()), 0);
+        let open_mpi = mpi.get::<*const c_void>(b"ompi_mpi_comm_world");
+        let raw = match open_mpi {
+            Ok(object) => object.as_raw_ptr() as usize,
+            Err(_) => world_constant(library),
+        };
+        let world = Comm::from_mpi(raw)?;
+        suite(&world)?;
+        let again = Comm::from_mpi(raw)?;
+        assert_eq!(again.allreduce_one(Op::Sum, 1usize)?, world.size());
+        drop((world, again));
+        assert_eq!((*mpi.get::<Finalize>(b"MPI_Finalize").map_err(broken)?)(), 0);
+    }
+    Ok(Vec::new())
+}
+
+fn world_constant(library: &str) -> usize {
+    let flavour = if library.contains("abi") { abi::Flavour::Standard } else { abi::Flavour::Mpich };
+    let facts = abi::facts(flavour);
+    let world = facts.iter().find(|fact| fact.expression.contains("MPI_COMM_WORLD"));
+    world.expect("the world is a fact").value as usize
+}

@@ -1,0 +1,217 @@
+//! The conformance suite under real launchers: Open MPI and MPICH as Debian ships them, and the MPI 5 wheels where they are given.
+//!
+//! A launcher that is not installed is skipped, and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+
+use std::env;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_conformance");
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A way to start MPI programs.
+struct Launcher {
+    command: PathBuf,
+    arguments: &'static [&'static str],
+    variables: Vec<(&'static str, PathBuf)>,
+    library: PathBuf,
+}
+
+/// What a job did.
+struct Job {
+    success: bool,
+    output: String,
+    errors: String,
+}
+
+fn launcher(name: &str) -> Option<Launcher> {
+    let root = |variable: &str| env::var_os(variable).map(PathBuf::from);
+    let found = match name {
+        "openmpi" => which("mpirun.openmpi").map(|command| Launcher {
+            command,
+            arguments: &["--oversubscribe", "--quiet"],
+            variables: Vec::new(),
+            library: "libmpi.so.40".into(),
+        }),
+        "mpich" => which("mpirun.mpich").map(|command| Launcher {
+            command,
+            arguments: &[],
+            variables: Vec::new(),
+            library: "libmpich.so.12".into(),
+        }),
+        "openmpi5" => root("AQUEDUCT_TEST_OPENMPI5").map(|prefix| Launcher {
+            command: prefix.join("bin/mpirun"),
+            arguments: &["--oversubscribe", "--quiet"],
+            variables: vec![("OPAL_PREFIX", prefix.clone()), ("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.40"))],
+            library: prefix.join("lib/libmpi.so.40"),
+        }),
+        "mpich5" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
+            command: prefix.join("bin/mpiexec"),
+            arguments: &[],
+            variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.12"))],
+            library: prefix.join("lib/libmpi.so.12"),
+        }),
+        "standard" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
+            command: prefix.join("bin/mpiexec"),
+            arguments: &[],
+            variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi_abi.so.1"))],
+            library: prefix.join("lib/libmpi_abi.so.1"),
+        }),
+        _ => None,
+    };
+    if found.is_none() {
+        let required = env::var_os("AQUEDUCT_REQUIRE_MPI").is_some();
+        assert!(!required, "{name} is required but not there: `cargo xtask test` installs it");
+        eprintln!("skipped: {name} is not there");
+    }
+    found
+}
+
+fn which(command: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(command)).find(|path| path.is_file())
+}
+
+impl Launcher {
+    fn job(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> Job {
+        let mut command = Command::new(&self.command);
+        command.args(self.arguments).args(["-n", &ranks.to_string(), PROGRAM]).args(arguments);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.envs(variables.iter().copied());
+        // Containers and CI run as root, which Open MPI refuses unless told twice.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        command.env("RUST_BACKTRACE", "0");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the launcher starts");
+        let (output, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("the launcher can be waited for") {
+                break status;
+            }
+            if started.elapsed() > PATIENCE {
+                let _ = child.kill();
+                panic!("{arguments:?} at {ranks} ranks hangs: {}", errors.join().unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
+        Job { success: status.success(), output: text(output), errors: text(errors) }
+    }
+
+    fn succeeds(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+        let job = self.job(ranks, arguments, variables);
+        assert!(job.success, "{arguments:?} at {ranks} ranks with {variables:?}: {}", job.errors);
+        job.output
+    }
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn suite(name: &str, ranks: std::ops::RangeInclusive<usize>) {
+    let Some(launcher) = launcher(name) else { return };
+    for ranks in ranks {
+        let output = launcher.succeeds(ranks, &["suite"], &[]);
+        assert!(output.contains(&format!("cases passed on {ranks} ranks of 1 nodes")), "{output}");
+    }
+}
+
+fn suite_between_nodes(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    for (ranks, per_node, nodes) in [(3, "1", 3), (4, "2", 2)] {
+        let output = launcher.succeeds(ranks, &["suite"], &[("AQUEDUCT_NODE_RANKS", per_node)]);
+        assert!(output.contains(&format!("cases passed on {ranks} ranks of {nodes} nodes")), "{output}");
+    }
+}
+
+/// A rank that fails ends the job, with its message and a status that says so.
+fn failure(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    for way in ["panic", "error"] {
+        let job = launcher.job(3, &[way, "1"], &[]);
+        assert!(!job.success, "{way} went unnoticed: {}", job.output);
+        assert!(job.errors.contains("rank 1 failed"), "{}", job.errors);
+        assert!(job.errors.contains("the pump is dry"), "{}", job.errors);
+    }
+    let job = launcher.job(3, &["leave", "2"], &[]);
+    assert!(!job.success, "a rank that left went unnoticed: {}", job.output);
+    assert!(job.errors.contains("different collective calls"), "{}", job.errors);
+}
+
+fn thread_levels(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    for level in ["single", "funneled", "serialized", "multiple"] {
+        let variables = [("AQUEDUCT_MPI_THREADS", level)];
+        launcher.succeeds(2, &["suite"], &variables);
+        let output = launcher.succeeds(1, &["facts"], &variables);
+        assert!(output.contains("thread level: Some("), "{output}");
+    }
+    let output = launcher.succeeds(1, &["facts"], &[]);
+    assert!(output.contains("thread level: Some(Multiple)"), "{output}");
+    launcher.succeeds(3, &["threads"], &[]);
+    let job = launcher.job(2, &["threads"], &[("AQUEDUCT_MPI_THREADS", "single")]);
+    let level = launcher.succeeds(1, &["facts"], &[("AQUEDUCT_MPI_THREADS", "single")]);
+    if !level.contains("Multiple") && !level.contains("Serialized") {
+        assert!(job.errors.contains("only the thread that started the program"), "{}", job.errors);
+    }
+}
+
+fn host(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    let library = launcher.library.to_str().expect("a path of the test bed");
+    let output = launcher.succeeds(2, &["host", library], &[]);
+    assert!(output.contains("cases passed on 2 ranks"), "{output}");
+}
+
+fn large(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    launcher.succeeds(2, &["large"], &[]);
+}
+
+macro_rules! on {
+    ($($module:ident: $($test:ident $($argument:expr)?),*;)*) => {$(
+        mod $module {
+            $(#[test]
+            fn $test() {
+                super::$test(stringify!($module), $($argument)?);
+            })*
+        }
+    )*};
+}
+
+on! {
+    openmpi: suite 1..=5, suite_between_nodes, failure, thread_levels, host, large;
+    mpich: suite 1..=5, suite_between_nodes, failure, thread_levels, host, large;
+    standard: suite 1..=4, suite_between_nodes, failure, thread_levels, host, large;
+    openmpi5: suite 1..=3, failure, host;
+    mpich5: suite 1..=3, failure, host;
+}
+
+#[test]
+fn a_missing_mpi_says_what_was_looked_for() {
+    let outcome = Command::new(PROGRAM).arg("facts").env("AQUEDUCT_MPI", "/nowhere/libmpi.so").output().unwrap();
+    let errors = String::from_utf8_lossy(&outcome.stderr);
+    assert!(!outcome.status.success());
+    assert!(errors.contains("/nowhere/libmpi.so") && errors.contains("AQUEDUCT_MPI"), "{errors}");
+}
+
+#[test]
+fn without_a_launcher_ranks_are_threads() {
+    let mut command = Command::new(PROGRAM);
+    let outcome = command.arg("suite").env("AQUEDUCT_RANKS", "3").env_remove("AQUEDUCT_MPI").output().unwrap();
+    let output = String::from_utf8_lossy(&outcome.stdout);
+    assert!(output.contains("on 3 ranks of 1 nodes by threads of one process"), "{output}");
+    for wrong in ["0", "-1", "many"] {
+        let outcome = Command::new(PROGRAM).arg("facts").env("AQUEDUCT_RANKS", wrong).output().unwrap();
+        let errors = String::from_utf8_lossy(&outcome.stderr);
+        assert!(!outcome.status.success() && errors.contains("AQUEDUCT_RANKS"), "{errors}");
+    }
+}
