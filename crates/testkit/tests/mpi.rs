@@ -31,7 +31,7 @@ fn launcher(name: &str) -> Option<Launcher> {
     let found = match name {
         "openmpi" => which("mpirun.openmpi").map(|command| Launcher {
             command,
-            arguments: &["--oversubscribe", "--quiet"],
+            arguments: &["--oversubscribe"],
             variables: Vec::new(),
             library: "libmpi.so.40".into(),
         }),
@@ -43,8 +43,11 @@ fn launcher(name: &str) -> Option<Launcher> {
         }),
         "openmpi5" => root("AQUEDUCT_TEST_OPENMPI5").map(|prefix| Launcher {
             command: prefix.join("bin/mpirun"),
-            arguments: &["--oversubscribe", "--quiet"],
-            variables: vec![("OPAL_PREFIX", prefix.clone()), ("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.40"))],
+            arguments: &["--oversubscribe"],
+            variables: vec![
+                ("OPAL_PREFIX", prefix.clone()),
+                ("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.40")),
+            ],
             library: prefix.join("lib/libmpi.so.40"),
         }),
         "mpich5" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
@@ -197,7 +200,8 @@ on! {
 
 #[test]
 fn a_missing_mpi_says_what_was_looked_for() {
-    let outcome = Command::new(PROGRAM).arg("facts").env("AQUEDUCT_MPI", "/nowhere/libmpi.so").output().unwrap();
+    let outcome =
+        Command::new(PROGRAM).arg("facts").env("AQUEDUCT_MPI", "/nowhere/libmpi.so").output().unwrap();
     let errors = String::from_utf8_lossy(&outcome.stderr);
     assert!(!outcome.status.success());
     assert!(errors.contains("/nowhere/libmpi.so") && errors.contains("AQUEDUCT_MPI"), "{errors}");
@@ -206,7 +210,8 @@ fn a_missing_mpi_says_what_was_looked_for() {
 #[test]
 fn without_a_launcher_ranks_are_threads() {
     let mut command = Command::new(PROGRAM);
-    let outcome = command.arg("suite").env("AQUEDUCT_RANKS", "3").env_remove("AQUEDUCT_MPI").output().unwrap();
+    let outcome =
+        command.arg("suite").env("AQUEDUCT_RANKS", "3").env_remove("AQUEDUCT_MPI").output().unwrap();
     let output = String::from_utf8_lossy(&outcome.stdout);
     assert!(output.contains("on 3 ranks of 1 nodes by threads of one process"), "{output}");
     for wrong in ["0", "-1", "many"] {

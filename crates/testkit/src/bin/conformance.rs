@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_testkit::transport;
 
-const USAGE: &str = "conformance suite | panic RANK | error RANK | leave RANK | facts | large | threads | host LIBRARY";
+const USAGE: &str =
+    "conformance suite | panic RANK | error RANK | leave RANK | facts | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
