@@ -1,2 +1,33 @@
-//! The chores.
-fn main() {}
+//! The project's own chores: `cargo xtask test` and `cargo xtask bench`.
+
+mod bench;
+mod packages;
+mod shell;
+mod test;
+mod wheels;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask test                 install what is missing, then run everything CI runs
+cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test"] => test::run_all(),
+        ["bench", "foundations"] => bench::foundations(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -45,16 +45,10 @@ where
     T: Send,
     E: Into<AnyError>,
 {
-    match Choice::from_env() {
-        Choice::None => {
-            let ranks = count("AQUEDUCT_RANKS")?.unwrap_or_else(cores);
-            Launch { ranks, node_ranks: node_ranks()? }.run(program)
-        }
-        Choice::FirstOf(names) => run_mpi(&*mpi::start(&names, wanted_level()?)?, program),
-    }
+    Launch::from_env()?.run(program)
 }
 
-/// A number of thread ranks, for programs and tests that choose it themselves.
+/// How a program is started, for programs and tests that choose it themselves.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -62,16 +56,30 @@ where
 /// assert_eq!(ranks, [0, 1, 2]);
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Launch {
+    mpi: Choice,
     ranks: usize,
     node_ranks: Option<usize>,
 }
 
 impl Launch {
-    /// `ranks` threads, all on one node.
+    /// What the environment says; see [`run`].
+    pub fn from_env() -> Result<Self> {
+        let ranks = count("AQUEDUCT_RANKS")?.unwrap_or_else(cores);
+        Ok(Self { mpi: Choice::from_env(), ranks, node_ranks: node_ranks()? })
+    }
+
+    /// `ranks` threads of this process, all on one node.
     pub fn threads(ranks: usize) -> Self {
-        Self { ranks, node_ranks: None }
+        Self { mpi: Choice::None, ranks, node_ranks: None }
+    }
+
+    /// How many threads are ranks; an MPI job has as many as its launcher started.
+    #[must_use]
+    pub fn ranks(mut self, ranks: usize) -> Self {
+        self.ranks = ranks;
+        self
     }
 
     /// Pretends that only so many consecutive ranks share a node: the others are reached by messages.
@@ -81,8 +89,8 @@ impl Launch {
         self
     }
 
-    /// Runs `program` on every rank; what each returned, in rank order.
-    pub fn run<T, E>(self, program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
+    /// Runs `program` on every rank; what each rank of this process returned, in rank order.
+    pub fn run<T, E>(&self, program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
     where
         T: Send,
         E: Into<AnyError>,
@@ -90,6 +98,16 @@ impl Launch {
         if self.ranks == 0 || self.node_ranks == Some(0) {
             return Err(Error::new(Kind::InvalidArgument, "run", "a program needs at least one rank"));
         }
+        match &self.mpi {
+            Choice::None => self.run_threads(program),
+            Choice::FirstOf(names) => run_mpi(&*mpi::start(names, wanted_level()?)?, self.node_ranks, program),
+        }
+    }
+
+    fn run_threads<T: Send, E: Into<AnyError>>(
+        &self,
+        program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync,
+    ) -> Result<Vec<T>> {
         let world = World::new(self.ranks);
         let results = thread::scope(|scope| {
             let mut started = Vec::with_capacity(self.ranks);
@@ -134,11 +152,12 @@ fn run_rank<T, E: Into<AnyError>>(
 
 fn run_mpi<T, E: Into<AnyError>>(
     session: &dyn Session,
+    node_ranks: Option<usize>,
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> Result<Vec<T>> {
     let wire = session.wire();
     let outcome = guarded(|| {
-        let comm = Inner::world(&wire, node_ranks()?)?;
+        let comm = Inner::world(&wire, node_ranks)?;
         let value = program(&comm).map_err(Into::into)?;
         finish(&comm)?;
         Ok(value)

@@ -3,7 +3,7 @@
 use aqueduct_comm::{Error, Launch};
 use aqueduct_testkit::transport::conformance;
 
-fn judge(launch: Launch) {
+fn judge(launch: &Launch) {
     let counts = launch.run(|world| Ok::<_, Error>(conformance(world))).unwrap();
     assert!(counts.iter().all(|count| *count > 40), "{counts:?}");
 }
@@ -12,7 +12,7 @@ macro_rules! sizes {
     ($($name:ident: $launch:expr;)*) => {$(
         #[test]
         fn $name() {
-            judge($launch);
+            judge(&$launch);
         }
     )*};
 }

@@ -1,0 +1,10 @@
+//! Benchmarks, each printed as ratios from one run.
+
+use anyhow::Result;
+
+use crate::shell::{cargo, run};
+
+/// What the lowest layers cost.
+pub(crate) fn foundations() -> Result<()> {
+    run(&mut cargo(&["bench", "--package", "aqueduct", "--bench", "foundations"]))
+}

@@ -1,0 +1,52 @@
+//! System packages that the tests need: installed where that is possible, named where it is not.
+
+use anyhow::{Result, bail};
+
+use crate::shell::{command, run, succeeds};
+
+/// Debian packages and what they are for.
+const PACKAGES: [(&str, &str); 6] = [
+    ("openmpi-bin", "mpirun of Open MPI"),
+    ("libopenmpi-dev", "its header, for the test of constants"),
+    ("mpich", "mpirun of MPICH"),
+    ("libmpich-dev", "its header, for the test of constants"),
+    ("python3-venv", "the MPI 5 wheels"),
+    ("python3-pip", "the MPI 5 wheels"),
+];
+
+/// Makes sure that all packages are there.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<&str> = PACKAGES.iter().map(|(name, _)| *name).filter(|name| !is_installed(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    let Some(rights) = rights() else {
+        bail!("packages are missing and this user cannot install them; run: apt-get install {list}");
+    };
+    println!("installing {list}");
+    let apt = |arguments: &[&str]| {
+        let words = [rights, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"], arguments];
+        let words = words.concat();
+        run(&mut command(words[0], &words[1..]))
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "--no-install-recommends"], missing.as_slice()].concat())
+}
+
+fn is_installed(package: &str) -> bool {
+    let state = command("dpkg-query", &["--show", "--showformat=${Status}", package]).output();
+    state.is_ok_and(|state| String::from_utf8_lossy(&state.stdout).contains("install ok installed"))
+}
+
+/// What to put in front of a command to run it as root: nothing, `sudo`, or none where neither works.
+fn rights() -> Option<&'static [&'static str]> {
+    if !succeeds(&mut command("apt-get", &["--version"])) {
+        return None;
+    }
+    let id = command("id", &["-u"]).output().ok()?;
+    if id.stdout.trim_ascii() == b"0" {
+        return Some(&[]);
+    }
+    succeeds(&mut command("sudo", &["--non-interactive", "true"])).then_some(&["sudo"])
+}
