@@ -16,7 +16,8 @@ const PACKAGES: [(&str, &str); 6] = [
 
 /// Makes sure that all packages are there.
 pub(crate) fn install() -> Result<()> {
-    let missing: Vec<&str> = PACKAGES.iter().map(|(name, _)| *name).filter(|name| !is_installed(name)).collect();
+    let missing: Vec<&str> =
+        PACKAGES.iter().map(|(name, _)| *name).filter(|name| !is_installed(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -26,7 +27,8 @@ pub(crate) fn install() -> Result<()> {
     };
     println!("installing {list}");
     let apt = |arguments: &[&str]| {
-        let words = [rights, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"], arguments];
+        let words =
+            [rights, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"], arguments];
         let words = words.concat();
         run(&mut command(words[0], &words[1..]))
     };

@@ -37,7 +37,8 @@ fn documentation() -> Result<()> {
 /// All tests, those under `mpirun` too: here a missing MPI is a failure.
 fn tests() -> Result<()> {
     let nextest = succeeds(&mut cargo(&["nextest", "--version"]));
-    let words: &[&str] = if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
+    let words: &[&str] =
+        if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
     let mut command = cargo(words);
     command.args(["--workspace"]).env("AQUEDUCT_REQUIRE_MPI", "1");
     for (name, version, variable) in wheels::WHEELS {

@@ -14,7 +14,7 @@ use aqueduct::device::{self, Handle, HandleExt, OpenOptions, SyncScope, quantity
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// Ranks, where they are threads [default: $AQUEDUCT_RANKS, else the number of cores]
+    /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
     /// Bytes that each rank writes, such as 64MiB
@@ -67,7 +67,8 @@ fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
 /// Rank 0 creates the file, then all open it.
 fn open(world: &Comm, arguments: &Arguments) -> Result<std::sync::Arc<dyn Handle>> {
     let options = OpenOptions::read_write().rank(world.rank());
-    let first = (world.rank() == 0).then(|| device::open(&arguments.file, &options.clone().create(true).truncate(true)));
+    let first = (world.rank() == 0)
+        .then(|| device::open(&arguments.file, &options.clone().create(true).truncate(true)));
     let created = first.transpose()?;
     world.barrier()?;
     Ok(match created {
@@ -79,19 +80,19 @@ fn open(world: &Comm, arguments: &Arguments) -> Result<std::sync::Arc<dyn Handle
 fn measure(world: &Comm, file: &dyn Handle, arguments: &Arguments) -> Result<Times> {
     let (size, block) = (arguments.size.0, arguments.block.0);
     let mine = world.rank() as u64 * size;
-    let write = timed(world, || {
-        let mut bytes = vec![0; block as usize];
+    let mut bytes = vec![0; block as usize];
+    let write = timed(world, |clock| {
         each_block(size, block, |at, len| {
             fill(mine + at, &mut bytes[..len]);
-            Ok(file.write_at(mine + at, &bytes[..len])?)
+            Ok(clock.time(|| file.write_at(mine + at, &bytes[..len]))?)
         })
     })?;
-    let sync = timed(world, || Ok(file.sync(SyncScope::Data)?))?;
+    let sync = timed(world, |clock| Ok(clock.time(|| file.sync(SyncScope::Data))?))?;
     let theirs = ((world.rank() + 1) % world.size()) as u64 * size;
-    let read = timed(world, || {
-        let (mut bytes, mut expected) = (vec![0; block as usize], vec![0; block as usize]);
+    let mut expected = vec![0; block as usize];
+    let read = timed(world, |clock| {
         each_block(size, block, |at, len| {
-            let count = file.read_at(theirs + at, &mut bytes[..len])?;
+            let count = clock.time(|| file.read_at(theirs + at, &mut bytes[..len]))?;
             fill(theirs + at, &mut expected[..len]);
             ensure!(count == len as u64, "the file ends {} bytes early", len as u64 - count);
             ensure!(bytes[..len] == expected[..len], "wrong bytes at offset {}", theirs + at);
@@ -101,12 +102,27 @@ fn measure(world: &Comm, file: &dyn Handle, arguments: &Arguments) -> Result<Tim
     Ok(Times { write, sync, read })
 }
 
+/// Counts the time of the accesses alone, not that of making and comparing bytes.
+#[derive(Default)]
+struct Clock {
+    spent: Duration,
+}
+
+impl Clock {
+    fn time<T>(&mut self, access: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let value = access();
+        self.spent += start.elapsed();
+        value
+    }
+}
+
 /// The time of the slowest rank, from a common start.
-fn timed(world: &Comm, work: impl FnOnce() -> Result<()>) -> Result<Duration> {
+fn timed(world: &Comm, work: impl FnOnce(&mut Clock) -> Result<()>) -> Result<Duration> {
     world.barrier()?;
-    let start = Instant::now();
-    work()?;
-    let slowest = world.allreduce_one(Op::Max, start.elapsed().as_nanos() as u64)?;
+    let mut clock = Clock::default();
+    work(&mut clock)?;
+    let slowest = world.allreduce_one(Op::Max, clock.spent.as_nanos() as u64)?;
     Ok(Duration::from_nanos(slowest))
 }
 

@@ -8,13 +8,13 @@
 //! but one (slots and windows exist twice and are used in turn).
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::thread::futex;
 
 use crate::block::Block;
 use crate::call::Call;
-use crate::rendezvous::{Attendance, MOST_RANKS, Rendezvous};
+use crate::rendezvous::{Attendance, MOST_RANKS, Manner, Patience, Rendezvous};
 use crate::wire::Wire;
 use crate::{Error, Kind, Result};
 
@@ -22,6 +22,8 @@ const HEADER: usize = 128;
 const SLOT: usize = 256;
 const SLOT_DATA: usize = Call::LEN + 4;
 const WINDOW: usize = 256 * 1024;
+/// Takes from this size on are worth a look before sleeping.
+const BULK: usize = 64 * 1024;
 
 /// The most bytes that [`Hub::tell`] carries.
 pub(crate) const TELLABLE: usize = SLOT - SLOT_DATA;
@@ -89,13 +91,14 @@ impl Hub {
     /// Every rank tells up to [`TELLABLE`] bytes; `each` sees what each rank told, in rank order. One meeting.
     pub(crate) fn tell(&self, call: Call, mine: &[u8], each: impl FnMut(usize, &[u8])) -> Result<()> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_in_turn(&mut told, call, mine, each)
+        self.tell_in_turn(&mut told, call, Patience::None, mine, each)
     }
 
     fn tell_in_turn(
         &self,
         told: &mut usize,
         call: Call,
+        patience: Patience,
         mine: &[u8],
         mut each: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
@@ -107,7 +110,7 @@ impl Hub {
         let turn = *told % 2;
         *told += 1;
         self.write_slot(block, turn, call, mine);
-        self.meet(block, Attendance::Open, call)?;
+        self.meet(block, Attendance::Open, patience, call)?;
         for rank in 0..self.size {
             let theirs = self.slot(block, turn, rank);
             let (theirs, _) = theirs.split_first_chunk().expect("a slot holds a call");
@@ -142,9 +145,10 @@ impl Hub {
         mine: &[&[u8]],
         takes: &mut [Take<'_>],
     ) -> Result<Result<()>> {
+        let patience = self.patience(takes);
         let mut streams: Vec<(usize, usize)> = Vec::with_capacity(self.size);
         let address = [mine.as_ptr() as usize, mine.len()];
-        self.tell_in_turn(told, call, bytemuck::cast_slice(&address), |_, bytes| {
+        self.tell_in_turn(told, call, patience, bytemuck::cast_slice(&address), |_, bytes| {
             let [start, parts] = bytemuck::pod_read_unaligned(bytes);
             streams.push((start, parts));
         })?;
@@ -156,7 +160,7 @@ impl Hub {
             let stream = unsafe { std::slice::from_raw_parts(start as *const &[u8], parts) };
             keep_first(&mut inside, copy(stream, take, call));
         }
-        self.meet(block, Attendance::Certain, call)?;
+        self.meet(block, Attendance::Certain, patience, call)?;
         Ok(inside)
     }
 
@@ -168,9 +172,10 @@ impl Hub {
         mine: &[&[u8]],
         takes: &mut [Take<'_>],
     ) -> Result<Result<()>> {
+        let patience = self.patience(takes);
         let total: usize = mine.iter().map(|part| part.len()).sum();
         let mut totals = Vec::with_capacity(self.size);
-        self.tell_in_turn(told, call, bytemuck::bytes_of(&total), |_, bytes| {
+        self.tell_in_turn(told, call, patience, bytemuck::bytes_of(&total), |_, bytes| {
             totals.push(bytemuck::pod_read_unaligned::<usize>(bytes));
         })?;
         let mut inside = Ok(());
@@ -180,7 +185,7 @@ impl Hub {
         let rounds = totals.iter().max().map_or(0, |longest| longest.div_ceil(WINDOW));
         for round in 0..rounds {
             self.fill_window(block, round, mine);
-            self.meet(block, Attendance::Certain, call)?;
+            self.meet(block, Attendance::Certain, patience, call)?;
             takes.iter_mut().for_each(|take| self.take_window(block, round, &totals, take));
         }
         Ok(inside)
@@ -228,10 +233,14 @@ impl Hub {
         into.copy_from_slice(window);
     }
 
-    fn meet(&self, block: &Block, attendance: Attendance, call: Call) -> Result<()> {
-        place(block)
-            .arrive(self.size, attendance, futex_flags(&*self.wire), &*self.wire)
-            .map_err(|_| self.wire.failure(call.name()))
+    fn patience(&self, takes: &[Take<'_>]) -> Patience {
+        let bulk = takes.iter().map(|take| take.into.len()).sum::<usize>() >= BULK;
+        if bulk && self.size <= cores() { Patience::Short } else { Patience::None }
+    }
+
+    fn meet(&self, block: &Block, attendance: Attendance, patience: Patience, call: Call) -> Result<()> {
+        let manner = Manner { attendance, patience, flags: futex_flags(&*self.wire) };
+        place(block).arrive(self.size, manner, &*self.wire).map_err(|_| self.wire.failure(call.name()))
     }
 
     fn write_slot(&self, block: &Block, turn: usize, call: Call, data: &[u8]) {
@@ -242,8 +251,8 @@ impl Hub {
         let used = SLOT_DATA + data.len();
         // SAFETY: this rank's own slot of this turn; its readers have met since its last use.
         unsafe {
-            std::ptr::copy_nonoverlapping(slot.as_ptr(), self.slot_start(block, turn, self.rank), used)
-        };
+            std::ptr::copy_nonoverlapping(slot.as_ptr(), self.slot_start(block, turn, self.rank), used);
+        }
     }
 
     fn slot<'a>(&self, block: &'a Block, turn: usize, rank: usize) -> &'a [u8] {
@@ -280,7 +289,15 @@ pub(crate) fn fail(block: &Block, wire: &dyn Wire) {
 fn place(block: &Block) -> &Rendezvous {
     // SAFETY: a block is page-aligned, starts with zeroed room for this, all-zero is a valid value, and it is only ever used
     // through atomics.
-    unsafe { &*block.start().cast::<Rendezvous>() }
+    #[allow(clippy::cast_ptr_alignment)]
+    unsafe {
+        &*block.start().cast::<Rendezvous>()
+    }
+}
+
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn futex_flags(wire: &dyn Wire) -> futex::Flags {

@@ -100,7 +100,9 @@ impl Launch {
         }
         match &self.mpi {
             Choice::None => self.run_threads(program),
-            Choice::FirstOf(names) => run_mpi(&*mpi::start(names, wanted_level()?)?, self.node_ranks, program),
+            Choice::FirstOf(names) => {
+                run_mpi(&*mpi::start(names, wanted_level()?)?, self.node_ranks, program)
+            }
         }
     }
 

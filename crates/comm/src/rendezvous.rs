@@ -26,6 +26,28 @@ pub(crate) enum Attendance {
     Certain,
 }
 
+/// How long a waiter looks before it sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It sleeps at once.
+    None,
+    /// It looks for about as long as waking a sleeper takes. Only for meetings around bulk copies, which are worth it, and only
+    /// where every rank has a core of its own.
+    Short,
+}
+
+/// About twenty microseconds.
+const LOOKS: u32 = 500;
+
+/// How a rank comes to a meeting.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) attendance: Attendance,
+    pub(crate) patience: Patience,
+    /// Whether the ranks are threads of one process.
+    pub(crate) flags: futex::Flags,
+}
+
 /// A rank failed, so this meeting never takes place.
 #[derive(Debug)]
 pub(crate) struct NeverMet;
@@ -46,16 +68,10 @@ pub(crate) struct Rendezvous {
 
 impl Rendezvous {
     /// Arrives and waits until all `of` ranks have.
-    pub(crate) fn arrive(
-        &self,
-        of: usize,
-        attendance: Attendance,
-        flags: futex::Flags,
-        nap: &dyn Nap,
-    ) -> Result<(), NeverMet> {
+    pub(crate) fn arrive(&self, of: usize, manner: Manner, nap: &dyn Nap) -> Result<(), NeverMet> {
         let mut state = self.state.load(Ordering::Acquire);
         let (before, last) = loop {
-            if state & FAILED != 0 && attendance == Attendance::Open {
+            if manner.ends_with(state) {
                 return Err(NeverMet);
             }
             let last = (state & COUNT) as usize + 1 == of;
@@ -66,19 +82,24 @@ impl Rendezvous {
             }
         };
         if last {
-            self.ring(flags);
+            self.ring(manner.flags);
             return Ok(());
         }
-        self.wait(before, attendance, flags, nap)
+        if manner.patience == Patience::Short && self.look(before) {
+            return Ok(());
+        }
+        self.wait(before, manner, nap)
     }
 
-    fn wait(
-        &self,
-        before: u32,
-        attendance: Attendance,
-        flags: futex::Flags,
-        nap: &dyn Nap,
-    ) -> Result<(), NeverMet> {
+    /// Looks for a while whether the meeting takes place.
+    fn look(&self, before: u32) -> bool {
+        (0..LOOKS).any(|_| {
+            std::hint::spin_loop();
+            self.state.load(Ordering::Acquire) & GENERATION != before
+        })
+    }
+
+    fn wait(&self, before: u32, manner: Manner, nap: &dyn Nap) -> Result<(), NeverMet> {
         loop {
             // The bell is read before the state: a ring in between makes the futex return at once.
             let bell = self.bell.load(Ordering::Acquire);
@@ -86,12 +107,12 @@ impl Rendezvous {
             if state & GENERATION != before {
                 return Ok(());
             }
-            if state & FAILED != 0 && attendance == Attendance::Open {
+            if manner.ends_with(state) {
                 return Err(NeverMet);
             }
             let timeout = nap.nap().and_then(|longest| longest.try_into().ok());
             // Woken, timed out, interrupted or rung meanwhile: in each case look again.
-            let _ = futex::wait(&self.bell, flags, bell, timeout.as_ref());
+            let _ = futex::wait(&self.bell, manner.flags, bell, timeout.as_ref());
         }
     }
 
@@ -105,6 +126,13 @@ impl Rendezvous {
         self.bell.fetch_add(1, Ordering::AcqRel);
         // Waking can only fail for a bad address, and ours is a live reference.
         let _ = futex::wake(&self.bell, flags, i32::MAX as u32);
+    }
+}
+
+impl Manner {
+    /// Whether a failure seen in `state` ends the meeting.
+    fn ends_with(self, state: u32) -> bool {
+        state & FAILED != 0 && self.attendance == Attendance::Open
     }
 }
 
@@ -124,6 +152,10 @@ mod tests {
         }
     }
 
+    const OPEN: Manner =
+        Manner { attendance: Attendance::Open, patience: Patience::None, flags: futex::Flags::PRIVATE };
+    const CERTAIN: Manner = Manner { attendance: Attendance::Certain, ..OPEN };
+
     fn new() -> Rendezvous {
         Rendezvous { state: AtomicU32::new(0), bell: AtomicU32::new(0) }
     }
@@ -139,7 +171,7 @@ mod tests {
                 scope.spawn(|| {
                     for round in 1..=ROUNDS {
                         arrived.fetch_add(1, Ordering::SeqCst);
-                        place.arrive(RANKS, Attendance::Open, futex::Flags::PRIVATE, &Asleep).unwrap();
+                        place.arrive(RANKS, OPEN, &Asleep).unwrap();
                         assert!(arrived.load(Ordering::SeqCst) >= round * RANKS);
                     }
                 });
@@ -152,7 +184,7 @@ mod tests {
     fn the_generation_wraps() {
         let place = new();
         for _ in 0..100_000 {
-            place.arrive(1, Attendance::Open, futex::Flags::PRIVATE, &Asleep).unwrap();
+            place.arrive(1, OPEN, &Asleep).unwrap();
         }
     }
 
@@ -160,13 +192,12 @@ mod tests {
     fn a_failure_wakes_waiters_and_stays() {
         let place = new();
         std::thread::scope(|scope| {
-            let waiter =
-                scope.spawn(|| place.arrive(2, Attendance::Open, futex::Flags::PRIVATE, &Asleep).is_err());
+            let waiter = scope.spawn(|| place.arrive(2, OPEN, &Asleep).is_err());
             std::thread::sleep(Duration::from_millis(20));
             place.fail(futex::Flags::PRIVATE);
             assert!(waiter.join().unwrap());
         });
-        assert!(place.arrive(2, Attendance::Open, futex::Flags::PRIVATE, &Asleep).is_err());
+        assert!(place.arrive(2, OPEN, &Asleep).is_err());
     }
 
     #[test]
@@ -174,9 +205,8 @@ mod tests {
         let place = new();
         place.fail(futex::Flags::PRIVATE);
         std::thread::scope(|scope| {
-            let other =
-                scope.spawn(|| place.arrive(2, Attendance::Certain, futex::Flags::PRIVATE, &Asleep).is_ok());
-            assert!(place.arrive(2, Attendance::Certain, futex::Flags::PRIVATE, &Asleep).is_ok());
+            let other = scope.spawn(|| place.arrive(2, CERTAIN, &Asleep).is_ok());
+            assert!(place.arrive(2, CERTAIN, &Asleep).is_ok());
             assert!(other.join().unwrap());
         });
     }

@@ -25,7 +25,8 @@ fn compare(flavour: Flavour, header: &str, compiler: &str, arguments: &[OsString
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("facts.c"), folder.path().join("facts"));
     std::fs::write(&source, program(header, &facts)).unwrap();
-    let compiled = Command::new(compiler).arg(&source).arg("-o").arg(&binary).args(arguments).output().unwrap();
+    let compiled =
+        Command::new(compiler).arg(&source).arg("-o").arg(&binary).args(arguments).output().unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let output = Command::new(&binary).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -22,7 +22,8 @@ use crate::{
 /// Files in the memory of this process.
 ///
 /// # Rules
-/// Opening a missing file without [`create`](OpenOptions::create) is `NotFound`; deleting a missing file is `NotFound`, deleting one that is still open is `Busy`.
+/// Opening a missing file without [`create`](OpenOptions::create) is `NotFound`; deleting a missing file is
+/// `NotFound`, deleting one that is still open is `Busy`.
 ///
 /// ```
 /// use aqueduct_device::{Device, HandleExt, Kind, MemFs, OpenOptions};

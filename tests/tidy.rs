@@ -1,0 +1,217 @@
+//! Taste as a test: sizes, documentation, layering and manners of every file in the repository. Limits go down, never up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LONGEST_FILE: usize = 500;
+const LONGEST_FUNCTION: usize = 70;
+const WIDEST_LINE: usize = 160;
+
+/// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
+/// that they judge; the chores need none.
+const MAY_USE: [(&str, &[&str]); 6] = [
+    ("crates/comm", &[]),
+    ("crates/device", &[]),
+    ("crates/testkit", &["aqueduct-comm", "aqueduct-device"]),
+    (".", &["aqueduct-comm", "aqueduct-device"]),
+    ("crates/cli", &["aqueduct"]),
+    ("xtask", &[]),
+];
+
+/// The modules that may hold `unsafe`, and why.
+const UNSAFE: [(&str, &str); 10] = [
+    ("crates/comm/src/hub.rs", "shared memory of a node"),
+    ("crates/comm/src/region.rs", "shared memory of a node"),
+    ("crates/comm/src/mpi/functions.rs", "calls into MPI"),
+    ("crates/comm/src/mpi/host.rs", "a handle of the host program"),
+    ("crates/comm/src/mpi/library.rs", "loading a library"),
+    ("crates/comm/src/mpi/traffic.rs", "buffers lent to MPI"),
+    ("crates/comm/src/mpi/wire.rs", "buffers lent to MPI"),
+    ("crates/device/src/ufs/ofd.rs", "a system call that rustix lacks"),
+    ("crates/device/src/uring/ring.rs", "buffers lent to the kernel"),
+    ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
+];
+
+/// A file of the repository.
+struct Source {
+    path: String,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files that git knows or would know, with one of these endings, except this one (it names what it forbids).
+fn sources(endings: &[&str]) -> Vec<Source> {
+    let arguments = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let listed =
+        Command::new("git").args(arguments).current_dir(root()).output().expect("git lists the files");
+    let listed = String::from_utf8(listed.stdout).expect("file names are UTF-8");
+    let wanted =
+        |path: &&str| endings.iter().any(|ending| path.ends_with(ending)) && *path != "tests/tidy.rs";
+    let read = |path: &str| {
+        Some(Source { path: path.to_owned(), text: fs::read_to_string(root().join(path)).ok()? })
+    };
+    let sources: Vec<Source> = listed.lines().filter(wanted).filter_map(read).collect();
+    assert!(!sources.is_empty(), "no files end in {endings:?}");
+    sources
+}
+
+fn is_rust(source: &Source) -> bool {
+    Path::new(&source.path).extension().is_some_and(|extension| extension == "rs")
+}
+
+/// Fails with all complaints at once.
+fn judge(complaints: impl IntoIterator<Item = String>) {
+    let complaints: Vec<String> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    judge(sources(&[".rs"]).iter().flat_map(|source| {
+        let lines = source.text.lines().count();
+        let long =
+            (lines > LONGEST_FILE).then(|| format!("{}: {lines} lines; split it by noun", source.path));
+        let silent =
+            (!source.text.starts_with("//! ")).then(|| format!("{}: no module documentation", source.path));
+        long.into_iter().chain(silent)
+    }));
+}
+
+#[test]
+fn lines_are_narrow_and_clean() {
+    judge(sources(&[".rs", ".md", ".toml", ".yml"]).iter().flat_map(|source| {
+        let wide = |line: &str| {
+            line.chars().count() > WIDEST_LINE && !line.starts_with('|') && !line.contains("http")
+        };
+        let bad = |line: &&str| (is_rust(source) && wide(line)) || line.ends_with(' ') || line.contains('\t');
+        let lines = source.text.lines().enumerate().filter(move |(_, line)| bad(line));
+        let path = &source.path;
+        lines
+            .map(move |(at, _)| format!("{path}:{}: too wide, a tab, or a space at the end", at + 1))
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn functions_are_short() {
+    judge(sources(&[".rs"]).iter().flat_map(|source| {
+        let long = functions(&source.text).into_iter().filter(|(_, _, lines)| *lines > LONGEST_FUNCTION);
+        let path = source.path.clone();
+        long.map(move |(at, name, lines)| format!("{path}:{at}: {name} has {lines} lines"))
+            .collect::<Vec<_>>()
+    }));
+}
+
+/// Line, name and length of each function: from its `fn` to the closing brace at the same depth of indentation.
+fn functions(text: &str) -> Vec<(usize, String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let Some((before, after)) = code.split_once("fn ") else { continue };
+        let is_item = before.split_whitespace().all(|word| {
+            ["pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\"", "async"].contains(&word)
+        });
+        if !is_item || code.ends_with(';') {
+            continue;
+        }
+        let indent = &line[..line.len() - code.len()];
+        let end = lines[at..].iter().position(|later| {
+            later
+                .strip_prefix(indent)
+                .is_some_and(|rest| rest == "}" || (rest.ends_with(" }") && *later == *line))
+        });
+        let name = after.split(['(', '<']).next().unwrap_or_default().to_owned();
+        found.push((at + 1, name, end.map_or(1, |end| end + 1)));
+    }
+    found
+}
+
+#[test]
+fn the_function_counter_counts() {
+    let body = "        work();\n".repeat(80);
+    let text =
+        format!("impl A {{\n    pub fn long(&self) {{\n{body}    }}\n\n    fn short() {{ work() }}\n}}\n");
+    assert_eq!(functions(&text), [(2, "long".to_owned(), 82), (85, "short".to_owned(), 1)]);
+}
+
+#[test]
+fn unsafe_stays_in_its_rooms() {
+    judge(sources(&[".rs"]).iter().filter_map(|source| {
+        let named = UNSAFE.iter().any(|(path, _)| *path == source.path);
+        let opens = source.text.contains("allow(unsafe_code)");
+        (named != opens).then(|| {
+            format!("{}: unsafe code is allowed exactly in the modules of tests/tidy.rs", source.path)
+        })
+    }));
+    judge(
+        UNSAFE
+            .iter()
+            .filter(|(path, _)| !root().join(path).exists())
+            .map(|(path, _)| format!("{path} is gone")),
+    );
+}
+
+#[test]
+fn edges_point_downwards() {
+    let known: Vec<String> = MAY_USE.iter().map(|(folder, _)| (*folder).to_owned()).collect();
+    judge(sources(&["Cargo.toml"]).iter().flat_map(|source| {
+        let folder = match source.path.trim_end_matches("Cargo.toml").trim_end_matches('/') {
+            "" => ".",
+            folder => folder,
+        };
+        let allowed =
+            MAY_USE.iter().find(|(known, _)| *known == folder).map_or(&[][..], |(_, allowed)| *allowed);
+        let section =
+            source.text.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or("");
+        let names = section.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+        let ours = names.filter(|name| *name == "aqueduct" || name.starts_with("aqueduct-"));
+        let upward = ours.filter(|name| !allowed.contains(name));
+        let mut complaints: Vec<String> =
+            upward.map(|name| format!("{folder} must not use {name}")).collect();
+        if !known.contains(&folder.to_owned()) {
+            complaints.push(format!("{folder} has no place among the layers of tests/tidy.rs"));
+        }
+        complaints
+    }));
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    let words = ["todo!(", "unimplemented!(", "#[ignore", "dbg!(", "FIXME", "XXX"];
+    judge(sources(&[".rs"]).iter().flat_map(|source| {
+        let left = words.iter().filter(|word| source.text.contains(**word));
+        left.map(|word| format!("{}: {word}", source.path)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn no_path_of_a_machine_is_named() {
+    let words = ["/work/", "/root/", "/home/", "file://"];
+    judge(sources(&[".rs", ".md", ".toml", ".c", ".py", "run"]).iter().flat_map(|source| {
+        let named = words.iter().filter(|word| source.text.contains(**word));
+        named.map(|word| format!("{}: {word}", source.path)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    judge(sources(&[".md"]).iter().flat_map(|source| {
+        let folder: PathBuf = root().join(&source.path).parent().map(Path::to_path_buf).unwrap_or_default();
+        let targets = source.text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
+        let local = targets.filter(|target| !target.is_empty() && !target.contains("://"));
+        let dead = local.filter(|target| !folder.join(target).exists());
+        dead.map(|target| format!("{}: {target} does not exist", source.path)).collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn every_crate_is_in_the_architecture() {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let missing = MAY_USE.iter().filter(|(folder, _)| *folder != "." && !architecture.contains(folder));
+    judge(missing.map(|(folder, _)| format!("ARCHITECTURE.md does not speak of {folder}")));
+}
