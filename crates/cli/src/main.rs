@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 /// Parallel I/O for simulation codes. Without a command it runs the demonstration.
 #[derive(Parser)]
-#[command(name = "aqueduct", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = "aqueduct", version, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,

@@ -80,6 +80,11 @@ impl Error {
         self.call
     }
 
+    /// The error underneath: of the system, or what a rank's program returned.
+    pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.source.as_deref()
+    }
+
     /// The rank that caused it, where it is known.
     pub fn rank(&self) -> Option<usize> {
         self.rank
@@ -97,7 +102,8 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// What lies beneath the [`cause`](Error::cause), whose text is part of this one's already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.source.as_deref().and_then(std::error::Error::source)
     }
 }

@@ -239,6 +239,11 @@ impl Error {
         self.offset
     }
 
+    /// The error of the operating system underneath, where there is one.
+    pub fn cause(&self) -> Option<&io::Error> {
+        self.source.as_ref()
+    }
+
     /// How many bytes, counted from the start of the list, were transferred before the error.
     pub fn transferred(&self) -> u64 {
         self.transferred
@@ -277,8 +282,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
+    /// What lies beneath the error of the system, whose text is part of this one's already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as _)
+        self.source.as_ref().and_then(std::error::Error::source)
     }
 }
 
