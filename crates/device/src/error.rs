@@ -312,7 +312,7 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with(r#"write "a\nb" at offset 7: no space left (after 3 bytes): "#), "{text}");
         assert!(text.ends_with("; buy a disk"), "{text}");
-        assert!(std::error::Error::source(&error).is_some());
+        assert_eq!(error.cause().and_then(std::io::Error::raw_os_error), Some(Errno::NOSPC.raw_os_error()));
     }
 
     #[test]
