@@ -1,0 +1,257 @@
+//! Hints: text that programs and sites give, parsed once into types; what is in force can be asked for.
+//!
+//! Known are the reserved hints of the MPI standard, those of ROMIO in wide use, and ours, which begin with `aqueduct_`. Unknown
+//! hints and values that make no sense are ignored, as the standard wants it; [`Hints::info`] shows what is in force.
+
+use std::collections::BTreeMap;
+
+use crate::plan::Strategy;
+
+/// Hints as text: keys and values.
+///
+/// ```
+/// use aqueduct_file::Info;
+/// let info = Info::from([("cb_nodes", "4"), ("striping_unit", "1048576")]);
+/// assert_eq!(info.get("cb_nodes"), Some("4"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "MPI_Info")]
+pub struct Info(BTreeMap<String, String>);
+
+impl Info {
+    /// No hints.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces a hint.
+    pub fn set(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(key.into(), value.into());
+    }
+
+    /// The value of a hint.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// All hints, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// These hints over those: where both have a key, this one's value counts.
+    #[must_use]
+    pub fn over(&self, below: &Self) -> Self {
+        let mut all = below.clone();
+        self.iter().for_each(|(key, value)| all.set(key, value));
+        all
+    }
+
+    /// The hints of a file: a key and a value per line, `#` begins a comment.
+    pub fn parse(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split('#').next()?.trim().split_once(char::is_whitespace));
+        Self::from_iter(lines.map(|(key, value)| (key, value.trim())))
+    }
+
+    /// The hints of the files that `AQUEDUCT_HINTS` and `ROMIO_HINTS` name, ours over ROMIO's; none where there are none.
+    pub fn from_env() -> Self {
+        let read = |variable| {
+            let path = std::env::var_os(variable)?;
+            std::fs::read_to_string(path).ok().map(|text| Self::parse(&text))
+        };
+        let ours = read("AQUEDUCT_HINTS").unwrap_or_default();
+        ours.over(&read("ROMIO_HINTS").unwrap_or_default())
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Info {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(hints: I) -> Self {
+        Self(hints.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+    }
+}
+
+impl<K: Into<String>, V: Into<String>, const N: usize> From<[(K, V); N]> for Info {
+    fn from(hints: [(K, V); N]) -> Self {
+        hints.into_iter().collect()
+    }
+}
+
+/// Whether a method is to be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Toggle {
+    /// Always.
+    Enable,
+    /// Never.
+    Disable,
+    /// Where it is estimated to be cheaper.
+    #[default]
+    Automatic,
+}
+
+impl Toggle {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+            Self::Automatic => "automatic",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Enable, Self::Disable, Self::Automatic].into_iter().find(|toggle| toggle.name() == text)
+    }
+}
+
+/// Hints in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hints {
+    /// Two-phase collective reads (`romio_cb_read`).
+    pub collective_read: Toggle,
+    /// Two-phase collective writes (`romio_cb_write`, `collective_buffering`).
+    pub collective_write: Toggle,
+    /// Sieving of independent reads (`romio_ds_read`).
+    pub sieve_read: Toggle,
+    /// Sieving of independent writes (`romio_ds_write`). Enabled, every write of the file takes a lock.
+    pub sieve_write: Toggle,
+    /// Bytes of an aggregator's buffer (`cb_buffer_size`).
+    pub collective_buffer: u64,
+    /// How many ranks aggregate (`cb_nodes`); none = one or two per node.
+    pub aggregators: Option<usize>,
+    /// Bytes of the buffer of sieved reads (`ind_rd_buffer_size`).
+    pub read_buffer: u64,
+    /// Bytes of the buffer of sieved writes (`ind_wr_buffer_size`).
+    pub write_buffer: u64,
+    /// The granule at which file domains are cut (`striping_unit`); none = what the device likes.
+    pub stripe: Option<u64>,
+    /// Permissions of a new file (`file_perm`, octal).
+    pub permissions: u32,
+    /// Bypass the page cache (`aqueduct_direct`).
+    pub direct: bool,
+    /// One strategy for everything (`aqueduct_strategy`: direct, list, sieve, two-phase); none = by cost.
+    pub strategy: Option<Strategy>,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self {
+            collective_read: Toggle::Automatic,
+            collective_write: Toggle::Automatic,
+            sieve_read: Toggle::Automatic,
+            sieve_write: Toggle::Automatic,
+            collective_buffer: 4 << 20,
+            aggregators: None,
+            read_buffer: 4 << 20,
+            write_buffer: 512 << 10,
+            stripe: None,
+            permissions: 0o644,
+            direct: false,
+            strategy: None,
+        }
+    }
+}
+
+impl Hints {
+    /// The hints in force under `info`.
+    pub fn parse(info: &Info) -> Self {
+        let mut hints = Self::default();
+        if let Some(both) = info.get("collective_buffering").and_then(flag) {
+            let toggle = if both { Toggle::Enable } else { Toggle::Disable };
+            (hints.collective_read, hints.collective_write) = (toggle, toggle);
+        }
+        let toggle = |key: &str, into: &mut Toggle| {
+            *into = info.get(key).and_then(Toggle::parse).unwrap_or(*into);
+        };
+        toggle("romio_cb_read", &mut hints.collective_read);
+        toggle("romio_cb_write", &mut hints.collective_write);
+        toggle("romio_ds_read", &mut hints.sieve_read);
+        toggle("romio_ds_write", &mut hints.sieve_write);
+        let bytes = |key: &str, into: &mut u64| {
+            let given = info.get(key).and_then(|text| text.parse().ok());
+            *into = given.filter(|bytes| *bytes > 0).unwrap_or(*into);
+        };
+        bytes("cb_buffer_size", &mut hints.collective_buffer);
+        bytes("ind_rd_buffer_size", &mut hints.read_buffer);
+        bytes("ind_wr_buffer_size", &mut hints.write_buffer);
+        let positive = |key: &str| info.get(key).and_then(|text| text.parse().ok()).filter(|number| *number > 0u64);
+        hints.aggregators = positive("cb_nodes").map(|ranks| ranks as usize);
+        hints.stripe = positive("striping_unit");
+        let octal = |text: &str| u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
+        hints.permissions = info.get("file_perm").and_then(octal).unwrap_or(hints.permissions);
+        hints.direct = info.get("aqueduct_direct").and_then(flag).unwrap_or(false);
+        hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
+        hints
+    }
+
+    /// What is in force, as text; hints that are unknown are left out.
+    pub fn info(&self) -> Info {
+        let mut info = Info::from([
+            ("romio_cb_read", self.collective_read.name().to_owned()),
+            ("romio_cb_write", self.collective_write.name().to_owned()),
+            ("romio_ds_read", self.sieve_read.name().to_owned()),
+            ("romio_ds_write", self.sieve_write.name().to_owned()),
+            ("cb_buffer_size", self.collective_buffer.to_string()),
+            ("ind_rd_buffer_size", self.read_buffer.to_string()),
+            ("ind_wr_buffer_size", self.write_buffer.to_string()),
+            ("file_perm", format!("{:o}", self.permissions)),
+            ("aqueduct_direct", self.direct.to_string()),
+        ]);
+        let known = [
+            ("cb_nodes", self.aggregators.map(|ranks| ranks.to_string())),
+            ("striping_unit", self.stripe.map(|bytes| bytes.to_string())),
+            ("aqueduct_strategy", self.strategy.map(|strategy| strategy.name().to_owned())),
+        ];
+        for (key, value) in known {
+            if let Some(value) = value {
+                info.set(key, value);
+            }
+        }
+        info
+    }
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match text {
+        "true" | "enable" | "1" => Some(true),
+        "false" | "disable" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_force_parses_to_itself() {
+        let info = Info::from([
+            ("romio_cb_write", "enable"),
+            ("cb_nodes", "3"),
+            ("cb_buffer_size", "65536"),
+            ("striping_unit", "4096"),
+            ("file_perm", "600"),
+            ("aqueduct_strategy", "two-phase"),
+            ("aqueduct_direct", "true"),
+        ]);
+        let hints = Hints::parse(&info);
+        assert_eq!((hints.aggregators, hints.stripe, hints.permissions), (Some(3), Some(4096), 0o600));
+        assert_eq!(Hints::parse(&hints.info()), hints);
+    }
+
+    #[test]
+    fn unknown_hints_and_senseless_values_are_ignored() {
+        let info = Info::from([("cb_nodes", "many"), ("cb_buffer_size", "0"), ("colour", "blue"), ("romio_ds_read", "maybe")]);
+        assert_eq!(Hints::parse(&info), Hints::default());
+    }
+
+    #[test]
+    fn the_reserved_hint_means_both_directions() {
+        let hints = Hints::parse(&Info::from([("collective_buffering", "false"), ("romio_cb_read", "enable")]));
+        assert_eq!((hints.collective_read, hints.collective_write), (Toggle::Enable, Toggle::Disable));
+    }
+
+    #[test]
+    fn a_file_of_hints_has_a_key_and_a_value_per_line() {
+        let info = Info::parse("# site\ncb_nodes 2\n\nstriping_unit   4096 # a stripe\nbroken\n");
+        assert_eq!(info, Info::from([("cb_nodes", "2"), ("striping_unit", "4096")]));
+    }
+}

@@ -1,0 +1,148 @@
+//! The memory side of an access: slices, layouts over slices, and buffers that a request owns.
+
+use std::borrow::Cow;
+
+use aqueduct_comm::Plain;
+
+use crate::layout::{Layout, LayoutError, Pattern};
+
+/// What is written: values in memory, one after the other or laid out.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    bytes: &'a [u8],
+    /// None: one after the other.
+    layout: Option<Pattern>,
+}
+
+/// Where to read to: values in memory, one after the other or laid out.
+#[derive(Debug)]
+pub struct Sink<'a> {
+    bytes: &'a mut [u8],
+    layout: Option<Pattern>,
+}
+
+impl<'a> Source<'a> {
+    /// `count` copies of `layout` in `bytes`.
+    pub fn laid_out(bytes: &'a [u8], layout: &Layout, count: u64) -> Result<Self, LayoutError> {
+        Ok(Self { bytes, layout: Some(layout.tiled(count)?) })
+    }
+
+    /// How many data bytes there are.
+    pub fn size(&self) -> u64 {
+        self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size)
+    }
+
+    /// The data bytes, one after the other.
+    pub(crate) fn packed(&self) -> Result<Cow<'a, [u8]>, LayoutError> {
+        let Some(layout) = &self.layout else { return Ok(Cow::Borrowed(self.bytes)) };
+        let mut packed = vec![0; layout.size() as usize];
+        layout.gather(self.bytes, 0, &mut packed)?;
+        Ok(Cow::Owned(packed))
+    }
+}
+
+impl<'a> Sink<'a> {
+    /// `count` copies of `layout` in `bytes`.
+    pub fn laid_out(bytes: &'a mut [u8], layout: &Layout, count: u64) -> Result<Self, LayoutError> {
+        Ok(Self { bytes, layout: Some(layout.tiled(count)?) })
+    }
+
+    /// How many data bytes there is room for.
+    pub fn size(&self) -> u64 {
+        self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size)
+    }
+
+    /// Memory to read into straight away, if the data bytes lie one after the other.
+    pub(crate) fn straight(&mut self) -> Option<&mut [u8]> {
+        if self.layout.is_none() { Some(self.bytes) } else { None }
+    }
+
+    /// Puts the first data bytes in their places.
+    pub(crate) fn unpack(&mut self, packed: &[u8]) -> Result<(), LayoutError> {
+        match &self.layout {
+            None => self.bytes[..packed.len()].copy_from_slice(packed),
+            Some(layout) => layout.scatter(packed, 0, self.bytes)?,
+        }
+        Ok(())
+    }
+}
+
+impl<'a, T: Plain> From<&'a [T]> for Source<'a> {
+    fn from(values: &'a [T]) -> Self {
+        Self { bytes: bytemuck::cast_slice(values), layout: None }
+    }
+}
+
+impl<'a, T: Plain> From<&'a Vec<T>> for Source<'a> {
+    fn from(values: &'a Vec<T>) -> Self {
+        values.as_slice().into()
+    }
+}
+
+impl<'a, T: Plain, const N: usize> From<&'a [T; N]> for Source<'a> {
+    fn from(values: &'a [T; N]) -> Self {
+        values.as_slice().into()
+    }
+}
+
+impl<'a, T: Plain> From<&'a mut [T]> for Sink<'a> {
+    fn from(values: &'a mut [T]) -> Self {
+        Self { bytes: bytemuck::cast_slice_mut(values), layout: None }
+    }
+}
+
+impl<'a, T: Plain> From<&'a mut Vec<T>> for Sink<'a> {
+    fn from(values: &'a mut Vec<T>) -> Self {
+        values.as_mut_slice().into()
+    }
+}
+
+impl<'a, T: Plain, const N: usize> From<&'a mut [T; N]> for Sink<'a> {
+    fn from(values: &'a mut [T; N]) -> Self {
+        values.as_mut_slice().into()
+    }
+}
+
+/// Memory that a request owns until it is done.
+pub trait Buffer: Send + 'static {
+    /// What to write of it.
+    fn source(&self) -> Source<'_>;
+
+    /// Where to read to.
+    fn sink(&mut self) -> Sink<'_>;
+}
+
+impl<T: Plain> Buffer for Vec<T> {
+    fn source(&self) -> Source<'_> {
+        self.as_slice().into()
+    }
+
+    fn sink(&mut self) -> Sink<'_> {
+        self.as_mut_slice().into()
+    }
+}
+
+/// Bytes and the layout of the data in them, for requests.
+#[derive(Clone, Debug)]
+pub struct LaidOut {
+    /// The memory.
+    pub bytes: Vec<u8>,
+    layout: Pattern,
+}
+
+impl LaidOut {
+    /// `count` copies of `layout` in `bytes`.
+    pub fn new(bytes: Vec<u8>, layout: &Layout, count: u64) -> Result<Self, LayoutError> {
+        Ok(Self { bytes, layout: layout.tiled(count)? })
+    }
+}
+
+impl Buffer for LaidOut {
+    fn source(&self) -> Source<'_> {
+        Source { bytes: &self.bytes, layout: Some(self.layout.clone()) }
+    }
+
+    fn sink(&mut self) -> Sink<'_> {
+        Sink { bytes: &mut self.bytes, layout: Some(self.layout.clone()) }
+    }
+}

@@ -1,0 +1,129 @@
+//! Planning: pure functions from what the ranks want to a value that says who moves which bytes, and how. No I/O, no ranks.
+
+mod cost;
+mod domains;
+
+use std::ops::Range;
+
+use aqueduct_device::Capabilities;
+
+use crate::hints::{Hints, Toggle};
+pub use cost::Extent;
+pub use domains::{Domains, Window};
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the file.
+    Read,
+    /// To the file.
+    Write,
+}
+
+/// How bytes are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Run by run.
+    Direct,
+    /// Many runs in one call of the device.
+    List,
+    /// One large access, from which the runs are picked; a write reads, changes and writes back under a lock.
+    Sieve,
+    /// The ranks exchange data, and few of them access large contiguous parts of the file.
+    TwoPhase,
+}
+
+impl Strategy {
+    const ALL: [Self; 4] = [Self::Direct, Self::List, Self::Sieve, Self::TwoPhase];
+
+    /// Its name in hints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::List => "list",
+            Self::Sieve => "sieve",
+            Self::TwoPhase => "two-phase",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == text)
+    }
+}
+
+/// The strategy of an independent access.
+pub fn independent(direction: Direction, extent: &Extent, hints: &Hints, can: &Capabilities) -> Strategy {
+    let toggle = match direction {
+        Direction::Read => hints.sieve_read,
+        Direction::Write => hints.sieve_write,
+    };
+    match (hints.strategy, toggle) {
+        // Two-phase needs company.
+        (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic) => match direction {
+            Direction::Read => cost::cheapest_read(extent, hints, can),
+            // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
+            Direction::Write => Strategy::List,
+        },
+        (Some(strategy), _) => strategy,
+        (None, Toggle::Enable) => Strategy::Sieve,
+        (None, Toggle::Disable) => Strategy::List,
+    }
+}
+
+/// What one rank brings to a collective access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The bytes of the file from its first to its last one; empty if it accesses none.
+    pub span: Range<u64>,
+    /// How many of them it accesses.
+    pub bytes: u64,
+}
+
+impl Part {
+    fn is_dense(&self) -> bool {
+        self.span.end - self.span.start == self.bytes
+    }
+}
+
+/// A collective access, planned: the same value on every rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Each rank for itself.
+    Apart,
+    /// In two phases.
+    Together(Domains),
+}
+
+/// The nodes of the ranks: how many, and the first rank of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// The lowest rank of each node.
+    pub leaders: Vec<usize>,
+}
+
+/// Plans a collective access of `parts`, one per rank.
+pub fn collective(
+    direction: Direction,
+    parts: &[Part],
+    nodes: &Nodes,
+    hints: &Hints,
+    can: &Capabilities,
+) -> Plan {
+    let toggle = match direction {
+        Direction::Read => hints.collective_read,
+        Direction::Write => hints.collective_write,
+    };
+    let together = match (hints.strategy, toggle) {
+        (Some(strategy), _) => strategy == Strategy::TwoPhase,
+        (None, Toggle::Enable) => true,
+        (None, Toggle::Disable) => false,
+        // Ranks whose bytes are dense gain nothing from an exchange.
+        (None, Toggle::Automatic) => !parts.iter().all(|part| part.bytes == 0 || part.is_dense()),
+    };
+    let wanted = parts.iter().filter(|part| part.bytes > 0).map(|part| part.span.clone());
+    let hull = wanted.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end));
+    match hull {
+        Some(hull) if together => Plan::Together(Domains::new(hull, parts.len(), nodes, hints, can)),
+        _ => Plan::Apart,
+    }
+}

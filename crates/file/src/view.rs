@@ -1,0 +1,144 @@
+//! Views: which bytes of a file a rank sees, and as what.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Kind, Result};
+use crate::layout::{Basic, Layout, Pattern};
+use crate::representation::Representation;
+
+/// What a rank sees of a file: from a displacement on, the filetype tiled without end; its data bytes, counted in etypes, are the
+/// rank's file.
+///
+/// ```text
+///  etype     [##]                          one element
+///  filetype  [##]. . . .[##]. . . .        this rank's elements and, as gaps, those of others
+///
+///  file      |header|[##]. . . .[##]. . . .[##]. . . .[##]. . . .…
+///            displacement^  0              1        2        3        offsets of this rank, in etypes
+/// ```
+///
+/// A view belongs to no file and can be used for many. Each rank has its own.
+///
+/// ```
+/// use aqueduct_file::View;
+/// use aqueduct_file::layout::{Basic, Layout};
+///
+/// // Every third f64, beginning with the second, behind a header of 64 bytes.
+/// let element = Layout::from(Basic::F64);
+/// let view = View::new(64 + 8, &element, &element.resized(0, 24)?)?;
+/// assert_eq!(view.byte_offset(2), Some(64 + 8 + 48));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    displacement: u64,
+    etype: Layout,
+    filetype: Layout,
+    representation: Representation,
+    /// The filetype tiled from the displacement on.
+    pattern: Pattern,
+}
+
+impl Default for View {
+    /// All bytes, as bytes.
+    fn default() -> Self {
+        let byte = Layout::from(Basic::Byte);
+        Self::new(0, &byte, &byte).expect("a byte tiles a file")
+    }
+}
+
+impl View {
+    /// A view of `filetype`s from byte `displacement` on, counted in `etype`s.
+    ///
+    /// The filetype must be whole etypes, at offsets that do not decrease, from 0 up.
+    #[doc(alias = "MPI_File_set_view")]
+    pub fn new(displacement: u64, etype: &Layout, filetype: &Layout) -> Result<Self> {
+        let refuse = |detail: String| Err(Error::new(Kind::BadLayout, "set_view", &Arc::from("view"), detail));
+        if i64::try_from(displacement).is_err() {
+            let detail = format!("a displacement of {displacement} lies behind every file");
+            return Err(Error::new(Kind::BadArgument, "set_view", &Arc::from("view"), detail));
+        }
+        if etype.size() == 0 {
+            return refuse("the etype has no data; offsets could not be counted in it".to_owned());
+        }
+        if filetype.size() == 0 {
+            return refuse("the filetype has no data; this rank would see nothing".to_owned());
+        }
+        if !filetype.is_multiple_of(etype) {
+            let (file, element) = (filetype.size(), etype.size());
+            return refuse(format!("the filetype ({file} bytes of data) is not made of etypes ({element} bytes)"));
+        }
+        if !filetype.is_sorted() {
+            return refuse(
+                "the filetype has negative or decreasing offsets, or its copies do; sort its blocks, or \
+                 resize it so that copies follow one another"
+                    .to_owned(),
+            );
+        }
+        let pattern = match filetype.endless(displacement as i64) {
+            Ok(pattern) => pattern,
+            Err(error) => return refuse(error.to_string()),
+        };
+        Ok(Self {
+            displacement,
+            etype: etype.clone(),
+            filetype: filetype.clone(),
+            representation: Representation::Native,
+            pattern,
+        })
+    }
+
+    /// All elements of one kind, from byte `displacement` on.
+    pub fn of(displacement: u64, etype: &Layout) -> Result<Self> {
+        Self::new(displacement, etype, etype)
+    }
+
+    /// The same view of data in another representation.
+    #[must_use]
+    pub fn represented(mut self, representation: Representation) -> Self {
+        self.representation = representation;
+        self
+    }
+
+    /// Where it begins.
+    pub fn displacement(&self) -> u64 {
+        self.displacement
+    }
+
+    /// What offsets are counted in.
+    pub fn etype(&self) -> &Layout {
+        &self.etype
+    }
+
+    /// What is tiled over the file.
+    pub fn filetype(&self) -> &Layout {
+        &self.filetype
+    }
+
+    /// How values are stored.
+    pub fn representation(&self) -> &Representation {
+        &self.representation
+    }
+
+    /// The byte of the file at which etype `offset` of this view begins; none behind every file.
+    #[doc(alias = "MPI_File_get_byte_offset")]
+    pub fn byte_offset(&self, offset: u64) -> Option<u64> {
+        let data = offset.checked_mul(self.etype.size())?;
+        self.pattern.offset_of(data).map(|offset| offset as u64)
+    }
+
+    /// How many whole or begun etypes lie before byte `length` of the file: the end of the file, seen through the view.
+    pub(crate) fn etypes_before(&self, length: u64) -> u64 {
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        self.pattern.bytes_before(length).unwrap_or(0).div_ceil(self.etype.size())
+    }
+
+    /// Whether writing through it writes no byte twice.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.filetype.is_monotone()
+    }
+
+    pub(crate) fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+}
