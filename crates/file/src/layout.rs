@@ -175,7 +175,7 @@ impl Layout {
     pub fn is_monotone(&self) -> bool {
         let pattern = self.pattern();
         pattern.placed().is_none_or(|(origin, tree)| {
-            origin >= 0 && tree.facts.ascending && self.extent() >= tree.facts.tail
+            origin >= 0 && tree.facts.ascending() && self.extent() >= tree.facts.tail
         })
     }
 
@@ -183,9 +183,9 @@ impl Layout {
     /// where it is only read with. Elements may overlap.
     pub fn is_sorted(&self) -> bool {
         let pattern = self.pattern();
-        pattern
-            .placed()
-            .is_none_or(|(origin, tree)| origin >= 0 && tree.facts.sorted && self.extent() >= tree.facts.last)
+        pattern.placed().is_none_or(|(origin, tree)| {
+            origin >= 0 && tree.facts.sorted() && self.extent() >= tree.facts.last
+        })
     }
 
     /// Whether the data is a whole number of copies of `element`, by size; an element without data fits nothing but the empty layout.

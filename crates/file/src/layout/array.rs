@@ -171,7 +171,7 @@ impl Share {
             let first = u128::from(self.first) + u128::from(self.count) * u128::from(self.period);
             parts.push((place(first)?, Tree::repeat(tree, self.rest, extent)?));
         }
-        match Tree::mixed(parts)? {
+        match Tree::mixed(&parts)? {
             Some((shift, tree)) => {
                 Pattern::new(origin.checked_add(shift).ok_or(Problem::TooLarge)?, Arc::clone(&tree))
             }

@@ -157,7 +157,7 @@ impl Layout {
                     parts.push((origin, Tree::repeat(tree, count, layout.extent())?));
                 }
             }
-            let pattern = match Tree::mixed(parts)? {
+            let pattern = match Tree::mixed(&parts)? {
                 Some((origin, tree)) => Pattern::new(origin, tree)?,
                 None => Pattern::EMPTY,
             };
@@ -227,12 +227,12 @@ impl Layout {
             overflow |= offset.is_none();
             (offset.unwrap_or_default(), length)
         });
-        let tree = match data {
-            Some((_, tree)) => Tree::blocks(tree, self.extent(), blocks),
-            None => {
-                blocks.for_each(drop);
-                Ok(None)
-            }
+        let tree = if let Some((_, tree)) = data {
+            Tree::blocks(tree, self.extent(), blocks)
+        } else {
+            // Without data the bounds still see every place.
+            blocks.for_each(drop);
+            Ok(None)
         };
         let build = || {
             let pattern = match tree? {

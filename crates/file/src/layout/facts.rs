@@ -2,6 +2,19 @@
 
 use super::basic::Basic;
 
+/// How data bytes follow one another; each one implies those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Arrangement {
+    /// Anyhow.
+    Loose,
+    /// No element starts below the one before it.
+    Sorted,
+    /// Every data byte lies above the one before it.
+    Ascending,
+    /// All bytes are one run.
+    Dense,
+}
+
 /// The facts about a tree. Offsets count from its first data byte, so that trees can be placed anywhere unchanged.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -25,12 +38,8 @@ pub(crate) struct Facts {
     pub(crate) uniform: Option<Basic>,
     /// The strictest alignment of an element.
     pub(crate) alignment: u64,
-    /// One run.
-    pub(crate) dense: bool,
-    /// Every data byte lies above the one before it.
-    pub(crate) ascending: bool,
-    /// No element starts below the one before it.
-    pub(crate) sorted: bool,
+    /// How the bytes follow one another.
+    pub(crate) arrangement: Arrangement,
     /// Certainly no byte twice.
     pub(crate) disjoint: bool,
     /// Levels, a block being one.
@@ -55,9 +64,7 @@ impl Facts {
             external32: count * basic.external32_size(),
             uniform: Some(basic),
             alignment: basic.alignment(),
-            dense: true,
-            ascending: true,
-            sorted: true,
+            arrangement: Arrangement::Dense,
             disjoint: true,
             depth: 1,
             weight: 1,
@@ -72,7 +79,7 @@ impl Facts {
         let shift = i64::try_from(i128::from(count - 1) * i128::from(stride)).ok()?;
         let single = count == 1;
         let joins = if self.tail == stride { count - 1 } else { 0 };
-        let ascending = self.ascending && (single || stride >= self.tail);
+        let arrangement = if single { self.arrangement } else { self.arrangement.min(self.meets(stride)) };
         Some(Self {
             size,
             low: self.low.checked_add(shift.min(0))?,
@@ -84,10 +91,8 @@ impl Facts {
             external32: self.external32 * count,
             uniform: self.uniform,
             alignment: self.alignment,
-            dense: self.dense && (single || stride == self.tail),
-            ascending,
-            sorted: self.sorted && (single || stride >= self.last),
-            disjoint: ascending || (single && self.disjoint),
+            arrangement,
+            disjoint: arrangement >= Arrangement::Ascending || (single && self.disjoint),
             depth: self.depth + 1,
             weight: self.weight + 1,
         })
@@ -97,7 +102,7 @@ impl Facts {
     pub(crate) fn then(&self, offset: i64, next: &Self) -> Option<Self> {
         let size = self.size + next.size;
         i64::try_from(size).ok()?;
-        let ascending = self.ascending && next.ascending && offset >= self.tail;
+        let arrangement = self.arrangement.min(next.arrangement).min(self.meets(offset));
         Some(Self {
             size,
             low: self.low.min(offset.checked_add(next.low)?),
@@ -109,12 +114,35 @@ impl Facts {
             external32: self.external32 + next.external32,
             uniform: self.uniform.filter(|_| self.uniform == next.uniform),
             alignment: self.alignment.max(next.alignment),
-            dense: self.dense && next.dense && offset == self.tail,
-            ascending,
-            sorted: self.sorted && next.sorted && offset >= self.last,
-            disjoint: ascending,
+            arrangement,
+            disjoint: arrangement >= Arrangement::Ascending,
             depth: self.depth.max(next.depth),
             weight: self.weight.saturating_add(next.weight),
         })
+    }
+
+    /// How this and something that starts at `offset` follow one another, if both are well arranged themselves.
+    fn meets(&self, offset: i64) -> Arrangement {
+        match offset {
+            _ if offset == self.tail => Arrangement::Dense,
+            _ if offset > self.tail => Arrangement::Ascending,
+            _ if offset >= self.last => Arrangement::Sorted,
+            _ => Arrangement::Loose,
+        }
+    }
+
+    /// Whether all bytes are one run.
+    pub(crate) fn dense(&self) -> bool {
+        self.arrangement == Arrangement::Dense
+    }
+
+    /// Whether every data byte lies above the one before it.
+    pub(crate) fn ascending(&self) -> bool {
+        self.arrangement >= Arrangement::Ascending
+    }
+
+    /// Whether no element starts below the one before it.
+    pub(crate) fn sorted(&self) -> bool {
+        self.arrangement >= Arrangement::Sorted
     }
 }

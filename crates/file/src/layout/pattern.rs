@@ -95,17 +95,17 @@ impl Pattern {
 
     /// Whether all data is one run.
     pub fn is_contiguous(&self) -> bool {
-        self.tree.as_ref().is_none_or(|tree| tree.facts.dense)
+        self.tree.as_ref().is_none_or(|tree| tree.facts.dense())
     }
 
     /// Whether every data byte lies above the one before it; then no byte comes twice, and [`Pattern::bytes_before`] has an answer.
     pub fn is_ascending(&self) -> bool {
-        self.tree.as_ref().is_none_or(|tree| tree.facts.ascending)
+        self.tree.as_ref().is_none_or(|tree| tree.facts.ascending())
     }
 
     /// Whether no element starts below the one before it; elements may overlap.
     pub fn is_sorted(&self) -> bool {
-        self.tree.as_ref().is_none_or(|tree| tree.facts.sorted)
+        self.tree.as_ref().is_none_or(|tree| tree.facts.sorted())
     }
 
     /// Whether a byte may be described twice. `false` is certain; `true` may be said of patterns so interleaved that
@@ -189,7 +189,7 @@ impl Pattern {
     pub fn offset_of(&self, n: u64) -> Option<i64> {
         let (mut offset, root) = self.placed()?;
         let (mut tree, mut n) = (&**root, Some(n).filter(|&n| n < root.size())?);
-        while !tree.facts.dense {
+        while !tree.facts.dense() {
             let (at, rest, child) = tree.locate(n);
             offset += at;
             (n, tree) = (rest, child);
@@ -202,7 +202,7 @@ impl Pattern {
         let Some((origin, root)) = self.placed() else {
             return Some(0);
         };
-        if !root.facts.ascending {
+        if !root.facts.ascending() {
             return None;
         }
         if offset >= self.highest() {
@@ -213,7 +213,7 @@ impl Pattern {
             if left >= tree.facts.high {
                 return Some(before + tree.size());
             }
-            if tree.facts.dense {
+            if tree.facts.dense() {
                 return Some(before + left as u64);
             }
             let (bytes, at, child) = tree.below(left);

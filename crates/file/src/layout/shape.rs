@@ -66,18 +66,18 @@ impl Shape {
         let Some((offset, tree)) = pattern.placed() else {
             return Self::Empty;
         };
-        if tree.facts.dense {
+        if tree.facts.dense() {
             return Self::Contiguous { offset, len: tree.size() };
         }
         let Some((child, outer)) = repetition(tree) else {
             return Self::General;
         };
-        if child.facts.dense {
+        if child.facts.dense() {
             let Stride { stride, count } = outer;
             return Self::Strided { offset, block: child.size(), stride, count };
         }
         match repetition(child) {
-            Some((block, inner)) if block.facts.dense => {
+            Some((block, inner)) if block.facts.dense() => {
                 Self::Nested { offset, block: block.size(), inner, outer }
             }
             _ => Self::General,

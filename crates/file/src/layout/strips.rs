@@ -42,11 +42,11 @@ impl Strip {
 
 impl Leaf for Strip {
     fn tree(tree: &Tree, offset: i64) -> Option<Self> {
-        if tree.facts.dense {
+        if tree.facts.dense() {
             return Some(Self { offset, len: tree.size(), stride: 0, count: 1 });
         }
         match &tree.kind {
-            Kind::Repeat { child, count, stride } if child.facts.dense => {
+            Kind::Repeat { child, count, stride } if child.facts.dense() => {
                 Some(Self { offset, len: child.size(), stride: *stride, count: *count })
             }
             _ => None,
@@ -54,7 +54,7 @@ impl Leaf for Strip {
     }
 
     fn block(child: &Tree, offset: i64, step: i64, count: u64) -> Option<Self> {
-        if !child.facts.dense {
+        if !child.facts.dense() {
             None
         } else if count == 1 || step == child.facts.tail {
             Some(Self { offset, len: child.size() * count, stride: 0, count: 1 })

@@ -22,7 +22,7 @@ impl Tree {
         }
         let mut facts = child.facts.repeat(count, stride).ok_or(Problem::TooLarge)?;
         match child.kind {
-            Kind::Block { basic, count: inner } if facts.dense => return Self::block(basic, inner * count),
+            Kind::Block { basic, count: inner } if facts.dense() => return Self::block(basic, inner * count),
             Kind::Repeat { child: ref grandchild, count: inner, stride: step }
                 if i128::from(stride) == i128::from(step) * i128::from(inner) =>
             {
@@ -31,7 +31,7 @@ impl Tree {
             }
             _ => {}
         }
-        facts.disjoint = facts.ascending || repeated_apart(child, count, stride);
+        facts.disjoint = facts.ascending() || repeated_apart(child, count, stride);
         Self::new(Kind::Repeat { child: Arc::clone(child), count, stride }, facts)
     }
 
@@ -84,7 +84,7 @@ impl Tree {
         }
         let span = |&offset: &i64| (offset + child.facts.low, offset + child.facts.high);
         facts.disjoint =
-            facts.ascending || (child.facts.disjoint && spans_apart(offsets.iter().map(span).collect()));
+            facts.ascending() || (child.facts.disjoint && spans_apart(offsets.iter().map(span).collect()));
         facts.depth = child.facts.depth + 1;
         facts.weight = child.facts.weight + 1 + offsets.len() as u64;
         Self::new(Kind::Listed { child: Arc::clone(child), offsets: offsets.into() }, facts)
@@ -99,8 +99,9 @@ impl Tree {
         let mut apart = true;
         for (&offset, &count) in offsets.iter().zip(counts) {
             let mut block = child.facts.repeat(count, step).ok_or(Problem::TooLarge)?;
-            block.disjoint =
-                block.ascending || (child.facts.disjoint && count == 1) || repeated_apart(child, count, step);
+            block.disjoint = block.ascending()
+                || (child.facts.disjoint && count == 1)
+                || repeated_apart(child, count, step);
             apart &= block.disjoint;
             facts = match facts {
                 Some(before) => Some(before.then(offset, &block).ok_or(Problem::TooLarge)?),
@@ -110,7 +111,7 @@ impl Tree {
             firsts.push(firsts[firsts.len() - 1] + count);
         }
         let mut facts = facts.ok_or(Problem::TooLarge)?;
-        facts.disjoint = facts.ascending || (apart && spans_apart(spans));
+        facts.disjoint = facts.ascending() || (apart && spans_apart(spans));
         facts.depth = child.facts.depth + 1;
         facts.weight = child.facts.weight + 1 + 2 * offsets.len() as u64;
         let kind =
@@ -119,7 +120,7 @@ impl Tree {
     }
 
     /// Different trees at different places, in this order; `None` for an empty list.
-    pub(crate) fn mixed(parts: Vec<Placed>) -> Result<Option<Placed>, Problem> {
+    pub(crate) fn mixed(parts: &[Placed]) -> Result<Option<Placed>, Problem> {
         let parts = join_blocks(parts)?;
         let Some((origin, first)) = parts.first().cloned() else {
             return Ok(None);
@@ -158,7 +159,7 @@ impl Tree {
             parts.push(Part { offset, start, first, tree: Arc::clone(tree) });
         }
         let mut facts = facts.ok_or(Problem::TooLarge)?;
-        facts.disjoint = facts.ascending || (apart && spans_apart(spans));
+        facts.disjoint = facts.ascending() || (apart && spans_apart(spans));
         facts.depth += 1;
         facts.weight = facts.weight.saturating_add(1 + parts.len() as u64);
         Self::new(Kind::Mixed { parts: parts.into() }, facts)
@@ -167,11 +168,11 @@ impl Tree {
 
 /// Whether the second tree starts where the first one ends, and both are single runs.
 fn continues(at: i64, tree: &Tree, next_at: i64, next: &Tree) -> bool {
-    tree.facts.dense && next.facts.dense && at.checked_add(tree.facts.tail) == Some(next_at)
+    tree.facts.dense() && next.facts.dense() && at.checked_add(tree.facts.tail) == Some(next_at)
 }
 
 /// Joins neighbours that are values of one kind, one after the other.
-fn join_blocks(parts: Vec<Placed>) -> Result<Vec<Placed>, Problem> {
+fn join_blocks(parts: &[Placed]) -> Result<Vec<Placed>, Problem> {
     let mut joined: Vec<Placed> = Vec::with_capacity(parts.len());
     // Groups first, trees after: joining one by one would build a tree per member.
     let same = |(at, tree): &Placed, (next_at, next): &Placed| {

@@ -10,7 +10,7 @@ pub(super) fn repeated_apart(child: &Tree, count: u64, stride: i64) -> bool {
     let mut levels = vec![(stride.unsigned_abs(), count)];
     let mut tree = child;
     while let Kind::Repeat { child, count, stride } = &tree.kind
-        && !tree.facts.dense
+        && !tree.facts.dense()
     {
         levels.push((stride.unsigned_abs(), *count));
         tree = child;
