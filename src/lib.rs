@@ -32,6 +32,7 @@
 pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
 pub use aqueduct_device as device;
+pub use aqueduct_file as file;
 
 /// What most programs need.
 pub mod prelude {

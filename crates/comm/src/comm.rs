@@ -85,6 +85,11 @@ impl Comm {
         self.inner.wire.describe()
     }
 
+    /// Whether all ranks are threads of one process: what one has in memory, all have.
+    pub fn is_one_process(&self) -> bool {
+        self.inner.wire.shares_addresses()
+    }
+
     /// The thread level MPI granted; none where ranks are threads.
     pub fn thread_level(&self) -> Option<ThreadLevel> {
         self.inner.wire.thread_level()

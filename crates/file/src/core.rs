@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind};
 
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
 use crate::plan::Nodes;
+use crate::shared_pointer::SharedPointer;
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
@@ -22,17 +23,29 @@ pub(crate) struct Core {
     pub(crate) can: Capabilities,
     pub(crate) mode: Mode,
     pub(crate) atomic: AtomicBool,
+    pub(crate) shared: SharedPointer,
     hints: Mutex<Hints>,
 }
 
 impl Core {
-    pub(crate) fn new(name: Arc<str>, comm: Comm, handle: Arc<dyn Handle>, mode: Mode, hints: Hints) -> Self {
+    /// Collective.
+    pub(crate) fn new(
+        name: Arc<str>,
+        comm: Comm,
+        handle: Arc<dyn Handle>,
+        mode: Mode,
+        hints: Hints,
+    ) -> Result<Self> {
+        let start = if mode.is_append() { handle.len() } else { Ok(0) };
+        let start = start.map_err(|error| Error::device("open", &name, &error));
+        let start = agree(&comm, "open", &name, start)?;
+        let shared = SharedPointer::new(&comm, start).map_err(|error| Error::talk("open", &name, &error))?;
         let mut leaders = vec![0; comm.node_count()];
         for rank in (0..comm.size()).rev() {
             leaders[comm.node_of(rank)] = rank;
         }
         let can = handle.capabilities();
-        Self {
+        Ok(Self {
             name,
             comm,
             nodes: Nodes { leaders },
@@ -40,8 +53,9 @@ impl Core {
             can,
             mode,
             atomic: AtomicBool::new(false),
+            shared,
             hints: Mutex::new(hints),
-        }
+        })
     }
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
@@ -57,13 +71,45 @@ impl Core {
     }
 
     /// A device's outcome as this layer's.
-    pub(crate) fn device<T>(&self, operation: &'static str, outcome: aqueduct_device::Result<T>) -> Result<T> {
+    pub(crate) fn device<T>(
+        &self,
+        operation: &'static str,
+        outcome: aqueduct_device::Result<T>,
+    ) -> Result<T> {
         outcome.map_err(|error| Error::device(operation, &self.name, &error))
     }
 
     /// The outcome of ranks talking as this layer's.
     pub(crate) fn talk<T>(&self, operation: &'static str, outcome: aqueduct_comm::Result<T>) -> Result<T> {
         outcome.map_err(|error| Error::talk(operation, &self.name, &error))
+    }
+
+    /// The shared pointer before it was advanced by so many etypes.
+    pub(crate) fn advance_shared(&self, operation: &'static str, by: u64) -> Result<u64> {
+        let before = self.talk(operation, self.shared.advance(by))?;
+        before.ok_or_else(|| self.nobody_serves(operation))
+    }
+
+    /// Where this rank's `etypes` lie if all ranks take theirs from the shared pointer in rank order. Collective; a rank that cannot take
+    /// part takes none.
+    pub(crate) fn advance_ordered(&self, operation: &'static str, etypes: u64) -> Result<u64> {
+        let counts = self.talk(operation, self.comm.allgather(&[etypes]))?;
+        let mut start = [0, 0];
+        if self.comm.rank() == 0 {
+            let total = counts.iter().fold(0u64, |total, count| total.wrapping_add(*count));
+            start = self.shared.advance(total).ok().flatten().map_or([0, 1], |start| [start, 0]);
+        }
+        self.talk(operation, self.comm.broadcast(0, &mut start))?;
+        if start[1] != 0 {
+            return Err(self.nobody_serves(operation));
+        }
+        Ok(counts[..self.comm.rank()].iter().fold(start[0], |at, count| at.wrapping_add(*count)))
+    }
+
+    pub(crate) fn nobody_serves(&self, operation: &'static str) -> Error {
+        let detail = "between nodes the shared pointer needs a thread that may call MPI; \
+                      ask for thread level serialized or multiple";
+        self.error(Kind::Unsupported, operation, detail)
     }
 
     /// Locks a range of the file against other ranks.
@@ -79,29 +125,34 @@ impl Core {
         self.device(operation, self.handle.lock(range, kind)).map(Some)
     }
 
-    /// The outcome of a collective operation, agreed: if any rank failed, every rank fails: those that failed with their own
-    /// error, the others with that of the lowest rank that did.
+    /// The outcome of a collective operation, agreed; see [`agree`].
     pub(crate) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
-        let none = self.comm.size() as u64;
-        let failed = if mine.is_err() { self.comm.rank() as u64 } else { none };
-        let first = self.talk(operation, self.comm.allreduce_one(aqueduct_comm::Op::Min, failed))?;
-        if first == none {
-            return mine;
-        }
-        let told = mine.as_ref().err().map(encode).unwrap_or_default();
-        let told = self.talk(operation, self.comm.broadcast_vec(first as usize, told))?;
-        mine.and_then(|_| Err(self.decode(operation, first as usize, &told)))
+        agree(&self.comm, operation, &self.name, mine)
     }
+}
 
-    fn decode(&self, operation: &'static str, rank: usize, told: &[u8]) -> Error {
-        let (kind, text) = told.split_first().unwrap_or((&0, &[]));
-        let text = String::from_utf8_lossy(text).into_owned();
-        self.error(Kind::from_code(*kind), operation, text).on_rank(rank)
+/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those that failed with their own
+/// error, the others with that of the lowest rank that did.
+pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &Arc<str>, mine: Result<T>) -> Result<T> {
+    let talk = |error: aqueduct_comm::Error| Error::talk(operation, file, &error);
+    let none = comm.size() as u64;
+    let failed = if mine.is_err() { comm.rank() as u64 } else { none };
+    let first = comm.allreduce_one(Op::Min, failed).map_err(talk)?;
+    if first == none {
+        return mine;
     }
+    let told = mine.as_ref().err().map(encode).unwrap_or_default();
+    let told = comm.broadcast_vec(first as usize, told).map_err(talk)?;
+    mine.and_then(|_| Err(decode(operation, file, &told).on_rank(first as usize)))
 }
 
 fn encode(error: &Error) -> Vec<u8> {
     let mut bytes = vec![error.kind() as u8];
     bytes.extend_from_slice(error.detail().as_bytes());
     bytes
+}
+
+fn decode(operation: &'static str, file: &Arc<str>, told: &[u8]) -> Error {
+    let (kind, text) = told.split_first().unwrap_or((&0, &[]));
+    Error::new(Kind::from_code(*kind), operation, file, String::from_utf8_lossy(text))
 }

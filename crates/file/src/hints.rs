@@ -49,8 +49,9 @@ impl Info {
 
     /// The hints of a file: a key and a value per line, `#` begins a comment.
     pub fn parse(text: &str) -> Self {
-        let lines = text.lines().filter_map(|line| line.split('#').next()?.trim().split_once(char::is_whitespace));
-        Self::from_iter(lines.map(|(key, value)| (key, value.trim())))
+        let lines =
+            text.lines().filter_map(|line| line.split('#').next()?.trim().split_once(char::is_whitespace));
+        lines.map(|(key, value)| (key, value.trim())).collect()
     }
 
     /// The hints of the files that `AQUEDUCT_HINTS` and `ROMIO_HINTS` name, ours over ROMIO's; none where there are none.
@@ -172,7 +173,8 @@ impl Hints {
         bytes("cb_buffer_size", &mut hints.collective_buffer);
         bytes("ind_rd_buffer_size", &mut hints.read_buffer);
         bytes("ind_wr_buffer_size", &mut hints.write_buffer);
-        let positive = |key: &str| info.get(key).and_then(|text| text.parse().ok()).filter(|number| *number > 0u64);
+        let positive =
+            |key: &str| info.get(key).and_then(|text| text.parse().ok()).filter(|number| *number > 0u64);
         hints.aggregators = positive("cb_nodes").map(|ranks| ranks as usize);
         hints.stripe = positive("striping_unit");
         let octal = |text: &str| u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
@@ -180,6 +182,11 @@ impl Hints {
         hints.direct = info.get("aqueduct_direct").and_then(flag).unwrap_or(false);
         hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
         hints
+    }
+
+    /// What is in force as one text, for comparing.
+    pub(crate) fn info_text(&self) -> String {
+        format!("{:?}", self.info())
     }
 
     /// What is in force, as text; hints that are unknown are left out.
@@ -239,13 +246,19 @@ mod tests {
 
     #[test]
     fn unknown_hints_and_senseless_values_are_ignored() {
-        let info = Info::from([("cb_nodes", "many"), ("cb_buffer_size", "0"), ("colour", "blue"), ("romio_ds_read", "maybe")]);
+        let info = Info::from([
+            ("cb_nodes", "many"),
+            ("cb_buffer_size", "0"),
+            ("colour", "blue"),
+            ("romio_ds_read", "maybe"),
+        ]);
         assert_eq!(Hints::parse(&info), Hints::default());
     }
 
     #[test]
     fn the_reserved_hint_means_both_directions() {
-        let hints = Hints::parse(&Info::from([("collective_buffering", "false"), ("romio_cb_read", "enable")]));
+        let hints =
+            Hints::parse(&Info::from([("collective_buffering", "false"), ("romio_cb_read", "enable")]));
         assert_eq!((hints.collective_read, hints.collective_write), (Toggle::Enable, Toggle::Disable));
     }
 

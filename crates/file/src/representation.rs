@@ -88,6 +88,22 @@ impl Representation {
         matches!(self, Self::Native | Self::Internal)
     }
 
+    /// Why values of this layout cannot be stored in this representation, if they cannot.
+    pub(crate) fn objection(&self, layout: &Layout) -> Option<String> {
+        if !matches!(self, Self::External32) {
+            return None;
+        }
+        let refused = |basic: Basic| {
+            let component = basic.components().0;
+            component == Basic::LongDouble || basic.size() != basic.external32_size()
+        };
+        let basic =
+            layout.pattern().signature(..).map(|elements| elements.basic).find(|basic| refused(*basic))?;
+        Some(format!(
+            "{basic:?} has another size or form in external32; use a kind of fixed width, such as I64 or F64"
+        ))
+    }
+
     /// The bytes from one `layout` to the next in a file of this representation.
     #[doc(alias = "MPI_File_get_type_extent")]
     pub fn extent(&self, layout: &Layout) -> i64 {
@@ -96,12 +112,22 @@ impl Representation {
     }
 
     /// Converts packed data in place, from memory to the file. `pattern` says of what kind the values from data byte `first` on are.
-    pub(crate) fn to_file(&self, pattern: &Pattern, first: u64, data: &mut [u8]) -> std::result::Result<(), String> {
+    pub(crate) fn to_file(
+        &self,
+        pattern: &Pattern,
+        first: u64,
+        data: &mut [u8],
+    ) -> std::result::Result<(), String> {
         self.convert(pattern, first, data, |own, basic, values| own.to_file(basic, values))
     }
 
     /// Converts packed data in place, from the file to memory.
-    pub(crate) fn to_memory(&self, pattern: &Pattern, first: u64, data: &mut [u8]) -> std::result::Result<(), String> {
+    pub(crate) fn to_memory(
+        &self,
+        pattern: &Pattern,
+        first: u64,
+        data: &mut [u8],
+    ) -> std::result::Result<(), String> {
         self.convert(pattern, first, data, |own, basic, values| own.to_memory(basic, values))
     }
 
@@ -133,7 +159,7 @@ fn swap(basic: Basic, values: &mut [u8]) {
     if cfg!(target_endian = "big") {
         return;
     }
-    let width = basic.swap_width();
+    let width = basic.components().0.size() as usize;
     if width > 1 {
         values.chunks_exact_mut(width).for_each(<[u8]>::reverse);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use aqueduct_device::{Handle, HandleExt, LockKind, Piece, PieceMut};
+use aqueduct_device::{HandleExt, LockKind, Piece, PieceMut};
 
 use crate::core::Core;
 use crate::error::Result;
@@ -175,7 +175,11 @@ impl Iterator for Sieve<'_> {
         }
         let start = self.pattern.offset_of(self.left.start)?;
         let limit = start.saturating_add(i64::try_from(self.size).unwrap_or(i64::MAX));
-        let end = self.pattern.bytes_before(limit).unwrap_or(self.left.end).clamp(self.left.start + 1, self.left.end);
+        let end = self
+            .pattern
+            .bytes_before(limit)
+            .unwrap_or(self.left.end)
+            .clamp(self.left.start + 1, self.left.end);
         let part = self.left.start..end;
         self.left.start = end;
         let hull = span(self.pattern, &part);

@@ -53,7 +53,8 @@ impl View {
     /// The filetype must be whole etypes, at offsets that do not decrease, from 0 up.
     #[doc(alias = "MPI_File_set_view")]
     pub fn new(displacement: u64, etype: &Layout, filetype: &Layout) -> Result<Self> {
-        let refuse = |detail: String| Err(Error::new(Kind::BadLayout, "set_view", &Arc::from("view"), detail));
+        let refuse =
+            |detail: String| Err(Error::new(Kind::BadLayout, "set_view", &Arc::from("view"), detail));
         if i64::try_from(displacement).is_err() {
             let detail = format!("a displacement of {displacement} lies behind every file");
             return Err(Error::new(Kind::BadArgument, "set_view", &Arc::from("view"), detail));
@@ -66,7 +67,9 @@ impl View {
         }
         if !filetype.is_multiple_of(etype) {
             let (file, element) = (filetype.size(), etype.size());
-            return refuse(format!("the filetype ({file} bytes of data) is not made of etypes ({element} bytes)"));
+            return refuse(format!(
+                "the filetype ({file} bytes of data) is not made of etypes ({element} bytes)"
+            ));
         }
         if !filetype.is_sorted() {
             return refuse(

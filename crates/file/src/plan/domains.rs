@@ -61,7 +61,8 @@ impl Domains {
     }
 
     fn domain(&self, at: usize) -> Range<u64> {
-        let bound = |at: u64| self.hull.start.saturating_add(at.saturating_mul(self.width)).min(self.hull.end);
+        let bound =
+            |at: u64| self.hull.start.saturating_add(at.saturating_mul(self.width)).min(self.hull.end);
         bound(at as u64)..bound(at as u64 + 1)
     }
 }
@@ -114,7 +115,8 @@ mod tests {
     fn hulls_at_the_end_of_the_file_do_not_overflow() {
         let hints = Hints::default();
         let hull = i64::MAX as u64 - 10..i64::MAX as u64;
-        let domains = Domains::new(hull.clone(), 3, &Nodes { leaders: vec![0] }, &hints, &Capabilities::default());
+        let domains =
+            Domains::new(hull.clone(), 3, &Nodes { leaders: vec![0] }, &hints, &Capabilities::default());
         let last = (0..domains.rounds()).flat_map(|round| domains.windows(round).collect::<Vec<_>>());
         assert_eq!(last.map(|window| window.range.end).max(), Some(hull.end));
     }

@@ -1,0 +1,445 @@
+//! Access: where × together or alone × read or write × wait or not. Every cell of MPI's table is one chain of words.
+//!
+//! | where | alone | together |
+//! |---|---|---|
+//! | explicit offset | `file.at(o).read(…)` | `file.at(o).all().read(…)` |
+//! | individual pointer | `file.next().read(…)` | `file.next().all().read(…)` |
+//! | shared pointer | `file.shared().read(…)` | `file.shared().all().read(…)`, in rank order |
+//!
+//! Instead of `read`: `write`; `start_read`, `start_write` do not wait; together also `begin_read`, `begin_write`, the split form.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use aqueduct_comm::ThreadLevel;
+
+use crate::core::Core;
+use crate::error::{Kind, Result};
+use crate::file::File;
+use crate::memory::{Buffer, Sink, Source};
+use crate::plan::Direction;
+use crate::request::{Count, Request};
+use crate::view::View;
+
+/// Where an access begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    At(u64),
+    Next,
+    Shared,
+}
+
+/// A number of etypes of the view: what offsets are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Etypes(pub u64);
+
+impl From<u64> for Etypes {
+    fn from(count: u64) -> Self {
+        Self(count)
+    }
+}
+
+impl File {
+    /// At an explicit offset, which moves no pointer.
+    pub fn at(&self, offset: impl Into<Etypes>) -> Access<'_> {
+        Access { file: self, position: Position::At(offset.into().0) }
+    }
+
+    /// At this rank's own pointer, which moves on.
+    pub fn next(&self) -> Access<'_> {
+        Access { file: self, position: Position::Next }
+    }
+
+    /// At the pointer that all ranks share, which moves on.
+    pub fn shared(&self) -> Access<'_> {
+        Access { file: self, position: Position::Shared }
+    }
+}
+
+/// A place in a file, for this rank alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'f> {
+    file: &'f File,
+    position: Position,
+}
+
+/// A place in a file, for all ranks together.
+#[derive(Clone, Copy, Debug)]
+pub struct Together<'f> {
+    file: &'f File,
+    position: Position,
+}
+
+/// What an access needs besides memory.
+struct Placed {
+    view: Arc<View>,
+    /// The first data byte.
+    first: u64,
+}
+
+impl<'f> Access<'f> {
+    /// Together with all other ranks: a collective operation. At the shared pointer, in rank order.
+    #[doc(alias = "ordered")]
+    pub fn all(self) -> Together<'f> {
+        Together { file: self.file, position: self.position }
+    }
+
+    /// Writes `data`; how much was written.
+    #[doc(alias = "MPI_File_write")]
+    #[doc(alias = "MPI_File_write_at")]
+    #[doc(alias = "MPI_File_write_shared")]
+    pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
+        let data = data.into();
+        let placed = self.place(Direction::Write, data.size())?;
+        write_alone(&self.file.core, &placed, &data)
+    }
+
+    /// Fills `data`; how much was read, less at the end of the file.
+    #[doc(alias = "MPI_File_read")]
+    #[doc(alias = "MPI_File_read_at")]
+    #[doc(alias = "MPI_File_read_shared")]
+    pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
+        let mut data = data.into();
+        let placed = self.place(Direction::Read, data.size())?;
+        read_alone(&self.file.core, &placed, &mut data)
+    }
+
+    /// Starts writing a buffer, which the request keeps meanwhile.
+    #[doc(alias = "MPI_File_iwrite")]
+    #[doc(alias = "MPI_File_iwrite_at")]
+    #[doc(alias = "MPI_File_iwrite_shared")]
+    pub fn start_write<B: Buffer>(self, buffer: B) -> Result<Request<B>> {
+        let placed = self.place(Direction::Write, buffer.source().size())?;
+        self.submit(buffer, move |core, buffer| write_alone(core, &placed, &buffer.source()))
+    }
+
+    /// Starts filling a buffer, which the request keeps meanwhile.
+    #[doc(alias = "MPI_File_iread")]
+    #[doc(alias = "MPI_File_iread_at")]
+    #[doc(alias = "MPI_File_iread_shared")]
+    pub fn start_read<B: Buffer>(self, mut buffer: B) -> Result<Request<B>> {
+        let placed = self.place(Direction::Read, buffer.sink().size())?;
+        self.submit(buffer, move |core, buffer| read_alone(core, &placed, &mut buffer.sink()))
+    }
+
+    fn submit<B: Buffer>(
+        self,
+        buffer: B,
+        work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send + 'static,
+    ) -> Result<Request<B>> {
+        let (request, job) = Request::new(Arc::clone(&self.file.core), buffer, work);
+        let submitted = self.file.independent.submit(job);
+        submitted.map_err(|source| self.file.no_thread(&source))?;
+        Ok(request)
+    }
+
+    fn place(self, direction: Direction, bytes: u64) -> Result<Placed> {
+        let (view, etypes) = self.file.check(self.position, direction, bytes)?;
+        let start = match self.position {
+            Position::At(offset) => offset,
+            Position::Next => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
+            Position::Shared => self.file.core.advance_shared(name_of(direction), etypes)?,
+        };
+        let first = self.file.first_byte(direction, &view, start, etypes)?;
+        Ok(Placed { view, first })
+    }
+}
+
+impl Together<'_> {
+    /// Writes `data`; how much was written.
+    #[doc(alias = "MPI_File_write_all")]
+    #[doc(alias = "MPI_File_write_at_all")]
+    #[doc(alias = "MPI_File_write_ordered")]
+    pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
+        let data = data.into();
+        self.file.collective.drain();
+        let claim =
+            self.claim(Direction::Write, data.size()).and_then(|claim| self.no_split().map(|()| claim));
+        claim_and_write(&self.file.core, self.position, claim, &data)
+    }
+
+    /// Fills `data`; how much was read, less at the end of the file.
+    #[doc(alias = "MPI_File_read_all")]
+    #[doc(alias = "MPI_File_read_at_all")]
+    #[doc(alias = "MPI_File_read_ordered")]
+    pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
+        let mut data = data.into();
+        self.file.collective.drain();
+        let claim =
+            self.claim(Direction::Read, data.size()).and_then(|claim| self.no_split().map(|()| claim));
+        claim_and_read(&self.file.core, self.position, claim, &mut data)
+    }
+
+    /// Starts writing a buffer, which the request keeps meanwhile.
+    #[doc(alias = "MPI_File_iwrite_all")]
+    #[doc(alias = "MPI_File_iwrite_at_all")]
+    pub fn start_write<B: Buffer>(self, buffer: B) -> Result<Request<B>> {
+        let claim = self.claim(Direction::Write, buffer.source().size());
+        let position = self.position;
+        self.submit(buffer, move |core, buffer| claim_and_write(core, position, claim, &buffer.source()))
+    }
+
+    /// Starts filling a buffer, which the request keeps meanwhile.
+    #[doc(alias = "MPI_File_iread_all")]
+    #[doc(alias = "MPI_File_iread_at_all")]
+    pub fn start_read<B: Buffer>(self, mut buffer: B) -> Result<Request<B>> {
+        let claim = self.claim(Direction::Read, buffer.sink().size());
+        let position = self.position;
+        self.submit(buffer, move |core, buffer| claim_and_read(core, position, claim, &mut buffer.sink()))
+    }
+
+    /// Begins a split write; until it is [ended](Split::end), no other collective operation on this file.
+    #[doc(alias = "MPI_File_write_all_begin")]
+    #[doc(alias = "MPI_File_write_at_all_begin")]
+    #[doc(alias = "MPI_File_write_ordered_begin")]
+    pub fn begin_write<B: Buffer>(self, buffer: B) -> Result<Split<B>> {
+        self.begin(|| self.start_write(buffer))
+    }
+
+    /// Begins a split read; until it is [ended](Split::end), no other collective operation on this file.
+    #[doc(alias = "MPI_File_read_all_begin")]
+    #[doc(alias = "MPI_File_read_at_all_begin")]
+    #[doc(alias = "MPI_File_read_ordered_begin")]
+    pub fn begin_read<B: Buffer>(self, buffer: B) -> Result<Split<B>> {
+        self.begin(|| self.start_read(buffer))
+    }
+
+    fn begin<B: Buffer>(self, start: impl FnOnce() -> Result<Request<B>>) -> Result<Split<B>> {
+        self.no_split()?;
+        let request = start()?;
+        self.file.split.store(true, Ordering::SeqCst);
+        Ok(Split { request: Some(request), pending: Arc::clone(&self.file.split) })
+    }
+
+    fn submit<B: Buffer>(
+        self,
+        buffer: B,
+        work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send + 'static,
+    ) -> Result<Request<B>> {
+        let core = &self.file.core;
+        let (request, job) = Request::new(Arc::clone(core), buffer, work);
+        // Where only one thread may call MPI, the operation is done at once: slower, but right.
+        if core.comm.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
+            self.file.collective.drain();
+            job();
+        } else {
+            self.file.collective.submit(job).map_err(|source| self.file.no_thread(&source))?;
+        }
+        Ok(request)
+    }
+
+    /// What this rank brings; an error is brought too, so that all ranks learn of it.
+    fn claim(self, direction: Direction, bytes: u64) -> Result<Claim> {
+        let (view, etypes) = self.file.check(self.position, direction, bytes)?;
+        let start = match self.position {
+            Position::At(offset) => offset,
+            Position::Next => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
+            // Known when all ranks have come.
+            Position::Shared => 0,
+        };
+        if self.position != Position::Shared {
+            self.file.first_byte(direction, &view, start, etypes)?;
+        }
+        Ok(Claim { view, start, etypes })
+    }
+
+    fn no_split(self) -> Result<()> {
+        if !self.file.split.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let detail = "a split operation is under way on this file; end it before the next collective one";
+        Err(self.file.core.error(Kind::SplitPending, "collective access", detail))
+    }
+}
+
+/// What a rank brings to a collective operation.
+struct Claim {
+    view: Arc<View>,
+    start: u64,
+    etypes: u64,
+}
+
+impl Claim {
+    /// Where it lies in the data bytes of the view, once all ranks have come.
+    fn place(self, core: &Core, position: Position, direction: Direction) -> Result<Placed> {
+        let start = match position {
+            Position::Shared => core.advance_ordered(name_of(direction), self.etypes)?,
+            Position::At(_) | Position::Next => self.start,
+        };
+        let first = first_byte(core, direction, &self.view, start, self.etypes)?;
+        Ok(Placed { view: self.view, first })
+    }
+}
+
+fn place_together(
+    core: &Core,
+    position: Position,
+    direction: Direction,
+    claim: Result<Claim>,
+) -> (Arc<View>, Result<u64>) {
+    match claim {
+        Ok(claim) => {
+            let view = Arc::clone(&claim.view);
+            let placed = claim.place(core, position, direction);
+            (view, placed.map(|placed| placed.first))
+        }
+        Err(error) => {
+            // The others count this rank's part, empty, before they go on.
+            let counted = if position == Position::Shared {
+                core.advance_ordered(name_of(direction), 0)
+            } else {
+                Ok(0)
+            };
+            (Arc::new(View::default()), counted.and(Err(error)))
+        }
+    }
+}
+
+fn claim_and_write(
+    core: &Core,
+    position: Position,
+    claim: Result<Claim>,
+    data: &Source<'_>,
+) -> Result<Count> {
+    let (view, first) = place_together(core, position, Direction::Write, claim);
+    let packed = first.and_then(|first| Ok((first, stored(core, &view, first, data)?)));
+    let (first, bytes) = match &packed {
+        Ok((first, bytes)) => (*first, Ok(&**bytes)),
+        Err(error) => (0, Err(error.clone())),
+    };
+    core.write_together(view.pattern(), first, bytes).map(Count::new)
+}
+
+fn claim_and_read(
+    core: &Core,
+    position: Position,
+    claim: Result<Claim>,
+    data: &mut Sink<'_>,
+) -> Result<Count> {
+    let (view, first) = place_together(core, position, Direction::Read, claim);
+    let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
+    if view.representation().is_native()
+        && let Some(bytes) = data.straight()
+    {
+        let bytes = failed.map_or(Ok(bytes), Err);
+        return core.read_together(view.pattern(), first, bytes).map(Count::new);
+    }
+    let mut packed = vec![0; data.size() as usize];
+    let bytes = failed.map_or(Ok(packed.as_mut_slice()), Err);
+    let count = core.read_together(view.pattern(), first, bytes)?;
+    loaded(core, &view, first, &mut packed[..count as usize], data)
+}
+
+fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
+    let bytes = stored(core, &placed.view, placed.first, data)?;
+    core.write_window(placed.view.pattern(), placed.first, &bytes).map(Count::new)
+}
+
+fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
+    let (view, first) = (&placed.view, placed.first);
+    if view.representation().is_native()
+        && let Some(bytes) = data.straight()
+    {
+        return core.read_window(view.pattern(), first, bytes).map(Count::new);
+    }
+    let mut packed = vec![0; data.size() as usize];
+    let count = core.read_window(view.pattern(), first, &mut packed)?;
+    loaded(core, view, first, &mut packed[..count as usize], data)
+}
+
+/// The data as it lies in the file, packed.
+fn stored<'d>(core: &Core, view: &View, first: u64, data: &Source<'d>) -> Result<std::borrow::Cow<'d, [u8]>> {
+    let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "write", error.to_string());
+    let mut packed = data.packed().map_err(broken)?;
+    if !view.representation().is_native() {
+        let converted = view.representation().to_file(view.pattern(), first, packed.to_mut());
+        converted.map_err(|text| core.error(Kind::Conversion, "write", text))?;
+    }
+    Ok(packed)
+}
+
+/// Puts data that was read in its place in memory.
+fn loaded(core: &Core, view: &View, first: u64, packed: &mut [u8], data: &mut Sink<'_>) -> Result<Count> {
+    let converted = view.representation().to_memory(view.pattern(), first, packed);
+    converted.map_err(|text| core.error(Kind::Conversion, "read", text))?;
+    let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "read", error.to_string());
+    data.unpack(packed).map_err(broken)?;
+    Ok(Count::new(packed.len() as u64))
+}
+
+fn name_of(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Read => "read",
+        Direction::Write => "write",
+    }
+}
+
+/// The first data byte of `etypes` from `start` on, if all of them lie where a file can be.
+fn first_byte(core: &Core, direction: Direction, view: &View, start: u64, etypes: u64) -> Result<u64> {
+    let last = start.checked_add(etypes);
+    if last.is_none_or(|last| etypes > 0 && view.byte_offset(last).is_none()) {
+        let detail = format!("{etypes} etypes from {start} on reach behind every file");
+        return Err(core.error(Kind::BadArgument, name_of(direction), detail));
+    }
+    Ok(start.saturating_mul(view.etype().size()))
+}
+
+impl File {
+    /// The view, and how many etypes `bytes` are, if the file allows the access.
+    fn check(&self, position: Position, direction: Direction, bytes: u64) -> Result<(Arc<View>, u64)> {
+        let call = name_of(direction);
+        match direction {
+            Direction::Write => self.may_write(call)?,
+            Direction::Read if !self.core.mode.is_read() => {
+                return Err(self.core.error(Kind::WriteOnly, call, "the file was opened for writing only"));
+            }
+            Direction::Read => {}
+        }
+        if self.core.mode.is_sequential() && position != Position::Shared {
+            let detail = "a file opened in sequential mode is accessed through the shared pointer only";
+            return Err(self.core.error(Kind::Unsupported, call, detail));
+        }
+        let view = self.view();
+        let etype = view.etype().size();
+        if !bytes.is_multiple_of(etype) {
+            let detail = format!("{bytes} bytes of memory are no whole number of etypes of {etype} bytes");
+            return Err(self.core.error(Kind::BadCount, call, detail));
+        }
+        Ok((view, bytes / etype))
+    }
+
+    fn first_byte(&self, direction: Direction, view: &View, start: u64, etypes: u64) -> Result<u64> {
+        first_byte(&self.core, direction, view, start, etypes)
+    }
+
+    fn no_thread(&self, source: &std::io::Error) -> crate::Error {
+        let detail = format!("no thread could be started for it: {source}; use the blocking form");
+        self.core.error(Kind::Io, "start", detail)
+    }
+}
+
+/// A collective operation between its begin and its end. Dropping it ends it.
+#[must_use = "a split operation is done after `end`"]
+pub struct Split<B: Send + 'static> {
+    request: Option<Request<B>>,
+    pending: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl<B: Send + 'static> Split<B> {
+    /// Waits until it is done; the buffer, and how much was transferred.
+    #[doc(alias = "MPI_File_write_all_end")]
+    #[doc(alias = "MPI_File_read_all_end")]
+    pub fn end(mut self) -> Result<(B, Count)> {
+        let request = self.request.take().expect("a split operation ends once");
+        request.wait()
+    }
+}
+
+impl<B: Send + 'static> Drop for Split<B> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            let _ = request.wait();
+        }
+        self.pending.store(false, Ordering::SeqCst);
+    }
+}

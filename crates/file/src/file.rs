@@ -1,0 +1,360 @@
+//! An open file: its view, pointers and size; what it does to bytes is in [`access`](crate::access).
+
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_comm::Comm;
+use aqueduct_device::{LockScope, SyncScope};
+
+use crate::core::Core;
+use crate::error::{Error, Kind, Result};
+use crate::hints::{Hints, Info};
+use crate::layout::Layout;
+use crate::mode::Mode;
+use crate::open;
+use crate::queue::Queue;
+use crate::view::View;
+
+/// Where a seek counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The start of the view.
+    #[doc(alias = "MPI_SEEK_SET")]
+    Start,
+    /// Where the pointer is.
+    #[doc(alias = "MPI_SEEK_CUR")]
+    Current,
+    /// The end of the file, seen through the view.
+    #[doc(alias = "MPI_SEEK_END")]
+    End,
+}
+
+/// A file that all ranks of a communicator have open.
+///
+/// Made by [`Open`](crate::Open). Its methods say whether they are *collective*: called by all ranks, in the same order. Dropping it without
+/// [`close`](File::close) finishes what is under way on this rank and lets the file go; it is then not deleted on close.
+#[doc(alias = "MPI_File")]
+pub struct File {
+    pub(crate) core: Arc<Core>,
+    path: OsString,
+    state: Mutex<State>,
+    pub(crate) independent: Queue,
+    pub(crate) collective: Queue,
+    pub(crate) split: Arc<AtomicBool>,
+}
+
+struct State {
+    view: Arc<View>,
+    /// The individual pointer, in etypes.
+    pointer: u64,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, mode) = (&self.core.name, self.core.mode);
+        f.debug_struct("File").field("name", name).field("mode", &mode).finish_non_exhaustive()
+    }
+}
+
+impl File {
+    pub(crate) fn new(core: Arc<Core>, path: OsString) -> Self {
+        let pointer = if core.mode.is_append() { core.handle.len().unwrap_or(0) } else { 0 };
+        Self {
+            core,
+            path,
+            state: Mutex::new(State { view: Arc::new(View::default()), pointer }),
+            independent: Queue::default(),
+            collective: Queue::default(),
+            split: Arc::default(),
+        }
+    }
+
+    /// Closes the file, after everything under way on it is done. Collective.
+    #[doc(alias = "MPI_File_close")]
+    pub fn close(self) -> Result<()> {
+        self.settle();
+        let (core, path) = (Arc::clone(&self.core), self.path.clone());
+        drop(self);
+        core.talk("close", core.comm.barrier())?;
+        if !core.mode.is_delete_on_close() {
+            return Ok(());
+        }
+        // Devices refuse to delete what is open: every rank lets go of its handle first.
+        let (comm, name) = (core.comm.clone(), Arc::clone(&core.name));
+        drop(core);
+        comm.barrier().map_err(|error| Error::talk("close", &name, &error))?;
+        let deleted = if comm.rank() == 0 { open::delete(&path) } else { Ok(()) };
+        crate::core::agree(&comm, "close", &name, deleted)
+    }
+
+    /// The ranks that have it open.
+    #[doc(alias = "MPI_File_get_group")]
+    pub fn comm(&self) -> &Comm {
+        &self.core.comm
+    }
+
+    /// The name it was opened by.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The mode it was opened in.
+    #[doc(alias = "MPI_File_get_amode")]
+    pub fn mode(&self) -> Mode {
+        self.core.mode
+    }
+
+    /// The hints in force.
+    #[doc(alias = "MPI_File_get_info")]
+    pub fn info(&self) -> Info {
+        self.core.hints().info()
+    }
+
+    /// Changes hints; those not named keep their values. Collective, with the same hints on all ranks.
+    #[doc(alias = "MPI_File_set_info")]
+    pub fn set_info(&self, info: &Info) -> Result<()> {
+        let hints = Hints::parse(&info.over(&self.info()));
+        let told = self.same_on_all("set_info", hints.info_text().as_bytes());
+        self.core.agree("set_info", told)?;
+        *self.core.hints() = hints;
+        Ok(())
+    }
+
+    /// The length in bytes.
+    #[doc(alias = "MPI_File_get_size")]
+    pub fn size(&self) -> Result<u64> {
+        self.core.device("size", self.core.handle.len())
+    }
+
+    /// Cuts or extends the file to `size` bytes. Collective, with the same size on all ranks.
+    #[doc(alias = "MPI_File_set_size")]
+    pub fn set_size(&self, size: u64) -> Result<()> {
+        self.resize("set_size", size, |core| core.device("set_size", core.handle.set_len(size)))
+    }
+
+    /// Reserves space for the first `size` bytes; the file is at least that long afterwards. Collective, with the same size on all
+    /// ranks.
+    #[doc(alias = "MPI_File_preallocate")]
+    pub fn preallocate(&self, size: u64) -> Result<()> {
+        self.resize("preallocate", size, |core| core.device("preallocate", core.handle.preallocate(size)))
+    }
+
+    fn resize(
+        &self,
+        operation: &'static str,
+        size: u64,
+        work: impl FnOnce(&Core) -> Result<()>,
+    ) -> Result<()> {
+        self.settle();
+        let same = self.same_on_all(operation, &size.to_ne_bytes());
+        self.core.agree(operation, same.and_then(|()| self.may_write(operation)))?;
+        let outcome = if self.core.comm.rank() == 0 { work(&self.core) } else { Ok(()) };
+        self.core.agree(operation, outcome)
+    }
+
+    /// Makes everything that all ranks have written durable, and visible to whoever opens the file. Collective.
+    #[doc(alias = "MPI_File_sync")]
+    pub fn sync(&self) -> Result<()> {
+        self.settle();
+        let outcome = self.core.device("sync", self.core.handle.sync(SyncScope::Entry));
+        self.core.agree("sync", outcome)
+    }
+
+    /// Sets what this rank sees of the file; pointers go to its start. Collective: each rank has its own view, etypes of equal extent, the same
+    /// representation.
+    #[doc(alias = "MPI_File_set_view")]
+    pub fn set_view(&self, view: &View) -> Result<()> {
+        self.settle();
+        let key = [view.etype().extent() as u64, digest(view.representation().name())];
+        let same = self.same_on_all("set_view", bytemuck::bytes_of(&key));
+        let allowed = same.and_then(|()| self.check_view(view));
+        self.core.agree("set_view", allowed)?;
+        *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
+        if self.core.comm.rank() == 0 {
+            self.core.talk("set_view", self.core.shared.set(0))?;
+        }
+        self.core.talk("set_view", self.core.comm.barrier())
+    }
+
+    /// As [`set_view`](File::set_view), from where the shared pointer is: for sequential files, which cannot seek. Collective.
+    #[doc(alias = "MPI_DISPLACEMENT_CURRENT")]
+    pub fn set_view_here(&self, etype: &Layout, filetype: &Layout) -> Result<()> {
+        let sequential = if self.core.mode.is_sequential() { Ok(()) } else { Err(self.not_sequential()) };
+        self.core.agree("set_view_here", sequential)?;
+        let here = self.core.advance_ordered("set_view_here", 0)?;
+        let start = self.view().byte_offset(here).unwrap_or(u64::MAX);
+        let view = self.core.agree("set_view_here", View::new(start, etype, filetype))?;
+        self.set_view(&view)
+    }
+
+    fn not_sequential(&self) -> Error {
+        let detail =
+            "the displacement \"current\" is for files opened in sequential mode; give a displacement";
+        self.core.error(Kind::Unsupported, "set_view_here", detail)
+    }
+
+    fn check_view(&self, view: &View) -> Result<()> {
+        if let Some(objection) = view.representation().objection(view.etype()) {
+            return Err(self.core.error(Kind::Conversion, "set_view", objection));
+        }
+        if self.core.mode.is_write() && !view.is_writable() {
+            let detail = "the filetype holds a byte twice, which is for reading only; open the file so";
+            return Err(self.core.error(Kind::BadLayout, "set_view", detail));
+        }
+        Ok(())
+    }
+
+    /// What this rank sees of the file.
+    #[doc(alias = "MPI_File_get_view")]
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.state().view)
+    }
+
+    /// The bytes from one `layout` to the next in this file.
+    #[doc(alias = "MPI_File_get_type_extent")]
+    pub fn type_extent(&self, layout: &Layout) -> i64 {
+        self.view().representation().extent(layout)
+    }
+
+    /// The byte of the file at which etype `offset` of the view begins.
+    #[doc(alias = "MPI_File_get_byte_offset")]
+    pub fn byte_offset(&self, offset: u64) -> Result<u64> {
+        let beyond = || {
+            let detail = format!("etype {offset} of the view lies behind every file");
+            self.core.error(Kind::BadArgument, "byte_offset", detail)
+        };
+        self.view().byte_offset(offset).ok_or_else(beyond)
+    }
+
+    /// Moves the individual pointer; where it then is.
+    #[doc(alias = "MPI_File_seek")]
+    pub fn seek(&self, offset: i64, whence: Whence) -> Result<u64> {
+        self.not_in_sequence("seek")?;
+        let mut state = self.state();
+        let to = self.target("seek", &state.view, offset, whence, state.pointer)?;
+        state.pointer = to;
+        Ok(to)
+    }
+
+    /// Where the individual pointer is, in etypes.
+    #[doc(alias = "MPI_File_get_position")]
+    pub fn position(&self) -> Result<u64> {
+        self.not_in_sequence("position")?;
+        Ok(self.state().pointer)
+    }
+
+    /// Moves the shared pointer; where it then is. Collective, with the same arguments on all ranks.
+    #[doc(alias = "MPI_File_seek_shared")]
+    pub fn seek_shared(&self, offset: i64, whence: Whence) -> Result<u64> {
+        self.settle();
+        let view = self.view();
+        let mut key = offset.to_ne_bytes().to_vec();
+        key.push(whence as u8);
+        let same = self.same_on_all("seek_shared", &key).and_then(|()| self.not_in_sequence("seek_shared"));
+        self.core.agree("seek_shared", same)?;
+        let here = self.core.advance_ordered("seek_shared", 0)?;
+        let to = self.target("seek_shared", &view, offset, whence, here);
+        let to = self.core.agree("seek_shared", to)?;
+        if self.core.comm.rank() == 0 {
+            self.core.talk("seek_shared", self.core.shared.set(to))?;
+        }
+        self.core.talk("seek_shared", self.core.comm.barrier())?;
+        Ok(to)
+    }
+
+    /// Where the shared pointer is, in etypes.
+    #[doc(alias = "MPI_File_get_position_shared")]
+    pub fn position_shared(&self) -> Result<u64> {
+        self.core.advance_shared("position_shared", 0)
+    }
+
+    fn target(&self, call: &'static str, view: &View, offset: i64, whence: Whence, here: u64) -> Result<u64> {
+        let base = match whence {
+            Whence::Start => 0,
+            Whence::Current => here,
+            Whence::End => view.etypes_before(self.size()?),
+        };
+        let refuse = || {
+            let detail = format!("etype {base} {offset:+} lies before the start of the view");
+            self.core.error(Kind::BadArgument, call, detail)
+        };
+        base.checked_add_signed(offset).ok_or_else(refuse)
+    }
+
+    /// In atomic mode, accesses that conflict look as if one came after the other, and what one rank has written, others
+    /// read at once. Collective, with the same value on all ranks.
+    #[doc(alias = "MPI_File_set_atomicity")]
+    pub fn set_atomic(&self, atomic: bool) -> Result<()> {
+        self.settle();
+        let same = self.same_on_all("set_atomic", &[u8::from(atomic)]);
+        let needed = if self.core.comm.is_one_process() { LockScope::Process } else { LockScope::System };
+        let able = same.and_then(|()| {
+            if atomic && self.core.comm.size() > 1 && self.core.can.locks < needed {
+                let detail = "this device has no locks that reach all ranks; put the file on ufs:";
+                return Err(self.core.error(Kind::Unsupported, "set_atomic", detail));
+            }
+            Ok(())
+        });
+        self.core.agree("set_atomic", able)?;
+        self.core.atomic.store(atomic, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether the file is in atomic mode.
+    #[doc(alias = "MPI_File_get_atomicity")]
+    pub fn is_atomic(&self) -> bool {
+        self.core.is_atomic()
+    }
+
+    /// Takes `etypes` from the individual pointer; where they begin.
+    pub(crate) fn take_pointer(&self, etypes: u64) -> Option<u64> {
+        let mut state = self.state();
+        let start = state.pointer;
+        state.pointer = start.checked_add(etypes)?;
+        Some(start)
+    }
+
+    /// Waits until everything under way on this rank is done.
+    pub(crate) fn settle(&self) {
+        self.independent.drain();
+        self.collective.drain();
+    }
+
+    pub(crate) fn may_write(&self, operation: &'static str) -> Result<()> {
+        if self.core.mode.is_write() {
+            return Ok(());
+        }
+        Err(self.core.error(Kind::ReadOnly, operation, "the file was opened for reading only"))
+    }
+
+    fn not_in_sequence(&self, operation: &'static str) -> Result<()> {
+        if !self.core.mode.is_sequential() {
+            return Ok(());
+        }
+        let detail = "a file opened in sequential mode has only the shared pointer, and that does not seek";
+        Err(self.core.error(Kind::Unsupported, operation, detail))
+    }
+
+    /// Fails on ranks whose value differs from that of rank 0. Collective.
+    fn same_on_all(&self, operation: &'static str, value: &[u8]) -> Result<()> {
+        let mut first = [digest(value)];
+        self.core.talk(operation, self.core.comm.broadcast(0, &mut first))?;
+        if first[0] == digest(value) {
+            return Ok(());
+        }
+        let detail = "this rank and rank 0 gave different arguments; give the same on all ranks";
+        Err(self.core.error(Kind::NotSame, operation, detail))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn digest(value: &(impl std::hash::Hash + ?Sized)) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,107 @@
+//! A thread that works off jobs in order, asleep when there are none: progress whatever the caller does meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Jobs in order, and the thread that does them, started with the first one.
+#[derive(Default)]
+pub(crate) struct Queue {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    change: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    busy: bool,
+    stopped: bool,
+}
+
+impl Queue {
+    /// Adds a job behind all others.
+    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let builder = std::thread::Builder::new().name("aqueduct i/o".to_owned());
+            *thread = Some(builder.spawn(move || work(&shared))?);
+        }
+        self.shared.lock().waiting.push_back(Box::new(job));
+        self.shared.change.notify_all();
+        Ok(())
+    }
+
+    /// Waits, asleep, until all jobs are done.
+    pub(crate) fn drain(&self) {
+        let state = self.shared.lock();
+        let idle = |state: &mut State| state.busy || !state.waiting.is_empty();
+        drop(self.shared.change.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.drain();
+        self.shared.lock().stopped = true;
+        self.shared.change.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A job never panics outwards: its outcome, a panic too, is kept in its request.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut state = shared.lock();
+    loop {
+        if let Some(job) = state.waiting.pop_front() {
+            state.busy = true;
+            drop(state);
+            job();
+            state = shared.lock();
+            state.busy = false;
+            shared.change.notify_all();
+        } else if state.stopped {
+            return;
+        } else {
+            state = shared.change.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_done_in_order_and_before_the_queue_goes() {
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let queue = Queue::default();
+        for number in 0..100 {
+            let done = Arc::clone(&done);
+            queue.submit(move || done.lock().unwrap().push(number)).unwrap();
+        }
+        queue.drain();
+        assert_eq!(done.lock().unwrap().len(), 100);
+        let late = Arc::clone(&done);
+        queue.submit(move || late.lock().unwrap().push(100)).unwrap();
+        drop(queue);
+        assert_eq!(*done.lock().unwrap(), (0..=100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,100 @@
+//! The shared file pointer: one number that all ranks advance.
+//!
+//! On one node it is an atomic in shared memory. Between nodes the first rank keeps it and a thread of its serves the others; the
+//! thread sleeps until it is asked.
+
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use aqueduct_comm::{Comm, Region, Result, Source, ThreadLevel};
+
+const ASK: u32 = 1;
+const TELL: u32 = 2;
+/// Asks the keeper to stop.
+const STOP: u64 = u64::MAX;
+
+pub(crate) enum SharedPointer {
+    /// In memory that all ranks share.
+    Here(Region),
+    /// Kept by rank 0.
+    Kept { comm: Comm, keeper: Option<JoinHandle<()>> },
+    /// Nobody can serve it: MPI lets only one thread communicate.
+    Nowhere,
+}
+
+impl SharedPointer {
+    /// The pointer of all ranks of `comm`, at `start`. Collective.
+    pub(crate) fn new(comm: &Comm, start: u64) -> Result<Self> {
+        if comm.node_count() == 1 {
+            let region = comm.region(8)?;
+            if comm.rank() == 0 {
+                region.atomic(0)?.store(start, Ordering::SeqCst);
+            }
+            comm.barrier()?;
+            return Ok(Self::Here(region));
+        }
+        if comm.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
+            return Ok(Self::Nowhere);
+        }
+        let comm = comm.dup()?;
+        let mut keeper = None;
+        if comm.rank() == 0 {
+            let served = comm.clone();
+            let builder = std::thread::Builder::new().name("aqueduct shared pointer".to_owned());
+            keeper = builder.spawn(move || keep(&served, start)).ok();
+        }
+        Ok(Self::Kept { comm, keeper })
+    }
+
+    /// The pointer before it was advanced by `by`; none if nobody serves it.
+    pub(crate) fn advance(&self, by: u64) -> Result<Option<u64>> {
+        match self {
+            Self::Here(region) => Ok(Some(region.atomic(0)?.fetch_add(by, Ordering::SeqCst))),
+            Self::Kept { comm, .. } => {
+                comm.send(0, ASK, &[by, 0])?;
+                Ok(Some(comm.receive::<u64>(0, TELL)?.0[0]))
+            }
+            Self::Nowhere => Ok(None),
+        }
+    }
+
+    /// Sets it; what others do meanwhile is theirs to order.
+    pub(crate) fn set(&self, to: u64) -> Result<Option<u64>> {
+        match self {
+            Self::Here(region) => Ok(Some(region.atomic(0)?.swap(to, Ordering::SeqCst))),
+            Self::Kept { comm, .. } => {
+                comm.send(0, ASK, &[to, 1])?;
+                Ok(Some(comm.receive::<u64>(0, TELL)?.0[0]))
+            }
+            Self::Nowhere => Ok(None),
+        }
+    }
+}
+
+impl Drop for SharedPointer {
+    fn drop(&mut self) {
+        if let Self::Kept { comm, keeper } = self
+            && let Some(keeper) = keeper.take()
+        {
+            // If the message cannot be sent the ranks have failed, and the keeper has ended by that.
+            let _ = comm.send(0, ASK, &[STOP, STOP]);
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// Serves the pointer until it is told to stop or the ranks fail.
+fn keep(comm: &Comm, start: u64) {
+    let mut pointer = start;
+    while let Ok((asked, status)) = comm.receive::<u64>(Source::Any, ASK) {
+        let &[value, how] = asked.as_slice() else { return };
+        if (value, how) == (STOP, STOP) {
+            return;
+        }
+        let before = pointer;
+        pointer = if how == 0 { pointer.wrapping_add(value) } else { value };
+        if comm.send(status.source, TELL, &[before]).is_err() {
+            return;
+        }
+    }
+}
