@@ -1,23 +1,17 @@
 //! Aqueduct carries the data of parallel programs to storage and back.
 //!
 //! The same program runs on threads of one process, with nothing to install, and on MPI processes, with whichever MPI library
-//! the launcher belongs to. [`run`] starts it; every rank gets a [`Comm`](comm::Comm) to talk to the others and opens files on any
-//! [`device`] by name.
+//! the launcher belongs to. [`run`] starts it; every rank gets a [`Comm`](comm::Comm) to talk to the others and opens
+//! [`file`](mod@file)s on any [`device`] by name.
 //!
 //! ```
 //! use aqueduct::prelude::*;
 //!
-//! aqueduct::run(|world| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-//!     let file = aqueduct::device::open("memfs:shared", &OpenOptions::read_write().create(true))?;
-//!     let mine = [world.rank() as u8 + 1; 1024];
-//!     file.write_at(1024 * world.rank() as u64, &mine)?;
-//!     world.barrier()?;
-//!
-//!     let next = (world.rank() + 1) % world.size();
-//!     let mut theirs = [0; 1024];
-//!     file.read_at(1024 * next as u64, &mut theirs)?;
-//!     assert_eq!(theirs, [next as u8 + 1; 1024]);
-//!     Ok(())
+//! aqueduct::run(|world| {
+//!     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:dealt")?;
+//!     file.set_view(&View::round_robin(world, &Layout::from(Basic::F64))?)?;
+//!     file.next().all().write(&vec![world.rank() as f64; 1000])?;
+//!     file.close()
 //! })?;
 //! # Ok::<(), aqueduct::comm::Error>(())
 //! ```
@@ -25,9 +19,10 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
+//! | [`file`] | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
 //! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
 //!
-//! A layer knows the one below and nothing above; more layers stand on these two as they are built.
+//! A layer knows those below and nothing above.
 
 pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
@@ -38,4 +33,6 @@ pub use aqueduct_file as file;
 pub mod prelude {
     pub use aqueduct_comm::{Comm, Launch, Op, Source};
     pub use aqueduct_device::{Handle, HandleExt, OpenOptions, Piece, PieceMut, SyncScope};
+    pub use aqueduct_file::layout::{Basic, Layout};
+    pub use aqueduct_file::{File, Mode, Open, View, Whence};
 }

@@ -4,25 +4,31 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use aqueduct::comm::{Comm, Launch, Op};
-use aqueduct::device::{self, Handle, HandleExt, OpenOptions, SyncScope, quantity::Size};
+use aqueduct::device::quantity::Size;
+use aqueduct::file::layout::{Basic, Layout};
+use aqueduct::file::{File, Mode, Open, View};
 
-/// All ranks write one shared file, read it back shifted by one rank, and verify every byte.
+/// The numbers of all ranks, dealt out in turn, go into one shared file and come back.
 ///
-/// Ranks are threads of this process, or the processes of an MPI job: `mpirun -n 4 aqueduct demo`.
+/// All ranks write together through a view in which element i belongs to rank i mod ranks, then read together with the
+/// views shifted by one rank, so that each gets its neighbour's numbers, and verify every one. Ranks are threads of this
+/// process, or the processes of an MPI job: `mpirun -n 4 aqueduct demo`.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
     /// Bytes that each rank writes, such as 64MiB
-    #[arg(long, short, default_value = "64MiB", value_name = "SIZE")]
+    #[arg(long, short, default_value = "16MiB", value_name = "SIZE")]
     size: Size,
-    /// Bytes in one access
-    #[arg(long, short, default_value = "1MiB", value_name = "SIZE")]
+    /// Bytes that each rank writes in one collective call
+    #[arg(long, short, default_value = "4MiB", value_name = "SIZE")]
     block: Size,
+    /// Bytes of an element, dealt out in turn
+    #[arg(long, short, default_value = "4KiB", value_name = "SIZE")]
+    element: Size,
     /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin
     #[arg(long, short, value_name = "NAME", default_value = "aqueduct-demo.bin")]
     file: OsString,
@@ -39,7 +45,18 @@ struct Times {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    ensure!(arguments.block.0 > 0, "--block must be at least one byte");
+    let element = arguments.element.0;
+    ensure!(element > 0 && element.is_multiple_of(8), "--element must be a multiple of 8 bytes");
+    ensure!(
+        arguments.block.0 > 0 && arguments.block.0.is_multiple_of(element),
+        "--block must be whole elements of {}",
+        arguments.element
+    );
+    ensure!(
+        arguments.size.0.is_multiple_of(arguments.block.0),
+        "--size must be whole blocks of {}",
+        arguments.block
+    );
     let launch = Launch::from_env()?;
     let launch = arguments.ranks.map_or(launch.clone(), |ranks| launch.ranks(ranks));
     launch.run(|world| job(world, arguments).map_err(|error| format!("{error:#}")))?;
@@ -47,100 +64,66 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
-    let name = || arguments.file.display();
-    let file = open(world, arguments)?;
-    if !file.capabilities().shared && world.transport() != "threads of one process" {
-        anyhow::bail!("{} lives in one process: MPI ranks need a shared file, such as ufs:out.bin", name());
-    }
-    let times = measure(world, &*file, arguments)?;
+    let mode = Mode::read_write().create();
+    let mode = if arguments.keep { mode } else { mode.delete_on_close() };
+    let file = Open::new(mode).open(world, &arguments.file)?;
+    file.set_size(0)?;
+    let times = measure(world, &file, arguments)?;
     if world.rank() == 0 {
         print!("{}", report(world, arguments, &times)?);
     }
-    drop(file);
-    world.barrier()?;
-    if world.rank() == 0 && !arguments.keep {
-        device::delete(&arguments.file).context("clearing up")?;
+    Ok(file.close()?)
+}
+
+fn measure(world: &Comm, file: &File, arguments: &Arguments) -> Result<Times> {
+    let element = Layout::from(Basic::U64).contiguous(arguments.element.0 / 8)?;
+    let mut block = vec![0u64; arguments.block.0 as usize / 8];
+    let blocks = arguments.size.0 / arguments.block.0;
+
+    file.set_view(&dealt(world, &element, world.rank())?)?;
+    let mut write = Duration::ZERO;
+    for number in 0..blocks {
+        fill(world.rank(), number, &mut block);
+        write += timed(world, || Ok(file.next().all().write(&block).map(|_| ())?))?;
     }
-    Ok(())
-}
+    let sync = timed(world, || Ok(file.sync()?))?;
 
-/// Rank 0 creates the file, then all open it.
-fn open(world: &Comm, arguments: &Arguments) -> Result<std::sync::Arc<dyn Handle>> {
-    let options = OpenOptions::read_write().rank(world.rank());
-    let first = (world.rank() == 0)
-        .then(|| device::open(&arguments.file, &options.clone().create(true).truncate(true)));
-    let created = first.transpose()?;
-    world.barrier()?;
-    Ok(match created {
-        Some(file) => file,
-        None => device::open(&arguments.file, &options)?,
-    })
-}
-
-fn measure(world: &Comm, file: &dyn Handle, arguments: &Arguments) -> Result<Times> {
-    let (size, block) = (arguments.size.0, arguments.block.0);
-    let mine = world.rank() as u64 * size;
-    let mut bytes = vec![0; block as usize];
-    let write = timed(world, |clock| {
-        each_block(size, block, |at, len| {
-            fill(mine + at, &mut bytes[..len]);
-            Ok(clock.time(|| file.write_at(mine + at, &bytes[..len]))?)
-        })
-    })?;
-    let sync = timed(world, |clock| Ok(clock.time(|| file.sync(SyncScope::Data))?))?;
-    let theirs = ((world.rank() + 1) % world.size()) as u64 * size;
-    let mut expected = vec![0; block as usize];
-    let read = timed(world, |clock| {
-        each_block(size, block, |at, len| {
-            let count = clock.time(|| file.read_at(theirs + at, &mut bytes[..len]))?;
-            fill(theirs + at, &mut expected[..len]);
-            ensure!(count == len as u64, "the file ends {} bytes early", len as u64 - count);
-            ensure!(bytes[..len] == expected[..len], "wrong bytes at offset {}", theirs + at);
+    let neighbour = (world.rank() + 1) % world.size();
+    file.set_view(&dealt(world, &element, neighbour)?)?;
+    let mut expected = block.clone();
+    let mut read = Duration::ZERO;
+    for number in 0..blocks {
+        read += timed(world, || {
+            let count = file.next().all().read(&mut block)?;
+            ensure!(count.bytes() == arguments.block.0, "the file ends early, in block {number}");
             Ok(())
-        })
-    })?;
+        })?;
+        fill(neighbour, number, &mut expected);
+        ensure!(block == expected, "rank {} read wrong numbers in block {number}", world.rank());
+    }
     Ok(Times { write, sync, read })
 }
 
-/// Counts the time of the accesses alone, not that of making and comparing bytes.
-#[derive(Default)]
-struct Clock {
-    spent: Duration,
-}
-
-impl Clock {
-    fn time<T>(&mut self, access: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let value = access();
-        self.spent += start.elapsed();
-        value
-    }
+/// The elements of `rank` where they are dealt out in turn.
+fn dealt(world: &Comm, element: &Layout, rank: usize) -> Result<View> {
+    let round = element.resized(0, element.extent() * world.size() as i64)?;
+    Ok(View::new(element.size() * rank as u64, element, &round)?)
 }
 
 /// The time of the slowest rank, from a common start.
-fn timed(world: &Comm, work: impl FnOnce(&mut Clock) -> Result<()>) -> Result<Duration> {
+fn timed(world: &Comm, work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     world.barrier()?;
-    let mut clock = Clock::default();
-    work(&mut clock)?;
-    let slowest = world.allreduce_one(Op::Max, clock.spent.as_nanos() as u64)?;
+    let start = Instant::now();
+    work()?;
+    let slowest = world.allreduce_one(Op::Max, start.elapsed().as_nanos() as u64)?;
     Ok(Duration::from_nanos(slowest))
 }
 
-fn each_block(size: u64, block: u64, mut work: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
-    let mut at = 0;
-    while at < size {
-        let len = block.min(size - at);
-        work(at, len as usize)?;
-        at += len;
-    }
-    Ok(())
-}
-
-/// Bytes that depend on their place in the file alone, so that any rank can tell them.
-fn fill(offset: u64, bytes: &mut [u8]) {
-    for (at, word) in (offset..).step_by(8).zip(bytes.chunks_mut(8)) {
-        let value = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-        word.copy_from_slice(&value[..word.len()]);
+/// Numbers that any rank can tell of any other.
+fn fill(rank: usize, block: u64, numbers: &mut [u64]) {
+    let start = (rank as u64) << 48 | block << 32;
+    for (at, number) in numbers.iter_mut().enumerate() {
+        *number = (start + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
@@ -150,10 +133,18 @@ fn report(world: &Comm, arguments: &Arguments, times: &Times) -> Result<String> 
     let mut text = String::new();
     let (ranks, nodes, name) = (world.size(), world.node_count(), arguments.file.display());
     writeln!(text, "{ranks} ranks on {nodes} node(s), by {}", world.transport())?;
-    writeln!(text, "one shared file {name}, {} per rank, blocks of {}", arguments.size, arguments.block)?;
-    writeln!(text, "  write   {:>8.0} MB/s", rate(times.write))?;
-    writeln!(text, "  sync    {:>8.1} ms", times.sync.as_secs_f64() * 1e3)?;
-    writeln!(text, "  read    {:>8.0} MB/s   (each rank its neighbour's part)", rate(times.read))?;
+    writeln!(
+        text,
+        "one shared file {name}, {} per rank in elements of {}, dealt out in turn",
+        arguments.size, arguments.element
+    )?;
+    writeln!(text, "  collective write {:>8.0} MB/s", rate(times.write))?;
+    writeln!(text, "  sync             {:>8.1} ms", times.sync.as_secs_f64() * 1e3)?;
+    writeln!(
+        text,
+        "  collective read  {:>8.0} MB/s   (each rank its neighbour's elements)",
+        rate(times.read)
+    )?;
     writeln!(text, "all {total} bytes verified")?;
     Ok(text)
 }

@@ -117,13 +117,71 @@ pub fn collective(
         (Some(strategy), _) => strategy == Strategy::TwoPhase,
         (None, Toggle::Enable) => true,
         (None, Toggle::Disable) => false,
-        // Ranks whose bytes are dense gain nothing from an exchange.
-        (None, Toggle::Automatic) => !parts.iter().all(|part| part.bytes == 0 || part.is_dense()),
+        (None, Toggle::Automatic) => gains(direction, parts),
     };
-    let wanted = parts.iter().filter(|part| part.bytes > 0).map(|part| part.span.clone());
-    let hull = wanted.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end));
+    let hull = hull(parts);
     match hull {
         Some(hull) if together => Plan::Together(Domains::new(hull, parts.len(), nodes, hints, can)),
         _ => Plan::Apart,
+    }
+}
+
+/// The bytes of the file from the first to the last that any rank accesses.
+fn hull(parts: &[Part]) -> Option<Range<u64>> {
+    let wanted = parts.iter().filter(|part| part.bytes > 0).map(|part| part.span.clone());
+    wanted.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end))
+}
+
+/// Ranks whose bytes are dense gain nothing from an exchange, unless they read the same ones, which are then read once.
+fn gains(direction: Direction, parts: &[Part]) -> bool {
+    let dense = parts.iter().all(|part| part.bytes == 0 || part.is_dense());
+    let wanted: u64 = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+    let twice = hull(parts).is_some_and(|hull| wanted > hull.end - hull.start);
+    !dense || (direction == Direction::Read && twice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(direction: Direction, spans: &[(Range<u64>, u64)], hints: &Hints) -> Plan {
+        let part = |(span, bytes): &(Range<u64>, u64)| Part { span: span.clone(), bytes: *bytes };
+        let parts: Vec<Part> = spans.iter().map(part).collect();
+        let nodes = Nodes { leaders: vec![0] };
+        collective(direction, &parts, &nodes, hints, &Capabilities::default())
+    }
+
+    #[test]
+    fn interleaved_ranks_work_together_and_dense_ones_apart() {
+        let hints = Hints::default();
+        let interleaved = [(0..97, 25), (4..100, 25)];
+        assert!(matches!(plan(Direction::Write, &interleaved, &hints), Plan::Together(_)));
+        let dense = [(0..50, 50), (50..100, 50), (0..0, 0)];
+        assert_eq!(plan(Direction::Write, &dense, &hints), Plan::Apart);
+    }
+
+    #[test]
+    fn the_same_bytes_are_read_once() {
+        let same = [(0..1000, 1000), (0..1000, 1000)];
+        assert!(matches!(plan(Direction::Read, &same, &Hints::default()), Plan::Together(_)));
+    }
+
+    #[test]
+    fn hints_decide_and_nothing_needs_no_plan() {
+        let force = |strategy| Hints { strategy: Some(strategy), ..Hints::default() };
+        let dense = [(0..50, 50), (50..100, 50)];
+        assert!(matches!(plan(Direction::Read, &dense, &force(Strategy::TwoPhase)), Plan::Together(_)));
+        let interleaved = [(0..97, 25), (4..100, 25)];
+        assert_eq!(plan(Direction::Read, &interleaved, &force(Strategy::List)), Plan::Apart);
+        assert_eq!(plan(Direction::Read, &[(0..0, 0)], &force(Strategy::TwoPhase)), Plan::Apart);
+    }
+
+    #[test]
+    fn writes_are_sieved_only_when_told() {
+        let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16 };
+        let can = Capabilities::default();
+        let choose = |hints: &Hints| independent(Direction::Write, &extent, hints, &can);
+        assert_eq!(choose(&Hints::default()), Strategy::List);
+        assert_eq!(choose(&Hints { sieve_write: Toggle::Enable, ..Hints::default() }), Strategy::Sieve);
     }
 }

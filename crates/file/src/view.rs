@@ -50,7 +50,8 @@ impl Default for View {
 impl View {
     /// A view of `filetype`s from byte `displacement` on, counted in `etype`s.
     ///
-    /// The filetype must be whole etypes, at offsets that do not decrease, from 0 up.
+    /// The filetype must be whole etypes, at offsets that do not decrease, from 0 up. One without data is the view of a rank that sees
+    /// nothing and still takes part in collective operations.
     #[doc(alias = "MPI_File_set_view")]
     pub fn new(displacement: u64, etype: &Layout, filetype: &Layout) -> Result<Self> {
         let refuse =
@@ -62,10 +63,7 @@ impl View {
         if etype.size() == 0 {
             return refuse("the etype has no data; offsets could not be counted in it".to_owned());
         }
-        if filetype.size() == 0 {
-            return refuse("the filetype has no data; this rank would see nothing".to_owned());
-        }
-        if !filetype.is_multiple_of(etype) {
+        if filetype.size() > 0 && !filetype.is_multiple_of(etype) {
             let (file, element) = (filetype.size(), etype.size());
             return refuse(format!(
                 "the filetype ({file} bytes of data) is not made of etypes ({element} bytes)"
@@ -78,7 +76,9 @@ impl View {
                     .to_owned(),
             );
         }
-        let pattern = match filetype.endless(displacement as i64) {
+        let tiled =
+            if filetype.size() == 0 { filetype.tiled(0) } else { filetype.endless(displacement as i64) };
+        let pattern = match tiled {
             Ok(pattern) => pattern,
             Err(error) => return refuse(error.to_string()),
         };
@@ -138,7 +138,7 @@ impl View {
 
     /// Whether writing through it writes no byte twice.
     pub(crate) fn is_writable(&self) -> bool {
-        self.filetype.is_monotone()
+        self.filetype.size() == 0 || self.filetype.is_monotone()
     }
 
     pub(crate) fn pattern(&self) -> &Pattern {
