@@ -94,7 +94,7 @@ impl Spec {
         let _ = write!(out, "{word} ");
     }
 
-    fn children(&self) -> Vec<&Spec> {
+    pub(crate) fn children(&self) -> Vec<&Spec> {
         match self {
             Self::Basic(_) => vec![],
             Self::Structure(members) => members.iter().map(|(_, _, spec)| spec).collect(),

@@ -25,12 +25,13 @@ impl Tree {
         }
     }
 
-    /// For an offset above 0 in an ascending tree: the last part that begins at or below it, as data bytes before it, its place, and itself.
+    /// For an offset above 0 and below the highest byte of an ascending tree: the last part that begins at or below it, as data bytes before it, its place, and itself.
     pub(crate) fn below(&self, offset: i64) -> (u64, i64, &Tree) {
         match &self.kind {
             Kind::Block { .. } => (0, 0, self),
-            Kind::Repeat { child, count, stride } => {
-                let index = (offset / stride).min((count - 1) as i64);
+            Kind::Repeat { child, stride, .. } => {
+                // No offset that is asked for lies behind the last copy.
+                let index = offset / stride;
                 (index as u64 * child.size(), index * stride, child)
             }
             Kind::Listed { child, offsets } => {
