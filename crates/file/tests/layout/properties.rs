@@ -140,7 +140,7 @@ fn check_shape(pattern: &Pattern, map: &TypeMap) {
         Shape::Empty => assert!(bytes.is_empty()),
         Shape::Contiguous { offset, len } => assert!(row(offset, len, 0, 1).eq(bytes)),
         Shape::Strided { offset, block, stride, count } => {
-            assert!(row(offset, block, stride, count).eq(bytes))
+            assert!(row(offset, block, stride, count).eq(bytes));
         }
         Shape::Nested { offset, block, inner, outer } => {
             let rows = (0..outer.count as i64)
