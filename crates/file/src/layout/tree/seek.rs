@@ -18,7 +18,7 @@ impl Tree {
                 let block = firsts.partition_point(|&first| first <= copy) - 1;
                 (offsets[block] + (copy - firsts[block]) as i64 * step, n % child.size(), child)
             }
-            Kind::Mixed { parts } => {
+            Kind::Mixed { parts, .. } => {
                 let part = &parts[parts.partition_point(|part| part.start <= n) - 1];
                 (part.offset, n - part.start, &part.tree)
             }
@@ -45,7 +45,7 @@ impl Tree {
                 let copy = if copies == 1 { 0 } else { ((offset - offsets[block]) / step).min(copies - 1) };
                 ((firsts[block] + copy as u64) * child.size(), offsets[block] + copy * step, child)
             }
-            Kind::Mixed { parts } => {
+            Kind::Mixed { parts, .. } => {
                 let part = &parts[parts.partition_point(|part| part.offset <= offset) - 1];
                 (part.start, part.offset, &part.tree)
             }
