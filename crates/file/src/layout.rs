@@ -73,6 +73,7 @@ mod copy;
 mod error;
 mod facts;
 mod pattern;
+mod row;
 mod runs;
 mod shape;
 mod signature;

@@ -1,7 +1,5 @@
 //! Parts of arrays: a box out of an array, and the share of one process of a distributed array.
 
-use std::sync::Arc;
-
 use super::Layout;
 use super::bounds::Bounds;
 use super::error::{LayoutError, Problem, Result};
@@ -172,9 +170,7 @@ impl Share {
             parts.push((place(first)?, Tree::repeat(tree, self.rest, extent)?));
         }
         match Tree::mixed(&parts)? {
-            Some((shift, tree)) => {
-                Pattern::new(origin.checked_add(shift).ok_or(Problem::TooLarge)?, Arc::clone(&tree))
-            }
+            Some((shift, tree)) => Pattern::new(origin.checked_add(shift).ok_or(Problem::TooLarge)?, tree),
             None => Ok(Pattern::EMPTY),
         }
     }

@@ -1,7 +1,5 @@
 //! The constructors that place copies of layouts: MPI's, with the same rules for bounds.
 
-use std::sync::Arc;
-
 use super::Layout;
 use super::basic::Basic;
 use super::bounds::{Bounds, Places};
@@ -283,7 +281,7 @@ impl Layout {
         };
         let by_offsets = room.checked_div(extent.abs()).map_or(u64::MAX, |moves| moves as u64 + 1);
         let count = by_offsets.min(i64::MAX as u64 / facts.size);
-        Tree::repeat(&Arc::clone(tree), count, self.extent())
+        Tree::repeat(tree, count, self.extent())
             .and_then(|tree| Pattern::new(origin, tree))
             .map_err(|problem| LayoutError::new("endless", problem))
     }

@@ -72,80 +72,99 @@ impl Pattern {
     }
 }
 
+/// Calls the function for a length known to the compiler where there is one: a load and a store instead of a call.
+macro_rules! by_length {
+    ($strip:expr, $fixed:ident, $any:ident, $($argument:expr),+) => {
+        match $strip.len {
+            1 => $fixed::<1>($($argument),+),
+            2 => $fixed::<2>($($argument),+),
+            4 => $fixed::<4>($($argument),+),
+            8 => $fixed::<8>($($argument),+),
+            12 => $fixed::<12>($($argument),+),
+            16 => $fixed::<16>($($argument),+),
+            24 => $fixed::<24>($($argument),+),
+            32 => $fixed::<32>($($argument),+),
+            _ => $any($($argument),+),
+        }
+    };
+}
+
+#[inline]
 fn gather(memory: &[u8], strip: &Strip, packed: &mut [u8]) {
-    match strip.len {
-        _ if strip.count == 1 => packed.copy_from_slice(&memory[strip.offset as usize..][..packed.len()]),
-        1 => gather_fixed::<1>(memory, strip, packed),
-        2 => gather_fixed::<2>(memory, strip, packed),
-        4 => gather_fixed::<4>(memory, strip, packed),
-        8 => gather_fixed::<8>(memory, strip, packed),
-        12 => gather_fixed::<12>(memory, strip, packed),
-        16 => gather_fixed::<16>(memory, strip, packed),
-        24 => gather_fixed::<24>(memory, strip, packed),
-        32 => gather_fixed::<32>(memory, strip, packed),
-        len => {
-            let mut at = strip.offset;
-            for to in packed.chunks_exact_mut(len as usize) {
-                to.copy_from_slice(&memory[at as usize..][..len as usize]);
-                at = at.wrapping_add(strip.stride);
-            }
-        }
-    }
+    by_length!(strip, gather_fixed, gather_any, memory, strip, packed);
 }
 
-/// Runs of a length known to the compiler: a load and a store instead of a call.
-fn gather_fixed<const N: usize>(memory: &[u8], strip: &Strip, packed: &mut [u8]) {
-    let (to, _) = packed.as_chunks_mut::<N>();
-    if strip.stride >= N as i64 {
-        let span = strip.span();
-        let from = memory[span.start as usize..span.end as usize].chunks(strip.stride as usize);
-        for (to, from) in to.iter_mut().zip(from) {
-            to.copy_from_slice(&from[..N]);
-        }
-    } else {
-        let mut at = strip.offset;
-        for to in to {
-            to.copy_from_slice(&memory[at as usize..][..N]);
-            at = at.wrapping_add(strip.stride);
-        }
-    }
-}
-
+#[inline]
 fn scatter(packed: &[u8], strip: &Strip, memory: &mut [u8]) {
-    match strip.len {
-        _ if strip.count == 1 => memory[strip.offset as usize..][..packed.len()].copy_from_slice(packed),
-        1 => scatter_fixed::<1>(packed, strip, memory),
-        2 => scatter_fixed::<2>(packed, strip, memory),
-        4 => scatter_fixed::<4>(packed, strip, memory),
-        8 => scatter_fixed::<8>(packed, strip, memory),
-        12 => scatter_fixed::<12>(packed, strip, memory),
-        16 => scatter_fixed::<16>(packed, strip, memory),
-        24 => scatter_fixed::<24>(packed, strip, memory),
-        32 => scatter_fixed::<32>(packed, strip, memory),
-        len => {
-            let mut at = strip.offset;
-            for from in packed.chunks_exact(len as usize) {
-                memory[at as usize..][..len as usize].copy_from_slice(from);
-                at = at.wrapping_add(strip.stride);
-            }
-        }
+    by_length!(strip, scatter_fixed, scatter_any, packed, strip, memory);
+}
+
+fn gather_any(memory: &[u8], strip: &Strip, packed: &mut [u8]) {
+    let mut at = strip.offset;
+    for to in packed.chunks_exact_mut(strip.len as usize) {
+        to.copy_from_slice(&memory[at as usize..][..to.len()]);
+        at = at.wrapping_add(strip.stride);
     }
+}
+
+fn scatter_any(packed: &[u8], strip: &Strip, memory: &mut [u8]) {
+    let mut at = strip.offset;
+    for from in packed.chunks_exact(strip.len as usize) {
+        memory[at as usize..][..from.len()].copy_from_slice(from);
+        at = at.wrapping_add(strip.stride);
+    }
+}
+
+/// Runs that are far enough apart to be the heads of equal pieces of memory: no index needs a check.
+#[inline]
+fn gather_fixed<const N: usize>(memory: &[u8], strip: &Strip, packed: &mut [u8]) {
+    if strip.count < LONG || strip.stride < N as i64 {
+        return gather_any_fixed::<N>(memory, strip, packed);
+    }
+    let (to, _) = packed.as_chunks_mut::<N>();
+    let (span, stride) = (strip.span(), strip.stride as usize);
+    let memory = &memory[span.start as usize..span.end as usize];
+    let Some((last, to)) = to.split_last_mut() else { return };
+    for (to, from) in to.iter_mut().zip(memory.chunks_exact(stride)) {
+        to.copy_from_slice(&from[..N]);
+    }
+    last.copy_from_slice(&memory[memory.len() - N..]);
 }
 
 /// As [`gather_fixed`].
+#[inline]
 fn scatter_fixed<const N: usize>(packed: &[u8], strip: &Strip, memory: &mut [u8]) {
+    if strip.count < LONG || strip.stride < N as i64 {
+        return scatter_any_fixed::<N>(packed, strip, memory);
+    }
     let (from, _) = packed.as_chunks::<N>();
-    if strip.stride >= N as i64 {
-        let span = strip.span();
-        let to = memory[span.start as usize..span.end as usize].chunks_mut(strip.stride as usize);
-        for (to, from) in to.zip(from) {
-            to[..N].copy_from_slice(from);
-        }
-    } else {
-        let mut at = strip.offset;
-        for from in from {
-            memory[at as usize..][..N].copy_from_slice(from);
-            at = at.wrapping_add(strip.stride);
-        }
+    let (span, stride) = (strip.span(), strip.stride as usize);
+    let memory = &mut memory[span.start as usize..span.end as usize];
+    let Some((last, from)) = from.split_last() else { return };
+    for (from, to) in from.iter().zip(memory.chunks_exact_mut(stride)) {
+        to[..N].copy_from_slice(from);
+    }
+    let end = memory.len() - N;
+    memory[end..].copy_from_slice(last);
+}
+
+/// From how many runs on it pays to set up the quick loop.
+const LONG: u64 = 8;
+
+#[inline]
+fn gather_any_fixed<const N: usize>(memory: &[u8], strip: &Strip, packed: &mut [u8]) {
+    let mut at = strip.offset;
+    for to in packed.as_chunks_mut::<N>().0 {
+        to.copy_from_slice(&memory[at as usize..][..N]);
+        at = at.wrapping_add(strip.stride);
+    }
+}
+
+#[inline]
+fn scatter_any_fixed<const N: usize>(packed: &[u8], strip: &Strip, memory: &mut [u8]) {
+    let mut at = strip.offset;
+    for from in packed.as_chunks::<N>().0 {
+        memory[at as usize..][..N].copy_from_slice(from);
+        at = at.wrapping_add(strip.stride);
     }
 }

@@ -272,7 +272,7 @@ impl Pattern {
                 return elements + n / basic.size();
             }
             match &tree.kind {
-                Kind::Mixed { parts } => {
+                Kind::Mixed { parts, .. } => {
                     let part = &parts[parts.partition_point(|part| part.start <= n) - 1];
                     elements += part.first;
                     n -= part.start;

@@ -24,13 +24,9 @@ impl Elements {
     }
 }
 
-impl Leaf for Elements {
+impl Leaf<'_> for Elements {
     fn tree(tree: &Tree, _: i64) -> Option<Self> {
         tree.facts.uniform.map(|basic| Self { basic, count: tree.facts.elements })
-    }
-
-    fn block(_: &Tree, _: i64, _: i64, _: u64) -> Option<Self> {
-        None
     }
 }
 

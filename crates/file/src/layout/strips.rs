@@ -4,8 +4,8 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use super::pattern::Pattern;
-use super::tree::{Kind, Tree};
-use super::walk::{Leaf, Walk};
+use super::row::Row;
+use super::walk::Walk;
 
 /// `count` runs of `len` bytes, the first at `offset`, each `stride` further than the one before it. Neither count nor length is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,35 +40,15 @@ impl Strip {
     }
 }
 
-impl Leaf for Strip {
-    fn tree(tree: &Tree, offset: i64) -> Option<Self> {
-        if tree.facts.dense() {
-            return Some(Self { offset, len: tree.size(), stride: 0, count: 1 });
-        }
-        match &tree.kind {
-            Kind::Repeat { child, count, stride } if child.facts.dense() => {
-                Some(Self { offset, len: child.size(), stride: *stride, count: *count })
-            }
-            _ => None,
-        }
-    }
-
-    fn block(child: &Tree, offset: i64, step: i64, count: u64) -> Option<Self> {
-        if !child.facts.dense() {
-            None
-        } else if count == 1 || step == child.facts.tail {
-            Some(Self { offset, len: child.size() * count, stride: 0, count: 1 })
-        } else {
-            Some(Self { offset, len: child.size(), stride: step, count })
-        }
-    }
-}
-
 /// The strips of a window, in data order; see [`Pattern::strips`].
 #[derive(Clone, Debug)]
 pub struct Strips<'a> {
     walk: Option<Walk<'a>>,
-    /// What is left of the strip the walk is at; no runs if it is used up.
+    /// The row the walk is at.
+    row: Row<'a>,
+    /// Which strip of the row is next.
+    next: usize,
+    /// What is left of the strip before it; no runs if it is used up.
     strip: Strip,
     /// Bytes of the strip's first run that lie before the window.
     skip: u64,
@@ -80,13 +60,15 @@ impl<'a> Strips<'a> {
     /// The window must lie in the pattern.
     pub(super) fn new(pattern: &'a Pattern, window: Range<u64>) -> Self {
         let left = window.end - window.start;
-        let nothing = Strip { offset: 0, len: 1, stride: 0, count: 0 };
         let Some((origin, tree)) = pattern.placed().filter(|_| left > 0) else {
-            return Self { walk: None, strip: nothing, skip: 0, left: 0 };
+            let strip = Strip { offset: 0, len: 1, stride: 0, count: 0 };
+            return Self { walk: None, row: Row::EMPTY, next: 0, strip, skip: 0, left: 0 };
         };
-        let (walk, mut strip, rest) = Walk::seek::<Strip>(tree, origin, window.start);
+        let (walk, row, n) = Walk::seek::<Row<'_>>(tree, origin, window.start);
+        let (index, rest) = row.locate(n);
+        let mut strip = row.strip(index);
         strip.skip(rest / strip.len);
-        Self { walk: Some(walk), skip: rest % strip.len, strip, left }
+        Self { walk: Some(walk), row, next: index + 1, skip: rest % strip.len, strip, left }
     }
 
     /// A piece of the first run, up to the end of the run or of the window.
@@ -105,17 +87,25 @@ impl Iterator for Strips<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Strip> {
+        if self.strip.count == 0 && self.left > 0 {
+            if self.next == self.row.count {
+                self.row = self.walk.as_mut()?.next()?;
+                self.next = 0;
+            }
+            let strip = self.row.strip(self.next);
+            self.next += 1;
+            let size = strip.size();
+            if size <= self.left {
+                // By far the most: all of the strip is in the window.
+                self.left -= size;
+                return Some(strip);
+            }
+            self.strip = strip;
+        }
         if self.left == 0 {
             return None;
         }
-        if self.strip.count == 0 {
-            self.strip = self.walk.as_mut()?.next()?;
-        }
-        let whole = if self.strip.count == 1 {
-            u64::from(self.left >= self.strip.len)
-        } else {
-            self.strip.count.min(self.left / self.strip.len)
-        };
+        let whole = self.strip.count.min(self.left / self.strip.len);
         if self.skip > 0 || whole == 0 {
             return Some(self.piece());
         }

@@ -36,8 +36,8 @@ pub(crate) enum Kind {
     Listed { child: Arc<Tree>, offsets: Box<[i64]> },
     /// Blocks of different length: block `i` has the children `firsts[i]..firsts[i + 1]`, from `offsets[i]` on, `step` apart.
     Ragged { child: Arc<Tree>, step: i64, offsets: Box<[i64]>, firsts: Box<[u64]> },
-    /// Different trees.
-    Mixed { parts: Box<[Part]> },
+    /// Different trees; `flat` if each of them is one run.
+    Mixed { parts: Box<[Part]>, flat: bool },
 }
 
 /// A part of [`Kind::Mixed`].
@@ -124,7 +124,7 @@ impl Tree {
                 write!(f, ")/{step}")?;
                 list(f, offsets)
             }
-            Kind::Mixed { parts } => {
+            Kind::Mixed { parts, .. } => {
                 f.write_str("{")?;
                 for (index, part) in parts.iter().take(SHOWN).enumerate() {
                     write!(f, "{}{}: ", if index > 0 { ", " } else { "" }, part.offset)?;

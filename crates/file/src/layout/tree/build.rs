@@ -162,7 +162,8 @@ impl Tree {
         facts.disjoint = facts.ascending() || (apart && spans_apart(spans));
         facts.depth += 1;
         facts.weight = facts.weight.saturating_add(1 + parts.len() as u64);
-        Self::new(Kind::Mixed { parts: parts.into() }, facts)
+        let flat = parts.iter().all(|part| part.tree.facts.dense());
+        Self::new(Kind::Mixed { parts: parts.into(), flat }, facts)
     }
 }
 

@@ -18,19 +18,20 @@ impl Tree {
                 let block = firsts.partition_point(|&first| first <= copy) - 1;
                 (offsets[block] + (copy - firsts[block]) as i64 * step, n % child.size(), child)
             }
-            Kind::Mixed { parts } => {
+            Kind::Mixed { parts, .. } => {
                 let part = &parts[parts.partition_point(|part| part.start <= n) - 1];
                 (part.offset, n - part.start, &part.tree)
             }
         }
     }
 
-    /// For an offset above 0 in an ascending tree: the last part that begins at or below it, as data bytes before it, its place, and itself.
+    /// For an offset above 0 and below the highest byte of an ascending tree: the last part that begins at or below it, as data bytes before it, its place, and itself.
     pub(crate) fn below(&self, offset: i64) -> (u64, i64, &Tree) {
         match &self.kind {
             Kind::Block { .. } => (0, 0, self),
-            Kind::Repeat { child, count, stride } => {
-                let index = (offset / stride).min((count - 1) as i64);
+            Kind::Repeat { child, stride, .. } => {
+                // No offset that is asked for lies behind the last copy.
+                let index = offset / stride;
                 (index as u64 * child.size(), index * stride, child)
             }
             Kind::Listed { child, offsets } => {
@@ -44,7 +45,7 @@ impl Tree {
                 let copy = if copies == 1 { 0 } else { ((offset - offsets[block]) / step).min(copies - 1) };
                 ((firsts[block] + copy as u64) * child.size(), offsets[block] + copy * step, child)
             }
-            Kind::Mixed { parts } => {
+            Kind::Mixed { parts, .. } => {
                 let part = &parts[parts.partition_point(|part| part.offset <= offset) - 1];
                 (part.start, part.offset, &part.tree)
             }

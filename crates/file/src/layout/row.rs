@@ -1,0 +1,97 @@
+//! Rows: the innermost lists of strips, gone through without the walk's bookkeeping.
+
+use super::strips::Strip;
+use super::tree::{Kind, Part, Tree};
+use super::walk::Leaf;
+
+/// A leaf of the walk over strips: one strip, or a list of them.
+#[derive(Clone)]
+pub(super) struct Row<'a> {
+    base: i64,
+    /// How many strips.
+    pub(super) count: usize,
+    content: Content<'a>,
+}
+
+#[derive(Clone)]
+enum Content<'a> {
+    /// A strip.
+    Single(Strip),
+    /// Equal runs at listed places.
+    Listed { len: u64, offsets: &'a [i64] },
+    /// Blocks of runs at listed places, see [`Kind::Ragged`].
+    Ragged { size: u64, step: i64, offsets: &'a [i64], firsts: &'a [u64] },
+    /// Different runs.
+    Mixed { parts: &'a [Part] },
+}
+
+impl std::fmt::Debug for Row<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "row of {} at {}", self.count, self.base)
+    }
+}
+
+impl<'a> Leaf<'a> for Row<'a> {
+    #[inline]
+    fn tree(tree: &'a Tree, base: i64) -> Option<Self> {
+        let single = |len, stride, count| Content::Single(Strip { offset: base, len, stride, count });
+        if tree.facts.dense() {
+            return Some(Self { base, count: 1, content: single(tree.size(), 0, 1) });
+        }
+        let (count, content) = match &tree.kind {
+            Kind::Repeat { child, count, stride } if child.facts.dense() => {
+                (1, single(child.size(), *stride, *count))
+            }
+            Kind::Listed { child, offsets } if child.facts.dense() => {
+                (offsets.len(), Content::Listed { len: child.size(), offsets })
+            }
+            Kind::Ragged { child, step, offsets, firsts } if child.facts.dense() => {
+                (offsets.len(), Content::Ragged { size: child.size(), step: *step, offsets, firsts })
+            }
+            Kind::Mixed { parts, flat: true } => (parts.len(), Content::Mixed { parts }),
+            _ => return None,
+        };
+        Some(Self { base, count, content })
+    }
+}
+
+impl Row<'_> {
+    /// Nothing.
+    pub(super) const EMPTY: Self =
+        Self { base: 0, count: 0, content: Content::Listed { len: 1, offsets: &[] } };
+
+    /// The strip at this place of the row.
+    #[inline]
+    pub(super) fn strip(&self, index: usize) -> Strip {
+        let run = |offset, len| Strip { offset: self.base + offset, len, stride: 0, count: 1 };
+        match self.content {
+            Content::Single(strip) => strip,
+            Content::Listed { len, offsets } => run(offsets[index], len),
+            Content::Mixed { parts } => run(parts[index].offset, parts[index].tree.size()),
+            Content::Ragged { size, step, offsets, firsts } => {
+                let count = firsts[index + 1] - firsts[index];
+                if count == 1 || step == size as i64 {
+                    run(offsets[index], size * count)
+                } else {
+                    Strip { offset: self.base + offsets[index], len: size, stride: step, count }
+                }
+            }
+        }
+    }
+
+    /// Which strip holds data byte `n` of the row, and which of its bytes it is.
+    pub(super) fn locate(&self, n: u64) -> (usize, u64) {
+        match self.content {
+            Content::Single(_) => (0, n),
+            Content::Listed { len, .. } => ((n / len) as usize, n % len),
+            Content::Mixed { parts } => {
+                let index = parts.partition_point(|part| part.start <= n) - 1;
+                (index, n - parts[index].start)
+            }
+            Content::Ragged { size, firsts, .. } => {
+                let index = firsts.partition_point(|&first| first <= n / size) - 1;
+                (index, n - firsts[index] * size)
+            }
+        }
+    }
+}
