@@ -16,8 +16,9 @@ use aqueduct_comm::ThreadLevel;
 use crate::core::Core;
 use crate::error::{Kind, Result};
 use crate::file::File;
-use crate::memory::{Buffer, Sink, Source};
+use crate::memory::{Incoming, Outgoing, Sink, Source};
 use crate::plan::Direction;
+use crate::queue::Job;
 use crate::request::{Count, Request};
 use crate::view::View;
 
@@ -108,29 +109,40 @@ impl<'f> Access<'f> {
     #[doc(alias = "MPI_File_iwrite")]
     #[doc(alias = "MPI_File_iwrite_at")]
     #[doc(alias = "MPI_File_iwrite_shared")]
-    pub fn start_write<B: Buffer>(self, buffer: B) -> Result<Request<B>> {
-        let placed = self.place(Direction::Write, buffer.source().size())?;
-        self.submit(buffer, move |core, buffer| write_alone(core, &placed, &buffer.source()))
+    pub fn start_write<B: Outgoing + 'static>(self, buffer: B) -> Result<Request<B>> {
+        let (request, job) = self.write_job(buffer)?;
+        self.file.submit_alone(Box::new(job)).map(|()| request)
     }
 
     /// Starts filling a buffer, which the request keeps meanwhile.
     #[doc(alias = "MPI_File_iread")]
     #[doc(alias = "MPI_File_iread_at")]
     #[doc(alias = "MPI_File_iread_shared")]
-    pub fn start_read<B: Buffer>(self, mut buffer: B) -> Result<Request<B>> {
-        let placed = self.place(Direction::Read, buffer.sink().size())?;
-        self.submit(buffer, move |core, buffer| read_alone(core, &placed, &mut buffer.sink()))
+    pub fn start_read<B: Incoming + 'static>(self, buffer: B) -> Result<Request<B>> {
+        let (request, job) = self.read_job(buffer)?;
+        self.file.submit_alone(Box::new(job)).map(|()| request)
     }
 
-    fn submit<B: Buffer>(
+    pub(crate) fn write_job<B: Outgoing>(
         self,
         buffer: B,
-        work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send + 'static,
-    ) -> Result<Request<B>> {
-        let (request, job) = Request::new(Arc::clone(&self.file.core), buffer, work);
-        let submitted = self.file.independent.submit(job);
-        submitted.map_err(|source| self.file.no_thread(&source))?;
-        Ok(request)
+    ) -> Result<(Request<B>, impl FnOnce() + Send + use<B>)> {
+        let placed = self.place(Direction::Write, buffer.source().size())?;
+        let work = move |core: &Core, buffer: &mut B| write_alone(core, &placed, &buffer.source());
+        Ok(Request::new(Arc::clone(&self.file.core), buffer, false, work))
+    }
+
+    pub(crate) fn read_job<B: Incoming>(
+        self,
+        mut buffer: B,
+    ) -> Result<(Request<B>, impl FnOnce() + Send + use<B>)> {
+        let placed = self.place(Direction::Read, buffer.sink().size())?;
+        let work = move |core: &Core, buffer: &mut B| read_alone(core, &placed, &mut buffer.sink());
+        Ok(Request::new(Arc::clone(&self.file.core), buffer, false, work))
+    }
+
+    pub(crate) fn file(self) -> &'f File {
+        self.file
     }
 
     fn place(self, direction: Direction, bytes: u64) -> Result<Placed> {
@@ -145,7 +157,7 @@ impl<'f> Access<'f> {
     }
 }
 
-impl Together<'_> {
+impl<'f> Together<'f> {
     /// Writes `data`; how much was written.
     #[doc(alias = "MPI_File_write_all")]
     #[doc(alias = "MPI_File_write_at_all")]
@@ -173,26 +185,40 @@ impl Together<'_> {
     /// Starts writing a buffer, which the request keeps meanwhile.
     #[doc(alias = "MPI_File_iwrite_all")]
     #[doc(alias = "MPI_File_iwrite_at_all")]
-    pub fn start_write<B: Buffer>(self, buffer: B) -> Result<Request<B>> {
-        let claim = self.claim(Direction::Write, buffer.source().size());
-        let position = self.position;
-        self.submit(buffer, move |core, buffer| claim_and_write(core, position, claim, &buffer.source()))
+    pub fn start_write<B: Outgoing + 'static>(self, buffer: B) -> Result<Request<B>> {
+        let (request, job) = self.write_job(buffer);
+        self.file.submit_together(Box::new(job)).map(|()| request)
     }
 
     /// Starts filling a buffer, which the request keeps meanwhile.
     #[doc(alias = "MPI_File_iread_all")]
     #[doc(alias = "MPI_File_iread_at_all")]
-    pub fn start_read<B: Buffer>(self, mut buffer: B) -> Result<Request<B>> {
+    pub fn start_read<B: Incoming + 'static>(self, buffer: B) -> Result<Request<B>> {
+        let (request, job) = self.read_job(buffer);
+        self.file.submit_together(Box::new(job)).map(|()| request)
+    }
+
+    pub(crate) fn write_job<B: Outgoing>(self, buffer: B) -> (Request<B>, impl FnOnce() + Send + use<B>) {
+        let claim = self.claim(Direction::Write, buffer.source().size());
+        let position = self.position;
+        let work =
+            move |core: &Core, buffer: &mut B| claim_and_write(core, position, claim, &buffer.source());
+        Request::new(Arc::clone(&self.file.core), buffer, true, work)
+    }
+
+    pub(crate) fn read_job<B: Incoming>(self, mut buffer: B) -> (Request<B>, impl FnOnce() + Send + use<B>) {
         let claim = self.claim(Direction::Read, buffer.sink().size());
         let position = self.position;
-        self.submit(buffer, move |core, buffer| claim_and_read(core, position, claim, &mut buffer.sink()))
+        let work =
+            move |core: &Core, buffer: &mut B| claim_and_read(core, position, claim, &mut buffer.sink());
+        Request::new(Arc::clone(&self.file.core), buffer, true, work)
     }
 
     /// Begins a split write; until it is [ended](Split::end), no other collective operation on this file.
     #[doc(alias = "MPI_File_write_all_begin")]
     #[doc(alias = "MPI_File_write_at_all_begin")]
     #[doc(alias = "MPI_File_write_ordered_begin")]
-    pub fn begin_write<B: Buffer>(self, buffer: B) -> Result<Split<B>> {
+    pub fn begin_write<B: Outgoing + 'static>(self, buffer: B) -> Result<Split<B>> {
         self.begin(|| self.start_write(buffer))
     }
 
@@ -200,32 +226,19 @@ impl Together<'_> {
     #[doc(alias = "MPI_File_read_all_begin")]
     #[doc(alias = "MPI_File_read_at_all_begin")]
     #[doc(alias = "MPI_File_read_ordered_begin")]
-    pub fn begin_read<B: Buffer>(self, buffer: B) -> Result<Split<B>> {
+    pub fn begin_read<B: Incoming + 'static>(self, buffer: B) -> Result<Split<B>> {
         self.begin(|| self.start_read(buffer))
     }
 
-    fn begin<B: Buffer>(self, start: impl FnOnce() -> Result<Request<B>>) -> Result<Split<B>> {
+    fn begin<B: Send>(self, start: impl FnOnce() -> Result<Request<B>>) -> Result<Split<B>> {
         self.no_split()?;
         let request = start()?;
         self.file.split.store(true, Ordering::SeqCst);
         Ok(Split { request: Some(request), pending: Arc::clone(&self.file.split) })
     }
 
-    fn submit<B: Buffer>(
-        self,
-        buffer: B,
-        work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send + 'static,
-    ) -> Result<Request<B>> {
-        let core = &self.file.core;
-        let (request, job) = Request::new(Arc::clone(core), buffer, work);
-        // Where only one thread may call MPI, the operation is done at once: slower, but right.
-        if core.comm.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
-            self.file.collective.drain();
-            job();
-        } else {
-            self.file.collective.submit(job).map_err(|source| self.file.no_thread(&source))?;
-        }
-        Ok(request)
+    pub(crate) fn file(self) -> &'f File {
+        self.file
     }
 
     /// What this rank brings; an error is brought too, so that all ranks learn of it.
@@ -412,6 +425,20 @@ impl File {
         first_byte(&self.core, direction, view, start, etypes)
     }
 
+    pub(crate) fn submit_alone(&self, job: Job) -> Result<()> {
+        self.independent.submit(job).map_err(|source| self.no_thread(&source))
+    }
+
+    pub(crate) fn submit_together(&self, job: Job) -> Result<()> {
+        // Where only one thread may call MPI, the operation is done at once: slower, but right.
+        if self.core.comm.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
+            self.collective.drain();
+            job();
+            return Ok(());
+        }
+        self.collective.submit(job).map_err(|source| self.no_thread(&source))
+    }
+
     fn no_thread(&self, source: &std::io::Error) -> crate::Error {
         let detail = format!("no thread could be started for it: {source}; use the blocking form");
         self.core.error(Kind::Io, "start", detail)
@@ -420,12 +447,12 @@ impl File {
 
 /// A collective operation between its begin and its end. Dropping it ends it.
 #[must_use = "a split operation is done after `end`"]
-pub struct Split<B: Send + 'static> {
+pub struct Split<B: Send> {
     request: Option<Request<B>>,
     pending: Arc<std::sync::atomic::AtomicBool>,
 }
 
-impl<B: Send + 'static> Split<B> {
+impl<B: Send> Split<B> {
     /// Waits until it is done; the buffer, and how much was transferred.
     #[doc(alias = "MPI_File_write_all_end")]
     #[doc(alias = "MPI_File_read_all_end")]
@@ -435,7 +462,7 @@ impl<B: Send + 'static> Split<B> {
     }
 }
 
-impl<B: Send + 'static> Drop for Split<B> {
+impl<B: Send> Drop for Split<B> {
     fn drop(&mut self) {
         if let Some(request) = self.request.take() {
             let _ = request.wait();

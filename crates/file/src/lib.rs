@@ -45,7 +45,7 @@
 //! | instead of `read` | |
 //! |---|---|
 //! | [`write`](Access::write) | the other way |
-//! | [`start_read`](Access::start_read), [`start_write`](Access::start_write) | without waiting: a [`Request`] that owns the buffer |
+//! | [`start_read`](Access::start_read), [`start_write`](Access::start_write) | without waiting: a [`Request`] that owns the buffer; [`File::scope`] for borrowed ones |
 //! | [`begin_read`](Together::begin_read), [`begin_write`](Together::begin_write) | the split form, together only: a [`Split`] to be ended |
 //!
 //! MPI's names are aliases in this documentation: search for `MPI_File_write_at_all`.
@@ -96,6 +96,7 @@ pub mod plan;
 mod queue;
 mod representation;
 mod request;
+mod scope;
 mod shared_pointer;
 mod transfer;
 mod two_phase;
@@ -105,10 +106,11 @@ pub use access::{Access, Etypes, Split, Together};
 pub use error::{Class, Error, Kind, Result};
 pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};
-pub use memory::{Buffer, LaidOut, Sink, Source};
+pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use mode::Mode;
 pub use open::{Open, delete};
 pub use pfs::{Pfs, PfsMode};
 pub use representation::{Conversion, Representation};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};
+pub use scope::Scope;
 pub use view::View;

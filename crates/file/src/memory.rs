@@ -103,22 +103,39 @@ impl<'a, T: Plain, const N: usize> From<&'a mut [T; N]> for Sink<'a> {
     }
 }
 
-/// Memory that a request owns until it is done.
-pub trait Buffer: Send + 'static {
+/// Memory that a request keeps, its own or lent to it, while it writes it.
+pub trait Outgoing: Send {
     /// What to write of it.
     fn source(&self) -> Source<'_>;
+}
 
+/// Memory that a request keeps, its own or lent to it, while it fills it.
+pub trait Incoming: Send {
     /// Where to read to.
     fn sink(&mut self) -> Sink<'_>;
 }
 
-impl<T: Plain> Buffer for Vec<T> {
+impl<T: Plain> Outgoing for Vec<T> {
     fn source(&self) -> Source<'_> {
         self.as_slice().into()
     }
+}
 
+impl<T: Plain> Incoming for Vec<T> {
     fn sink(&mut self) -> Sink<'_> {
         self.as_mut_slice().into()
+    }
+}
+
+impl<T: Plain> Outgoing for &[T] {
+    fn source(&self) -> Source<'_> {
+        (*self).into()
+    }
+}
+
+impl<T: Plain> Incoming for &mut [T] {
+    fn sink(&mut self) -> Sink<'_> {
+        (&mut **self).into()
     }
 }
 
@@ -137,11 +154,13 @@ impl LaidOut {
     }
 }
 
-impl Buffer for LaidOut {
+impl Outgoing for LaidOut {
     fn source(&self) -> Source<'_> {
         Source { bytes: &self.bytes, layout: Some(self.layout.clone()) }
     }
+}
 
+impl Incoming for LaidOut {
     fn sink(&mut self) -> Sink<'_> {
         Sink { bytes: &mut self.bytes, layout: Some(self.layout.clone()) }
     }

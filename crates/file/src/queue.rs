@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// A piece of work.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Jobs in order, and the thread that does them, started with the first one.
 #[derive(Default)]
@@ -28,14 +29,14 @@ struct State {
 
 impl Queue {
     /// Adds a job behind all others.
-    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    pub(crate) fn submit(&self, job: Job) -> std::io::Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
             let builder = std::thread::Builder::new().name("aqueduct i/o".to_owned());
             *thread = Some(builder.spawn(move || work(&shared))?);
         }
-        self.shared.lock().waiting.push_back(Box::new(job));
+        self.shared.lock().waiting.push_back(job);
         self.shared.change.notify_all();
         Ok(())
     }
@@ -95,12 +96,12 @@ mod tests {
         let queue = Queue::default();
         for number in 0..100 {
             let done = Arc::clone(&done);
-            queue.submit(move || done.lock().unwrap().push(number)).unwrap();
+            queue.submit(Box::new(move || done.lock().unwrap().push(number))).unwrap();
         }
         queue.drain();
         assert_eq!(done.lock().unwrap().len(), 100);
         let late = Arc::clone(&done);
-        queue.submit(move || late.lock().unwrap().push(100)).unwrap();
+        queue.submit(Box::new(move || late.lock().unwrap().push(100))).unwrap();
         drop(queue);
         assert_eq!(*done.lock().unwrap(), (0..=100).collect::<Vec<_>>());
     }

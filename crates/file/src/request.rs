@@ -37,6 +37,8 @@ impl Count {
 pub struct Request<B> {
     slot: Arc<Slot<B>>,
     core: Arc<Core>,
+    /// A part of a collective operation: others count on it.
+    together: bool,
 }
 
 pub(crate) struct Slot<B> {
@@ -53,17 +55,18 @@ enum State<B> {
     Gone,
 }
 
-impl<B: Send + 'static> Request<B> {
+impl<B: Send> Request<B> {
     /// A request and the job that fulfils it.
     pub(crate) fn new(
         core: Arc<Core>,
         buffer: B,
-        work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send + 'static,
-    ) -> (Self, impl FnOnce() + Send + 'static) {
+        together: bool,
+        work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send,
+    ) -> (Self, impl FnOnce() + Send) {
         let slot = Arc::new(Slot { state: Mutex::new(State::Queued(buffer)), done: Condvar::new() });
         let (job_slot, job_core) = (Arc::clone(&slot), Arc::clone(&core));
         let job = move || job_slot.run(&job_core, work);
-        (Self { slot, core }, job)
+        (Self { slot, core, together }, job)
     }
 
     /// Waits until it is done; the buffer, and how much was transferred.
@@ -93,6 +96,9 @@ impl<B: Send + 'static> Request<B> {
     /// Takes the buffer back if the operation has not begun. Collective operations cannot be cancelled: others count on them.
     #[doc(alias = "MPI_Cancel")]
     pub fn cancel(self) -> std::result::Result<B, Self> {
+        if self.together {
+            return Err(self);
+        }
         let mut state = self.slot.lock();
         match std::mem::replace(&mut *state, State::Gone) {
             State::Queued(buffer) => Ok(buffer),
@@ -133,23 +139,21 @@ impl<B> Slot<B> {
 
 /// Waits for all requests; the first error after all are done.
 #[doc(alias = "MPI_Waitall")]
-pub fn wait_all<B: Send + 'static>(
-    requests: impl IntoIterator<Item = Request<B>>,
-) -> Result<Vec<(B, Count)>> {
+pub fn wait_all<B: Send>(requests: impl IntoIterator<Item = Request<B>>) -> Result<Vec<(B, Count)>> {
     let outcomes: Vec<_> = requests.into_iter().map(Request::wait).collect();
     outcomes.into_iter().collect()
 }
 
 /// Waits for one of the requests, whichever is first, and takes it out of the list; its place in the list and its outcome.
 #[doc(alias = "MPI_Waitany")]
-pub fn wait_any<B: Send + 'static>(requests: &mut Vec<Request<B>>) -> Option<(usize, Result<(B, Count)>)> {
+pub fn wait_any<B: Send>(requests: &mut Vec<Request<B>>) -> Option<(usize, Result<(B, Count)>)> {
     let place = wait_for_some(requests)?;
     Some((place, requests.remove(place).wait()))
 }
 
 /// Waits until at least one of the requests is done, and takes all that are out of the list.
 #[doc(alias = "MPI_Waitsome")]
-pub fn wait_some<B: Send + 'static>(requests: &mut Vec<Request<B>>) -> Vec<Result<(B, Count)>> {
+pub fn wait_some<B: Send>(requests: &mut Vec<Request<B>>) -> Vec<Result<(B, Count)>> {
     let mut done = Vec::new();
     if wait_for_some(requests).is_some() {
         let mut place = 0;
@@ -165,7 +169,7 @@ pub fn wait_some<B: Send + 'static>(requests: &mut Vec<Request<B>>) -> Vec<Resul
 }
 
 /// The place of a request that is done; none where there are no requests.
-fn wait_for_some<B: Send + 'static>(requests: &[Request<B>]) -> Option<usize> {
+fn wait_for_some<B: Send>(requests: &[Request<B>]) -> Option<usize> {
     let mut pause = std::time::Duration::from_micros(5);
     while !requests.is_empty() {
         if let Some(place) = requests.iter().position(Request::is_done) {

@@ -25,7 +25,8 @@ impl Tree {
         }
     }
 
-    /// For an offset above 0 and below the highest byte of an ascending tree: the last part that begins at or below it, as data bytes before it, its place, and itself.
+    /// For an offset above 0 and below the highest byte of an ascending tree: the last part that begins at or below it, as
+    /// data bytes before it, its place, and itself.
     pub(crate) fn below(&self, offset: i64) -> (u64, i64, &Tree) {
         match &self.kind {
             Kind::Block { .. } => (0, 0, self),

@@ -1,0 +1,144 @@
+//! Requests that borrow: inside a scope, operations work on memory of the caller, and the scope does not end before they do.
+//!
+//! `unsafe` here: a job that borrows is handed to a thread that wants it for good. It is sound because the scope waits for the
+//! last of its jobs before it returns, also when the caller panics; nothing that is borrowed for the scope can end before that.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::access::{Access, Together};
+use crate::error::Result;
+use crate::file::File;
+use crate::memory::{Incoming, Outgoing};
+use crate::queue::Job;
+use crate::request::Request;
+
+/// Operations on borrowed memory; see [`File::scope`].
+pub struct Scope<'scope> {
+    under_way: Arc<UnderWay>,
+    /// Invariant, so that nothing shorter-lived than the scope can be lent to it.
+    invariant: PhantomData<&'scope mut &'scope ()>,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl UnderWay {
+    fn begin(&self) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    fn end(&self) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.ended.notify_all();
+    }
+
+    fn wait(&self) {
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.ended.wait_while(count, |count| *count > 0).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Waits when it is dropped, also by a panic.
+struct WaitAtEnd<'a>(&'a UnderWay);
+
+impl Drop for WaitAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
+}
+
+/// Counts a job as ended when it is dropped, whether it ran, panicked or was thrown away.
+struct EndOfJob(Arc<UnderWay>);
+
+impl Drop for EndOfJob {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl File {
+    /// Runs `body`, in which operations can be started on borrowed memory; returns when all of them are done.
+    ///
+    /// ```
+    /// use aqueduct_comm::Launch;
+    /// use aqueduct_file::{Mode, Open};
+    ///
+    /// Launch::threads(2).run(|world| {
+    ///     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:scope")?;
+    ///     let grid = vec![world.rank() as f64; 1000];
+    ///     file.scope(|scope| {
+    ///         let (left, right) = grid.split_at(500);
+    ///         let place = 8000 * world.rank() as u64;
+    ///         let first = scope.write(file.at(place), left)?;
+    ///         let second = scope.write(file.at(place + 4000), right)?;
+    ///         // … compute, reading the grid …
+    ///         assert_eq!(first.wait()?.1.bytes() + second.wait()?.1.bytes(), 8000);
+    ///         Ok(())
+    ///     })?;
+    ///     file.close()
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    #[allow(
+        clippy::unused_self,
+        reason = "operations of a scope belong to files, and that is where it is looked for"
+    )]
+    pub fn scope<R>(&self, body: impl for<'scope> FnOnce(&'scope Scope<'scope>) -> R) -> R {
+        let under_way = Arc::new(UnderWay::default());
+        let scope = Scope { under_way: Arc::clone(&under_way), invariant: PhantomData };
+        let _wait = WaitAtEnd(&under_way);
+        body(&scope)
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Starts writing borrowed memory.
+    pub fn write<B: Outgoing + 'scope>(&'scope self, access: Access<'_>, buffer: B) -> Result<Request<B>> {
+        let (request, job) = access.write_job(buffer)?;
+        access.file().submit_alone(self.lend(job)).map(|()| request)
+    }
+
+    /// Starts filling borrowed memory, which the request gives back.
+    pub fn read<B: Incoming + 'scope>(&'scope self, access: Access<'_>, buffer: B) -> Result<Request<B>> {
+        let (request, job) = access.read_job(buffer)?;
+        access.file().submit_alone(self.lend(job)).map(|()| request)
+    }
+
+    /// Starts writing borrowed memory together with all ranks.
+    pub fn write_all<B: Outgoing + 'scope>(
+        &'scope self,
+        access: Together<'_>,
+        buffer: B,
+    ) -> Result<Request<B>> {
+        let (request, job) = access.write_job(buffer);
+        access.file().submit_together(self.lend(job)).map(|()| request)
+    }
+
+    /// Starts filling borrowed memory together with all ranks.
+    pub fn read_all<B: Incoming + 'scope>(
+        &'scope self,
+        access: Together<'_>,
+        buffer: B,
+    ) -> Result<Request<B>> {
+        let (request, job) = access.read_job(buffer);
+        access.file().submit_together(self.lend(job)).map(|()| request)
+    }
+
+    /// A job that the I/O thread may keep: the scope waits for it.
+    fn lend(&self, job: impl FnOnce() + Send + 'scope) -> Job {
+        self.under_way.begin();
+        let end = EndOfJob(Arc::clone(&self.under_way));
+        let job: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
+            job();
+            drop(end);
+        });
+        // SAFETY: the two types differ in a lifetime only. What the job borrows lives until the scope ends, and the scope waits, on
+        // every path, until `end` has been dropped: after the job ran or was thrown away.
+        unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Job>(job) }
+    }
+}
