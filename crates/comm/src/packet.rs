@@ -45,6 +45,13 @@ pub(crate) struct Packet {
     pub(crate) body: Body,
 }
 
+impl Packet {
+    /// What receives are sorted by: context and tag.
+    pub(crate) fn key(&self) -> (u64, u32) {
+        (self.header.context, self.header.tag)
+    }
+}
+
 /// The contents of a message: a vector of some plain type.
 #[derive(Debug)]
 pub(crate) struct Body(Box<dyn Carrier>);
