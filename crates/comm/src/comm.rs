@@ -9,8 +9,9 @@ use crate::collective::{Collective, Target};
 use crate::hub::Hub;
 use crate::mailbox::Mailbox;
 use crate::number::Op;
+use crate::offer::Offer;
 use crate::topology::Topology;
-use crate::wire::{Ticket, Wire};
+use crate::wire::Wire;
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// A rank's handle on a group of ranks that talk to each other: a *communicator*.
@@ -193,13 +194,14 @@ impl Inner {
 
     /// A communicator of the `group` of this one's ranks. Collective over all ranks of this one; a group is known to its members.
     fn child(&self, group: &[usize], colour: u32) -> Result<Option<Comm>> {
-        let number = self.children.fetch_add(1, Ordering::Relaxed);
         let members: Arc<[usize]> = group.iter().map(|rank| self.members[*rank]).collect();
         let topology = Topology::new(members.iter().map(|world| self.world_nodes[*world]));
         let rank = group.iter().position(|rank| *rank == self.rank);
         let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
         let leader = neighbours.first().map(|leader| group[*leader]);
         let block = self.common_block(leader, neighbours.len())?;
+        // Only now: ranks must count alike, also when some of them were in another call and none got a child.
+        let number = self.children.fetch_add(1, Ordering::Relaxed);
         let Some(rank) = rank else { return Ok(None) };
         let wire = Arc::clone(&self.wire);
         let hub = match block {
@@ -224,28 +226,18 @@ impl Inner {
     /// it with. Collective: on failure, all ranks get an error of kind `System`.
     fn common_block(&self, leader: Option<usize>, size: usize) -> Result<Option<Arc<Block>>> {
         let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
-        let shared = size > 1;
         let len = Hub::block_len(size, &*self.wire);
-        let mut offer = (shared && leader == Some(self.rank)).then(|| self.wire.offer(len));
-        let ticket: Ticket = match &offer {
-            Some(Ok((_, ticket))) => *ticket,
-            _ => [u64::MAX; 2],
-        };
+        let leader = leader.filter(|_| size > 1);
+        let offer = Offer::make(&self.wire, leader == Some(self.rank), len);
         let mut tickets = vec![[0u64; 2]; self.members.len()];
+        let ticket = offer.ticket();
         meeting.allgather_into(bytemuck::bytes_of(&ticket), bytemuck::cast_slice_mut(&mut tickets))?;
-        let mine = match (leader, offer.take()) {
-            (Some(_), Some(offer)) => offer.map(|(block, _)| Some(block)),
-            (Some(leader), None) if shared => self.wire.attach(tickets[leader], len).map(Some),
-            _ => Ok(None),
-        };
+        let mine = leader.map(|leader| offer.block(tickets[leader])).transpose();
         if let Ok(Some(block)) = &mine {
             self.wire.watch(block);
         }
         let mut all_well = [u8::from(mine.is_ok())];
         meeting.reduce(Target::All, Op::Min, &mut all_well)?;
-        if ticket != [u64::MAX; 2] {
-            self.wire.retire(ticket);
-        }
         match mine {
             Ok(_) if all_well == [0] => {
                 let detail = "a rank could not get the memory that a node shares";
@@ -276,14 +268,16 @@ impl Inner {
         from: Option<usize>,
         ready: impl FnMut(&Mailbox) -> Option<T>,
     ) -> Result<T> {
-        let mailbox = self.wire.mailbox();
+        self.wire.mailbox().wait(&*self.wire, call, &self.senders(from), ready)
+    }
+
+    /// The world ranks that something from `from` (none: from any other rank) can come from.
+    pub(crate) fn senders(&self, from: Option<usize>) -> Vec<usize> {
         match from {
-            Some(from) => mailbox.wait(&*self.wire, call, &[self.members[from]], ready),
+            Some(from) => vec![self.members[from]],
             None => {
-                let me = self.rank;
-                let others = self.members.iter().enumerate().filter(|(rank, _)| *rank != me);
-                let others: Vec<usize> = others.map(|(_, world)| *world).collect();
-                mailbox.wait(&*self.wire, call, &others, ready)
+                let others = self.members.iter().enumerate().filter(|(rank, _)| *rank != self.rank);
+                others.map(|(_, world)| *world).collect()
             }
         }
     }

@@ -12,6 +12,7 @@ mod mailbox;
 mod messages;
 mod mpi;
 mod number;
+mod offer;
 mod packet;
 mod region;
 mod rendezvous;

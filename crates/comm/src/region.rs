@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::block::Block;
 use crate::call::{Call, Verb};
 use crate::collective::Collective;
-use crate::wire::Ticket;
+use crate::offer::Offer;
 use crate::{Comm, Error, Kind, Result};
 
 const WORD: usize = size_of::<u64>();
@@ -34,22 +34,15 @@ impl Comm {
         let call = Call::new(Verb::Region).size(len);
         Collective::begin(&self.inner, call)?.barrier()?;
         let (hub, wire) = (&self.inner.hub, &self.inner.wire);
-        let offer = (hub.rank() == 0).then(|| wire.offer(len));
-        let ticket: Ticket = match &offer {
-            Some(Ok((_, ticket))) => *ticket,
-            _ => [u64::MAX; 2],
-        };
-        let mut leaders = ticket;
-        hub.tell(call, bytemuck::bytes_of(&ticket), |rank, theirs| {
+        let offer = Offer::make(wire, hub.rank() == 0, len);
+        let mut leaders = offer.ticket();
+        hub.tell(call, bytemuck::bytes_of(&offer.ticket()), |rank, theirs| {
             if rank == 0 {
                 leaders = bytemuck::pod_read_unaligned(theirs);
             }
         })?;
-        let block = offer.map_or_else(|| wire.attach(leaders, len), |offer| offer.map(|(block, _)| block));
+        let block = offer.block(leaders);
         let well = self.allreduce_one(crate::Op::Min, u8::from(block.is_ok()))?;
-        if ticket != [u64::MAX; 2] {
-            wire.retire(ticket);
-        }
         let block = block?;
         if well == 0 {
             let detail = format!("another rank could not get its {len} bytes of shared memory");
