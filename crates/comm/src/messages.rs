@@ -223,11 +223,20 @@ pub fn wait_all<T: Plain>(receives: impl IntoIterator<Item = Receiving<T>>) -> R
 /// Waits for one of the receives, whichever comes first, and takes it out of the list; its place in the list and what it brought.
 #[doc(alias = "MPI_Waitany")]
 pub fn wait_any<T: Plain>(receives: &mut Vec<Receiving<T>>) -> Result<(usize, Vec<T>, Status)> {
-    let Some(first) = receives.first() else {
+    let Some(first) = receives.iter().find(|receive| receive.ticket.is_some()) else {
         return Err(Error::new(Kind::InvalidArgument, "wait_any", "there is no receive to wait for"));
     };
-    let inner = std::sync::Arc::clone(&first.comm.inner);
-    let (place, packet) = inner.wait("wait_any", None, |mailbox| {
+    let wire = std::sync::Arc::clone(&first.comm.inner.wire);
+    let mailbox = wire.mailbox();
+    if !receives.iter().all(|receive| std::ptr::eq(receive.comm.inner.wire.mailbox(), mailbox)) {
+        let detail =
+            "the receives are of communicators that have no world in common; wait for them one by one";
+        return Err(Error::new(Kind::InvalidArgument, "wait_any", detail));
+    }
+    let waiting = receives.iter().filter(|receive| receive.ticket.is_some());
+    let senders = waiting.flat_map(|receive| receive.comm.inner.senders(rank_of(receive.from)));
+    let senders: Vec<usize> = senders.collect();
+    let (place, packet) = mailbox.wait(&*wire, "wait_any", &senders, |mailbox| {
         receives.iter().enumerate().find_map(|(place, receive)| Some((place, mailbox.take(receive.ticket?)?)))
     })?;
     receives.remove(place).ticket = None;
