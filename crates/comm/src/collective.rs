@@ -6,6 +6,7 @@
 mod all_to_all;
 mod allgather;
 mod broadcast;
+mod common_block;
 mod gather;
 mod list;
 mod reduce;
@@ -14,7 +15,7 @@ mod scatter;
 
 pub(crate) use reduce::Target;
 
-use std::sync::OnceLock;
+use std::sync::{MutexGuard, OnceLock, PoisonError};
 
 use crate::call::Call;
 use crate::comm::Inner;
@@ -31,21 +32,25 @@ pub(crate) struct Collective<'a> {
     tag: u32,
     /// The end of the program: ranks that have left it still come to this one.
     last: bool,
+    _turn: MutexGuard<'a, ()>,
 }
 
 impl<'a> Collective<'a> {
     /// Begins `call`, after making sure, in debug builds or when `AQUEDUCT_CHECK=1`, that all ranks make the same one. Inside a node
     /// that is checked always.
     pub(crate) fn begin(inner: &'a Inner, call: Call) -> Result<Self> {
+        let turn = inner.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut this = Self { inner, call, tag: inner.next_call(), last: call.is_last(), _turn: turn };
         if inner.topology.count() > 1 && checking() {
-            let agree = Self { inner, call: Call::agree(), tag: inner.next_call(), last: call.is_last() };
-            let mine = call.encode();
-            for (rank, theirs) in agree.allgather_varied(&mine)?.iter().enumerate() {
+            this.call = Call::agree();
+            let calls = this.allgather_varied(&call.encode())?;
+            for (rank, theirs) in calls.iter().enumerate() {
                 let theirs = theirs.first_chunk().map(Call::decode);
                 call.check(inner.rank, rank, theirs.unwrap_or(Call::agree()))?;
             }
+            (this.call, this.tag) = (call, inner.next_call());
         }
-        Ok(Self { inner, call, tag: inner.next_call(), last: call.is_last() })
+        Ok(this)
     }
 
     /// Waits for all ranks.

@@ -1,24 +1,21 @@
 //! The handle every rank holds: who it is, and how it makes smaller worlds out of this one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::block::Block;
 use crate::call::{Call, Verb};
-use crate::collective::{Collective, Target};
+use crate::collective::Collective;
 use crate::hub::Hub;
 use crate::mailbox::Mailbox;
-use crate::number::Op;
-use crate::offer::Offer;
 use crate::topology::Topology;
 use crate::wire::Wire;
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// A rank's handle on a group of ranks that talk to each other: a *communicator*.
 ///
-/// Cheap to clone; clones are the same communicator. It may be used from several threads of a rank at once for messages;
-/// collective calls of one rank on one communicator must follow one another (each thread that wants its own takes a
-/// [`dup`](Comm::dup)).
+/// Cheap to clone; clones are the same communicator. It may be used from several threads of a rank at once. Their collective calls
+/// on one communicator follow one another in an order that other ranks need not share: a thread that wants its own takes a
+/// [`dup`](Comm::dup).
 ///
 /// # What it promises
 /// * Collective calls are made by all ranks in the same order. Inside a node a mismatch is always noticed and named; between nodes
@@ -45,6 +42,8 @@ pub(crate) struct Inner {
     /// Numbers the collective calls: the tag of their messages.
     calls: AtomicU32,
     children: AtomicU32,
+    /// Held through each collective call: those of several threads of a rank follow one another.
+    pub(crate) turn: Mutex<()>,
 }
 
 impl std::fmt::Debug for Comm {
@@ -105,6 +104,7 @@ impl Comm {
         let mut all = vec![[0i64; 2]; self.size()];
         let split = Collective::begin(&self.inner, Call::new(Verb::Split))?;
         split.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
+        drop(split);
         let mut group: Vec<usize> = Vec::new();
         if colour.is_some() {
             group = (0..self.size()).filter(|rank| all[*rank][0] == mine[0]).collect();
@@ -158,6 +158,7 @@ impl Inner {
         let mut machines = vec![[0u64; 2]; size];
         let meeting = Collective::begin(&apart, Call::new(Verb::Split))?;
         meeting.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
+        drop(meeting);
         let nodes = Topology::new(machines);
         let world_nodes: Arc<[u32]> = (0..size).map(|rank| nodes.node_of(rank) as u32).collect();
         let together = Self { world_nodes, ..apart };
@@ -189,6 +190,7 @@ impl Inner {
             topology: Topology::new(0..size),
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
+            turn: Mutex::new(()),
         }
     }
 
@@ -198,8 +200,10 @@ impl Inner {
         let topology = Topology::new(members.iter().map(|world| self.world_nodes[*world]));
         let rank = group.iter().position(|rank| *rank == self.rank);
         let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
-        let leader = neighbours.first().map(|leader| group[*leader]);
-        let block = self.common_block(leader, neighbours.len())?;
+        let leader = neighbours.first().filter(|_| neighbours.len() > 1).map(|leader| group[*leader]);
+        let len = Hub::block_len(neighbours.len(), &*self.wire);
+        let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
+        let block = meeting.common_block(leader, len, |block| self.wire.watch(block))?;
         // Only now: ranks must count alike, also when some of them were in another call and none got a child.
         let number = self.children.fetch_add(1, Ordering::Relaxed);
         let Some(rank) = rank else { return Ok(None) };
@@ -218,33 +222,9 @@ impl Inner {
             hub,
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
+            turn: Mutex::new(()),
         };
         Ok(Some(Comm { inner: Arc::new(inner) }))
-    }
-
-    /// The block of a new hub for `size` ranks led by `leader` (a rank of this communicator), or none where there is nobody to share
-    /// it with. Collective: on failure, all ranks get an error of kind `System`.
-    fn common_block(&self, leader: Option<usize>, size: usize) -> Result<Option<Arc<Block>>> {
-        let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
-        let len = Hub::block_len(size, &*self.wire);
-        let leader = leader.filter(|_| size > 1);
-        let offer = Offer::make(&self.wire, leader == Some(self.rank), len);
-        let mut tickets = vec![[0u64; 2]; self.members.len()];
-        let ticket = offer.ticket();
-        meeting.allgather_into(bytemuck::bytes_of(&ticket), bytemuck::cast_slice_mut(&mut tickets))?;
-        let mine = leader.map(|leader| offer.block(tickets[leader])).transpose();
-        if let Ok(Some(block)) = &mine {
-            self.wire.watch(block);
-        }
-        let mut all_well = [u8::from(mine.is_ok())];
-        meeting.reduce(Target::All, Op::Min, &mut all_well)?;
-        match mine {
-            Ok(_) if all_well == [0] => {
-                let detail = "a rank could not get the memory that a node shares";
-                Err(Error::new(Kind::System, "split", detail))
-            }
-            other => other,
-        }
     }
 
     pub(crate) fn next_call(&self) -> u32 {

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::block::Block;
 use crate::call::{Call, Verb};
 use crate::collective::Collective;
-use crate::offer::Offer;
 use crate::{Comm, Error, Kind, Result};
 
 const WORD: usize = size_of::<u64>();
@@ -31,23 +30,10 @@ impl Comm {
     /// with the same `len` on all ranks.
     #[doc(alias = "MPI_Win_allocate_shared")]
     pub fn region(&self, len: usize) -> Result<Region> {
-        let call = Call::new(Verb::Region).size(len);
-        Collective::begin(&self.inner, call)?.barrier()?;
-        let (hub, wire) = (&self.inner.hub, &self.inner.wire);
-        let offer = Offer::make(wire, hub.rank() == 0, len);
-        let mut leaders = offer.ticket();
-        hub.tell(call, bytemuck::bytes_of(&offer.ticket()), |rank, theirs| {
-            if rank == 0 {
-                leaders = bytemuck::pod_read_unaligned(theirs);
-            }
-        })?;
-        let block = offer.block(leaders);
-        let well = self.allreduce_one(crate::Op::Min, u8::from(block.is_ok()))?;
-        let block = block?;
-        if well == 0 {
-            let detail = format!("another rank could not get its {len} bytes of shared memory");
-            return Err(Error::new(Kind::System, "region", detail));
-        }
+        let topology = &self.inner.topology;
+        let leader = topology.neighbours(self.rank())[0];
+        let meeting = Collective::begin(&self.inner, Call::new(Verb::Region).size(len))?;
+        let block = meeting.common_block(Some(leader), len, |_| ())?.expect("every rank has a leader");
         Ok(Region { block, len })
     }
 }

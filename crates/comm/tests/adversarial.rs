@@ -258,3 +258,27 @@ fn any_two_different_calls_are_a_mismatch_for_all_and_harm_nothing() {
         }
     }
 }
+
+#[test]
+fn threads_of_a_rank_that_race_in_one_communicator_get_errors_at_worst() {
+    for launch in launches(3) {
+        let program = |world: &Comm| {
+            let dup = world.dup()?;
+            thread::scope(|scope| {
+                // Eight bytes and their length look like the address and length of a stream.
+                for len in [8, 1_000] {
+                    let dup = &dup;
+                    scope.spawn(move || {
+                        for _ in 0..300 {
+                            let _ = dup.gather_varied(0, &vec![0x41u8; len]);
+                        }
+                    });
+                }
+                // The threads may get out of step by one call: then the last one waits until a rank gives the handle up.
+            });
+            drop(dup);
+            world.allreduce_one(Op::Sum, 1u8)
+        };
+        assert_eq!(watched(launch, program).unwrap(), [3; 3]);
+    }
+}
