@@ -88,6 +88,11 @@ impl Hub {
         self.rank
     }
 
+    /// The memory it lives in; none where the node holds nobody else.
+    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
+        self.block.as_ref()
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -248,7 +253,7 @@ impl Hub {
     fn meet(&self, block: &Block, attendance: Attendance, call: Call) -> Result<()> {
         place(block)
             .arrive(self.size, attendance, futex_flags(&*self.wire), &*self.wire)
-            .map_err(|_| self.wire.failure(call.name()))
+            .map_err(|never| left(self.wire.failure(call.name()), call.name(), never.because_of))
     }
 
     fn out_of_step(&self, rank: usize, call: Call) -> Error {
@@ -292,16 +297,29 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // A rank that gives up a communicator never comes to its meetings again: who still waits there must learn it.
-        if let Some(block) = &self.block {
+        // A rank that gives up a communicator never comes to its meetings again: who still waits there must learn it. One that
+        // panics is about to fail as a whole, and then everyone learns why, too.
+        if let Some(block) = &self.block
+            && !std::thread::panicking()
+        {
             fail(block, &*self.wire);
         }
     }
 }
 
-/// Ends all open meetings in the hub of `block`, now and for ever.
+/// This rank never comes to the hub of `block` again: ends all its open meetings, now and for ever.
 pub(crate) fn fail(block: &Block, wire: &dyn Wire) {
-    place(block).fail(futex_flags(wire));
+    place(block).fail(wire.rank(), futex_flags(wire));
+}
+
+/// The error of a meeting that never takes place: that of the program's failure if there is one, else that a rank is gone.
+fn left(failure: Option<Error>, call: &'static str, rank: usize) -> Error {
+    failure.unwrap_or_else(|| {
+        let detail = format!(
+            "rank {rank} of the world has left the program, or dropped this communicator, without making this call"
+        );
+        Error::new(Kind::RankFailed, call, detail).caused_by(rank)
+    })
 }
 
 fn place(block: &Block) -> &Rendezvous {

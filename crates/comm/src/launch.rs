@@ -10,7 +10,8 @@ use crate::call::{Call, Verb};
 use crate::collective::Collective;
 use crate::comm::Inner;
 use crate::mpi::{self, Choice, Session, ThreadLevel};
-use crate::threads::{ThreadWire, World};
+use crate::threads::World;
+use crate::wire::Wire;
 use crate::{Comm, Error, Kind, Result};
 
 /// What a rank's program may return as its error.
@@ -101,7 +102,7 @@ impl Launch {
                 if let Err(source) = &rank_thread {
                     // Those already started wait for this one: they must learn that it never comes.
                     let cause = format!("its thread could not be started: {source}");
-                    world.fail(rank, cause.into(), &*world.wire(rank));
+                    world.fail(rank, cause.into());
                 }
                 started.push(rank_thread.ok());
             }
@@ -121,15 +122,24 @@ fn run_rank<T, E: Into<AnyError>>(
     node_ranks: Option<usize>,
     program: &(impl Fn(&Comm) -> std::result::Result<T, E> + Sync),
 ) -> Option<T> {
-    let wire: Arc<ThreadWire> = world.wire(rank);
-    let outcome = guarded(|| {
-        let comm = Inner::world(&(Arc::clone(&wire) as _), node_ranks)?;
-        let value = program(&comm).map_err(Into::into)?;
-        world.leave(rank);
-        finish(&comm)?;
-        Ok(value)
-    });
-    outcome.map_err(|error| world.fail(rank, error, &*wire)).ok()
+    let wire: Arc<dyn Wire> = world.wire(rank);
+    // Given up only after a failure is known to all: who waits for this rank shall learn why it does not come.
+    let mut handle = None;
+    let outcome = guarded(|| run_program(handle.insert(Inner::world(&wire, node_ranks)?), program));
+    outcome.map_err(|error| world.fail(rank, error)).ok()
+}
+
+/// The program from its first to its last call.
+fn run_program<T, E: Into<AnyError>>(
+    world: &Comm,
+    program: impl Fn(&Comm) -> std::result::Result<T, E>,
+) -> std::result::Result<T, AnyError> {
+    let value = program(world).map_err(Into::into)?;
+    let wire = &world.inner.wire;
+    wire.leave(world.inner.hub.block());
+    finish(world)?;
+    wire.leave(None);
+    Ok(value)
 }
 
 fn run_mpi<T, E: Into<AnyError>>(
@@ -137,12 +147,7 @@ fn run_mpi<T, E: Into<AnyError>>(
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> Result<Vec<T>> {
     let wire = session.wire();
-    let outcome = guarded(|| {
-        let comm = Inner::world(&wire, node_ranks()?)?;
-        let value = program(&comm).map_err(Into::into)?;
-        finish(&comm)?;
-        Ok(value)
-    });
+    let outcome = guarded(|| run_program(&Inner::world(&wire, node_ranks()?)?, program));
     match outcome {
         Ok(value) => session.close().map(|()| vec![value]),
         Err(error) => {

@@ -124,7 +124,9 @@ impl Mailbox {
             }
             let state = self.lock();
             if state.failed {
-                return Err(wire.failure(call));
+                drop(state);
+                let unknown = || Error::new(Kind::RankFailed, call, "a rank has failed");
+                return Err(wire.failure(call).unwrap_or_else(unknown));
             }
             if !senders.is_empty() && senders.iter().all(|sender| state.gone.contains(sender)) {
                 return Err(all_gone(call, senders));
@@ -239,11 +241,12 @@ fn drop_if_empty<T>(queues: &mut HashMap<Key, VecDeque<T>>, key: Key) {
 
 fn all_gone(call: &'static str, senders: &[usize]) -> Error {
     let (who, rank) = match senders {
-        [one] => (format!("rank {one} has"), *one),
-        _ => ("all other ranks have".to_owned(), senders[0]),
+        [one] => (format!("rank {one} of the world has"), Some(*one)),
+        _ => (format!("ranks {senders:?} of the world have all"), None),
     };
     let detail = format!("{who} left the program without sending what this rank waits for");
-    Error::new(Kind::RankFailed, call, detail).caused_by(rank)
+    let error = Error::new(Kind::RankFailed, call, detail);
+    rank.into_iter().fold(error, Error::caused_by)
 }
 
 #[cfg(test)]
