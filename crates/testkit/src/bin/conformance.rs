@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_testkit::transport;
 
-const USAGE: &str =
-    "conformance suite | panic RANK | error RANK | leave RANK | facts | large | threads | host LIBRARY";
+const USAGE: &str = "conformance suite | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | twice | \
+     worker | facts | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +20,11 @@ fn main() -> ExitCode {
         Some("panic") => aqueduct_comm::run(|world| fail(world, number(), true)),
         Some("error") => aqueduct_comm::run(|world| fail(world, number(), false)),
         Some("leave") => aqueduct_comm::run(|world| leave(world, number())),
+        Some("silent") => aqueduct_comm::run(|world| silent(world, number())),
+        Some("keep") => aqueduct_comm::run(|world| keep(world, number())).map(drop).map(|()| Vec::new()),
+        Some("unreceived") => aqueduct_comm::run(unreceived),
+        Some("twice") => aqueduct_comm::run(Comm::barrier).and_then(|_| aqueduct_comm::run(Comm::barrier)),
+        Some("worker") => aqueduct_comm::run(worker),
         Some("facts") => aqueduct_comm::run(facts),
         Some("large") => aqueduct_comm::run(large),
         Some("threads") => aqueduct_comm::run(threads),
@@ -60,6 +65,36 @@ fn fail(world: &Comm, who: usize, by_panic: bool) -> Result<(), Error> {
 /// Rank `who` returns while the others wait for it.
 fn leave(world: &Comm, who: usize) -> Result<(), Error> {
     if world.rank() == who { Ok(()) } else { world.barrier() }
+}
+
+/// Rank `who` returns while the others wait for a message of it.
+fn silent(world: &Comm, who: usize) -> Result<(), Error> {
+    if world.rank() == who { Ok(()) } else { world.receive::<u8>(who, 1).map(drop) }
+}
+
+/// Rank `who` returns, and its communicator with it, while the others wait in that.
+fn keep(world: &Comm, who: usize) -> Result<Comm, Error> {
+    let dup = world.dup()?;
+    if world.rank() != who {
+        dup.barrier()?;
+    }
+    Ok(dup)
+}
+
+/// Rank 0 sends a large message that nobody receives.
+fn unreceived(world: &Comm) -> Result<(), Error> {
+    if world.rank() == 0 {
+        drop(world.start_send(world.size() - 1, 1, vec![1u8; 8 << 20])?);
+    }
+    Ok(())
+}
+
+/// A thread that MPI may not be called from waits for a message.
+fn worker(world: &Comm) -> Result<(), Error> {
+    let next = (world.rank() + 1) % world.size();
+    world.send(next, 1, &[1u8])?;
+    let receive = || world.receive::<u8>(aqueduct_comm::Source::Any, 1).map(drop);
+    std::thread::scope(|scope| scope.spawn(receive).join().expect("a thread that receives"))
 }
 
 fn facts(world: &Comm) -> Result<(), Error> {
