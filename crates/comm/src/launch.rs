@@ -5,12 +5,13 @@ use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use crate::call::{Call, Verb};
 use crate::collective::Collective;
 use crate::comm::Inner;
 use crate::mpi::{self, Choice, Session, ThreadLevel};
-use crate::threads::World;
+use crate::threads::{World, is_consequence};
 use crate::wire::Wire;
 use crate::{Comm, Error, Kind, Result};
 
@@ -19,6 +20,9 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Enough for programs that keep arrays on the stack; it costs address space only.
 const STACK: usize = 16 << 20;
+
+/// How long an MPI rank that failed only because it was left alone lets the one that left it speak first: that one ends the job.
+const COURTESY: Duration = Duration::from_secs(1);
 
 /// Runs `program` on every rank, and returns what the ranks of this process returned.
 ///
@@ -136,9 +140,9 @@ fn run_program<T, E: Into<AnyError>>(
 ) -> std::result::Result<T, AnyError> {
     let value = program(world).map_err(Into::into)?;
     let wire = &world.inner.wire;
-    wire.leave(world.inner.hub.block());
+    wire.leave(world.inner.hub.block())?;
     finish(world)?;
-    wire.leave(None);
+    wire.leave(None)?;
     Ok(value)
 }
 
@@ -147,10 +151,15 @@ fn run_mpi<T, E: Into<AnyError>>(
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> Result<Vec<T>> {
     let wire = session.wire();
-    let outcome = guarded(|| run_program(&Inner::world(&wire, node_ranks()?)?, program));
+    // Given up only after the message is out: who waits for this rank would else be the first to complain.
+    let mut handle = None;
+    let outcome = guarded(|| run_program(handle.insert(Inner::world(&wire, node_ranks()?)?), program));
     match outcome {
         Ok(value) => session.close().map(|()| vec![value]),
         Err(error) => {
+            if is_consequence(&error) {
+                thread::sleep(COURTESY);
+            }
             session.abort(&format!("rank {} failed: {error}", wire.rank()));
             Err(program_error(wire.rank(), error))
         }

@@ -122,6 +122,7 @@ impl Mailbox {
             if let Some(found) = ready(self) {
                 return Ok(found);
             }
+            wire.check_wait(call)?;
             let state = self.lock();
             if state.failed {
                 drop(state);
@@ -156,6 +157,11 @@ impl Mailbox {
         self.change(|state| {
             state.gone.insert(rank);
         });
+    }
+
+    /// How many world ranks send nothing more.
+    pub(crate) fn count_gone(&self) -> usize {
+        self.lock().gone.len()
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

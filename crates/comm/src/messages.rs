@@ -102,6 +102,9 @@ impl Comm {
         let pattern = self.pattern(from.into(), tag, "try_probe")?;
         self.inner.wire.nap();
         let found = self.inner.wire.mailbox().peek(pattern);
+        if found.is_none() {
+            self.inner.wire.check_wait("try_probe")?;
+        }
         Ok(found.map(|(source, bytes)| Status { source: source as usize, bytes }))
     }
 
@@ -155,6 +158,8 @@ impl Sending {
         let departed = self.comm.inner.wire.departed(post)?;
         if departed {
             self.post = None;
+        } else {
+            self.comm.inner.wire.check_wait("send")?;
         }
         Ok(departed)
     }
@@ -184,7 +189,9 @@ impl<T: Plain> Receiving<T> {
             Error::new(Kind::InvalidArgument, "receive", "this receive has already given its message")
         })?;
         self.comm.inner.wire.nap();
-        let Some(packet) = self.comm.inner.wire.mailbox().take(ticket) else { return Ok(None) };
+        let Some(packet) = self.comm.inner.wire.mailbox().take(ticket) else {
+            return self.comm.inner.wire.check_wait("receive").map(|()| None);
+        };
         self.ticket = None;
         unpack(packet).map(Some)
     }

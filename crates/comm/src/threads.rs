@@ -85,7 +85,7 @@ impl Shared {
 }
 
 /// Whether a rank failed only because another one did.
-fn is_consequence(cause: &Cause) -> bool {
+pub(crate) fn is_consequence(cause: &Cause) -> bool {
     let first: &(dyn std::error::Error + 'static) = &**cause;
     std::iter::successors(Some(first), |error| error.source())
         .filter_map(|error| error.downcast_ref::<Error>())
@@ -169,11 +169,16 @@ impl Wire for ThreadWire {
         }
     }
 
-    fn leave(&self, last: Option<&Arc<Block>>) {
+    fn leave(&self, last: Option<&Arc<Block>>) -> Result<()> {
         let mine = self.world.lock().living(|rank| rank == self.rank);
         let over = mine.iter().filter(|block| last.is_none_or(|last| !Arc::ptr_eq(last, block)));
         over.for_each(|block| hub::fail(block, self));
         self.world.mailboxes.iter().for_each(|mailbox| mailbox.gone(self.rank));
+        Ok(())
+    }
+
+    fn check_wait(&self, _call: &'static str) -> Result<()> {
+        Ok(())
     }
 
     fn failure(&self, call: &'static str) -> Option<Error> {

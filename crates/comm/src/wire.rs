@@ -54,8 +54,11 @@ pub(crate) trait Wire: Nap + Send + Sync {
     fn watch(&self, block: &Arc<Block>);
 
     /// This rank has returned from the program: it sends nothing more and comes to no more meetings but those in `last`.
-    fn leave(&self, last: Option<&Arc<Block>>);
+    fn leave(&self, last: Option<&Arc<Block>>) -> Result<()>;
 
     /// The error of a wait that cannot end well because a rank of the program has failed: who, and how.
     fn failure(&self, call: &'static str) -> Option<Error>;
+
+    /// Fails where a wait of this thread for messages would never end, because it may not move them.
+    fn check_wait(&self, call: &'static str) -> Result<()>;
 }
