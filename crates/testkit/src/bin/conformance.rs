@@ -54,12 +54,14 @@ fn suite(world: &Comm) -> Result<(), Error> {
 
 /// Rank `who` fails while the others wait for it.
 fn fail(world: &Comm, who: usize, by_panic: bool) -> Result<(), Error> {
+    // The handle goes before the message is known: that must not hide the message.
+    let dup = world.dup()?;
     if world.rank() == who {
         let message = "the pump is dry";
         assert!(!by_panic, "{message}");
         return Err(Error::new(Kind::Unsupported, "pump", message));
     }
-    world.barrier()
+    dup.barrier()
 }
 
 /// Rank `who` returns while the others wait for it.
