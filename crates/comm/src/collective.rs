@@ -17,7 +17,7 @@ pub(crate) use reduce::Target;
 
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 
-use crate::call::Call;
+use crate::call::{Call, Verb};
 use crate::comm::Inner;
 use crate::hub::Hub;
 use crate::mailbox::Pattern;
@@ -51,6 +51,15 @@ impl<'a> Collective<'a> {
             (this.call, this.tag) = (call, inner.next_call());
         }
         Ok(this)
+    }
+
+    /// Takes part in a call whose arguments this rank refuses with `error`: the others learn it now, instead of waiting for a rank that
+    /// may be waiting for them by then. What this rank returns is its own error.
+    pub(crate) fn refuse(inner: &'a Inner, error: Error) -> Error {
+        let refused = Call::new(Verb::Refused);
+        // An error here only says that the others made a real call.
+        let _ = Self::begin(inner, refused).and_then(|this| this.hub().barrier(refused));
+        error
     }
 
     /// Waits for all ranks.

@@ -132,7 +132,7 @@ impl Comm {
                 "rank {rank} is listed twice or does not exist; there are ranks 0 to {}",
                 self.size() - 1
             );
-            return Err(Error::new(Kind::InvalidArgument, "subgroup", detail));
+            return self.agreed(Err(Error::new(Kind::InvalidArgument, "subgroup", detail)));
         }
         let place = ranks.iter().position(|rank| *rank == self.rank());
         self.split(place.map(|_| 0), place.unwrap_or(0) as i64)
@@ -253,13 +253,8 @@ impl Inner {
 
     /// The world ranks that something from `from` (none: from any other rank) can come from.
     pub(crate) fn senders(&self, from: Option<usize>) -> Vec<usize> {
-        match from {
-            Some(from) => vec![self.members[from]],
-            None => {
-                let others = self.members.iter().enumerate().filter(|(rank, _)| *rank != self.rank);
-                others.map(|(_, world)| *world).collect()
-            }
-        }
+        let others = |rank: &usize| from.map_or(*rank != self.rank, |from| *rank == from);
+        (0..self.members.len()).filter(others).map(|rank| self.members[rank]).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Error, Kind, Launch, Op, Receiving, Result, Source, wait_any};
+use aqueduct_testkit::seeded::Seeded;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -280,5 +281,154 @@ fn threads_of_a_rank_that_race_in_one_communicator_get_errors_at_worst() {
             world.allreduce_one(Op::Sum, 1u8)
         };
         assert_eq!(watched(launch, program).unwrap(), [3; 3]);
+    }
+}
+
+// Odd topologies against a model.
+
+/// What rank `member` of the world contributes.
+fn part(member: usize, len: usize) -> Vec<u64> {
+    (0..len).map(|at| (member * 1_000 + at * 7) as u64).collect()
+}
+
+/// Every collective call on `comm`, whose ranks are `members` of the world, against what this rank computes for itself.
+fn model(comm: &Comm, members: &[usize], len: usize) -> Result<()> {
+    let (me, size) = (comm.rank(), comm.size());
+    let parts: Vec<Vec<u64>> = members.iter().map(|member| part(*member, len + member % 3)).collect();
+    let equal: Vec<Vec<u64>> = members.iter().map(|member| part(*member, len)).collect();
+    let sum = |ranks: usize| {
+        let add = |at: usize| equal[..ranks].iter().map(|part| part[at]).sum();
+        (0..len).map(add).collect::<Vec<u64>>()
+    };
+    assert_eq!(comm.allgather(&equal[me])?, equal.concat());
+    assert_eq!(comm.allgather_varied(&parts[me])?, parts);
+    assert_eq!(comm.allreduce(Op::Sum, &equal[me])?, sum(size));
+    assert_eq!(comm.scan(Op::Sum, &equal[me])?, sum(me + 1));
+    assert_eq!(comm.exclusive_scan(Op::Sum, &equal[me])?, (me > 0).then(|| sum(me)));
+    for root in [0, size / 2, size - 1] {
+        let at_root = me == root;
+        assert_eq!(comm.gather(root, &equal[me])?, at_root.then(|| equal.concat()));
+        assert_eq!(comm.gather_varied(root, &parts[me])?, at_root.then(|| parts.clone()));
+        assert_eq!(comm.reduce(root, Op::Sum, &equal[me])?, at_root.then(|| sum(size)));
+        assert_eq!(comm.scatter_varied(root, if at_root { &parts[..] } else { &[] })?, parts[me]);
+        assert_eq!(comm.broadcast_vec(root, parts[me].clone())?, parts[root]);
+    }
+    let for_rank = |from: usize, to: usize| part(members[from], (members[to] + len) % 50);
+    let mine: Vec<_> = (0..size).map(|to| for_rank(me, to)).collect();
+    let expected: Vec<_> = (0..size).map(|from| for_rank(from, me)).collect();
+    assert_eq!(comm.all_to_all_varied(&mine)?, expected);
+    let mine: Vec<u64> = (0..size).flat_map(|to| vec![(me * size + to) as u64; len]).collect();
+    let expected: Vec<u64> = (0..size).flat_map(|from| vec![(from * size + me) as u64; len]).collect();
+    assert_eq!(comm.all_to_all(&mine)?, expected);
+    Ok(())
+}
+
+#[test]
+fn groups_in_any_order_over_any_nodes_are_as_the_model_says() {
+    for (ranks, per_node) in [(7, 7), (7, 1), (7, 2), (7, 3), (9, 4), (8, 5)] {
+        let program = move |world: &Comm| {
+            for seed in 0..12 {
+                // All ranks roll the same dice.
+                let mut dice = Seeded::new(seed);
+                let colours: Vec<usize> = (0..ranks).map(|_| dice.below(3)).collect();
+                let keys: Vec<i64> = (0..ranks)
+                    .map(|rank| [-(rank as i64), dice.below(4) as i64][seed as usize % 2])
+                    .collect();
+                let me = world.rank();
+                let part = world.split(Some(colours[me] as u32), keys[me])?.expect("a colour");
+                let mut members: Vec<usize> =
+                    (0..ranks).filter(|rank| colours[*rank] == colours[me]).collect();
+                members.sort_by_key(|rank| (keys[*rank], *rank));
+                model(&part, &members, [0, 1, 40, 700][dice.below(4)])?;
+                let reversed = part.split(Some(0), -(part.rank() as i64))?.expect("a colour");
+                members.reverse();
+                model(&reversed, &members, 3)?;
+                let region = part.region(8 * ranks)?;
+                region.write(8 * me, &[me as u8 + 1; 8])?;
+                part.barrier()?;
+                for member in members.into_iter().filter(|member| world.node_of(*member) == world.node_of(me))
+                {
+                    let mut bytes = [0; 8];
+                    region.read(8 * member, &mut bytes)?;
+                    assert_eq!(bytes, [member as u8 + 1; 8]);
+                }
+            }
+            Ok(())
+        };
+        watched(Launch::threads(ranks).node_ranks(per_node), program).unwrap();
+    }
+}
+
+#[test]
+fn a_failure_anywhere_in_a_random_program_ends_it() {
+    for seed in 0..60 {
+        let mut dice = Seeded::new(seed);
+        let (ranks, per_node, steps) = (2 + dice.below(5), 1 + dice.below(3), 40);
+        let (who, when, how) = (dice.below(ranks), dice.below(steps), dice.below(3));
+        let program = move |world: &Comm| {
+            let mut dice = Seeded::new(seed);
+            let dup = world.dup()?;
+            for step in 0..steps {
+                let comm = if dice.below(2) == 0 { world } else { &dup };
+                let (_, call) = CALLS[dice.below(CALLS.len())];
+                if world.rank() == who && step == when {
+                    match how {
+                        0 => panic!("the pump is dry"),
+                        1 => return Err(Error::new(Kind::Unsupported, "pump", "the pump is dry")),
+                        _ => return Ok(()),
+                    }
+                }
+                call(comm)?;
+            }
+            Ok(())
+        };
+        let error = watched(Launch::threads(ranks).node_ranks(per_node), program).unwrap_err();
+        assert!(how == 2 || error.to_string().contains("the pump is dry"), "seed {seed}: {error}");
+        assert!(how == 2 || error.rank() == Some(who), "seed {seed}: {error}");
+    }
+}
+
+// Arguments.
+
+#[test]
+fn values_of_no_size_are_no_reason_to_panic() {
+    let program = |world: &Comm| {
+        let nothing = [(), ()];
+        world.gather(0, &nothing)?;
+        world.allgather(&nothing)?;
+        world.broadcast(0, &mut [(), ()])?;
+        world.send(world.rank(), 1, &nothing)?;
+        world.receive::<()>(world.rank(), 1).map(drop)
+    };
+    watched(Launch::threads(2), program).unwrap();
+}
+
+#[test]
+fn a_rank_whose_arguments_are_refused_leaves_nobody_waiting_in_the_call() {
+    let calls: [Named; 5] = [
+        ("all_to_all", |world| {
+            world.all_to_all(&vec![0u8; 3 * world.size() + usize::from(world.rank() == 0)]).map(drop)
+        }),
+        ("all_to_all_varied", |world| {
+            world.all_to_all_varied(&vec![[1u8]; 3 + usize::from(world.rank() == 0)]).map(drop)
+        }),
+        ("broadcast", |world| world.broadcast(if world.rank() == 0 { 99 } else { 0 }, &mut [1u8])),
+        ("allgather_into", |world| {
+            world.allgather_into(&[1u8], &mut vec![0; 3 + usize::from(world.rank() == 0)])
+        }),
+        ("subgroup", |world| world.subgroup(if world.rank() == 0 { &[0, 0] } else { &[0, 1] }).map(drop)),
+    ];
+    for (launch, (name, call)) in launches(3).into_iter().flat_map(|launch| calls.map(|call| (launch, call)))
+    {
+        let program = move |world: &Comm| {
+            let error = call(world).expect_err(name);
+            let expected = if world.rank() == 0 { Kind::InvalidArgument } else { Kind::Mismatch };
+            assert_eq!(error.kind(), expected, "{error}");
+            // Rank 0 goes on with something that needs the others to be out of the call.
+            world.send((world.rank() + 1) % 3, 5, &[1u8])?;
+            world.receive::<u8>((world.rank() + 2) % 3, 5)?;
+            still_works(world)
+        };
+        watched(launch, program).unwrap();
     }
 }
