@@ -203,7 +203,9 @@ impl Hub {
         for round in 0..rounds {
             self.fill_window(block, round, mine);
             self.meet(block, Attendance::Certain, call)?;
-            takes.iter_mut().for_each(|take| self.take_window(block, round, &totals, take));
+            for take in &mut *takes {
+                self.take_window(block, round, &totals, take);
+            }
         }
         Ok(inside)
     }
@@ -274,8 +276,8 @@ impl Hub {
         let used = SLOT_DATA + data.len();
         // SAFETY: this rank's own slot of this turn; its readers have met since its last use.
         unsafe {
-            std::ptr::copy_nonoverlapping(slot.as_ptr(), self.slot_start(block, turn, self.rank), used)
-        };
+            std::ptr::copy_nonoverlapping(slot.as_ptr(), self.slot_start(block, turn, self.rank), used);
+        }
     }
 
     fn slot<'a>(&self, block: &'a Block, turn: usize, rank: usize) -> &'a [u8] {
@@ -322,6 +324,8 @@ fn left(failure: Option<Error>, call: &'static str, rank: usize) -> Error {
     })
 }
 
+// A page holds any alignment.
+#[allow(clippy::cast_ptr_alignment)]
 fn place(block: &Block) -> &Rendezvous {
     // SAFETY: a block is page-aligned, starts with zeroed room for this, all-zero is a valid value, and it is only ever used
     // through atomics.

@@ -214,7 +214,9 @@ impl State {
         if !receives.is_empty() {
             self.posted.insert(key, receives.into());
         }
-        packets.into_iter().for_each(|arrived| self.place(arrived));
+        for arrived in packets {
+            self.place(arrived);
+        }
     }
 
     fn take_posted(&mut self, packet: &Packet) -> Option<Posted> {

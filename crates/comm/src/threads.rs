@@ -64,7 +64,9 @@ impl World {
         let watched = shared.living(|_| true);
         drop(shared);
         let wire = self.wire(rank);
-        watched.iter().for_each(|block| hub::fail(block, &*wire));
+        for block in &watched {
+            hub::fail(block, &*wire);
+        }
         self.mailboxes.iter().for_each(Mailbox::fail);
     }
 

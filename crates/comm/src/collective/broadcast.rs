@@ -48,8 +48,8 @@ impl Collective<'_> {
             return Ok(());
         }
         if bytes.len() <= TELLABLE {
-            let told: &[u8] = if mine { &bytes.to_vec() } else { &[] };
-            return hub.tell(self.call, told, |rank, theirs| {
+            let told = if mine { bytes.to_vec() } else { Vec::new() };
+            return hub.tell(self.call, &told, |rank, theirs| {
                 if rank == place && theirs.len() == bytes.len() {
                     bytes.copy_from_slice(theirs);
                 }
