@@ -27,6 +27,12 @@ fn launches(ranks: usize) -> [Launch; 3] {
     [all, all.node_ranks(2), all.node_ranks(1)]
 }
 
+/// Those on which different calls are noticed: all of them in debug builds, else one node.
+fn compared(ranks: usize) -> Vec<Launch> {
+    let all = launches(ranks);
+    if cfg!(debug_assertions) { all.to_vec() } else { all[..1].to_vec() }
+}
+
 // Messages.
 
 #[test]
@@ -222,8 +228,9 @@ fn a_rank_that_returns_before_any_call_ends_it_for_all() {
     {
         for who in [0, 3] {
             let program = move |world: &Comm| if world.rank() == who { Ok(()) } else { call(world) };
-            let error = watched(launch, program).unwrap_err();
-            assert_eq!(error.kind(), Kind::Program, "{name}: {error}");
+            let outcome = watched(launch, program).map_err(|error| error.kind());
+            // Between nodes where calls are not compared, a call that needs nothing of that rank succeeds.
+            assert!(outcome == Err(Kind::Program) || !cfg!(debug_assertions), "{name}: {outcome:?}");
         }
     }
 }
@@ -244,7 +251,7 @@ fn still_works(world: &Comm) -> Result<()> {
 
 #[test]
 fn any_two_different_calls_are_a_mismatch_for_all_and_harm_nothing() {
-    for launch in launches(4) {
+    for launch in compared(4) {
         for (one, call) in CALLS {
             let program = move |world: &Comm| {
                 for (other, another) in CALLS.into_iter().filter(|(other, _)| *other != one) {
@@ -382,7 +389,11 @@ fn a_failure_anywhere_in_a_random_program_ends_it() {
             }
             Ok(())
         };
-        let error = watched(Launch::threads(ranks).node_ranks(per_node), program).unwrap_err();
+        let outcome = watched(Launch::threads(ranks).node_ranks(per_node), program);
+        if how == 2 && !cfg!(debug_assertions) {
+            continue;
+        }
+        let error = outcome.unwrap_err();
         assert!(how == 2 || error.to_string().contains("the pump is dry"), "seed {seed}: {error}");
         assert!(how == 2 || error.rank() == Some(who), "seed {seed}: {error}");
     }
@@ -418,7 +429,7 @@ fn a_rank_whose_arguments_are_refused_leaves_nobody_waiting_in_the_call() {
         }),
         ("subgroup", |world| world.subgroup(if world.rank() == 0 { &[0, 0] } else { &[0, 1] }).map(drop)),
     ];
-    for (launch, (name, call)) in launches(3).into_iter().flat_map(|launch| calls.map(|call| (launch, call)))
+    for (launch, (name, call)) in compared(3).into_iter().flat_map(|launch| calls.map(|call| (launch, call)))
     {
         let program = move |world: &Comm| {
             let error = call(world).expect_err(name);
