@@ -23,14 +23,14 @@ pub(crate) struct MemfdTicket {
 impl Block {
     /// Memory shared by the threads of this process.
     pub(crate) fn for_threads(len: usize) -> io::Result<Self> {
-        Ok(Self { map: MmapMut::map_anon(len.max(1))?.into() })
+        Ok(Self { map: MmapMut::map_anon(whole_words(len))?.into() })
     }
 
     /// Memory that other processes of this machine can attach to while the descriptor is open.
     pub(crate) fn for_processes(len: usize) -> io::Result<(Self, OwnedFd)> {
         let fd = memfd_create("aqueduct", MemfdFlags::CLOEXEC)?;
-        ftruncate(&fd, len.max(1) as u64)?;
-        let map = MmapOptions::new().len(len.max(1)).map_raw(&fd)?;
+        ftruncate(&fd, whole_words(len) as u64)?;
+        let map = MmapOptions::new().len(whole_words(len)).map_raw(&fd)?;
         Ok((Self { map }, fd))
     }
 
@@ -43,13 +43,13 @@ impl Block {
     pub(crate) fn attach(ticket: MemfdTicket, len: usize) -> io::Result<Self> {
         let path = format!("/proc/{}/fd/{}", ticket.pid, ticket.fd);
         let file = File::options().read(true).write(true).open(path)?;
-        if file.metadata()?.len() < len.max(1) as u64 {
+        if file.metadata()?.len() < whole_words(len) as u64 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the shared block is shorter than agreed",
             ));
         }
-        Ok(Self { map: MmapOptions::new().len(len.max(1)).map_raw(&file)? })
+        Ok(Self { map: MmapOptions::new().len(whole_words(len)).map_raw(&file)? })
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
@@ -59,4 +59,10 @@ impl Block {
     pub(crate) fn len(&self) -> usize {
         self.map.len()
     }
+}
+
+/// The length of a block of `len` bytes: whole words, at least one, since it is reached by words. A length that has no next multiple
+/// stays, for the system to refuse.
+fn whole_words(len: usize) -> usize {
+    len.max(1).checked_next_multiple_of(8).unwrap_or(len)
 }

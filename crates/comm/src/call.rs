@@ -21,9 +21,10 @@ pub(crate) enum Verb {
     Split,
     Region,
     Finish,
+    Refused,
 }
 
-const VERBS: [(Verb, &str); 13] = [
+const VERBS: [(Verb, &str); 14] = [
     (Verb::Barrier, "barrier"),
     (Verb::Broadcast, "broadcast"),
     (Verb::Gather, "gather"),
@@ -37,6 +38,7 @@ const VERBS: [(Verb, &str); 13] = [
     (Verb::Split, "split"),
     (Verb::Region, "region"),
     (Verb::Finish, "the end of the program"),
+    (Verb::Refused, "a call whose arguments are wrong"),
 ];
 
 fn name_of(verb: u32) -> &'static str {

@@ -16,7 +16,7 @@ impl Comm {
     /// Fills `values` of every rank with those of `root`. All ranks give slices of the same length.
     #[doc(alias = "MPI_Bcast")]
     pub fn broadcast<T: Plain>(&self, root: usize, values: &mut [T]) -> Result<()> {
-        self.check_rank(root, "broadcast")?;
+        self.agreed(self.check_rank(root, "broadcast"))?;
         let call = Call::new(Verb::Broadcast).root(root).size(size_of_val(values));
         Collective::begin(&self.inner, call)?.broadcast(root, bytemuck::cast_slice_mut(values))
     }
@@ -33,16 +33,16 @@ impl Comm {
     /// The values of all ranks, one after the other, at `root`; nothing elsewhere. All ranks give equally many.
     #[doc(alias = "MPI_Gather")]
     pub fn gather<T: Plain>(&self, root: usize, mine: &[T]) -> Result<Option<Vec<T>>> {
-        self.check_rank(root, "gather")?;
+        self.agreed(self.check_rank(root, "gather"))?;
         let call = Call::new(Verb::Gather).root(root).size(size_of_val(mine));
         let all = Collective::begin(&self.inner, call)?.gather_varied(root, bytemuck::cast_slice(mine))?;
-        Ok(all.map(|items| items.iter().flat_map(|item| bytemuck::pod_collect_to_vec(item)).collect()))
+        all.map(|items| Ok(typed(items, "gather")?.concat())).transpose()
     }
 
     /// The values of each rank, of any number, at `root`; nothing elsewhere.
     #[doc(alias = "MPI_Gatherv")]
     pub fn gather_varied<T: Plain>(&self, root: usize, mine: &[T]) -> Result<Option<Vec<Vec<T>>>> {
-        self.check_rank(root, "gather_varied")?;
+        self.agreed(self.check_rank(root, "gather_varied"))?;
         let call = Call::new(Verb::Gather).root(root);
         let all = Collective::begin(&self.inner, call)?.gather_varied(root, bytemuck::cast_slice(mine))?;
         all.map(|items| typed(items, "gather_varied")).transpose()
@@ -52,7 +52,7 @@ impl Comm {
     /// of the number of ranks.
     #[doc(alias = "MPI_Scatter")]
     pub fn scatter<T: Plain>(&self, root: usize, values: &[T]) -> Result<Vec<T>> {
-        self.check_rank(root, "scatter")?;
+        self.agreed(self.check_rank(root, "scatter"))?;
         let parts = if self.rank() == root { self.equal_parts(values, "scatter") } else { Ok(Vec::new()) };
         // A root that cannot deal takes part all the same, with nothing to give: the others must not wait for it.
         let mine = self.scatter_varied(root, parts.as_deref().unwrap_or(&vec![&[][..]; self.size()]))?;
@@ -62,7 +62,7 @@ impl Comm {
     /// Deals out `root`'s parts, of any lengths, part `r` to rank `r`. Only `root`'s `parts` count.
     #[doc(alias = "MPI_Scatterv")]
     pub fn scatter_varied<T: Plain, P: AsRef<[T]>>(&self, root: usize, parts: &[P]) -> Result<Vec<T>> {
-        self.check_rank(root, "scatter_varied")?;
+        self.agreed(self.check_rank(root, "scatter_varied"))?;
         let mut bytes: Vec<&[u8]> = Vec::new();
         let mut fits = Ok(());
         if self.rank() == root {
@@ -86,7 +86,7 @@ impl Comm {
 
     /// As [`allgather`](Comm::allgather), into memory there is: `out.len()` = ranks × `mine.len()`.
     pub fn allgather_into<T: Plain>(&self, mine: &[T], out: &mut [T]) -> Result<()> {
-        self.check_out(mine.len() * self.size(), out.len(), "allgather_into")?;
+        self.agreed(self.check_out(mine.len() * self.size(), out.len(), "allgather_into"))?;
         let call = Call::new(Verb::Allgather).size(size_of_val(mine));
         Collective::begin(&self.inner, call)?
             .allgather_into(bytemuck::cast_slice(mine), bytemuck::cast_slice_mut(out))
@@ -110,8 +110,8 @@ impl Comm {
 
     /// As [`all_to_all`](Comm::all_to_all), into memory there is, as long as `values`.
     pub fn all_to_all_into<T: Plain>(&self, values: &[T], out: &mut [T]) -> Result<()> {
-        self.check_out(values.len(), out.len(), "all_to_all_into")?;
-        self.equal_parts(values, "all_to_all")?;
+        self.agreed(self.check_out(values.len(), out.len(), "all_to_all_into"))?;
+        self.agreed(self.equal_parts(values, "all_to_all"))?;
         let call = Call::new(Verb::AllToAll).size(size_of_val(values));
         Collective::begin(&self.inner, call)?
             .all_to_all_into(bytemuck::cast_slice(values), bytemuck::cast_slice_mut(out))
@@ -120,7 +120,7 @@ impl Comm {
     /// Sends part `r`, of any length, to rank `r`; what each rank sent here, in rank order.
     #[doc(alias = "MPI_Alltoallv")]
     pub fn all_to_all_varied<T: Plain, P: AsRef<[T]>>(&self, parts: &[P]) -> Result<Vec<Vec<T>>> {
-        self.check_parts(parts.len(), "all_to_all_varied")?;
+        self.agreed(self.check_parts(parts.len(), "all_to_all_varied"))?;
         let parts: Vec<&[u8]> = parts.iter().map(|part| bytemuck::cast_slice(part.as_ref())).collect();
         let all = Collective::begin(&self.inner, Call::new(Verb::AllToAll))?.all_to_all_varied(&parts)?;
         typed(all, "all_to_all_varied")
@@ -129,7 +129,7 @@ impl Comm {
     /// Reduces element by element over all ranks; the result at `root`, nothing elsewhere.
     #[doc(alias = "MPI_Reduce")]
     pub fn reduce<T: Number>(&self, root: usize, op: Op, mine: &[T]) -> Result<Option<Vec<T>>> {
-        self.check_rank(root, "reduce")?;
+        self.agreed(self.check_rank(root, "reduce"))?;
         let mut values = mine.to_vec();
         self.begin_reduction::<T>(Call::new(Verb::Reduce).root(root), op, mine)?.reduce(
             Target::Rank(root),
@@ -183,8 +183,13 @@ impl Comm {
     }
 
     fn begin_reduction<T: Number>(&self, call: Call, op: Op, values: &[T]) -> Result<Collective<'_>> {
-        number::check::<T>(op, call.name())?;
+        self.agreed(number::check::<T>(op, call.name()))?;
         Collective::begin(&self.inner, call.size(size_of_val(values)).detail(op as u32 * 256 + T::CODE))
+    }
+
+    /// Tells the other ranks if the arguments of a call are refused here.
+    pub(crate) fn agreed<R>(&self, checked: Result<R>) -> Result<R> {
+        checked.map_err(|error| Collective::refuse(&self.inner, error))
     }
 
     fn equal_parts<'v, T>(&self, values: &'v [T], call: &'static str) -> Result<Vec<&'v [T]>> {

@@ -6,6 +6,7 @@
 mod all_to_all;
 mod allgather;
 mod broadcast;
+mod common_block;
 mod gather;
 mod list;
 mod reduce;
@@ -14,15 +15,18 @@ mod scatter;
 
 pub(crate) use reduce::Target;
 
-use std::sync::OnceLock;
+use std::sync::{MutexGuard, OnceLock, PoisonError};
 
-use crate::call::Call;
+use crate::call::{Call, Verb};
 use crate::comm::Inner;
 use crate::hub::Hub;
 use crate::mailbox::Pattern;
 use crate::packet::{Body, Header, Plain};
 use crate::topology::Topology;
 use crate::{Error, Kind, Result};
+
+/// The tag of the messages that end the program.
+const LAST_TAG: u32 = u32::MAX;
 
 /// One collective call in progress on one rank.
 pub(crate) struct Collective<'a> {
@@ -31,21 +35,36 @@ pub(crate) struct Collective<'a> {
     tag: u32,
     /// The end of the program: ranks that have left it still come to this one.
     last: bool,
+    _turn: MutexGuard<'a, ()>,
 }
 
 impl<'a> Collective<'a> {
     /// Begins `call`, after making sure, in debug builds or when `AQUEDUCT_CHECK=1`, that all ranks make the same one. Inside a node
     /// that is checked always.
     pub(crate) fn begin(inner: &'a Inner, call: Call) -> Result<Self> {
+        let turn = inner.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where calls are not compared, a rank may come to the end having made fewer of them than others: they meet all the same.
+        let tag = if call.is_last() && !checking() { LAST_TAG } else { inner.next_call() };
+        let mut this = Self { inner, call, tag, last: call.is_last(), _turn: turn };
         if inner.topology.count() > 1 && checking() {
-            let agree = Self { inner, call: Call::agree(), tag: inner.next_call(), last: call.is_last() };
-            let mine = call.encode();
-            for (rank, theirs) in agree.allgather_varied(&mine)?.iter().enumerate() {
+            this.call = Call::agree();
+            let calls = this.allgather_varied(&call.encode())?;
+            for (rank, theirs) in calls.iter().enumerate() {
                 let theirs = theirs.first_chunk().map(Call::decode);
                 call.check(inner.rank, rank, theirs.unwrap_or(Call::agree()))?;
             }
+            (this.call, this.tag) = (call, inner.next_call());
         }
-        Ok(Self { inner, call, tag: inner.next_call(), last: call.is_last() })
+        Ok(this)
+    }
+
+    /// Takes part in a call whose arguments this rank refuses with `error`: the others learn it now, instead of waiting for a rank that
+    /// may be waiting for them by then. What this rank returns is its own error.
+    pub(crate) fn refuse(inner: &'a Inner, error: Error) -> Error {
+        let refused = Call::new(Verb::Refused);
+        // An error here only says that the others made a real call.
+        let _ = Self::begin(inner, refused).and_then(|this| this.hub().barrier(refused));
+        error
     }
 
     /// Waits for all ranks.

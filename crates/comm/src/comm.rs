@@ -1,23 +1,21 @@
 //! The handle every rank holds: who it is, and how it makes smaller worlds out of this one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::block::Block;
 use crate::call::{Call, Verb};
-use crate::collective::{Collective, Target};
+use crate::collective::Collective;
 use crate::hub::Hub;
 use crate::mailbox::Mailbox;
-use crate::number::Op;
 use crate::topology::Topology;
-use crate::wire::{Ticket, Wire};
+use crate::wire::Wire;
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// A rank's handle on a group of ranks that talk to each other: a *communicator*.
 ///
-/// Cheap to clone; clones are the same communicator. It may be used from several threads of a rank at once for messages;
-/// collective calls of one rank on one communicator must follow one another (each thread that wants its own takes a
-/// [`dup`](Comm::dup)).
+/// Cheap to clone; clones are the same communicator. It may be used from several threads of a rank at once. Their collective calls
+/// on one communicator follow one another in an order that other ranks need not share: a thread that wants its own takes a
+/// [`dup`](Comm::dup).
 ///
 /// # What it promises
 /// * Collective calls are made by all ranks in the same order. Inside a node a mismatch is always noticed and named; between nodes
@@ -44,6 +42,8 @@ pub(crate) struct Inner {
     /// Numbers the collective calls: the tag of their messages.
     calls: AtomicU32,
     children: AtomicU32,
+    /// Held through each collective call: those of several threads of a rank follow one another.
+    pub(crate) turn: Mutex<()>,
 }
 
 impl std::fmt::Debug for Comm {
@@ -109,6 +109,7 @@ impl Comm {
         let mut all = vec![[0i64; 2]; self.size()];
         let split = Collective::begin(&self.inner, Call::new(Verb::Split))?;
         split.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
+        drop(split);
         let mut group: Vec<usize> = Vec::new();
         if colour.is_some() {
             group = (0..self.size()).filter(|rank| all[*rank][0] == mine[0]).collect();
@@ -136,7 +137,7 @@ impl Comm {
                 "rank {rank} is listed twice or does not exist; there are ranks 0 to {}",
                 self.size() - 1
             );
-            return Err(Error::new(Kind::InvalidArgument, "subgroup", detail));
+            return self.agreed(Err(Error::new(Kind::InvalidArgument, "subgroup", detail)));
         }
         let place = ranks.iter().position(|rank| *rank == self.rank());
         self.split(place.map(|_| 0), place.unwrap_or(0) as i64)
@@ -162,6 +163,7 @@ impl Inner {
         let mut machines = vec![[0u64; 2]; size];
         let meeting = Collective::begin(&apart, Call::new(Verb::Split))?;
         meeting.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
+        drop(meeting);
         let nodes = Topology::new(machines);
         let world_nodes: Arc<[u32]> = (0..size).map(|rank| nodes.node_of(rank) as u32).collect();
         let together = Self { world_nodes, ..apart };
@@ -193,18 +195,22 @@ impl Inner {
             topology: Topology::new(0..size),
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
+            turn: Mutex::new(()),
         }
     }
 
     /// A communicator of the `group` of this one's ranks. Collective over all ranks of this one; a group is known to its members.
     fn child(&self, group: &[usize], colour: u32) -> Result<Option<Comm>> {
-        let number = self.children.fetch_add(1, Ordering::Relaxed);
         let members: Arc<[usize]> = group.iter().map(|rank| self.members[*rank]).collect();
         let topology = Topology::new(members.iter().map(|world| self.world_nodes[*world]));
         let rank = group.iter().position(|rank| *rank == self.rank);
         let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
-        let leader = neighbours.first().map(|leader| group[*leader]);
-        let block = self.common_block(leader, neighbours.len())?;
+        let leader = neighbours.first().filter(|_| neighbours.len() > 1).map(|leader| group[*leader]);
+        let len = Hub::block_len(neighbours.len(), &*self.wire);
+        let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
+        let block = meeting.common_block(leader, len, |block| self.wire.watch(block))?;
+        // Only now: ranks must count alike, also when some of them were in another call and none got a child.
+        let number = self.children.fetch_add(1, Ordering::Relaxed);
         let Some(rank) = rank else { return Ok(None) };
         let wire = Arc::clone(&self.wire);
         let hub = match block {
@@ -221,43 +227,9 @@ impl Inner {
             hub,
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
+            turn: Mutex::new(()),
         };
         Ok(Some(Comm { inner: Arc::new(inner) }))
-    }
-
-    /// The block of a new hub for `size` ranks led by `leader` (a rank of this communicator), or none where there is nobody to share
-    /// it with. Collective: on failure, all ranks get an error of kind `System`.
-    fn common_block(&self, leader: Option<usize>, size: usize) -> Result<Option<Arc<Block>>> {
-        let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
-        let shared = size > 1;
-        let len = Hub::block_len(size, &*self.wire);
-        let mut offer = (shared && leader == Some(self.rank)).then(|| self.wire.offer(len));
-        let ticket: Ticket = match &offer {
-            Some(Ok((_, ticket))) => *ticket,
-            _ => [u64::MAX; 2],
-        };
-        let mut tickets = vec![[0u64; 2]; self.members.len()];
-        meeting.allgather_into(bytemuck::bytes_of(&ticket), bytemuck::cast_slice_mut(&mut tickets))?;
-        let mine = match (leader, offer.take()) {
-            (Some(_), Some(offer)) => offer.map(|(block, _)| Some(block)),
-            (Some(leader), None) if shared => self.wire.attach(tickets[leader], len).map(Some),
-            _ => Ok(None),
-        };
-        if let Ok(Some(block)) = &mine {
-            self.wire.watch(block);
-        }
-        let mut all_well = [u8::from(mine.is_ok())];
-        meeting.reduce(Target::All, Op::Min, &mut all_well)?;
-        if ticket != [u64::MAX; 2] {
-            self.wire.retire(ticket);
-        }
-        match mine {
-            Ok(_) if all_well == [0] => {
-                let detail = "a rank could not get the memory that a node shares";
-                Err(Error::new(Kind::System, "split", detail))
-            }
-            other => other,
-        }
     }
 
     pub(crate) fn next_call(&self) -> u32 {
@@ -281,16 +253,13 @@ impl Inner {
         from: Option<usize>,
         ready: impl FnMut(&Mailbox) -> Option<T>,
     ) -> Result<T> {
-        let mailbox = self.wire.mailbox();
-        match from {
-            Some(from) => mailbox.wait(&*self.wire, call, &[self.members[from]], ready),
-            None => {
-                let me = self.rank;
-                let others = self.members.iter().enumerate().filter(|(rank, _)| *rank != me);
-                let others: Vec<usize> = others.map(|(_, world)| *world).collect();
-                mailbox.wait(&*self.wire, call, &others, ready)
-            }
-        }
+        self.wire.mailbox().wait(&*self.wire, call, &self.senders(from), ready)
+    }
+
+    /// The world ranks that something from `from` (none: from any other rank) can come from.
+    pub(crate) fn senders(&self, from: Option<usize>) -> Vec<usize> {
+        let others = |rank: &usize| from.map_or(*rank != self.rank, |from| *rank == from);
+        (0..self.members.len()).filter(others).map(|rank| self.members[rank]).collect()
     }
 }
 

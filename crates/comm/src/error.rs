@@ -85,7 +85,8 @@ impl Error {
         self.source.as_deref()
     }
 
-    /// The rank that caused it, where it is known.
+    /// The rank that caused it, where it is known: of kind [`RankFailed`](Kind::RankFailed) a rank of the world, else one of the
+    /// communicator.
     pub fn rank(&self) -> Option<usize> {
         self.rank
     }

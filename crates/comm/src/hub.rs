@@ -20,13 +20,24 @@ use crate::{Error, Kind, Result};
 
 const HEADER: usize = 128;
 const SLOT: usize = 256;
-const SLOT_DATA: usize = Call::LEN + 4;
+/// A slot holds the call, what kind of step this is, the length of the data, and the data.
+const SLOT_STEP: usize = Call::LEN;
+const SLOT_LEN: usize = SLOT_STEP + 4;
+const SLOT_DATA: usize = SLOT_LEN + 4;
 const WINDOW: usize = 256 * 1024;
 /// Takes from this size on are worth a look before sleeping.
 const BULK: usize = 64 * 1024;
 
 /// The most bytes that [`Hub::tell`] carries.
 pub(crate) const TELLABLE: usize = SLOT - SLOT_DATA;
+
+/// What the ranks do with what they tell. Threads of a rank that call at once may get ranks out of step inside one and the same
+/// call: an address must never be read out of what was told for its own sake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Tell = 1,
+    Share,
+}
 
 /// What a rank wants from another one's stream: `into.len()` bytes from `position`.
 pub(crate) struct Take<'a> {
@@ -79,6 +90,11 @@ impl Hub {
         self.rank
     }
 
+    /// The memory it lives in; none where the node holds nobody else.
+    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
+        self.block.as_ref()
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -91,12 +107,13 @@ impl Hub {
     /// Every rank tells up to [`TELLABLE`] bytes; `each` sees what each rank told, in rank order. One meeting.
     pub(crate) fn tell(&self, call: Call, mine: &[u8], each: impl FnMut(usize, &[u8])) -> Result<()> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_in_turn(&mut told, call, Patience::None, mine, each)
+        self.tell_in_turn(&mut told, Step::Tell, call, Patience::None, mine, each)
     }
 
     fn tell_in_turn(
         &self,
         told: &mut usize,
+        step: Step,
         call: Call,
         patience: Patience,
         mine: &[u8],
@@ -108,13 +125,18 @@ impl Hub {
             return Ok(());
         };
         let turn = *told % 2;
-        *told += 1;
-        self.write_slot(block, turn, call, mine);
+        self.write_slot(block, turn, step, call, mine);
         self.meet(block, Attendance::Open, patience, call)?;
+        // A turn is over when the ranks have met: a rank that tries again after a failure must not write the slots of the last
+        // meeting, which others may still read.
+        *told += 1;
         for rank in 0..self.size {
             let theirs = self.slot(block, turn, rank);
-            let (theirs, _) = theirs.split_first_chunk().expect("a slot holds a call");
-            call.check(self.names[self.rank], self.names[rank], Call::decode(theirs))?;
+            let (made, _) = theirs.split_first_chunk().expect("a slot holds a call");
+            call.check(self.names[self.rank], self.names[rank], Call::decode(made))?;
+            if theirs[SLOT_STEP] != step as u8 {
+                return Err(self.out_of_step(rank, call));
+            }
         }
         for rank in 0..self.size {
             each(rank, slot_data(self.slot(block, turn, rank)));
@@ -148,14 +170,14 @@ impl Hub {
         let patience = self.patience(takes);
         let mut streams: Vec<(usize, usize)> = Vec::with_capacity(self.size);
         let address = [mine.as_ptr() as usize, mine.len()];
-        self.tell_in_turn(told, call, patience, bytemuck::cast_slice(&address), |_, bytes| {
+        self.tell_in_turn(told, Step::Share, call, patience, bytemuck::cast_slice(&address), |_, bytes| {
             let [start, parts] = bytemuck::pod_read_unaligned(bytes);
             streams.push((start, parts));
         })?;
         let mut inside = Ok(());
         for take in takes {
             let (start, parts) = streams[take.from];
-            // SAFETY: every rank of this hub is a thread of this process and made the same call (checked by the tell), so these are
+            // SAFETY: every rank of this hub is a thread of this process and at this step of this call (checked by the tell), so these are
             // the address and length of its `mine`, which stays borrowed until the meeting below: no rank returns before it.
             let stream = unsafe { std::slice::from_raw_parts(start as *const &[u8], parts) };
             keep_first(&mut inside, copy(stream, take, call));
@@ -175,7 +197,7 @@ impl Hub {
         let patience = self.patience(takes);
         let total: usize = mine.iter().map(|part| part.len()).sum();
         let mut totals = Vec::with_capacity(self.size);
-        self.tell_in_turn(told, call, patience, bytemuck::bytes_of(&total), |_, bytes| {
+        self.tell_in_turn(told, Step::Share, call, patience, bytemuck::bytes_of(&total), |_, bytes| {
             totals.push(bytemuck::pod_read_unaligned::<usize>(bytes));
         })?;
         let mut inside = Ok(());
@@ -240,13 +262,25 @@ impl Hub {
 
     fn meet(&self, block: &Block, attendance: Attendance, patience: Patience, call: Call) -> Result<()> {
         let manner = Manner { attendance, patience, flags: futex_flags(&*self.wire) };
-        place(block).arrive(self.size, manner, &*self.wire).map_err(|_| self.wire.failure(call.name()))
+        place(block)
+            .arrive(self.size, manner, &*self.wire)
+            .map_err(|never| left(self.wire.failure(call.name()), call.name(), never.because_of))
     }
 
-    fn write_slot(&self, block: &Block, turn: usize, call: Call, data: &[u8]) {
+    fn out_of_step(&self, rank: usize, call: Call) -> Error {
+        let detail = format!(
+            "rank {} and rank {} are at different steps of the same call; collective calls of one rank on one communicator must \
+             follow one another: give each thread a dup",
+            self.names[self.rank], self.names[rank]
+        );
+        Error::new(Kind::Mismatch, call.name(), detail).caused_by(self.names[rank])
+    }
+
+    fn write_slot(&self, block: &Block, turn: usize, step: Step, call: Call, data: &[u8]) {
         let mut slot = [0; SLOT];
         slot[..Call::LEN].copy_from_slice(&call.encode());
-        slot[Call::LEN..SLOT_DATA].copy_from_slice(&(data.len() as u32).to_le_bytes());
+        slot[SLOT_STEP] = step as u8;
+        slot[SLOT_LEN..SLOT_DATA].copy_from_slice(&(data.len() as u32).to_le_bytes());
         slot[SLOT_DATA..SLOT_DATA + data.len()].copy_from_slice(data);
         let used = SLOT_DATA + data.len();
         // SAFETY: this rank's own slot of this turn; its readers have met since its last use.
@@ -274,18 +308,33 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // A rank that gives up a communicator never comes to its meetings again: who still waits there must learn it.
-        if let Some(block) = &self.block {
+        // A rank that gives up a communicator never comes to its meetings again: who still waits there must learn it. One that
+        // panics is about to fail as a whole, and then everyone learns why, too.
+        if let Some(block) = &self.block
+            && !std::thread::panicking()
+        {
             fail(block, &*self.wire);
         }
     }
 }
 
-/// Ends all open meetings in the hub of `block`, now and for ever.
+/// This rank never comes to the hub of `block` again: ends all its open meetings, now and for ever.
 pub(crate) fn fail(block: &Block, wire: &dyn Wire) {
-    place(block).fail(futex_flags(wire));
+    place(block).fail(wire.rank(), futex_flags(wire));
 }
 
+/// The error of a meeting that never takes place: that of the program's failure if there is one, else that a rank is gone.
+fn left(failure: Option<Error>, call: &'static str, rank: usize) -> Error {
+    failure.unwrap_or_else(|| {
+        let detail = format!(
+            "rank {rank} of the world has left the program, or dropped this communicator, without making this call"
+        );
+        Error::new(Kind::RankFailed, call, detail).caused_by(rank)
+    })
+}
+
+// A page holds any alignment.
+#[allow(clippy::cast_ptr_alignment)]
 fn place(block: &Block) -> &Rendezvous {
     // SAFETY: a block is page-aligned, starts with zeroed room for this, all-zero is a valid value, and it is only ever used
     // through atomics.
@@ -306,7 +355,7 @@ fn futex_flags(wire: &dyn Wire) -> futex::Flags {
 
 fn slot_data(slot: &[u8]) -> &[u8] {
     let mut len = [0; 4];
-    len.copy_from_slice(&slot[Call::LEN..SLOT_DATA]);
+    len.copy_from_slice(&slot[SLOT_LEN..SLOT_DATA]);
     &slot[SLOT_DATA..SLOT_DATA + u32::from_le_bytes(len) as usize]
 }
 

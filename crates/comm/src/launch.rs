@@ -5,12 +5,14 @@ use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use crate::call::{Call, Verb};
 use crate::collective::Collective;
 use crate::comm::Inner;
 use crate::mpi::{self, Choice, Session, ThreadLevel};
-use crate::threads::{ThreadWire, World};
+use crate::threads::{World, is_consequence};
+use crate::wire::Wire;
 use crate::{Comm, Error, Kind, Result};
 
 /// What a rank's program may return as its error.
@@ -18,6 +20,9 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Enough for programs that keep arrays on the stack; it costs address space only.
 const STACK: usize = 16 << 20;
+
+/// How long an MPI rank that failed only because it was left alone lets the one that left it speak first: that one ends the job.
+const COURTESY: Duration = Duration::from_secs(1);
 
 /// Runs `program` on every rank, and returns what the ranks of this process returned.
 ///
@@ -121,7 +126,7 @@ impl Launch {
                 if let Err(source) = &rank_thread {
                     // Those already started wait for this one: they must learn that it never comes.
                     let cause = format!("its thread could not be started: {source}");
-                    world.fail(rank, cause.into(), &*world.wire(rank));
+                    world.fail(rank, cause.into());
                 }
                 started.push(rank_thread.ok());
             }
@@ -141,15 +146,24 @@ fn run_rank<T, E: Into<AnyError>>(
     node_ranks: Option<usize>,
     program: &(impl Fn(&Comm) -> std::result::Result<T, E> + Sync),
 ) -> Option<T> {
-    let wire: Arc<ThreadWire> = world.wire(rank);
-    let outcome = guarded(|| {
-        let comm = Inner::world(&(Arc::clone(&wire) as _), node_ranks)?;
-        let value = program(&comm).map_err(Into::into)?;
-        world.leave(rank);
-        finish(&comm)?;
-        Ok(value)
-    });
-    outcome.map_err(|error| world.fail(rank, error, &*wire)).ok()
+    let wire: Arc<dyn Wire> = world.wire(rank);
+    // Given up only after a failure is known to all: who waits for this rank shall learn why it does not come.
+    let mut handle = None;
+    let outcome = guarded(|| run_program(handle.insert(Inner::world(&wire, node_ranks)?), program));
+    outcome.map_err(|error| world.fail(rank, error)).ok()
+}
+
+/// The program from its first to its last call.
+fn run_program<T, E: Into<AnyError>>(
+    world: &Comm,
+    program: impl Fn(&Comm) -> std::result::Result<T, E>,
+) -> std::result::Result<T, AnyError> {
+    let value = program(world).map_err(Into::into)?;
+    let wire = &world.inner.wire;
+    wire.leave(world.inner.hub.block())?;
+    finish(world)?;
+    wire.leave(None)?;
+    Ok(value)
 }
 
 fn run_mpi<T, E: Into<AnyError>>(
@@ -158,15 +172,15 @@ fn run_mpi<T, E: Into<AnyError>>(
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> Result<Vec<T>> {
     let wire = session.wire();
-    let outcome = guarded(|| {
-        let comm = Inner::world(&wire, node_ranks)?;
-        let value = program(&comm).map_err(Into::into)?;
-        finish(&comm)?;
-        Ok(value)
-    });
+    // Given up only after the message is out: who waits for this rank would else be the first to complain.
+    let mut handle = None;
+    let outcome = guarded(|| run_program(handle.insert(Inner::world(&wire, node_ranks)?), program));
     match outcome {
         Ok(value) => session.close().map(|()| vec![value]),
         Err(error) => {
+            if is_consequence(&error) {
+                thread::sleep(COURTESY);
+            }
             session.abort(&format!("rank {} failed: {error}", wire.rank()));
             Err(program_error(wire.rank(), error))
         }

@@ -64,6 +64,7 @@ mod mailbox;
 mod messages;
 mod mpi;
 mod number;
+mod offer;
 mod packet;
 mod region;
 mod rendezvous;

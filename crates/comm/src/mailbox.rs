@@ -26,13 +26,14 @@ pub(crate) struct Mailbox {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Packets nobody has asked for yet.
-    early: HashMap<(u64, u32), VecDeque<Packet>>,
-    /// Receives whose packet has not come yet.
-    posted: HashMap<(u64, u32), VecDeque<Posted>>,
-    /// Packets that have met their receive.
-    matched: HashMap<u64, Packet>,
-    tickets: u64,
+    /// Packets nobody has asked for yet, in the order they came.
+    early: HashMap<Key, VecDeque<Arrived>>,
+    /// Receives whose packet has not come yet, in the order they were posted.
+    posted: HashMap<Key, VecDeque<Posted>>,
+    /// Packets that have met their receive, by its ticket.
+    matched: HashMap<u64, (Posted, Arrived)>,
+    /// Numbers receives and packets.
+    clock: u64,
     /// Counts what may end a wait.
     events: u64,
     failed: bool,
@@ -40,68 +41,69 @@ struct State {
     gone: HashSet<usize>,
 }
 
+/// Context and tag.
+type Key = (u64, u32);
+
 #[derive(Debug)]
 struct Posted {
     ticket: u64,
     source: Option<u32>,
 }
 
+#[derive(Debug)]
+struct Arrived {
+    number: u64,
+    packet: Packet,
+}
+
 impl Mailbox {
     /// A packet has come: it goes to the oldest receive that wants it.
     pub(crate) fn deliver(&self, packet: Packet) {
-        self.change(|state| match state.take_posted(&packet) {
-            Some(ticket) => {
-                state.matched.insert(ticket, packet);
-            }
-            None => {
-                let key = (packet.header.context, packet.header.tag);
-                state.early.entry(key).or_default().push_back(packet);
-            }
+        self.change(|state| {
+            let number = state.tick();
+            state.place(Arrived { number, packet });
         });
     }
 
     /// Starts a receive.
     pub(crate) fn post(&self, pattern: Pattern) -> u64 {
         let mut state = self.lock();
-        state.tickets += 1;
-        let ticket = state.tickets;
-        let key = (pattern.context, pattern.tag);
+        let receive = Posted { ticket: state.tick(), source: pattern.source };
+        let ticket = receive.ticket;
         match state.take_early(pattern) {
-            Some(packet) => {
-                state.matched.insert(ticket, packet);
+            Some(arrived) => {
+                state.matched.insert(ticket, (receive, arrived));
             }
-            None => {
-                state.posted.entry(key).or_default().push_back(Posted { ticket, source: pattern.source });
-            }
+            None => state.posted.entry(pattern.key()).or_default().push_back(receive),
         }
         ticket
     }
 
-    /// Gives up a receive; a packet that has met it goes back to the front of the queue.
+    /// Gives up a receive. If its packet has come, everything is as if the receive had never been: the packet, and those behind it,
+    /// go to the receives that are left, in order.
     pub(crate) fn cancel(&self, pattern: Pattern, ticket: u64) {
-        let mut state = self.lock();
-        let key = (pattern.context, pattern.tag);
-        if let Some(packet) = state.matched.remove(&ticket) {
-            state.early.entry(key).or_default().push_front(packet);
-        } else if let Some(posted) = state.posted.get_mut(&key) {
-            posted.retain(|receive| receive.ticket != ticket);
-            drop_if_empty(&mut state.posted, key);
-        }
+        let key = pattern.key();
+        self.change(|state| match state.matched.remove(&ticket) {
+            Some((_, arrived)) => state.match_again(key, arrived),
+            None => {
+                if let Some(posted) = state.posted.get_mut(&key) {
+                    posted.retain(|receive| receive.ticket != ticket);
+                    drop_if_empty(&mut state.posted, key);
+                }
+            }
+        });
     }
 
     /// The packet of a receive, if it has come.
     pub(crate) fn take(&self, ticket: u64) -> Option<Packet> {
-        self.lock().matched.remove(&ticket)
+        self.lock().matched.remove(&ticket).map(|(_, arrived)| arrived.packet)
     }
 
     /// Sender and length of the first packet that would match.
     pub(crate) fn peek(&self, pattern: Pattern) -> Option<(u32, usize)> {
         let state = self.lock();
-        let packet = state
-            .early
-            .get(&(pattern.context, pattern.tag))?
-            .iter()
-            .find(|packet| pattern.source.is_none_or(|wanted| wanted == packet.header.source))?;
+        let mut early = state.early.get(&pattern.key())?.iter();
+        let Arrived { packet, .. } = early.find(|arrived| accepts(pattern.source, &arrived.packet))?;
         Some((packet.header.source, packet.body.bytes().len()))
     }
 
@@ -120,9 +122,12 @@ impl Mailbox {
             if let Some(found) = ready(self) {
                 return Ok(found);
             }
+            wire.check_wait(call)?;
             let state = self.lock();
             if state.failed {
-                return Err(wire.failure(call));
+                drop(state);
+                let unknown = || Error::new(Kind::RankFailed, call, "a rank has failed");
+                return Err(wire.failure(call).unwrap_or_else(unknown));
             }
             if !senders.is_empty() && senders.iter().all(|sender| state.gone.contains(sender)) {
                 return Err(all_gone(call, senders));
@@ -154,6 +159,11 @@ impl Mailbox {
         });
     }
 
+    /// How many world ranks send nothing more.
+    pub(crate) fn count_gone(&self) -> usize {
+        self.lock().gone.len()
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
@@ -167,31 +177,71 @@ impl Mailbox {
     }
 }
 
-impl State {
-    fn take_posted(&mut self, packet: &Packet) -> Option<u64> {
-        let key = (packet.header.context, packet.header.tag);
-        let posted = self.posted.get_mut(&key)?;
-        let source = packet.header.source;
-        let at = posted.iter().position(|receive| receive.source.is_none_or(|wanted| wanted == source))?;
-        let receive = posted.remove(at)?;
-        drop_if_empty(&mut self.posted, key);
-        Some(receive.ticket)
-    }
-
-    fn take_early(&mut self, pattern: Pattern) -> Option<Packet> {
-        let key = (pattern.context, pattern.tag);
-        let early = self.early.get_mut(&key)?;
-        let at = early
-            .iter()
-            .position(|packet| pattern.source.is_none_or(|wanted| wanted == packet.header.source))?;
-        let packet = early.remove(at);
-        drop_if_empty(&mut self.early, key);
-        packet
+impl Pattern {
+    fn key(&self) -> Key {
+        (self.context, self.tag)
     }
 }
 
+impl State {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Gives a packet to the oldest receive that wants it, or keeps it.
+    fn place(&mut self, arrived: Arrived) {
+        match self.take_posted(&arrived.packet) {
+            Some(receive) => {
+                self.matched.insert(receive.ticket, (receive, arrived));
+            }
+            None => self.early.entry(arrived.packet.key()).or_default().push_back(arrived),
+        }
+    }
+
+    /// Matches the receives and packets of one key anew, `loose` among them, in the order they came.
+    fn match_again(&mut self, key: Key, loose: Arrived) {
+        let mut packets = vec![loose];
+        let mut receives = Vec::from(self.posted.remove(&key).unwrap_or_default());
+        for (_, (receive, arrived)) in self.matched.extract_if(|_, (_, arrived)| arrived.packet.key() == key)
+        {
+            receives.push(receive);
+            packets.push(arrived);
+        }
+        packets.extend(self.early.remove(&key).unwrap_or_default());
+        packets.sort_by_key(|arrived| arrived.number);
+        receives.sort_by_key(|receive| receive.ticket);
+        if !receives.is_empty() {
+            self.posted.insert(key, receives.into());
+        }
+        for arrived in packets {
+            self.place(arrived);
+        }
+    }
+
+    fn take_posted(&mut self, packet: &Packet) -> Option<Posted> {
+        let posted = self.posted.get_mut(&packet.key())?;
+        let at = posted.iter().position(|receive| accepts(receive.source, packet))?;
+        let receive = posted.remove(at);
+        drop_if_empty(&mut self.posted, packet.key());
+        receive
+    }
+
+    fn take_early(&mut self, pattern: Pattern) -> Option<Arrived> {
+        let early = self.early.get_mut(&pattern.key())?;
+        let at = early.iter().position(|arrived| accepts(pattern.source, &arrived.packet))?;
+        let arrived = early.remove(at);
+        drop_if_empty(&mut self.early, pattern.key());
+        arrived
+    }
+}
+
+fn accepts(source: Option<u32>, packet: &Packet) -> bool {
+    source.is_none_or(|wanted| wanted == packet.header.source)
+}
+
 /// Tags come and go (each collective has its own): their queues go with them.
-fn drop_if_empty<T>(queues: &mut HashMap<(u64, u32), VecDeque<T>>, key: (u64, u32)) {
+fn drop_if_empty<T>(queues: &mut HashMap<Key, VecDeque<T>>, key: Key) {
     if queues.get(&key).is_some_and(VecDeque::is_empty) {
         queues.remove(&key);
     }
@@ -199,11 +249,12 @@ fn drop_if_empty<T>(queues: &mut HashMap<(u64, u32), VecDeque<T>>, key: (u64, u3
 
 fn all_gone(call: &'static str, senders: &[usize]) -> Error {
     let (who, rank) = match senders {
-        [one] => (format!("rank {one} has"), *one),
-        _ => ("all other ranks have".to_owned(), senders[0]),
+        [one] => (format!("rank {one} of the world has"), Some(*one)),
+        _ => (format!("ranks {senders:?} of the world have all"), None),
     };
     let detail = format!("{who} left the program without sending what this rank waits for");
-    Error::new(Kind::RankFailed, call, detail).caused_by(rank)
+    let error = Error::new(Kind::RankFailed, call, detail);
+    rank.into_iter().fold(error, Error::caused_by)
 }
 
 #[cfg(test)]

@@ -102,6 +102,9 @@ impl Comm {
         let pattern = self.pattern(from.into(), tag, "try_probe")?;
         self.inner.wire.nap();
         let found = self.inner.wire.mailbox().peek(pattern);
+        if found.is_none() {
+            self.inner.wire.check_wait("try_probe")?;
+        }
         Ok(found.map(|(source, bytes)| Status { source: source as usize, bytes }))
     }
 
@@ -155,6 +158,8 @@ impl Sending {
         let departed = self.comm.inner.wire.departed(post)?;
         if departed {
             self.post = None;
+        } else {
+            self.comm.inner.wire.check_wait("send")?;
         }
         Ok(departed)
     }
@@ -184,7 +189,9 @@ impl<T: Plain> Receiving<T> {
             Error::new(Kind::InvalidArgument, "receive", "this receive has already given its message")
         })?;
         self.comm.inner.wire.nap();
-        let Some(packet) = self.comm.inner.wire.mailbox().take(ticket) else { return Ok(None) };
+        let Some(packet) = self.comm.inner.wire.mailbox().take(ticket) else {
+            return self.comm.inner.wire.check_wait("receive").map(|()| None);
+        };
         self.ticket = None;
         unpack(packet).map(Some)
     }
@@ -223,11 +230,20 @@ pub fn wait_all<T: Plain>(receives: impl IntoIterator<Item = Receiving<T>>) -> R
 /// Waits for one of the receives, whichever comes first, and takes it out of the list; its place in the list and what it brought.
 #[doc(alias = "MPI_Waitany")]
 pub fn wait_any<T: Plain>(receives: &mut Vec<Receiving<T>>) -> Result<(usize, Vec<T>, Status)> {
-    let Some(first) = receives.first() else {
+    let Some(first) = receives.iter().find(|receive| receive.ticket.is_some()) else {
         return Err(Error::new(Kind::InvalidArgument, "wait_any", "there is no receive to wait for"));
     };
-    let inner = std::sync::Arc::clone(&first.comm.inner);
-    let (place, packet) = inner.wait("wait_any", None, |mailbox| {
+    let wire = std::sync::Arc::clone(&first.comm.inner.wire);
+    let mailbox = wire.mailbox();
+    if !receives.iter().all(|receive| std::ptr::eq(receive.comm.inner.wire.mailbox(), mailbox)) {
+        let detail =
+            "the receives are of communicators that have no world in common; wait for them one by one";
+        return Err(Error::new(Kind::InvalidArgument, "wait_any", detail));
+    }
+    let waiting = receives.iter().filter(|receive| receive.ticket.is_some());
+    let senders = waiting.flat_map(|receive| receive.comm.inner.senders(rank_of(receive.from)));
+    let senders: Vec<usize> = senders.collect();
+    let (place, packet) = mailbox.wait(&*wire, "wait_any", &senders, |mailbox| {
         receives.iter().enumerate().find_map(|(place, receive)| Some((place, mailbox.take(receive.ticket?)?)))
     })?;
     receives.remove(place).ticket = None;

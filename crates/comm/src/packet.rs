@@ -21,6 +21,9 @@ pub(crate) struct Header {
 impl Header {
     pub(crate) const LEN: usize = 16 + Call::LEN;
 
+    /// The last packet of a rank that leaves the program: no communicator has this context.
+    pub(crate) const FAREWELL: Self = Self { context: 0, source: 0, tag: 0, call: [0; Call::LEN] };
+
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[0..8].copy_from_slice(&self.context.to_le_bytes());
@@ -43,6 +46,13 @@ impl Header {
 pub(crate) struct Packet {
     pub(crate) header: Header,
     pub(crate) body: Body,
+}
+
+impl Packet {
+    /// What receives are sorted by: context and tag.
+    pub(crate) fn key(&self) -> (u64, u32) {
+        (self.header.context, self.header.tag)
+    }
 }
 
 /// The contents of a message: a vector of some plain type.

@@ -1,17 +1,16 @@
 //! Memory that the ranks of a node have in common, for bulk data.
 //!
-//! `unsafe` here: shared memory is reached through raw pointers. The safe methods copy it word by word with relaxed atomics, so
-//! that ranks that race get some bytes of either, never undefined behaviour; on the machines we know that runs at the speed of
-//! memory. [`Region::slice`] and [`Region::slice_mut`] are for layers that prove their ranks apart.
+//! `unsafe` here: shared memory is reached through raw pointers. The safe methods reach it only by relaxed atomics of one size, whole
+//! aligned words, so that ranks that race get some bytes of either, never undefined behaviour (accesses of different sizes that
+//! race would be); on the machines we know that runs at the speed of memory. [`Region::slice`] and [`Region::slice_mut`] are for layers that prove their ranks apart.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::Block;
 use crate::call::{Call, Verb};
 use crate::collective::Collective;
-use crate::wire::Ticket;
 use crate::{Comm, Error, Kind, Result};
 
 const WORD: usize = size_of::<u64>();
@@ -31,30 +30,10 @@ impl Comm {
     /// with the same `len` on all ranks.
     #[doc(alias = "MPI_Win_allocate_shared")]
     pub fn region(&self, len: usize) -> Result<Region> {
-        let call = Call::new(Verb::Region).size(len);
-        Collective::begin(&self.inner, call)?.barrier()?;
-        let (hub, wire) = (&self.inner.hub, &self.inner.wire);
-        let offer = (hub.rank() == 0).then(|| wire.offer(len));
-        let ticket: Ticket = match &offer {
-            Some(Ok((_, ticket))) => *ticket,
-            _ => [u64::MAX; 2],
-        };
-        let mut leaders = ticket;
-        hub.tell(call, bytemuck::bytes_of(&ticket), |rank, theirs| {
-            if rank == 0 {
-                leaders = bytemuck::pod_read_unaligned(theirs);
-            }
-        })?;
-        let block = offer.map_or_else(|| wire.attach(leaders, len), |offer| offer.map(|(block, _)| block));
-        let well = self.allreduce_one(crate::Op::Min, u8::from(block.is_ok()))?;
-        if ticket != [u64::MAX; 2] {
-            wire.retire(ticket);
-        }
-        let block = block?;
-        if well == 0 {
-            let detail = format!("another rank could not get its {len} bytes of shared memory");
-            return Err(Error::new(Kind::System, "region", detail));
-        }
+        let topology = &self.inner.topology;
+        let leader = topology.neighbours(self.rank())[0];
+        let meeting = Collective::begin(&self.inner, Call::new(Verb::Region).size(len))?;
+        let block = meeting.common_block(Some(leader), len, |_| ())?.expect("every rank has a leader");
         Ok(Region { block, len })
     }
 }
@@ -73,43 +52,53 @@ impl Region {
     /// Copies `bytes` to `offset`.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes.len(), "Region::write")?;
-        // SAFETY: inside the block, just checked.
-        let start = unsafe { self.block.start().add(offset) };
-        let head = start.align_offset(WORD).min(bytes.len());
-        let (head_bytes, rest) = bytes.split_at(head);
-        let (words, tail_bytes) = rest.as_chunks::<WORD>();
-        for (at, byte) in head_bytes.iter().enumerate() {
-            self.byte(offset + at).store(*byte, Ordering::Relaxed);
-        }
+        let (head, rest) = bytes.split_at(head_of(offset, bytes.len()));
+        let (words, tail) = rest.as_chunks::<WORD>();
+        let first = offset + head.len();
+        self.write_part(offset, head);
         for (at, word) in words.iter().enumerate() {
-            self.word(offset + head + at * WORD).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            self.word(first + at * WORD).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
-        let tail = offset + bytes.len() - tail_bytes.len();
-        for (at, byte) in tail_bytes.iter().enumerate() {
-            self.byte(tail + at).store(*byte, Ordering::Relaxed);
-        }
+        self.write_part(first + words.len() * WORD, tail);
         Ok(())
     }
 
     /// Copies the bytes at `offset` into `bytes`.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         self.check(offset, bytes.len(), "Region::read")?;
-        // SAFETY: inside the block, just checked.
-        let start = unsafe { self.block.start().add(offset) };
-        let head = start.align_offset(WORD).min(bytes.len());
-        let tail = offset + bytes.len() - (bytes.len() - head) % WORD;
-        let (head_bytes, rest) = bytes.split_at_mut(head);
-        let (words, tail_bytes) = rest.as_chunks_mut::<WORD>();
-        for (at, byte) in head_bytes.iter_mut().enumerate() {
-            *byte = self.byte(offset + at).load(Ordering::Relaxed);
-        }
+        let (head, rest) = bytes.split_at_mut(head_of(offset, bytes.len()));
+        let (words, tail) = rest.as_chunks_mut::<WORD>();
+        let first = offset + head.len();
+        self.read_part(offset, head);
         for (at, word) in words.iter_mut().enumerate() {
-            *word = self.word(offset + head + at * WORD).load(Ordering::Relaxed).to_ne_bytes();
+            *word = self.word(first + at * WORD).load(Ordering::Relaxed).to_ne_bytes();
         }
-        for (at, byte) in tail_bytes.iter_mut().enumerate() {
-            *byte = self.byte(tail + at).load(Ordering::Relaxed);
-        }
+        self.read_part(first + words.len() * WORD, tail);
         Ok(())
+    }
+
+    /// Writes some bytes of one word and leaves the others as they are, whoever writes them meanwhile.
+    fn write_part(&self, offset: usize, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let within = offset % WORD;
+        let place = |word: u64| {
+            let mut word = word.to_ne_bytes();
+            word[within..within + bytes.len()].copy_from_slice(bytes);
+            Some(u64::from_ne_bytes(word))
+        };
+        let _ = self.word(offset - within).fetch_update(Ordering::Relaxed, Ordering::Relaxed, place);
+    }
+
+    /// Reads some bytes of one word.
+    fn read_part(&self, offset: usize, bytes: &mut [u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let within = offset % WORD;
+        let word = self.word(offset - within).load(Ordering::Relaxed).to_ne_bytes();
+        bytes.copy_from_slice(&word[within..within + bytes.len()]);
     }
 
     /// The 64-bit atomic at `offset`, a multiple of 8: a counter or pointer that all ranks of the node share.
@@ -143,13 +132,12 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.block.start().add(offset), len) }
     }
 
-    fn byte(&self, offset: usize) -> &AtomicU8 {
-        // SAFETY: callers have checked the range; the block lives as long as the region.
-        unsafe { AtomicU8::from_ptr(self.block.start().add(offset)) }
-    }
-
+    /// The word at `offset`, a multiple of its size.
+    // A page holds any alignment.
+    #[allow(clippy::cast_ptr_alignment)]
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: callers have checked the range and the alignment; the block lives as long as the region and is page-aligned.
+        // SAFETY: callers have checked the range and the alignment; a block is page-aligned, consists of whole words and lives as long
+        // as the region.
         unsafe { AtomicU64::from_ptr(self.block.start().add(offset).cast()) }
     }
 
@@ -160,4 +148,9 @@ impl Region {
         let detail = format!("bytes {offset}..+{len} lie outside a region of {}", self.len);
         Err(Error::new(Kind::InvalidArgument, call, detail))
     }
+}
+
+/// How many of `len` bytes at `offset` lie before the first whole word.
+fn head_of(offset: usize, len: usize) -> usize {
+    (offset.next_multiple_of(WORD) - offset).min(len)
 }

@@ -48,9 +48,12 @@ pub(crate) struct Manner {
     pub(crate) flags: futex::Flags,
 }
 
-/// A rank failed, so this meeting never takes place.
+/// A rank failed or left, so this meeting never takes place.
 #[derive(Debug)]
-pub(crate) struct NeverMet;
+pub(crate) struct NeverMet {
+    /// The world rank that was the first to do so.
+    pub(crate) because_of: usize,
+}
 
 /// What a waiter does between two naps.
 pub(crate) trait Nap {
@@ -64,6 +67,8 @@ pub(crate) struct Rendezvous {
     state: AtomicU32,
     /// Changes with every completed meeting and every failure: what waiters sleep on.
     bell: AtomicU32,
+    /// One more than the world rank that failed first; 0 = none.
+    failed: AtomicU32,
 }
 
 impl Rendezvous {
@@ -72,7 +77,7 @@ impl Rendezvous {
         let mut state = self.state.load(Ordering::Acquire);
         let (before, last) = loop {
             if manner.ends_with(state) {
-                return Err(NeverMet);
+                return Err(self.never_met());
             }
             let last = (state & COUNT) as usize + 1 == of;
             let next = if last { next_generation(state) } else { state + 1 };
@@ -108,7 +113,7 @@ impl Rendezvous {
                 return Ok(());
             }
             if manner.ends_with(state) {
-                return Err(NeverMet);
+                return Err(self.never_met());
             }
             let timeout = nap.nap().and_then(|longest| longest.try_into().ok());
             // Woken, timed out, interrupted or rung meanwhile: in each case look again.
@@ -116,8 +121,13 @@ impl Rendezvous {
         }
     }
 
-    /// A rank has failed: meetings that are not complete never will be.
-    pub(crate) fn fail(&self, flags: futex::Flags) {
+    fn never_met(&self) -> NeverMet {
+        NeverMet { because_of: (self.failed.load(Ordering::Acquire) as usize).saturating_sub(1) }
+    }
+
+    /// World rank `rank` has failed or left: meetings that are not complete never will be.
+    pub(crate) fn fail(&self, rank: usize, flags: futex::Flags) {
+        let _ = self.failed.compare_exchange(0, rank as u32 + 1, Ordering::AcqRel, Ordering::Acquire);
         self.state.fetch_or(FAILED, Ordering::AcqRel);
         self.ring(flags);
     }
@@ -157,7 +167,7 @@ mod tests {
     const CERTAIN: Manner = Manner { attendance: Attendance::Certain, ..OPEN };
 
     fn new() -> Rendezvous {
-        Rendezvous { state: AtomicU32::new(0), bell: AtomicU32::new(0) }
+        Rendezvous { state: AtomicU32::new(0), bell: AtomicU32::new(0), failed: AtomicU32::new(0) }
     }
 
     #[test]
@@ -194,16 +204,17 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| place.arrive(2, OPEN, &Asleep).is_err());
             std::thread::sleep(Duration::from_millis(20));
-            place.fail(futex::Flags::PRIVATE);
+            place.fail(3, futex::Flags::PRIVATE);
             assert!(waiter.join().unwrap());
         });
-        assert!(place.arrive(2, OPEN, &Asleep).is_err());
+        let never_met = place.arrive(2, OPEN, &Asleep).unwrap_err();
+        assert_eq!(never_met.because_of, 3);
     }
 
     #[test]
     fn certain_meetings_outlive_a_failure() {
         let place = new();
-        place.fail(futex::Flags::PRIVATE);
+        place.fail(3, futex::Flags::PRIVATE);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| place.arrive(2, CERTAIN, &Asleep).is_ok());
             assert!(place.arrive(2, CERTAIN, &Asleep).is_ok());

@@ -26,8 +26,9 @@ pub(crate) struct World {
 struct Shared {
     offers: HashMap<u64, Arc<Block>>,
     next_offer: u64,
-    watched: Vec<Weak<Block>>,
-    /// The first rank that failed, and why.
+    /// The hubs that each rank belongs to.
+    watched: Vec<(usize, Weak<Block>)>,
+    /// The first rank that failed by itself, and why.
     failure: Option<(usize, Cause)>,
 }
 
@@ -54,24 +55,43 @@ impl World {
     }
 
     /// Rank `rank` has failed: everyone who waits for anyone learns of it.
-    pub(crate) fn fail(&self, rank: usize, cause: Cause, wire: &dyn Wire) {
-        let watched = {
-            let mut shared = self.lock();
-            shared.failure.get_or_insert((rank, cause));
-            std::mem::take(&mut shared.watched)
-        };
-        watched.iter().filter_map(Weak::upgrade).for_each(|block| hub::fail(&block, wire));
+    pub(crate) fn fail(self: &Arc<Self>, rank: usize, cause: Cause) {
+        let mut shared = self.lock();
+        // A rank that failed because it was left alone may be faster here than the one that left it.
+        if shared.failure.as_ref().is_none_or(|(_, known)| is_consequence(known) && !is_consequence(&cause)) {
+            shared.failure = Some((rank, cause));
+        }
+        let watched = shared.living(|_| true);
+        drop(shared);
+        let wire = self.wire(rank);
+        for block in &watched {
+            hub::fail(block, &*wire);
+        }
         self.mailboxes.iter().for_each(Mailbox::fail);
-    }
-
-    /// Rank `rank` has returned from the program: it sends nothing more.
-    pub(crate) fn leave(&self, rank: usize) {
-        self.mailboxes.iter().for_each(|mailbox| mailbox.gone(rank));
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Shared {
+    /// The hubs of the ranks that are `wanted`, as far as they still exist.
+    fn living(&self, wanted: impl Fn(usize) -> bool) -> Vec<Arc<Block>> {
+        self.watched
+            .iter()
+            .filter(|(rank, _)| wanted(*rank))
+            .filter_map(|(_, block)| block.upgrade())
+            .collect()
+    }
+}
+
+/// Whether a rank failed only because another one did.
+pub(crate) fn is_consequence(cause: &Cause) -> bool {
+    let first: &(dyn std::error::Error + 'static) = &**cause;
+    std::iter::successors(Some(first), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<Error>())
+        .any(|error| error.kind() == Kind::RankFailed)
 }
 
 impl Nap for ThreadWire {
@@ -144,25 +164,28 @@ impl Wire for ThreadWire {
 
     fn watch(&self, block: &Arc<Block>) {
         let mut shared = self.world.lock();
-        shared.watched.retain(|known| known.strong_count() > 0);
-        let block = Arc::downgrade(block);
-        if !shared.watched.iter().any(|known| known.ptr_eq(&block)) {
-            shared.watched.push(block);
+        shared.watched.retain(|(_, known)| known.strong_count() > 0);
+        shared.watched.push((self.rank, Arc::downgrade(block)));
+        if shared.failure.is_some() {
+            hub::fail(block, self);
         }
     }
 
-    fn failure(&self, call: &'static str) -> Error {
-        match &self.world.lock().failure {
-            Some((rank, cause)) => {
-                Error::new(Kind::RankFailed, call, format!("rank {rank} failed: {cause}")).caused_by(*rank)
-            }
-            None => left(call),
-        }
+    fn leave(&self, last: Option<&Arc<Block>>) -> Result<()> {
+        let mine = self.world.lock().living(|rank| rank == self.rank);
+        let over = mine.iter().filter(|block| last.is_none_or(|last| !Arc::ptr_eq(last, block)));
+        over.for_each(|block| hub::fail(block, self));
+        self.world.mailboxes.iter().for_each(|mailbox| mailbox.gone(self.rank));
+        Ok(())
     }
-}
 
-/// A meeting that never takes place because a rank gave up its handle.
-pub(crate) fn left(call: &'static str) -> Error {
-    let detail = "another rank has left the program, or dropped this communicator, without making this call";
-    Error::new(Kind::RankFailed, call, detail)
+    fn check_wait(&self, _call: &'static str) -> Result<()> {
+        Ok(())
+    }
+
+    fn failure(&self, call: &'static str) -> Option<Error> {
+        let shared = self.world.lock();
+        let (rank, cause) = shared.failure.as_ref()?;
+        Some(Error::new(Kind::RankFailed, call, format!("rank {rank} failed: {cause}")).caused_by(*rank))
+    }
 }

@@ -50,9 +50,15 @@ pub(crate) trait Wire: Nap + Send + Sync {
     /// All who want it have attached.
     fn retire(&self, ticket: Ticket);
 
-    /// A hub lives in `block`: if a rank fails, its meetings must end.
+    /// A hub that this rank belongs to lives in `block`: if this rank leaves or any fails, its meetings must end.
     fn watch(&self, block: &Arc<Block>);
 
-    /// The error of a wait that cannot end well: who failed, and how.
-    fn failure(&self, call: &'static str) -> Error;
+    /// This rank has returned from the program: it sends nothing more and comes to no more meetings but those in `last`.
+    fn leave(&self, last: Option<&Arc<Block>>) -> Result<()>;
+
+    /// The error of a wait that cannot end well because a rank of the program has failed: who, and how.
+    fn failure(&self, call: &'static str) -> Option<Error>;
+
+    /// Fails where a wait of this thread for messages would never end, because it may not move them.
+    fn check_wait(&self, call: &'static str) -> Result<()>;
 }

@@ -149,6 +149,22 @@ fn failure(name: &str) {
     assert!(job.errors.contains("different collective calls"), "{}", job.errors);
 }
 
+/// Whoever waits for a rank that has returned is told so, and a message that nobody receives keeps nobody.
+fn ends(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    for (way, per_node) in ["silent", "keep"].into_iter().flat_map(|way| ["", "1"].map(|nodes| (way, nodes)))
+    {
+        let job = launcher.job(2, &[way, "0"], &[("AQUEDUCT_NODE_RANKS", per_node)]);
+        assert!(!job.success, "{way} went unnoticed: {}", job.output);
+        assert!(job.errors.contains("rank 0 of the world has left the program"), "{way}: {}", job.errors);
+    }
+    for per_node in ["", "1"] {
+        launcher.succeeds(2, &["unreceived"], &[("AQUEDUCT_NODE_RANKS", per_node)]);
+    }
+    let job = launcher.job(2, &["twice"], &[]);
+    assert!(!job.success && job.errors.contains("a program calls `run` once"), "{}", job.errors);
+}
+
 fn thread_levels(name: &str) {
     let Some(launcher) = launcher(name) else { return };
     for level in ["single", "funneled", "serialized", "multiple"] {
@@ -160,10 +176,12 @@ fn thread_levels(name: &str) {
     let output = launcher.succeeds(1, &["facts"], &[]);
     assert!(output.contains("thread level: Some(Multiple)"), "{output}");
     launcher.succeeds(3, &["threads"], &[]);
-    let job = launcher.job(2, &["threads"], &[("AQUEDUCT_MPI_THREADS", "single")]);
     let level = launcher.succeeds(1, &["facts"], &[("AQUEDUCT_MPI_THREADS", "single")]);
     if !level.contains("Multiple") && !level.contains("Serialized") {
-        assert!(job.errors.contains("only the thread that started the program"), "{}", job.errors);
+        for program in ["threads", "worker"] {
+            let job = launcher.job(2, &[program], &[("AQUEDUCT_MPI_THREADS", "single")]);
+            assert!(job.errors.contains("only the thread that started the program"), "{}", job.errors);
+        }
     }
 }
 
@@ -191,9 +209,9 @@ macro_rules! on {
 }
 
 on! {
-    openmpi: suite 1..=5, suite_between_nodes, failure, thread_levels, host, large;
-    mpich: suite 1..=5, suite_between_nodes, failure, thread_levels, host, large;
-    standard: suite 1..=4, suite_between_nodes, failure, thread_levels, host, large;
+    openmpi: suite 1..=5, suite_between_nodes, failure, ends, thread_levels, host, large;
+    mpich: suite 1..=5, suite_between_nodes, failure, ends, thread_levels, host, large;
+    standard: suite 1..=4, suite_between_nodes, failure, ends, thread_levels, host, large;
     openmpi5: suite 1..=3, failure, host;
     mpich5: suite 1..=3, failure, host;
 }

@@ -74,14 +74,20 @@ impl<A: Abi> Functions<A> {
         Ok(functions)
     }
 
-    /// The thread level of the MPI that runs in this process; none if none does.
+    /// The thread level of the MPI that runs in this process; none if it has not been started. One that has ended is an error: MPI
+    /// starts once in a process.
     pub(crate) fn running(&self) -> Result<Option<ThreadLevel>> {
         let (mut running, mut ended, mut level) = (0, 0, 0);
         // SAFETY: these fill integers that live here; the first two may be called at any time.
         unsafe {
             self.check("MPI_Initialized", (self.table.initialized)(&raw mut running))?;
             self.check("MPI_Finalized", (self.table.finalized)(&raw mut ended))?;
-            if running == 0 || ended != 0 {
+            if ended != 0 {
+                let detail =
+                    "MPI has ended in this process and cannot be started again: a program calls `run` once";
+                return Err(Error::new(Kind::Mpi, "run", detail));
+            }
+            if running == 0 {
                 return Ok(None);
             }
             self.check("MPI_Query_thread", (self.table.query_thread)(&raw mut level))?;

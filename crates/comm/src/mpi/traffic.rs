@@ -72,7 +72,8 @@ impl<A: Abi> Traffic<A> {
         // SAFETY: the body is kept until the send is complete; a boxed vector does not move when its box does.
         let bytes = unsafe { std::slice::from_raw_parts(body.bytes().as_ptr(), body.bytes().len()) };
         // SAFETY: as above.
-        unsafe { self.start(mpi, to, header, bytes, Some(body)) }
+        let (post, outcome) = unsafe { self.start(mpi, to, header, bytes, Some(body)) }?;
+        outcome.map(|()| post)
     }
 
     /// Starts sending bytes that the caller keeps.
@@ -85,11 +86,12 @@ impl<A: Abi> Traffic<A> {
         to: usize,
         header: Header,
         bytes: &[u8],
-    ) -> Result<u64> {
+    ) -> Result<(u64, Result<()>)> {
         // SAFETY: the caller's promise.
         unsafe { self.start(mpi, to, header, bytes, None) }
     }
 
+    /// The number of the send, and whether all of it could be started; an error outside means that nothing was.
     unsafe fn start(
         &mut self,
         mpi: &Functions<A>,
@@ -97,7 +99,7 @@ impl<A: Abi> Traffic<A> {
         header: Header,
         bytes: &[u8],
         body: Option<Body>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Result<()>)> {
         let inline = Self::is_copied(bytes);
         if !inline {
             self.body_tag = self.body_tag % BODY_TAGS + 1;
@@ -121,7 +123,7 @@ impl<A: Abi> Traffic<A> {
         }
         self.posts += 1;
         self.outgoing.insert(self.posts, Outgoing { requests, _envelope: envelope, _body: body });
-        outcome.map(|()| self.posts)
+        Ok((self.posts, outcome))
     }
 
     /// Moves what can be moved; whether anything did.
@@ -147,9 +149,10 @@ impl<A: Abi> Traffic<A> {
         let mut outcome = Ok(());
         self.outgoing.retain(|_, outgoing| match all_complete(mpi, &mut outgoing.requests) {
             Ok(complete) => !complete,
+            // Its other requests may still read the bytes.
             Err(error) => {
                 outcome = Err(error);
-                false
+                true
             }
         });
         outcome.map(|()| self.outgoing.len() < before)
@@ -170,7 +173,11 @@ impl<A: Abi> Traffic<A> {
                 break;
             }
             if let Some((header, body)) = queue.pop_front().and_then(|arrived| arrived.body) {
-                mailbox.deliver(Packet { header, body: Body::new(body) });
+                if header == Header::FAREWELL {
+                    mailbox.gone(source);
+                } else {
+                    mailbox.deliver(Packet { header, body: Body::new(body) });
+                }
                 moved = true;
             }
         }
@@ -178,6 +185,14 @@ impl<A: Abi> Traffic<A> {
             self.incoming.remove(&source);
         }
         Ok(moved)
+    }
+}
+
+impl<A: Abi> Drop for Traffic<A> {
+    fn drop(&mut self) {
+        // MPI still reads and writes the buffers of what is under way: better they are never freed.
+        std::mem::forget(std::mem::take(&mut self.outgoing));
+        std::mem::forget(std::mem::take(&mut self.incoming));
     }
 }
 
@@ -200,10 +215,14 @@ impl<A: Abi> Arriving<A> {
 
 fn all_complete<A: Abi>(mpi: &Functions<A>, requests: &mut Vec<A::Handle>) -> Result<bool> {
     while let Some(request) = requests.last_mut() {
-        if !mpi.test(request)? {
+        // A request that fails is gone as one that is complete.
+        let complete = mpi.test(request);
+        if !matches!(complete, Ok(false)) {
+            requests.pop();
+        }
+        if !complete? {
             return Ok(false);
         }
-        requests.pop();
     }
     Ok(true)
 }

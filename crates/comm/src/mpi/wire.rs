@@ -4,9 +4,10 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -15,10 +16,10 @@ use super::abi::{Abi, Flavour};
 use super::functions::Functions;
 use super::traffic::Traffic;
 use crate::block::{Block, MemfdTicket};
+use crate::hub;
 use crate::mailbox::Mailbox;
 use crate::packet::{Body, Header};
 use crate::rendezvous::Nap;
-use crate::threads::left;
 use crate::wire::{Ticket, Wire};
 use crate::{Error, Kind, Result};
 
@@ -41,6 +42,10 @@ pub(crate) struct MpiWire<A: Abi> {
     offers: Mutex<HashMap<i32, OwnedFd>>,
     /// Looks since something last moved.
     quiet: AtomicU32,
+    /// The hubs that this rank belongs to.
+    watched: Mutex<Vec<Weak<Block>>>,
+    /// The others know that this rank sends nothing more.
+    left: AtomicBool,
     /// MPI is gone: handles that outlive it must not call it.
     closed: AtomicBool,
 }
@@ -60,6 +65,8 @@ impl<A: Abi> MpiWire<A> {
             traffic: Mutex::new(Traffic::new(comm)),
             offers: Mutex::default(),
             quiet: AtomicU32::new(0),
+            watched: Mutex::default(),
+            left: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             mpi,
         })
@@ -67,13 +74,15 @@ impl<A: Abi> MpiWire<A> {
 
     /// Ends the whole job, with a message.
     pub(crate) fn abort(&self, message: &str) {
-        eprintln!("aqueduct: {message}");
+        // In one piece: other ranks may be writing, too.
+        let _ = std::io::stderr().write_all(format!("aqueduct: {message}\n").as_bytes());
         self.mpi.abort(self.comm, 1);
     }
 
-    /// Waits until everything sent has left, then gives the communicator back.
+    /// Waits until everything sent has left, and everything sent here has come, then gives the communicator back.
     pub(crate) fn close(&self) -> Result<()> {
-        while !self.traffic().is_still() {
+        // A message that nobody receives must be taken in all the same: its sender waits for that.
+        while self.mailbox.count_gone() < self.size || !self.traffic().is_still() {
             self.advance()?;
             thread::sleep(self.rest());
         }
@@ -140,6 +149,9 @@ impl<A: Abi> MpiWire<A> {
 
 impl<A: Abi> Nap for MpiWire<A> {
     fn nap(&self) -> Option<Duration> {
+        if !self.may_call() {
+            return Some(LONGEST_SLEEP);
+        }
         if let Err(error) = self.advance() {
             // The transport is broken and whoever waits here has no way to be told: the job ends, with the reason.
             self.abort(&format!("rank {}: {error}", self.rank));
@@ -184,18 +196,14 @@ impl<A: Abi> Wire for MpiWire<A> {
     fn send(&self, to: usize, header: Header, bytes: &[u8]) -> Result<()> {
         self.check_call("send")?;
         // SAFETY: a large body is waited for below: this call does not return, on any path, before MPI is done with it.
-        let post = unsafe { self.traffic().post_borrowed(&self.mpi, to, header, bytes) }?;
-        if Traffic::<A>::is_copied(bytes) {
-            return Ok(());
-        }
-        while !self.traffic().is_departed(post) {
-            self.advance()?;
-            let rest = self.rest();
+        let (post, outcome) = unsafe { self.traffic().post_borrowed(&self.mpi, to, header, bytes) }?;
+        while !Traffic::<A>::is_copied(bytes) && !self.traffic().is_departed(post) {
+            let rest = self.nap().unwrap_or_default();
             if !rest.is_zero() {
                 thread::sleep(rest);
             }
         }
-        Ok(())
+        outcome
     }
 
     fn post(&self, to: usize, header: Header, body: Body) -> Result<Option<u64>> {
@@ -228,12 +236,34 @@ impl<A: Abi> Wire for MpiWire<A> {
         self.offers().remove(&(ticket[1] as i32));
     }
 
-    fn watch(&self, _block: &Arc<Block>) {
-        // A process that fails ends the job: nobody is left to be woken.
+    fn watch(&self, block: &Arc<Block>) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|known| known.strong_count() > 0);
+        watched.push(Arc::downgrade(block));
     }
 
-    fn failure(&self, call: &'static str) -> Error {
-        left(call)
+    fn leave(&self, last: Option<&Arc<Block>>) -> Result<()> {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = watched.iter().filter_map(Weak::upgrade);
+        let over = living.filter(|block| last.is_none_or(|last| !Arc::ptr_eq(last, block)));
+        over.for_each(|block| hub::fail(&block, self));
+        if self.left.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.mailbox.gone(self.rank);
+        let others = (0..self.size).filter(|rank| *rank != self.rank);
+        others
+            .into_iter()
+            .try_for_each(|rank| self.post(rank, Header::FAREWELL, Body::new(Vec::<u8>::new())).map(|_| ()))
+    }
+
+    fn failure(&self, _call: &'static str) -> Option<Error> {
+        // A process that fails ends the job: nobody is left to be told.
+        None
+    }
+
+    fn check_wait(&self, call: &'static str) -> Result<()> {
+        self.check_call(call)
     }
 }
 

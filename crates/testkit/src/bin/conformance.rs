@@ -2,6 +2,8 @@
 //!
 //! `unsafe` here: the host mode plays a program that has started MPI by itself.
 #![allow(unsafe_code)]
+// Every program has the type that `run` wants.
+#![allow(clippy::unnecessary_wraps)]
 
 use std::ffi::{c_int, c_void};
 use std::process::ExitCode;
@@ -9,8 +11,8 @@ use std::process::ExitCode;
 use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_testkit::transport;
 
-const USAGE: &str =
-    "conformance suite | panic RANK | error RANK | leave RANK | facts | large | threads | host LIBRARY";
+const USAGE: &str = "conformance suite | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | twice | \
+     worker | facts | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +22,11 @@ fn main() -> ExitCode {
         Some("panic") => aqueduct_comm::run(|world| fail(world, number(), true)),
         Some("error") => aqueduct_comm::run(|world| fail(world, number(), false)),
         Some("leave") => aqueduct_comm::run(|world| leave(world, number())),
+        Some("silent") => aqueduct_comm::run(|world| silent(world, number())),
+        Some("keep") => aqueduct_comm::run(|world| keep(world, number())).map(drop).map(|()| Vec::new()),
+        Some("unreceived") => aqueduct_comm::run(unreceived),
+        Some("twice") => aqueduct_comm::run(Comm::barrier).and_then(|_| aqueduct_comm::run(Comm::barrier)),
+        Some("worker") => aqueduct_comm::run(worker),
         Some("facts") => aqueduct_comm::run(facts),
         Some("large") => aqueduct_comm::run(large),
         Some("threads") => aqueduct_comm::run(threads),
@@ -51,17 +58,49 @@ fn suite(world: &Comm) -> Result<(), Error> {
 
 /// Rank `who` fails while the others wait for it.
 fn fail(world: &Comm, who: usize, by_panic: bool) -> Result<(), Error> {
+    // The handle goes before the message is known: that must not hide the message.
+    let dup = world.dup()?;
     if world.rank() == who {
         let message = "the pump is dry";
         assert!(!by_panic, "{message}");
         return Err(Error::new(Kind::Unsupported, "pump", message));
     }
-    world.barrier()
+    dup.barrier()
 }
 
 /// Rank `who` returns while the others wait for it.
 fn leave(world: &Comm, who: usize) -> Result<(), Error> {
     if world.rank() == who { Ok(()) } else { world.barrier() }
+}
+
+/// Rank `who` returns while the others wait for a message of it.
+fn silent(world: &Comm, who: usize) -> Result<(), Error> {
+    if world.rank() == who { Ok(()) } else { world.receive::<u8>(who, 1).map(drop) }
+}
+
+/// Rank `who` returns, and its communicator with it, while the others wait in that.
+fn keep(world: &Comm, who: usize) -> Result<Comm, Error> {
+    let dup = world.dup()?;
+    if world.rank() != who {
+        dup.barrier()?;
+    }
+    Ok(dup)
+}
+
+/// Rank 0 sends a large message that nobody receives.
+fn unreceived(world: &Comm) -> Result<(), Error> {
+    if world.rank() == 0 {
+        drop(world.start_send(world.size() - 1, 1, vec![1u8; 8 << 20])?);
+    }
+    Ok(())
+}
+
+/// A thread that MPI may not be called from waits for a message.
+fn worker(world: &Comm) -> Result<(), Error> {
+    let next = (world.rank() + 1) % world.size();
+    world.send(next, 1, &[1u8])?;
+    let receive = || world.receive::<u8>(aqueduct_comm::Source::Any, 1).map(drop);
+    std::thread::scope(|scope| scope.spawn(receive).join().expect("a thread that receives"))
 }
 
 #[allow(clippy::unnecessary_wraps)]
@@ -141,12 +180,25 @@ fn host(library: &str) -> Result<Vec<()>, Error> {
         };
         let world = Comm::from_mpi(raw)?;
         suite(&world)?;
+        give_up_with_traffic(Comm::from_mpi(raw)?)?;
         let again = Comm::from_mpi(raw)?;
         assert_eq!(again.allreduce_one(Op::Sum, 1usize)?, world.size());
         drop((world, again));
         assert_eq!((*mpi.get::<Finalize>(b"MPI_Finalize").map_err(broken)?)(), 0);
     }
     Ok(Vec::new())
+}
+
+/// A large message is under way when both sides drop their handles; MPI goes on to move it as soon as it is called again.
+fn give_up_with_traffic(comm: Comm) -> Result<(), Error> {
+    let others = (comm.rank() + 1) % comm.size();
+    drop(comm.start_send(others, 1, vec![7u8; 32 << 20])?);
+    for _ in 0..20 {
+        comm.try_probe(others, 1)?;
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    drop(comm);
+    Ok(())
 }
 
 fn world_constant(library: &str) -> usize {

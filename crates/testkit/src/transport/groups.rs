@@ -48,11 +48,11 @@ fn no_colour(world: &Comm) {
 
 fn subgroup(world: &Comm) {
     let last = world.size() - 1;
-    let list: Vec<usize> = if last == 0 { vec![0] } else { vec![last, 0] };
-    let part = world.subgroup(&list).unwrap();
-    assert_eq!(part.is_some(), list.contains(&world.rank()));
+    let chosen: Vec<usize> = if last == 0 { vec![0] } else { vec![last, 0] };
+    let part = world.subgroup(&chosen).unwrap();
+    assert_eq!(part.is_some(), chosen.contains(&world.rank()));
     if let Some(part) = part {
-        assert_eq!(part.allgather(&[world.rank()]).unwrap(), list);
+        assert_eq!(part.allgather(&[world.rank()]).unwrap(), chosen);
     }
     assert_eq!(world.subgroup(&[0, 0]).unwrap_err().kind(), Kind::InvalidArgument);
     assert_eq!(world.subgroup(&[world.size()]).unwrap_err().kind(), Kind::InvalidArgument);

@@ -64,7 +64,9 @@ fn order(world: &Comm) {
         let (got, _) = world.receive::<u64>(previous(world), 9).unwrap();
         assert_eq!((got[0], got.len()), (number as u64, 1 + length));
     }
-    sends.into_iter().for_each(|send| send.wait().unwrap());
+    for send in sends {
+        send.wait().unwrap();
+    }
 }
 
 fn any_source(world: &Comm) {
