@@ -71,7 +71,7 @@ impl Row<'_> {
             Content::Mixed { parts } => run(parts[index].offset, parts[index].tree.size()),
             Content::Ragged { size, step, offsets, firsts } => {
                 let count = firsts[index + 1] - firsts[index];
-                if count == 1 || step == size as i64 {
+                if step == size as i64 {
                     run(offsets[index], size * count)
                 } else {
                     Strip { offset: self.base + offsets[index], len: size, stride: step, count }
