@@ -4,6 +4,8 @@
 mod arrays;
 #[path = "layout/bounds.rs"]
 mod bounds;
+#[path = "layout/copies.rs"]
+mod copies;
 #[path = "layout/errors.rs"]
 mod errors;
 #[path = "layout/huge.rs"]

@@ -7,7 +7,8 @@ use super::walk::Leaf;
 /// A leaf of the walk over strips: one strip, or a list of them.
 #[derive(Clone)]
 pub(super) struct Row<'a> {
-    base: i64,
+    /// Where its tree lies; the strips move with it.
+    pub(super) base: i64,
     /// How many strips.
     pub(super) count: usize,
     content: Content<'a>,
@@ -16,7 +17,7 @@ pub(super) struct Row<'a> {
 #[derive(Clone)]
 enum Content<'a> {
     /// A strip.
-    Single(Strip),
+    Single { len: u64, stride: i64, count: u64 },
     /// Equal runs at listed places.
     Listed { len: u64, offsets: &'a [i64] },
     /// Blocks of runs at listed places, see [`Kind::Ragged`].
@@ -34,13 +35,13 @@ impl std::fmt::Debug for Row<'_> {
 impl<'a> Leaf<'a> for Row<'a> {
     #[inline]
     fn tree(tree: &'a Tree, base: i64) -> Option<Self> {
-        let single = |len, stride, count| Content::Single(Strip { offset: base, len, stride, count });
         if tree.facts.dense() {
-            return Some(Self { base, count: 1, content: single(tree.size(), 0, 1) });
+            let content = Content::Single { len: tree.size(), stride: 0, count: 1 };
+            return Some(Self { base, count: 1, content });
         }
         let (count, content) = match &tree.kind {
             Kind::Repeat { child, count, stride } if child.facts.dense() => {
-                (1, single(child.size(), *stride, *count))
+                (1, Content::Single { len: child.size(), stride: *stride, count: *count })
             }
             Kind::Listed { child, offsets } if child.facts.dense() => {
                 (offsets.len(), Content::Listed { len: child.size(), offsets })
@@ -65,12 +66,12 @@ impl Row<'_> {
     pub(super) fn strip(&self, index: usize) -> Strip {
         let run = |offset, len| Strip { offset: self.base + offset, len, stride: 0, count: 1 };
         match self.content {
-            Content::Single(strip) => strip,
+            Content::Single { len, stride, count } => Strip { offset: self.base, len, stride, count },
             Content::Listed { len, offsets } => run(offsets[index], len),
             Content::Mixed { parts } => run(parts[index].offset, parts[index].tree.size()),
             Content::Ragged { size, step, offsets, firsts } => {
                 let count = firsts[index + 1] - firsts[index];
-                if count == 1 || step == size as i64 {
+                if step == size as i64 {
                     run(offsets[index], size * count)
                 } else {
                     Strip { offset: self.base + offsets[index], len: size, stride: step, count }
@@ -82,7 +83,7 @@ impl Row<'_> {
     /// Which strip holds data byte `n` of the row, and which of its bytes it is.
     pub(super) fn locate(&self, n: u64) -> (usize, u64) {
         match self.content {
-            Content::Single(_) => (0, n),
+            Content::Single { .. } => (0, n),
             Content::Listed { len, .. } => ((n / len) as usize, n % len),
             Content::Mixed { parts } => {
                 let index = parts.partition_point(|part| part.start <= n) - 1;

@@ -24,24 +24,27 @@ impl Run {
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
     strips: Strips<'a>,
-    /// What is left of the current strip.
-    strip: Option<Strip>,
+    /// What is left of the current strip; no runs at the end.
+    strip: Strip,
 }
+
+/// A strip without runs: the end.
+const END: Strip = Strip { offset: 0, len: 0, stride: 0, count: 0 };
 
 impl<'a> Runs<'a> {
     pub(super) fn new(mut strips: Strips<'a>) -> Self {
-        let strip = strips.next();
+        let strip = strips.next().unwrap_or(END);
         Self { strips, strip }
     }
-}
 
-/// Takes the first run off the strip.
-#[inline]
-fn take(strip: &mut Strip) -> Run {
-    let run = Run { offset: strip.offset, len: strip.len };
-    strip.offset = strip.offset.wrapping_add(strip.stride);
-    strip.count -= 1;
-    run
+    /// Takes the first run off the strip.
+    #[inline]
+    fn take(&mut self) -> Run {
+        let run = Run { offset: self.strip.offset, len: self.strip.len };
+        self.strip.offset = self.strip.offset.wrapping_add(self.strip.stride);
+        self.strip.count -= 1;
+        run
+    }
 }
 
 impl Iterator for Runs<'_> {
@@ -49,21 +52,17 @@ impl Iterator for Runs<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Run> {
-        let strip = self.strip.as_mut()?;
-        let mut run = take(strip);
-        if strip.count > 0 {
-            // Inside a strip no run touches the next: it would be one run.
-            return Some(run);
+        if self.strip.count == 0 {
+            return None;
         }
-        self.strip = self.strips.next();
-        while let Some(strip) = &mut self.strip
-            && strip.offset == run.end()
-        {
-            run.len += take(strip).len;
-            if strip.count > 0 {
+        let mut run = self.take();
+        // Inside a strip no run touches the next, it would be one run; so only the last one may go on in the next strip.
+        while self.strip.count == 0 {
+            self.strip = self.strips.next().unwrap_or(END);
+            if self.strip.count == 0 || self.strip.offset != run.end() {
                 break;
             }
-            self.strip = self.strips.next();
+            run.len += self.take().len;
         }
         Some(run)
     }

@@ -71,14 +71,45 @@ impl<'a> Strips<'a> {
         Self { walk: Some(walk), row, next: index + 1, skip: rest % strip.len, strip, left }
     }
 
-    /// A piece of the first run, up to the end of the run or of the window.
-    fn piece(&mut self) -> Strip {
-        let len = (self.strip.len - self.skip).min(self.left);
-        let piece = Strip { offset: self.strip.offset + self.skip as i64, len, stride: 0, count: 1 };
+    /// Goes to the next row; `false` at the end.
+    #[inline]
+    fn turn(&mut self) -> bool {
+        if let Some(distance) = self.walk.as_mut().and_then(Walk::slide) {
+            self.row.base += distance;
+            self.next = 0;
+            return true;
+        }
+        self.climb()
+    }
+
+    /// As [`Strips::turn`], to a row that is not the same again.
+    #[inline(never)]
+    fn climb(&mut self) -> bool {
+        let Some(row) = self.walk.as_mut().and_then(Walk::next) else {
+            return false;
+        };
+        self.row = row;
+        self.next = 0;
+        true
+    }
+
+    /// At an end of the window: of the strip there, the runs that lie inside, or a piece of one.
+    #[inline(never)]
+    fn edge(&mut self) -> Option<Strip> {
+        if self.left == 0 {
+            return None;
+        }
+        let whole = self.strip.count.min(self.left / self.strip.len);
+        let inside = if self.skip == 0 && whole > 0 {
+            Strip { count: whole, ..self.strip }
+        } else {
+            let len = (self.strip.len - self.skip).min(self.left);
+            Strip { offset: self.strip.offset + self.skip as i64, len, stride: 0, count: 1 }
+        };
         self.skip = 0;
-        self.left -= len;
-        self.strip.skip(1);
-        piece
+        self.left -= inside.size();
+        self.strip.skip(inside.count);
+        Some(inside)
     }
 }
 
@@ -87,32 +118,21 @@ impl Iterator for Strips<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Strip> {
-        if self.strip.count == 0 && self.left > 0 {
-            if self.next == self.row.count {
-                self.row = self.walk.as_mut()?.next()?;
-                self.next = 0;
-            }
-            let strip = self.row.strip(self.next);
-            self.next += 1;
-            let size = strip.size();
-            if size <= self.left {
-                // By far the most: all of the strip is in the window.
-                self.left -= size;
-                return Some(strip);
-            }
-            self.strip = strip;
+        if self.strip.count > 0 {
+            return self.edge();
         }
-        if self.left == 0 {
+        if self.next == self.row.count && !self.turn() {
             return None;
         }
-        let whole = self.strip.count.min(self.left / self.strip.len);
-        if self.skip > 0 || whole == 0 {
-            return Some(self.piece());
+        let strip = self.row.strip(self.next);
+        self.next += 1;
+        let size = strip.size();
+        if size <= self.left {
+            self.left -= size;
+            return Some(strip);
         }
-        let strip = Strip { count: whole, ..self.strip };
-        self.left -= strip.size();
-        self.strip.skip(whole);
-        Some(strip)
+        self.strip = strip;
+        self.edge()
     }
 }
 

@@ -50,6 +50,23 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Goes to the next leaf if that is the same one again, and returns how far it moves; else stays.
+    #[inline]
+    pub(super) fn slide(&mut self) -> Option<i64> {
+        let frame = self.frames.last_mut()?;
+        if frame.index + 1 >= frame.count {
+            return None;
+        }
+        let index = frame.index as usize;
+        let distance = match &frame.tree.kind {
+            Kind::Repeat { stride, .. } => *stride,
+            Kind::Listed { offsets, .. } => offsets[index + 1] - offsets[index],
+            _ => return None,
+        };
+        frame.index += 1;
+        Some(distance)
+    }
+
     /// Goes to the next leaf.
     pub(super) fn next<L: Leaf<'a>>(&mut self) -> Option<L> {
         while !self.frames.last_mut()?.advance() {

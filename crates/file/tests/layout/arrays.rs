@@ -83,9 +83,9 @@ fn distributions_of_a_line() {
 
 #[test]
 fn whole_turns_are_one_row_of_blocks() {
-    let dimensions = [dealt(12, Distribution::CyclicOf(2), 3)];
+    let dimensions = [dealt(18, Distribution::CyclicOf(2), 3)];
     let mine = Layout::from(Basic::F32).darray(2, &dimensions, Order::C).expect("possible");
-    assert_eq!(mine.shape(), Shape::Strided { offset: 16, block: 8, stride: 24, count: 2 });
+    assert_eq!(mine.shape(), Shape::Strided { offset: 16, block: 8, stride: 24, count: 3 });
     let alone = [dealt(12, Distribution::CyclicOf(5), 1)];
     let all = Layout::from(Basic::F32).darray(0, &alone, Order::C).expect("possible");
     assert_eq!(all.shape(), Shape::Contiguous { offset: 0, len: 48 });

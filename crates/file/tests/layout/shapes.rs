@@ -99,3 +99,10 @@ fn kinds_do_not_break_runs() -> Result<()> {
     assert_eq!(record.pattern().strips(..).count(), 2);
     Ok(())
 }
+
+#[test]
+fn layouts_are_shared_between_threads() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    shared::<Layout>();
+    shared::<aqueduct_file::layout::Pattern>();
+}

@@ -31,11 +31,15 @@ fn tell(name: &str, pattern: &Pattern) -> Result<()> {
     let walk = best(|| {
         black_box(pattern.runs(..).map(|run| run.offset).fold(0, i64::wrapping_add));
     });
-    let share = |time: Duration| 100.0 * copy.as_secs_f64() / time.as_secs_f64();
+    let mut other = vec![4_u8; memory.len()];
+    let whole = best(|| other.copy_from_slice(black_box(&memory)));
+    let share = |copy: Duration, time: Duration| 100.0 * copy.as_secs_f64() / time.as_secs_f64();
     println!(
-        "{name}: gather {:.0} %, scatter {:.0} % of a plain copy of as many bytes ({copy:?}); {:.1} ns a run",
-        share(gather),
-        share(scatter),
+        "{name}: gather {:.0} %, scatter {:.0} % of a plain copy of the data; {:.0} %, {:.0} % of one of all the memory; {:.1} ns a run",
+        share(copy, gather),
+        share(copy, scatter),
+        share(whole, gather),
+        share(whole, scatter),
         walk.as_secs_f64() * 1e9 / pattern.run_count() as f64
     );
     Ok(())
