@@ -2,7 +2,8 @@
 //!
 //! `unsafe` here: shared memory is reached through raw pointers. The safe methods reach it only by relaxed atomics of one size, whole
 //! aligned words, so that ranks that race get some bytes of either, never undefined behaviour (accesses of different sizes that
-//! race would be); on the machines we know that runs at the speed of memory. [`Region::slice`] and [`Region::slice_mut`] are for layers that prove their ranks apart.
+//! race would be); on the machines we know that runs at the speed of memory. [`Region::slice`] and [`Region::slice_mut`] are for
+//! layers that prove their ranks apart.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

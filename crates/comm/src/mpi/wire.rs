@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(crate) struct MpiWire<A: Abi> {
     left: AtomicBool,
     /// MPI is gone: handles that outlive it must not call it.
     closed: AtomicBool,
+    /// What MPI said when it failed.
+    broken: OnceLock<String>,
 }
 
 impl<A: Abi> MpiWire<A> {
@@ -68,6 +70,7 @@ impl<A: Abi> MpiWire<A> {
             watched: Mutex::default(),
             left: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            broken: OnceLock::new(),
             mpi,
         })
     }
@@ -127,6 +130,15 @@ impl<A: Abi> MpiWire<A> {
         Ok(())
     }
 
+    /// MPI has reported an error: everyone who waits here learns of it, and ranks of this node that meet with this one.
+    fn break_down(&self, error: &Error) {
+        let _ = self.broken.set(error.to_string());
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.iter().filter_map(Weak::upgrade).for_each(|block| hub::fail(&block, self));
+        drop(watched);
+        self.mailbox.fail();
+    }
+
     /// How long nothing is likely to happen.
     fn rest(&self) -> Duration {
         let quiet = self.quiet.load(Ordering::Relaxed);
@@ -153,8 +165,7 @@ impl<A: Abi> Nap for MpiWire<A> {
             return Some(LONGEST_SLEEP);
         }
         if let Err(error) = self.advance() {
-            // The transport is broken and whoever waits here has no way to be told: the job ends, with the reason.
-            self.abort(&format!("rank {}: {error}", self.rank));
+            self.break_down(&error);
         }
         Some(self.rest())
     }
@@ -199,6 +210,10 @@ impl<A: Abi> Wire for MpiWire<A> {
         let (post, outcome) = unsafe { self.traffic().post_borrowed(&self.mpi, to, header, bytes) }?;
         while !Traffic::<A>::is_copied(bytes) && !self.traffic().is_departed(post) {
             let rest = self.nap().unwrap_or_default();
+            if let Some(text) = self.broken.get() {
+                // MPI may still read the caller's buffer, and will never say that it has: there is no way back.
+                self.abort(&format!("rank {}: {text}", self.rank));
+            }
             if !rest.is_zero() {
                 thread::sleep(rest);
             }
@@ -257,9 +272,9 @@ impl<A: Abi> Wire for MpiWire<A> {
             .try_for_each(|rank| self.post(rank, Header::FAREWELL, Body::new(Vec::<u8>::new())).map(|_| ()))
     }
 
-    fn failure(&self, _call: &'static str) -> Option<Error> {
-        // A process that fails ends the job: nobody is left to be told.
-        None
+    fn failure(&self, call: &'static str) -> Option<Error> {
+        // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
+        self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
     }
 
     fn check_wait(&self, call: &'static str) -> Result<()> {
