@@ -1,0 +1,163 @@
+//! Opening, closing, sizes, modes and hints, and what is refused.
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Class, Info, Kind, Mode, Open, Result, View, Whence, delete};
+
+fn on(ranks: usize, program: impl Fn(&Comm) -> Result<()> + Sync) {
+    Launch::threads(ranks).run(program).unwrap();
+}
+
+fn scratch() -> Open {
+    Open::new(Mode::read_write().create().delete_on_close())
+}
+
+#[test]
+fn open_fails_on_all_ranks_alike() {
+    on(3, |world| {
+        let missing = Open::new(Mode::read_only()).open(world, "memfs:nothing").unwrap_err();
+        assert_eq!((missing.kind(), missing.class()), (Kind::NoSuchFile, Class::NoSuchFile));
+        let named = world.rank() != 0;
+        assert_eq!(missing.rank(), named.then_some(0));
+        let unknown = scratch().open(world, "floppy:a").unwrap_err();
+        assert_eq!(unknown.class(), Class::BadFile);
+        let mode = if world.rank() == 2 { Mode::write_only() } else { Mode::read_write() };
+        let different = Open::new(mode.create()).open(world, "memfs:modes-differ").unwrap_err();
+        assert_eq!(different.kind(), Kind::NotSame, "{different}");
+        let name = format!("memfs:name-{}", world.rank());
+        assert_eq!(scratch().open(world, name).unwrap_err().class(), Class::NotSame);
+        let hints = scratch().hint("cb_nodes", (world.rank() + 1).to_string());
+        let different = hints.open(world, "memfs:hints-differ").unwrap_err();
+        assert!(different.to_string().contains("hints"), "{different}");
+        Ok(())
+    });
+}
+
+#[test]
+fn modes_that_contradict_themselves_are_refused() {
+    on(2, |world| {
+        for mode in [Mode::read_only().create(), Mode::read_write().sequential()] {
+            assert_eq!(Open::new(mode).open(world, "memfs:contradiction").unwrap_err().class(), Class::Amode);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn exclusive_and_delete_on_close() {
+    on(2, |world| {
+        let file = Open::new(Mode::read_write().exclusive()).open(world, "memfs:exclusive")?;
+        let again = Open::new(Mode::read_write().exclusive()).open(world, "memfs:exclusive").unwrap_err();
+        assert_eq!(again.class(), Class::FileExists);
+        assert_eq!(delete("memfs:exclusive").unwrap_err().class(), Class::FileInUse);
+        file.close()?;
+        scratch().open(world, "memfs:exclusive")?.close()?;
+        assert_eq!(delete("memfs:exclusive").unwrap_err().class(), Class::NoSuchFile);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_the_mode_forbids_is_refused() {
+    on(2, |world| {
+        let name = "memfs:forbidden";
+        scratch().open(world, name)?.close()?;
+        Open::new(Mode::write_only().create()).open(world, name)?.close()?;
+        let reader = Open::new(Mode::read_only()).open(world, name)?;
+        assert_eq!(reader.at(0).write(&[1u8]).unwrap_err().class(), Class::ReadOnly);
+        assert_eq!(reader.at(0).all().write(&[1u8]).unwrap_err().class(), Class::ReadOnly);
+        assert_eq!(reader.set_size(3).unwrap_err().class(), Class::ReadOnly);
+        reader.close()?;
+        let writer = Open::new(Mode::write_only()).open(world, name)?;
+        assert_eq!(writer.at(0).read(&mut [0u8]).unwrap_err().class(), Class::Access);
+        writer.close()?;
+        let tape = Open::new(Mode::write_only().sequential()).open(world, name)?;
+        assert_eq!(tape.at(0).write(&[1u8]).unwrap_err().class(), Class::UnsupportedOperation);
+        assert_eq!(tape.seek(0, Whence::Start).unwrap_err().class(), Class::UnsupportedOperation);
+        tape.shared().write(&[7u8])?;
+        world.barrier().unwrap();
+        assert_eq!(tape.size()?, 2);
+        tape.set_view_here(&Layout::from(Basic::U8), &Layout::from(Basic::U8))?;
+        assert_eq!((tape.view().displacement(), tape.position_shared()?), (2, 0));
+        tape.close()?;
+        if world.rank() == 0 {
+            delete(name)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn append_starts_at_the_end() {
+    on(2, |world| {
+        let file = Open::new(Mode::read_write().create()).open(world, "memfs:append")?;
+        file.set_size(100)?;
+        file.close()?;
+        let file = Open::new(Mode::read_write().append().delete_on_close()).open(world, "memfs:append")?;
+        assert_eq!((file.position()?, file.position_shared()?), (100, 100));
+        file.shared().all().write(&[1u8; 5])?;
+        assert_eq!(file.size()?, 110);
+        file.close()
+    });
+}
+
+#[test]
+fn sizes_are_set_once_for_all() {
+    on(3, |world| {
+        let file = scratch().open(world, "memfs:sizes")?;
+        file.preallocate(1000)?;
+        assert_eq!(file.size()?, 1000);
+        file.preallocate(10)?;
+        file.set_size(77)?;
+        assert_eq!(file.size()?, 77);
+        assert_eq!(file.set_size(world.rank() as u64).unwrap_err().class(), Class::NotSame);
+        assert_eq!(file.size()?, 77);
+        assert_eq!(file.seek(-7, Whence::End)?, 70);
+        assert_eq!(file.seek(-71, Whence::Current).unwrap_err().class(), Class::Arg);
+        assert_eq!(file.position()?, 70);
+        file.sync()?;
+        file.close()
+    });
+}
+
+#[test]
+fn hints_in_force_can_be_asked_for_and_changed() {
+    on(2, |world| {
+        let file =
+            scratch().hint("cb_buffer_size", "12345").hint("colour", "blue").open(world, "memfs:hints")?;
+        assert_eq!(file.info().get("cb_buffer_size"), Some("12345"));
+        assert_eq!(file.info().get("colour"), None);
+        file.set_info(&Info::from([("romio_ds_read", "disable")]))?;
+        assert_eq!(file.info().get("romio_ds_read"), Some("disable"));
+        assert_eq!(file.info().get("cb_buffer_size"), Some("12345"));
+        let mine = Info::from([("cb_nodes", (world.rank() + 1).to_string())]);
+        assert_eq!(file.set_info(&mine).unwrap_err().class(), Class::NotSame);
+        file.close()
+    });
+}
+
+#[test]
+fn views_that_cannot_be_are_refused() {
+    let (int, byte) = (Layout::from(Basic::I32), Layout::from(Basic::Byte));
+    let backwards = int.hindexed([(1, 8), (1, 0)]).unwrap();
+    let negative = int.hindexed([(1, -4), (1, 0)]).unwrap();
+    let overlapping = int.hindexed([(1, 0), (1, 2)]).unwrap();
+    for filetype in [&backwards, &negative, &byte.contiguous(6).unwrap()] {
+        assert_eq!(View::new(0, &int, filetype).unwrap_err().class(), Class::Type);
+    }
+    assert_eq!(View::new(u64::MAX, &int, &int).unwrap_err().class(), Class::Arg);
+    assert_eq!(View::new(0, &Layout::empty(), &int).unwrap_err().class(), Class::Type);
+    on(2, |world| {
+        // Reading a byte twice is fine, writing it is not.
+        let file = scratch().open(world, "memfs:views")?;
+        let twice = View::new(0, &int, &overlapping);
+        if let Ok(twice) = twice {
+            assert_eq!(file.set_view(&twice).unwrap_err().class(), Class::Type);
+        }
+        let etype = if world.rank() == 0 { &int } else { &byte };
+        assert_eq!(file.set_view(&View::of(0, etype)?).unwrap_err().class(), Class::NotSame);
+        assert_eq!(file.at(u64::MAX - 3).write(&[1u8; 8]).unwrap_err().class(), Class::Arg);
+        assert_eq!(file.at(i64::MAX as u64).all().read(&mut [1u8; 8]).unwrap_err().class(), Class::Arg);
+        file.close()
+    });
+}
