@@ -24,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) mode: Mode,
     pub(crate) atomic: AtomicBool,
     pub(crate) shared: SharedPointer,
+    /// Where pointers begin: at the end of the file as it was before anyone wrote, in append mode.
+    pub(crate) start: u64,
     hints: Mutex<Hints>,
 }
 
@@ -54,6 +56,7 @@ impl Core {
             mode,
             atomic: AtomicBool::new(false),
             shared,
+            start,
             hints: Mutex::new(hints),
         })
     }

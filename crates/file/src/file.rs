@@ -59,11 +59,11 @@ impl std::fmt::Debug for File {
 
 impl File {
     pub(crate) fn new(core: Arc<Core>, path: OsString) -> Self {
-        let pointer = if core.mode.is_append() { core.handle.len().unwrap_or(0) } else { 0 };
+        let state = State { view: Arc::new(View::default()), pointer: core.start };
         Self {
             core,
             path,
-            state: Mutex::new(State { view: Arc::new(View::default()), pointer }),
+            state: Mutex::new(state),
             independent: Queue::default(),
             collective: Queue::default(),
             split: Arc::default(),
