@@ -114,6 +114,8 @@ impl File {
     /// Changes hints; those not named keep their values. Collective, with the same hints on all ranks.
     #[doc(alias = "MPI_File_set_info")]
     pub fn set_info(&self, info: &Info) -> Result<()> {
+        // What is under way was planned with the old hints on all ranks, or it would be planned differently.
+        self.settle();
         let hints = Hints::parse(&info.over(&self.info()));
         let told = self.same_on_all("set_info", hints.info_text().as_bytes());
         self.core.agree("set_info", told)?;
@@ -180,6 +182,7 @@ impl File {
     /// As [`set_view`](File::set_view), from where the shared pointer is: for sequential files, which cannot seek. Collective.
     #[doc(alias = "MPI_DISPLACEMENT_CURRENT")]
     pub fn set_view_here(&self, etype: &Layout, filetype: &Layout) -> Result<()> {
+        self.settle();
         let sequential = if self.core.mode.is_sequential() { Ok(()) } else { Err(self.not_sequential()) };
         self.core.agree("set_view_here", sequential)?;
         let here = self.core.advance_ordered("set_view_here", 0)?;
