@@ -225,7 +225,7 @@ impl Together<'_> {
         } else {
             self.file.collective.submit(job).map_err(|source| self.file.no_thread(&source))?;
         }
-        Ok(request)
+        Ok(request.together())
     }
 
     /// What this rank brings; an error is brought too, so that all ranks learn of it.

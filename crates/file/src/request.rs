@@ -37,6 +37,8 @@ impl Count {
 pub struct Request<B> {
     slot: Arc<Slot<B>>,
     core: Arc<Core>,
+    /// Whether other ranks count on it.
+    together: bool,
 }
 
 pub(crate) struct Slot<B> {
@@ -63,7 +65,12 @@ impl<B: Send + 'static> Request<B> {
         let slot = Arc::new(Slot { state: Mutex::new(State::Queued(buffer)), done: Condvar::new() });
         let (job_slot, job_core) = (Arc::clone(&slot), Arc::clone(&core));
         let job = move || job_slot.run(&job_core, work);
-        (Self { slot, core }, job)
+        (Self { slot, core, together: false }, job)
+    }
+
+    /// Marks it as a part of a collective operation.
+    pub(crate) fn together(self) -> Self {
+        Self { together: true, ..self }
     }
 
     /// Waits until it is done; the buffer, and how much was transferred.
@@ -93,6 +100,9 @@ impl<B: Send + 'static> Request<B> {
     /// Takes the buffer back if the operation has not begun. Collective operations cannot be cancelled: others count on them.
     #[doc(alias = "MPI_Cancel")]
     pub fn cancel(self) -> std::result::Result<B, Self> {
+        if self.together {
+            return Err(self);
+        }
         let mut state = self.slot.lock();
         match std::mem::replace(&mut *state, State::Gone) {
             State::Queued(buffer) => Ok(buffer),
