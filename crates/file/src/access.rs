@@ -153,8 +153,7 @@ impl Together<'_> {
     pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
         let data = data.into();
         self.file.collective.drain();
-        let claim =
-            self.claim(Direction::Write, data.size()).and_then(|claim| self.no_split().map(|()| claim));
+        let claim = self.claim(Direction::Write, data.size());
         claim_and_write(&self.file.core, self.position, claim, &data)
     }
 
@@ -165,8 +164,7 @@ impl Together<'_> {
     pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
         let mut data = data.into();
         self.file.collective.drain();
-        let claim =
-            self.claim(Direction::Read, data.size()).and_then(|claim| self.no_split().map(|()| claim));
+        let claim = self.claim(Direction::Read, data.size());
         claim_and_read(&self.file.core, self.position, claim, &mut data)
     }
 
@@ -230,6 +228,7 @@ impl Together<'_> {
 
     /// What this rank brings; an error is brought too, so that all ranks learn of it.
     fn claim(self, direction: Direction, bytes: u64) -> Result<Claim> {
+        self.no_split()?;
         let (view, etypes) = self.file.check(self.position, direction, bytes)?;
         let start = match self.position {
             Position::At(offset) => offset,
