@@ -55,7 +55,8 @@ impl Core {
         plan::independent(direction, &Extent { span, bytes, runs }, &self.hints(), &self.can)
     }
 
-    fn sieves_writes(&self) -> bool {
+    /// Whether anyone may read, change and write back, so that everyone who writes must lock.
+    pub(crate) fn sieves_writes(&self) -> bool {
         let hints = self.hints();
         hints.strategy == Some(Strategy::Sieve) || hints.sieve_write == crate::hints::Toggle::Enable
     }

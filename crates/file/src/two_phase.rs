@@ -8,7 +8,7 @@ mod message;
 
 use std::ops::Range;
 
-use aqueduct_device::{HandleExt, Piece};
+use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -122,6 +122,9 @@ impl Core {
             Piece::new(range.start, &buffer[inside])
         };
         let pieces: Vec<Piece<'_>> = covered.iter().map(piece).collect();
+        let hull = covered.first().map_or(0, |run| run.start)..covered.last().map_or(0, |run| run.end);
+        let locks = self.sieves_writes();
+        let _guard = if locks { self.lock("write_all", hull, LockKind::Exclusive)? } else { None };
         self.device("write_all", self.handle.write_all(&pieces))
     }
 
