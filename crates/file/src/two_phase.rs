@@ -60,13 +60,18 @@ impl Core {
     /// What all ranks bring, and from it the same plan on every rank.
     fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Plan> {
         let span = if window.is_empty() { 0..0 } else { span(pattern, window) };
-        let mine = [span.start, span.end, window.end - window.start];
+        // Where a view shows a byte twice, a window of the file is no single slice of its data.
+        let twice = u64::from(!pattern.is_ascending());
+        let mine = [span.start, span.end, window.end - window.start, twice];
         let all = self.talk("plan", self.comm.allgather(&mine))?;
+        if all.as_chunks::<4>().0.iter().any(|[.., twice]| *twice != 0) {
+            return Ok(Plan::Apart);
+        }
         let parts: Vec<Part> = all
-            .as_chunks::<3>()
+            .as_chunks::<4>()
             .0
             .iter()
-            .map(|[start, end, bytes]| Part { span: *start..*end, bytes: *bytes })
+            .map(|[start, end, bytes, _]| Part { span: *start..*end, bytes: *bytes })
             .collect();
         Ok(plan::collective(direction, &parts, &self.nodes, &self.hints(), &self.can))
     }
