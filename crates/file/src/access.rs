@@ -315,7 +315,9 @@ fn claim_and_read(
     claim: Result<Claim>,
     data: &mut Sink<'_>,
 ) -> Result<Count> {
+    let checked = data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()));
     let (view, first) = place_together(core, position, Direction::Read, claim);
+    let first = first.and_then(|first| checked.map(|()| first));
     let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
     if view.representation().is_native()
         && let Some(bytes) = data.straight()
@@ -323,10 +325,12 @@ fn claim_and_read(
         let bytes = failed.map_or(Ok(bytes), Err);
         return core.read_together(view.pattern(), first, bytes).map(Count::new);
     }
-    let mut packed = vec![0; data.size() as usize];
+    let mut packed = vec![0; if failed.is_none() { data.size() as usize } else { 0 }];
     let bytes = failed.map_or(Ok(packed.as_mut_slice()), Err);
     let count = core.read_together(view.pattern(), first, bytes)?;
-    loaded(core, &view, first, &mut packed[..count as usize], data)
+    let outcome = loaded(core, &view, first, &mut packed[..count as usize], data);
+    // All ranks have come this far, and they have one representation; its conversion may fail on any of them.
+    if view.representation().is_native() { outcome } else { core.agree("read_all", outcome) }
 }
 
 fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
@@ -341,6 +345,7 @@ fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count
     {
         return core.read_window(view.pattern(), first, bytes).map(Count::new);
     }
+    data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
     let mut packed = vec![0; data.size() as usize];
     let count = core.read_window(view.pattern(), first, &mut packed)?;
     loaded(core, view, first, &mut packed[..count as usize], data)
