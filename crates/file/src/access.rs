@@ -392,6 +392,7 @@ impl File {
     /// The view, and how many etypes `bytes` are, if the file allows the access.
     fn check(&self, position: Position, direction: Direction, bytes: u64) -> Result<(Arc<View>, u64)> {
         let call = name_of(direction);
+        self.core.sound(call)?;
         match direction {
             Direction::Write => self.may_write(call)?,
             Direction::Read if !self.core.mode.is_read() => {

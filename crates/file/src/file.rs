@@ -150,7 +150,8 @@ impl File {
     ) -> Result<()> {
         self.settle();
         let same = self.same_on_all(operation, &size.to_ne_bytes());
-        self.core.agree(operation, same.and_then(|()| self.may_write(operation)))?;
+        let allowed = same.and_then(|()| self.core.sound(operation)).and_then(|()| self.may_write(operation));
+        self.core.agree(operation, allowed)?;
         let outcome = if self.core.comm.rank() == 0 { work(&self.core) } else { Ok(()) };
         self.core.agree(operation, outcome)
     }
@@ -159,8 +160,9 @@ impl File {
     #[doc(alias = "MPI_File_sync")]
     pub fn sync(&self) -> Result<()> {
         self.settle();
-        let outcome = self.core.device("sync", self.core.handle.sync(SyncScope::Entry));
-        self.core.agree("sync", outcome)
+        let sync = || self.core.device("sync", self.core.handle.sync(SyncScope::Entry));
+        let outcome = self.core.sound("sync").and_then(|()| sync());
+        self.core.agree("sync", outcome).inspect_err(|_| self.core.poison())
     }
 
     /// Sets what this rank sees of the file; pointers go to its start. Collective: each rank has its own view, etypes of equal extent, the same
