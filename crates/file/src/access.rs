@@ -165,8 +165,7 @@ impl<'f> Together<'f> {
     pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
         let data = data.into();
         self.file.collective.drain();
-        let claim =
-            self.claim(Direction::Write, data.size()).and_then(|claim| self.no_split().map(|()| claim));
+        let claim = self.claim(Direction::Write, data.size());
         claim_and_write(&self.file.core, self.position, claim, &data)
     }
 
@@ -177,8 +176,7 @@ impl<'f> Together<'f> {
     pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
         let mut data = data.into();
         self.file.collective.drain();
-        let claim =
-            self.claim(Direction::Read, data.size()).and_then(|claim| self.no_split().map(|()| claim));
+        let claim = self.claim(Direction::Read, data.size());
         claim_and_read(&self.file.core, self.position, claim, &mut data)
     }
 
@@ -243,6 +241,7 @@ impl<'f> Together<'f> {
 
     /// What this rank brings; an error is brought too, so that all ranks learn of it.
     fn claim(self, direction: Direction, bytes: u64) -> Result<Claim> {
+        self.no_split()?;
         let (view, etypes) = self.file.check(self.position, direction, bytes)?;
         let start = match self.position {
             Position::At(offset) => offset,
@@ -329,7 +328,9 @@ fn claim_and_read(
     claim: Result<Claim>,
     data: &mut Sink<'_>,
 ) -> Result<Count> {
+    let checked = data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()));
     let (view, first) = place_together(core, position, Direction::Read, claim);
+    let first = first.and_then(|first| checked.map(|()| first));
     let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
     if view.representation().is_native()
         && let Some(bytes) = data.straight()
@@ -337,10 +338,12 @@ fn claim_and_read(
         let bytes = failed.map_or(Ok(bytes), Err);
         return core.read_together(view.pattern(), first, bytes).map(Count::new);
     }
-    let mut packed = vec![0; data.size() as usize];
+    let mut packed = vec![0; if failed.is_none() { data.size() as usize } else { 0 }];
     let bytes = failed.map_or(Ok(packed.as_mut_slice()), Err);
     let count = core.read_together(view.pattern(), first, bytes)?;
-    loaded(core, &view, first, &mut packed[..count as usize], data)
+    let outcome = loaded(core, &view, first, &mut packed[..count as usize], data);
+    // All ranks have come this far, and they have one representation; its conversion may fail on any of them.
+    if view.representation().is_native() { outcome } else { core.agree("read_all", outcome) }
 }
 
 fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
@@ -355,6 +358,7 @@ fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count
     {
         return core.read_window(view.pattern(), first, bytes).map(Count::new);
     }
+    data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
     let mut packed = vec![0; data.size() as usize];
     let count = core.read_window(view.pattern(), first, &mut packed)?;
     loaded(core, view, first, &mut packed[..count as usize], data)
@@ -401,6 +405,7 @@ impl File {
     /// The view, and how many etypes `bytes` are, if the file allows the access.
     fn check(&self, position: Position, direction: Direction, bytes: u64) -> Result<(Arc<View>, u64)> {
         let call = name_of(direction);
+        self.core.sound(call)?;
         match direction {
             Direction::Write => self.may_write(call)?,
             Direction::Read if !self.core.mode.is_read() => {

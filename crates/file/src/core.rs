@@ -23,7 +23,11 @@ pub(crate) struct Core {
     pub(crate) can: Capabilities,
     pub(crate) mode: Mode,
     pub(crate) atomic: AtomicBool,
+    /// Whether a sync has failed: what was written before may be lost, and the device would not say so again.
+    poisoned: AtomicBool,
     pub(crate) shared: SharedPointer,
+    /// Where pointers begin: at the end of the file as it was before anyone wrote, in append mode.
+    pub(crate) start: u64,
     hints: Mutex<Hints>,
 }
 
@@ -53,7 +57,9 @@ impl Core {
             can,
             mode,
             atomic: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
             shared,
+            start,
             hints: Mutex::new(hints),
         })
     }
@@ -64,6 +70,20 @@ impl Core {
 
     pub(crate) fn is_atomic(&self) -> bool {
         self.atomic.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn poison(&self) {
+        self.poisoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses to go on after a failed sync.
+    pub(crate) fn sound(&self, operation: &'static str) -> Result<()> {
+        if !self.poisoned.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let detail = "a sync of this file has failed, and data written before it may be lost; \
+                      close the file, open it anew and write again what matters";
+        Err(self.error(Kind::Closed, operation, detail))
     }
 
     pub(crate) fn error(&self, kind: Kind, operation: &'static str, detail: impl Into<String>) -> Error {

@@ -59,11 +59,11 @@ impl std::fmt::Debug for File {
 
 impl File {
     pub(crate) fn new(core: Arc<Core>, path: OsString) -> Self {
-        let pointer = if core.mode.is_append() { core.handle.len().unwrap_or(0) } else { 0 };
+        let state = State { view: Arc::new(View::default()), pointer: core.start };
         Self {
             core,
             path,
-            state: Mutex::new(State { view: Arc::new(View::default()), pointer }),
+            state: Mutex::new(state),
             independent: Queue::default(),
             collective: Queue::default(),
             split: Arc::default(),
@@ -114,6 +114,8 @@ impl File {
     /// Changes hints; those not named keep their values. Collective, with the same hints on all ranks.
     #[doc(alias = "MPI_File_set_info")]
     pub fn set_info(&self, info: &Info) -> Result<()> {
+        // What is under way was planned with the old hints on all ranks, or it would be planned differently.
+        self.settle();
         let hints = Hints::parse(&info.over(&self.info()));
         let told = self.same_on_all("set_info", hints.info_text().as_bytes());
         self.core.agree("set_info", told)?;
@@ -148,7 +150,8 @@ impl File {
     ) -> Result<()> {
         self.settle();
         let same = self.same_on_all(operation, &size.to_ne_bytes());
-        self.core.agree(operation, same.and_then(|()| self.may_write(operation)))?;
+        let allowed = same.and_then(|()| self.core.sound(operation)).and_then(|()| self.may_write(operation));
+        self.core.agree(operation, allowed)?;
         let outcome = if self.core.comm.rank() == 0 { work(&self.core) } else { Ok(()) };
         self.core.agree(operation, outcome)
     }
@@ -157,8 +160,9 @@ impl File {
     #[doc(alias = "MPI_File_sync")]
     pub fn sync(&self) -> Result<()> {
         self.settle();
-        let outcome = self.core.device("sync", self.core.handle.sync(SyncScope::Entry));
-        self.core.agree("sync", outcome)
+        let sync = || self.core.device("sync", self.core.handle.sync(SyncScope::Entry));
+        let outcome = self.core.sound("sync").and_then(|()| sync());
+        self.core.agree("sync", outcome).inspect_err(|_| self.core.poison())
     }
 
     /// Sets what this rank sees of the file; pointers go to its start. Collective: each rank has its own view, etypes of equal extent, the same
@@ -180,6 +184,7 @@ impl File {
     /// As [`set_view`](File::set_view), from where the shared pointer is: for sequential files, which cannot seek. Collective.
     #[doc(alias = "MPI_DISPLACEMENT_CURRENT")]
     pub fn set_view_here(&self, etype: &Layout, filetype: &Layout) -> Result<()> {
+        self.settle();
         let sequential = if self.core.mode.is_sequential() { Ok(()) } else { Err(self.not_sequential()) };
         self.core.agree("set_view_here", sequential)?;
         let here = self.core.advance_ordered("set_view_here", 0)?;

@@ -35,6 +35,7 @@ impl<'a> Source<'a> {
     /// The data bytes, one after the other.
     pub(crate) fn packed(&self) -> Result<Cow<'a, [u8]>, LayoutError> {
         let Some(layout) = &self.layout else { return Ok(Cow::Borrowed(self.bytes)) };
+        layout.check_memory(self.bytes.len())?;
         let mut packed = vec![0; layout.size() as usize];
         layout.gather(self.bytes, 0, &mut packed)?;
         Ok(Cow::Owned(packed))
@@ -50,6 +51,11 @@ impl<'a> Sink<'a> {
     /// How many data bytes there is room for.
     pub fn size(&self) -> u64 {
         self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size)
+    }
+
+    /// Refuses a layout that the memory does not hold, before anything is read.
+    pub(crate) fn check(&self) -> Result<(), LayoutError> {
+        self.layout.as_ref().map_or(Ok(()), |layout| layout.check_memory(self.bytes.len()))
     }
 
     /// Memory to read into straight away, if the data bytes lie one after the other.

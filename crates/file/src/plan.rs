@@ -119,12 +119,19 @@ pub fn collective(
         (None, Toggle::Disable) => false,
         (None, Toggle::Automatic) => gains(direction, parts),
     };
-    let hull = hull(parts);
-    match hull {
-        Some(hull) if together => Plan::Together(Domains::new(hull, parts.len(), nodes, hints, can)),
+    let domains = hull(parts).map(|hull| Domains::new(hull, parts.len(), nodes, hints, can));
+    let bytes = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+    match domains {
+        // A few bytes at either end of a huge file would take rounds without end, nearly all of them empty.
+        Some(domains) if together && domains.rounds() <= bytes.saturating_add(MANY_ROUNDS) => {
+            Plan::Together(domains)
+        }
         _ => Plan::Apart,
     }
 }
+
+/// Rounds that are worth it for any access; beyond, each has to move a byte at least.
+const MANY_ROUNDS: u64 = 1024;
 
 /// The bytes of the file from the first to the last that any rank accesses.
 fn hull(parts: &[Part]) -> Option<Range<u64>> {
@@ -183,5 +190,17 @@ mod tests {
         let choose = |hints: &Hints| independent(Direction::Write, &extent, hints, &can);
         assert_eq!(choose(&Hints::default()), Strategy::List);
         assert_eq!(choose(&Hints { sieve_write: Toggle::Enable, ..Hints::default() }), Strategy::Sieve);
+    }
+
+    #[test]
+    fn a_few_bytes_of_a_huge_file_are_not_exchanged() {
+        let hints = Hints { strategy: Some(Strategy::TwoPhase), ..Hints::default() };
+        let nodes = Nodes { leaders: vec![0] };
+        let plan = |far: u64| {
+            let parts = [Part { span: 0..10, bytes: 4 }, Part { span: far..far + 10, bytes: 4 }];
+            collective(Direction::Write, &parts, &nodes, &hints, &Capabilities::default())
+        };
+        assert_eq!(plan(1 << 62), Plan::Apart);
+        assert!(matches!(plan(1 << 20), Plan::Together(_)));
     }
 }

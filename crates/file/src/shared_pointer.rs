@@ -4,6 +4,7 @@
 //! thread sleeps until it is asked.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use aqueduct_comm::{Comm, Region, Result, Source, ThreadLevel};
@@ -17,9 +18,26 @@ pub(crate) enum SharedPointer {
     /// In memory that all ranks share.
     Here(Region),
     /// Kept by rank 0.
-    Kept { comm: Comm, keeper: Option<JoinHandle<()>> },
+    Kept(Kept),
     /// Nobody can serve it: MPI lets only one thread communicate.
     Nowhere,
+}
+
+/// The way to a pointer that rank 0 keeps.
+pub(crate) struct Kept {
+    comm: Comm,
+    keeper: Option<JoinHandle<()>>,
+    /// One question at a time: the I/O threads of a rank ask too, and an answer does not say whose it is.
+    asking: Mutex<()>,
+}
+
+impl Kept {
+    /// The pointer before it was changed by a value, in this way.
+    fn ask(&self, value: u64, how: u64) -> Result<u64> {
+        let _turn = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.comm.send(0, ASK, &[value, how])?;
+        Ok(self.comm.receive::<u64>(0, TELL)?.0[0])
+    }
 }
 
 impl SharedPointer {
@@ -43,17 +61,14 @@ impl SharedPointer {
             let builder = std::thread::Builder::new().name("aqueduct shared pointer".to_owned());
             keeper = builder.spawn(move || keep(&served, start)).ok();
         }
-        Ok(Self::Kept { comm, keeper })
+        Ok(Self::Kept(Kept { comm, keeper, asking: Mutex::new(()) }))
     }
 
     /// The pointer before it was advanced by `by`; none if nobody serves it.
     pub(crate) fn advance(&self, by: u64) -> Result<Option<u64>> {
         match self {
             Self::Here(region) => Ok(Some(region.atomic(0)?.fetch_add(by, Ordering::SeqCst))),
-            Self::Kept { comm, .. } => {
-                comm.send(0, ASK, &[by, 0])?;
-                Ok(Some(comm.receive::<u64>(0, TELL)?.0[0]))
-            }
+            Self::Kept(kept) => kept.ask(by, 0).map(Some),
             Self::Nowhere => Ok(None),
         }
     }
@@ -62,10 +77,7 @@ impl SharedPointer {
     pub(crate) fn set(&self, to: u64) -> Result<Option<u64>> {
         match self {
             Self::Here(region) => Ok(Some(region.atomic(0)?.swap(to, Ordering::SeqCst))),
-            Self::Kept { comm, .. } => {
-                comm.send(0, ASK, &[to, 1])?;
-                Ok(Some(comm.receive::<u64>(0, TELL)?.0[0]))
-            }
+            Self::Kept(kept) => kept.ask(to, 1).map(Some),
             Self::Nowhere => Ok(None),
         }
     }
@@ -73,7 +85,7 @@ impl SharedPointer {
 
 impl Drop for SharedPointer {
     fn drop(&mut self) {
-        if let Self::Kept { comm, keeper } = self
+        if let Self::Kept(Kept { comm, keeper, .. }) = self
             && let Some(keeper) = keeper.take()
         {
             // If the message cannot be sent the ranks have failed, and the keeper has ended by that.

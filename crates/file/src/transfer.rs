@@ -5,7 +5,7 @@ use std::ops::Range;
 use aqueduct_device::{HandleExt, LockKind, Piece, PieceMut};
 
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Pattern;
 use crate::plan::{self, Direction, Extent, Strategy};
 
@@ -55,7 +55,8 @@ impl Core {
         plan::independent(direction, &Extent { span, bytes, runs }, &self.hints(), &self.can)
     }
 
-    fn sieves_writes(&self) -> bool {
+    /// Whether anyone may read, change and write back, so that everyone who writes must lock.
+    pub(crate) fn sieves_writes(&self) -> bool {
         let hints = self.hints();
         hints.strategy == Some(Strategy::Sieve) || hints.sieve_write == crate::hints::Toggle::Enable
     }
@@ -104,7 +105,9 @@ impl Core {
         let mut buffer = Vec::new();
         for (part, hull) in Sieve::new(pattern, window.clone(), size) {
             buffer.resize((hull.end - hull.start) as usize, 0);
-            let count = self.device("read", self.handle.read_at(hull.start, &mut buffer))?;
+            let outcome = self.device("read", self.handle.read_at(hull.start, &mut buffer));
+            // What the device read is in the buffer only.
+            let count = outcome.map_err(|error| error.after(part.start - window.start))?;
             let ended = hull.start + count;
             let mut at = (part.start - window.start) as usize;
             for run in pattern.runs(part) {
@@ -128,11 +131,14 @@ impl Core {
             let dense = part.end - part.start == hull.end - hull.start;
             // In atomic mode the whole access is locked already.
             let lock = !self.is_atomic();
-            let _guard = if lock { self.lock("write", hull.clone(), LockKind::Exclusive)? } else { None };
+            let before = |error: Error| error.after(part.start - window.start);
+            let guard = lock.then(|| self.lock("write", hull.clone(), LockKind::Exclusive));
+            let _guard = guard.transpose().map_err(before)?;
             buffer.clear();
             buffer.resize((hull.end - hull.start) as usize, 0);
             if !dense {
-                self.device("write", self.handle.read_at(hull.start, &mut buffer))?;
+                let outcome = self.device("write", self.handle.read_at(hull.start, &mut buffer));
+                outcome.map_err(before)?;
             }
             let mut at = (part.start - window.start) as usize;
             for run in pattern.runs(part.clone()) {
@@ -141,7 +147,11 @@ impl Core {
                 at += run.len as usize;
             }
             let outcome = self.device("write", self.handle.write_at(hull.start, &buffer));
-            outcome.map_err(|error| error.after(part.start - window.start))?;
+            outcome.map_err(|error| {
+                let stopped = i64::try_from(hull.start + error.transferred()).unwrap_or(i64::MAX);
+                let done = pattern.bytes_before(stopped).unwrap_or(part.start).clamp(part.start, part.end);
+                error.after(done - window.start)
+            })?;
         }
         Ok(window.end - window.start)
     }

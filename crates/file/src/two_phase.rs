@@ -8,7 +8,7 @@ mod message;
 
 use std::ops::Range;
 
-use aqueduct_device::{HandleExt, Piece};
+use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -24,15 +24,17 @@ impl Core {
         let (bytes, failed) = split(data, &[]);
         let window = first..first + bytes.len() as u64;
         let plan = self.plan(Direction::Write, pattern, &window)?;
-        let outcome = match plan {
-            Plan::Apart => failed.map_or_else(|| self.write_window(pattern, first, bytes), Err),
+        match plan {
             // Overlapping atomic writes must look as if one came after the other: each rank locks and writes for itself.
-            Plan::Together(_) if self.is_atomic() => {
-                failed.map_or_else(|| self.write_window(pattern, first, bytes), Err)
+            Plan::Together(domains) if !self.is_atomic() => {
+                let outcome = self.write_rounds(&domains, pattern, &window, bytes, failed);
+                self.agree("write_all", outcome)
             }
-            Plan::Together(domains) => self.write_rounds(&domains, pattern, &window, bytes, failed),
-        };
-        self.agree("write_all", outcome)
+            _ => {
+                let outcome = failed.map_or_else(|| self.write_window(pattern, first, bytes), Err);
+                self.agree_count("write_all", outcome)
+            }
+        }
     }
 
     /// Fills `data` from the data bytes from `first` on, together with all other ranks; the count is less at the end of the file.
@@ -48,25 +50,40 @@ impl Core {
         };
         let window = first..first + bytes.len() as u64;
         let plan = self.plan(Direction::Read, pattern, &window)?;
-        let outcome = match plan {
+        match plan {
             Plan::Together(domains) if !self.is_atomic() => {
-                self.read_rounds(&domains, pattern, &window, bytes, failed)
+                let outcome = self.read_rounds(&domains, pattern, &window, bytes, failed);
+                self.agree("read_all", outcome)
             }
-            _ => failed.map_or_else(|| self.read_window(pattern, first, bytes), Err),
-        };
-        self.agree("read_all", outcome)
+            _ => {
+                let outcome = failed.map_or_else(|| self.read_window(pattern, first, bytes), Err);
+                self.agree_count("read_all", outcome)
+            }
+        }
+    }
+
+    /// As [`agree`](Core::agree), for what each rank has transferred by itself: a rank that others fail has still transferred it.
+    fn agree_count(&self, operation: &'static str, mine: Result<u64>) -> Result<u64> {
+        let done = mine.as_ref().ok().copied();
+        let agreed = self.agree(operation, mine);
+        agreed.map_err(|error| done.map_or(error.clone(), |done| error.after(done)))
     }
 
     /// What all ranks bring, and from it the same plan on every rank.
     fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Plan> {
         let span = if window.is_empty() { 0..0 } else { span(pattern, window) };
-        let mine = [span.start, span.end, window.end - window.start];
+        // Where a view shows a byte twice, a window of the file is no single slice of its data.
+        let twice = u64::from(!pattern.is_ascending());
+        let mine = [span.start, span.end, window.end - window.start, twice];
         let all = self.talk("plan", self.comm.allgather(&mine))?;
+        if all.as_chunks::<4>().0.iter().any(|[.., twice]| *twice != 0) {
+            return Ok(Plan::Apart);
+        }
         let parts: Vec<Part> = all
-            .as_chunks::<3>()
+            .as_chunks::<4>()
             .0
             .iter()
-            .map(|[start, end, bytes]| Part { span: *start..*end, bytes: *bytes })
+            .map(|[start, end, bytes, _]| Part { span: *start..*end, bytes: *bytes })
             .collect();
         Ok(plan::collective(direction, &parts, &self.nodes, &self.hints(), &self.can))
     }
@@ -122,7 +139,11 @@ impl Core {
             Piece::new(range.start, &buffer[inside])
         };
         let pieces: Vec<Piece<'_>> = covered.iter().map(piece).collect();
-        self.device("write_all", self.handle.write_all(&pieces))
+        let hull = covered.first().map_or(0, |run| run.start)..covered.last().map_or(0, |run| run.end);
+        let locks = self.sieves_writes();
+        let _guard = if locks { self.lock("write_all", hull, LockKind::Exclusive)? } else { None };
+        // Whose bytes the device did write, an aggregator does not tell.
+        self.device("write_all", self.handle.write_all(&pieces)).map_err(|error| error.after(0))
     }
 
     fn read_rounds(
@@ -184,7 +205,8 @@ impl Core {
             return Ok(vec![Vec::new(); asked.len()]);
         };
         let mut buffer = vec![0; (hull.end - hull.start) as usize];
-        let count = self.device("read_all", self.handle.read_at(hull.start, &mut buffer))?;
+        let outcome = self.device("read_all", self.handle.read_at(hull.start, &mut buffer));
+        let count = outcome.map_err(|error| error.after(0))?;
         let there = &buffer[..count as usize];
         Ok(requests.iter().map(|runs| pick(runs, hull.start, there)).collect())
     }

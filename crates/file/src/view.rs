@@ -132,8 +132,21 @@ impl View {
 
     /// How many whole or begun etypes lie before byte `length` of the file: the end of the file, seen through the view.
     pub(crate) fn etypes_before(&self, length: u64) -> u64 {
-        let length = i64::try_from(length).unwrap_or(i64::MAX);
-        self.pattern.bytes_before(length).unwrap_or(0).div_ceil(self.etype.size())
+        let end = i64::try_from(length).unwrap_or(i64::MAX);
+        if let Some(bytes) = self.pattern.bytes_before(end) {
+            return bytes.div_ceil(self.etype.size());
+        }
+        // Bytes that are seen twice cannot be counted, but etypes begin in order.
+        let (mut low, mut high) = (0, u64::MAX / self.etype.size());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.byte_offset(middle).is_some_and(|offset| offset < length) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     /// Whether writing through it writes no byte twice.

@@ -52,6 +52,11 @@ impl Pattern {
         Ok(())
     }
 
+    /// Refuses memory of so many bytes that does not hold all of the pattern.
+    pub(crate) fn check_memory(&self, memory: usize) -> Result<()> {
+        self.check("lay out", memory, 0, usize::try_from(self.size()).unwrap_or(usize::MAX))
+    }
+
     /// Refuses windows that are not in the pattern or touch bytes that are not in the memory.
     fn check(&self, operation: &'static str, memory: usize, first: u64, len: usize) -> Result<()> {
         let end = first.saturating_add(len as u64);

@@ -1,0 +1,121 @@
+//! The file engine before its judges: every device, one node and pretended several, one to seven ranks.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use aqueduct_comm::{Error, Launch};
+use aqueduct_file::Info;
+use aqueduct_testkit::file;
+
+/// Longer than any of these tests takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Fails where the work hangs, instead of hanging with it.
+fn watched(title: String, work: impl FnOnce() + Send + 'static) {
+    let (done, waiting) = mpsc::channel();
+    let worker = std::thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    match waiting.recv_timeout(PATIENCE) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{title} hangs"),
+        // Done, or ended by a panic, which joining tells.
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = worker.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+fn judge_with(launch: Launch, place: String, info: Info) {
+    let title = format!("{place} {launch:?}");
+    watched(title.clone(), move || {
+        let outcome = launch.run(|world| Ok::<_, Error>(file::conformance_with(world, &place, &info)));
+        outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
+    });
+}
+
+fn judge(launch: Launch, place: impl Into<String>) {
+    judge_with(launch, place.into(), Info::new());
+}
+
+/// A folder of the build, not of the system: that one may be memory, which has no unbuffered side.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn judge_on_disk(launch: Launch, device: &str, info: Info) {
+    let folder = folder();
+    judge_with(launch, format!("{device}{}/", folder.path().display()), info);
+}
+
+#[test]
+fn memfs_1_rank() {
+    judge(Launch::threads(1), "memfs:one-");
+}
+
+#[test]
+fn memfs_2_ranks() {
+    judge(Launch::threads(2), "memfs:two-");
+}
+
+#[test]
+fn memfs_3_ranks() {
+    judge(Launch::threads(3), "memfs:three-");
+}
+
+#[test]
+fn memfs_5_ranks() {
+    judge(Launch::threads(5), "memfs:five-");
+}
+
+#[test]
+fn memfs_7_ranks() {
+    judge(Launch::threads(7), "memfs:seven-");
+}
+
+#[test]
+fn memfs_2_ranks_of_2_nodes() {
+    judge(Launch::threads(2).node_ranks(1), "memfs:two-of-two-");
+}
+
+#[test]
+fn memfs_5_ranks_of_3_nodes() {
+    judge(Launch::threads(5).node_ranks(2), "memfs:five-of-three-");
+}
+
+#[test]
+fn memfs_7_ranks_of_3_nodes() {
+    judge(Launch::threads(7).node_ranks(3), "memfs:seven-of-three-");
+}
+
+#[test]
+fn ufs() {
+    judge_on_disk(Launch::threads(3), "ufs:", Info::new());
+}
+
+#[test]
+fn ufs_between_nodes() {
+    judge_on_disk(Launch::threads(3).node_ranks(2), "ufs:", Info::new());
+}
+
+#[test]
+fn ufs_direct() {
+    judge_on_disk(Launch::threads(2), "ufs:", Info::from([("aqueduct_direct", "true")]));
+}
+
+#[test]
+fn uring() {
+    judge_on_disk(Launch::threads(3), "uring:", Info::new());
+}
+
+#[test]
+fn short_transfers_change_nothing() {
+    judge(Launch::threads(3), "fault=seed=11,short=0.5:memfs:short-");
+}
+
+#[test]
+fn short_transfers_on_disk_change_nothing() {
+    judge_on_disk(Launch::threads(2), "fault=seed=12,short=0.3:ufs:", Info::new());
+}
