@@ -15,10 +15,12 @@ use crate::queue::Job;
 use crate::request::Request;
 
 /// Operations on borrowed memory; see [`File::scope`].
-pub struct Scope<'scope> {
+pub struct Scope<'scope, 'env: 'scope> {
     under_way: Arc<UnderWay>,
     /// Invariant, so that nothing shorter-lived than the scope can be lent to it.
     invariant: PhantomData<&'scope mut &'scope ()>,
+    /// What lives around the scope: it may be lent to it.
+    around: PhantomData<&'env mut &'env ()>,
 }
 
 #[derive(Default)]
@@ -88,15 +90,15 @@ impl File {
         clippy::unused_self,
         reason = "operations of a scope belong to files, and that is where it is looked for"
     )]
-    pub fn scope<R>(&self, body: impl for<'scope> FnOnce(&'scope Scope<'scope>) -> R) -> R {
+    pub fn scope<'env, R>(&self, body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
         let under_way = Arc::new(UnderWay::default());
-        let scope = Scope { under_way: Arc::clone(&under_way), invariant: PhantomData };
+        let scope = Scope { under_way: Arc::clone(&under_way), invariant: PhantomData, around: PhantomData };
         let _wait = WaitAtEnd(&under_way);
         body(&scope)
     }
 }
 
-impl<'scope> Scope<'scope> {
+impl<'scope> Scope<'scope, '_> {
     /// Starts writing borrowed memory.
     pub fn write<B: Outgoing + 'scope>(&'scope self, access: Access<'_>, buffer: B) -> Result<Request<B>> {
         let (request, job) = access.write_job(buffer)?;
