@@ -112,6 +112,11 @@ impl Region {
         Ok(self.word(offset))
     }
 
+    /// Where it begins, for layers that order their ranks' accesses by themselves.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.block.start()
+    }
+
     /// The bytes from `offset`, as they lie there.
     ///
     /// # Safety

@@ -10,8 +10,9 @@ use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::Nodes;
+use crate::plan::{Domains, Nodes};
 use crate::shared_pointer::SharedPointer;
+use crate::staging::Staging;
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     /// Where pointers begin: at the end of the file as it was before anyone wrote, in append mode.
     pub(crate) start: u64,
     hints: Mutex<Hints>,
+    /// The aggregation buffers, made when they are first needed.
+    staging: Mutex<Option<Staging>>,
 }
 
 impl Core {
@@ -61,7 +64,19 @@ impl Core {
             shared,
             start,
             hints: Mutex::new(hints),
+            staging: Mutex::new(None),
         })
+    }
+
+    /// The aggregation buffers of a plan: those there are, or new ones. Collective.
+    pub(crate) fn staging(&self, domains: &Domains) -> Result<Staging> {
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let (windows, size) = (domains.aggregators().len(), domains.buffer() as usize);
+        if let Some(staging) = staging.as_ref().filter(|staging| staging.fits(windows, size)) {
+            return Ok(staging.clone());
+        }
+        let made = self.talk("buffers", Staging::new(&self.comm, windows, size))?;
+        Ok(staging.insert(made).clone())
     }
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {

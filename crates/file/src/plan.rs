@@ -1,6 +1,7 @@
 //! Planning: pure functions from what the ranks want to a value that says who moves which bytes, and how. No I/O, no ranks.
 
 mod cost;
+mod coverage;
 mod domains;
 
 use std::ops::Range;
@@ -9,6 +10,7 @@ use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
 pub use cost::Extent;
+pub use coverage::{Coverage, interlock};
 pub use domains::{Domains, Window};
 
 /// Which way bytes go.

@@ -12,10 +12,11 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::layout::Pattern;
+use crate::layout::{Pattern, Strip};
 use crate::plan::{self, Direction, Domains, Part, Plan};
 use crate::transfer::span;
-use message::{Runs, pick};
+pub(crate) use message::Runs;
+use message::pick;
 
 impl Core {
     /// Writes `data` to the data bytes from `first` on, together with all other ranks. `mine` fails the operation from the start, on all
@@ -23,8 +24,12 @@ impl Core {
     pub(crate) fn write_together(&self, pattern: &Pattern, first: u64, data: Result<&[u8]>) -> Result<u64> {
         let (bytes, failed) = split(data, &[]);
         let window = first..first + bytes.len() as u64;
-        let plan = self.plan(Direction::Write, pattern, &window)?;
+        let (plan, dense) = self.plan(Direction::Write, pattern, &window)?;
         match plan {
+            Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
+                let outcome = self.write_staged(&domains, dense, pattern, &window, bytes, failed);
+                self.agree("write_all", outcome)
+            }
             // Overlapping atomic writes must look as if one came after the other: each rank locks and writes for itself.
             Plan::Together(domains) if !self.is_atomic() => {
                 let outcome = self.write_rounds(&domains, pattern, &window, bytes, failed);
@@ -49,8 +54,12 @@ impl Core {
             Err(error) => (&mut [], Some(error)),
         };
         let window = first..first + bytes.len() as u64;
-        let plan = self.plan(Direction::Read, pattern, &window)?;
+        let (plan, _) = self.plan(Direction::Read, pattern, &window)?;
         match plan {
+            Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
+                let outcome = self.read_staged(&domains, pattern, &window, bytes, failed);
+                self.agree("read_all", outcome)
+            }
             Plan::Together(domains) if !self.is_atomic() => {
                 let outcome = self.read_rounds(&domains, pattern, &window, bytes, failed);
                 self.agree("read_all", outcome)
@@ -69,23 +78,25 @@ impl Core {
         agreed.map_err(|error| done.map_or(error.clone(), |done| error.after(done)))
     }
 
-    /// What all ranks bring, and from it the same plan on every rank.
-    fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Plan> {
+    /// What all ranks bring, and from it the same plan on every rank; also whether what they bring is known to have no gaps.
+    fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<(Plan, bool)> {
         let span = if window.is_empty() { 0..0 } else { span(pattern, window) };
         // Where a view shows a byte twice, a window of the file is no single slice of its data.
         let twice = u64::from(!pattern.is_ascending());
-        let mine = [span.start, span.end, window.end - window.start, twice];
+        let bytes = window.end - window.start;
+        let strip = single_strip(pattern, window).map_or([0; 4], strip_words);
+        let mine = [[span.start, span.end, bytes, twice], strip].concat();
         let all = self.talk("plan", self.comm.allgather(&mine))?;
-        if all.as_chunks::<4>().0.iter().any(|[.., twice]| *twice != 0) {
-            return Ok(Plan::Apart);
+        let all = all.as_chunks::<8>().0;
+        if all.iter().any(|[_, _, _, twice, ..]| *twice != 0) {
+            return Ok((Plan::Apart, false));
         }
-        let parts: Vec<Part> = all
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|[start, end, bytes, _]| Part { span: *start..*end, bytes: *bytes })
-            .collect();
-        Ok(plan::collective(direction, &parts, &self.nodes, &self.hints(), &self.can))
+        let part = |[start, end, bytes, ..]: &[u64; 8]| Part { span: *start..*end, bytes: *bytes };
+        let parts: Vec<Part> = all.iter().map(part).collect();
+        let active = all.iter().filter(|[_, _, bytes, ..]| *bytes > 0);
+        let strips: Vec<Option<Strip>> = active.map(|[.., a, b, c, d]| strip_of([*a, *b, *c, *d])).collect();
+        let plan = plan::collective(direction, &parts, &self.nodes, &self.hints(), &self.can);
+        Ok((plan, plan::interlock(&strips)))
     }
 
     fn write_rounds(
@@ -211,7 +222,7 @@ impl Core {
         Ok(requests.iter().map(|runs| pick(runs, hull.start, there)).collect())
     }
 
-    fn garbled(&self, operation: &'static str, rank: usize) -> Error {
+    pub(crate) fn garbled(&self, operation: &'static str, rank: usize) -> Error {
         let detail = format!("rank {rank} sent something else; do all ranks run the same program?");
         self.error(crate::Kind::Communication, operation, detail).on_rank(rank)
     }
@@ -224,8 +235,22 @@ fn split<'a>(data: Result<&'a [u8]>, empty: &'a [u8]) -> (&'a [u8], Option<Error
     }
 }
 
+/// The one strip that a window is, if it is.
+fn single_strip(pattern: &Pattern, window: &Range<u64>) -> Option<Strip> {
+    let strip = pattern.strips(window.clone()).next()?;
+    (strip.size() == window.end - window.start).then_some(strip)
+}
+
+fn strip_words(strip: Strip) -> [u64; 4] {
+    [strip.offset as u64, strip.len, strip.stride as u64, strip.count]
+}
+
+fn strip_of([offset, len, stride, count]: [u64; 4]) -> Option<Strip> {
+    (count > 0).then_some(Strip { offset: offset as i64, len, stride: stride as i64, count })
+}
+
 /// The data bytes of `window` that lie in a range of the file.
-fn inside(pattern: &Pattern, window: &Range<u64>, range: &Range<u64>) -> Range<u64> {
+pub(crate) fn inside(pattern: &Pattern, window: &Range<u64>, range: &Range<u64>) -> Range<u64> {
     if range.is_empty() || window.is_empty() {
         return window.start..window.start;
     }
@@ -237,7 +262,7 @@ fn inside(pattern: &Pattern, window: &Range<u64>, range: &Range<u64>) -> Range<u
 }
 
 /// Sorted ranges without overlaps or seams.
-fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub(crate) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges.into_iter().filter(|range| !range.is_empty()) {

@@ -10,6 +10,9 @@ use crate::hints::Hints;
 /// The part of the file that an access touches, cut into one domain per aggregator, each worked off in windows of one buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domains {
+    /// What is accessed.
+    exact: Range<u64>,
+    /// The same from a granule of the file on.
     hull: Range<u64>,
     /// The bytes of a domain; the last one may be shorter.
     width: u64,
@@ -36,12 +39,23 @@ impl Domains {
         let width = (hull.end - start).div_ceil(aggregators.len() as u64);
         let width = width.div_ceil(granule).saturating_mul(granule).max(granule);
         let buffer = (hints.collective_buffer / granule * granule).max(granule);
-        Self { hull: start..hull.end, width, buffer, aggregators }
+        Self { hull: start..hull.end, exact: hull, width, buffer, aggregators }
     }
 
     /// The ranks that access the file.
     pub fn aggregators(&self) -> &[usize] {
         &self.aggregators
+    }
+
+    /// The bytes of an aggregator's buffer.
+    pub fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// What of a range is accessed at all: windows begin at granules, accesses need not.
+    pub fn touched(&self, range: &Range<u64>) -> Range<u64> {
+        let start = range.start.max(self.exact.start).min(range.end);
+        start..range.end
     }
 
     /// How many rounds it takes.

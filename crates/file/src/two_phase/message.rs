@@ -5,23 +5,23 @@ use std::ops::Range;
 use crate::layout::Pattern;
 
 /// Runs of the file, in ascending order.
-pub(super) struct Runs(Vec<[u64; 2]>);
+pub(crate) struct Runs(Vec<[u64; 2]>);
 
 impl Runs {
     /// The runs of a window of data bytes.
-    pub(super) fn of(pattern: &Pattern, window: Range<u64>) -> Self {
+    pub(crate) fn of(pattern: &Pattern, window: Range<u64>) -> Self {
         if window.is_empty() {
             return Self(Vec::new());
         }
         Self(pattern.runs(window).map(|run| [run.offset as u64, run.len]).collect())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter().map(|[start, len]| *start..start + len)
     }
 
     /// Number of runs, runs, data. A rank that has none says nothing at all.
-    pub(super) fn encode(&self, data: &[u8]) -> Vec<u8> {
+    pub(crate) fn encode(&self, data: &[u8]) -> Vec<u8> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -33,7 +33,7 @@ impl Runs {
     }
 
     /// The runs, and the data behind them.
-    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let Some((count, rest)) = bytes.split_first_chunk() else { return Some((Self(Vec::new()), &[])) };
         let count = usize::try_from(u64::from_ne_bytes(*count)).ok()?;
         let (runs, data) = rest.split_at_checked(count.checked_mul(16)?)?;
@@ -44,7 +44,7 @@ impl Runs {
 }
 
 /// The data of `runs`, picked out of what was read from `start` on, as far as the file goes.
-pub(super) fn pick(runs: &Runs, start: u64, there: &[u8]) -> Vec<u8> {
+pub(crate) fn pick(runs: &Runs, start: u64, there: &[u8]) -> Vec<u8> {
     let mut picked = Vec::new();
     for run in runs.iter() {
         let from = ((run.start - start) as usize).min(there.len());

@@ -1,0 +1,112 @@
+//! Whether runs of many ranks cover a range exactly once, found without listing them.
+//!
+//! Give every offset a random number. A rank adds up, over its runs, the number of the end less that of the start. If the runs of all
+//! ranks follow one another without gap or overlap, every inner border cancels and the sum is that of the range alone. The other way
+//! round: borders cancel only if as many runs start as end at each of them, and because runs go forward that is one chain from the
+//! start to the end. That two different borders have the same number, or that numbers cancel by chance, happens once in 2⁶⁴.
+
+use std::ops::Range;
+
+use crate::layout::{Pattern, Strip};
+
+/// What a rank's runs in a window add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    borders: u64,
+    bytes: u64,
+}
+
+impl Coverage {
+    /// Numbers that ranks add up.
+    pub const WORDS: usize = 2;
+
+    /// Of the runs of a window of data bytes.
+    pub fn of(pattern: &Pattern, window: Range<u64>) -> Self {
+        let mut coverage = Self { borders: 0, bytes: window.end - window.start };
+        for strip in pattern.strips(window) {
+            let mut start = strip.offset as u64;
+            for _ in 0..strip.count {
+                coverage.borders =
+                    coverage.borders.wrapping_add(border(start + strip.len)).wrapping_sub(border(start));
+                start = start.wrapping_add_signed(strip.stride);
+            }
+        }
+        coverage
+    }
+
+    /// The numbers that ranks add up.
+    pub fn words(self) -> [u64; Self::WORDS] {
+        [self.borders, self.bytes]
+    }
+
+    /// Whether the sums of all ranks say that `range` is covered exactly once.
+    pub fn is_full(sums: &[u64; Self::WORDS], range: &Range<u64>) -> bool {
+        let whole = [border(range.end).wrapping_sub(border(range.start)), range.end - range.start];
+        range.is_empty() || *sums == whole
+    }
+}
+
+/// A number for an offset (the finalizer of splitmix64).
+fn border(offset: u64) -> u64 {
+    let mut z = offset.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Whether ranks with one strip each cover everything from the first to the last byte exactly once, told by arithmetic: equally many runs, equally
+/// far apart, side by side.
+pub fn interlock(strips: &[Option<Strip>]) -> bool {
+    let mut strips: Vec<Strip> = match strips.iter().copied().collect() {
+        Some(strips) => strips,
+        None => return false,
+    };
+    strips.sort_unstable_by_key(|strip| strip.offset);
+    let Some(first) = strips.first().copied() else { return false };
+    let alike = strips.iter().all(|strip| (strip.stride, strip.count) == (first.stride, first.count));
+    let chained = strips.windows(2).all(|pair| pair[0].offset + pair[0].len as i64 == pair[1].offset);
+    let width: u64 = strips.iter().map(|strip| strip.len).sum();
+    alike && chained && (first.count == 1 || first.stride == width as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Basic, Layout};
+    use proptest::prelude::*;
+
+    /// The sums of runs, one rank's each.
+    fn sums(runs: &[Range<u64>]) -> [u64; 2] {
+        let byte = Layout::from(Basic::Byte);
+        let coverage = |run: &Range<u64>| {
+            let pattern = byte.contiguous(run.end - run.start).unwrap().endless(run.start as i64).unwrap();
+            Coverage::of(&pattern, 0..run.end - run.start).words()
+        };
+        let add = |a: [u64; 2], b: [u64; 2]| [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])];
+        runs.iter().map(coverage).fold([0, 0], add)
+    }
+
+    proptest! {
+        #[test]
+        fn the_sums_tell_exact_covers_from_all_others(
+            runs in proptest::collection::vec((0u64..12, 1u64..8), 1..6),
+        ) {
+            let runs: Vec<Range<u64>> = runs.iter().map(|(start, len)| *start..start + len).collect();
+            let range = runs.iter().map(|run| run.start).min().unwrap()..runs.iter().map(|run| run.end).max().unwrap();
+            let exact = range.clone().all(|at| runs.iter().filter(|run| run.contains(&at)).count() == 1);
+            prop_assert_eq!(Coverage::is_full(&sums(&runs), &range), exact);
+        }
+    }
+
+    #[test]
+    fn strips_interlock() {
+        let strip = |offset, len, stride, count| Some(Strip { offset, len, stride, count });
+        assert!(interlock(&[strip(4, 4, 12, 9), strip(0, 4, 12, 9), strip(8, 4, 12, 9)]));
+        assert!(interlock(&[strip(0, 10, 0, 1), strip(10, 3, 0, 1)]));
+        assert!(!interlock(&[strip(0, 4, 12, 9), strip(8, 4, 12, 9)]));
+        assert!(!interlock(&[strip(0, 4, 8, 9), strip(4, 4, 8, 8)]));
+        assert!(!interlock(&[strip(0, 4, 8, 9), None]));
+        assert!(!interlock(&[strip(0, 4, 0, 1), strip(2, 4, 0, 1)]));
+        assert!(!interlock(&[]));
+    }
+}
