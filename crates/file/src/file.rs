@@ -78,7 +78,8 @@ impl File {
         drop(self);
         core.talk("close", core.comm.barrier())?;
         // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
-        let (comm, name, delete) = (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
+        let (comm, name, delete) =
+            (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
         drop(core);
         comm.barrier().map_err(|error| Error::talk("close", &name, &error))?;
         if !delete {
