@@ -58,8 +58,8 @@
 //! | [`Pattern::strips`] | where, for copy loops: equal runs, equally far apart |
 //! | [`Pattern::signature`] | what: kinds and counts |
 //!
-//! [`Pattern::offset_of`] and [`Pattern::bytes_before`] translate between data bytes and offsets, [`Pattern::data_within`] cuts with a byte range, [`Pattern::gather`] and
-//! [`Pattern::scatter`] copy.
+//! [`Pattern::offset_of`] and [`Pattern::bytes_before`] translate between data bytes and offsets, [`Pattern::data_within`] cuts
+//! with a byte range, [`Pattern::gather`] and [`Pattern::scatter`] copy.
 //!
 //! # File types
 //! A layout that tiles a file has to be [monotone](Layout::is_monotone), or at least [sorted](Layout::is_sorted) for reading, and a
