@@ -166,8 +166,8 @@ impl Core {
     }
 }
 
-/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those that failed with their own
-/// error, the others with that of the lowest rank that did.
+/// The outcome of a collective operation, agreed: if any rank failed, every rank fails with the error of the lowest rank that did; a
+/// rank whose own error has the same class keeps its own.
 pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &Arc<str>, mine: Result<T>) -> Result<T> {
     let talk = |error: aqueduct_comm::Error| Error::talk(operation, file, &error);
     let none = comm.size() as u64;
@@ -178,7 +178,12 @@ pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &Arc<str>, mi
     }
     let told = mine.as_ref().err().map(encode).unwrap_or_default();
     let told = comm.broadcast_vec(first as usize, told).map_err(talk)?;
-    mine.and_then(|_| Err(decode(operation, file, &told).on_rank(first as usize)))
+    let agreed = decode(operation, file, &told).on_rank(first as usize);
+    Err(match mine {
+        Err(own) if own.class() == agreed.class() => own,
+        Err(own) => agreed.after(own.transferred()),
+        Ok(_) => agreed,
+    })
 }
 
 fn encode(error: &Error) -> Vec<u8> {

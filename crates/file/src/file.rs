@@ -70,20 +70,21 @@ impl File {
         }
     }
 
-    /// Closes the file, after everything under way on it is done. Collective.
+    /// Closes the file, after everything under way on it is done. Collective: when it returns, no rank has the file open.
     #[doc(alias = "MPI_File_close")]
     pub fn close(self) -> Result<()> {
         self.settle();
         let (core, path) = (Arc::clone(&self.core), self.path.clone());
         drop(self);
         core.talk("close", core.comm.barrier())?;
-        if !core.mode.is_delete_on_close() {
-            return Ok(());
-        }
-        // Devices refuse to delete what is open: every rank lets go of its handle first.
-        let (comm, name) = (core.comm.clone(), Arc::clone(&core.name));
+        // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
+        let (comm, name, delete) =
+            (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
         drop(core);
         comm.barrier().map_err(|error| Error::talk("close", &name, &error))?;
+        if !delete {
+            return Ok(());
+        }
         let deleted = if comm.rank() == 0 { open::delete(&path) } else { Ok(()) };
         crate::core::agree(&comm, "close", &name, deleted)
     }

@@ -35,6 +35,8 @@ impl Core {
         let strategy = self.independent(Direction::Read, pattern, &window, &span);
         let _guard = if self.is_atomic() { self.lock("read", span, LockKind::Shared)? } else { None };
         match strategy {
+            // Where a view shows a byte twice, a list could read on behind the end of the file, and so behind the count.
+            Strategy::List if !pattern.is_ascending() => self.read_list(pattern, window, data, 1),
             Strategy::Direct => self.read_list(pattern, window, data, 1),
             Strategy::Sieve => self.read_sieved(pattern, window, data),
             Strategy::List | Strategy::TwoPhase => self.read_list(pattern, window, data, BATCH),

@@ -11,7 +11,7 @@ use aqueduct_testkit::file;
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Fails where the work hangs, instead of hanging with it.
-fn watched(title: String, work: impl FnOnce() + Send + 'static) {
+fn watched(title: &str, work: impl FnOnce() + Send + 'static) {
     let (done, waiting) = mpsc::channel();
     let worker = std::thread::spawn(move || {
         work();
@@ -30,9 +30,10 @@ fn watched(title: String, work: impl FnOnce() + Send + 'static) {
 
 fn judge_with(launch: Launch, place: String, info: Info) {
     let title = format!("{place} {launch:?}");
-    watched(title.clone(), move || {
+    watched(&title.clone(), move || {
         let outcome = launch.run(|world| Ok::<_, Error>(file::conformance_with(world, &place, &info)));
-        outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
+        let counts = outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
+        assert!(counts.iter().all(|cases| *cases > 30), "{counts:?}");
     });
 }
 
@@ -118,4 +119,34 @@ fn short_transfers_change_nothing() {
 #[test]
 fn short_transfers_on_disk_change_nothing() {
     judge_on_disk(Launch::threads(2), "fault=seed=12,short=0.3:ufs:", Info::new());
+}
+
+fn break_it(launch: Launch, place: String) {
+    let title = format!("faults on {place} {launch:?}");
+    watched(&title.clone(), move || {
+        let outcome = launch.run(|world| Ok::<_, Error>(file::faults(world, &place)));
+        let counts = outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
+        assert!(counts[0] > 400, "{counts:?}");
+    });
+}
+
+#[test]
+fn faults_of_1_rank() {
+    break_it(Launch::threads(1), "memfs:faults-one-".to_owned());
+}
+
+#[test]
+fn faults_of_3_ranks() {
+    break_it(Launch::threads(3), "memfs:faults-three-".to_owned());
+}
+
+#[test]
+fn faults_of_3_ranks_of_2_nodes() {
+    break_it(Launch::threads(3).node_ranks(2), "memfs:faults-nodes-".to_owned());
+}
+
+#[test]
+fn faults_on_disk() {
+    let folder = folder();
+    break_it(Launch::threads(2), format!("ufs:{}/", folder.path().display()));
 }

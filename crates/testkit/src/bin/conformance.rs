@@ -9,16 +9,19 @@ use std::ffi::{c_int, c_void};
 use std::process::ExitCode;
 
 use aqueduct_comm::{Comm, Error, Kind, Op, abi};
-use aqueduct_testkit::transport;
+use aqueduct_testkit::{file, transport};
 
-const USAGE: &str = "conformance suite | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | twice | \
-     worker | facts | large | threads | host LIBRARY";
+const USAGE: &str = "conformance suite | file FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | \
+     twice | worker | facts | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = || arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let text = || arguments.get(1).map_or("", String::as_str);
     let outcome = match arguments.first().map(String::as_str) {
         Some("suite") => aqueduct_comm::run(suite),
+        Some("file") => aqueduct_comm::run(|world| files(world, text())),
+        Some("faults") => aqueduct_comm::run(|world| faults(world, text())),
         Some("panic") => aqueduct_comm::run(|world| fail(world, number(), true)),
         Some("error") => aqueduct_comm::run(|world| fail(world, number(), false)),
         Some("leave") => aqueduct_comm::run(|world| leave(world, number())),
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
         Some("facts") => aqueduct_comm::run(facts),
         Some("large") => aqueduct_comm::run(large),
         Some("threads") => aqueduct_comm::run(threads),
-        Some("host") => host(arguments.get(1).map_or("", String::as_str)),
+        Some("host") => host(text()),
         _ => {
             eprintln!("usage: {USAGE}");
             return ExitCode::FAILURE;
@@ -52,6 +55,26 @@ fn suite(world: &Comm) -> Result<(), Error> {
     if world.rank() == 0 {
         let (ranks, nodes) = (world.size(), world.node_count());
         println!("{cases} cases passed on {ranks} ranks of {nodes} nodes by {}", world.transport());
+    }
+    Ok(())
+}
+
+/// The file engine on files of a folder that all ranks see.
+#[allow(clippy::unnecessary_wraps)]
+fn files(world: &Comm, folder: &str) -> Result<(), Error> {
+    let cases = file::conformance(world, &format!("ufs:{folder}/"));
+    if world.rank() == 0 {
+        println!("{cases} file cases passed on {} ranks of {} nodes", world.size(), world.node_count());
+    }
+    Ok(())
+}
+
+/// The fault matrix on files of a folder that all ranks see.
+#[allow(clippy::unnecessary_wraps)]
+fn faults(world: &Comm, folder: &str) -> Result<(), Error> {
+    let faults = file::faults(world, &format!("ufs:{folder}/"));
+    if world.rank() == 0 {
+        println!("{faults} faults survived on {} ranks of {} nodes", world.size(), world.node_count());
     }
     Ok(())
 }
