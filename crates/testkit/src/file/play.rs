@@ -16,7 +16,7 @@ use crate::seeded::Seeded;
 pub(super) const CASES: &[Entry] = &[("random accesses against a vector of bytes", random)];
 
 /// Random sequences, and the steps of each.
-const SEQUENCES: u64 = 10;
+const SEQUENCES: u64 = 16;
 const STEPS: usize = 30;
 
 /// Where an access begins.
