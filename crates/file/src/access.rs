@@ -319,7 +319,7 @@ fn claim_and_write(
         Ok((first, bytes)) => (*first, Ok(&**bytes)),
         Err(error) => (0, Err(error.clone())),
     };
-    core.write_together(view.pattern(), first, bytes).map(Count::new)
+    core.write_together(view.pattern(), first, bytes).map(|_| Count::new(data.size()))
 }
 
 fn claim_and_read(
@@ -338,17 +338,18 @@ fn claim_and_read(
         let bytes = failed.map_or(Ok(bytes), Err);
         return core.read_together(view.pattern(), first, bytes).map(Count::new);
     }
-    let mut packed = vec![0; if failed.is_none() { data.size() as usize } else { 0 }];
+    let mut packed = if failed.is_none() { room(&view, data) } else { Vec::new() };
     let bytes = failed.map_or(Ok(packed.as_mut_slice()), Err);
     let count = core.read_together(view.pattern(), first, bytes)?;
-    let outcome = loaded(core, &view, first, &mut packed[..count as usize], data);
+    packed.truncate(count as usize);
+    let outcome = loaded(core, &view, first, packed, data);
     // All ranks have come this far, and they have one representation; its conversion may fail on any of them.
     if view.representation().is_native() { outcome } else { core.agree("read_all", outcome) }
 }
 
 fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
     let bytes = stored(core, &placed.view, placed.first, data)?;
-    core.write_window(placed.view.pattern(), placed.first, &bytes).map(Count::new)
+    core.write_window(placed.view.pattern(), placed.first, &bytes).map(|_| Count::new(data.size()))
 }
 
 fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
@@ -359,29 +360,37 @@ fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count
         return core.read_window(view.pattern(), first, bytes).map(Count::new);
     }
     data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
-    let mut packed = vec![0; data.size() as usize];
+    let mut packed = room(view, data);
     let count = core.read_window(view.pattern(), first, &mut packed)?;
-    loaded(core, view, first, &mut packed[..count as usize], data)
+    packed.truncate(count as usize);
+    loaded(core, view, first, packed, data)
 }
 
 /// The data as it lies in the file, packed.
 fn stored<'d>(core: &Core, view: &View, first: u64, data: &Source<'d>) -> Result<std::borrow::Cow<'d, [u8]>> {
     let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "write", error.to_string());
-    let mut packed = data.packed().map_err(broken)?;
-    if !view.representation().is_native() {
-        let converted = view.representation().to_file(view.pattern(), first, packed.to_mut());
-        converted.map_err(|text| core.error(Kind::Conversion, "write", text))?;
+    let packed = data.packed().map_err(broken)?;
+    if view.representation().is_native() {
+        return Ok(packed);
     }
-    Ok(packed)
+    let (kinds, from) = view.kinds(first);
+    let stored = view.representation().store(kinds, from, packed.into_owned());
+    stored.map(std::borrow::Cow::Owned).map_err(|text| core.error(Kind::Conversion, "write", text))
+}
+
+/// Room for the data of a read as it lies in the file.
+fn room(view: &View, data: &Sink<'_>) -> Vec<u8> {
+    vec![0; (data.size() / view.etype().size() * view.stored()) as usize]
 }
 
 /// Puts data that was read in its place in memory.
-fn loaded(core: &Core, view: &View, first: u64, packed: &mut [u8], data: &mut Sink<'_>) -> Result<Count> {
-    let converted = view.representation().to_memory(view.pattern(), first, packed);
-    converted.map_err(|text| core.error(Kind::Conversion, "read", text))?;
+fn loaded(core: &Core, view: &View, first: u64, packed: Vec<u8>, data: &mut Sink<'_>) -> Result<Count> {
+    let (kinds, from) = view.kinds(first);
+    let converted = view.representation().load(kinds, from, packed);
+    let values = converted.map_err(|text| core.error(Kind::Conversion, "read", text))?;
     let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "read", error.to_string());
-    data.unpack(packed).map_err(broken)?;
-    Ok(Count::new(packed.len() as u64))
+    data.unpack(&values).map_err(broken)?;
+    Ok(Count::new(values.len() as u64))
 }
 
 fn name_of(direction: Direction) -> &'static str {
@@ -398,7 +407,7 @@ fn first_byte(core: &Core, direction: Direction, view: &View, start: u64, etypes
         let detail = format!("{etypes} etypes from {start} on reach behind every file");
         return Err(core.error(Kind::BadArgument, name_of(direction), detail));
     }
-    Ok(start.saturating_mul(view.etype().size()))
+    Ok(start.saturating_mul(view.stored()))
 }
 
 impl File {

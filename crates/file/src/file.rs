@@ -201,7 +201,7 @@ impl File {
     }
 
     fn check_view(&self, view: &View) -> Result<()> {
-        if let Some(objection) = view.representation().objection(view.etype()) {
+        if let Some(objection) = view.objection() {
             return Err(self.core.error(Kind::Conversion, "set_view", objection));
         }
         if self.core.mode.is_write() && !view.is_writable() {

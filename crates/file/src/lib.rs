@@ -85,6 +85,7 @@ pub mod access;
 mod core;
 mod distribution;
 mod error;
+mod external32;
 mod file;
 mod hints;
 pub mod layout;

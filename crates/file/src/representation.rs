@@ -5,7 +5,11 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::error::{Error, Kind, Result};
+use crate::external32;
 use crate::layout::{Basic, Layout, Pattern};
+
+/// An outcome whose error is told in words.
+type Outcome<T> = std::result::Result<T, String>;
 
 /// Converts values between memory and a file of one's own representation. Sizes stay the same.
 pub trait Conversion: Send + Sync {
@@ -88,81 +92,79 @@ impl Representation {
         matches!(self, Self::Native | Self::Internal)
     }
 
-    /// Why values of this layout cannot be stored in this representation, if they cannot.
-    pub(crate) fn objection(&self, layout: &Layout) -> Option<String> {
-        if !matches!(self, Self::External32) {
-            return None;
+    /// The bytes that the data of `layout` takes in a file.
+    pub(crate) fn stored_size(&self, layout: &Layout) -> u64 {
+        match self {
+            Self::External32 => layout.pattern().external32_size(),
+            _ => layout.size(),
         }
-        let refused = |basic: Basic| {
-            let component = basic.components().0;
-            component == Basic::LongDouble || basic.size() != basic.external32_size()
-        };
-        let basic =
-            layout.pattern().signature(..).map(|elements| elements.basic).find(|basic| refused(*basic))?;
-        Some(format!(
-            "{basic:?} has another size or form in external32; use a kind of fixed width, such as I64 or F64"
-        ))
     }
 
     /// The bytes from one `layout` to the next in a file of this representation.
     #[doc(alias = "MPI_File_get_type_extent")]
     pub fn extent(&self, layout: &Layout) -> i64 {
-        // No conversion of ours changes the size of a value.
-        layout.extent()
+        let stored = self.stored_size(layout);
+        if stored == layout.size() { layout.extent() } else { stored as i64 }
     }
 
-    /// Converts packed data in place, from memory to the file. `pattern` says of what kind the values from data byte `first` on are.
-    pub(crate) fn to_file(
-        &self,
-        pattern: &Pattern,
-        first: u64,
-        data: &mut [u8],
-    ) -> std::result::Result<(), String> {
-        self.convert(pattern, first, data, |own, basic, values| own.to_file(basic, values))
-    }
-
-    /// Converts packed data in place, from the file to memory.
-    pub(crate) fn to_memory(
-        &self,
-        pattern: &Pattern,
-        first: u64,
-        data: &mut [u8],
-    ) -> std::result::Result<(), String> {
-        self.convert(pattern, first, data, |own, basic, values| own.to_memory(basic, values))
-    }
-
-    fn convert(
-        &self,
-        pattern: &Pattern,
-        first: u64,
-        data: &mut [u8],
-        own: impl Fn(&dyn Conversion, Basic, &mut [u8]) -> std::result::Result<(), String>,
-    ) -> std::result::Result<(), String> {
-        if self.is_native() {
-            return Ok(());
-        }
-        let mut rest = data;
-        for elements in pattern.signature(first..first + rest.len() as u64) {
-            let (values, later) = rest.split_at_mut((elements.size() as usize).min(rest.len()));
-            match self {
-                Self::Own(_, conversion) => own(&**conversion, elements.basic, values)?,
-                _ => swap(elements.basic, values),
+    /// Packed data as it lies in the file. `pattern` says of what kind the values from data byte `first` on are.
+    pub(crate) fn store(&self, pattern: &Pattern, first: u64, mut data: Vec<u8>) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Native | Self::Internal => Ok(data),
+            Self::Own(_, own) => {
+                each(pattern, first, &mut data, |basic, values| own.to_file(basic, values))?;
+                Ok(data)
             }
-            rest = later;
+            Self::External32 => {
+                let mut stored = Vec::with_capacity(data.len());
+                each(pattern, first, &mut data, |basic, values| {
+                    external32::store(basic, values, &mut stored)
+                })?;
+                Ok(stored)
+            }
         }
-        Ok(())
+    }
+
+    /// Packed data of the file as it lies in memory; values of which the file holds only a part are left out.
+    pub(crate) fn load(&self, pattern: &Pattern, first: u64, mut stored: Vec<u8>) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Native | Self::Internal => Ok(stored),
+            Self::Own(_, own) => {
+                each(pattern, first, &mut stored, |basic, values| own.to_memory(basic, values))?;
+                Ok(stored)
+            }
+            Self::External32 => {
+                let (mut data, mut rest) = (Vec::with_capacity(stored.len()), stored.as_slice());
+                for elements in pattern.signature(first..) {
+                    let size = elements.basic.external32_size();
+                    let there = elements.count.min(rest.len() as u64 / size);
+                    let (values, later) = rest.split_at((there * size) as usize);
+                    external32::load(elements.basic, values, &mut data);
+                    rest = later;
+                    if there < elements.count {
+                        break;
+                    }
+                }
+                Ok(data)
+            }
+        }
     }
 }
 
-/// Between the machine's order of bytes and the big-endian one: each number is reversed by itself.
-fn swap(basic: Basic, values: &mut [u8]) {
-    if cfg!(target_endian = "big") {
-        return;
+/// Calls `convert` for the values of each kind.
+fn each(
+    pattern: &Pattern,
+    first: u64,
+    data: &mut [u8],
+    mut convert: impl FnMut(Basic, &mut [u8]) -> Outcome<()>,
+) -> Outcome<()> {
+    let mut rest = data;
+    for elements in pattern.signature(first..first + rest.len() as u64) {
+        let (values, later) = rest.split_at_mut((elements.size() as usize).min(rest.len()));
+        convert(elements.basic, values)?;
+        rest = later;
     }
-    let width = basic.components().0.size() as usize;
-    if width > 1 {
-        values.chunks_exact_mut(width).for_each(<[u8]>::reverse);
-    }
+    Ok(())
 }
 
 impl fmt::Debug for Representation {

@@ -35,8 +35,14 @@ pub struct View {
     etype: Layout,
     filetype: Layout,
     representation: Representation,
-    /// The filetype tiled from the displacement on.
+    /// The filetype tiled from the displacement on, as it lies in the file.
     pattern: Pattern,
+    /// The filetype tiled as it is in memory: of what kind the data is.
+    kinds: Pattern,
+    /// Data bytes of an etype in the file.
+    stored: u64,
+    /// Why data cannot be stored in the representation, if it cannot.
+    objection: Option<String>,
 }
 
 impl Default for View {
@@ -76,9 +82,7 @@ impl View {
                     .to_owned(),
             );
         }
-        let tiled =
-            if filetype.size() == 0 { filetype.tiled(0) } else { filetype.endless(displacement as i64) };
-        let pattern = match tiled {
+        let pattern = match filetype.endless(displacement as i64) {
             Ok(pattern) => pattern,
             Err(error) => return refuse(error.to_string()),
         };
@@ -87,7 +91,10 @@ impl View {
             etype: etype.clone(),
             filetype: filetype.clone(),
             representation: Representation::Native,
+            kinds: pattern.clone(),
             pattern,
+            stored: etype.size(),
+            objection: None,
         })
     }
 
@@ -97,10 +104,48 @@ impl View {
     }
 
     /// The same view of data in another representation.
+    ///
+    /// Kinds that have another size there (C's `long` has 4 bytes in external32) can only be viewed without gaps: how wide the
+    /// others' data is in the file, a layout of memory does not tell. [`File::set_view`](crate::File::set_view) refuses such views.
     #[must_use]
     pub fn represented(mut self, representation: Representation) -> Self {
+        self.stored = representation.stored_size(&self.etype);
+        self.pattern = self.kinds.clone();
+        self.objection = None;
+        let size = representation.stored_size(&self.filetype);
+        if size != self.filetype.size() {
+            let gapless =
+                self.filetype.is_contiguous() && self.filetype.extent() == self.filetype.size() as i64;
+            let stored = Layout::bytes(size).and_then(|bytes| bytes.endless(self.displacement as i64));
+            match stored {
+                Ok(pattern) if gapless => self.pattern = pattern,
+                _ => {
+                    self.objection = Some(format!(
+                        "data of {} bytes takes {size} in {}, and the filetype has gaps whose width there is not known; \
+                         use kinds of fixed width, such as I64, or a filetype without gaps",
+                        self.filetype.size(),
+                        representation.name()
+                    ));
+                }
+            }
+        }
         self.representation = representation;
         self
+    }
+
+    /// Why data cannot be stored in the representation, if it cannot.
+    pub(crate) fn objection(&self) -> Option<&str> {
+        self.objection.as_deref()
+    }
+
+    /// Data bytes of an etype in the file.
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// Of what kind the data is, etype `first` on, and where that lies among the data bytes of memory.
+    pub(crate) fn kinds(&self, first: u64) -> (&Pattern, u64) {
+        (&self.kinds, first / self.stored * self.etype.size())
     }
 
     /// Where it begins.
@@ -126,7 +171,7 @@ impl View {
     /// The byte of the file at which etype `offset` of this view begins; none behind every file.
     #[doc(alias = "MPI_File_get_byte_offset")]
     pub fn byte_offset(&self, offset: u64) -> Option<u64> {
-        let data = offset.checked_mul(self.etype.size())?;
+        let data = offset.checked_mul(self.stored)?;
         self.pattern.offset_of(data).map(|offset| offset as u64)
     }
 
@@ -134,10 +179,10 @@ impl View {
     pub(crate) fn etypes_before(&self, length: u64) -> u64 {
         let end = i64::try_from(length).unwrap_or(i64::MAX);
         if let Some(bytes) = self.pattern.bytes_before(end) {
-            return bytes.div_ceil(self.etype.size());
+            return bytes.div_ceil(self.stored);
         }
         // Bytes that are seen twice cannot be counted, but etypes begin in order.
-        let (mut low, mut high) = (0, u64::MAX / self.etype.size());
+        let (mut low, mut high) = (0, u64::MAX / self.stored);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.byte_offset(middle).is_some_and(|offset| offset < length) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aqueduct_file::layout::{Basic, Layout, Member};
-use aqueduct_file::{Conversion, Kind, Representation, View};
+use aqueduct_file::{Conversion, Kind, Representation, View, Whence};
 
 use super::memory::Way;
 use super::{Bench, Entry};
@@ -11,6 +11,7 @@ use super::{Bench, Entry};
 pub(super) const CASES: &[Entry] = &[
     ("external32 is big-endian, in every way of access", external32),
     ("a structure in external32 converts each member", structure),
+    ("values of another size in external32 count as before", other_sizes),
     ("one's own representation converts both ways", own),
     ("a conversion that fails on one rank fails on all", failing),
     ("representations that cannot be are refused", refused),
@@ -147,6 +148,35 @@ fn failing(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
+/// Values that have another size in the file: counted in etypes everywhere, and refused where they do not fit.
+fn other_sizes(bench: &Bench<'_>) {
+    let file = bench.fresh();
+    let view = View::of(0, &Layout::from(Basic::Long)).expect("a view");
+    file.set_view(&view.represented(Representation::External32)).expect("a view");
+    let place = 3 * bench.rank() as u64;
+    let mine = [bench.rank() as i64, -2, 1 << 30];
+    assert_eq!(file.at(place).all().write(&mine).expect("longs that fit").bytes(), 24);
+    assert_eq!(file.size().expect("a size"), 12 * bench.size() as u64);
+    let mut got = [0i64; 3];
+    assert_eq!(file.at(place).all().read(&mut got).expect("longs").bytes(), 24);
+    assert_eq!(got, mine);
+    let (far, count) =
+        file.at(place).start_read(vec![7i64; 3 * bench.size()]).expect("a read").wait().expect("longs");
+    assert_eq!(count.of::<i64>(), 3 * (bench.size() - bench.rank()) as u64);
+    assert_eq!(far[..3], mine);
+    assert_eq!(file.byte_offset(5).expect("an offset"), 20);
+    assert_eq!(file.type_extent(&Layout::from(Basic::Long)), 4);
+    assert_eq!(file.seek(0, Whence::End).expect("the end"), 3 * bench.size() as u64);
+    let error = file.at(place).all().write(&[1i64 << 40]).expect_err("a long that does not fit");
+    assert_eq!(error.kind(), Kind::Conversion);
+    bench.barrier();
+    file.set_view(&View::default()).expect("a view");
+    let mut bytes = [0u8; 12];
+    file.at(12 * bench.rank() as u64).read(&mut bytes).expect("bytes");
+    assert_eq!(bytes, [0, 0, 0, bench.rank() as u8, 0xff, 0xff, 0xff, 0xfe, 0x40, 0, 0, 0]);
+    file.close().expect("closing");
+}
+
 fn refused(bench: &Bench<'_>) {
     let kind = |outcome: aqueduct_file::Result<()>| outcome.expect_err("a bad representation").kind();
     assert_eq!(kind(Representation::named("nobody's").map(drop)), Kind::UnknownRepresentation);
@@ -154,10 +184,10 @@ fn refused(bench: &Bench<'_>) {
     let _ = turned();
     assert_eq!(kind(Representation::register("judged-turned", Arc::new(Turned))), Kind::RepresentationExists);
     let file = bench.fresh();
-    // A C long has another size in external32.
-    let long = in_turn(bench, &Layout::from(Basic::Long), Representation::External32);
-    assert_eq!(kind(file.set_view(&long)), Kind::Conversion);
     if bench.size() > 1 {
+        // A C long has another size in external32, and how wide the gaps are there nobody knows.
+        let long = in_turn(bench, &Layout::from(Basic::Long), Representation::External32);
+        assert_eq!(kind(file.set_view(&long)), Kind::Conversion);
         let mixed = if bench.rank() == 0 { Representation::External32 } else { Representation::Native };
         assert_eq!(kind(file.set_view(&in_turn(bench, &Layout::from(Basic::I32), mixed))), Kind::NotSame);
     }
