@@ -54,9 +54,7 @@ impl Comm {
     pub fn scatter<T: Plain>(&self, root: usize, values: &[T]) -> Result<Vec<T>> {
         self.agreed(self.check_rank(root, "scatter"))?;
         let parts = if self.rank() == root { self.equal_parts(values, "scatter") } else { Ok(Vec::new()) };
-        // A root that cannot deal takes part all the same, with nothing to give: the others must not wait for it.
-        let mine = self.scatter_varied(root, parts.as_deref().unwrap_or(&vec![&[][..]; self.size()]))?;
-        parts.map(|_| mine)
+        self.scatter_varied(root, &self.agreed(parts)?)
     }
 
     /// Deals out `root`'s parts, of any lengths, part `r` to rank `r`. Only `root`'s `parts` count.
@@ -64,15 +62,12 @@ impl Comm {
     pub fn scatter_varied<T: Plain, P: AsRef<[T]>>(&self, root: usize, parts: &[P]) -> Result<Vec<T>> {
         self.agreed(self.check_rank(root, "scatter_varied"))?;
         let mut bytes: Vec<&[u8]> = Vec::new();
-        let mut fits = Ok(());
         if self.rank() == root {
-            fits = self.check_parts(parts.len(), "scatter_varied");
+            self.agreed(self.check_parts(parts.len(), "scatter_varied"))?;
             bytes = parts.iter().map(|part| bytemuck::cast_slice(part.as_ref())).collect();
-            bytes.resize(self.size(), &[]);
         }
         let call = Call::new(Verb::Scatter).root(root);
         let mine = Collective::begin(&self.inner, call)?.scatter_varied(root, &bytes)?;
-        fits?;
         typed(vec![mine], "scatter_varied").map(|mut items| items.swap_remove(0))
     }
 

@@ -41,9 +41,12 @@ fn lengths(world: &Comm) {
     assert!(errors.iter().all(|error| error.kind() == Kind::InvalidArgument));
     if size > 1 {
         assert_eq!(world.all_to_all(&vec![0u8; size + 1]).unwrap_err().kind(), Kind::InvalidArgument);
-        // Only the root can know; the others get an empty part, and nobody waits.
-        let outcome = world.scatter(0, &vec![0u8; size + 1]);
-        assert_eq!(outcome.is_err(), world.rank() == 0);
+        // Only the root can know; it tells the others, and nobody waits.
+        let own = world.rank() == 0;
+        let wanted = if own { Kind::InvalidArgument } else { Kind::Mismatch };
+        assert_eq!(world.scatter(0, &vec![0u8; size + 1]).unwrap_err().kind(), wanted);
+        let parts = vec![vec![0u8]; size + 1];
+        assert_eq!(world.scatter_varied(0, &parts).unwrap_err().kind(), wanted);
     }
 }
 
