@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::core::Core;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 
 /// How much an access transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +36,8 @@ impl Count {
 #[must_use = "an operation is only known to be done after `wait`"]
 pub struct Request<B> {
     slot: Arc<Slot<B>>,
-    core: Arc<Core>,
+    /// Of the file, for messages. A request that has been fulfilled does not keep the file open.
+    name: Arc<str>,
     /// A part of a collective operation: others count on it.
     together: bool,
 }
@@ -64,9 +65,9 @@ impl<B: Send> Request<B> {
         work: impl FnOnce(&Core, &mut B) -> Result<Count> + Send,
     ) -> (Self, impl FnOnce() + Send) {
         let slot = Arc::new(Slot { state: Mutex::new(State::Queued(buffer)), done: Condvar::new() });
-        let (job_slot, job_core) = (Arc::clone(&slot), Arc::clone(&core));
-        let job = move || job_slot.run(&job_core, work);
-        (Self { slot, core, together }, job)
+        let (job_slot, name) = (Arc::clone(&slot), Arc::clone(&core.name));
+        let job = move || job_slot.run(&core, work);
+        (Self { slot, name, together }, job)
     }
 
     /// Waits until it is done; the buffer, and how much was transferred.
@@ -113,7 +114,10 @@ impl<B: Send> Request<B> {
     fn take(&self, state: &mut State<B>) -> Result<(B, Count)> {
         match std::mem::replace(state, State::Gone) {
             State::Done(outcome) => *outcome,
-            _ => Err(self.core.error(Kind::RequestGone, "wait", "this request has already given its result")),
+            _ => {
+                let detail = "this request has already given its result";
+                Err(Error::new(Kind::RequestGone, "wait", &self.name, detail))
+            }
         }
     }
 }

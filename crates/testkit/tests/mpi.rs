@@ -135,30 +135,39 @@ fn suite_between_nodes(name: &str) {
     }
 }
 
-/// The judges of the file engine, on one node and on pretended several.
-fn files(name: &str, most: usize) {
+/// The judges of the file engine: so many ranks, on nodes of so many.
+fn judge_files(name: &str, jobs: &[(usize, &str)]) {
     let Some(launcher) = launcher(name) else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = folder.path().to_str().expect("a path of the build");
-    let one_node = (1..=most).map(|ranks| (ranks, None, 1));
-    for (ranks, per_node, nodes) in one_node.chain([(2, Some("1"), 2), (4, Some("2"), 2), (3, Some("2"), 2)])
-    {
-        let variables: Vec<(&str, &str)> =
-            per_node.map(|count| ("AQUEDUCT_NODE_RANKS", count)).into_iter().collect();
-        let output = launcher.succeeds(ranks, &["file", path], &variables);
-        let words = format!("file cases passed on {ranks} ranks of {nodes} nodes");
-        assert!(output.contains(&words), "{output}");
+    for (ranks, per_node) in jobs {
+        let output = launcher.succeeds(*ranks, &["file", path], &[("AQUEDUCT_NODE_RANKS", per_node)]);
+        assert!(output.contains(&format!("file cases passed on {ranks} ranks")), "{output}");
     }
 }
 
-fn faults(name: &str) {
+fn files(name: &str) {
+    judge_files(name, &[(1, ""), (2, ""), (3, ""), (4, "")]);
+}
+
+fn files_between_nodes(name: &str) {
+    judge_files(name, &[(2, "1"), (3, "2"), (4, "2")]);
+}
+
+fn inject_faults(name: &str, per_node: &str) {
     let Some(launcher) = launcher(name) else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = folder.path().to_str().expect("a path of the build");
-    for variables in [&[][..], &[("AQUEDUCT_NODE_RANKS", "1")]] {
-        let output = launcher.succeeds(2, &["faults", path], variables);
-        assert!(output.contains("faults survived on 2 ranks"), "{output}");
-    }
+    let output = launcher.succeeds(2, &["faults", path], &[("AQUEDUCT_NODE_RANKS", per_node)]);
+    assert!(output.contains("faults survived on 2 ranks"), "{output}");
+}
+
+fn faults(name: &str) {
+    inject_faults(name, "");
+}
+
+fn faults_between_nodes(name: &str) {
+    inject_faults(name, "1");
 }
 
 /// A rank that fails ends the job, with its message and a status that says so.
@@ -235,9 +244,9 @@ macro_rules! on {
 }
 
 on! {
-    openmpi: suite 1..=5, suite_between_nodes, files 4, faults, failure, ends, thread_levels, host, large;
-    mpich: suite 1..=5, suite_between_nodes, files 4, faults, failure, ends, thread_levels, host, large;
-    standard: suite 1..=4, suite_between_nodes, files 3, failure, ends, thread_levels, host, large;
+    openmpi: suite 1..=5, suite_between_nodes, files, files_between_nodes, faults, faults_between_nodes, failure, ends, thread_levels, host, large;
+    mpich: suite 1..=5, suite_between_nodes, files, files_between_nodes, faults, faults_between_nodes, failure, ends, thread_levels, host, large;
+    standard: suite 1..=4, suite_between_nodes, files, files_between_nodes, failure, ends, thread_levels, host, large;
     openmpi5: suite 1..=3, failure, host;
     mpich5: suite 1..=3, failure, host;
 }

@@ -1,6 +1,7 @@
 //! Visibility and order: what one rank wrote, and when others read it.
 
-use aqueduct_file::{Info, Mode, Whence};
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Info, Mode, View, Whence};
 
 use super::{Bench, Entry};
 
@@ -71,35 +72,28 @@ fn appended(bench: &Bench<'_>) {
 
 /// Independent writes that read, change and write back, under way beside collective writes into their holes.
 fn beside_sieves(bench: &Bench<'_>) {
-    use aqueduct_file::layout::{Basic, Layout};
+    const COUNT: usize = 3_000;
     let file = bench.fresh();
     let hints = [("romio_ds_write", "enable"), ("romio_cb_write", "enable"), ("cb_buffer_size", "4096")];
     file.set_info(&Info::from(hints)).expect("hints");
-    let (rank, size) = (bench.rank() as u64, bench.size() as u64);
+    let (rank, size) = (bench.rank(), bench.size());
     let element = Layout::from(Basic::Byte);
-    // Each rank two bytes in turn: the even ones it writes alone, the odd ones together.
-    let pairs = element.contiguous(2).expect("a pair").resized(0, 2 * size as i64).expect("a pair");
-    let view = aqueduct_file::View::new(2 * rank, &element, &pairs).expect("a view");
-    for round in 0..6u8 {
+    let in_turn = element.resized(0, size as i64).expect("in turn");
+    let view = View::new(rank as u64, &element, &in_turn).expect("a view");
+    for round in 0..20 {
         file.set_view(&view).expect("a view");
-        let mut under_way = Vec::new();
-        for pair in 0..100 {
-            let fill = round * 16 + rank as u8 + 1;
-            under_way.push(file.at(2 * pair).start_write(vec![fill]).expect("a write starts"));
-            if pair % 10 == 0 {
-                // Ten odd bytes, one of every pair: a view of its own would be slower to judge, so one by one.
-                let odd = file.at(2 * pair + 1).all().start_write(vec![fill]).expect("a write starts");
-                under_way.push(odd);
-            }
+        let fill = |rank: usize| (round * size + rank) as u8;
+        // The even ranks write alone, the odd ones together, at the same time; no byte is written twice.
+        let alone = rank.is_multiple_of(2);
+        let sieving = alone.then(|| file.at(0).start_write(vec![fill(rank); COUNT]).expect("a write starts"));
+        let together = vec![fill(rank); if alone { 0 } else { COUNT }];
+        file.at(0).all().write(&together).expect("a collective write");
+        if let Some(sieving) = sieving {
+            sieving.wait().expect("a sieved write");
         }
-        aqueduct_file::wait_all(under_way).expect("writes");
         let bytes = bench.contents(&file);
-        for (at, byte) in bytes.iter().enumerate() {
-            let (pair, owner) = (at as u64 / 2 / size, at as u64 / 2 % size);
-            if at.is_multiple_of(2) || pair.is_multiple_of(10) {
-                assert_eq!(*byte, round * 16 + owner as u8 + 1, "byte {at} in round {round}");
-            }
-        }
+        let wrong = bytes.iter().enumerate().position(|(at, byte)| *byte != fill(at % size));
+        assert_eq!(wrong, None, "the first byte that was undone, round {round}");
     }
     file.close().expect("closing");
 }

@@ -198,7 +198,10 @@ fn requests(bench: &Bench<'_>) {
         drop(first);
     }
     works(bench, &file);
-    file.close().expect("closing");
+    // One that nobody has waited for yet keeps neither the file open nor its result from being given.
+    let late = file.at(place).start_write(vec![5u8; 100]).expect("a write starts");
+    file.close().expect("closing and deleting");
+    assert_eq!(late.wait().expect("a write before the close").1.bytes(), 100);
 }
 
 /// A file that is there already.
