@@ -73,7 +73,7 @@ impl Seen {
 
     /// Etypes that begin before byte `length` of the file.
     pub(super) fn etypes_before(&self, length: usize) -> u64 {
-        let data = (0..).take_while(|n| (self.offset(*n) as usize) < length).count() as u64;
+        let data = (0..u64::MAX).take_while(|n| (self.offset(*n) as usize) < length).count() as u64;
         data.div_ceil(self.etype)
     }
 }
