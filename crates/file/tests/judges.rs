@@ -11,7 +11,7 @@ use aqueduct_testkit::file;
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Fails where the work hangs, instead of hanging with it.
-fn watched(title: String, work: impl FnOnce() + Send + 'static) {
+fn watched(title: &str, work: impl FnOnce() + Send + 'static) {
     let (done, waiting) = mpsc::channel();
     let worker = std::thread::spawn(move || {
         work();
@@ -30,9 +30,10 @@ fn watched(title: String, work: impl FnOnce() + Send + 'static) {
 
 fn judge_with(launch: Launch, place: String, info: Info) {
     let title = format!("{place} {launch:?}");
-    watched(title.clone(), move || {
+    let shown = title.clone();
+    watched(&title, move || {
         let outcome = launch.run(|world| Ok::<_, Error>(file::conformance_with(world, &place, &info)));
-        outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
+        outcome.unwrap_or_else(|error| panic!("{shown}: {error}"));
     });
 }
 
