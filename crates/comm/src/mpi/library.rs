@@ -76,7 +76,7 @@ impl Library {
             // its symbols.
             match unsafe { Loaded::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
                 Ok(loaded) => return Self::recognise(loaded),
-                Err(error) => tried.push(format!("{}: {error}", name.display())),
+                Err(error) => tried.push(format!("{}: {}", name.display(), reason(&error))),
             }
         }
         let detail = format!(
@@ -147,6 +147,11 @@ impl Library {
     }
 }
 
+/// Why a library was not loaded, in the loader's own words: the error itself says only that it was not.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +192,6 @@ mod tests {
         assert_eq!(error.kind(), Kind::NoMpi);
         assert!(error.to_string().contains("libnothing.so.9"), "{error}");
         assert!(error.to_string().contains(VARIABLE), "{error}");
+        assert!(error.to_string().contains("cannot open shared object file"), "{error}");
     }
 }
