@@ -19,7 +19,7 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
-//! | [`file`] | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
+//! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
 //! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
 //!
 //! A layer knows those below and nothing above.

@@ -23,7 +23,10 @@ pub(crate) fn install() -> Result<()> {
     }
     let list = missing.join(" ");
     let Some(rights) = rights() else {
-        bail!("packages are missing and this user cannot install them; run: apt-get install {list}");
+        bail!(
+            "packages are missing and this user cannot install them; run as root: \
+             apt-get update && apt-get install --no-install-recommends {list}"
+        );
     };
     println!("installing {list}");
     let apt = |arguments: &[&str]| {

@@ -29,10 +29,11 @@ pub(crate) struct Arguments {
     /// Bytes of an element, dealt out in turn
     #[arg(long, short, default_value = "4KiB", value_name = "SIZE")]
     element: Size,
-    /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin
+    /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin. Overwritten, and
+    /// deleted at the end
     #[arg(long, short, value_name = "NAME", default_value = "aqueduct-demo.bin")]
     file: OsString,
-    /// Leave the file where it is
+    /// Leave the file where it is instead of deleting it
     #[arg(long)]
     keep: bool,
 }

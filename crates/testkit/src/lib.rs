@@ -2,7 +2,7 @@
 //!
 //! * [`transport`]: conformance of whatever carries a [`Comm`](aqueduct_comm::Comm), run on every rank;
 //! * [`device`]: conformance of devices and wrappers with the contract of [`aqueduct_device::Handle`];
-//! * [`file`]: conformance of the file engine, and its byte oracle;
+//! * [`file`](mod@file): conformance of the file engine, and its byte oracle;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
 //! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
 //!

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::env;
-use std::ffi::{OsString, c_int};
+use std::ffi::{OsStr, OsString, c_int};
 
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW, Symbol};
 
@@ -76,7 +76,7 @@ impl Library {
             // its symbols.
             match unsafe { Loaded::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
                 Ok(loaded) => return Self::recognise(loaded),
-                Err(error) => tried.push(format!("{}: {error}", name.display())),
+                Err(error) => tried.push(reason(name, &error)),
             }
         }
         let detail = format!(
@@ -147,6 +147,12 @@ impl Library {
     }
 }
 
+/// Why a library was not loaded, in the loader's own words, which name it: the error itself says only that it was not.
+fn reason(name: &OsStr, error: &libloading::Error) -> String {
+    let words = std::error::Error::source(error).map(ToString::to_string);
+    words.unwrap_or_else(|| format!("{}: {error}", name.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +193,6 @@ mod tests {
         assert_eq!(error.kind(), Kind::NoMpi);
         assert!(error.to_string().contains("libnothing.so.9"), "{error}");
         assert!(error.to_string().contains(VARIABLE), "{error}");
+        assert!(error.to_string().contains("cannot open shared object file"), "{error}");
     }
 }

@@ -12,7 +12,11 @@ use crate::{Error, Kind, OpenOptions, Operation, Result, name};
 pub(super) fn open(name: &OsStr, options: &OpenOptions) -> Result<(OwnedFd, Stat)> {
     name::check(name, Operation::Open)?;
     options.check(name)?;
-    let fail = |errno: Errno| Error::from_io(errno.into(), Operation::Open, name);
+    let fail = |errno: Errno| {
+        let error = Error::from_io(errno.into(), Operation::Open, name);
+        let folder_is_missing = errno == Errno::NOENT && options.is_create();
+        if folder_is_missing { error.advise("create its folder first, or check the path") } else { error }
+    };
     let mode = Mode::from_raw_mode(options.get_permissions() & 0o7777);
     // Without NONBLOCK the opening of a pipe would wait for its other end.
     let file = retry(|| rustix::fs::open(name, flags(options) | OFlags::NONBLOCK, mode)).map_err(fail)?;
