@@ -37,6 +37,8 @@ pub enum Whence {
 #[doc(alias = "MPI_File")]
 pub struct File {
     pub(crate) core: Arc<Core>,
+    /// What it was opened on; the file's own talk goes over a copy.
+    comm: Comm,
     path: OsString,
     state: Mutex<State>,
     pub(crate) independent: Queue,
@@ -58,10 +60,11 @@ impl std::fmt::Debug for File {
 }
 
 impl File {
-    pub(crate) fn new(core: Arc<Core>, path: OsString) -> Self {
+    pub(crate) fn new(core: Arc<Core>, path: OsString, comm: Comm) -> Self {
         let state = State { view: Arc::new(View::default()), pointer: core.start };
         Self {
             core,
+            comm,
             path,
             state: Mutex::new(state),
             independent: Queue::default(),
@@ -89,10 +92,10 @@ impl File {
         crate::core::agree(&comm, "close", &name, deleted)
     }
 
-    /// The ranks that have it open.
+    /// The ranks that have it open: the communicator it was opened on.
     #[doc(alias = "MPI_File_get_group")]
     pub fn comm(&self) -> &Comm {
-        &self.core.comm
+        &self.comm
     }
 
     /// The name it was opened by.

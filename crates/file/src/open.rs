@@ -61,7 +61,7 @@ impl Open {
         let hints = Hints::parse(&info);
         let opened = self.first(&own, name, &shown, &hints)?;
         let core = Core::new(shown, own, opened, self.mode, hints)?;
-        Ok(File::new(Arc::new(core), name.to_owned()))
+        Ok(File::new(Arc::new(core), name.to_owned(), comm.clone()))
     }
 
     /// Rank 0 opens and, where wanted, creates; then the others do.

@@ -112,6 +112,11 @@ impl View {
         self.stored = representation.stored_size(&self.etype);
         self.pattern = self.kinds.clone();
         self.objection = None;
+        if !representation.is_native() && self.cuts_values() {
+            let detail =
+                "the etype is no whole number of the filetype's values, which could then not be converted";
+            self.objection = Some(detail.to_owned());
+        }
         let size = representation.stored_size(&self.filetype);
         if size != self.filetype.size() {
             let gapless =
@@ -131,6 +136,23 @@ impl View {
         }
         self.representation = representation;
         self
+    }
+
+    /// Whether an etype ends inside a value of the filetype.
+    fn cuts_values(&self) -> bool {
+        let (etype, data) = (self.etype.size(), self.filetype.pattern());
+        if let Some(basic) = data.uniform() {
+            return !etype.is_multiple_of(basic.size());
+        }
+        let mut at = 0;
+        data.signature(..).any(|elements| {
+            // The first etype that ends behind the start of these equal values, and whether it ends between two of them.
+            let (start, size) = (at, elements.basic.size());
+            at += elements.size();
+            let ends = (start / etype + 1..=at / etype).map(|number| number * etype);
+            // After as many etypes as a value has bytes, the same places of values come again.
+            ends.take(size as usize).any(|end| !(end - start).is_multiple_of(size))
+        })
     }
 
     /// Why data cannot be stored in the representation, if it cannot.

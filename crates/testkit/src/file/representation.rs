@@ -184,6 +184,14 @@ fn refused(bench: &Bench<'_>) {
     let _ = turned();
     assert_eq!(kind(Representation::register("judged-turned", Arc::new(Turned))), Kind::RepresentationExists);
     let file = bench.fresh();
+    let member = |displacement, basic| Member { count: 1, displacement, layout: Layout::from(basic) };
+    let mixed = Layout::structure([member(0, Basic::F64), member(8, Basic::I32), member(12, Basic::I32)]);
+    for (filetype, cut) in [(Layout::from(Basic::F64), 4), (mixed.expect("a structure"), 4)] {
+        let etype = Layout::bytes(cut).expect("bytes");
+        let cutting =
+            View::new(0, &etype, &filetype).expect("a view").represented(Representation::External32);
+        assert_eq!(kind(file.set_view(&cutting)), Kind::Conversion);
+    }
     if bench.size() > 1 {
         // A C long has another size in external32, and how wide the gaps are there nobody knows.
         let long = in_turn(bench, &Layout::from(Basic::Long), Representation::External32);
