@@ -88,6 +88,7 @@ use std::sync::Arc;
 pub use array::{Dimension, Distributed, Distribution, Order};
 pub use basic::Basic;
 pub use construct::{Member, Vector};
+pub(crate) use copy::by_length;
 pub use error::{LayoutError, MAX_DEPTH, Problem, Result};
 pub use pattern::Pattern;
 pub use runs::{Run, Runs};

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use aqueduct_comm::Op;
-use aqueduct_device::{HandleExt, LockKind, Piece};
+use aqueduct_device::{HandleExt, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -98,11 +98,7 @@ impl Core {
     fn write_stage(&self, staging: &Staging, stage: Stage, ranges: &[Range<u64>]) -> Result<()> {
         let piece = |range: &Range<u64>| Piece::new(range.start, staging.full(stage, range));
         let pieces: Vec<Piece<'_>> = ranges.iter().map(piece).collect();
-        let hull = ranges.first().map_or(0, |range| range.start)..ranges.last().map_or(0, |range| range.end);
-        let locks = self.sieves_writes();
-        let _guard = if locks { self.lock("write_all", hull, LockKind::Exclusive)? } else { None };
-        // Whose bytes the device did write, an aggregator does not tell.
-        self.device("write_all", self.handle.write_all(&pieces)).map_err(|error| error.after(0))
+        self.write_pieces(&pieces)
     }
 
     pub(crate) fn read_staged(

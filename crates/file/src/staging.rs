@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use aqueduct_comm::{Comm, Region};
 
-use crate::layout::{Pattern, Strip};
+use crate::layout::{Pattern, Strip, by_length};
 
 /// Buffers in turn: one is filled while the other is written, or read while the other is emptied.
 const TURNS: usize = 2;
@@ -49,7 +49,7 @@ impl Staging {
             let to = self.place(stage, &strip);
             // SAFETY: `place` has checked that all runs of the strip lie in the buffer; no rank of this node writes it to the file
             // before the next barrier.
-            unsafe { scatter(strip.len, to, strip.stride, now) };
+            unsafe { scatter(&strip, to, now) };
             rest = later;
         }
     }
@@ -61,7 +61,7 @@ impl Staging {
             let (now, later) = rest.split_at_mut(strip.size() as usize);
             let from = self.place(stage, &strip);
             // SAFETY: `place` has checked that all runs of the strip lie in the buffer; nobody writes to it before the next barrier.
-            unsafe { gather(strip.len, from, strip.stride, now) };
+            unsafe { gather(&strip, from, now) };
             rest = later;
         }
     }
@@ -104,64 +104,48 @@ impl Staging {
     }
 }
 
-/// Copies runs of a length that the compiler knows: a load and a store instead of a call.
-macro_rules! by_length {
-    ($len:expr, $fixed:ident, $any:ident, $($argument:expr),+) => {
-        match $len {
-            4 => $fixed::<4>($($argument),+),
-            8 => $fixed::<8>($($argument),+),
-            12 => $fixed::<12>($($argument),+),
-            16 => $fixed::<16>($($argument),+),
-            24 => $fixed::<24>($($argument),+),
-            32 => $fixed::<32>($($argument),+),
-            64 => $fixed::<64>($($argument),+),
-            _ => $any($len as usize, $($argument),+),
-        }
-    };
+/// # Safety
+/// All runs of the strip, from `to` on, must be memory that may be written.
+unsafe fn scatter(strip: &Strip, to: *mut u8, data: &[u8]) {
+    // SAFETY: passed on to the caller.
+    unsafe { by_length!(strip, scatter_fixed, scatter_any, strip, to, data) }
 }
 
 /// # Safety
-/// All runs, `stride` apart from `to` on, must be memory that may be written.
-unsafe fn scatter(len: u64, to: *mut u8, stride: i64, data: &[u8]) {
+/// All runs of the strip, from `from` on, must be memory that may be read.
+unsafe fn gather(strip: &Strip, from: *const u8, data: &mut [u8]) {
     // SAFETY: passed on to the caller.
-    unsafe { by_length!(len, scatter_fixed, scatter_any, to, stride as isize, data) }
+    unsafe { by_length!(strip, gather_fixed, gather_any, strip, from, data) }
 }
 
-/// # Safety
-/// All runs, `stride` apart from `from` on, must be memory that may be read.
-unsafe fn gather(len: u64, from: *const u8, stride: i64, data: &mut [u8]) {
-    // SAFETY: passed on to the caller.
-    unsafe { by_length!(len, gather_fixed, gather_any, from, stride as isize, data) }
-}
-
-unsafe fn scatter_fixed<const N: usize>(mut to: *mut u8, stride: isize, data: &[u8]) {
+unsafe fn scatter_fixed<const N: usize>(strip: &Strip, mut to: *mut u8, data: &[u8]) {
     for run in data.as_chunks::<N>().0 {
         // SAFETY: the caller's promise, for each run.
         unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, N) };
-        to = to.wrapping_offset(stride);
+        to = to.wrapping_offset(strip.stride as isize);
     }
 }
 
-unsafe fn scatter_any(len: usize, mut to: *mut u8, stride: isize, data: &[u8]) {
-    for run in data.chunks_exact(len) {
+unsafe fn scatter_any(strip: &Strip, mut to: *mut u8, data: &[u8]) {
+    for run in data.chunks_exact(strip.len as usize) {
         // SAFETY: the caller's promise, for each run.
-        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, len) };
-        to = to.wrapping_offset(stride);
+        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, run.len()) };
+        to = to.wrapping_offset(strip.stride as isize);
     }
 }
 
-unsafe fn gather_fixed<const N: usize>(mut from: *const u8, stride: isize, data: &mut [u8]) {
+unsafe fn gather_fixed<const N: usize>(strip: &Strip, mut from: *const u8, data: &mut [u8]) {
     for run in data.as_chunks_mut::<N>().0 {
         // SAFETY: the caller's promise, for each run.
         unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), N) };
-        from = from.wrapping_offset(stride);
+        from = from.wrapping_offset(strip.stride as isize);
     }
 }
 
-unsafe fn gather_any(len: usize, mut from: *const u8, stride: isize, data: &mut [u8]) {
-    for run in data.chunks_exact_mut(len) {
+unsafe fn gather_any(strip: &Strip, mut from: *const u8, data: &mut [u8]) {
+    for run in data.chunks_exact_mut(strip.len as usize) {
         // SAFETY: the caller's promise, for each run.
-        unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), len) };
-        from = from.wrapping_offset(stride);
+        unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), run.len()) };
+        from = from.wrapping_offset(strip.stride as isize);
     }
 }

@@ -150,11 +150,17 @@ impl Core {
             Piece::new(range.start, &buffer[inside])
         };
         let pieces: Vec<Piece<'_>> = covered.iter().map(piece).collect();
-        let hull = covered.first().map_or(0, |run| run.start)..covered.last().map_or(0, |run| run.end);
+        self.write_pieces(&pieces)
+    }
+
+    /// Writes what an aggregator has together, in ascending order.
+    pub(crate) fn write_pieces(&self, pieces: &[Piece<'_>]) -> Result<()> {
+        let start = pieces.first().map_or(0, |piece| piece.offset);
+        let end = pieces.last().map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
         let locks = self.sieves_writes();
-        let _guard = if locks { self.lock("write_all", hull, LockKind::Exclusive)? } else { None };
+        let _guard = if locks { self.lock("write_all", start..end, LockKind::Exclusive)? } else { None };
         // Whose bytes the device did write, an aggregator does not tell.
-        self.device("write_all", self.handle.write_all(&pieces)).map_err(|error| error.after(0))
+        self.device("write_all", self.handle.write_all(pieces)).map_err(|error| error.after(0))
     }
 
     fn read_rounds(

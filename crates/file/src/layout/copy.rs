@@ -89,10 +89,13 @@ macro_rules! by_length {
             16 => $fixed::<16>($($argument),+),
             24 => $fixed::<24>($($argument),+),
             32 => $fixed::<32>($($argument),+),
+            64 => $fixed::<64>($($argument),+),
             _ => $any($($argument),+),
         }
     };
 }
+
+pub(crate) use by_length;
 
 #[inline]
 fn gather(memory: &[u8], strip: &Strip, packed: &mut [u8]) {
