@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::device::quantity::Size;
 use aqueduct::file::layout::{Basic, Layout};
-use aqueduct::file::{File, Mode, Open, View};
+use aqueduct::file::{File, Kind, Mode, Open, View};
+
+const OWN_FILE: &str = "aqueduct-demo.bin";
 
 /// The numbers of all ranks, dealt out in turn, go into one shared file and come back.
 ///
@@ -29,10 +31,12 @@ pub(crate) struct Arguments {
     /// Bytes of an element, dealt out in turn
     #[arg(long, short, default_value = "4KiB", value_name = "SIZE")]
     element: Size,
-    /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin. Overwritten, and
-    /// deleted at the end
-    #[arg(long, short, value_name = "NAME", default_value = "aqueduct-demo.bin")]
+    /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin. Deleted at the end
+    #[arg(long, short, value_name = "NAME", default_value = OWN_FILE)]
     file: OsString,
+    /// Use a file that exists already: its contents are lost
+    #[arg(long)]
+    overwrite: bool,
     /// Leave the file where it is instead of deleting it
     #[arg(long)]
     keep: bool,
@@ -65,9 +69,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
-    let mode = Mode::read_write().create();
+    // A file of somebody's is not ours to delete; one left by an interrupted demonstration is.
+    let ours = arguments.overwrite || arguments.file == OWN_FILE;
+    let mode = if ours { Mode::read_write().create() } else { Mode::read_write().exclusive() };
     let mode = if arguments.keep { mode } else { mode.delete_on_close() };
-    let file = Open::new(mode).open(world, &arguments.file)?;
+    let file = Open::new(mode).open(world, &arguments.file).map_err(|error| match error.kind() {
+        Kind::FileExists => {
+            anyhow!("{} exists already; choose another name, or --overwrite it", arguments.file.display())
+        }
+        _ => error.into(),
+    })?;
     file.set_size(0)?;
     let times = measure(world, &file, arguments)?;
     if world.rank() == 0 {
@@ -133,7 +144,9 @@ fn report(world: &Comm, arguments: &Arguments, times: &Times) -> Result<String> 
     let rate = |time: Duration| total as f64 / 1e6 / time.as_secs_f64().max(1e-9);
     let mut text = String::new();
     let (ranks, nodes, name) = (world.size(), world.node_count(), arguments.file.display());
-    writeln!(text, "{ranks} ranks on {nodes} node(s), by {}", world.transport())?;
+    let many = |count: usize| if count == 1 { "" } else { "s" };
+    let transport = world.transport();
+    writeln!(text, "{ranks} rank{} on {nodes} node{}, by {transport}", many(ranks), many(nodes))?;
     writeln!(
         text,
         "one shared file {name}, {} per rank in elements of {}, dealt out in turn",

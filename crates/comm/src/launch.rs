@@ -18,6 +18,10 @@ use crate::{Comm, Error, Kind, Result};
 /// What a rank's program may return as its error.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Each rank knows all others, so the memory and time of a start grow with the square of their number: beyond this they are not
+/// what anyone wants of one process.
+const MOST_THREADS: usize = 1024;
+
 /// Enough for programs that keep arrays on the stack; it costs address space only.
 const STACK: usize = 16 << 20;
 
@@ -102,6 +106,11 @@ impl Launch {
     {
         if self.ranks == 0 || self.node_ranks == Some(0) {
             return Err(Error::new(Kind::InvalidArgument, "run", "a program needs at least one rank"));
+        }
+        if self.mpi == Choice::None && self.ranks > MOST_THREADS {
+            let detail =
+                format!("{} ranks as threads of one process; at most {MOST_THREADS}: use MPI", self.ranks);
+            return Err(Error::new(Kind::InvalidArgument, "run", detail));
         }
         match &self.mpi {
             Choice::None => self.run_threads(program),

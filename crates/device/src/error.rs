@@ -261,6 +261,17 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What happened and the way out, without the operation, the name and the place: for layers that tell those themselves.
+    pub fn reason(&self) -> String {
+        let done =
+            if self.transferred > 0 { format!(" (after {} bytes)", self.transferred) } else { String::new() };
+        let source = self.source.as_ref().map_or(String::new(), |source| format!(": {source}"));
+        let way_out = self.advice.as_deref().unwrap_or_else(|| self.kind.way_out());
+        format!("{}{done}{source}; {way_out}", self.kind.describe())
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.operation)?;
@@ -270,14 +281,7 @@ impl fmt::Display for Error {
         if let Some(offset) = self.offset {
             write!(f, " at offset {offset}")?;
         }
-        write!(f, ": {}", self.kind.describe())?;
-        if self.transferred > 0 {
-            write!(f, " (after {} bytes)", self.transferred)?;
-        }
-        if let Some(source) = &self.source {
-            write!(f, ": {source}")?;
-        }
-        write!(f, "; {}", self.advice.as_deref().unwrap_or_else(|| self.kind.way_out()))
+        write!(f, ": {}", self.reason())
     }
 }
 

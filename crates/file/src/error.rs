@@ -178,7 +178,8 @@ impl Error {
 
     /// An error of the device.
     pub(crate) fn device(operation: &'static str, file: &Arc<str>, error: &device::Error) -> Self {
-        let made = Self::new(error.kind().into(), operation, file, error.to_string());
+        let place = error.offset().map_or(String::new(), |offset| format!("at byte {offset}: "));
+        let made = Self::new(error.kind().into(), operation, file, place + &error.reason());
         made.after(error.transferred())
     }
 

@@ -4,6 +4,7 @@
 //! hints and values that make no sense are ignored, as the standard wants it; [`Hints::info`] shows what is in force.
 
 use std::collections::BTreeMap;
+use std::sync::Once;
 
 use crate::plan::Strategy;
 
@@ -54,11 +55,21 @@ impl Info {
         lines.map(|(key, value)| (key, value.trim())).collect()
     }
 
-    /// The hints of the files that `AQUEDUCT_HINTS` and `ROMIO_HINTS` name, ours over ROMIO's; none where there are none.
+    /// The hints of the files that `AQUEDUCT_HINTS` and `ROMIO_HINTS` name, ours over ROMIO's; none where there are none. A file
+    /// that cannot be read is ignored, which is said once.
     pub fn from_env() -> Self {
+        static SAID: Once = Once::new();
         let read = |variable| {
             let path = std::env::var_os(variable)?;
-            std::fs::read_to_string(path).ok().map(|text| Self::parse(&text))
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                let path = path.display();
+                SAID.call_once(|| {
+                    eprintln!(
+                        "aqueduct: {variable} names {path}, which cannot be read and is ignored: {error}"
+                    );
+                });
+            });
+            text.ok().map(|text| Self::parse(&text))
         };
         let ours = read("AQUEDUCT_HINTS").unwrap_or_default();
         ours.over(&read("ROMIO_HINTS").unwrap_or_default())
