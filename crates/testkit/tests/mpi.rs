@@ -261,6 +261,28 @@ fn a_missing_mpi_says_what_was_looked_for() {
 }
 
 #[test]
+fn hints_come_from_files_that_the_environment_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, romio) = (folder.path().join("ours"), folder.path().join("romio"));
+    std::fs::write(&ours, "# of the site\ncb_buffer_size 65536\ncb_nodes 7\n").unwrap();
+    std::fs::write(&romio, "cb_buffer_size 1\nstriping_unit 4096\n").unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.arg("hints").env("AQUEDUCT_RANKS", "2").env("AQUEDUCT_HINTS", &ours).env("ROMIO_HINTS", &romio);
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    // The program's over ours over ROMIO's.
+    for line in ["cb_nodes = 3", "cb_buffer_size = 65536", "striping_unit = 4096"] {
+        assert!(output.lines().any(|found| found == line), "{line} in {output}");
+    }
+    let missing = Command::new(PROGRAM)
+        .arg("hints")
+        .env("AQUEDUCT_HINTS", folder.path().join("none"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&missing.stderr);
+    assert!(missing.status.success() && errors.matches("cannot be read").count() == 1, "{errors}");
+}
+
+#[test]
 fn without_a_launcher_ranks_are_threads() {
     let mut command = Command::new(PROGRAM);
     let outcome =

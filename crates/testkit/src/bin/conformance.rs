@@ -12,7 +12,7 @@ use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_testkit::{file, transport};
 
 const USAGE: &str = "conformance suite | file FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | \
-     twice | worker | facts | large | threads | host LIBRARY";
+     twice | worker | facts | hints | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Some("twice") => aqueduct_comm::run(Comm::barrier).and_then(|_| aqueduct_comm::run(Comm::barrier)),
         Some("worker") => aqueduct_comm::run(worker),
         Some("facts") => aqueduct_comm::run(facts),
+        Some("hints") => aqueduct_comm::run(hints),
         Some("large") => aqueduct_comm::run(large),
         Some("threads") => aqueduct_comm::run(threads),
         Some("host") => host(text()),
@@ -134,6 +135,16 @@ fn facts(world: &Comm) -> Result<(), Error> {
         println!("nodes: {}", world.node_count());
     }
     Ok(())
+}
+
+/// The hints in force for a file opened without any.
+fn hints(world: &Comm) -> Result<(), aqueduct_file::Error> {
+    let mode = aqueduct_file::Mode::read_write().create().delete_on_close();
+    let file = aqueduct_file::Open::new(mode).hint("cb_nodes", "3").open(world, "memfs:hints")?;
+    if world.rank() == 0 {
+        file.info().iter().for_each(|(key, value)| println!("{key} = {value}"));
+    }
+    file.close()
 }
 
 /// A message and a broadcast of more than 2 GiB.
