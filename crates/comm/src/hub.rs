@@ -257,7 +257,11 @@ impl Hub {
 
     fn patience(&self, takes: &[Take<'_>]) -> Patience {
         let bulk = takes.iter().map(|take| take.into.len()).sum::<usize>() >= BULK;
-        if bulk && self.size <= cores() { Patience::Short } else { Patience::None }
+        match bulk {
+            false => Patience::None,
+            true if self.size <= cores() => Patience::Short,
+            true => Patience::Yielding,
+        }
     }
 
     fn meet(&self, block: &Block, attendance: Attendance, patience: Patience, call: Call) -> Result<()> {

@@ -34,10 +34,14 @@ pub(crate) enum Patience {
     /// It looks for about as long as waking a sleeper takes. Only for meetings around bulk copies, which are worth it, and only
     /// where every rank has a core of its own.
     Short,
+    /// It gives its core away a few times, to whom it waits for, before it sleeps: the same where ranks outnumber cores.
+    Yielding,
 }
 
 /// About twenty microseconds.
 const LOOKS: u32 = 500;
+/// About as long, if nobody else wants the core.
+const YIELDS: u32 = 50;
 
 /// How a rank comes to a meeting.
 #[derive(Clone, Copy)]
@@ -90,16 +94,21 @@ impl Rendezvous {
             self.ring(manner.flags);
             return Ok(());
         }
-        if manner.patience == Patience::Short && self.look(before) {
+        if self.look(before, manner.patience) {
             return Ok(());
         }
         self.wait(before, manner, nap)
     }
 
     /// Looks for a while whether the meeting takes place.
-    fn look(&self, before: u32) -> bool {
-        (0..LOOKS).any(|_| {
-            std::hint::spin_loop();
+    fn look(&self, before: u32, patience: Patience) -> bool {
+        let (looks, between): (u32, fn()) = match patience {
+            Patience::None => return false,
+            Patience::Short => (LOOKS, std::hint::spin_loop),
+            Patience::Yielding => (YIELDS, std::thread::yield_now),
+        };
+        (0..looks).any(|_| {
+            between();
             self.state.load(Ordering::Acquire) & GENERATION != before
         })
     }
