@@ -38,7 +38,7 @@ impl Staging {
 
     /// Whether it serves so many aggregators with so large buffers.
     pub(crate) fn fits(&self, windows: usize, size: usize) -> bool {
-        self.windows == windows && self.size == size
+        self.windows == windows && self.size >= size
     }
 
     /// Copies data bytes of a window of `pattern` to their places.

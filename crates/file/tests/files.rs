@@ -137,6 +137,26 @@ fn hints_in_force_can_be_asked_for_and_changed() {
 }
 
 #[test]
+fn huge_buffers_are_cut_to_the_access() {
+    on(2, |world| {
+        let huge = (1u64 << 60).to_string();
+        let file = scratch()
+            .hint("cb_buffer_size", huge)
+            .hint("romio_cb_write", "enable")
+            .open(world, "memfs:huge")?;
+        file.set_view(&View::round_robin(world, &Layout::from(Basic::U8))?)?;
+        // Larger and smaller accesses in turn share the buffers.
+        for count in [10, 100_000, 3, 50_000] {
+            file.at(0).all().write(&vec![world.rank() as u8 + 1; count])?;
+            let mut got = vec![0u8; count];
+            file.at(0).all().read(&mut got)?;
+            assert!(got.iter().all(|byte| *byte == world.rank() as u8 + 1));
+        }
+        file.close()
+    });
+}
+
+#[test]
 fn views_that_cannot_be_are_refused() {
     let (int, byte) = (Layout::from(Basic::I32), Layout::from(Basic::Byte));
     let backwards = int.hindexed([(1, 8), (1, 0)]).unwrap();

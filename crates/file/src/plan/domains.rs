@@ -38,7 +38,8 @@ impl Domains {
         let start = hull.start / granule * granule;
         let width = (hull.end - start).div_ceil(aggregators.len() as u64);
         let width = width.div_ceil(granule).saturating_mul(granule).max(granule);
-        let buffer = (hints.collective_buffer / granule * granule).max(granule);
+        // No buffer is larger than what goes through it, whatever the hint says.
+        let buffer = (hints.collective_buffer / granule * granule).clamp(granule, width);
         Self { hull: start..hull.end, exact: hull, width, buffer, aggregators }
     }
 
