@@ -52,8 +52,7 @@ impl Core {
     ) -> Strategy {
         let bytes = window.end - window.start;
         let span = span.end - span.start;
-        // Counting runs beyond what decides the matter would cost more than it saves.
-        let runs = if span == bytes { 1 } else { pattern.runs(window.clone()).take(BATCH).count() as u64 };
+        let runs = if span == bytes { 1 } else { estimated_runs(pattern, window) };
         plan::independent(direction, &Extent { span, bytes, runs }, &self.hints(), &self.can)
     }
 
@@ -157,6 +156,17 @@ impl Core {
         }
         Ok(window.end - window.start)
     }
+}
+
+/// How many runs a window has, judged by the first of them: counting all could cost more than it saves.
+fn estimated_runs(pattern: &Pattern, window: &Range<u64>) -> u64 {
+    let (mut runs, mut bytes) = (0u64, 0);
+    for run in pattern.runs(window.clone()).take(BATCH) {
+        runs += 1;
+        bytes += run.len;
+    }
+    let all = window.end - window.start;
+    if bytes == 0 { 0 } else { (u128::from(runs) * u128::from(all) / u128::from(bytes)) as u64 }
 }
 
 /// The bytes of the file from the first to the last of a window.

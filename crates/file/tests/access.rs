@@ -307,6 +307,27 @@ fn reads_count_exactly_at_the_end_of_the_file() {
 }
 
 #[test]
+fn fine_grained_reads_are_sieved() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("sieved");
+    let outcome = Launch::threads(1).run(|world| {
+        const MANY: usize = 1_000_000;
+        let file = Open::new(Mode::read_write().create()).open(world, &name)?;
+        file.at(0).write(&(0..2 * MANY as u32).collect::<Vec<_>>())?;
+        let element = Layout::from(Basic::U32);
+        file.set_view(&View::new(4, &element, &element.resized(0, 8).unwrap())?)?;
+        let mut odd = vec![0u32; MANY];
+        let before = aqueduct_device::syscalls();
+        assert_eq!(file.at(0).read(&mut odd)?.of::<u32>(), MANY as u64);
+        let calls = aqueduct_device::syscalls() - before;
+        assert!(odd.iter().enumerate().all(|(at, number)| *number as usize == 2 * at + 1));
+        assert!(calls <= 3, "{calls} system calls for {MANY} runs");
+        file.close()
+    });
+    outcome.unwrap();
+}
+
+#[test]
 fn the_same_error_reaches_every_rank() {
     each_way(|world, file| {
         let element = Layout::from(Basic::I32);
