@@ -142,8 +142,8 @@ impl Core {
     }
 
     pub(crate) fn nobody_serves(&self, operation: &'static str) -> Error {
-        let detail = "between nodes the shared pointer needs a thread that may call MPI; \
-                      ask for thread level serialized or multiple";
+        let detail = "between nodes the shared pointer needs a thread on rank 0 that may call MPI; \
+                      ask for thread level serialized or multiple, and for more threads where they are limited";
         self.error(Kind::Unsupported, operation, detail)
     }
 

@@ -19,7 +19,7 @@ pub(crate) enum SharedPointer {
     Here(Region),
     /// Kept by rank 0.
     Kept(Kept),
-    /// Nobody can serve it: MPI lets only one thread communicate.
+    /// Nobody can serve it: MPI lets only one thread communicate, or there was no thread to be had.
     Nowhere,
 }
 
@@ -60,6 +60,12 @@ impl SharedPointer {
             let served = comm.clone();
             let builder = std::thread::Builder::new().name("aqueduct shared pointer".to_owned());
             keeper = builder.spawn(move || keep(&served, start)).ok();
+        }
+        // Without its keeper nobody would ever answer: all ranks must know.
+        let mut kept = [u8::from(keeper.is_some())];
+        comm.broadcast(0, &mut kept)?;
+        if kept == [0] {
+            return Ok(Self::Nowhere);
         }
         Ok(Self::Kept(Kept { comm, keeper, asking: Mutex::new(()) }))
     }
