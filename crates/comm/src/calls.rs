@@ -153,6 +153,29 @@ impl Comm {
         Ok(value)
     }
 
+    /// Reduces element by element with one's own `merge`, which must be associative and commutative; the same result at every rank. One
+    /// call where sums, minima and flags are wanted together.
+    ///
+    /// ```
+    /// aqueduct_comm::Launch::threads(3).run(|world| {
+    ///     let mine = [[world.rank() as u64, 1]];
+    ///     let merged = world.allreduce_with(&mine, |a, b| *a = [a[0].max(b[0]), a[1] + b[1]])?;
+    ///     assert_eq!(merged, [[2, 3]]);
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    #[doc(alias = "MPI_Op_create")]
+    pub fn allreduce_with<T: Plain>(&self, mine: &[T], merge: impl Fn(&mut T, &T)) -> Result<Vec<T>> {
+        let mut values = mine.to_vec();
+        let fold = |into: &mut [T], with: &[T]| into.iter_mut().zip(with).for_each(|(a, b)| merge(a, b));
+        // Types are told apart by their size, beside the codes of the built-in reductions.
+        let detail = 1 << 16 | u32::try_from(size_of::<T>()).unwrap_or(u32::MAX);
+        let call = Call::new(Verb::Allreduce).size(size_of_val(mine)).detail(detail);
+        Collective::begin(&self.inner, call)?.reduce_with(Target::All, &fold, &mut values)?;
+        Ok(values)
+    }
+
     /// Reduces element by element over ranks 0 to this one.
     #[doc(alias = "MPI_Scan")]
     pub fn scan<T: Number>(&self, op: Op, mine: &[T]) -> Result<Vec<T>> {

@@ -80,6 +80,14 @@ impl Comm {
         self.inner.topology.node_of(rank)
     }
 
+    /// The ranks of a node, ascending; the first of them leads it.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn ranks_of_node(&self, node: usize) -> &[usize] {
+        &self.inner.topology.nodes()[node]
+    }
+
     /// What carries the messages, for people: "threads of one process", "Open MPI v4.1.4".
     pub fn transport(&self) -> String {
         self.inner.wire.describe()

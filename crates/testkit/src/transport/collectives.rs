@@ -18,6 +18,7 @@ pub(super) const CASES: &[Entry] = &[
     ("all_to_all_varied transposes parts of any length", all_to_all_varied),
     ("reductions of integers", reduce_integers),
     ("reductions of floats are the same bits everywhere", reduce_floats),
+    ("reductions by a merge of one's own", reduce_merged),
     ("scans are reductions of the ranks below", scans),
     ("many small reductions in a row", many_small),
 ];
@@ -168,6 +169,22 @@ fn reduce_floats(world: &Comm) {
     let mine = if world.rank() == last { 1.0 } else { f32::NAN };
     assert_eq!(world.allreduce_one(Op::Max, mine).unwrap().to_bits(), 1f32.to_bits());
     assert!(world.allreduce_one(Op::Min, f32::NAN).unwrap().is_nan());
+}
+
+fn reduce_merged(world: &Comm) {
+    // A minimum, a sum and the last of all in one element, many times.
+    let of = |rank: usize, count: usize| {
+        let element = |value: u32| [u64::from(value), u64::from(value), u64::from(value)];
+        values(rank, count).into_iter().map(element).collect::<Vec<_>>()
+    };
+    let merge = |a: &mut [u64; 3], b: &[u64; 3]| *a = [a[0].min(b[0]), a[1] + b[1], a[2].max(b[2])];
+    for count in LENGTHS {
+        let mut expected = of(0, count);
+        for rank in 1..world.size() {
+            expected.iter_mut().zip(&of(rank, count)).for_each(|(a, b)| merge(a, b));
+        }
+        assert_eq!(world.allreduce_with(&of(world.rank(), count), merge).unwrap(), expected);
+    }
 }
 
 fn scans(world: &Comm) {
