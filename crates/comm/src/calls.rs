@@ -121,6 +121,24 @@ impl Comm {
         typed(all, "all_to_all_varied")
     }
 
+    /// Brings each part to its rank, where hardly anyone has something for anyone else; what came here, by rank. Nobody needs to know who
+    /// sends to whom, and each node sends ⌈log₂ nodes⌉ messages; they pass through other nodes, so the parts should be small.
+    ///
+    /// ```
+    /// aqueduct_comm::Launch::threads(3).node_ranks(1).run(|world| {
+    ///     // Everyone has something for rank 1 only.
+    ///     let came = world.route(&[(1, vec![world.rank() as u8])])?;
+    ///     let all = vec![(0, vec![0]), (1, vec![1]), (2, vec![2])];
+    ///     assert_eq!(came, if world.rank() == 1 { all } else { vec![] });
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn route(&self, parts: &[(usize, Vec<u8>)]) -> Result<Vec<(usize, Vec<u8>)>> {
+        self.agreed(parts.iter().try_for_each(|(to, _)| self.check_rank(*to, "route")))?;
+        Collective::begin(&self.inner, Call::new(Verb::Route))?.route(parts)
+    }
+
     /// Reduces element by element over all ranks; the result at `root`, nothing elsewhere.
     #[doc(alias = "MPI_Reduce")]
     pub fn reduce<T: Number>(&self, root: usize, op: Op, mine: &[T]) -> Result<Option<Vec<T>>> {

@@ -1,8 +1,10 @@
 //! Planning: pure functions from what the ranks want to a value that says who moves which bytes, and how. No I/O, no ranks.
 
+mod bundle;
 mod cost;
 mod coverage;
 mod domains;
+mod round;
 mod summary;
 
 use std::sync::Arc;
@@ -10,9 +12,11 @@ use std::sync::Arc;
 use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
+pub use bundle::{Bundle, allot, runs_of, union};
 pub use cost::Extent;
 pub use coverage::Coverage;
 pub use domains::{Domains, Window, aggregators};
+pub use round::{Delivery, Far, Parcel, Round, Share, duty, inside, shares, speaker};
 pub use summary::Summary;
 
 /// Which way bytes go.

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::layout::Pattern;
+use crate::layout::{Pattern, Strip};
 
 /// What a rank's runs in a window add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,14 @@ impl Coverage {
 
     /// Of the runs of a window of data bytes.
     pub fn of(pattern: &Pattern, window: Range<u64>) -> Self {
-        let mut coverage = Self { borders: 0, bytes: window.end - window.start };
-        for strip in pattern.strips(window) {
+        Self::of_strips(pattern.strips(window))
+    }
+
+    /// Of the runs of strips.
+    pub fn of_strips(strips: impl IntoIterator<Item = Strip>) -> Self {
+        let mut coverage = Self::default();
+        for strip in strips {
+            coverage.bytes = coverage.bytes.wrapping_add(strip.size());
             let mut start = strip.offset as u64;
             for _ in 0..strip.count {
                 coverage.borders =

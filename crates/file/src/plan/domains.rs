@@ -70,12 +70,33 @@ impl Domains {
 
     /// What each aggregator works on in `round`.
     pub fn windows(&self, round: u64) -> impl Iterator<Item = Window> {
-        self.aggregators.iter().enumerate().map(move |(at, aggregator)| {
-            let domain = self.domain(at);
-            let start = domain.start.saturating_add(round * self.buffer).min(domain.end);
-            let end = start.saturating_add(self.buffer).min(domain.end);
-            Window { aggregator: *aggregator, range: start..end }
-        })
+        (0..self.aggregators.len()).map(move |at| self.window(round, at))
+    }
+
+    /// What the aggregator at this place among them works on in `round`.
+    ///
+    /// # Panics
+    /// If there are not so many aggregators.
+    pub fn window(&self, round: u64, at: usize) -> Window {
+        let domain = self.domain(at);
+        let start = domain.start.saturating_add(round * self.buffer).min(domain.end);
+        let end = start.saturating_add(self.buffer).min(domain.end);
+        Window { aggregator: self.aggregators[at], range: start..end }
+    }
+
+    /// The places of the aggregators whose domains a part of the file touches.
+    pub fn touching(&self, span: &Range<u64>) -> Range<usize> {
+        let (start, end) = (span.start.max(self.hull.start), span.end.min(self.hull.end));
+        if start >= end {
+            return 0..0;
+        }
+        let place = |offset: u64| ((offset - self.hull.start) / self.width) as usize;
+        place(start)..place(end - 1) + 1
+    }
+
+    /// The place of a rank among the aggregators, if it is one.
+    pub fn place_of(&self, rank: usize) -> Option<usize> {
+        self.aggregators.binary_search(&rank).ok()
     }
 
     fn domain(&self, at: usize) -> Range<u64> {
@@ -138,6 +159,13 @@ mod tests {
             prop_assert!(windows.windows(2).all(|pair| pair[0].end == pair[1].start));
             let all_inside = domains.aggregators().iter().all(|rank| *rank < ranks);
             prop_assert!(all_inside && domains.aggregators().is_sorted());
+            for window in &windows {
+                let near = window.start.saturating_sub(1)..window.end + 1;
+                let (inside, around) = (domains.touching(window), domains.touching(&near));
+                prop_assert_eq!(inside.len(), 1);
+                prop_assert!(domains.domain(inside.start).contains(&window.start));
+                prop_assert!(around.start <= inside.start && inside.end <= around.end);
+            }
             prop_assert!(domains.windows(domains.rounds()).all(|window| window.range.is_empty()));
         }
     }
