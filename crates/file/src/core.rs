@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind};
+use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::Domains;
+use crate::plan::{Domains, Experience};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
 
@@ -31,6 +31,10 @@ pub(crate) struct Core {
     hints: Mutex<Hints>,
     /// The aggregation buffers, made when they are first needed.
     staging: Mutex<Option<Staging>>,
+    /// What of the file lies in memory, if something does.
+    mapped: Mutex<Option<Arc<Mapping>>>,
+    /// What accesses have cost so far.
+    experience: Mutex<Experience>,
 }
 
 impl Core {
@@ -59,6 +63,8 @@ impl Core {
             start,
             hints: Mutex::new(hints),
             staging: Mutex::new(None),
+            mapped: Mutex::new(None),
+            experience: Mutex::default(),
         })
     }
 
@@ -75,6 +81,14 @@ impl Core {
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn experience(&self) -> MutexGuard<'_, Experience> {
+        self.experience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_atomic(&self) -> bool {

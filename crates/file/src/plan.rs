@@ -13,7 +13,7 @@ use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
 pub use bundle::{Bundle, allot, runs_of, union};
-pub use cost::Extent;
+pub use cost::{Choice, Experience, Extent};
 pub use coverage::Coverage;
 pub use domains::{Domains, Window, aggregators};
 pub use round::{Delivery, Far, Parcel, Round, Share, duty, inside, shares, speaker};
@@ -37,12 +37,14 @@ pub enum Strategy {
     List,
     /// One large access, from which the runs are picked; a write reads, changes and writes back under a lock.
     Sieve,
+    /// Runs are copied where they lie in the page cache.
+    Map,
     /// The ranks exchange data, and few of them access large contiguous parts of the file.
     TwoPhase,
 }
 
 impl Strategy {
-    const ALL: [Self; 4] = [Self::Direct, Self::List, Self::Sieve, Self::TwoPhase];
+    const ALL: [Self; 5] = [Self::Direct, Self::List, Self::Sieve, Self::Map, Self::TwoPhase];
 
     /// Its name in hints.
     pub fn name(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Strategy {
             Self::Direct => "direct",
             Self::List => "list",
             Self::Sieve => "sieve",
+            Self::Map => "map",
             Self::TwoPhase => "two-phase",
         }
     }
@@ -59,22 +62,28 @@ impl Strategy {
     }
 }
 
-/// The strategy of an independent access.
-pub fn independent(direction: Direction, extent: &Extent, hints: &Hints, can: &Capabilities) -> Strategy {
+/// How an independent access is done: as the hints say, or as it has been cheapest.
+pub fn independent(
+    direction: Direction,
+    extent: &Extent,
+    hints: &Hints,
+    can: &Capabilities,
+    experience: &Experience,
+) -> Choice {
     let toggle = match direction {
         Direction::Read => hints.sieve_read,
         Direction::Write => hints.sieve_write,
     };
-    match (hints.strategy, toggle) {
-        // Two-phase needs company.
-        (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic) => match direction {
-            Direction::Read => cost::cheapest_read(extent, hints, can),
-            // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
-            Direction::Write => Strategy::List,
-        },
-        (Some(strategy), _) => strategy,
-        (None, Toggle::Enable) => Strategy::Sieve,
-        (None, Toggle::Disable) => Strategy::List,
+    let told = match (hints.strategy, toggle) {
+        // Two-phase needs company, maps a device that has them.
+        (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic | Toggle::Disable) => None,
+        (Some(Strategy::Map), _) if !can.maps => None,
+        (Some(strategy), _) => Some(strategy),
+        (None, Toggle::Enable) => Some(Strategy::Sieve),
+    };
+    match told {
+        Some(strategy) => experience.price(direction, strategy, extent, hints, can),
+        None => experience.cheapest(direction, extent, hints, can),
     }
 }
 
@@ -174,7 +183,9 @@ mod tests {
     fn writes_are_sieved_only_when_told() {
         let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16 };
         let can = Capabilities::default();
-        let choose = |hints: &Hints| independent(Direction::Write, &extent, hints, &can);
+        let choose = |hints: &Hints| {
+            independent(Direction::Write, &extent, hints, &can, &Experience::default()).strategy
+        };
         assert_eq!(choose(&Hints::default()), Strategy::List);
         assert_eq!(choose(&Hints { sieve_write: Toggle::Enable, ..Hints::default() }), Strategy::Sieve);
     }

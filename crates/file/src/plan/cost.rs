@@ -1,9 +1,9 @@
-//! What an independent access costs each way: a first estimate from measured constants.
+//! What an independent access costs each way: an estimate from its size and from constants, corrected by what accesses have cost.
 
 use aqueduct_device::Capabilities;
 
-use super::Strategy;
-use crate::hints::Hints;
+use super::{Direction, Strategy};
+use crate::hints::{Hints, Toggle};
 
 /// The size of an access, as far as its cost depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,42 +16,176 @@ pub struct Extent {
     pub runs: u64,
 }
 
-/// A system call on the page cache, in nanoseconds.
-const CALL: u64 = 700;
-/// Bytes moved in a nanosecond.
-const BYTES: u64 = 5;
-/// Picking a run out of a buffer, in nanoseconds.
-const PICK: u64 = 3;
+/// A way to do an access, and how long that is estimated to take, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// The way.
+    pub strategy: Strategy,
+    /// Nanoseconds.
+    pub estimate: f64,
+}
 
-/// A list of scattered runs or one large read, whichever is estimated to be cheaper.
-pub(super) fn cheapest_read(extent: &Extent, hints: &Hints, can: &Capabilities) -> Strategy {
-    if extent.runs <= 1 || can.native_lists {
-        return Strategy::List;
+// Nanoseconds, measured on the page cache of a common machine.
+const READ_CALL: f64 = 500.0;
+const WRITE_CALL: f64 = 1500.0;
+/// A run of a list, where the device takes lists.
+const LISTED: f64 = 100.0;
+/// A page made present, once for all later accesses.
+const READ_PAGE: f64 = 40.0;
+const WRITE_PAGE: f64 = 300.0;
+const PAGE: f64 = 4096.0;
+/// A byte moved.
+const BYTE: f64 = 0.15;
+/// A run picked out of a buffer or put into it.
+const PICK: f64 = 2.0;
+
+/// What one way costs without experience; none if it is not to be had.
+fn estimate(
+    direction: Direction,
+    strategy: Strategy,
+    extent: &Extent,
+    hints: &Hints,
+    can: &Capabilities,
+) -> Option<f64> {
+    let (runs, span, bytes) = (extent.runs as f64, extent.span as f64, extent.bytes as f64);
+    let (call, page, sieve, buffer) = match direction {
+        Direction::Read => (READ_CALL, READ_PAGE, hints.sieve_read, hints.read_buffer),
+        Direction::Write => (WRITE_CALL, WRITE_PAGE, hints.sieve_write, hints.write_buffer),
+    };
+    let moved = bytes * BYTE;
+    match strategy {
+        Strategy::List if can.native_lists => Some(runs * LISTED + moved),
+        Strategy::Direct | Strategy::List => Some(runs * call + moved),
+        Strategy::Map if can.maps => Some((span / PAGE + 1.0) * page + runs * PICK + moved),
+        // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
+        Strategy::Sieve if direction == Direction::Write || sieve == Toggle::Disable => None,
+        Strategy::Sieve => {
+            let windows = (span / buffer as f64).ceil();
+            Some(windows * call + span * BYTE + runs * PICK + moved)
+        }
+        Strategy::Map | Strategy::TwoPhase => None,
     }
-    let list = extent.runs * CALL + extent.bytes / BYTES;
-    let windows = extent.span.div_ceil(hints.read_buffer);
-    let sieve = windows * CALL + extent.span / BYTES + extent.bytes / BYTES + extent.runs * PICK;
-    if sieve < list { Strategy::Sieve } else { Strategy::List }
+}
+
+/// How many times as long as estimated each way has taken, lately; 1 where nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Experience {
+    factors: [[f64; WAYS.len()]; 2],
+}
+
+/// The ways among which an independent access chooses.
+const WAYS: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
+/// How much the last access counts.
+const WEIGHT: f64 = 0.3;
+/// How fast what was not tried is forgotten: by then the file, or the load, may be another.
+const FORGET: f64 = 0.01;
+/// Shorter accesses, in nanoseconds, tell more about the clock.
+const TELLING: f64 = 5_000.0;
+
+impl Default for Experience {
+    fn default() -> Self {
+        Self { factors: [[1.0; WAYS.len()]; 2] }
+    }
+}
+
+impl Experience {
+    /// The way that is estimated to be cheapest.
+    pub fn cheapest(
+        &self,
+        direction: Direction,
+        extent: &Extent,
+        hints: &Hints,
+        can: &Capabilities,
+    ) -> Choice {
+        let factors = self.factors[direction as usize];
+        let known = |(way, factor): (&Strategy, f64)| {
+            let estimate = estimate(direction, *way, extent, hints, can)? * factor;
+            Some(Choice { strategy: *way, estimate })
+        };
+        let choices = WAYS.iter().zip(factors).filter_map(known);
+        let cheapest = choices.min_by(|a, b| a.estimate.total_cmp(&b.estimate));
+        cheapest.unwrap_or(Choice { strategy: Strategy::List, estimate: f64::NAN })
+    }
+
+    /// What one way is estimated to cost.
+    pub fn price(
+        &self,
+        direction: Direction,
+        strategy: Strategy,
+        extent: &Extent,
+        hints: &Hints,
+        can: &Capabilities,
+    ) -> Choice {
+        let factor = WAYS.iter().position(|way| *way == strategy);
+        let factor = factor.map_or(1.0, |at| self.factors[direction as usize][at]);
+        let estimate = estimate(direction, strategy, extent, hints, can).unwrap_or(f64::NAN) * factor;
+        Choice { strategy, estimate }
+    }
+
+    /// Learns what an access took, in nanoseconds.
+    pub fn learn(&mut self, direction: Direction, choice: Choice, took: f64) {
+        if !choice.estimate.is_finite() || choice.estimate.max(took) < TELLING {
+            return;
+        }
+        let factors = &mut self.factors[direction as usize];
+        for (way, factor) in WAYS.iter().zip(factors) {
+            if *way == choice.strategy {
+                // The estimate had the factor in it.
+                let seen = *factor * took / choice.estimate;
+                *factor = (*factor * (1.0 - WEIGHT) + seen * WEIGHT).clamp(1e-3, 1e3);
+            } else {
+                *factor += (1.0 - *factor) * FORGET;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn choice(span: u64, bytes: u64, runs: u64, native_lists: bool) -> Strategy {
-        let can = Capabilities { native_lists, ..Capabilities::default() };
-        cheapest_read(&Extent { span, bytes, runs }, &Hints::default(), &can)
+    fn choice(span: u64, bytes: u64, runs: u64, can: Capabilities) -> Strategy {
+        let extent = Extent { span, bytes, runs };
+        Experience::default().cheapest(Direction::Read, &extent, &Hints::default(), &can).strategy
     }
 
     #[test]
     fn dense_small_runs_are_sieved_and_sparse_ones_listed() {
-        assert_eq!(choice(4 << 20, 1 << 20, 1 << 18, false), Strategy::Sieve);
-        assert_eq!(choice(1 << 40, 400, 100, false), Strategy::List);
-        assert_eq!(choice(1 << 20, 1 << 20, 1, false), Strategy::List);
+        let can = Capabilities::default();
+        assert_eq!(choice(4 << 20, 1 << 20, 1 << 18, can), Strategy::Sieve);
+        assert_eq!(choice(1 << 40, 400, 100, can), Strategy::List);
+        assert_eq!(choice(1 << 20, 1 << 20, 1, can), Strategy::List);
     }
 
     #[test]
-    fn devices_that_like_lists_get_them() {
-        assert_eq!(choice(4 << 20, 1 << 20, 1 << 18, true), Strategy::List);
+    fn devices_are_taken_at_their_word() {
+        let lists = Capabilities { native_lists: true, ..Capabilities::default() };
+        assert_eq!(choice(4 << 20, 1 << 20, 1 << 10, lists), Strategy::List);
+        let maps = Capabilities { maps: true, ..Capabilities::default() };
+        assert_eq!(choice(4 << 20, 1 << 20, 1 << 18, maps), Strategy::Map);
+        assert_eq!(choice(1 << 40, 400, 100, maps), Strategy::List);
+    }
+
+    #[test]
+    fn what_turns_out_dear_is_left_and_tried_again_later() {
+        let (hints, can) = (Hints::default(), Capabilities { maps: true, ..Capabilities::default() });
+        let extent = Extent { span: 4 << 20, bytes: 2 << 20, runs: 512 };
+        let mut experience = Experience::default();
+        let ask = |experience: &Experience| experience.cheapest(Direction::Write, &extent, &hints, &can);
+        assert_eq!(ask(&experience).strategy, Strategy::Map);
+        let mut tries = 0;
+        while ask(&experience).strategy == Strategy::Map {
+            let choice = ask(&experience);
+            experience.learn(Direction::Write, choice, 20e6);
+            tries += 1;
+        }
+        assert!(tries < 4, "{tries} dear accesses before it gave up");
+        let mut others = 0;
+        while ask(&experience).strategy == Strategy::List {
+            let choice = ask(&experience);
+            experience.learn(Direction::Write, choice, choice.estimate);
+            others += 1;
+        }
+        assert!((10..1000).contains(&others), "tried again after {others} accesses");
     }
 }
