@@ -10,7 +10,7 @@ use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::{Domains, Experience, Nodes};
+use crate::plan::{Domains, Experience};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
 
@@ -19,7 +19,6 @@ pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     /// For the collective operations of this file alone.
     pub(crate) comm: Comm,
-    pub(crate) nodes: Nodes,
     pub(crate) handle: Arc<dyn Handle>,
     pub(crate) can: Capabilities,
     pub(crate) mode: Mode,
@@ -51,15 +50,10 @@ impl Core {
         let start = start.map_err(|error| Error::device("open", &name, &error));
         let start = agree(&comm, "open", &name, start)?;
         let shared = SharedPointer::new(&comm, start).map_err(|error| Error::talk("open", &name, &error))?;
-        let mut leaders = vec![0; comm.node_count()];
-        for rank in (0..comm.size()).rev() {
-            leaders[comm.node_of(rank)] = rank;
-        }
         let can = handle.capabilities();
         Ok(Self {
             name,
             comm,
-            nodes: Nodes { leaders },
             handle,
             can,
             mode,
