@@ -13,6 +13,7 @@ use crate::mode::Mode;
 use crate::plan::{Domains, Experience};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::transfer::Company;
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
@@ -33,8 +34,8 @@ pub(crate) struct Core {
     staging: Mutex<Option<Staging>>,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
-    /// What accesses have cost so far.
-    experience: Mutex<Experience>,
+    /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
+    experience: [Mutex<Experience>; 2],
 }
 
 impl Core {
@@ -64,7 +65,7 @@ impl Core {
             hints: Mutex::new(hints),
             staging: Mutex::new(None),
             mapped: Mutex::new(None),
-            experience: Mutex::default(),
+            experience: Default::default(),
         })
     }
 
@@ -87,8 +88,8 @@ impl Core {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn experience(&self) -> MutexGuard<'_, Experience> {
-        self.experience.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {
+        self.experience[company as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_atomic(&self) -> bool {

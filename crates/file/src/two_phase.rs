@@ -13,7 +13,8 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::layout::Pattern;
-use crate::plan::{self, Direction, Domains, Plan, Summary};
+use crate::plan::{self, Choice, Direction, Domains, Plan, Strategy, Summary};
+use crate::transfer::Company;
 pub(crate) use message::Runs;
 use message::pick;
 
@@ -26,8 +27,10 @@ impl Core {
         let (plan, dense) = self.plan(Direction::Write, pattern, &window)?;
         match plan {
             Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
-                let outcome = self.write_staged(&domains, dense, pattern, &window, bytes, failed);
-                self.agree("write_all", outcome)
+                self.exchanged(Direction::Write, pattern, &window, || {
+                    let outcome = self.write_staged(&domains, dense, pattern, &window, bytes, failed);
+                    self.agree("write_all", outcome)
+                })
             }
             // Overlapping atomic writes must look as if one came after the other: each rank locks and writes for itself.
             Plan::Together(domains) if !self.is_atomic() => {
@@ -35,7 +38,8 @@ impl Core {
                 self.agree("write_all", outcome)
             }
             _ => {
-                let outcome = failed.map_or_else(|| self.write_window(pattern, first, bytes), Err);
+                let outcome =
+                    failed.map_or_else(|| self.write_window(Company::All, pattern, first, bytes), Err);
                 self.agree_count("write_all", outcome)
             }
         }
@@ -56,18 +60,33 @@ impl Core {
         let (plan, _) = self.plan(Direction::Read, pattern, &window)?;
         match plan {
             Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
-                let outcome = self.read_staged(&domains, pattern, &window, bytes, failed);
-                self.agree("read_all", outcome)
+                self.exchanged(Direction::Read, pattern, &window, || {
+                    let outcome = self.read_staged(&domains, pattern, &window, bytes, failed);
+                    self.agree("read_all", outcome)
+                })
             }
             Plan::Together(domains) if !self.is_atomic() => {
                 let outcome = self.read_rounds(&domains, pattern, &window, bytes, failed);
                 self.agree("read_all", outcome)
             }
             _ => {
-                let outcome = failed.map_or_else(|| self.read_window(pattern, first, bytes), Err);
+                let outcome =
+                    failed.map_or_else(|| self.read_window(Company::All, pattern, first, bytes), Err);
                 self.agree_count("read_all", outcome)
             }
         }
+    }
+
+    /// Does a two-phase access, and remembers what it cost.
+    fn exchanged(
+        &self,
+        direction: Direction,
+        pattern: &Pattern,
+        window: &Range<u64>,
+        access: impl FnOnce() -> Result<u64>,
+    ) -> Result<u64> {
+        let (_, estimate) = self.prices(direction, pattern, window);
+        self.timed(Company::All, direction, Choice { strategy: Strategy::TwoPhase, estimate }, access)
     }
 
     /// As [`agree`](Core::agree), for what each rank has transferred by itself: a rank that others fail has still transferred it.
@@ -79,7 +98,7 @@ impl Core {
 
     /// What all ranks bring, merged, and from it the same plan on every rank; also whether what they bring is known to have no gaps.
     fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<(Plan, bool)> {
-        let mine = Summary::of(pattern, window.clone()).words();
+        let mine = self.summary(direction, pattern, window).words();
         let merge = |into: &mut [u64; Summary::WORDS], with: &[u64; Summary::WORDS]| {
             let mut sum = Summary::from_words(into);
             sum.merge(&Summary::from_words(with));
@@ -91,6 +110,16 @@ impl Core {
         let rank_at = |node: usize, place: usize| self.comm.ranks_of_node(node).get(place).copied();
         let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), hints.aggregators, rank_at);
         Ok((plan::collective(direction, &all, &chosen, &hints, &self.can), all.interlocks()))
+    }
+
+    /// What this rank brings, with its prices where each rank might as well work for itself: on one machine's page cache.
+    fn summary(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Summary {
+        let mine = Summary::of(pattern, window.clone());
+        if !self.can.maps || self.comm.node_count() > 1 || window.is_empty() {
+            return mine;
+        }
+        let (apart, together) = self.prices(direction, pattern, window);
+        mine.costing(apart, together)
     }
 
     fn write_rounds(
