@@ -314,6 +314,18 @@ fn claim_and_write(
     claim: Result<Claim>,
     data: &Source<'_>,
 ) -> Result<Count> {
+    metered(core, Direction::Write, || write_claimed(core, position, claim, data))
+}
+
+/// Does an operation and counts it.
+fn metered(core: &Core, direction: Direction, operation: impl FnOnce() -> Result<Count>) -> Result<Count> {
+    let meter = core.tally.operation(direction);
+    let count = operation()?;
+    meter.done(count.bytes());
+    Ok(count)
+}
+
+fn write_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &Source<'_>) -> Result<Count> {
     let (view, first) = place_together(core, position, Direction::Write, claim);
     let packed = first.and_then(|first| Ok((first, stored(core, &view, first, data)?)));
     let (first, bytes) = match &packed {
@@ -329,6 +341,10 @@ fn claim_and_read(
     claim: Result<Claim>,
     data: &mut Sink<'_>,
 ) -> Result<Count> {
+    metered(core, Direction::Read, || read_claimed(core, position, claim, data))
+}
+
+fn read_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &mut Sink<'_>) -> Result<Count> {
     let checked = data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()));
     let (view, first) = place_together(core, position, Direction::Read, claim);
     let first = first.and_then(|first| checked.map(|()| first));
@@ -349,12 +365,20 @@ fn claim_and_read(
 }
 
 fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
+    metered(core, Direction::Write, || write_placed(core, placed, data))
+}
+
+fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
+    metered(core, Direction::Read, || read_placed(core, placed, data))
+}
+
+fn write_placed(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
     let bytes = stored(core, &placed.view, placed.first, data)?;
     core.write_window(Company::Alone, placed.view.pattern(), placed.first, &bytes)
         .map(|_| Count::new(data.size()))
 }
 
-fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
+fn read_placed(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
     let (view, first) = (&placed.view, placed.first);
     if view.representation().is_native()
         && let Some(bytes) = data.straight()

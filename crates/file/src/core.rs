@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
+use crate::counters::{Counters, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::{Domains, Experience};
+use crate::plan::{Domains, Experience, Strategy};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
 use crate::transfer::Company;
@@ -36,6 +37,10 @@ pub(crate) struct Core {
     mapped: Mutex<Option<Arc<Mapping>>>,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
     experience: [Mutex<Experience>; 2],
+    /// What this rank has done.
+    pub(crate) tally: Tally,
+    /// How accesses were done the last time it was told, by company and direction.
+    pub(crate) told: Mutex<[[Option<Strategy>; 2]; 2]>,
 }
 
 impl Core {
@@ -66,6 +71,8 @@ impl Core {
             staging: Mutex::new(None),
             mapped: Mutex::new(None),
             experience: Default::default(),
+            tally: Tally::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -76,12 +83,19 @@ impl Core {
         if let Some(staging) = staging.as_ref().filter(|staging| staging.fits(windows, size)) {
             return Ok(staging.clone());
         }
+        self.tally.buffer(Staging::bytes(windows, size) / self.comm.size());
         let made = self.talk("buffers", Staging::new(&self.comm, windows, size))?;
         Ok(staging.insert(made).clone())
     }
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this rank has done.
+    pub(crate) fn counters(&self) -> Counters {
+        let traffic = self.comm.traffic();
+        Counters { messages: traffic.messages, sent: traffic.bytes, ..self.tally.read() }
     }
 
     pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
@@ -166,6 +180,7 @@ impl Core {
         if range.is_empty() {
             return Ok(None);
         }
+        self.tally.locks.add(1);
         self.device(operation, self.handle.lock(range, kind)).map(Some)
     }
 

@@ -4,16 +4,18 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockScope, SyncScope};
 
 use crate::core::Core;
+use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Info};
 use crate::layout::Layout;
 use crate::mode::Mode;
 use crate::open;
 use crate::queue::Queue;
+use crate::verbose;
 use crate::view::View;
 
 /// Where a seek counts from.
@@ -79,7 +81,11 @@ impl File {
         self.settle();
         let (core, path) = (Arc::clone(&self.core), self.path.clone());
         drop(self);
-        core.talk("close", core.comm.barrier())?;
+        let all = core.talk("close", core.comm.allreduce(Op::Sum, &core.counters().words()))?;
+        if verbose::is_on() && core.comm.rank() == 0 {
+            let all = Counters::from_words(&all);
+            eprintln!("{}", verbose::Report { file: &core.name, ranks: core.comm.size(), all });
+        }
         // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
         let (comm, name, delete) =
             (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
@@ -107,6 +113,11 @@ impl File {
     #[doc(alias = "MPI_File_get_amode")]
     pub fn mode(&self) -> Mode {
         self.core.mode
+    }
+
+    /// What this rank has done to the file since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.core.counters()
     }
 
     /// The hints in force.

@@ -35,6 +35,7 @@ impl Core {
                 let slice = &data[(mine.start - window.start) as usize..(mine.end - window.start) as usize];
                 let stage = Stage { turn: round, aggregator: at, start: part.range.start };
                 staging.field(stage).put(pattern, mine.clone(), slice);
+                self.tally.copied.add(mine.end - mine.start);
                 if !dense {
                     coverage[at] = Coverage::of(pattern, mine);
                 }
@@ -127,6 +128,7 @@ impl Core {
                 let wanted = inside(pattern, window, &there);
                 let place = (wanted.start - window.start) as usize..(wanted.end - window.start) as usize;
                 let stage = Stage { turn: round, aggregator: at, start: part.range.start };
+                self.tally.copied.add(wanted.end - wanted.start);
                 staging.field(stage).get(pattern, wanted, &mut data[place]);
             }
         }

@@ -31,7 +31,12 @@ pub(crate) struct Stage {
 impl Staging {
     /// Buffers of `size` bytes for `windows` aggregators. Collective.
     pub(crate) fn new(comm: &Comm, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
-        Ok(Self { region: comm.region(TURNS * windows * size)?, windows, size })
+        Ok(Self { region: comm.region(Self::bytes(windows, size))?, windows, size })
+    }
+
+    /// What such buffers take, of all ranks together.
+    pub(crate) fn bytes(windows: usize, size: usize) -> usize {
+        TURNS * windows * size
     }
 
     /// Whether it serves so many aggregators with so large buffers.

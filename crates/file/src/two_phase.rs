@@ -13,7 +13,7 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::layout::Pattern;
-use crate::plan::{self, Choice, Direction, Domains, Plan, Strategy, Summary};
+use crate::plan::{self, Direction, Domains, Plan, Summary};
 use crate::transfer::Company;
 pub(crate) use message::Runs;
 use message::pick;
@@ -75,18 +75,6 @@ impl Core {
                 self.agree_count("read_all", outcome)
             }
         }
-    }
-
-    /// Does a two-phase access, and remembers what it cost.
-    fn exchanged(
-        &self,
-        direction: Direction,
-        pattern: &Pattern,
-        window: &Range<u64>,
-        access: impl FnOnce() -> Result<u64>,
-    ) -> Result<u64> {
-        let (_, estimate) = self.prices(direction, pattern, window);
-        self.timed(Company::All, direction, Choice { strategy: Strategy::TwoPhase, estimate }, access)
     }
 
     /// As [`agree`](Core::agree), for what each rank has transferred by itself: a rank that others fail has still transferred it.
