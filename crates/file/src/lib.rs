@@ -96,6 +96,7 @@ mod memory;
 mod mode;
 mod one_node;
 mod open;
+mod perform;
 mod pfs;
 pub mod plan;
 mod queue;
