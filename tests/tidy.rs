@@ -22,7 +22,7 @@ const MAY_USE: [(&str, &[&str]); 8] = [
 ];
 
 /// The modules that may hold `unsafe`, and why.
-const UNSAFE: [(&str, &str); 12] = [
+const UNSAFE: [(&str, &str); 15] = [
     ("crates/comm/src/hub.rs", "shared memory of a node"),
     ("crates/comm/src/region.rs", "shared memory of a node"),
     ("crates/comm/src/mpi/functions.rs", "calls into MPI"),
@@ -30,8 +30,11 @@ const UNSAFE: [(&str, &str); 12] = [
     ("crates/comm/src/mpi/library.rs", "loading a library"),
     ("crates/comm/src/mpi/traffic.rs", "buffers lent to MPI"),
     ("crates/comm/src/mpi/wire.rs", "buffers lent to MPI"),
+    ("crates/device/src/mapping.rs", "mapped files"),
     ("crates/device/src/ufs/ofd.rs", "a system call that rustix lacks"),
     ("crates/device/src/uring/ring.rs", "buffers lent to the kernel"),
+    ("crates/file/src/field.rs", "memory that ranks touch together"),
+    ("crates/file/src/mapped.rs", "pages of mapped files"),
     ("crates/file/src/scope.rs", "jobs that borrow"),
     ("crates/file/src/staging.rs", "buffers that ranks fill together"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),

@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind};
+use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::{Domains, Nodes};
+use crate::plan::{Domains, Experience};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::transfer::Company;
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     /// For the collective operations of this file alone.
     pub(crate) comm: Comm,
-    pub(crate) nodes: Nodes,
     pub(crate) handle: Arc<dyn Handle>,
     pub(crate) can: Capabilities,
     pub(crate) mode: Mode,
@@ -32,6 +32,10 @@ pub(crate) struct Core {
     hints: Mutex<Hints>,
     /// The aggregation buffers, made when they are first needed.
     staging: Mutex<Option<Staging>>,
+    /// What of the file lies in memory, if something does.
+    mapped: Mutex<Option<Arc<Mapping>>>,
+    /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
+    experience: [Mutex<Experience>; 2],
 }
 
 impl Core {
@@ -47,15 +51,10 @@ impl Core {
         let start = start.map_err(|error| Error::device("open", &name, &error));
         let start = agree(&comm, "open", &name, start)?;
         let shared = SharedPointer::new(&comm, start).map_err(|error| Error::talk("open", &name, &error))?;
-        let mut leaders = vec![0; comm.node_count()];
-        for rank in (0..comm.size()).rev() {
-            leaders[comm.node_of(rank)] = rank;
-        }
         let can = handle.capabilities();
         Ok(Self {
             name,
             comm,
-            nodes: Nodes { leaders },
             handle,
             can,
             mode,
@@ -65,6 +64,8 @@ impl Core {
             start,
             hints: Mutex::new(hints),
             staging: Mutex::new(None),
+            mapped: Mutex::new(None),
+            experience: Default::default(),
         })
     }
 
@@ -81,6 +82,14 @@ impl Core {
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {
+        self.experience[company as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_atomic(&self) -> bool {

@@ -34,7 +34,7 @@ impl Core {
                 let mine = inside(pattern, window, &part.range);
                 let slice = &data[(mine.start - window.start) as usize..(mine.end - window.start) as usize];
                 let stage = Stage { turn: round, aggregator: at, start: part.range.start };
-                staging.put(stage, pattern, mine.clone(), slice);
+                staging.field(stage).put(pattern, mine.clone(), slice);
                 if !dense {
                     coverage[at] = Coverage::of(pattern, mine);
                 }
@@ -127,7 +127,7 @@ impl Core {
                 let wanted = inside(pattern, window, &there);
                 let place = (wanted.start - window.start) as usize..(wanted.end - window.start) as usize;
                 let stage = Stage { turn: round, aggregator: at, start: part.range.start };
-                staging.get(stage, pattern, wanted, &mut data[place]);
+                staging.field(stage).get(pattern, wanted, &mut data[place]);
             }
         }
         match failed {

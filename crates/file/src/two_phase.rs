@@ -12,9 +12,9 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::layout::{Pattern, Strip};
-use crate::plan::{self, Direction, Domains, Part, Plan};
-use crate::transfer::span;
+use crate::layout::Pattern;
+use crate::plan::{self, Choice, Direction, Domains, Plan, Strategy, Summary};
+use crate::transfer::Company;
 pub(crate) use message::Runs;
 use message::pick;
 
@@ -27,8 +27,10 @@ impl Core {
         let (plan, dense) = self.plan(Direction::Write, pattern, &window)?;
         match plan {
             Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
-                let outcome = self.write_staged(&domains, dense, pattern, &window, bytes, failed);
-                self.agree("write_all", outcome)
+                self.exchanged(Direction::Write, pattern, &window, || {
+                    let outcome = self.write_staged(&domains, dense, pattern, &window, bytes, failed);
+                    self.agree("write_all", outcome)
+                })
             }
             // Overlapping atomic writes must look as if one came after the other: each rank locks and writes for itself.
             Plan::Together(domains) if !self.is_atomic() => {
@@ -36,7 +38,8 @@ impl Core {
                 self.agree("write_all", outcome)
             }
             _ => {
-                let outcome = failed.map_or_else(|| self.write_window(pattern, first, bytes), Err);
+                let outcome =
+                    failed.map_or_else(|| self.write_window(Company::All, pattern, first, bytes), Err);
                 self.agree_count("write_all", outcome)
             }
         }
@@ -57,18 +60,33 @@ impl Core {
         let (plan, _) = self.plan(Direction::Read, pattern, &window)?;
         match plan {
             Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
-                let outcome = self.read_staged(&domains, pattern, &window, bytes, failed);
-                self.agree("read_all", outcome)
+                self.exchanged(Direction::Read, pattern, &window, || {
+                    let outcome = self.read_staged(&domains, pattern, &window, bytes, failed);
+                    self.agree("read_all", outcome)
+                })
             }
             Plan::Together(domains) if !self.is_atomic() => {
                 let outcome = self.read_rounds(&domains, pattern, &window, bytes, failed);
                 self.agree("read_all", outcome)
             }
             _ => {
-                let outcome = failed.map_or_else(|| self.read_window(pattern, first, bytes), Err);
+                let outcome =
+                    failed.map_or_else(|| self.read_window(Company::All, pattern, first, bytes), Err);
                 self.agree_count("read_all", outcome)
             }
         }
+    }
+
+    /// Does a two-phase access, and remembers what it cost.
+    fn exchanged(
+        &self,
+        direction: Direction,
+        pattern: &Pattern,
+        window: &Range<u64>,
+        access: impl FnOnce() -> Result<u64>,
+    ) -> Result<u64> {
+        let (_, estimate) = self.prices(direction, pattern, window);
+        self.timed(Company::All, direction, Choice { strategy: Strategy::TwoPhase, estimate }, access)
     }
 
     /// As [`agree`](Core::agree), for what each rank has transferred by itself: a rank that others fail has still transferred it.
@@ -78,25 +96,30 @@ impl Core {
         agreed.map_err(|error| done.map_or(error.clone(), |done| error.after(done)))
     }
 
-    /// What all ranks bring, and from it the same plan on every rank; also whether what they bring is known to have no gaps.
+    /// What all ranks bring, merged, and from it the same plan on every rank; also whether what they bring is known to have no gaps.
     fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<(Plan, bool)> {
-        let span = if window.is_empty() { 0..0 } else { span(pattern, window) };
-        // Where a view shows a byte twice, a window of the file is no single slice of its data.
-        let twice = u64::from(!pattern.is_ascending());
-        let bytes = window.end - window.start;
-        let strip = single_strip(pattern, window).map_or([0; 4], strip_words);
-        let mine = [[span.start, span.end, bytes, twice], strip].concat();
-        let all = self.talk("plan", self.comm.allgather(&mine))?;
-        let all = all.as_chunks::<8>().0;
-        if all.iter().any(|[_, _, _, twice, ..]| *twice != 0) {
-            return Ok((Plan::Apart, false));
+        let mine = self.summary(direction, pattern, window).words();
+        let merge = |into: &mut [u64; Summary::WORDS], with: &[u64; Summary::WORDS]| {
+            let mut sum = Summary::from_words(into);
+            sum.merge(&Summary::from_words(with));
+            *into = sum.words();
+        };
+        let all = self.talk("plan", self.comm.allreduce_with(&[mine], merge))?;
+        let all = Summary::from_words(&all[0]);
+        let hints = self.hints();
+        let rank_at = |node: usize, place: usize| self.comm.ranks_of_node(node).get(place).copied();
+        let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), hints.aggregators, rank_at);
+        Ok((plan::collective(direction, &all, &chosen, &hints, &self.can), all.interlocks()))
+    }
+
+    /// What this rank brings, with its prices where each rank might as well work for itself: on one machine's page cache.
+    fn summary(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Summary {
+        let mine = Summary::of(pattern, window.clone());
+        if !self.can.maps || self.comm.node_count() > 1 || window.is_empty() {
+            return mine;
         }
-        let part = |[start, end, bytes, ..]: &[u64; 8]| Part { span: *start..*end, bytes: *bytes };
-        let parts: Vec<Part> = all.iter().map(part).collect();
-        let active = all.iter().filter(|[_, _, bytes, ..]| *bytes > 0);
-        let strips: Vec<Option<Strip>> = active.map(|[.., a, b, c, d]| strip_of([*a, *b, *c, *d])).collect();
-        let plan = plan::collective(direction, &parts, &self.nodes, &self.hints(), &self.can);
-        Ok((plan, plan::interlock(&strips)))
+        let (apart, together) = self.prices(direction, pattern, window);
+        mine.costing(apart, together)
     }
 
     fn write_rounds(
@@ -239,20 +262,6 @@ fn split<'a>(data: Result<&'a [u8]>, empty: &'a [u8]) -> (&'a [u8], Option<Error
         Ok(bytes) => (bytes, None),
         Err(error) => (empty, Some(error)),
     }
-}
-
-/// The one strip that a window is, if it is.
-fn single_strip(pattern: &Pattern, window: &Range<u64>) -> Option<Strip> {
-    let strip = pattern.strips(window.clone()).next()?;
-    (strip.size() == window.end - window.start).then_some(strip)
-}
-
-fn strip_words(strip: Strip) -> [u64; 4] {
-    [strip.offset as u64, strip.len, strip.stride as u64, strip.count]
-}
-
-fn strip_of([offset, len, stride, count]: [u64; 4]) -> Option<Strip> {
-    (count > 0).then_some(Strip { offset: offset as i64, len, stride: stride as i64, count })
 }
 
 /// The data bytes of `window` that lie in a range of the file.
