@@ -45,11 +45,11 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let start = Instant::now();
     let mut results = Results::default();
     let patterns: Vec<&Pattern> = options.patterns().collect();
-    verify(&contenders, &options, &patterns, &file, &mut results)?;
+    verify(&contenders, &options, &patterns, &file, &mut results);
     for round in 0..options.rounds {
         for &ranks in &options.ranks {
             for pattern in &patterns {
-                time(&contenders, ranks, &pattern.cells(&options.sizes), &file, &mut results)?;
+                time(&contenders, ranks, &pattern.cells(&options.sizes), &file, &mut results);
             }
         }
         println!(
@@ -61,10 +61,10 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     }
     report(&options, &contenders, &results)?;
     if options.wants("memory") {
-        println!("{}", memory::measure(&contenders, &options.ranks, &file)?);
+        println!("{}", memory::measure(&contenders, &options.ranks, &file));
     }
     if options.wants("overlap") {
-        println!("{}", overlap::measure(&contenders, &file)?);
+        println!("{}", overlap::measure(&contenders, &file));
     }
     println!("all in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
@@ -121,14 +121,14 @@ fn verify(
     patterns: &[&'static Pattern],
     file: &Path,
     results: &mut Results,
-) -> Result<()> {
+) {
     let sizes: Vec<u64> = options.sizes.iter().copied().filter(|bytes| *bytes <= LARGEST_VERIFIED).collect();
     let (mut verified, mut refused) = (0, 0);
     for &ranks in &options.ranks {
         for pattern in patterns {
             let mut sums: BTreeMap<Cell, Vec<(&'static str, String)>> = BTreeMap::new();
             for contender in contenders {
-                for (cell, outcome) in job::run(contender, ranks, "verify", file, &pattern.cells(&sizes))? {
+                for (cell, outcome) in job::run(contender, ranks, "verify", file, &pattern.cells(&sizes)) {
                     match outcome {
                         Outcome::Sum(sum) => sums.entry(cell).or_default().push((contender.name, sum)),
                         Outcome::Failed(_) => results.add(contender.name, ranks, cell, outcome),
@@ -151,7 +151,6 @@ fn verify(
         }
     }
     println!("{verified} cells verified, {refused} files differ");
-    Ok(())
 }
 
 fn most_common<'a>(sums: &'a [(&'static str, String)]) -> &'a str {
@@ -160,21 +159,14 @@ fn most_common<'a>(sums: &'a [(&'static str, String)]) -> &'a str {
 }
 
 /// One round of a pattern, all contenders in turn.
-fn time(
-    contenders: &[Contender],
-    ranks: usize,
-    cells: &[Cell],
-    file: &Path,
-    results: &mut Results,
-) -> Result<()> {
+fn time(contenders: &[Contender], ranks: usize, cells: &[Cell], file: &Path, results: &mut Results) {
     for contender in contenders {
         let open: Vec<Cell> =
             cells.iter().copied().filter(|cell| results.is_open(contender.name, ranks, cell)).collect();
-        for (cell, outcome) in job::run(contender, ranks, "time", file, &open)? {
+        for (cell, outcome) in job::run(contender, ranks, "time", file, &open) {
             results.add(contender.name, ranks, cell, outcome);
         }
     }
-    Ok(())
 }
 
 fn report(options: &Options, contenders: &[Contender], results: &Results) -> Result<()> {

@@ -14,7 +14,7 @@ pub(super) struct Contender {
     pub(super) ours: bool,
     launcher: Launcher,
     program: PathBuf,
-    environment: Vec<(&'static str, PathBuf)>,
+    environment: Vec<(&'static str, String)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,7 @@ impl Contender {
             Launcher::Threads => {
                 let mut command = command(&self.program.to_string_lossy(), &[]);
                 command.env("AQUEDUCT_MPI", "none").env("AQUEDUCT_RANKS", &count);
+                command.envs(self.environment.iter().map(|(name, value)| (name, value)));
                 command
             }
             Launcher::OpenMpi { io } => {
@@ -46,7 +47,7 @@ impl Contender {
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
                 command.args(io.iter().flat_map(|io| ["--mca", "io", io]));
                 for (name, value) in &self.environment {
-                    command.arg("-x").arg(format!("{name}={}", value.display()));
+                    command.arg("-x").arg(format!("{name}={value}"));
                 }
                 command.arg(&self.program);
                 command
@@ -68,34 +69,41 @@ impl Contender {
 /// Builds the programs; who can take part on this machine.
 pub(super) fn all(folder: &Path) -> Result<Vec<Contender>> {
     run(&mut cargo(&["build", "--release", "--package", "aqueduct-bench"]))?;
-    let ours = root().join("target/release/aqueduct-bench");
-    let contender = |name, launcher, program: &Path, environment: &[(&'static str, PathBuf)]| Contender {
+    let ours = |name, launcher| Contender {
         name,
-        ours: program == ours,
+        ours: true,
         launcher,
-        program: program.to_owned(),
-        environment: environment.to_vec(),
+        program: root().join("target/release/aqueduct-bench"),
+        environment: Vec::new(),
     };
-    let mut contenders = vec![contender("threads", Launcher::Threads, &ours, &[])];
+    let mut contenders = vec![ours("ours/threads", Launcher::Threads)];
     // O_DIRECT for peers; without it those cells are not available.
     let shim = folder.join("direct.so");
     let source = root().join("crates/bench/peer/direct.c");
     let built = compile("cc", &["-shared", "-fPIC"], &source, &shim, &["-ldl"]);
-    let preload: Vec<_> = built.then_some(("LD_PRELOAD", shim)).into_iter().collect();
+    let preload: Vec<_> =
+        built.then(|| ("LD_PRELOAD", shim.to_string_lossy().into_owned())).into_iter().collect();
+    let theirs = |name, launcher, program: &Path| Contender {
+        name,
+        ours: false,
+        launcher,
+        program: program.to_owned(),
+        environment: preload.clone(),
+    };
     let peer = |compiler: &str| {
         let program = folder.join(format!("peer.{}", compiler.trim_start_matches("mpicc.")));
         let source = root().join("crates/bench/peer/peer.c");
         compile(compiler, &["-Wall", "-Wextra", "-Werror"], &source, &program, &["-lm"]).then_some(program)
     };
     if let Some(program) = peer("mpicc.openmpi") {
-        contenders.push(contender("ours/openmpi", Launcher::OpenMpi { io: None }, &ours, &[]));
+        contenders.push(ours("ours/openmpi", Launcher::OpenMpi { io: None }));
         for (name, io) in [("ompio", "ompio"), ("romio", "romio321")] {
-            contenders.push(contender(name, Launcher::OpenMpi { io: Some(io) }, &program, &preload));
+            contenders.push(theirs(name, Launcher::OpenMpi { io: Some(io) }, &program));
         }
     }
     if let Some(program) = peer("mpicc.mpich") {
-        contenders.push(contender("ours/mpich", Launcher::Mpich, &ours, &[]));
-        contenders.push(contender("mpich", Launcher::Mpich, &program, &preload));
+        contenders.push(ours("ours/mpich", Launcher::Mpich));
+        contenders.push(theirs("mpich", Launcher::Mpich, &program));
     }
     Ok(contenders)
 }

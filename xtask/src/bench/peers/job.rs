@@ -8,8 +8,6 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-
 use super::cell::Cell;
 use super::contender::Contender;
 use crate::shell::{command, succeeds};
@@ -58,13 +56,13 @@ pub(super) fn run(
     verb: &str,
     file: &Path,
     cells: &[Cell],
-) -> Result<BTreeMap<Cell, Outcome>> {
+) -> BTreeMap<Cell, Outcome> {
     let mut outcomes = BTreeMap::new();
     let mut left = cells.to_vec();
     while !left.is_empty() {
         let mut words = vec![verb.to_owned(), file.to_string_lossy().into_owned()];
         words.extend(left.iter().map(Cell::to_string));
-        let (lines, end) = once(contender, ranks, &words)?;
+        let (lines, end) = once(contender, ranks, &words);
         for (text, outcome) in lines.iter().filter_map(|line| parse(line)) {
             if let Some(cell) = left.iter().find(|cell| cell.to_string() == text) {
                 outcomes.insert(*cell, outcome);
@@ -78,15 +76,18 @@ pub(super) fn run(
             outcomes.extend(same.into_iter().map(|cell| (cell, Outcome::Failed(end.clone()))));
         }
     }
-    Ok(outcomes)
+    outcomes
 }
 
 /// The lines of one job, and how it ended.
-pub(super) fn once(contender: &Contender, ranks: usize, words: &[String]) -> Result<(Vec<String>, String)> {
+pub(super) fn once(contender: &Contender, ranks: usize, words: &[String]) -> (Vec<String>, String) {
     let mut command = contender.command(ranks, words);
     // Its own group, so that it can be ended as a whole.
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("starting {}", contender.name))?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return (Vec::new(), format!("cannot be started: {error}")),
+    };
     let (sender, lines) = mpsc::channel();
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     if let Some(output) = output {
@@ -103,7 +104,7 @@ pub(super) fn once(contender: &Contender, ranks: usize, words: &[String]) -> Res
         match lines.recv_timeout(PATIENCE) {
             Ok(line) => seen.push(line),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                let status = child.wait()?;
+                let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
                 let last = errors.and_then(|errors| errors.join().ok().flatten()).unwrap_or_default();
                 break format!("ended with {status}: {last}");
             }
@@ -113,7 +114,7 @@ pub(super) fn once(contender: &Contender, ranks: usize, words: &[String]) -> Res
             }
         }
     };
-    Ok((seen, end))
+    (seen, end)
 }
 
 /// Ends a launcher and what it launched: it gets a moment to do it itself.

@@ -96,7 +96,7 @@ mod tests {
     use super::super::job::Outcome;
     use super::*;
 
-    const OURS: [&str; 1] = ["threads"];
+    const OURS: [&str; 1] = ["ours/threads"];
     const PEERS: [&str; 2] = ["ompio", "mpich"];
 
     fn cell(pattern: &str) -> Cell {
@@ -118,36 +118,38 @@ mod tests {
     #[test]
     fn the_best_peer_counts() {
         let row =
-            row("tiles", &[("threads", "tiles", 2.0), ("ompio", "tiles", 4.0), ("mpich", "tiles", 1.0)]);
+            row("tiles", &[("ours/threads", "tiles", 2.0), ("ompio", "tiles", 4.0), ("mpich", "tiles", 1.0)]);
         assert_eq!((row.ours[0].2.peer, row.ours[0].2.contiguous), (Some(0.5), None));
         assert_eq!(verdict(&row), Verdict::Missed);
     }
 
     #[test]
     fn our_own_contiguous_transfer_is_enough() {
-        let slow = [("threads", "tiles", 1.0), ("threads", "contiguous", 0.95), ("mpich", "tiles", 0.5)];
+        let slow =
+            [("ours/threads", "tiles", 1.0), ("ours/threads", "contiguous", 0.95), ("mpich", "tiles", 0.5)];
         assert_eq!(verdict(&row("tiles", &slow)), Verdict::Met);
-        let slower = [("threads", "tiles", 1.0), ("threads", "contiguous", 0.5), ("mpich", "tiles", 0.5)];
+        let slower =
+            [("ours/threads", "tiles", 1.0), ("ours/threads", "contiguous", 0.5), ("mpich", "tiles", 0.5)];
         assert_eq!(verdict(&row("tiles", &slower)), Verdict::Missed);
     }
 
     #[test]
     fn without_a_peer_nothing_is_missed() {
-        assert_eq!(verdict(&row("tiles", &[("threads", "tiles", 1.0)])), Verdict::Unknown);
+        assert_eq!(verdict(&row("tiles", &[("ours/threads", "tiles", 1.0)])), Verdict::Unknown);
         assert_eq!(verdict(&row("tiles", &[("mpich", "tiles", 1.0)])), Verdict::Unknown);
     }
 
     #[test]
     fn who_takes_no_lock_is_no_measure_for_atomic_access() {
-        let figures = [("threads", "atomic", 1.0), ("ompio", "atomic", 0.1), ("mpich", "atomic", 2.0)];
+        let figures = [("ours/threads", "atomic", 1.0), ("ompio", "atomic", 0.1), ("mpich", "atomic", 2.0)];
         assert_eq!(row("atomic", &figures).ours[0].2.peer, Some(2.0));
     }
 
     #[test]
     fn sizes_are_summed_up_by_their_median() {
         let rows = [1.0, 5.0, 2.0]
-            .map(|seconds| row("open", &[("threads", "open", 1.0), ("mpich", "open", seconds)]));
+            .map(|seconds| row("open", &[("ours/threads", "open", 1.0), ("mpich", "open", seconds)]));
         let rows: Vec<&Row> = rows.iter().collect();
-        assert_eq!(over_sizes(&rows, "threads").peer, Some(2.0));
+        assert_eq!(over_sizes(&rows, "ours/threads").peer, Some(2.0));
     }
 }
