@@ -1,7 +1,7 @@
 //! What an open file is made of: everything that outlives a single access and that I/O threads need too.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
@@ -13,6 +13,7 @@ use crate::mode::Mode;
 use crate::plan::{Domains, Experience};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::two_phase::{Between, Cache};
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
@@ -31,6 +32,12 @@ pub(crate) struct Core {
     hints: Mutex<Hints>,
     /// The aggregation buffers, made when they are first needed.
     staging: Mutex<Option<Staging>>,
+    /// The same between nodes.
+    between: Mutex<Option<Between>>,
+    /// Plans of collective accesses, for others like them.
+    plans: Mutex<Cache>,
+    /// Rounds that were planned, not repeated.
+    pub(crate) planned: AtomicU64,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
     /// What accesses have cost so far.
@@ -63,6 +70,9 @@ impl Core {
             start,
             hints: Mutex::new(hints),
             staging: Mutex::new(None),
+            between: Mutex::new(None),
+            plans: Mutex::default(),
+            planned: AtomicU64::new(0),
             mapped: Mutex::new(None),
             experience: Mutex::default(),
         })
@@ -75,8 +85,22 @@ impl Core {
         if let Some(staging) = staging.as_ref().filter(|staging| staging.fits(windows, size)) {
             return Ok(staging.clone());
         }
-        let made = self.talk("buffers", Staging::new(&self.comm, windows, size))?;
+        let made = self.talk("buffers", Staging::new(&self.comm, 2, windows, size))?;
         Ok(staging.insert(made).clone())
+    }
+
+    /// The same for a plan between nodes. Collective.
+    pub(crate) fn between(&self, domains: &Domains) -> Result<Between> {
+        let mut between = self.between.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(between) = between.as_ref().filter(|between| between.fits(self, domains)) {
+            return Ok(between.clone());
+        }
+        Ok(between.insert(Between::new(self, domains)?).clone())
+    }
+
+    /// Plans of collective accesses, for others like them.
+    pub(crate) fn plans(&self) -> MutexGuard<'_, Cache> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {

@@ -14,6 +14,7 @@ use crate::layout::Layout;
 use crate::mode::Mode;
 use crate::open;
 use crate::queue::Queue;
+use crate::two_phase::Cache;
 use crate::view::View;
 
 /// Where a seek counts from.
@@ -124,7 +125,14 @@ impl File {
         let told = self.same_on_all("set_info", hints.info_text().as_bytes());
         self.core.agree("set_info", told)?;
         *self.core.hints() = hints;
+        *self.core.plans() = Cache::default();
         Ok(())
+    }
+
+    /// How many rounds of collective accesses this rank has planned so far. An access like one of the last, through the same view and
+    /// with the same hints on all ranks, repeats its plan and adds nothing.
+    pub fn rounds_planned(&self) -> u64 {
+        self.core.planned.load(Ordering::Relaxed)
     }
 
     /// The length in bytes.
@@ -179,6 +187,7 @@ impl File {
         let allowed = same.and_then(|()| self.check_view(view));
         self.core.agree("set_view", allowed)?;
         *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
+        *self.core.plans() = Cache::default();
         if self.core.comm.rank() == 0 {
             self.core.talk("set_view", self.core.shared.set(0))?;
         }
