@@ -45,7 +45,7 @@ impl Exchange<'_> {
         let mut arranged: Vec<Round> =
             steps.iter().map(|steps| Round { steps: *steps, ..Round::default() }).collect();
         let at = |round: u64| (round - rounds.start) as usize;
-        self.put_shares(mine, &places.unwrap_or_default(), &outbox, |round| at(round), &mut arranged);
+        put_shares(mine, &places.unwrap_or_default(), &outbox, at, &mut arranged);
         for (place, bundle, _) in &outbox.bundles {
             let (step, room) = outbox.rooms[place].clone();
             debug_assert_eq!(room.end - room.start, bundle.bytes());
@@ -183,28 +183,6 @@ impl Exchange<'_> {
         Ok(all)
     }
 
-    fn put_shares(
-        &self,
-        mine: Vec<Share>,
-        places: &BTreeMap<Place, Vec<Strip>>,
-        outbox: &Outbox,
-        at: impl Fn(u64) -> usize,
-        arranged: &mut [Round],
-    ) {
-        for share in mine {
-            let round = &mut arranged[at(share.round)];
-            let place = (share.round, share.window);
-            match (places.get(&place), outbox.rooms.get(&place)) {
-                (Some(strips), Some((step, room))) => {
-                    let inside = |strip: &Strip| Strip { offset: strip.offset + room.start as i64, ..*strip };
-                    let places = strips.iter().map(inside).collect();
-                    round.far.push(Far { step: *step, data: share.data, places });
-                }
-                _ => round.near.push(share),
-            }
-        }
-    }
-
     /// What this rank accesses of the file in a round, as an aggregator.
     fn duty(&self, number: u64, near: &Strips, deliveries: &[Delivery]) -> Vec<Range<u64>> {
         let Some(window) = self.job.domains.place_of(self.core.comm.rank()) else { return Vec::new() };
@@ -226,5 +204,27 @@ impl Exchange<'_> {
     fn field(&self, rounds: &Range<u64>, round: u64, window: usize) -> Option<Range<u64>> {
         let exists = rounds.contains(&round) && window < self.job.domains.aggregators().len();
         exists.then(|| self.job.domains.window(round, window).range)
+    }
+}
+
+/// Gives the shares of a rank their rounds: those that go through the message buffer with their places there.
+fn put_shares(
+    mine: Vec<Share>,
+    places: &BTreeMap<Place, Vec<Strip>>,
+    outbox: &Outbox,
+    at: impl Fn(u64) -> usize,
+    arranged: &mut [Round],
+) {
+    for share in mine {
+        let round = &mut arranged[at(share.round)];
+        let place = (share.round, share.window);
+        match (places.get(&place), outbox.rooms.get(&place)) {
+            (Some(strips), Some((step, room))) => {
+                let inside = |strip: &Strip| Strip { offset: strip.offset + room.start as i64, ..*strip };
+                let places = strips.iter().map(inside).collect();
+                round.far.push(Far { step: *step, data: share.data, places });
+            }
+            _ => round.near.push(share),
+        }
     }
 }
