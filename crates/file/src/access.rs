@@ -20,6 +20,7 @@ use crate::memory::{Incoming, Outgoing, Sink, Source};
 use crate::plan::Direction;
 use crate::queue::Job;
 use crate::request::{Count, Request};
+use crate::transfer::Company;
 use crate::view::View;
 
 /// Where an access begins.
@@ -349,7 +350,8 @@ fn claim_and_read(
 
 fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
     let bytes = stored(core, &placed.view, placed.first, data)?;
-    core.write_window(placed.view.pattern(), placed.first, &bytes).map(|_| Count::new(data.size()))
+    core.write_window(Company::Alone, placed.view.pattern(), placed.first, &bytes)
+        .map(|_| Count::new(data.size()))
 }
 
 fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
@@ -357,11 +359,11 @@ fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count
     if view.representation().is_native()
         && let Some(bytes) = data.straight()
     {
-        return core.read_window(view.pattern(), first, bytes).map(Count::new);
+        return core.read_window(Company::Alone, view.pattern(), first, bytes).map(Count::new);
     }
     data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
     let mut packed = room(view, data);
-    let count = core.read_window(view.pattern(), first, &mut packed)?;
+    let count = core.read_window(Company::Alone, view.pattern(), first, &mut packed)?;
     packed.truncate(count as usize);
     loaded(core, view, first, packed, data)
 }

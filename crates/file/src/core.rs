@@ -13,6 +13,7 @@ use crate::mode::Mode;
 use crate::plan::{Domains, Experience};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::transfer::Company;
 use crate::two_phase::{Between, Cache};
 
 /// An open file, without its pointers and view.
@@ -40,8 +41,8 @@ pub(crate) struct Core {
     pub(crate) planned: AtomicU64,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
-    /// What accesses have cost so far.
-    experience: Mutex<Experience>,
+    /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
+    experience: [Mutex<Experience>; 2],
 }
 
 impl Core {
@@ -74,7 +75,7 @@ impl Core {
             plans: Mutex::default(),
             planned: AtomicU64::new(0),
             mapped: Mutex::new(None),
-            experience: Mutex::default(),
+            experience: Default::default(),
         })
     }
 
@@ -111,8 +112,8 @@ impl Core {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn experience(&self) -> MutexGuard<'_, Experience> {
-        self.experience.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {
+        self.experience[company as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_atomic(&self) -> bool {

@@ -13,7 +13,7 @@ use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
 pub use bundle::{Bundle, allot, runs_of, union};
-pub use cost::{Choice, Experience, Extent};
+pub use cost::{Choice, Experience, Extent, Market};
 pub use coverage::Coverage;
 pub use domains::{Domains, Window, aggregators};
 pub use round::{Delivery, Far, Parcel, Round, Share, duty, inside, shares, speaker};
@@ -62,14 +62,9 @@ impl Strategy {
     }
 }
 
-/// How an independent access is done: as the hints say, or as it has been cheapest.
-pub fn independent(
-    direction: Direction,
-    extent: &Extent,
-    hints: &Hints,
-    can: &Capabilities,
-    experience: &Experience,
-) -> Choice {
+/// How a rank does an access by itself: as the hints say, or as it has been cheapest.
+pub fn independent(direction: Direction, extent: &Extent, market: &Market<'_>) -> Choice {
+    let hints = market.hints;
     let toggle = match direction {
         Direction::Read => hints.sieve_read,
         Direction::Write => hints.sieve_write,
@@ -77,13 +72,13 @@ pub fn independent(
     let told = match (hints.strategy, toggle) {
         // Two-phase needs company, maps a device that has them.
         (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic | Toggle::Disable) => None,
-        (Some(Strategy::Map), _) if !can.maps => None,
+        (Some(Strategy::Map), _) if !market.can.maps => None,
         (Some(strategy), _) => Some(strategy),
         (None, Toggle::Enable) => Some(Strategy::Sieve),
     };
     match told {
-        Some(strategy) => experience.price(direction, strategy, extent, hints, can),
-        None => experience.cheapest(direction, extent, hints, can),
+        Some(strategy) => market.price(direction, strategy, extent),
+        None => market.cheapest(direction, extent),
     }
 }
 
@@ -96,6 +91,22 @@ pub enum Plan {
     Together(Domains),
 }
 
+/// Whether ranks whose accesses are merged in `all` work together: as the hints say, or as it is estimated to be cheaper.
+pub fn together(direction: Direction, all: &Summary, hints: &Hints) -> bool {
+    let toggle = match direction {
+        Direction::Read => hints.collective_read,
+        Direction::Write => hints.collective_write,
+    };
+    let wanted = match (hints.strategy, toggle) {
+        (Some(strategy), _) => strategy == Strategy::TwoPhase,
+        (None, Toggle::Enable) => true,
+        (None, Toggle::Disable) => false,
+        (None, Toggle::Automatic) => all.prefers_together().unwrap_or_else(|| gains(direction, all)),
+    };
+    // Where a view shows a byte twice, a window of the file is no single slice of its data.
+    wanted && !all.shows_twice()
+}
+
 /// Plans a collective access of all ranks, whose accesses are merged in `all`, through these `aggregators`.
 pub fn collective(
     direction: Direction,
@@ -104,18 +115,7 @@ pub fn collective(
     hints: &Hints,
     can: &Capabilities,
 ) -> Plan {
-    let toggle = match direction {
-        Direction::Read => hints.collective_read,
-        Direction::Write => hints.collective_write,
-    };
-    let together = match (hints.strategy, toggle) {
-        (Some(strategy), _) => strategy == Strategy::TwoPhase,
-        (None, Toggle::Enable) => true,
-        (None, Toggle::Disable) => false,
-        (None, Toggle::Automatic) => gains(direction, all),
-    };
-    // Where a view shows a byte twice, a window of the file is no single slice of its data.
-    let together = together && !all.shows_twice();
+    let together = together(direction, all, hints);
     let domains = all.hull().map(|hull| Domains::new(hull, Arc::clone(aggregators), hints, can));
     match domains {
         // A few bytes at either end of a huge file would take rounds without end, nearly all of them empty.
@@ -184,7 +184,9 @@ mod tests {
         let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16 };
         let can = Capabilities::default();
         let choose = |hints: &Hints| {
-            independent(Direction::Write, &extent, hints, &can, &Experience::default()).strategy
+            let experience = Experience::default();
+            independent(Direction::Write, &extent, &Market { hints, can: &can, experience: &experience })
+                .strategy
         };
         assert_eq!(choose(&Hints::default()), Strategy::List);
         assert_eq!(choose(&Hints { sieve_write: Toggle::Enable, ..Hints::default() }), Strategy::Sieve);

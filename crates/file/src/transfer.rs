@@ -8,24 +8,39 @@ use aqueduct_device::{HandleExt, LockGuard, LockKind, Piece, PieceMut};
 use crate::core::Core;
 use crate::error::Result;
 use crate::layout::Pattern;
-use crate::plan::{self, Choice, Direction, Extent, Strategy};
+use crate::plan::{self, Choice, Direction, Extent, Market, Strategy};
 
 /// Runs in one call of the device: as many as one vectored system call takes.
 pub(crate) const BATCH: usize = 1024;
 
+/// With whom a rank accesses the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// By itself.
+    Alone,
+    /// In a collective operation, though each for itself.
+    All,
+}
+
 impl Core {
     /// Writes `data` to the data bytes from `first` on; the count, less only with an error.
-    pub(crate) fn write_window(&self, pattern: &Pattern, first: u64, data: &[u8]) -> Result<u64> {
+    pub(crate) fn write_window(
+        &self,
+        company: Company,
+        pattern: &Pattern,
+        first: u64,
+        data: &[u8],
+    ) -> Result<u64> {
         let window = first..first + data.len() as u64;
         let span = span(pattern, &window);
         if is_one_run(&window, &span) {
             let _guard = self.write_lock(&span, self.sieves_writes())?;
             return self.write_run(span.start, data);
         }
-        let choice = self.choose(Direction::Write, pattern, &window, &span);
+        let choice = self.choose(company, Direction::Write, pattern, &window);
         // Where anyone reads, changes and writes back, everyone who writes must lock.
         let _guard = self.write_lock(&span, choice.strategy != Strategy::Sieve && self.sieves_writes())?;
-        self.timed(Direction::Write, choice, || match choice.strategy {
+        self.timed(company, Direction::Write, choice, || match choice.strategy {
             Strategy::Direct => self.write_list(pattern, window, data, 1),
             Strategy::Sieve => self.write_sieved(pattern, window, data),
             Strategy::Map => self.write_mapped(pattern, window, data),
@@ -34,15 +49,21 @@ impl Core {
     }
 
     /// Fills `data` from the data bytes from `first` on; the count is less at the end of the file.
-    pub(crate) fn read_window(&self, pattern: &Pattern, first: u64, data: &mut [u8]) -> Result<u64> {
+    pub(crate) fn read_window(
+        &self,
+        company: Company,
+        pattern: &Pattern,
+        first: u64,
+        data: &mut [u8],
+    ) -> Result<u64> {
         let window = first..first + data.len() as u64;
         let span = span(pattern, &window);
         let _guard = if self.is_atomic() { self.lock("read", span.clone(), LockKind::Shared)? } else { None };
         if is_one_run(&window, &span) {
             return self.device("read", self.handle.read_at(span.start, data));
         }
-        let choice = self.choose(Direction::Read, pattern, &window, &span);
-        self.timed(Direction::Read, choice, || match choice.strategy {
+        let choice = self.choose(company, Direction::Read, pattern, &window);
+        self.timed(company, Direction::Read, choice, || match choice.strategy {
             Strategy::Sieve => self.read_sieved(pattern, window, data),
             // Where a view shows a byte twice, a list could read on behind the end of the file, and so behind the count.
             _ if !pattern.is_ascending() => self.read_list(pattern, window, data, 1),
@@ -63,29 +84,36 @@ impl Core {
 
     fn choose(
         &self,
+        company: Company,
         direction: Direction,
         pattern: &Pattern,
         window: &Range<u64>,
-        span: &Range<u64>,
     ) -> Choice {
-        let extent = Extent {
-            span: span.end - span.start,
-            bytes: window.end - window.start,
-            runs: estimated_runs(pattern, window),
-        };
-        plan::independent(direction, &extent, &self.hints(), &self.can, &self.experience())
+        let (hints, experience) = (self.hints(), self.experience(company));
+        let market = Market { hints: &hints, can: &self.can, experience: &experience };
+        plan::independent(direction, &extent(pattern, window), &market)
+    }
+
+    /// What this rank pays for its part of a collective access, in nanoseconds: by itself, and together with the others.
+    pub(crate) fn prices(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> (f64, f64) {
+        let (hints, experience) = (self.hints(), self.experience(Company::All));
+        let market = Market { hints: &hints, can: &self.can, experience: &experience };
+        let extent = extent(pattern, window);
+        let together = market.price(direction, Strategy::TwoPhase, &extent);
+        (plan::independent(direction, &extent, &market).estimate, together.estimate)
     }
 
     /// Does an access the chosen way, and remembers what it cost.
-    fn timed(
+    pub(crate) fn timed(
         &self,
+        company: Company,
         direction: Direction,
         choice: Choice,
         access: impl FnOnce() -> Result<u64>,
     ) -> Result<u64> {
         let start = Instant::now();
         let count = access()?;
-        self.experience().learn(direction, choice, start.elapsed().as_nanos() as f64);
+        self.experience(company).learn(direction, choice, start.elapsed().as_nanos() as f64);
         Ok(count)
     }
 
@@ -159,6 +187,12 @@ fn estimated_runs(pattern: &Pattern, window: &Range<u64>) -> u64 {
     }
     let all = window.end - window.start;
     if bytes == 0 { 0 } else { (u128::from(runs) * u128::from(all) / u128::from(bytes)) as u64 }
+}
+
+/// The size of an access.
+fn extent(pattern: &Pattern, window: &Range<u64>) -> Extent {
+    let (span, bytes) = (span(pattern, window), window.end - window.start);
+    Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window) }
 }
 
 /// Whether a window is one run of the file, or empty.

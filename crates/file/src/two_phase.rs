@@ -18,7 +18,8 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::layout::Pattern;
-use crate::plan::{self, Direction, Domains, Plan, Summary};
+use crate::plan::{self, Choice, Direction, Domains, Plan, Strategy, Summary};
+use crate::transfer::Company;
 pub(crate) use between::Between;
 pub(crate) use cache::{Cache, Rounds};
 use cache::{Key, Planned};
@@ -38,10 +39,14 @@ pub(crate) struct Job<'a> {
 
 impl Job<'_> {
     fn operation(&self) -> &'static str {
-        match self.direction {
-            Direction::Read => "read_all",
-            Direction::Write => "write_all",
-        }
+        operation(self.direction)
+    }
+}
+
+fn operation(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Read => "read_all",
+        Direction::Write => "write_all",
     }
 }
 
@@ -57,12 +62,16 @@ struct Exchange<'a> {
     turn: u64,
 }
 
-/// What the ranks have agreed to do.
-enum Course {
-    /// Each rank for itself.
-    Apart,
-    /// In two phases; the rounds that are known already, and what the plan is kept by if they are not.
-    Together { domains: Domains, dense: bool, rounds: Rounds, new: Option<(Key, Summary)> },
+/// A plan that the ranks have agreed on.
+struct Course {
+    domains: Domains,
+    dense: bool,
+    /// The rounds, as far as they are known already.
+    rounds: Rounds,
+    /// What the plan is to be kept by, if it is new.
+    new: Option<(Key, Summary)>,
+    /// What it is estimated to cost this rank, in nanoseconds, where that was asked.
+    estimate: Option<f64>,
 }
 
 impl Core {
@@ -74,7 +83,7 @@ impl Core {
         let window = first..first + bytes.len() as u64;
         let course = self.course(Direction::Write, pattern, &window)?;
         self.follow(course, Direction::Write, pattern, &window, |work| match work {
-            Work::Apart => failed.map_or_else(|| self.write_window(pattern, first, bytes), Err),
+            Work::Apart => failed.map_or_else(|| self.write_window(Company::All, pattern, first, bytes), Err),
             Work::InNode(job, rounds) => self.write_staged(job, rounds, bytes, failed),
             Work::Between(mut exchange) => exchange.write(bytes, failed),
         })
@@ -94,69 +103,78 @@ impl Core {
         let window = first..first + bytes.len() as u64;
         let course = self.course(Direction::Read, pattern, &window)?;
         self.follow(course, Direction::Read, pattern, &window, |work| match work {
-            Work::Apart => failed.map_or_else(|| self.read_window(pattern, first, bytes), Err),
+            Work::Apart => failed.map_or_else(|| self.read_window(Company::All, pattern, first, bytes), Err),
             Work::InNode(job, rounds) => self.read_staged(job, rounds, bytes, failed),
             Work::Between(mut exchange) => exchange.read(bytes, failed),
         })
     }
 
-    /// What all ranks bring, merged, and from it the same course on every rank. A plan that all ranks have made before is not made again.
-    fn course(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Course> {
+    /// What all ranks bring, merged, and from it the same course on every rank; none where each works for itself. A plan that all
+    /// ranks have made before is not made again.
+    fn course(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Option<Course>> {
         let key = Key { direction, pattern: pattern.clone(), window: window.clone() };
         let (known, offered) = self.plans().offer(&key);
         let mine = known.unwrap_or_else(|| Summary::of(pattern, window.clone()));
-        let merge = |into: &mut [u64; Summary::WORDS], with: &[u64; Summary::WORDS]| {
+        // Each rank might as well work for itself on one machine's page cache.
+        let asked = self.can.maps && self.comm.node_count() == 1 && !window.is_empty();
+        let prices = asked.then(|| self.prices(direction, pattern, window));
+        let priced = prices.map_or(mine, |(apart, together)| mine.costing(apart, together));
+        let all = self.comm.allreduce_with(&[priced.known_as(offered).words()], |into, with| {
             let mut sum = Summary::from_words(into);
             sum.merge(&Summary::from_words(with));
             *into = sum.words();
-        };
-        let all = self.comm.allreduce_with(&[mine.known_as(offered).words()], merge);
+        });
         let all = Summary::from_words(&self.talk("plan", all)?[0]);
-        // Overlapping atomic accesses must look as if one came after the other: each rank locks and works for itself.
-        if self.is_atomic() {
-            return Ok(Course::Apart);
-        }
-        if let Some(Planned { domains, dense, rounds }) = self.plans().recall(all.known()) {
-            return Ok(Course::Together { domains, dense, rounds: Rounds::known(rounds), new: None });
-        }
         let hints = self.hints();
+        // Overlapping atomic accesses must look as if one came after the other: each rank locks and works for itself.
+        if self.is_atomic() || !plan::together(direction, &all, &hints) {
+            return Ok(None);
+        }
+        let estimate = prices.map(|(_, together)| together);
+        if let Some(Planned { domains, dense, rounds }) = self.plans().recall(all.known()) {
+            let rounds = Rounds::known(rounds);
+            return Ok(Some(Course { domains, dense, rounds, new: None, estimate }));
+        }
         let rank_at = |node: usize, place: usize| self.comm.ranks_of_node(node).get(place).copied();
         let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), hints.aggregators, rank_at);
-        Ok(match plan::collective(direction, &all, &chosen, &hints, &self.can) {
-            Plan::Apart => Course::Apart,
-            Plan::Together(domains) => Course::Together {
-                domains,
-                dense: all.interlocks(),
-                rounds: Rounds::default(),
-                new: Some((key, mine)),
-            },
-        })
+        let Plan::Together(domains) = plan::collective(direction, &all, &chosen, &hints, &self.can) else {
+            return Ok(None);
+        };
+        let (dense, rounds) = (all.interlocks(), Rounds::default());
+        Ok(Some(Course { domains, dense, rounds, new: Some((key, mine)), estimate }))
     }
 
-    /// Does the work and agrees on its outcome; a plan that went well is kept.
+    /// Does the work and agrees on its outcome; a plan that went well is kept, and what it cost is remembered.
     fn follow(
         &self,
-        course: Course,
+        course: Option<Course>,
         direction: Direction,
         pattern: &Pattern,
         window: &Range<u64>,
         work: impl FnOnce(Work<'_>) -> Result<u64>,
     ) -> Result<u64> {
-        let operation = if direction == Direction::Read { "read_all" } else { "write_all" };
-        let Course::Together { domains, dense, mut rounds, new } = course else {
+        let operation = operation(direction);
+        let Some(Course { domains, dense, mut rounds, new, estimate }) = course else {
             return self.agree_count(operation, work(Work::Apart));
         };
         let job = Job { direction, domains: &domains, dense, pattern, window };
-        let outcome = if self.comm.node_count() == 1 {
-            work(Work::InNode(&job, &mut rounds))
-        } else {
-            work(Work::Between(Exchange::new(self, &job, &mut rounds)?))
+        let access = || {
+            let outcome = if self.comm.node_count() == 1 {
+                work(Work::InNode(&job, &mut rounds))
+            } else {
+                work(Work::Between(Exchange::new(self, &job, &mut rounds)?))
+            };
+            self.agree(operation, outcome)
         };
-        let agreed = self.agree(operation, outcome)?;
+        let agreed = match estimate {
+            Some(estimate) => {
+                self.timed(Company::All, direction, Choice { strategy: Strategy::TwoPhase, estimate }, access)
+            }
+            None => access(),
+        }?;
         self.planned.fetch_add(rounds.planned(), Ordering::Relaxed);
         if let Some((key, mine)) = new {
-            let kept = rounds.into_kept();
-            let planned = kept.map(|rounds| Planned { domains, dense, rounds });
+            let planned = rounds.into_kept().map(|rounds| Planned { domains, dense, rounds });
             self.plans().keep(key, mine, planned);
         }
         Ok(agreed)

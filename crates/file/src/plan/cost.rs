@@ -39,31 +39,59 @@ const BYTE: f64 = 0.15;
 /// A run picked out of a buffer or put into it.
 const PICK: f64 = 2.0;
 
-/// What one way costs without experience; none if it is not to be had.
-fn estimate(
-    direction: Direction,
-    strategy: Strategy,
-    extent: &Extent,
-    hints: &Hints,
-    can: &Capabilities,
-) -> Option<f64> {
-    let (runs, span, bytes) = (extent.runs as f64, extent.span as f64, extent.bytes as f64);
-    let (call, page, sieve, buffer) = match direction {
-        Direction::Read => (READ_CALL, READ_PAGE, hints.sieve_read, hints.read_buffer),
-        Direction::Write => (WRITE_CALL, WRITE_PAGE, hints.sieve_write, hints.write_buffer),
-    };
-    let moved = bytes * BYTE;
-    match strategy {
-        Strategy::List if can.native_lists => Some(runs * LISTED + moved),
-        Strategy::Direct | Strategy::List => Some(runs * call + moved),
-        Strategy::Map if can.maps => Some((span / PAGE + 1.0) * page + runs * PICK + moved),
-        // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
-        Strategy::Sieve if direction == Direction::Write || sieve == Toggle::Disable => None,
-        Strategy::Sieve => {
-            let windows = (span / buffer as f64).ceil();
-            Some(windows * call + span * BYTE + runs * PICK + moved)
+/// A byte moved through the buffers of a node.
+const EXCHANGED: f64 = 0.5;
+/// A collective call that exchanges: its meetings.
+const MEETINGS: f64 = 20_000.0;
+
+/// What prices are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Market<'a> {
+    /// The hints in force.
+    pub hints: &'a Hints,
+    /// What the device can do.
+    pub can: &'a Capabilities,
+    /// What accesses have cost so far.
+    pub experience: &'a Experience,
+}
+
+impl Market<'_> {
+    /// The way for one rank alone that is estimated to be cheapest.
+    pub fn cheapest(&self, direction: Direction, extent: &Extent) -> Choice {
+        let prices = ALONE.iter().map(|way| self.price(direction, *way, extent));
+        let cheapest = prices.filter(|choice| choice.estimate.is_finite());
+        let cheapest = cheapest.min_by(|a, b| a.estimate.total_cmp(&b.estimate));
+        cheapest.unwrap_or(Choice { strategy: Strategy::List, estimate: f64::NAN })
+    }
+
+    /// What one way is estimated to cost; not a number where it is not to be had.
+    pub fn price(&self, direction: Direction, strategy: Strategy, extent: &Extent) -> Choice {
+        let estimate = self.estimate(direction, strategy, extent).unwrap_or(f64::NAN);
+        Choice { strategy, estimate: estimate * self.experience.factor(direction, strategy) }
+    }
+
+    /// What one way costs without experience; none if it is not to be had.
+    fn estimate(&self, direction: Direction, strategy: Strategy, extent: &Extent) -> Option<f64> {
+        let (runs, span, bytes) = (extent.runs as f64, extent.span as f64, extent.bytes as f64);
+        let hints = self.hints;
+        let (call, page, sieve, buffer) = match direction {
+            Direction::Read => (READ_CALL, READ_PAGE, hints.sieve_read, hints.read_buffer),
+            Direction::Write => (WRITE_CALL, WRITE_PAGE, hints.sieve_write, hints.write_buffer),
+        };
+        let moved = bytes * BYTE;
+        match strategy {
+            Strategy::List if self.can.native_lists => Some(runs * LISTED + moved),
+            Strategy::Direct | Strategy::List => Some(runs * call + moved),
+            Strategy::Map if self.can.maps => Some((span / PAGE + 1.0) * page + runs * PICK + moved),
+            Strategy::Map => None,
+            // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
+            Strategy::Sieve if direction == Direction::Write || sieve == Toggle::Disable => None,
+            Strategy::Sieve => {
+                let windows = (span / buffer as f64).ceil();
+                Some(windows * call + span * BYTE + runs * PICK + moved)
+            }
+            Strategy::TwoPhase => Some(MEETINGS + runs * PICK + bytes * EXCHANGED),
         }
-        Strategy::Map | Strategy::TwoPhase => None,
     }
 }
 
@@ -73,8 +101,10 @@ pub struct Experience {
     factors: [[f64; WAYS.len()]; 2],
 }
 
-/// The ways among which an independent access chooses.
-const WAYS: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
+/// The ways among which a rank alone chooses.
+const ALONE: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
+/// All of which the cost is learned.
+const WAYS: [Strategy; 4] = [Strategy::List, Strategy::Sieve, Strategy::Map, Strategy::TwoPhase];
 /// How much the last access counts.
 const WEIGHT: f64 = 0.3;
 /// How fast what was not tried is forgotten: by then the file, or the load, may be another.
@@ -89,37 +119,9 @@ impl Default for Experience {
 }
 
 impl Experience {
-    /// The way that is estimated to be cheapest.
-    pub fn cheapest(
-        &self,
-        direction: Direction,
-        extent: &Extent,
-        hints: &Hints,
-        can: &Capabilities,
-    ) -> Choice {
-        let factors = self.factors[direction as usize];
-        let known = |(way, factor): (&Strategy, f64)| {
-            let estimate = estimate(direction, *way, extent, hints, can)? * factor;
-            Some(Choice { strategy: *way, estimate })
-        };
-        let choices = WAYS.iter().zip(factors).filter_map(known);
-        let cheapest = choices.min_by(|a, b| a.estimate.total_cmp(&b.estimate));
-        cheapest.unwrap_or(Choice { strategy: Strategy::List, estimate: f64::NAN })
-    }
-
-    /// What one way is estimated to cost.
-    pub fn price(
-        &self,
-        direction: Direction,
-        strategy: Strategy,
-        extent: &Extent,
-        hints: &Hints,
-        can: &Capabilities,
-    ) -> Choice {
-        let factor = WAYS.iter().position(|way| *way == strategy);
-        let factor = factor.map_or(1.0, |at| self.factors[direction as usize][at]);
-        let estimate = estimate(direction, strategy, extent, hints, can).unwrap_or(f64::NAN) * factor;
-        Choice { strategy, estimate }
+    fn factor(&self, direction: Direction, strategy: Strategy) -> f64 {
+        let place = WAYS.iter().position(|way| *way == strategy);
+        place.map_or(1.0, |place| self.factors[direction as usize][place])
     }
 
     /// Learns what an access took, in nanoseconds.
@@ -146,7 +148,10 @@ mod tests {
 
     fn choice(span: u64, bytes: u64, runs: u64, can: Capabilities) -> Strategy {
         let extent = Extent { span, bytes, runs };
-        Experience::default().cheapest(Direction::Read, &extent, &Hints::default(), &can).strategy
+        let (hints, experience) = (Hints::default(), Experience::default());
+        Market { hints: &hints, can: &can, experience: &experience }
+            .cheapest(Direction::Read, &extent)
+            .strategy
     }
 
     #[test]
@@ -171,7 +176,9 @@ mod tests {
         let (hints, can) = (Hints::default(), Capabilities { maps: true, ..Capabilities::default() });
         let extent = Extent { span: 4 << 20, bytes: 2 << 20, runs: 512 };
         let mut experience = Experience::default();
-        let ask = |experience: &Experience| experience.cheapest(Direction::Write, &extent, &hints, &can);
+        let ask = |experience: &Experience| {
+            Market { hints: &hints, can: &can, experience }.cheapest(Direction::Write, &extent)
+        };
         assert_eq!(ask(&experience).strategy, Strategy::Map);
         let mut tries = 0;
         while ask(&experience).strategy == Strategy::Map {

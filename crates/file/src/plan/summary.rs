@@ -37,6 +37,9 @@ pub struct Summary {
     first_end: u64,
     /// Which plans of the past this access may repeat: those that all ranks know it by.
     known: u64,
+    /// What the dearest rank is estimated to pay, in nanoseconds, if each works for itself and if all work together; 0 where nobody has asked.
+    apart: u64,
+    together: u64,
 }
 
 /// A view shows a byte twice: a window of the file is no single slice of its data.
@@ -48,7 +51,7 @@ const LOOSE: u64 = 4;
 
 impl Summary {
     /// Words that it takes.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 12;
 
     /// Of no rank: merging it changes nothing.
     pub const NOTHING: Self = Self {
@@ -62,6 +65,8 @@ impl Summary {
         borders: 0,
         first_end: 0,
         known: u64::MAX,
+        apart: 0,
+        together: 0,
     };
 
     /// Of one rank that accesses a window of data bytes.
@@ -101,6 +106,13 @@ impl Summary {
         self
     }
 
+    /// The same, at these prices in nanoseconds: each rank for itself, or all together.
+    #[must_use]
+    pub fn costing(mut self, apart: f64, together: f64) -> Self {
+        (self.apart, self.together) = (apart as u64, together as u64);
+        self
+    }
+
     /// Adds the ranks of another summary: associative and commutative.
     pub fn merge(&mut self, other: &Self) {
         let mine = (self.stride, self.count);
@@ -119,18 +131,34 @@ impl Summary {
         self.borders = self.borders.wrapping_add(other.borders);
         self.first_end = self.first_end.max(other.first_end);
         self.known &= other.known;
+        self.apart = self.apart.max(other.apart);
+        self.together = self.together.max(other.together);
     }
 
     /// As words that ranks send one another.
     pub fn words(&self) -> [u64; Self::WORDS] {
-        let Self { start, end, bytes, flags, stride, count, width, borders, first_end, known } = *self;
-        [start, end, bytes, flags, stride, count, width, borders, first_end, known]
+        let Self {
+            start,
+            end,
+            bytes,
+            flags,
+            stride,
+            count,
+            width,
+            borders,
+            first_end,
+            known,
+            apart,
+            together,
+        } = *self;
+        [start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together]
     }
 
     /// From such words.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
-        let [start, end, bytes, flags, stride, count, width, borders, first_end, known] = *words;
-        Self { start, end, bytes, flags, stride, count, width, borders, first_end, known }
+        let [start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together] =
+            *words;
+        Self { start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together }
     }
 
     /// The bytes of the file from the first to the last that any rank accesses.
@@ -159,6 +187,11 @@ impl Summary {
         let alike = self.flags & LOOSE == 0 && self.count > 0;
         let chained = Coverage::is_full(&[self.borders, self.width], &(self.start..self.first_end));
         alike && chained && (self.count == 1 || self.stride == self.width)
+    }
+
+    /// Whether working together is estimated to be cheaper than each for itself; none where nobody has asked.
+    pub fn prefers_together(&self) -> Option<bool> {
+        (self.apart.max(self.together) > 0).then_some(self.together < self.apart)
     }
 
     /// The plans of the past that all ranks know this access by, as bits.
