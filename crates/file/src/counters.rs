@@ -89,6 +89,8 @@ counters! {
     locks,
     /// Locks that had to be waited for.
     lock_waits,
+    /// Rounds of collective accesses that were planned: an access like one of the last plans none.
+    planned,
     /// Nanoseconds in reads, where the engine is [verbose](crate::verbose), else 0.
     read_nanos,
     /// Nanoseconds in writes, where the engine is [verbose](crate::verbose), else 0.

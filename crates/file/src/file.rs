@@ -15,6 +15,7 @@ use crate::layout::Layout;
 use crate::mode::Mode;
 use crate::open;
 use crate::queue::Queue;
+use crate::two_phase::Cache;
 use crate::verbose;
 use crate::view::View;
 
@@ -135,6 +136,7 @@ impl File {
         let told = self.same_on_all("set_info", hints.info_text().as_bytes());
         self.core.agree("set_info", told)?;
         *self.core.hints() = hints;
+        *self.core.plans() = Cache::default();
         Ok(())
     }
 
@@ -190,6 +192,7 @@ impl File {
         let allowed = same.and_then(|()| self.check_view(view));
         self.core.agree("set_view", allowed)?;
         *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
+        *self.core.plans() = Cache::default();
         if self.core.comm.rank() == 0 {
             self.core.talk("set_view", self.core.shared.set(0))?;
         }

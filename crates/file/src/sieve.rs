@@ -8,8 +8,8 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::field::Field;
 use crate::layout::Pattern;
+use crate::plan::inside;
 use crate::transfer::span;
-use crate::two_phase::inside;
 
 impl Core {
     pub(crate) fn read_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) -> Result<u64> {
