@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Traffic};
 use aqueduct_device::{LockScope, SyncScope};
 
 use crate::core::Core;
@@ -133,6 +133,11 @@ impl File {
     /// with the same hints on all ranks, repeats its plan and adds nothing.
     pub fn rounds_planned(&self) -> u64 {
         self.core.planned.load(Ordering::Relaxed)
+    }
+
+    /// What this rank has sent to others for the collective accesses of this file: messages between nodes, none inside one.
+    pub fn traffic(&self) -> Traffic {
+        self.core.comm.traffic()
     }
 
     /// The length in bytes.

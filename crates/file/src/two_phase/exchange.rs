@@ -20,8 +20,6 @@ use crate::two_phase::cache::Rounds;
 
 /// The tag of data, in the communicator of the file.
 const DATA: u32 = 1;
-/// So many windows are arranged at once: what is known ahead stays small, and small accesses are arranged in one go.
-const AHEAD: u64 = 256;
 
 /// The first byte of the file that is not there, where all are.
 const NO_END: u64 = u64::MAX;
@@ -113,8 +111,7 @@ impl<'a> Exchange<'a> {
         if let Some(round) = self.rounds.next(number) {
             return Ok(round);
         }
-        let windows = self.job.domains.aggregators().len() as u64;
-        let end = number.saturating_add((AHEAD / windows).max(1)).min(self.job.domains.rounds());
+        let end = number.saturating_add(self.job.domains.ahead()).min(self.job.domains.rounds());
         for round in self.arrange(number..end)? {
             self.rounds.add(round);
         }
