@@ -10,13 +10,14 @@ const WIDEST_LINE: usize = 160;
 
 /// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
 /// that they judge; the chores need none.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("crates/comm", &[]),
     ("crates/device", &[]),
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
     (".", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
     ("crates/cli", &["aqueduct"]),
+    ("crates/bench", &["aqueduct"]),
     ("xtask", &[]),
 ];
 

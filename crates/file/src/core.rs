@@ -1,16 +1,17 @@
 //! What an open file is made of: everything that outlives a single access and that I/O threads need too.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
+use crate::counters::{Counters, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::{Domains, Experience};
+use crate::plan::{Domains, Experience, Strategy};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
 use crate::transfer::Company;
@@ -37,12 +38,14 @@ pub(crate) struct Core {
     between: Mutex<Option<Between>>,
     /// Plans of collective accesses, for others like them.
     plans: Mutex<Cache>,
-    /// Rounds that were planned, not repeated.
-    pub(crate) planned: AtomicU64,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
     experience: [Mutex<Experience>; 2],
+    /// What this rank has done.
+    pub(crate) tally: Tally,
+    /// How accesses were done the last time it was told, by company and direction.
+    pub(crate) told: Mutex<[[Option<Strategy>; 2]; 2]>,
 }
 
 impl Core {
@@ -73,9 +76,10 @@ impl Core {
             staging: Mutex::new(None),
             between: Mutex::new(None),
             plans: Mutex::default(),
-            planned: AtomicU64::new(0),
             mapped: Mutex::new(None),
             experience: Default::default(),
+            tally: Tally::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -86,6 +90,7 @@ impl Core {
         if let Some(staging) = staging.as_ref().filter(|staging| staging.fits(windows, size)) {
             return Ok(staging.clone());
         }
+        self.tally.buffer(2 * windows * size / self.comm.size());
         let made = self.talk("buffers", Staging::new(&self.comm, 2, windows, size))?;
         Ok(staging.insert(made).clone())
     }
@@ -106,6 +111,12 @@ impl Core {
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this rank has done.
+    pub(crate) fn counters(&self) -> Counters {
+        let traffic = self.comm.traffic();
+        Counters { messages: traffic.messages, sent: traffic.bytes, ..self.tally.read() }
     }
 
     pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
@@ -190,6 +201,7 @@ impl Core {
         if range.is_empty() {
             return Ok(None);
         }
+        self.tally.locks.add(1);
         self.device(operation, self.handle.lock(range, kind)).map(Some)
     }
 

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::{Comm, Traffic};
+use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockScope, SyncScope};
 
 use crate::core::Core;
+use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Info};
 use crate::layout::Layout;
@@ -15,6 +16,7 @@ use crate::mode::Mode;
 use crate::open;
 use crate::queue::Queue;
 use crate::two_phase::Cache;
+use crate::verbose;
 use crate::view::View;
 
 /// Where a seek counts from.
@@ -80,7 +82,11 @@ impl File {
         self.settle();
         let (core, path) = (Arc::clone(&self.core), self.path.clone());
         drop(self);
-        core.talk("close", core.comm.barrier())?;
+        let all = core.talk("close", core.comm.allreduce(Op::Sum, &core.counters().words()))?;
+        if verbose::is_on() && core.comm.rank() == 0 {
+            let all = Counters::from_words(&all);
+            eprintln!("{}", verbose::Report { file: &core.name, ranks: core.comm.size(), all });
+        }
         // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
         let (comm, name, delete) =
             (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
@@ -110,6 +116,11 @@ impl File {
         self.core.mode
     }
 
+    /// What this rank has done to the file since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.core.counters()
+    }
+
     /// The hints in force.
     #[doc(alias = "MPI_File_get_info")]
     pub fn info(&self) -> Info {
@@ -127,17 +138,6 @@ impl File {
         *self.core.hints() = hints;
         *self.core.plans() = Cache::default();
         Ok(())
-    }
-
-    /// How many rounds of collective accesses this rank has planned so far. An access like one of the last, through the same view and
-    /// with the same hints on all ranks, repeats its plan and adds nothing.
-    pub fn rounds_planned(&self) -> u64 {
-        self.core.planned.load(Ordering::Relaxed)
-    }
-
-    /// What this rank has sent to others for the collective accesses of this file: messages between nodes, none inside one.
-    pub fn traffic(&self) -> Traffic {
-        self.core.comm.traffic()
     }
 
     /// The length in bytes.

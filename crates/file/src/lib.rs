@@ -83,6 +83,7 @@
 
 pub mod access;
 mod core;
+mod counters;
 mod distribution;
 mod error;
 mod external32;
@@ -95,6 +96,7 @@ mod memory;
 mod mode;
 mod one_node;
 mod open;
+mod perform;
 mod pfs;
 pub mod plan;
 mod queue;
@@ -106,9 +108,11 @@ mod sieve;
 mod staging;
 mod transfer;
 mod two_phase;
+pub mod verbose;
 mod view;
 
 pub use access::{Access, Etypes, Split, Together};
+pub use counters::Counters;
 pub use error::{Class, Error, Kind, Result};
 pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};

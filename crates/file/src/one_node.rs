@@ -36,6 +36,7 @@ impl Core {
                     (share.data.start - window.start) as usize..(share.data.end - window.start) as usize;
                 let field = staging.field(stage(domains, number, share.window));
                 field.put(pattern, share.data.clone(), &data[place]);
+                self.tally.copied.add(share.data.end - share.data.start);
             }
             let round = match (known, found) {
                 (Some(round), _) => {
@@ -155,6 +156,7 @@ impl Core {
             for share in &round.near {
                 let there = share.data.start..share.data.end.min(until).max(share.data.start);
                 let place = (there.start - window.start) as usize..(there.end - window.start) as usize;
+                self.tally.copied.add(there.end - there.start);
                 let field = staging.field(stage(domains, number, share.window));
                 field.get(pattern, there, &mut data[place]);
             }

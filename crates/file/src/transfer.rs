@@ -1,6 +1,7 @@
 //! Independent transfers: the data bytes of a window of a pattern, between contiguous memory and the device.
 
 use std::ops::Range;
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use aqueduct_device::{HandleExt, LockGuard, LockKind, Piece, PieceMut};
@@ -9,6 +10,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::layout::Pattern;
 use crate::plan::{self, Choice, Direction, Extent, Market, Strategy};
+use crate::verbose;
 
 /// Runs in one call of the device: as many as one vectored system call takes.
 pub(crate) const BATCH: usize = 1024;
@@ -91,7 +93,54 @@ impl Core {
     ) -> Choice {
         let (hints, experience) = (self.hints(), self.experience(company));
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
-        plan::independent(direction, &extent(pattern, window), &market)
+        let extent = extent(pattern, window);
+        let choice = plan::independent(direction, &extent, &market);
+        self.tell(company, direction, extent, choice, &market);
+        choice
+    }
+
+    /// Tells people how an access is done, if they have asked and it is not as it was.
+    fn tell(
+        &self,
+        company: Company,
+        direction: Direction,
+        extent: Extent,
+        choice: Choice,
+        market: &Market<'_>,
+    ) {
+        if !verbose::is_on() || self.comm.rank() != 0 {
+            return;
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = &mut told[company as usize][direction as usize];
+        if *last != Some(choice.strategy) {
+            *last = Some(choice.strategy);
+            let together = company == Company::All;
+            let prices = &market.prices(direction, &extent, together);
+            eprintln!(
+                "{}",
+                verbose::Access { file: &self.name, direction, together, extent, choice, prices }
+            );
+        }
+    }
+
+    /// Does a two-phase access, and remembers what it cost.
+    pub(crate) fn exchanged(
+        &self,
+        direction: Direction,
+        pattern: &Pattern,
+        window: &Range<u64>,
+        access: impl FnOnce() -> Result<u64>,
+    ) -> Result<u64> {
+        let choice = {
+            let (hints, experience) = (self.hints(), self.experience(Company::All));
+            let market = Market { hints: &hints, can: &self.can, experience: &experience };
+            let extent = extent(pattern, window);
+            let choice = market.price(direction, Strategy::TwoPhase, &extent);
+            self.tell(Company::All, direction, extent, choice, &market);
+            choice
+        };
+        self.timed(Company::All, direction, choice, access)
     }
 
     /// What this rank pays for its part of a collective access, in nanoseconds: by itself, and together with the others.
@@ -134,6 +183,7 @@ impl Core {
         let mut runs = pattern.runs(window).peekable();
         while runs.peek().is_some() {
             let mut pieces = Vec::with_capacity(batch.min(64));
+            self.tally.buffer(pieces.capacity() * size_of::<Piece<'_>>());
             for run in runs.by_ref().take(batch) {
                 let (now, later) = rest.split_at(run.len as usize);
                 pieces.push(Piece::new(run.offset as u64, now));
@@ -157,6 +207,7 @@ impl Core {
         let mut runs = pattern.runs(window).peekable();
         while runs.peek().is_some() {
             let mut pieces = Vec::with_capacity(batch.min(64));
+            self.tally.buffer(pieces.capacity() * size_of::<PieceMut<'_>>());
             let mut wanted = 0;
             for run in runs.by_ref().take(batch) {
                 let (now, later) = rest.split_at_mut(run.len as usize);

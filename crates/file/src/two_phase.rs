@@ -11,14 +11,13 @@ mod exchange;
 mod message;
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::layout::Pattern;
-use crate::plan::{self, Choice, Direction, Domains, Plan, Strategy, Summary};
+use crate::plan::{self, Direction, Domains, Plan, Summary};
 use crate::transfer::Company;
 pub(crate) use between::Between;
 pub(crate) use cache::{Cache, Rounds};
@@ -70,8 +69,6 @@ struct Course {
     rounds: Rounds,
     /// What the plan is to be kept by, if it is new.
     new: Option<(Key, Summary)>,
-    /// What it is estimated to cost this rank, in nanoseconds, where that was asked.
-    estimate: Option<f64>,
 }
 
 impl Core {
@@ -130,10 +127,9 @@ impl Core {
         if self.is_atomic() || !plan::together(direction, &all, &hints) {
             return Ok(None);
         }
-        let estimate = prices.map(|(_, together)| together);
         if let Some(Planned { domains, dense, rounds }) = self.plans().recall(all.known()) {
             let rounds = Rounds::known(rounds);
-            return Ok(Some(Course { domains, dense, rounds, new: None, estimate }));
+            return Ok(Some(Course { domains, dense, rounds, new: None }));
         }
         let rank_at = |node: usize, place: usize| self.comm.ranks_of_node(node).get(place).copied();
         let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), hints.aggregators, rank_at);
@@ -141,7 +137,7 @@ impl Core {
             return Ok(None);
         };
         let (dense, rounds) = (all.interlocks(), Rounds::default());
-        Ok(Some(Course { domains, dense, rounds, new: Some((key, mine)), estimate }))
+        Ok(Some(Course { domains, dense, rounds, new: Some((key, mine)) }))
     }
 
     /// Does the work and agrees on its outcome; a plan that went well is kept, and what it cost is remembered.
@@ -154,7 +150,7 @@ impl Core {
         work: impl FnOnce(Work<'_>) -> Result<u64>,
     ) -> Result<u64> {
         let operation = operation(direction);
-        let Some(Course { domains, dense, mut rounds, new, estimate }) = course else {
+        let Some(Course { domains, dense, mut rounds, new }) = course else {
             return self.agree_count(operation, work(Work::Apart));
         };
         let job = Job { direction, domains: &domains, dense, pattern, window };
@@ -166,13 +162,8 @@ impl Core {
             };
             self.agree(operation, outcome)
         };
-        let agreed = match estimate {
-            Some(estimate) => {
-                self.timed(Company::All, direction, Choice { strategy: Strategy::TwoPhase, estimate }, access)
-            }
-            None => access(),
-        }?;
-        self.planned.fetch_add(rounds.planned(), Ordering::Relaxed);
+        let agreed = self.exchanged(direction, pattern, window, access)?;
+        self.tally.planned.add(rounds.planned());
         if let Some((key, mine)) = new {
             let planned = rounds.into_kept().map(|rounds| Planned { domains, dense, rounds });
             self.plans().keep(key, mine, planned);

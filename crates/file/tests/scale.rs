@@ -164,10 +164,10 @@ fn measure(kind: Kind, buffer: u64) -> Vec<[Traffic; 2]> {
         file.at(BYTES).all().write(&data)?;
         let mut sent = [Traffic::default(); 2];
         for sent in &mut sent {
-            let before = file.traffic();
+            let before = file.counters();
             file.at(0).all().write(&data)?;
-            let after = file.traffic();
-            *sent = Traffic { messages: after.messages - before.messages, bytes: after.bytes - before.bytes };
+            let done = file.counters() - before;
+            *sent = Traffic { messages: done.messages, bytes: done.sent };
         }
         file.close()?;
         Ok::<_, Error>(sent)

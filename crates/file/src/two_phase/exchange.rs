@@ -156,16 +156,23 @@ impl<'a> Exchange<'a> {
         (data.start - start) as usize..(data.end - start) as usize
     }
 
+    /// Counts bytes that this rank copied; those of messages are counted as sent.
+    fn copied(&self, data: &Range<u64>) {
+        self.core.tally.copied.add(data.end - data.start);
+    }
+
     /// Copies this rank's bytes to where they go from.
     fn fill(&self, number: u64, round: &Round, step: u64, data: &[u8]) {
         for share in round.near.iter().filter(|_| step == 0) {
             let Some(stage) = self.stage(number, share.window) else { continue };
             let field = self.between.windows.field(stage);
             field.put(self.job.pattern, share.data.clone(), &data[self.place(&share.data)]);
+            self.copied(&share.data);
         }
         for far in round.far.iter().filter(|far| far.step == step) {
             let field = self.between.parcels.field(self.buffer());
             field.put_strips(far.places.iter().copied(), &data[self.place(&far.data)]);
+            self.copied(&far.data);
         }
     }
 
@@ -176,11 +183,13 @@ impl<'a> Exchange<'a> {
             let Some(stage) = self.stage(number, share.window) else { continue };
             let there = there(&share.data);
             let place = self.place(&there);
+            self.copied(&there);
             self.between.windows.field(stage).get(self.job.pattern, there, &mut data[place]);
         }
         for far in round.far.iter().filter(|far| far.step == step) {
             let there = there(&far.data);
             let place = self.place(&there);
+            self.copied(&there);
             let strips = front(&far.places, there.end - there.start);
             self.between.parcels.field(self.buffer()).get_strips(strips, &mut data[place]);
         }

@@ -191,16 +191,16 @@ fn repeated(bench: &Bench<'_>) {
             file.at(10).all().read(&mut *got).expect("a read");
             assert_eq!(*got, content(bench.rank(), 200, salt));
         };
-        let before = file.rounds_planned();
+        let before = file.counters().planned;
         step(1, &mut got);
-        let planned = file.rounds_planned();
+        let planned = file.counters().planned;
         assert!(planned > before, "the first step is planned");
         (2..6).for_each(|salt| step(salt, &mut got));
-        assert_eq!(file.rounds_planned(), planned, "a step like the first, buffer {buffer}, gap {gap}");
+        assert_eq!(file.counters().planned, planned, "a step like the first, buffer {buffer}, gap {gap}");
         // Another view, or other hints, and everything may be different.
         file.set_view(&dealt(bench.world, gap)).expect("a view");
         step(6, &mut got);
-        assert!(file.rounds_planned() > planned, "a new view");
+        assert!(file.counters().planned > planned, "a new view");
     }
     file.close().expect("closing");
 }
