@@ -89,6 +89,7 @@ mod error;
 mod external32;
 mod field;
 mod file;
+mod flow;
 mod hints;
 pub mod layout;
 mod mapped;

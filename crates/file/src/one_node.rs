@@ -11,6 +11,7 @@ use aqueduct_device::{HandleExt, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
 use crate::plan::{Coverage, Domains, Round, Share, Window, inside, shares, union};
 use crate::staging::{Stage, Staging};
@@ -21,7 +22,7 @@ impl Core {
         &self,
         job: &Job<'_>,
         rounds: &mut Rounds,
-        data: &[u8],
+        data: &Outflow<'_>,
         mut failed: Option<Error>,
     ) -> Result<u64> {
         let Job { domains, pattern, window, .. } = *job;
@@ -32,11 +33,8 @@ impl Core {
             let near =
                 known.as_ref().map_or_else(|| found.as_deref().unwrap_or_default(), |round| &round.near);
             for share in near {
-                let place =
-                    (share.data.start - window.start) as usize..(share.data.end - window.start) as usize;
                 let field = staging.field(stage(domains, number, share.window));
-                field.put(pattern, share.data.clone(), &data[place]);
-                self.tally.copied.add(share.data.end - share.data.start);
+                self.put_shares(&field, job, &share.data, data)?;
             }
             let round = match (known, found) {
                 (Some(round), _) => {
@@ -59,7 +57,7 @@ impl Core {
                 failed = self.write_stage(&staging, stage(domains, number, window), &round.ranges).err();
             }
         }
-        failed.map_or(Ok(data.len() as u64), Err)
+        failed.map_or(Ok(data.len()), Err)
     }
 
     /// Waits until all ranks have filled their parts; what this rank writes as an aggregator.
@@ -126,7 +124,7 @@ impl Core {
         &self,
         job: &Job<'_>,
         rounds: &mut Rounds,
-        data: &mut [u8],
+        data: &mut Inflow<'_>,
         mut failed: Option<Error>,
     ) -> Result<u64> {
         let Job { domains, pattern, window, .. } = *job;
@@ -155,10 +153,8 @@ impl Core {
             });
             for share in &round.near {
                 let there = share.data.start..share.data.end.min(until).max(share.data.start);
-                let place = (there.start - window.start) as usize..(there.end - window.start) as usize;
-                self.tally.copied.add(there.end - there.start);
                 let field = staging.field(stage(domains, number, share.window));
-                field.get(pattern, there, &mut data[place]);
+                self.get_shares(&field, job, &there, data)?;
             }
         }
         failed.map_or(Ok(until - window.start), Err)

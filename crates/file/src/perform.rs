@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::error::{Kind, Result};
+use crate::flow::{Inflow, Outflow};
 use crate::memory::{Sink, Source};
 use crate::plan::Direction;
 use crate::request::Count;
@@ -87,12 +88,12 @@ fn metered(core: &Core, direction: Direction, operation: impl FnOnce() -> Result
 
 fn write_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &Source<'_>) -> Result<Count> {
     let (view, first) = place_together(core, position, Direction::Write, claim);
-    let packed = first.and_then(|first| Ok((first, stored(core, &view, first, data)?)));
-    let (first, bytes) = match &packed {
-        Ok((first, bytes)) => (*first, Ok(&**bytes)),
+    let flow = first.and_then(|first| Ok((first, stored(core, &view, first, data)?)));
+    let (first, flow) = match &flow {
+        Ok((first, flow)) => (*first, Ok(flow)),
         Err(error) => (0, Err(error.clone())),
     };
-    core.write_together(view.pattern(), first, bytes).map(|_| Count::new(data.size()))
+    core.write_together(view.pattern(), first, flow).map(|_| Count::new(data.size()))
 }
 
 pub(crate) fn claim_and_read(
@@ -109,19 +110,15 @@ fn read_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &mu
     let (view, first) = place_together(core, position, Direction::Read, claim);
     let first = first.and_then(|first| checked.map(|()| first));
     let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
-    if view.representation().is_native()
-        && let Some(bytes) = data.straight()
-    {
-        let bytes = failed.map_or(Ok(bytes), Err);
-        return core.read_together(view.pattern(), first, bytes).map(Count::new);
+    if view.representation().is_native() && failed.is_none() {
+        return core.read_together(view.pattern(), first, Ok(&mut data.flow())).map(Count::new);
     }
     let mut packed = if failed.is_none() { room(&view, data) } else { Vec::new() };
-    let bytes = failed.map_or(Ok(packed.as_mut_slice()), Err);
-    let count = core.read_together(view.pattern(), first, bytes)?;
+    let flow = &mut Inflow::Straight(&mut packed);
+    let count = core.read_together(view.pattern(), first, failed.map_or(Ok(flow), Err))?;
     packed.truncate(count as usize);
-    let outcome = loaded(core, &view, first, packed, data);
     // All ranks have come this far, and they have one representation; its conversion may fail on any of them.
-    if view.representation().is_native() { outcome } else { core.agree("read_all", outcome) }
+    core.agree("read_all", loaded(core, &view, first, packed, data))
 }
 
 pub(crate) fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
@@ -133,35 +130,36 @@ pub(crate) fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> R
 }
 
 fn write_placed(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
-    let bytes = stored(core, &placed.view, placed.first, data)?;
-    core.write_window(Company::Alone, placed.view.pattern(), placed.first, &bytes)
+    let flow = stored(core, &placed.view, placed.first, data)?;
+    core.write_window(Company::Alone, placed.view.pattern(), placed.first, &flow)
         .map(|_| Count::new(data.size()))
 }
 
 fn read_placed(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
     let (view, first) = (&placed.view, placed.first);
-    if view.representation().is_native()
-        && let Some(bytes) = data.straight()
-    {
-        return core.read_window(Company::Alone, view.pattern(), first, bytes).map(Count::new);
-    }
     data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
+    if view.representation().is_native() {
+        return core.read_window(Company::Alone, view.pattern(), first, &mut data.flow()).map(Count::new);
+    }
     let mut packed = room(view, data);
-    let count = core.read_window(Company::Alone, view.pattern(), first, &mut packed)?;
+    let flow = &mut Inflow::Straight(&mut packed);
+    let count = core.read_window(Company::Alone, view.pattern(), first, flow)?;
     packed.truncate(count as usize);
     loaded(core, view, first, packed, data)
 }
 
-/// The data as it lies in the file, packed.
-fn stored<'d>(core: &Core, view: &View, first: u64, data: &Source<'d>) -> Result<std::borrow::Cow<'d, [u8]>> {
+/// The data as it lies in the file.
+fn stored<'d>(core: &Core, view: &View, first: u64, data: &'d Source<'_>) -> Result<Outflow<'d>> {
     let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "write", error.to_string());
-    let packed = data.packed().map_err(broken)?;
+    let flow = data.flow().map_err(broken)?;
     if view.representation().is_native() {
-        return Ok(packed);
+        return Ok(flow);
     }
     let (kinds, from) = view.kinds(first);
-    let stored = view.representation().store(kinds, from, packed.into_owned());
-    stored.map(std::borrow::Cow::Owned).map_err(|text| core.error(Kind::Conversion, "write", text))
+    let packed = flow.packed(&core.tally, 0..flow.len()).into_owned();
+    let stored = view.representation().store(kinds, from, packed);
+    let stored = stored.map_err(|text| core.error(Kind::Conversion, "write", text))?;
+    Ok(Outflow::Straight(stored.into()))
 }
 
 /// Room for the data of a read as it lies in the file.

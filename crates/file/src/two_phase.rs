@@ -16,6 +16,8 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::field::Field;
+use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
 use crate::plan::{self, Direction, Domains, Plan, Summary};
 use crate::transfer::Company;
@@ -74,15 +76,19 @@ struct Course {
 impl Core {
     /// Writes `data` to the data bytes from `first` on, together with all other ranks. `mine` fails the operation from the start, on all
     /// ranks, but takes part in it.
-    pub(crate) fn write_together(&self, pattern: &Pattern, first: u64, data: Result<&[u8]>) -> Result<u64> {
-        let (bytes, failed): (&[u8], _) =
-            data.map_or_else(|error| (&[][..], Some(error)), |bytes| (bytes, None));
-        let window = first..first + bytes.len() as u64;
+    pub(crate) fn write_together(
+        &self,
+        pattern: &Pattern,
+        first: u64,
+        data: Result<&Outflow<'_>>,
+    ) -> Result<u64> {
+        let (data, failed) = data.map_or_else(|error| (&Outflow::NOTHING, Some(error)), |data| (data, None));
+        let window = first..first + data.len();
         let course = self.course(Direction::Write, pattern, &window)?;
         self.follow(course, Direction::Write, pattern, &window, |work| match work {
-            Work::Apart => failed.map_or_else(|| self.write_window(Company::All, pattern, first, bytes), Err),
-            Work::InNode(job, rounds) => self.write_staged(job, rounds, bytes, failed),
-            Work::Between(mut exchange) => exchange.write(bytes, failed),
+            Work::Apart => failed.map_or_else(|| self.write_window(Company::All, pattern, first, data), Err),
+            Work::InNode(job, rounds) => self.write_staged(job, rounds, data, failed),
+            Work::Between(mut exchange) => exchange.write(data, failed),
         })
     }
 
@@ -91,19 +97,53 @@ impl Core {
         &self,
         pattern: &Pattern,
         first: u64,
-        data: Result<&mut [u8]>,
+        data: Result<&mut Inflow<'_>>,
     ) -> Result<u64> {
-        let (bytes, failed): (&mut [u8], _) = match data {
-            Ok(bytes) => (bytes, None),
-            Err(error) => (&mut [], Some(error)),
+        let nothing = &mut Inflow::Straight(&mut []);
+        let (data, failed) = match data {
+            Ok(data) => (data, None),
+            Err(error) => (nothing, Some(error)),
         };
-        let window = first..first + bytes.len() as u64;
+        let window = first..first + data.len();
         let course = self.course(Direction::Read, pattern, &window)?;
         self.follow(course, Direction::Read, pattern, &window, |work| match work {
-            Work::Apart => failed.map_or_else(|| self.read_window(Company::All, pattern, first, bytes), Err),
-            Work::InNode(job, rounds) => self.read_staged(job, rounds, bytes, failed),
-            Work::Between(mut exchange) => exchange.read(bytes, failed),
+            Work::Apart => failed.map_or_else(|| self.read_window(Company::All, pattern, first, data), Err),
+            Work::InNode(job, rounds) => self.read_staged(job, rounds, data, failed),
+            Work::Between(mut exchange) => exchange.read(data, failed),
         })
+    }
+
+    /// Copies this rank's bytes of a window of the file to their places in it.
+    pub(crate) fn put_shares(
+        &self,
+        field: &Field<'_>,
+        job: &Job<'_>,
+        share: &Range<u64>,
+        data: &Outflow<'_>,
+    ) -> Result<()> {
+        let origin = job.window.start;
+        self.tally.copied.add(share.end - share.start);
+        data.each(&self.tally, share.start - origin..share.end - origin, |part, bytes| {
+            field.put(job.pattern, origin + part.start..origin + part.end, bytes);
+            Ok(())
+        })
+    }
+
+    /// Copies this rank's bytes of a window of the file from their places in it.
+    pub(crate) fn get_shares(
+        &self,
+        field: &Field<'_>,
+        job: &Job<'_>,
+        share: &Range<u64>,
+        data: &mut Inflow<'_>,
+    ) -> Result<()> {
+        let origin = job.window.start;
+        self.tally.copied.add(share.end - share.start);
+        let filled = data.each(&self.tally, share.start - origin..share.end - origin, |part, bytes| {
+            field.get(job.pattern, origin + part.start..origin + part.end, bytes);
+            Ok(bytes.len() as u64)
+        });
+        filled.map(|_| ())
     }
 
     /// What all ranks bring, merged, and from it the same course on every rank; none where each works for itself. A plan that all

@@ -13,6 +13,7 @@ use aqueduct_device::{HandleExt, Piece};
 use super::{Exchange, Job};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::flow::{Inflow, Outflow};
 use crate::layout::Strip;
 use crate::plan::{Round, inside};
 use crate::staging::Stage;
@@ -34,12 +35,12 @@ impl<'a> Exchange<'a> {
     }
 
     /// Writes; all of `data`, or none of it for certain.
-    pub(super) fn write(&mut self, data: &[u8], mut failed: Option<Error>) -> Result<u64> {
+    pub(super) fn write(&mut self, data: &Outflow<'_>, mut failed: Option<Error>) -> Result<u64> {
         let mut waiting: Option<(u64, Arc<Round>)> = None;
         for number in 0..self.job.domains.rounds() {
             let round = self.round(number)?;
             for step in 0..round.steps {
-                self.fill(number, &round, step, data);
+                self.fill(number, &round, step, data)?;
                 if self.meet(failed.as_ref(), NO_END)?.is_none() {
                     return failed.map_or(Ok(0), Err);
                 }
@@ -57,11 +58,11 @@ impl<'a> Exchange<'a> {
         }
         let last = waiting.filter(|_| failed.is_none());
         failed = failed.or(last.and_then(|(number, round)| self.write_window(number, &round).err()));
-        failed.map_or(Ok(data.len() as u64), Err)
+        failed.map_or(Ok(data.len()), Err)
     }
 
     /// Reads; how much was there.
-    pub(super) fn read(&mut self, data: &mut [u8], mut failed: Option<Error>) -> Result<u64> {
+    pub(super) fn read(&mut self, data: &mut Inflow<'_>, mut failed: Option<Error>) -> Result<u64> {
         let (mut end, mut next) = (NO_END, None);
         for number in 0..self.job.domains.rounds() {
             let round = match next.take() {
@@ -94,7 +95,7 @@ impl<'a> Exchange<'a> {
                     return failed.map_or(Ok(0), Err);
                 };
                 end = agreed;
-                self.empty(number, &round, step, self.until(end), data);
+                self.empty(number, &round, step, self.until(end), data)?;
                 self.turn += 1;
             }
         }
@@ -151,9 +152,10 @@ impl<'a> Exchange<'a> {
         Stage { turn: self.turn, aggregator: 0, start: 0 }
     }
 
-    fn place(&self, data: &Range<u64>) -> Range<usize> {
+    /// A range of data bytes of the view as a part of this rank's data.
+    fn place(&self, data: &Range<u64>) -> Range<u64> {
         let start = self.job.window.start;
-        (data.start - start) as usize..(data.end - start) as usize
+        data.start - start..data.end - start
     }
 
     /// Counts bytes that this rank copied; those of messages are counted as sent.
@@ -162,37 +164,38 @@ impl<'a> Exchange<'a> {
     }
 
     /// Copies this rank's bytes to where they go from.
-    fn fill(&self, number: u64, round: &Round, step: u64, data: &[u8]) {
+    fn fill(&self, number: u64, round: &Round, step: u64, data: &Outflow<'_>) -> Result<()> {
         for share in round.near.iter().filter(|_| step == 0) {
             let Some(stage) = self.stage(number, share.window) else { continue };
             let field = self.between.windows.field(stage);
-            field.put(self.job.pattern, share.data.clone(), &data[self.place(&share.data)]);
-            self.copied(&share.data);
+            self.core.put_shares(&field, self.job, &share.data, data)?;
         }
         for far in round.far.iter().filter(|far| far.step == step) {
             let field = self.between.parcels.field(self.buffer());
-            field.put_strips(far.places.iter().copied(), &data[self.place(&far.data)]);
+            let packed = data.packed(&self.core.tally, self.place(&far.data));
+            field.put_strips(far.places.iter().copied(), &packed);
             self.copied(&far.data);
         }
+        Ok(())
     }
 
     /// Copies this rank's bytes from where they have come to, as far as the file goes.
-    fn empty(&self, number: u64, round: &Round, step: u64, until: u64, data: &mut [u8]) {
+    fn empty(&self, number: u64, round: &Round, step: u64, until: u64, data: &mut Inflow<'_>) -> Result<()> {
         let there = |data: &Range<u64>| data.start..data.end.min(until).max(data.start);
         for share in round.near.iter().filter(|_| step == 0) {
             let Some(stage) = self.stage(number, share.window) else { continue };
-            let there = there(&share.data);
-            let place = self.place(&there);
-            self.copied(&there);
-            self.between.windows.field(stage).get(self.job.pattern, there, &mut data[place]);
+            let field = self.between.windows.field(stage);
+            self.core.get_shares(&field, self.job, &there(&share.data), data)?;
         }
         for far in round.far.iter().filter(|far| far.step == step) {
             let there = there(&far.data);
             let place = self.place(&there);
             self.copied(&there);
             let strips = front(&far.places, there.end - there.start);
-            self.between.parcels.field(self.buffer()).get_strips(strips, &mut data[place]);
+            let field = self.between.parcels.field(self.buffer());
+            data.whole(&self.core.tally, place, |packed| field.get_strips(strips, packed));
         }
+        Ok(())
     }
 
     /// Sends what this rank speaks for.
