@@ -1,7 +1,8 @@
 //! The handle every rank holds: who it is, and how it makes smaller worlds out of this one.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::{Call, Verb};
 use crate::collective::Collective;
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     /// Held through each collective call: those of several threads of a rank follow one another.
     pub(crate) turn: Mutex<()>,
     pub(crate) meter: Meter,
+    /// What the layers above keep beside the communicator.
+    stowed: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl std::fmt::Debug for Comm {
@@ -88,6 +91,28 @@ impl Comm {
     /// If there is no such node.
     pub fn ranks_of_node(&self, node: usize) -> &[usize] {
         &self.inner.topology.nodes()[node]
+    }
+
+    /// Tells this communicator from all others that the ranks have made: the same on all its ranks, and never 0.
+    pub fn number(&self) -> u64 {
+        self.inner.collective_context()
+    }
+
+    /// Keeps a value beside this communicator, on this rank alone, unless `most` of its type are there already.
+    #[doc(alias = "MPI_Comm_set_attr")]
+    pub fn stow<T: Any + Send>(&self, value: T, most: usize) {
+        let mut stowed = self.inner.stowed.lock().unwrap_or_else(PoisonError::into_inner);
+        if stowed.iter().filter(|value| value.is::<T>()).count() < most {
+            stowed.push(Box::new(value));
+        }
+    }
+
+    /// Takes the value of this type that was stowed last.
+    #[doc(alias = "MPI_Comm_get_attr")]
+    pub fn unstow<T: Any + Send>(&self) -> Option<T> {
+        let mut stowed = self.inner.stowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = stowed.iter().rposition(|value| value.is::<T>())?;
+        stowed.remove(at).downcast().ok().map(|value| *value)
     }
 
     /// What this rank has sent through this communicator so far.
@@ -212,6 +237,7 @@ impl Inner {
             children: AtomicU32::new(0),
             turn: Mutex::new(()),
             meter: Meter::default(),
+            stowed: Mutex::default(),
         }
     }
 
@@ -245,6 +271,7 @@ impl Inner {
             children: AtomicU32::new(0),
             turn: Mutex::new(()),
             meter: Meter::default(),
+            stowed: Mutex::default(),
         };
         Ok(Some(Comm { inner: Arc::new(inner) }))
     }

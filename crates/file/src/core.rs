@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::{Comm, Op};
+use aqueduct_comm::{Comm, Op, Traffic};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
 use crate::counters::{Counters, Tally};
+use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
@@ -44,25 +45,25 @@ pub(crate) struct Core {
     experience: [Mutex<Experience>; 2],
     /// What this rank has done.
     pub(crate) tally: Tally,
+    /// What had been sent when the file was opened: the talk may have been another file's before.
+    traffic: Traffic,
     /// How accesses were done the last time it was told, by company and direction.
     pub(crate) told: Mutex<[[Option<Strategy>; 2]; 2]>,
 }
 
 impl Core {
-    /// Collective.
     pub(crate) fn new(
         name: Arc<str>,
-        comm: Comm,
+        desk: Desk,
         handle: Arc<dyn Handle>,
+        start: u64,
         mode: Mode,
         hints: Hints,
-    ) -> Result<Self> {
-        let start = if mode.is_append() { handle.len() } else { Ok(0) };
-        let start = start.map_err(|error| Error::device("open", &name, &error));
-        let start = agree(&comm, "open", &name, start)?;
-        let shared = SharedPointer::new(&comm, start).map_err(|error| Error::talk("open", &name, &error))?;
+    ) -> Self {
+        let Desk { comm, pointer: shared } = desk;
         let can = handle.capabilities();
-        Ok(Self {
+        Self {
+            traffic: comm.traffic(),
             name,
             comm,
             handle,
@@ -80,7 +81,7 @@ impl Core {
             experience: Default::default(),
             tally: Tally::default(),
             told: Mutex::default(),
-        })
+        }
     }
 
     /// The aggregation buffers of a plan: those there are, or new ones. Collective.
@@ -113,10 +114,16 @@ impl Core {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets everything go but what the next file can use.
+    pub(crate) fn into_desk(self) -> Desk {
+        Desk { comm: self.comm, pointer: self.shared }
+    }
+
     /// What this rank has done.
     pub(crate) fn counters(&self) -> Counters {
         let traffic = self.comm.traffic();
-        Counters { messages: traffic.messages, sent: traffic.bytes, ..self.tally.read() }
+        let (messages, sent) = (traffic.messages - self.traffic.messages, traffic.bytes - self.traffic.bytes);
+        Counters { messages, sent, ..self.tally.read() }
     }
 
     pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {

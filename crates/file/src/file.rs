@@ -80,23 +80,27 @@ impl File {
     #[doc(alias = "MPI_File_close")]
     pub fn close(self) -> Result<()> {
         self.settle();
-        let (core, path) = (Arc::clone(&self.core), self.path.clone());
+        let (core, path, beside) = (Arc::clone(&self.core), self.path.clone(), self.comm.clone());
         drop(self);
-        let all = core.talk("close", core.comm.allreduce(Op::Sum, &core.counters().words()))?;
-        if verbose::is_on() && core.comm.rank() == 0 {
-            let all = Counters::from_words(&all);
-            eprintln!("{}", verbose::Report { file: &core.name, ranks: core.comm.size(), all });
-        }
+        let (name, delete, counters) =
+            (Arc::clone(&core.name), core.mode.is_delete_on_close(), core.counters().words());
+        let talk = |error: aqueduct_comm::Error| Error::talk("close", &name, &error);
+        let comm = core.comm.clone();
         // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
-        let (comm, name, delete) =
-            (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
-        drop(core);
-        comm.barrier().map_err(|error| Error::talk("close", &name, &error))?;
-        if !delete {
-            return Ok(());
+        let desk = Arc::into_inner(core).map(Core::into_desk);
+        let all = comm.allreduce(Op::Sum, &counters).map_err(talk)?;
+        if verbose::is_on() && comm.rank() == 0 {
+            let all = Counters::from_words(&all);
+            eprintln!("{}", verbose::Report { file: &name, ranks: comm.size(), all });
         }
-        let deleted = if comm.rank() == 0 { open::delete(&path) } else { Ok(()) };
-        crate::core::agree(&comm, "close", &name, deleted)
+        if delete {
+            let deleted = if comm.rank() == 0 { open::delete(&path) } else { Ok(()) };
+            crate::core::agree(&comm, "close", &name, deleted)?;
+        }
+        if let Some(desk) = desk {
+            desk.leave(&beside);
+        }
+        Ok(())
     }
 
     /// The ranks that have it open: the communicator it was opened on.

@@ -84,6 +84,7 @@
 pub mod access;
 mod core;
 mod counters;
+mod desk;
 mod distribution;
 mod error;
 mod external32;

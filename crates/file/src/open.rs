@@ -8,6 +8,7 @@ use aqueduct_comm::Comm;
 use aqueduct_device::{self as device, Handle, OpenOptions};
 
 use crate::core::{Core, agree};
+use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::file::File;
 use crate::hints::{Hints, Info};
@@ -56,33 +57,71 @@ impl Open {
     pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<File> {
         let name = name.as_ref();
         let shown: Arc<str> = name.to_string_lossy().into();
-        let own = comm.dup().map_err(|error| Error::talk("open", &shown, &error))?;
-        let info = self.info.over(&Info::from_env());
-        let hints = Hints::parse(&info);
-        let opened = self.first(&own, name, &shown, &hints)?;
-        let core = Core::new(shown, own, opened, self.mode, hints)?;
-        Ok(File::new(Arc::new(core), name.to_owned(), comm.clone()))
+        let hints = Hints::parse(&self.info.over(&Info::from_env()));
+        let desk = self.meet(comm, name, &shown, &hints)?;
+        match self.open_together(&desk, name, &shown, &hints) {
+            Ok((handle, start)) => {
+                let core = Core::new(shown, desk, handle, start, self.mode, hints);
+                Ok(File::new(Arc::new(core), name.to_owned(), comm.clone()))
+            }
+            Err(error) => {
+                desk.leave(comm);
+                Err(error)
+            }
+        }
     }
 
-    /// Rank 0 opens and, where wanted, creates; then the others do.
-    fn first(&self, comm: &Comm, name: &OsStr, shown: &Arc<str>, hints: &Hints) -> Result<Arc<dyn Handle>> {
+    /// Makes sure that all ranks want the same, and finds them a desk.
+    fn meet(&self, comm: &Comm, name: &OsStr, shown: &Arc<str>, hints: &Hints) -> Result<Desk> {
         let talk = |error: aqueduct_comm::Error| Error::talk("open", shown, &error);
-        let first =
-            (comm.rank() == 0).then(|| self.open_device(comm, name, shown, hints, self.mode.is_create()));
-        // What rank 0 opened, and how: one message tells all.
-        let mut told = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), 0];
-        told[3] = u64::from(matches!(&first, Some(Err(_))));
-        let mine = told;
-        comm.broadcast(0, &mut told).map_err(talk)?;
-        let outcome = match first {
-            Some(outcome) => outcome.map(Some),
-            // The error is rank 0's to tell.
-            None if told[3] != 0 => Ok(None),
-            None if told[..3] != mine[..3] => Err(different(shown, &told, &mine)),
-            None => self.open_device(comm, name, shown, hints, false).map(Some),
+        let left = Desk::left(comm);
+        let number = left.as_ref().map_or(0, Desk::number);
+        let mine = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), number];
+        let least_and_most = mine.map(|word| [word, word]);
+        let all = comm.allreduce_with(&least_and_most, |[least, most], [other_least, other_most]| {
+            *least = (*least).min(*other_least);
+            *most = (*most).max(*other_most);
+        });
+        let differs: Vec<bool> = all.map_err(talk)?.iter().map(|[least, most]| least != most).collect();
+        match left {
+            // What one rank has, and another has not, is for a later file.
+            Some(desk) if differs[3] => desk.leave(comm),
+            Some(desk) if differs[..3].contains(&true) => desk.leave(comm),
+            Some(desk) => return Ok(desk),
+            None => {}
+        }
+        let which = ["access modes", "names", "hints"].into_iter().zip(differs).find(|(_, differs)| *differs);
+        if let Some((which, _)) = which {
+            let detail = format!("the ranks gave different {which}; give the same on all ranks");
+            return Err(Error::new(Kind::NotSame, "open", shown, detail));
+        }
+        Desk::new(comm).map_err(talk)
+    }
+
+    /// Opens the file on all ranks; their handles, and where pointers begin.
+    fn open_together(
+        &self,
+        desk: &Desk,
+        name: &OsStr,
+        shown: &Arc<str>,
+        hints: &Hints,
+    ) -> Result<(Arc<dyn Handle>, u64)> {
+        let comm = &desk.comm;
+        // Who creates a file that must not be there is one alone. Many nodes at once would only be in each other's way.
+        let first = self.mode.is_create() && (self.mode.is_exclusive() || comm.node_count() > 1);
+        let open = |create: bool| {
+            let handle = self.open_device(comm, name, shown, hints, create)?;
+            let start = if self.mode.is_append() { handle.len() } else { Ok(0) };
+            let start = start.map_err(|error| Error::device("open", shown, &error))?;
+            Ok((handle, start))
         };
+        let mine =
+            if first { open_after_first(comm, shown, open)? } else { open(self.mode.is_create()).map(Some) };
+        if let (0, Ok(Some((_, start)))) = (comm.rank(), &mine) {
+            desk.pointer.set(*start).map_err(|error| Error::talk("open", shown, &error))?;
+        }
         let missing = || Error::new(Kind::Communication, "open", shown, "rank 0 could not open it");
-        agree(comm, "open", shown, outcome)?.ok_or_else(missing)
+        agree(comm, "open", shown, mine)?.ok_or_else(missing)
     }
 
     fn open_device(
@@ -114,11 +153,22 @@ impl Open {
     }
 }
 
-fn different(shown: &Arc<str>, told: &[u64; 4], mine: &[u64; 4]) -> Error {
-    let names = ["access modes", "names", "hints"];
-    let which = (0..3).find(|at| told[*at] != mine[*at]).map_or("arguments", |at| names[at]);
-    let detail = format!("this rank and rank 0 gave different {which}; give the same on all ranks");
-    Error::new(Kind::NotSame, "open", shown, detail)
+/// Rank 0 opens and creates; if it could, the others open what is then there.
+#[expect(clippy::type_complexity, reason = "an outcome within an outcome: of the talk, and of this rank")]
+fn open_after_first(
+    comm: &Comm,
+    shown: &Arc<str>,
+    open: impl Fn(bool) -> Result<(Arc<dyn Handle>, u64)>,
+) -> Result<Result<Option<(Arc<dyn Handle>, u64)>>> {
+    let first = (comm.rank() == 0).then(|| open(true));
+    let mut failed = [u8::from(matches!(&first, Some(Err(_))))];
+    comm.broadcast(0, &mut failed).map_err(|error| Error::talk("open", shown, &error))?;
+    Ok(match first {
+        Some(outcome) => outcome.map(Some),
+        // The error is rank 0's to tell.
+        None if failed != [0] => Ok(None),
+        None => open(false).map(Some),
+    })
 }
 
 fn digest(value: &(impl Hash + ?Sized)) -> u64 {
