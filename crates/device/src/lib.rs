@@ -91,6 +91,6 @@ pub use memfs::MemFs;
 pub use options::OpenOptions;
 pub use piece::{Extent, Piece, PieceMut, total, total_mut};
 pub use registry::{Registry, delete, open, register_device, register_wrapper, registry};
-pub use syscalls::syscalls;
+pub use syscalls::{lock_waits, syscalls};
 pub use ufs::Ufs;
 pub use uring::Uring;

@@ -33,8 +33,13 @@ impl<'a> Field<'a> {
 
     /// Copies data bytes of a window of `pattern` to their places.
     pub(crate) fn put(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) {
+        self.put_strips(pattern.strips(window), data);
+    }
+
+    /// Copies data to the places of strips, one after the other.
+    pub(crate) fn put_strips(&self, strips: impl IntoIterator<Item = Strip>, data: &[u8]) {
         let mut rest = data;
-        for strip in pattern.strips(window) {
+        for strip in strips {
             let (now, later) = rest.split_at(strip.size() as usize);
             let to = self.place(&strip);
             // SAFETY: `place` has checked that all runs of the strip lie in the field.
@@ -45,8 +50,13 @@ impl<'a> Field<'a> {
 
     /// Copies data bytes of a window of `pattern` from their places.
     pub(crate) fn get(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) {
+        self.get_strips(pattern.strips(window), data);
+    }
+
+    /// Copies data from the places of strips, one after the other.
+    pub(crate) fn get_strips(&self, strips: impl IntoIterator<Item = Strip>, data: &mut [u8]) {
         let mut rest = data;
-        for strip in pattern.strips(window) {
+        for strip in strips {
             let (now, later) = rest.split_at_mut(strip.size() as usize);
             let from = self.place(&strip).cast_const();
             // SAFETY: `place` has checked that all runs of the strip lie in the field.

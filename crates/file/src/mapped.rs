@@ -44,6 +44,7 @@ impl Core {
             let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
             field.put(pattern, part.clone(), &data[place][..(part.end - part.start) as usize]);
             drop(mapping);
+            self.tally.copied.add(part.end - part.start);
         }
         Ok(window.end - window.start)
     }
@@ -64,6 +65,7 @@ impl Core {
             let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
             field.get(pattern, part.clone(), &mut data[place][..(part.end - part.start) as usize]);
             drop(mapping);
+            self.tally.copied.add(part.end - part.start);
         }
         Ok(front.end - window.start)
     }

@@ -91,6 +91,22 @@ pub enum Plan {
     Together(Domains),
 }
 
+/// Whether ranks whose accesses are merged in `all` work together: as the hints say, or as it is estimated to be cheaper.
+pub fn together(direction: Direction, all: &Summary, hints: &Hints) -> bool {
+    let toggle = match direction {
+        Direction::Read => hints.collective_read,
+        Direction::Write => hints.collective_write,
+    };
+    let wanted = match (hints.strategy, toggle) {
+        (Some(strategy), _) => strategy == Strategy::TwoPhase,
+        (None, Toggle::Enable) => true,
+        (None, Toggle::Disable) => false,
+        (None, Toggle::Automatic) => all.prefers_together().unwrap_or_else(|| gains(direction, all)),
+    };
+    // Where a view shows a byte twice, a window of the file is no single slice of its data.
+    wanted && !all.shows_twice()
+}
+
 /// Plans a collective access of all ranks, whose accesses are merged in `all`, through these `aggregators`.
 pub fn collective(
     direction: Direction,
@@ -99,18 +115,7 @@ pub fn collective(
     hints: &Hints,
     can: &Capabilities,
 ) -> Plan {
-    let toggle = match direction {
-        Direction::Read => hints.collective_read,
-        Direction::Write => hints.collective_write,
-    };
-    let together = match (hints.strategy, toggle) {
-        (Some(strategy), _) => strategy == Strategy::TwoPhase,
-        (None, Toggle::Enable) => true,
-        (None, Toggle::Disable) => false,
-        (None, Toggle::Automatic) => all.prefers_together().unwrap_or_else(|| gains(direction, all)),
-    };
-    // Where a view shows a byte twice, a window of the file is no single slice of its data.
-    let together = together && !all.shows_twice();
+    let together = together(direction, all, hints);
     let domains = all.hull().map(|hull| Domains::new(hull, Arc::clone(aggregators), hints, can));
     match domains {
         // A few bytes at either end of a huge file would take rounds without end, nearly all of them empty.

@@ -8,15 +8,15 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::field::Field;
 use crate::layout::Pattern;
+use crate::plan::inside;
 use crate::transfer::span;
-use crate::two_phase::inside;
 
 impl Core {
     pub(crate) fn read_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) -> Result<u64> {
         let size = self.hints().read_buffer;
         let mut buffer = Vec::new();
         for (part, hull) in Stretches::new(pattern, window.clone(), size) {
-            buffer.resize((hull.end - hull.start) as usize, 0);
+            self.make_room(&mut buffer, &hull);
             let outcome = self.device("read", self.handle.read_at(hull.start, &mut buffer));
             // What the device read is in the buffer only.
             let count = outcome.map_err(|error| error.after(part.start - window.start))?;
@@ -27,11 +27,21 @@ impl Core {
             };
             let place = (front.start - window.start) as usize..(front.end - window.start) as usize;
             Field::over(&mut buffer, hull.start).get(pattern, front.clone(), &mut data[place]);
+            self.tally.copied.add(front.end - front.start);
             if front.end < part.end {
                 return Ok(front.end - window.start);
             }
         }
         Ok(window.end - window.start)
+    }
+
+    /// Makes a buffer as long as a part of the file.
+    fn make_room(&self, buffer: &mut Vec<u8>, hull: &Range<u64>) {
+        let len = (hull.end - hull.start) as usize;
+        if buffer.capacity() < len {
+            self.tally.buffer(len);
+        }
+        buffer.resize(len, 0);
     }
 
     pub(crate) fn write_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) -> Result<u64> {
@@ -45,13 +55,14 @@ impl Core {
             let guard = lock.then(|| self.lock("write", hull.clone(), LockKind::Exclusive));
             let _guard = guard.transpose().map_err(before)?;
             buffer.clear();
-            buffer.resize((hull.end - hull.start) as usize, 0);
+            self.make_room(&mut buffer, &hull);
             if !dense {
                 let outcome = self.device("write", self.handle.read_at(hull.start, &mut buffer));
                 outcome.map_err(before)?;
             }
             let place = (part.start - window.start) as usize..(part.end - window.start) as usize;
             Field::over(&mut buffer, hull.start).put(pattern, part.clone(), &data[place]);
+            self.tally.copied.add(part.end - part.start);
             let outcome = self.device("write", self.handle.write_at(hull.start, &buffer));
             outcome.map_err(|error| {
                 let stopped = i64::try_from(hull.start + error.transferred()).unwrap_or(i64::MAX);

@@ -9,13 +9,12 @@ use aqueduct_comm::{Comm, Region};
 
 use crate::field::Field;
 
-/// Buffers in turn: one is filled while the other is written, or read while the other is emptied.
-const TURNS: usize = 2;
-
-/// The buffers of all aggregators, twice.
+/// The buffers of aggregators, several of each to be used in turn: one is filled while another is written, or read while another is
+/// emptied.
 #[derive(Clone, Debug)]
 pub(crate) struct Staging {
     region: Region,
+    turns: usize,
     windows: usize,
     size: usize,
 }
@@ -29,9 +28,9 @@ pub(crate) struct Stage {
 }
 
 impl Staging {
-    /// Buffers of `size` bytes for `windows` aggregators. Collective.
-    pub(crate) fn new(comm: &Comm, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
-        Ok(Self { region: comm.region(TURNS * windows * size)?, windows, size })
+    /// Buffers of `size` bytes for `windows` aggregators, as many of each as `turns`. Collective.
+    pub(crate) fn new(comm: &Comm, turns: usize, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
+        Ok(Self { region: comm.region(turns * windows * size)?, turns, windows, size })
     }
 
     /// Whether it serves so many aggregators with so large buffers.
@@ -69,6 +68,6 @@ impl Staging {
     }
 
     fn base(&self, stage: Stage) -> usize {
-        ((stage.turn as usize % TURNS) * self.windows + stage.aggregator) * self.size
+        ((stage.turn as usize % self.turns) * self.windows + stage.aggregator) * self.size
     }
 }

@@ -1,14 +1,17 @@
 //! Independent transfers: the data bytes of a window of a pattern, between contiguous memory and the device.
 
 use std::ops::Range;
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use aqueduct_device::{HandleExt, LockGuard, LockKind, Piece, PieceMut};
 
 use crate::core::Core;
 use crate::error::Result;
+use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
 use crate::plan::{self, Choice, Direction, Extent, Market, Strategy};
+use crate::verbose;
 
 /// Runs in one call of the device: as many as one vectored system call takes.
 pub(crate) const BATCH: usize = 1024;
@@ -29,23 +32,44 @@ impl Core {
         company: Company,
         pattern: &Pattern,
         first: u64,
-        data: &[u8],
+        data: &Outflow<'_>,
     ) -> Result<u64> {
-        let window = first..first + data.len() as u64;
+        let window = first..first + data.len();
         let span = span(pattern, &window);
         if is_one_run(&window, &span) {
             let _guard = self.write_lock(&span, self.sieves_writes())?;
-            return self.write_run(span.start, data);
+            return self.pour(data, |part, bytes| {
+                self.device("write", self.handle.write_at(span.start + part.start, bytes))
+            });
         }
         let choice = self.choose(company, Direction::Write, pattern, &window);
         // Where anyone reads, changes and writes back, everyone who writes must lock.
         let _guard = self.write_lock(&span, choice.strategy != Strategy::Sieve && self.sieves_writes())?;
-        self.timed(company, Direction::Write, choice, || match choice.strategy {
-            Strategy::Direct => self.write_list(pattern, window, data, 1),
-            Strategy::Sieve => self.write_sieved(pattern, window, data),
-            Strategy::Map => self.write_mapped(pattern, window, data),
-            Strategy::List | Strategy::TwoPhase => self.write_list(pattern, window, data, BATCH),
+        self.timed(company, Direction::Write, choice, || {
+            self.pour(data, |part, bytes| {
+                let window = first + part.start..first + part.end;
+                match choice.strategy {
+                    Strategy::Direct => self.write_list(pattern, window, bytes, 1),
+                    Strategy::Sieve => self.write_sieved(pattern, window, bytes),
+                    Strategy::Map => self.write_mapped(pattern, window, bytes),
+                    Strategy::List | Strategy::TwoPhase => self.write_list(pattern, window, bytes, BATCH),
+                }
+            })
         })
+    }
+
+    /// Writes data piece by piece; an error tells how much went before it.
+    fn pour<T>(
+        &self,
+        data: &Outflow<'_>,
+        mut write: impl FnMut(Range<u64>, &[u8]) -> Result<T>,
+    ) -> Result<u64> {
+        data.each(&self.tally, 0..data.len(), |part, bytes| {
+            let before = part.start;
+            let outcome = write(part, bytes);
+            outcome.map(|_| ()).map_err(|error| error.clone().after(before + error.transferred()))
+        })?;
+        Ok(data.len())
     }
 
     /// Fills `data` from the data bytes from `first` on; the count is less at the end of the file.
@@ -54,32 +78,48 @@ impl Core {
         company: Company,
         pattern: &Pattern,
         first: u64,
-        data: &mut [u8],
+        data: &mut Inflow<'_>,
     ) -> Result<u64> {
-        let window = first..first + data.len() as u64;
+        let window = first..first + data.len();
         let span = span(pattern, &window);
         let _guard = if self.is_atomic() { self.lock("read", span.clone(), LockKind::Shared)? } else { None };
         if is_one_run(&window, &span) {
-            return self.device("read", self.handle.read_at(span.start, data));
+            return self.draw(data, |part, bytes| {
+                self.device("read", self.handle.read_at(span.start + part.start, bytes))
+            });
         }
         let choice = self.choose(company, Direction::Read, pattern, &window);
-        self.timed(company, Direction::Read, choice, || match choice.strategy {
-            Strategy::Sieve => self.read_sieved(pattern, window, data),
-            // Where a view shows a byte twice, a list could read on behind the end of the file, and so behind the count.
-            _ if !pattern.is_ascending() => self.read_list(pattern, window, data, 1),
-            Strategy::Direct => self.read_list(pattern, window, data, 1),
-            Strategy::Map => self.read_mapped(pattern, window, data),
-            Strategy::List | Strategy::TwoPhase => self.read_list(pattern, window, data, BATCH),
+        self.timed(company, Direction::Read, choice, || {
+            self.draw(data, |part, bytes| {
+                let window = first + part.start..first + part.end;
+                match choice.strategy {
+                    Strategy::Sieve => self.read_sieved(pattern, window, bytes),
+                    // Where a view shows a byte twice, a list could read on behind the end of the file, and so behind the count.
+                    _ if !pattern.is_ascending() => self.read_list(pattern, window, bytes, 1),
+                    Strategy::Direct => self.read_list(pattern, window, bytes, 1),
+                    Strategy::Map => self.read_mapped(pattern, window, bytes),
+                    Strategy::List | Strategy::TwoPhase => self.read_list(pattern, window, bytes, BATCH),
+                }
+            })
+        })
+    }
+
+    /// Reads data piece by piece; an error tells how much went before it.
+    fn draw(
+        &self,
+        data: &mut Inflow<'_>,
+        mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<u64>,
+    ) -> Result<u64> {
+        let all = 0..data.len();
+        data.each(&self.tally, all, |part, bytes| {
+            let before = part.start;
+            read(part, bytes).map_err(|error| error.clone().after(before + error.transferred()))
         })
     }
 
     fn write_lock(&self, span: &Range<u64>, sieved: bool) -> Result<Option<Box<dyn LockGuard + '_>>> {
         let locks = self.is_atomic() || sieved;
         if locks { self.lock("write", span.clone(), LockKind::Exclusive) } else { Ok(None) }
-    }
-
-    fn write_run(&self, offset: u64, data: &[u8]) -> Result<u64> {
-        self.device("write", self.handle.write_at(offset, data)).map(|()| data.len() as u64)
     }
 
     fn choose(
@@ -91,7 +131,54 @@ impl Core {
     ) -> Choice {
         let (hints, experience) = (self.hints(), self.experience(company));
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
-        plan::independent(direction, &extent(pattern, window), &market)
+        let extent = extent(pattern, window);
+        let choice = plan::independent(direction, &extent, &market);
+        self.tell(company, direction, extent, choice, &market);
+        choice
+    }
+
+    /// Tells people how an access is done, if they have asked and it is not as it was.
+    fn tell(
+        &self,
+        company: Company,
+        direction: Direction,
+        extent: Extent,
+        choice: Choice,
+        market: &Market<'_>,
+    ) {
+        if !verbose::is_on() || self.comm.rank() != 0 {
+            return;
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = &mut told[company as usize][direction as usize];
+        if *last != Some(choice.strategy) {
+            *last = Some(choice.strategy);
+            let together = company == Company::All;
+            let prices = &market.prices(direction, &extent, together);
+            eprintln!(
+                "{}",
+                verbose::Access { file: &self.name, direction, together, extent, choice, prices }
+            );
+        }
+    }
+
+    /// Does a two-phase access, and remembers what it cost.
+    pub(crate) fn exchanged(
+        &self,
+        direction: Direction,
+        pattern: &Pattern,
+        window: &Range<u64>,
+        access: impl FnOnce() -> Result<u64>,
+    ) -> Result<u64> {
+        let choice = {
+            let (hints, experience) = (self.hints(), self.experience(Company::All));
+            let market = Market { hints: &hints, can: &self.can, experience: &experience };
+            let extent = extent(pattern, window);
+            let choice = market.price(direction, Strategy::TwoPhase, &extent);
+            self.tell(Company::All, direction, extent, choice, &market);
+            choice
+        };
+        self.timed(Company::All, direction, choice, access)
     }
 
     /// What this rank pays for its part of a collective access, in nanoseconds: by itself, and together with the others.
@@ -134,6 +221,7 @@ impl Core {
         let mut runs = pattern.runs(window).peekable();
         while runs.peek().is_some() {
             let mut pieces = Vec::with_capacity(batch.min(64));
+            self.tally.buffer(pieces.capacity() * size_of::<Piece<'_>>());
             for run in runs.by_ref().take(batch) {
                 let (now, later) = rest.split_at(run.len as usize);
                 pieces.push(Piece::new(run.offset as u64, now));
@@ -157,6 +245,7 @@ impl Core {
         let mut runs = pattern.runs(window).peekable();
         while runs.peek().is_some() {
             let mut pieces = Vec::with_capacity(batch.min(64));
+            self.tally.buffer(pieces.capacity() * size_of::<PieceMut<'_>>());
             let mut wanted = 0;
             for run in runs.by_ref().take(batch) {
                 let (now, later) = rest.split_at_mut(run.len as usize);

@@ -64,6 +64,12 @@ impl Market<'_> {
         cheapest.unwrap_or(Choice { strategy: Strategy::List, estimate: f64::NAN })
     }
 
+    /// All ways with their prices, those for one rank alone or all.
+    pub fn prices(&self, direction: Direction, extent: &Extent, together: bool) -> Vec<Choice> {
+        let ways = if together { &WAYS[..] } else { &ALONE[..] };
+        ways.iter().map(|way| self.price(direction, *way, extent)).collect()
+    }
+
     /// What one way is estimated to cost; not a number where it is not to be had.
     pub fn price(&self, direction: Direction, strategy: Strategy, extent: &Extent) -> Choice {
         let estimate = self.estimate(direction, strategy, extent).unwrap_or(f64::NAN);

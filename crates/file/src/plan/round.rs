@@ -148,6 +148,8 @@ mod tests {
         assert!(shares.windows(2).all(|pair| pair[0].data.end == pair[1].data.start));
     }
 
+    // Ranges are meant.
+    #[allow(clippy::single_range_in_vec_init)]
     #[test]
     fn an_aggregator_writes_what_it_got_and_reads_what_is_wanted() {
         let strip = |offset| Strip { offset, len: 4, stride: 8, count: 3 };
