@@ -1,4 +1,5 @@
-/* Preloaded before the peers, which have no switch for it: files whose name ends in ".direct" are opened with O_DIRECT. */
+/* Preloaded before the peers, which have no switch for it: files whose name ends in ".direct" are opened with O_DIRECT. Larger memory is aligned
+ * to pages, so that the buffers of the libraries are fit for that too. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -11,6 +12,14 @@ static int with_direct(const char *path, int flags)
     static const char ending[] = ".direct";
     size_t length = strlen(path), tail = sizeof ending - 1;
     return length >= tail && strcmp(path + length - tail, ending) == 0 ? flags | O_DIRECT : flags;
+}
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    return bytes < 4096 ? __libc_malloc(bytes) : __libc_memalign(4096, bytes);
 }
 
 #define MODE(flags) \

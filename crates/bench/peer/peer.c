@@ -329,7 +329,7 @@ static uint64_t pass(const char *path, int64_t first, int64_t bytes, int clear, 
 
 /* ---- the clock ---- */
 
-static const double REGION = 0.02, ROUND = 0.06, LONG = 0.4, CAP = 1.0;
+static const double REGION = 0.02, ROUND = 0.04, LONG = 0.4, CAP = 1.0;
 enum { MOST_SAMPLES = 64, MOST_GROWTH = 50 };
 
 /* A barrier that gives its core away: with more ranks than cores, what is measured is the operation and not how the library waits

@@ -8,7 +8,7 @@ use aqueduct::comm::{Comm, Op};
 /// The least time between two barriers: many times what ranks need to leave the first one.
 const REGION: f64 = 0.02;
 /// How long a cell is repeated in one round.
-const ROUND: f64 = 0.06;
+const ROUND: f64 = 0.04;
 /// An operation that takes this long is not repeated in the round.
 const LONG: f64 = 0.4;
 /// An operation that is expected to take longer is left out: the driver takes the rate of the size before.

@@ -93,6 +93,13 @@ pub(super) struct Cell {
     pub(super) bytes: u64,
 }
 
+impl Family {
+    /// Whether the other differs in direction at most: what cannot be written can hardly be read.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        Self { direction: other.direction, ..*self } == *other
+    }
+}
+
 impl Pattern {
     /// All cells of these sizes, those of a family in ascending order.
     pub(super) fn cells(&'static self, sizes: &[u64]) -> Vec<Cell> {

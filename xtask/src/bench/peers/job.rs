@@ -13,7 +13,7 @@ use super::contender::Contender;
 use crate::shell::{command, succeeds};
 
 /// Longer than any cell takes.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What became of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub(super) fn parse(line: &str) -> Option<(&str, Outcome)> {
     Some((cell, outcome))
 }
 
-/// The outcomes of all cells. A job that ends early is started again behind the cell that ended it, and without that cell's family.
+/// The outcomes of all cells. A job that ends early is started again without the cell that ended it and those like it.
 pub(super) fn run(
     contender: &Contender,
     ranks: usize,
@@ -70,7 +70,7 @@ pub(super) fn run(
         }
         left.retain(|cell| !outcomes.contains_key(cell));
         if let Some(culprit) = left.first().copied() {
-            let (same, others) = left.iter().partition(|cell| cell.family == culprit.family);
+            let (same, others) = left.iter().partition(|cell| cell.family.is_like(&culprit.family));
             left = others;
             let same: Vec<Cell> = same;
             outcomes.extend(same.into_iter().map(|cell| (cell, Outcome::Failed(end.clone()))));

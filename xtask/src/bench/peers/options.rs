@@ -32,6 +32,7 @@ impl Options {
             let mut value = || words.next().with_context(|| format!("{word} wants a value"));
             match *word {
                 "--quick" => options.sizes = vec![64 << 10, 4 << 20],
+                "--rounds" => options.rounds = value()?.parse().context("--rounds wants a number")?,
                 "--only" => options.only.extend(value()?.split(',').map(str::to_owned)),
                 "--ranks" => {
                     let counts = value()?.split(',').map(str::parse::<usize>);
