@@ -12,7 +12,12 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test                 install what is missing, then run everything CI runs
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
-cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations";
+cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
+cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
+    --quick                      fewer sizes, a few minutes
+    --only tiles,open            these patterns only; also overlap, memory
+    --ranks 2,4                  these numbers of ranks
+    --csv PATH                   where the figures go (target/peers/peers.csv)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +26,7 @@ fn main() -> ExitCode {
         ["test"] => test::run_all(),
         ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),
+        ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;
