@@ -10,15 +10,7 @@ use aqueduct_comm::Comm;
 
 use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
-use crate::{progress, verbose};
-
-/// The ranks of a communicator of the program.
-#[derive(Clone)]
-pub(crate) struct Ranks {
-    pub(crate) comm: Comm,
-    /// Whether all of them were asked for summaries.
-    pub(crate) verbose: bool,
-}
+use crate::progress;
 
 /// Copies of a communicator get their own when they open a file.
 unsafe extern "C" fn not_copied(
@@ -36,7 +28,7 @@ unsafe extern "C" fn not_copied(
 
 unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extra: *mut c_void) -> c_int {
     // SAFETY: the value was made below, and MPI says once that it goes.
-    drop(unsafe { Box::from_raw(value.cast::<Ranks>()) });
+    drop(unsafe { Box::from_raw(value.cast::<Comm>()) });
     0
 }
 
@@ -70,7 +62,7 @@ fn key(mpi: &Mpi) -> Outcome<c_int> {
 static END: u8 = 0;
 
 /// The engine's communicator of the ranks of `comm`. Collective.
-pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Ranks> {
+pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Comm> {
     let refuse = |text: &str| Err(Fault::new(mpi.constants.integers.comm, text));
     if comm == mpi.constants.handles.comm_null || comm == 0 {
         return refuse("MPI_COMM_NULL opens no file; pass a communicator");
@@ -82,7 +74,7 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Ranks> {
     mpi.check("MPI_Comm_get_attr", got)?;
     if found != 0 {
         // SAFETY: the attribute holds what was put there below, and lives as long as the communicator, which is in use.
-        return Ok(unsafe { &*value.cast::<Ranks>() }.clone());
+        return Ok(unsafe { &*value.cast::<Comm>() }.clone());
     }
     let mut between = 0;
     // SAFETY: as above.
@@ -92,8 +84,7 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Ranks> {
     }
     // SAFETY: a valid communicator; the result is dropped when MPI ends at the latest, with the attribute.
     let made = unsafe { Comm::from_mpi(comm) };
-    let ours = made.map_err(|error| Fault::new(mpi.constants.integers.other, error.to_string()))?;
-    let made = Ranks { verbose: verbose::agreed(&ours), comm: ours };
+    let made = made.map_err(|error| Fault::new(mpi.constants.integers.other, error.to_string()))?;
     let value = Box::into_raw(Box::new(made.clone()));
     // SAFETY: the value is given back when the attribute goes.
     let set = unsafe { (mpi.functions.comm_set_attr)(comm, key, value.cast()) };

@@ -14,7 +14,6 @@ use crate::datatype::Kept;
 use crate::errors::Fault;
 use crate::handler::Handler;
 use crate::mpi::Mpi;
-use crate::verbose::Tally;
 
 /// A file that the program has open.
 pub(crate) struct OpenFile {
@@ -31,7 +30,6 @@ pub(crate) struct OpenFile {
 pub(crate) struct Owner {
     pub(crate) handle: usize,
     handler: Mutex<Arc<Handler>>,
-    pub(crate) tally: Tally,
 }
 
 /// A view as the program set it.
@@ -87,8 +85,8 @@ impl OpenFile {
 }
 
 impl Owner {
-    pub(crate) fn new(handle: usize, handler: Arc<Handler>, tally: Tally) -> Self {
-        Self { handle, handler: Mutex::new(handler), tally }
+    pub(crate) fn new(handle: usize, handler: Arc<Handler>) -> Self {
+        Self { handle, handler: Mutex::new(handler) }
     }
 
     pub(crate) fn handler(&self) -> Arc<Handler> {

@@ -11,11 +11,11 @@ pub(crate) mod raised;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aqueduct_file::{Count, Request};
 
-use crate::buffer::{Buffer, Direction};
+use crate::buffer::Buffer;
 use crate::errors::{Fault, Outcome};
 use crate::mpi::{Mpi, mpi};
 use crate::open_file::Owner;
@@ -28,8 +28,6 @@ const NAP: Duration = Duration::from_micros(500);
 pub(crate) struct Pending {
     owner: Arc<Owner>,
     call: &'static str,
-    direction: Direction,
-    since: Instant,
     /// The request, once MPI has made it.
     handle: AtomicUsize,
     request: Mutex<Option<Request<Buffer>>>,
@@ -38,18 +36,10 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(
-        owner: &Arc<Owner>,
-        call: &'static str,
-        direction: Direction,
-        since: Instant,
-        request: Request<Buffer>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(owner: &Arc<Owner>, call: &'static str, request: Request<Buffer>) -> Arc<Self> {
         Arc::new(Self {
             owner: Arc::clone(owner),
             call,
-            direction,
-            since,
             handle: AtomicUsize::new(0),
             request: Mutex::new(Some(request)),
             told: AtomicBool::new(false),
@@ -103,9 +93,7 @@ impl Pending {
         let Some(request) = self.lock().take() else { return Ok(0) };
         let waited: Result<(Buffer, Count), _> = request.wait();
         let (mut buffer, count) = waited.map_err(|error| Fault::of(mpi, &error))?;
-        let bytes = buffer.finish(mpi, count.bytes())?;
-        self.owner.tally.add(self.direction, bytes, self.since);
-        Ok(bytes)
+        buffer.finish(mpi, count.bytes())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Request<Buffer>>> {

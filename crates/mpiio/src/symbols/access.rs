@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::time::Instant;
 
 use aqueduct_file::{Access, Incoming, Outgoing};
 
@@ -67,13 +66,9 @@ struct Cell {
 fn perform(file: usize, cell: Cell, memory: Described, told_in: *mut c_void) -> c_int {
     on_file(cell.call, file, |mpi, open| {
         let memory = Described { datatype: mpi.constants.handle(memory.datatype), ..memory };
-        let since = Instant::now();
         let moved = transfer(mpi, open, cell, memory);
         let bytes = moved.as_ref().map_or_else(|fault| fault.transferred, |bytes| *bytes);
         status::set(mpi, told_in, bytes);
-        if moved.is_ok() {
-            open.owner.tally.add(cell.direction, bytes, since);
-        }
         moved.map(|_| ())
     })
 }

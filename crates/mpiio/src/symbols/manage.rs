@@ -11,8 +11,7 @@ use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
 use crate::name::{self, Wrappers};
 use crate::open_file::{Group, OpenFile, Owner};
-use crate::verbose::{self, Tally};
-use crate::{communicator, handle, handler, info};
+use crate::{communicator, handle, handler, info, verbose};
 
 fn wrappers() -> &'static Wrappers {
     static WRAPPERS: OnceLock<Wrappers> = OnceLock::new();
@@ -71,18 +70,18 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
         Err(fault) => (".".into(), contradiction(), Info::new(), Some(fault)),
     };
     let resolved = name::resolve(&name, wrappers());
-    let opened = Open::new(mode).hints(&hints).open(&ranks.comm, resolved);
+    let opened = Open::new(mode).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),
         (opened, None) => told(mpi, opened)?,
     };
-    verbose::opened(mpi, &ranks.comm);
+    verbose::opened(mpi, &ranks);
     let mut group = 0;
     // SAFETY: a valid communicator; the group is ours to free.
     mpi.check("MPI_Comm_group", unsafe { (mpi.functions.comm_group)(comm, &raw mut group) })?;
-    let (handler, tally) = (handler::default(mpi), Tally::new(ranks.verbose));
+    let handler = handler::default(mpi);
     let inserted = handle::insert(|handle| {
-        let owner = Arc::new(Owner::new(handle, handler, tally));
+        let owner = Arc::new(Owner::new(handle, handler));
         OpenFile::new(mpi, file, owner, amode, Group(group))
     });
     inserted.ok_or_else(|| Fault::new(known.other, "too many files are open; close some"))
@@ -96,7 +95,6 @@ fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<Owner>>, Faul
     drop(begun);
     let busy = || Fault::new(mpi.constants.integers.file_in_use, "another thread still uses this file");
     let OpenFile { file, .. } = Arc::into_inner(open).ok_or_else(|| (Some(Arc::clone(&owner)), busy()))?;
-    owner.tally.summarise(file.comm(), file.name());
     told(mpi, file.close()).map_err(|fault| (Some(owner), fault))
 }
 

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::time::Instant;
 
 use super::access::Place;
 use super::{export, on_file, put_handle, told};
@@ -25,7 +24,6 @@ fn start(
     on_file(call, file, |mpi, open| {
         put_handle(mpi, made, mpi.constants.handles.request_null)?;
         let memory = Described { datatype: mpi.constants.handle(memory.datatype), ..memory };
-        let since = Instant::now();
         let request = if ranks == Ranks::Together {
             let (together, buffer) = place.together(mpi, open, call, direction, memory);
             match direction {
@@ -40,7 +38,7 @@ fn start(
                 Direction::Write => access.start_write(buffer),
             }
         };
-        let pending = Pending::new(&open.owner, call, direction, since, told(mpi, request)?);
+        let pending = Pending::new(&open.owner, call, told(mpi, request)?);
         put_handle(mpi, made, pending.start(mpi)?)
     })
 }

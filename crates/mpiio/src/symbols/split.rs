@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::time::Instant;
 
 use super::access::Place;
 use super::{export, on_file, told};
@@ -26,15 +25,11 @@ fn begin(file: usize, call: &'static str, place: Place, direction: Direction, me
     })
 }
 
-fn end(file: usize, call: &'static str, direction: Direction, told_in: *mut c_void) -> c_int {
+fn end(file: usize, call: &'static str, told_in: *mut c_void) -> c_int {
     on_file(call, file, |mpi, open| {
-        let since = Instant::now();
         let moved = finish(mpi, open, call);
         let bytes = moved.as_ref().map_or_else(|fault| fault.transferred, |bytes| *bytes);
         status::set(mpi, told_in, bytes);
-        if moved.is_ok() {
-            open.owner.tally.add(direction, bytes, since);
-        }
         moved.map(|_| ())
     })
 }
@@ -75,7 +70,7 @@ macro_rules! split {
 
             fn $end $profiled_end(file: usize, address: *mut c_void, status: *mut c_void) {
                 let _ = address;
-                end(file, stringify!($end), Direction::$direction, status)
+                end(file, stringify!($end), status)
             }
         )*}
     };
@@ -96,7 +91,7 @@ macro_rules! split_at {
 
             fn $end $profiled_end(file: usize, address: *mut c_void, status: *mut c_void) {
                 let _ = address;
-                end(file, stringify!($end), Direction::$direction, status)
+                end(file, stringify!($end), status)
             }
         )*}
     };
