@@ -33,11 +33,6 @@ impl Staging {
         Ok(Self { region: comm.region(turns * windows * size)?, turns, windows, size })
     }
 
-    /// The bytes of a buffer.
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
     /// Whether it serves so many aggregators with so large buffers.
     pub(crate) fn fits(&self, windows: usize, size: usize) -> bool {
         self.windows == windows && self.size >= size

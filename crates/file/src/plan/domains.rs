@@ -20,6 +20,9 @@ pub struct Domains {
     aggregators: Arc<[usize]>,
 }
 
+/// Windows of all aggregators that are arranged at once, where a round has not more.
+const WINDOWS_AHEAD: u64 = 256;
+
 /// What one aggregator works on in one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -54,6 +57,16 @@ impl Domains {
     /// The bytes of an aggregator's buffer.
     pub fn buffer(&self) -> u64 {
         self.buffer
+    }
+
+    /// The bytes of a node's buffer for messages to other nodes: what does not fit at once takes more steps.
+    pub fn room(&self) -> u64 {
+        self.buffer.saturating_mul(2)
+    }
+
+    /// So many rounds are arranged at once: what is known ahead stays small, and small accesses are arranged in one go.
+    pub fn ahead(&self) -> u64 {
+        (WINDOWS_AHEAD / self.aggregators.len() as u64).max(1)
     }
 
     /// What of a range is accessed at all: windows begin at granules, accesses need not.

@@ -109,7 +109,7 @@ impl Exchange<'_> {
         all.sort_unstable();
         let mut rooms = BTreeMap::new();
         for round in all.chunk_by(|a, b| a[0] == b[0]) {
-            let places = allot(round.iter().map(|[_, _, bytes]| *bytes), self.between.room());
+            let places = allot(round.iter().map(|[_, _, bytes]| *bytes), self.job.domains.room());
             for ([round, window, bytes], (step, at)) in round.iter().zip(places) {
                 rooms.insert((*round, *window as usize), (step, at..at + bytes));
             }

@@ -12,8 +12,6 @@ use crate::staging::Staging;
 const WINDOWS: usize = 3;
 /// Message buffers: one is filled while the other is sent.
 const BUFFERS: usize = 2;
-/// How many windows a message buffer holds.
-const WIDTH: u64 = 2;
 
 /// One rank's end of it.
 #[derive(Clone, Debug)]
@@ -31,24 +29,20 @@ impl Between {
         let node = core.talk("buffers", core.comm.split_by_node())?;
         let (seats, size) = (seats(core, domains), domains.buffer() as usize);
         let windows = core.talk("buffers", Staging::new(&core.comm, WINDOWS, seats, size))?;
-        let room = domains.buffer().saturating_mul(WIDTH) as usize;
+        let room = domains.room() as usize;
         let parcels = core.talk("buffers", Staging::new(&core.comm, BUFFERS, 1, room))?;
         Ok(Self { node, windows, parcels })
     }
 
     /// Whether it serves a plan: the same answer on all ranks.
     pub(crate) fn fits(&self, core: &Core, domains: &Domains) -> bool {
-        self.windows.fits(seats(core, domains), domains.buffer() as usize)
+        let room = domains.room() as usize;
+        self.windows.fits(seats(core, domains), domains.buffer() as usize) && self.parcels.fits(1, room)
     }
 
     /// How many ranks the node has.
     pub(super) fn size(&self) -> usize {
         self.node.size()
-    }
-
-    /// Bytes that the message buffer holds at once.
-    pub(super) fn room(&self) -> u64 {
-        self.parcels.size() as u64
     }
 
     /// The place of a rank in its node.

@@ -21,8 +21,6 @@ use crate::two_phase::cache::Rounds;
 
 /// The tag of data, in the communicator of the file.
 const DATA: u32 = 1;
-/// So many windows are arranged at once: what is known ahead stays small, and small accesses are arranged in one go.
-const AHEAD: u64 = 256;
 
 /// The first byte of the file that is not there, where all are.
 const NO_END: u64 = u64::MAX;
@@ -114,8 +112,7 @@ impl<'a> Exchange<'a> {
         if let Some(round) = self.rounds.next(number) {
             return Ok(round);
         }
-        let windows = self.job.domains.aggregators().len() as u64;
-        let end = number.saturating_add((AHEAD / windows).max(1)).min(self.job.domains.rounds());
+        let end = number.saturating_add(self.job.domains.ahead()).min(self.job.domains.rounds());
         for round in self.arrange(number..end)? {
             self.rounds.add(round);
         }
@@ -161,6 +158,11 @@ impl<'a> Exchange<'a> {
         data.start - start..data.end - start
     }
 
+    /// Counts bytes that this rank copied; those of messages are counted as sent.
+    fn copied(&self, data: &Range<u64>) {
+        self.core.tally.copied.add(data.end - data.start);
+    }
+
     /// Copies this rank's bytes to where they go from.
     fn fill(&self, number: u64, round: &Round, step: u64, data: &Outflow<'_>) -> Result<()> {
         for share in round.near.iter().filter(|_| step == 0) {
@@ -172,7 +174,7 @@ impl<'a> Exchange<'a> {
             let field = self.between.parcels.field(self.buffer());
             let packed = data.packed(&self.core.tally, self.place(&far.data));
             field.put_strips(far.places.iter().copied(), &packed);
-            self.core.tally.copied.add(packed.len() as u64);
+            self.copied(&far.data);
         }
         Ok(())
     }
@@ -188,10 +190,10 @@ impl<'a> Exchange<'a> {
         for far in round.far.iter().filter(|far| far.step == step) {
             let there = there(&far.data);
             let place = self.place(&there);
+            self.copied(&there);
             let strips = front(&far.places, there.end - there.start);
             let field = self.between.parcels.field(self.buffer());
             data.whole(&self.core.tally, place, |packed| field.get_strips(strips, packed));
-            self.core.tally.copied.add(there.end - there.start);
         }
         Ok(())
     }

@@ -90,9 +90,12 @@ fn write_and_read(comm: &Comm, file: &File, gap: u64, lens: &[usize], context: &
 }
 
 fn odd_nodes(bench: &Bench<'_>) {
-    // Of each node other ranks are left out, so that the nodes differ in size.
-    let keeps = |rank: usize| (rank * 5 + bench.world.node_of(rank)) % 4 != 3;
-    let ranks: Vec<usize> = (0..bench.size()).filter(|rank| *rank == 0 || keeps(*rank)).collect();
+    // The last one rank of the first node, two of the second, three of the third, as far as they have so many, and so on.
+    let mut ranks = Vec::new();
+    for node in 0..bench.world.node_count() {
+        let all = bench.world.ranks_of_node(node);
+        ranks.extend_from_slice(&all[all.len().saturating_sub(node % 3 + 1)..]);
+    }
     let (name, comm) = (bench.name(), bench.world.subgroup(&ranks).expect("some of the ranks"));
     let Some(comm) = comm else { return };
     let open = Open::new(Mode::read_write().create().delete_on_close()).hints(bench.info);
