@@ -1,6 +1,7 @@
-//! The project's own chores: `cargo xtask test` and `cargo xtask bench`.
+//! The project's own chores: `cargo xtask test`, `cargo xtask mpiio` and `cargo xtask bench`.
 
 mod bench;
+mod mpiio;
 mod packages;
 mod shell;
 mod test;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask test                 install what is missing, then run everything CI runs
+cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
 cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
     --quick                      fewer sizes, a few minutes
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test"] => test::run_all(),
+        ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),
         ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {

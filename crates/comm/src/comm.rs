@@ -135,6 +135,12 @@ impl Comm {
         self.inner.wire.thread_level()
     }
 
+    /// Whether threads of its own can make collective calls on this communicator for a rank, whatever the rank does meanwhile: where
+    /// all ranks share memory, or MPI lets any thread send.
+    pub fn serves_threads(&self) -> bool {
+        self.node_count() == 1 || self.inner.wire.threads_may_send()
+    }
+
     /// Another communicator of the same ranks, whose messages and collective calls never meet those of this one. Collective.
     #[doc(alias = "MPI_Comm_dup")]
     pub fn dup(&self) -> Result<Self> {

@@ -83,7 +83,7 @@ pub use error::{Error, Kind, Result};
 pub use launch::{Launch, run};
 pub use messages::{Receiving, Sending, Source, Status, wait_all, wait_any};
 pub use meter::Traffic;
-pub use mpi::ThreadLevel;
+pub use mpi::{Host, ThreadLevel, leave_mpi_alone};
 pub use number::{Number, Op};
 pub use packet::Plain;
 pub use region::Region;

@@ -8,11 +8,13 @@ pub(crate) mod abi;
 mod functions;
 mod host;
 mod library;
+mod resident;
 mod session;
 mod traffic;
 mod wire;
 
 pub use abi::{Fact, Flavour, facts};
+pub use host::{Host, leave_mpi_alone};
 pub(crate) use library::Choice;
 pub(crate) use session::{Session, start};
 

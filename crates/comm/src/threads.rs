@@ -117,6 +117,10 @@ impl Wire for ThreadWire {
         None
     }
 
+    fn threads_may_send(&self) -> bool {
+        true
+    }
+
     fn machine(&self) -> u64 {
         0
     }

@@ -23,6 +23,9 @@ pub(crate) trait Wire: Nap + Send + Sync {
     /// The thread level that MPI granted; none for threads, which know no such thing.
     fn thread_level(&self) -> Option<ThreadLevel>;
 
+    /// Whether threads besides those that call us may send and receive.
+    fn threads_may_send(&self) -> bool;
+
     /// An identity of the machine this rank runs on: equal for ranks that can share memory.
     fn machine(&self) -> u64;
 

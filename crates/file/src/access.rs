@@ -11,8 +11,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aqueduct_comm::ThreadLevel;
-
 use crate::core::Core;
 use crate::error::{Kind, Result};
 use crate::file::File;
@@ -79,7 +77,7 @@ impl<'f> Access<'f> {
     #[doc(alias = "MPI_File_write_shared")]
     pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
         let data = data.into();
-        let placed = self.place(Direction::Write, data.size())?;
+        let placed = data.accepted().and_then(|()| self.place(Direction::Write, data.size()))?;
         write_alone(&self.file.core, &placed, &data)
     }
 
@@ -89,7 +87,7 @@ impl<'f> Access<'f> {
     #[doc(alias = "MPI_File_read_shared")]
     pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
         let mut data = data.into();
-        let placed = self.place(Direction::Read, data.size())?;
+        let placed = data.accepted().and_then(|()| self.place(Direction::Read, data.size()))?;
         read_alone(&self.file.core, &placed, &mut data)
     }
 
@@ -115,7 +113,9 @@ impl<'f> Access<'f> {
         self,
         buffer: B,
     ) -> Result<(Request<B>, impl FnOnce() + Send + use<B>)> {
-        let placed = self.place(Direction::Write, buffer.source().size())?;
+        let data = buffer.source();
+        let placed = data.accepted().and_then(|()| self.place(Direction::Write, data.size()))?;
+        drop(data);
         let work = move |core: &Core, buffer: &mut B| write_alone(core, &placed, &buffer.source());
         Ok(Request::new(Arc::clone(&self.file.core), buffer, false, work))
     }
@@ -124,7 +124,9 @@ impl<'f> Access<'f> {
         self,
         mut buffer: B,
     ) -> Result<(Request<B>, impl FnOnce() + Send + use<B>)> {
-        let placed = self.place(Direction::Read, buffer.sink().size())?;
+        let data = buffer.sink();
+        let placed = data.accepted().and_then(|()| self.place(Direction::Read, data.size()))?;
+        drop(data);
         let work = move |core: &Core, buffer: &mut B| read_alone(core, &placed, &mut buffer.sink());
         Ok(Request::new(Arc::clone(&self.file.core), buffer, false, work))
     }
@@ -153,7 +155,7 @@ impl<'f> Together<'f> {
     pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
         let data = data.into();
         self.file.collective.drain();
-        let claim = self.claim(Direction::Write, data.size());
+        let claim = data.accepted().and_then(|()| self.claim(Direction::Write, data.size()));
         claim_and_write(&self.file.core, self.position, claim, &data)
     }
 
@@ -164,7 +166,7 @@ impl<'f> Together<'f> {
     pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
         let mut data = data.into();
         self.file.collective.drain();
-        let claim = self.claim(Direction::Read, data.size());
+        let claim = data.accepted().and_then(|()| self.claim(Direction::Read, data.size()));
         claim_and_read(&self.file.core, self.position, claim, &mut data)
     }
 
@@ -185,7 +187,9 @@ impl<'f> Together<'f> {
     }
 
     pub(crate) fn write_job<B: Outgoing>(self, buffer: B) -> (Request<B>, impl FnOnce() + Send + use<B>) {
-        let claim = self.claim(Direction::Write, buffer.source().size());
+        let data = buffer.source();
+        let claim = data.accepted().and_then(|()| self.claim(Direction::Write, data.size()));
+        drop(data);
         let position = self.position;
         let work =
             move |core: &Core, buffer: &mut B| claim_and_write(core, position, claim, &buffer.source());
@@ -193,7 +197,9 @@ impl<'f> Together<'f> {
     }
 
     pub(crate) fn read_job<B: Incoming>(self, mut buffer: B) -> (Request<B>, impl FnOnce() + Send + use<B>) {
-        let claim = self.claim(Direction::Read, buffer.sink().size());
+        let data = buffer.sink();
+        let claim = data.accepted().and_then(|()| self.claim(Direction::Read, data.size()));
+        drop(data);
         let position = self.position;
         let work =
             move |core: &Core, buffer: &mut B| claim_and_read(core, position, claim, &mut buffer.sink());
@@ -286,8 +292,8 @@ impl File {
     }
 
     pub(crate) fn submit_together(&self, job: Job) -> Result<()> {
-        // Where only one thread may call MPI, the operation is done at once: slower, but right.
-        if self.core.comm.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
+        // Where a thread of ours may not talk, the operation is done at once: slower, but right.
+        if !self.core.comm.serves_threads() {
             self.collective.drain();
             job();
             return Ok(());

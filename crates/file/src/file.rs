@@ -215,6 +215,19 @@ impl File {
         self.set_view(&view)
     }
 
+    /// Takes part in [`set_view`](File::set_view) for a rank that has no view to set: all ranks fail. Collective with it.
+    pub fn refuse_view(&self, error: Error) -> Result<()> {
+        self.settle();
+        let _ = self.same_on_all("set_view", &[]);
+        self.core.agree("set_view", Err(error))
+    }
+
+    /// As [`refuse_view`](File::refuse_view), for [`set_view_here`](File::set_view_here).
+    pub fn refuse_view_here(&self, error: Error) -> Result<()> {
+        self.settle();
+        self.core.agree("set_view_here", Err(error))
+    }
+
     fn not_sequential(&self) -> Error {
         let detail =
             "the displacement \"current\" is for files opened in sequential mode; give a displacement";

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use aqueduct_comm::Plain;
 
+use crate::error::Error;
 use crate::flow::{Inflow, Outflow};
 use crate::layout::{Layout, LayoutError, Pattern};
 
@@ -13,6 +14,7 @@ pub struct Source<'a> {
     bytes: &'a [u8],
     /// None: one after the other.
     layout: Option<Pattern>,
+    objection: Option<Box<Error>>,
 }
 
 /// Where to read to: values in memory, one after the other or laid out.
@@ -20,12 +22,29 @@ pub struct Source<'a> {
 pub struct Sink<'a> {
     bytes: &'a mut [u8],
     layout: Option<Pattern>,
+    objection: Option<Box<Error>>,
 }
 
 impl<'a> Source<'a> {
     /// `count` copies of `layout` in `bytes`.
     pub fn laid_out(bytes: &'a [u8], layout: &Layout, count: u64) -> Result<Self, LayoutError> {
-        Ok(Self { bytes, layout: Some(layout.tiled(count)?) })
+        Ok(Self { bytes, layout: Some(layout.tiled(count)?), objection: None })
+    }
+
+    /// The bytes that a pattern describes in `bytes`.
+    pub fn patterned(bytes: &'a [u8], pattern: Pattern) -> Self {
+        Self { bytes, layout: Some(pattern), objection: None }
+    }
+
+    /// No memory, because something is wrong with it: the access fails with this error. In a collective one the rank takes part all the
+    /// same, so that nobody waits for it.
+    pub fn refused(error: Error) -> Self {
+        Self { bytes: &[], layout: None, objection: Some(Box::new(error)) }
+    }
+
+    /// Fails if there is something wrong with it.
+    pub(crate) fn accepted(&self) -> crate::error::Result<()> {
+        self.objection.as_ref().map_or(Ok(()), |error| Err((**error).clone()))
     }
 
     /// How many data bytes there are.
@@ -47,7 +66,23 @@ impl<'a> Source<'a> {
 impl<'a> Sink<'a> {
     /// `count` copies of `layout` in `bytes`.
     pub fn laid_out(bytes: &'a mut [u8], layout: &Layout, count: u64) -> Result<Self, LayoutError> {
-        Ok(Self { bytes, layout: Some(layout.tiled(count)?) })
+        Ok(Self { bytes, layout: Some(layout.tiled(count)?), objection: None })
+    }
+
+    /// The bytes that a pattern describes in `bytes`.
+    pub fn patterned(bytes: &'a mut [u8], pattern: Pattern) -> Self {
+        Self { bytes, layout: Some(pattern), objection: None }
+    }
+
+    /// No memory, because something is wrong with it: the access fails with this error. In a collective one the rank takes part all the
+    /// same, so that nobody waits for it.
+    pub fn refused(error: Error) -> Self {
+        Self { bytes: &mut [], layout: None, objection: Some(Box::new(error)) }
+    }
+
+    /// Fails if there is something wrong with it.
+    pub(crate) fn accepted(&self) -> crate::error::Result<()> {
+        self.objection.as_ref().map_or(Ok(()), |error| Err((**error).clone()))
     }
 
     /// How many data bytes there is room for.
@@ -90,7 +125,7 @@ fn one_run(layout: &Pattern) -> Option<Range<usize>> {
 
 impl<'a, T: Plain> From<&'a [T]> for Source<'a> {
     fn from(values: &'a [T]) -> Self {
-        Self { bytes: bytemuck::cast_slice(values), layout: None }
+        Self { bytes: bytemuck::cast_slice(values), layout: None, objection: None }
     }
 }
 
@@ -108,7 +143,7 @@ impl<'a, T: Plain, const N: usize> From<&'a [T; N]> for Source<'a> {
 
 impl<'a, T: Plain> From<&'a mut [T]> for Sink<'a> {
     fn from(values: &'a mut [T]) -> Self {
-        Self { bytes: bytemuck::cast_slice_mut(values), layout: None }
+        Self { bytes: bytemuck::cast_slice_mut(values), layout: None, objection: None }
     }
 }
 
@@ -177,12 +212,12 @@ impl LaidOut {
 
 impl Outgoing for LaidOut {
     fn source(&self) -> Source<'_> {
-        Source { bytes: &self.bytes, layout: Some(self.layout.clone()) }
+        Source { bytes: &self.bytes, layout: Some(self.layout.clone()), objection: None }
     }
 }
 
 impl Incoming for LaidOut {
     fn sink(&mut self) -> Sink<'_> {
-        Sink { bytes: &mut self.bytes, layout: Some(self.layout.clone()) }
+        Sink { bytes: &mut self.bytes, layout: Some(self.layout.clone()), objection: None }
     }
 }

@@ -69,6 +69,7 @@ impl Shared {
 }
 
 fn work(shared: &Shared) {
+    aqueduct_comm::leave_mpi_alone();
     let mut state = shared.lock();
     loop {
         if let Some(job) = state.waiting.pop_front() {

@@ -94,6 +94,14 @@ impl<B: Send> Request<B> {
         matches!(*self.slot.lock(), State::Done(_) | State::Gone)
     }
 
+    /// Waits until it is done, but for no longer than this, and takes nothing; whether it is.
+    pub fn settle(&self, longest: std::time::Duration) -> bool {
+        let state = self.slot.lock();
+        let under_way = |state: &mut State<B>| matches!(state, State::Queued(_) | State::Running);
+        let waited = self.slot.done.wait_timeout_while(state, longest, under_way);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// Takes the buffer back if the operation has not begun. Collective operations cannot be cancelled: others count on them.
     #[doc(alias = "MPI_Cancel")]
     pub fn cancel(self) -> std::result::Result<B, Self> {

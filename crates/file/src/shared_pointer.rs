@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use aqueduct_comm::{Comm, Region, Result, Source, ThreadLevel};
+use aqueduct_comm::{Comm, Region, Result, Source};
 
 const ASK: u32 = 1;
 const TELL: u32 = 2;
@@ -51,7 +51,7 @@ impl SharedPointer {
             comm.barrier()?;
             return Ok(Self::Here(region));
         }
-        if comm.thread_level().is_some_and(|level| level < ThreadLevel::Serialized) {
+        if !comm.serves_threads() {
             return Ok(Self::Nowhere);
         }
         let comm = comm.dup()?;
@@ -103,6 +103,7 @@ impl Drop for SharedPointer {
 
 /// Serves the pointer until it is told to stop or the ranks fail.
 fn keep(comm: &Comm, start: u64) {
+    aqueduct_comm::leave_mpi_alone();
     let mut pointer = start;
     while let Ok((asked, status)) = comm.receive::<u64>(Source::Any, ASK) {
         let &[value, how] = asked.as_slice() else { return };

@@ -3,15 +3,67 @@
 //! `unsafe` here: a handle is taken at its word.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
+use std::path::Path;
+
+use super::Flavour;
+use super::library::Library;
 use super::session::adopt;
 use crate::comm::Inner;
 use crate::launch::node_ranks;
 use crate::{Comm, Result};
 
+thread_local! {
+    static IN_THE_BACKGROUND: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says of this thread that it was started behind the back of a host program: on communicators made by [`Comm::from_mpi`] it calls
+/// MPI only if any thread may at any time. It can always take part where ranks share memory.
+pub fn leave_mpi_alone() {
+    IN_THE_BACKGROUND.set(true);
+}
+
+pub(crate) fn is_in_the_background() -> bool {
+    IN_THE_BACKGROUND.get()
+}
+
+/// The MPI library that the host program of this process has loaded.
+#[derive(Debug)]
+pub struct Host {
+    library: Library,
+}
+
+impl Host {
+    /// Finds it. It is never unloaded.
+    pub fn find() -> Result<Self> {
+        Library::resident().map(|library| Self { library })
+    }
+
+    /// Which binary interface it has.
+    pub fn flavour(&self) -> Flavour {
+        self.library.flavour
+    }
+
+    /// The file it was loaded from.
+    pub fn path(&self) -> &Path {
+        &self.library.path
+    }
+
+    /// The address of a function of the library itself, whatever was put in front of it; none where it has no such function.
+    pub fn function(&self, name: &str) -> Option<usize> {
+        self.library.own(name)
+    }
+
+    /// The address of a data object of the library, as the program sees it.
+    pub fn object(&self, name: &str) -> Option<usize> {
+        self.library.address(name).ok()
+    }
+}
+
 impl Comm {
     /// A communicator of the processes of an MPI communicator of the host program: an `MPI_Comm` as its MPI library has it, an
     /// address for Open MPI and the standard interface, an integer for MPICH. Collective over it, in MPI's sense. The host's own
-    /// messages are never touched: ours travel on a copy, which lives as long as MPI does.
+    /// messages are never touched: ours travel on a copy, which is given back when the last handle made from it is dropped.
     ///
     /// # Safety
     /// `handle` must be a valid communicator of the MPI library loaded in this process, and MPI must not be finalized while the

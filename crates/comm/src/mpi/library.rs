@@ -5,10 +5,11 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString, c_int};
+use std::path::PathBuf;
 
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW, Symbol};
 
-use super::Flavour;
+use super::{Flavour, resident};
 use crate::{Error, Kind, Result};
 
 /// The variable that overrides the choice of MPI.
@@ -61,6 +62,8 @@ impl Choice {
 #[derive(Debug)]
 pub(crate) struct Library {
     loaded: Loaded,
+    /// The file it was loaded from; empty where that is not known.
+    pub(crate) path: PathBuf,
     pub(crate) flavour: Flavour,
 }
 
@@ -75,7 +78,7 @@ impl Library {
             // SAFETY: an MPI library's initialisers are meant to run in any program; RTLD_GLOBAL because Open MPI's plug-ins look for
             // its symbols.
             match unsafe { Loaded::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
-                Ok(loaded) => return Self::recognise(loaded),
+                Ok(loaded) => return Self::recognise(loaded, PathBuf::from(name)),
                 Err(error) => tried.push(reason(name, &error)),
             }
         }
@@ -87,18 +90,41 @@ impl Library {
         Err(Error::new(Kind::NoMpi, "run", detail))
     }
 
-    /// The MPI that is already part of this process.
+    /// The MPI that is already part of this process, wherever its symbols are visible: a program links it, an interpreter loads it
+    /// for one of its modules alone.
     pub(crate) fn resident() -> Result<Self> {
-        let this = Loaded::this();
-        // SAFETY: only its presence is asked for.
-        if unsafe { this.get::<unsafe extern "C" fn()>(b"MPI_Init_thread\0") }.is_ok() {
-            return Self::recognise(this);
+        // Tools put themselves in front of the plain names, not of these.
+        const KNOWN: &[u8] = b"PMPI_Init_thread\0";
+        let mut seen = Vec::new();
+        // The program itself comes first, with everything that is visible in it; then what only a module of it sees.
+        for path in std::iter::once(PathBuf::new()).chain(resident::libraries()) {
+            let opened = match path.as_os_str() {
+                name if name.is_empty() => Ok(Loaded::this()),
+                // SAFETY: with this flag nothing is loaded: the library is here already.
+                name => unsafe { Loaded::open(Some(name), RTLD_NOW | resident::NO_LOAD) },
+            };
+            let Ok(opened) = opened else { continue };
+            // SAFETY: only the address is asked for.
+            let Ok(symbol) = (unsafe { opened.get::<*const ()>(KNOWN) }) else { continue };
+            let Some(home) = resident::home(symbol.as_raw_ptr()) else { continue };
+            seen.push(home.display().to_string());
+            // SAFETY: as above. Its own handle, not the program's: what others put in front of its functions is not meant.
+            if let Ok(loaded) = unsafe { Loaded::open(Some(&home), RTLD_NOW | resident::NO_LOAD) } {
+                return Self::recognise(loaded, home);
+            }
         }
-        Err(Error::new(Kind::NoMpi, "from_mpi", "this process has no MPI library loaded with global symbols"))
+        let detail = match seen.first() {
+            Some(home) => format!(
+                "MPI is part of {home} itself, linked statically; link the program with the shared MPI library"
+            ),
+            None => "this process has no MPI library loaded; link the program with a shared MPI library"
+                .to_owned(),
+        };
+        Err(Error::new(Kind::NoMpi, "from_mpi", detail))
     }
 
-    fn recognise(loaded: Loaded) -> Result<Self> {
-        let mut library = Self { loaded, flavour: Flavour::Mpich };
+    fn recognise(loaded: Loaded, path: PathBuf) -> Result<Self> {
+        let mut library = Self { loaded, path, flavour: Flavour::Mpich };
         // An MPI that lacks this is no MPI; say so before anything is called.
         library.address("MPI_Init_thread")?;
         library.flavour = if library.address("ompi_mpi_comm_world").is_ok() {
@@ -123,10 +149,21 @@ impl Library {
         outcome == 0 && major >= 1
     }
 
-    /// The address of an exported object or function.
+    /// The address of an exported object or function. A program may have its own copy of an object, which is then the one that
+    /// counts, also for the library.
     pub(crate) fn address(&self, name: &str) -> Result<usize> {
         // SAFETY: only the address is taken.
+        if let Ok(visible) = unsafe { Loaded::this().get::<*const ()>(format!("{name}\0").as_bytes()) } {
+            return Ok(visible.as_raw_ptr() as usize);
+        }
+        // SAFETY: as above.
         unsafe { self.symbol::<*const ()>(name) }.map(|symbol| symbol.as_raw_ptr() as usize)
+    }
+
+    /// The address of a function of this library, not of what was put in front of it.
+    pub(crate) fn own(&self, name: &str) -> Option<usize> {
+        // SAFETY: only the address is taken.
+        unsafe { self.symbol::<*const ()>(name) }.ok().map(|symbol| symbol.as_raw_ptr() as usize)
     }
 
     /// A function, as a pointer of type `F`.

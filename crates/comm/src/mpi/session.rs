@@ -7,7 +7,7 @@ use super::ThreadLevel;
 use super::abi::{Abi, Flavour, Mpich, OpenMpi, Standard};
 use super::functions::Functions;
 use super::library::Library;
-use super::wire::MpiWire;
+use super::wire::{MpiWire, Ruler};
 use crate::wire::Wire;
 use crate::{Error, Kind, Result};
 
@@ -56,7 +56,7 @@ pub(crate) fn start(names: &[OsString], wanted: ThreadLevel) -> Result<Box<dyn S
 fn start_as<A: Abi>(library: Library, wanted: ThreadLevel) -> Result<Box<dyn Session>> {
     let mpi = Arc::new(Functions::<A>::load(library)?);
     let (level, started_here) = mpi.start(wanted)?;
-    let wire = Arc::new(MpiWire::new(Arc::clone(&mpi), level, mpi.constants.world)?);
+    let wire = Arc::new(MpiWire::new(Arc::clone(&mpi), level, mpi.constants.world, Ruler::Us)?);
     Ok(Box::new(Open { mpi, wire, started_here }))
 }
 
@@ -79,5 +79,5 @@ fn adopt_as<A: Abi>(library: Library, raw: usize) -> Result<Arc<dyn Wire>> {
             "the host program has not started MPI, or has ended it",
         ));
     };
-    Ok(Arc::new(MpiWire::new(mpi, level, A::handle(raw))?))
+    Ok(Arc::new(MpiWire::new(mpi, level, A::handle(raw), Ruler::Host)?))
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::ThreadLevel;
 use super::abi::{Abi, Flavour};
 use super::functions::Functions;
+use super::host::is_in_the_background;
 use super::traffic::Traffic;
 use crate::block::{Block, MemfdTicket};
 use crate::hub;
@@ -28,9 +29,19 @@ const YIELDS: u32 = 16;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 
+/// Whose program this is: who decides which threads call MPI.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ruler {
+    /// The program was started by [`run`](crate::run).
+    Us,
+    /// A host program calls us, from threads that it lets call MPI; ours are not among them.
+    Host,
+}
+
 pub(crate) struct MpiWire<A: Abi> {
     mpi: Arc<Functions<A>>,
     level: ThreadLevel,
+    ruler: Ruler,
     /// The thread that may call MPI at the lower levels.
     main: ThreadId,
     rank: usize,
@@ -54,11 +65,17 @@ pub(crate) struct MpiWire<A: Abi> {
 
 impl<A: Abi> MpiWire<A> {
     /// A wire over a copy of `comm`. Collective in MPI's sense.
-    pub(crate) fn new(mpi: Arc<Functions<A>>, level: ThreadLevel, comm: A::Handle) -> Result<Self> {
+    pub(crate) fn new(
+        mpi: Arc<Functions<A>>,
+        level: ThreadLevel,
+        comm: A::Handle,
+        ruler: Ruler,
+    ) -> Result<Self> {
         let comm = mpi.duplicate(comm)?;
         let (rank, size) = mpi.rank_and_size(comm)?;
         Ok(Self {
             level,
+            ruler,
             main: thread::current().id(),
             rank,
             size,
@@ -96,7 +113,10 @@ impl<A: Abi> MpiWire<A> {
 
     /// This thread may call MPI.
     fn may_call(&self) -> bool {
-        let thread = self.level >= ThreadLevel::Serialized || thread::current().id() == self.main;
+        let thread = match self.ruler {
+            Ruler::Us => self.level >= ThreadLevel::Serialized || thread::current().id() == self.main,
+            Ruler::Host => self.level >= ThreadLevel::Multiple || !is_in_the_background(),
+        };
         thread && !self.closed.load(Ordering::Relaxed)
     }
 
@@ -159,6 +179,16 @@ impl<A: Abi> MpiWire<A> {
     }
 }
 
+impl<A: Abi> Drop for MpiWire<A> {
+    fn drop(&mut self) {
+        // Of a host's MPI we give back what we took, unless it has ended or something of ours is still on its way.
+        let ours = self.ruler == Ruler::Host && self.may_call() && self.traffic().is_still();
+        if ours && matches!(self.mpi.running(), Ok(Some(_))) {
+            self.mpi.free(self.comm);
+        }
+    }
+}
+
 impl<A: Abi> Nap for MpiWire<A> {
     fn nap(&self) -> Option<Duration> {
         if !self.may_call() {
@@ -190,6 +220,10 @@ impl<A: Abi> Wire for MpiWire<A> {
 
     fn thread_level(&self) -> Option<ThreadLevel> {
         Some(self.level)
+    }
+
+    fn threads_may_send(&self) -> bool {
+        self.level >= if self.ruler == Ruler::Us { ThreadLevel::Serialized } else { ThreadLevel::Multiple }
     }
 
     fn machine(&self) -> u64 {

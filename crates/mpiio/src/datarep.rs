@@ -1,0 +1,116 @@
+//! Data representations that programs register: their own functions convert between memory and file.
+//!
+//! `unsafe` here: functions of the program are called with the arguments that MPI prescribes.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::errors::{Fault, Outcome};
+use crate::mpi::Mpi;
+
+/// Converts: memory, datatype, count, file data, position, extra state.
+pub(crate) type Convert =
+    unsafe extern "C" fn(*mut c_void, usize, c_int, *mut c_void, i64, *mut c_void) -> c_int;
+/// The same with a large count.
+pub(crate) type ConvertLarge =
+    unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, i64, *mut c_void) -> c_int;
+/// Tells the bytes a datatype takes in a file.
+pub(crate) type Extent = unsafe extern "C" fn(usize, *mut i64, *mut c_void) -> c_int;
+
+/// One direction of conversion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Conversion {
+    /// None: data is carried as it is.
+    None,
+    Small(Convert),
+    Large(ConvertLarge),
+}
+
+/// A representation of the program's.
+#[derive(Debug)]
+pub(crate) struct Datarep {
+    pub(crate) read: Conversion,
+    pub(crate) write: Conversion,
+    pub(crate) extent: Option<Extent>,
+    /// An address, as the program gave it.
+    pub(crate) extra: usize,
+}
+
+static REGISTERED: RwLock<BTreeMap<String, Arc<Datarep>>> = RwLock::new(BTreeMap::new());
+
+/// The names that are the standard's.
+const STANDARD: [&str; 3] = ["native", "internal", "external32"];
+
+/// Registers a representation for the life of the process.
+pub(crate) fn register(mpi: &Mpi, name: &str, datarep: Datarep) -> Outcome<()> {
+    let known = mpi.constants.integers;
+    if name.is_empty() || name.len() >= known.longest_datarep as usize {
+        return Err(Fault::new(known.arg, "a data representation has a name of 1 to 127 bytes"));
+    }
+    if datarep.extent.is_none() {
+        let text = "a data representation needs a function that tells extents in the file";
+        return Err(Fault::new(known.arg, text));
+    }
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    if STANDARD.contains(&name) || registered.contains_key(name) {
+        let text = format!("a data representation {name:?} is registered already; take another name");
+        return Err(Fault::new(known.dup_datarep, text));
+    }
+    registered.insert(name.to_owned(), Arc::new(datarep));
+    Ok(())
+}
+
+/// The representation of the program's with this name.
+pub(crate) fn find(name: &str) -> Option<Arc<Datarep>> {
+    REGISTERED.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+}
+
+impl Datarep {
+    /// The bytes a predefined datatype takes in a file.
+    pub(crate) fn extent(&self, mpi: &Mpi, datatype: usize) -> Outcome<u64> {
+        let Some(extent) = self.extent else { return Ok(0) };
+        let mut bytes = 0;
+        // SAFETY: the program's function, with the arguments that MPI prescribes.
+        let code = unsafe { extent(datatype, &raw mut bytes, self.extra as *mut c_void) };
+        failed(mpi, code)?;
+        u64::try_from(bytes).map_err(|_| {
+            let text = format!("the extent of a datatype in the file is {bytes} bytes, says its function");
+            Fault::new(mpi.constants.integers.conversion, text)
+        })
+    }
+
+    /// Converts `count` items between memory and packed data of the file.
+    pub(crate) fn convert(
+        &self,
+        mpi: &Mpi,
+        conversion: Conversion,
+        memory: *mut c_void,
+        datatype: usize,
+        count: u64,
+        stored: &mut [u8],
+    ) -> Outcome<()> {
+        let (stored, extra) = (stored.as_mut_ptr().cast(), self.extra as *mut c_void);
+        let code = match conversion {
+            Conversion::None => return Ok(()),
+            // SAFETY: the program's functions and memory, with the arguments that MPI prescribes.
+            Conversion::Small(convert) => unsafe {
+                convert(memory, datatype, count as c_int, stored, 0, extra)
+            },
+            // SAFETY: as above.
+            Conversion::Large(convert) => unsafe {
+                convert(memory, datatype, count as i64, stored, 0, extra)
+            },
+        };
+        failed(mpi, code)
+    }
+}
+
+fn failed(mpi: &Mpi, code: c_int) -> Outcome<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    let text = format!("a function of the program's data representation returned {code}");
+    Err(Fault::new(mpi.constants.integers.conversion, text))
+}

@@ -1,0 +1,135 @@
+//! What a datatype was made of, as MPI tells it.
+//!
+//! `unsafe` here: MPI fills arrays of ours, of the lengths it asked for.
+#![allow(unsafe_code)]
+
+use crate::errors::Outcome;
+use crate::mpi::Mpi;
+
+/// The arguments a datatype was made with.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) combiner: i64,
+    /// The integer arguments.
+    pub(crate) integers: Vec<i64>,
+    /// The addresses, or, of a datatype made with large counts, all counts and addresses in their order.
+    pub(crate) numbers: Vec<i64>,
+    /// Whether it was made with large counts.
+    pub(crate) large: bool,
+    pub(crate) types: Vec<Child>,
+}
+
+/// A datatype that another one is made of: a reference of ours, unless it is predefined.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) handle: usize,
+    owned: bool,
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Ok(mpi) = crate::mpi::mpi()
+            && self.owned
+        {
+            // SAFETY: MPI gave us this reference, and it is not used again.
+            unsafe { (mpi.functions.type_free)(&raw mut self.handle) };
+        }
+    }
+}
+
+/// How many arguments of each sort, and the combiner.
+#[derive(Default)]
+struct Envelope {
+    integers: i64,
+    addresses: i64,
+    large: i64,
+    types: i64,
+    combiner: i32,
+}
+
+fn envelope(mpi: &Mpi, handle: usize) -> Outcome<Envelope> {
+    let mut found = Envelope::default();
+    // SAFETY: a datatype, and integers that live here.
+    unsafe {
+        if let Some(ask) = mpi.functions.type_get_envelope_c {
+            let (integers, addresses) = (&raw mut found.integers, &raw mut found.addresses);
+            let (large, types) = (&raw mut found.large, &raw mut found.types);
+            let asked = ask(handle, integers, addresses, large, types, &raw mut found.combiner);
+            mpi.check("MPI_Type_get_envelope_c", asked)?;
+        } else {
+            let (mut integers, mut addresses, mut types) = (0, 0, 0);
+            let ask = mpi.functions.type_get_envelope;
+            let asked =
+                ask(handle, &raw mut integers, &raw mut addresses, &raw mut types, &raw mut found.combiner);
+            mpi.check("MPI_Type_get_envelope", asked)?;
+            (found.integers, found.addresses, found.types) =
+                (integers.into(), addresses.into(), types.into());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a datatype was made by nobody: it must not be freed.
+pub(crate) fn is_predefined(mpi: &Mpi, handle: usize) -> Outcome<bool> {
+    if mpi.constants.named.kind(handle).is_some() {
+        return Ok(true);
+    }
+    let combiner = i64::from(envelope(mpi, handle)?.combiner);
+    Ok(is_combiner_of_predefined(mpi, combiner))
+}
+
+fn is_combiner_of_predefined(mpi: &Mpi, combiner: i64) -> bool {
+    let known = mpi.constants.integers;
+    [known.named, known.f90_integer, known.f90_real, known.f90_complex].contains(&combiner)
+}
+
+/// Takes a datatype apart.
+pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<Contents> {
+    let found = envelope(mpi, handle)?;
+    let mut contents =
+        Contents { combiner: found.combiner.into(), large: found.large > 0, ..Contents::default() };
+    if contents.combiner == mpi.constants.integers.named {
+        return Ok(contents);
+    }
+    let mut integers = vec![0i32; found.integers as usize];
+    let mut addresses = vec![0i64; found.addresses as usize];
+    let mut large = vec![0i64; found.large as usize];
+    let width = mpi.constants.width();
+    let mut types = vec![0u8; found.types as usize * width];
+    // SAFETY: the arrays have the lengths that the envelope tells.
+    unsafe {
+        if let Some(ask) = mpi.functions.type_get_contents_c {
+            let Envelope { integers: i, addresses: a, large: l, types: t, .. } = found;
+            let (integers, addresses) = (integers.as_mut_ptr(), addresses.as_mut_ptr());
+            let (large, types) = (large.as_mut_ptr(), types.as_mut_ptr());
+            let asked = ask(handle, i, a, l, t, integers, addresses, large, types.cast());
+            mpi.check("MPI_Type_get_contents_c", asked)?;
+        } else {
+            let (i, a, t) = (found.integers as i32, found.addresses as i32, found.types as i32);
+            let (integers, addresses) = (integers.as_mut_ptr(), addresses.as_mut_ptr());
+            let asked = (mpi.functions.type_get_contents)(
+                handle,
+                i,
+                a,
+                t,
+                integers,
+                addresses,
+                types.as_mut_ptr().cast(),
+            );
+            mpi.check("MPI_Type_get_contents", asked)?;
+        }
+    }
+    contents.integers = integers.into_iter().map(i64::from).collect();
+    contents.numbers = if contents.large { large } else { addresses };
+    for bytes in types.chunks_exact(width) {
+        let mut word = [0; 8];
+        word[..width].copy_from_slice(bytes);
+        let handle = usize::from_le_bytes(word);
+        contents.types.push(Child { handle, owned: false });
+        let owned = !is_predefined(mpi, handle)?;
+        if let Some(child) = contents.types.last_mut() {
+            child.owned = owned;
+        }
+    }
+    Ok(contents)
+}

@@ -1,0 +1,79 @@
+//! What went wrong, as MPI tells it: an error class, and for people a text.
+
+use std::ffi::c_int;
+use std::fmt;
+
+use aqueduct_file::{Class, Error, Kind};
+
+use crate::flavour::Integers;
+use crate::mpi::Mpi;
+
+/// The outcome of a call through the door.
+pub(crate) type Outcome<T> = Result<T, Fault>;
+
+/// An error of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    /// A bare error class: codes of our own would print as nonsense on some implementations.
+    pub(crate) code: c_int,
+    pub(crate) text: String,
+    /// Bytes that were transferred all the same.
+    pub(crate) transferred: u64,
+}
+
+impl Fault {
+    pub(crate) fn new(code: impl Into<i64>, text: impl Into<String>) -> Self {
+        Self { code: code.into() as c_int, text: text.into(), transferred: 0 }
+    }
+
+    /// An error of the engine.
+    pub(crate) fn of(mpi: &Mpi, error: &Error) -> Self {
+        let code = class_of(error.class(), mpi.constants.integers);
+        Self { transferred: error.transferred(), ..Self::new(code, error.to_string()) }
+    }
+}
+
+/// An error of a call's arguments as the engine knows it, for operations in which all ranks must take part.
+pub(crate) fn refusal(mpi: &Mpi, call: &'static str, file: &str, fault: &Fault) -> Error {
+    let known = mpi.constants.integers;
+    let kind = match i64::from(fault.code) {
+        code if code == known.type_ => Kind::BadLayout,
+        code if code == known.count => Kind::BadCount,
+        code if code == known.conversion => Kind::Conversion,
+        code if code == known.unsupported_datarep => Kind::UnknownRepresentation,
+        _ => Kind::BadArgument,
+    };
+    Error::new(kind, call, &file.into(), fault.text.as_str())
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The number of an error class.
+fn class_of(class: Class, integers: &Integers) -> i64 {
+    match class {
+        Class::Access => integers.access,
+        Class::Amode => integers.amode,
+        Class::Arg => integers.arg,
+        Class::BadFile => integers.bad_file,
+        Class::Conversion => integers.conversion,
+        Class::Count => integers.count,
+        Class::DupDatarep => integers.dup_datarep,
+        Class::File => integers.file,
+        Class::FileExists => integers.file_exists,
+        Class::FileInUse => integers.file_in_use,
+        Class::Io => integers.io,
+        Class::NoSpace => integers.no_space,
+        Class::NoSuchFile => integers.no_such_file,
+        Class::NotSame => integers.not_same,
+        Class::Other => integers.other,
+        Class::ReadOnly => integers.read_only,
+        Class::Request => integers.request,
+        Class::Type => integers.type_,
+        Class::UnsupportedDatarep => integers.unsupported_datarep,
+        Class::UnsupportedOperation => integers.unsupported_operation,
+    }
+}

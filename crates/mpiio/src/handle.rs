@@ -1,0 +1,87 @@
+//! Handles of open files: an address that programs keep, a small number in Fortran.
+//!
+//! A handle is the address of a cell of one array, so that whatever a program passes can be checked without being followed.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::open_file::OpenFile;
+
+/// As many files can be open at a time: more than a process has descriptors for.
+const CELLS: usize = 1 << 16;
+
+/// Nothing is stored here: what counts is that the addresses are nobody else's.
+static ADDRESSES: [u64; CELLS] = [0; CELLS];
+
+static OPEN: RwLock<Vec<Option<Arc<OpenFile>>>> = RwLock::new(Vec::new());
+
+/// The handle of cell `place`.
+fn address(place: usize) -> usize {
+    (&raw const ADDRESSES[place]) as usize
+}
+
+/// The cell of a handle.
+fn place(handle: usize) -> Option<usize> {
+    let from_start = handle.checked_sub(address(0))?;
+    let place = from_start / size_of::<u64>();
+    (from_start.is_multiple_of(size_of::<u64>()) && place < CELLS).then_some(place)
+}
+
+/// Gives a file a handle and keeps it; none where all handles are taken.
+pub(crate) fn insert(file: impl FnOnce(usize) -> OpenFile) -> Option<usize> {
+    let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
+    let free = open.iter().position(Option::is_none).unwrap_or(open.len());
+    if free >= CELLS {
+        return None;
+    }
+    if free == open.len() {
+        open.push(None);
+    }
+    let handle = address(free);
+    open[free] = Some(Arc::new(file(handle)));
+    Some(handle)
+}
+
+/// The file behind a handle; none if it is closed, or never was one.
+pub(crate) fn find(handle: usize) -> Option<Arc<OpenFile>> {
+    let place = place(handle)?;
+    OPEN.read().unwrap_or_else(PoisonError::into_inner).get(place)?.clone()
+}
+
+/// Takes the file out of its handle.
+pub(crate) fn remove(handle: usize) -> Option<Arc<OpenFile>> {
+    let place = place(handle)?;
+    OPEN.write().unwrap_or_else(PoisonError::into_inner).get_mut(place)?.take()
+}
+
+/// The number of a handle in Fortran, from 1 up; 0 is no file there.
+pub(crate) fn number(handle: usize) -> Option<i32> {
+    place(handle).map(|place| place as i32 + 1)
+}
+
+/// The handle of a number of Fortran.
+pub(crate) fn of_number(number: i32) -> Option<usize> {
+    let place = usize::try_from(number.checked_sub(1)?).ok()?;
+    (place < CELLS).then(|| address(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_handles_go_both_ways() {
+        for number in [1, 2, CELLS as i32] {
+            assert_eq!(super::number(of_number(number).unwrap()), Some(number));
+        }
+        assert_eq!(of_number(0), None);
+        assert_eq!(of_number(i32::MIN), None);
+        assert_eq!(of_number(CELLS as i32 + 1), None);
+    }
+
+    #[test]
+    fn what_is_no_handle_is_no_file() {
+        for garbage in [0, 1, usize::MAX, address(0) + 1, address(0).wrapping_sub(8)] {
+            assert!(find(garbage).is_none(), "{garbage:#x}");
+        }
+    }
+}

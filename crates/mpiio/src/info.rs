@@ -1,0 +1,65 @@
+//! Info objects: hints between the program's MPI and the engine.
+//!
+//! `unsafe` here: MPI fills buffers of ours.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char};
+
+use aqueduct_file::Info;
+
+use crate::errors::{Fault, Outcome};
+use crate::mpi::Mpi;
+
+/// More than any implementation's longest key.
+const KEY: usize = 1024;
+
+/// The hints of an info object.
+pub(crate) fn read(mpi: &Mpi, handle: usize) -> Outcome<Info> {
+    let (handles, functions) = (&mpi.constants.handles, &mpi.functions);
+    let mut info = Info::new();
+    if handle == handles.info_null {
+        return Ok(info);
+    }
+    if handle == 0 {
+        return Err(Fault::new(mpi.constants.integers.info, "this is no info object; pass MPI_INFO_NULL"));
+    }
+    let mut keys = 0;
+    // SAFETY: integers and buffers live here; keys are shorter than the buffer, and a value's length is asked for first.
+    unsafe {
+        mpi.check("MPI_Info_get_nkeys", (functions.info_get_nkeys)(handle, &raw mut keys))?;
+        for number in 0..keys {
+            let mut key = [0u8; KEY];
+            let got = (functions.info_get_nthkey)(handle, number, key.as_mut_ptr().cast());
+            mpi.check("MPI_Info_get_nthkey", got)?;
+            let key: *const c_char = key.as_ptr().cast();
+            let (mut len, mut there) = (0, 0);
+            let got = (functions.info_get_valuelen)(handle, key, &raw mut len, &raw mut there);
+            mpi.check("MPI_Info_get_valuelen", got)?;
+            let mut value = vec![0u8; len.max(0) as usize + 1];
+            let got = (functions.info_get)(handle, key, len, value.as_mut_ptr().cast(), &raw mut there);
+            mpi.check("MPI_Info_get", got)?;
+            if there != 0 {
+                let value = CStr::from_bytes_until_nul(&value).unwrap_or_default();
+                info.set(CStr::from_ptr(key).to_string_lossy().trim(), value.to_string_lossy().trim());
+            }
+        }
+    }
+    Ok(info)
+}
+
+/// A new info object with these hints.
+pub(crate) fn create(mpi: &Mpi, info: &Info) -> Outcome<usize> {
+    let mut handle = 0;
+    // SAFETY: fills a handle that lives here.
+    mpi.check("MPI_Info_create", unsafe { (mpi.functions.info_create)(&raw mut handle) })?;
+    for (key, value) in info.iter() {
+        let (Ok(key), Ok(value)) = (CString::new(key), CString::new(value)) else { continue };
+        // An implementation refuses empty values, which say nothing anyway.
+        if !value.is_empty() {
+            // SAFETY: a handle of ours and C strings that live here.
+            let set = unsafe { (mpi.functions.info_set)(handle, key.as_ptr(), value.as_ptr()) };
+            mpi.check("MPI_Info_set", set)?;
+        }
+    }
+    Ok(handle)
+}

@@ -1,0 +1,53 @@
+//! The C door: `libaqueduct_mpiio.so` defines every `MPI_File_*` function of the MPI standard over the file engine, so that programs in C,
+//! C++, Fortran and Python, and the HDF5 and `PnetCDF` libraries under them, use it without a change. Communication stays with their MPI.
+//!
+//! ```sh
+//! cargo xtask mpiio                                                            # builds target/release/libaqueduct_mpiio.so
+//! mpirun -n 4 -x LD_PRELOAD=$PWD/target/release/libaqueduct_mpiio.so program   # Open MPI
+//! mpirun -n 4 -genv LD_PRELOAD $PWD/target/release/libaqueduct_mpiio.so program # MPICH
+//! ```
+//!
+//! One binary, built without any MPI, serves Open MPI, MPICH and libraries with the standard interface of MPI 5: which one it is is found out
+//! in the running program, and what differs stands in [`flavour`]'s three columns.
+//!
+//! # Thin
+//! All semantics live in `aqueduct-file`. Here, things of MPI become things of the engine and back:
+//!
+//! | MPI | here | engine |
+//! |---|---|---|
+//! | `MPI_File` | `handle`, `open_file` | `File` |
+//! | `MPI_Comm` | `communicator`, an attribute of it | `Comm` |
+//! | `MPI_Datatype` | `datatype`, an attribute of it | `Layout` |
+//! | buffers | `memory`, `buffer` | `Source`, `Sink` |
+//! | `MPI_Request` | `request`, `progress` | `Request` |
+//! | `MPI_Info` | `info` | `Info` |
+//! | error codes and handlers | `errors`, `handler`, `fortran` | `Error` |
+//!
+//! # The environment
+//! | variable | effect |
+//! |---|---|
+//! | `AQUEDUCT_VERBOSE=1` | a line at the first file (which MPI, how it is used), a summary when a file is closed, errors in words |
+//! | `AQUEDUCT_TRACE=folder` | every operation on the medium, one file per process |
+//! | `AQUEDUCT_DEVICE=throttle=200MB/s` | a wrapper around every file: `fault`, `throttle`, `crash` |
+//! | `AQUEDUCT_HINTS`, `ROMIO_HINTS` | files with hints |
+
+mod buffer;
+mod communicator;
+mod datarep;
+mod datatype;
+mod errors;
+pub mod flavour;
+mod fortran;
+mod handle;
+mod handler;
+mod info;
+mod load;
+mod memory;
+mod mpi;
+mod name;
+mod open_file;
+mod progress;
+mod request;
+mod status;
+mod symbols;
+mod verbose;

@@ -1,0 +1,172 @@
+//! The MPI of the host program: the functions of it that the door calls, found at run time under their profiling names, so that
+//! tools do not count our calls as the program's.
+//!
+//! `unsafe` here: addresses become functions, and handles of all implementations travel as one integer type. An implementation whose
+//! handles are C integers reads the lower half of the register, and writes the lower half of a zeroed word.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use aqueduct_comm::Host;
+
+use crate::errors::Fault;
+use crate::flavour::Constants;
+
+macro_rules! functions {
+    (required { $($field:ident = $name:literal ($($argument:ty),*);)* } optional { $($maybe:ident = $other:literal ($($given:ty),*);)* }) => {
+        /// Functions of the host's MPI.
+        pub(crate) struct Functions {
+            $(pub(crate) $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+            $(pub(crate) $maybe: Option<unsafe extern "C" fn($($given),*) -> c_int>,)*
+        }
+
+        impl Functions {
+            fn load(host: &Host) -> Result<Self, String> {
+                let find = |name: &str| host.function(&format!("P{name}")).or_else(|| host.function(name));
+                let lacks = |name| format!("{} lacks {name}; is it a complete MPI 3?", host.path().display());
+                Ok(Self {
+                    // SAFETY: the MPI standard gives the function this type, up to the width of handles.
+                    $($field: unsafe {
+                        let address = find($name).ok_or_else(|| lacks($name))?;
+                        std::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> c_int>(address)
+                    },)*
+                    // SAFETY: as above.
+                    $($maybe: find($other).map(|address| unsafe {
+                        std::mem::transmute::<usize, unsafe extern "C" fn($($given),*) -> c_int>(address)
+                    }),)*
+                })
+            }
+        }
+    };
+}
+
+/// Called when an attribute is copied with its object.
+pub(crate) type CopyAttribute =
+    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// Called when an attribute goes.
+pub(crate) type DeleteAttribute = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+/// The callbacks of a generalized request.
+pub(crate) type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+pub(crate) type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub(crate) type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+pub(crate) type Poll = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+pub(crate) type WaitAll = unsafe extern "C" fn(c_int, *mut *mut c_void, f64, *mut c_void) -> c_int;
+/// An error handler of a communicator. MPI calls it with more arguments, which no implementation fills.
+pub(crate) type CommHandler = unsafe extern "C" fn(*mut usize, *mut c_int);
+
+functions! {
+    required {
+    initialized = "MPI_Initialized" (*mut c_int);
+    finalized = "MPI_Finalized" (*mut c_int);
+    abort = "MPI_Abort" (usize, c_int);
+    error_string = "MPI_Error_string" (c_int, *mut c_char, *mut c_int);
+    library_version = "MPI_Get_library_version" (*mut c_char, *mut c_int);
+    iprobe = "MPI_Iprobe" (c_int, c_int, usize, *mut c_int, *mut c_void);
+    comm_group = "MPI_Comm_group" (usize, *mut usize);
+    comm_test_inter = "MPI_Comm_test_inter" (usize, *mut c_int);
+    comm_create_keyval = "MPI_Comm_create_keyval" (CopyAttribute, DeleteAttribute, *mut c_int, *mut c_void);
+    comm_set_attr = "MPI_Comm_set_attr" (usize, c_int, *mut c_void);
+    comm_get_attr = "MPI_Comm_get_attr" (usize, c_int, *mut *mut c_void, *mut c_int);
+    comm_create_errhandler = "MPI_Comm_create_errhandler" (CommHandler, *mut usize);
+    comm_get_errhandler = "MPI_Comm_get_errhandler" (usize, *mut usize);
+    comm_set_errhandler = "MPI_Comm_set_errhandler" (usize, usize);
+    errhandler_free = "MPI_Errhandler_free" (*mut usize);
+    group_free = "MPI_Group_free" (*mut usize);
+    group_union = "MPI_Group_union" (usize, usize, *mut usize);
+    type_create_keyval = "MPI_Type_create_keyval" (CopyAttribute, DeleteAttribute, *mut c_int, *mut c_void);
+    type_set_attr = "MPI_Type_set_attr" (usize, c_int, *mut c_void);
+    type_get_attr = "MPI_Type_get_attr" (usize, c_int, *mut *mut c_void, *mut c_int);
+    type_size_x = "MPI_Type_size_x" (usize, *mut i64);
+    type_get_extent_x = "MPI_Type_get_extent_x" (usize, *mut i64, *mut i64);
+    type_get_envelope = "MPI_Type_get_envelope" (usize, *mut c_int, *mut c_int, *mut c_int, *mut c_int);
+    type_get_contents = "MPI_Type_get_contents" (usize, c_int, c_int, c_int, *mut c_int, *mut i64, *mut c_void);
+    type_dup = "MPI_Type_dup" (usize, *mut usize);
+    type_free = "MPI_Type_free" (*mut usize);
+    status_set_elements_x = "MPI_Status_set_elements_x" (*mut c_void, usize, i64);
+    status_set_cancelled = "MPI_Status_set_cancelled" (*mut c_void, c_int);
+    grequest_start = "MPI_Grequest_start" (Query, Free, Cancel, *mut c_void, *mut usize);
+    grequest_complete = "MPI_Grequest_complete" (usize);
+    info_create = "MPI_Info_create" (*mut usize);
+    info_set = "MPI_Info_set" (usize, *const c_char, *const c_char);
+    info_get_nkeys = "MPI_Info_get_nkeys" (usize, *mut c_int);
+    info_get_nthkey = "MPI_Info_get_nthkey" (usize, c_int, *mut c_char);
+    info_get_valuelen = "MPI_Info_get_valuelen" (usize, *const c_char, *mut c_int, *mut c_int);
+    info_get = "MPI_Info_get" (usize, *const c_char, c_int, *mut c_char, *mut c_int);
+    file_create_errhandler = "MPI_File_create_errhandler" (*const c_void, *mut usize);
+    file_set_errhandler = "MPI_File_set_errhandler" (usize, usize);
+    file_get_errhandler = "MPI_File_get_errhandler" (usize, *mut usize);
+    }
+    optional {
+    type_get_envelope_c = "MPI_Type_get_envelope_c" (usize, *mut i64, *mut i64, *mut i64, *mut i64, *mut c_int);
+    type_get_contents_c = "MPI_Type_get_contents_c"
+        (usize, i64, i64, i64, i64, *mut c_int, *mut i64, *mut i64, *mut c_void);
+    grequest_start_polled = "MPIX_Grequest_start" (Query, Free, Cancel, Poll, WaitAll, *mut c_void, *mut usize);
+    }
+}
+
+/// The host's MPI: what it is, its constants and functions.
+pub(crate) struct Mpi {
+    host: Host,
+    pub(crate) constants: Constants,
+    pub(crate) functions: Functions,
+    pub(crate) errors_abort: Option<usize>,
+}
+
+impl Mpi {
+    fn find() -> Result<Self, String> {
+        let host = Host::find().map_err(|error| error.to_string())?;
+        let constants = Constants::of(&host)?;
+        let functions = Functions::load(&host)?;
+        let errors_abort = crate::flavour::errors_abort(&host);
+        Ok(Self { host, constants, functions, errors_abort })
+    }
+
+    /// The library, and a function of it by name.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// What MPI calls itself: its first line.
+    pub(crate) fn version(&self) -> String {
+        let mut text = vec![0u8; 8192];
+        let mut len = 0;
+        // SAFETY: the buffer is longer than any implementation's text.
+        unsafe { (self.functions.library_version)(text.as_mut_ptr().cast(), &raw mut len) };
+        let text = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
+        text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether MPI has been started and not yet ended.
+    pub(crate) fn is_running(&self) -> bool {
+        let (mut started, mut ended) = (0, 0);
+        // SAFETY: these may be called at any time and fill integers.
+        unsafe {
+            (self.functions.initialized)(&raw mut started);
+            (self.functions.finalized)(&raw mut ended);
+        }
+        started != 0 && ended == 0
+    }
+
+    /// The outcome of one of MPI's functions.
+    pub(crate) fn check(&self, function: &str, code: c_int) -> Result<(), Fault> {
+        if code == 0 {
+            return Ok(());
+        }
+        Err(Fault::new(code, format!("{function} failed: {}", self.describe(code))))
+    }
+
+    fn describe(&self, code: c_int) -> String {
+        let mut text = vec![0u8; 8192];
+        let mut len = 0;
+        // SAFETY: the buffer is longer than any implementation's text.
+        unsafe { (self.functions.error_string)(code, text.as_mut_ptr().cast(), &raw mut len) };
+        CStr::from_bytes_until_nul(&text).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+/// The host's MPI; why there is none, if there is none. Which it is does not change while the program runs.
+pub(crate) fn mpi() -> Result<&'static Mpi, &'static str> {
+    static MPI: OnceLock<Result<Mpi, String>> = OnceLock::new();
+    MPI.get_or_init(Mpi::find).as_ref().map_err(String::as_str)
+}

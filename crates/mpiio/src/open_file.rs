@@ -1,0 +1,106 @@
+//! An open file as the program's handle means it: the engine's file, and what only MPI asks for.
+//!
+//! `unsafe` here: a group is given back to MPI.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_file::{File, Split};
+
+use crate::buffer::Buffer;
+use crate::datarep::Datarep;
+use crate::datatype::Kept;
+use crate::errors::Fault;
+use crate::handler::Handler;
+use crate::mpi::Mpi;
+
+/// A file that the program has open.
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    pub(crate) owner: Arc<Owner>,
+    /// As the program gave it.
+    pub(crate) amode: c_int,
+    pub(crate) group: Group,
+    view: Mutex<ViewTypes>,
+    split: Mutex<Option<Begun>>,
+}
+
+/// What requests need of a file, which may be closed before they are freed.
+pub(crate) struct Owner {
+    pub(crate) handle: usize,
+    handler: Mutex<Arc<Handler>>,
+}
+
+/// A view as the program set it.
+pub(crate) struct ViewTypes {
+    pub(crate) displacement: i64,
+    pub(crate) etype: Kept,
+    pub(crate) filetype: Kept,
+    pub(crate) representation: String,
+    /// One of the program's own.
+    pub(crate) datarep: Option<Arc<Datarep>>,
+}
+
+/// A split operation under way: how it was begun.
+pub(crate) struct Begun {
+    pub(crate) call: &'static str,
+    pub(crate) split: Split<Buffer>,
+}
+
+/// A group of the program's MPI, ours to give back.
+pub(crate) struct Group(pub(crate) usize);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Ok(mpi) = crate::mpi::mpi()
+            && mpi.is_running()
+        {
+            // SAFETY: our own reference, not used again.
+            unsafe { (mpi.functions.group_free)(&raw mut self.0) };
+        }
+    }
+}
+
+impl OpenFile {
+    pub(crate) fn new(mpi: &Mpi, file: File, owner: Arc<Owner>, amode: c_int, group: Group) -> Self {
+        let byte = || Kept::predefined(mpi.constants.handles.byte);
+        let view = ViewTypes {
+            displacement: 0,
+            etype: byte(),
+            filetype: byte(),
+            representation: "native".to_owned(),
+            datarep: None,
+        };
+        Self { file, owner, amode, group, view: Mutex::new(view), split: Mutex::new(None) }
+    }
+
+    pub(crate) fn view(&self) -> MutexGuard<'_, ViewTypes> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn split(&self) -> MutexGuard<'_, Option<Begun>> {
+        self.split.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(handle: usize, handler: Arc<Handler>) -> Self {
+        Self { handle, handler: Mutex::new(handler) }
+    }
+
+    pub(crate) fn handler(&self) -> Arc<Handler> {
+        Arc::clone(&self.handler.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_handler(&self, handler: Arc<Handler>) {
+        let mut place = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, handler);
+        drop((place, before));
+    }
+
+    /// Hands an error to the file's handler: the code that the call returns.
+    pub(crate) fn raise(&self, mpi: &Mpi, call: &str, fault: &Fault) -> c_int {
+        self.handler().handle(mpi, self.handle, call, fault)
+    }
+}

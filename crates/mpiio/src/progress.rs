@@ -1,0 +1,88 @@
+//! Progress of Open MPI, which has no poll functions for requests: a hook in the loop that every wait of it runs.
+//!
+//! `unsafe` here: functions of the library below Open MPI are called, and call back.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::mpi::{Mpi, mpi};
+use crate::request::Pending;
+
+type Hook = unsafe extern "C" fn() -> c_int;
+type Register = unsafe extern "C" fn(Hook) -> c_int;
+
+/// Requests that MPI has not yet been told about.
+static WATCHED: Mutex<Vec<Arc<Pending>>> = Mutex::new(Vec::new());
+/// How many they are: the hook runs often.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn watched() -> MutexGuard<'static, Vec<Arc<Pending>>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Watches a request until it is done; false where there is no hook.
+pub(crate) fn watch(mpi: &Mpi, pending: &Arc<Pending>) -> bool {
+    if !is_hooked(mpi) {
+        return false;
+    }
+    let mut watched = watched();
+    watched.push(Arc::clone(pending));
+    COUNT.store(watched.len(), Ordering::Release);
+    true
+}
+
+/// Hangs the hook in, once.
+fn is_hooked(mpi: &Mpi) -> bool {
+    static HOOKED: OnceLock<bool> = OnceLock::new();
+    *HOOKED.get_or_init(|| call(mpi, "opal_progress_register"))
+}
+
+fn call(mpi: &Mpi, name: &str) -> bool {
+    mpi.host().function(name).is_some_and(|address| {
+        // SAFETY: this is the function's type in all versions of Open MPI.
+        let register = unsafe { std::mem::transmute::<usize, Register>(address) };
+        // SAFETY: the hook lives as long as the process.
+        unsafe { register(hook) == 0 }
+    })
+}
+
+/// MPI ends: the hook goes.
+pub(crate) fn end() {
+    if let Ok(mpi) = mpi()
+        && mpi.functions.grequest_start_polled.is_none()
+    {
+        call(mpi, "opal_progress_unregister");
+    }
+}
+
+/// Tells MPI of all requests that are done; how many.
+unsafe extern "C" fn hook() -> c_int {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return 0;
+    }
+    let Ok(mpi) = mpi() else { return 0 };
+    let done: Vec<Arc<Pending>> = {
+        let mut watched = watched();
+        let done = watched.extract_if(.., |pending| pending.is_done()).collect();
+        COUNT.store(watched.len(), Ordering::Release);
+        done
+    };
+    done.iter().for_each(|pending| pending.tell(mpi));
+    if done.is_empty() {
+        // Whoever waits here spins: the core is better used by the thread that does the work.
+        std::thread::yield_now();
+    }
+    done.len() as c_int
+}
+
+/// Lets MPI move whatever else is under way.
+pub(crate) fn poke(mpi: &Mpi) {
+    // More than the status of any implementation.
+    let mut status = [0u64; 16];
+    let mut flag = 0;
+    let own = mpi.constants.handles.comm_self;
+    // SAFETY: a probe takes nothing; what it fills lives here.
+    unsafe { (mpi.functions.iprobe)(0, 0, own, &raw mut flag, (&raw mut status).cast::<c_void>()) };
+}

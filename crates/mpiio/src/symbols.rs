@@ -1,0 +1,155 @@
+//! The surface: every function that the standard defines for files, under its own and its profiling name.
+//!
+//! `unsafe` here and below: C passes addresses, and promises what the standard says about them. A function takes handles as integers of
+//! the width of a register and hands them on as [`Constants::handle`](crate::flavour::Constants::handle) has them.
+#![allow(unsafe_code)]
+
+mod access;
+mod errhandlers;
+mod manage;
+mod position;
+mod requests;
+mod split;
+mod view;
+
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once};
+
+use crate::errors::{Fault, Outcome};
+use crate::mpi::{Mpi, mpi};
+use crate::open_file::OpenFile;
+use crate::request::raised;
+use crate::{handle, handler, verbose};
+
+/// Defines functions of C under two names each: a tool in front of us takes the first and calls the second. Neither calls the other by
+/// name, because that might lead back to the tool.
+macro_rules! export {
+    ($(fn $name:ident $profiled:ident ($($argument:ident: $kind:ty),*) $body:block)*) => {$(
+        const _: () = {
+            unsafe fn body($($argument: $kind),*) -> c_int $body
+
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, reason = "the standard's names")]
+            unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+                // SAFETY: passed on as they came.
+                unsafe { body($($argument),*) }
+            }
+
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, reason = "the standard's names")]
+            unsafe extern "C" fn $profiled($($argument: $kind),*) -> c_int {
+                // SAFETY: passed on as they came.
+                unsafe { body($($argument),*) }
+            }
+        };
+    )*};
+}
+pub(crate) use export;
+
+/// What a call returns where there is no MPI to say it by: `MPI_ERR_OTHER` of most.
+const NO_MPI: c_int = 16;
+
+/// The host's MPI, if it runs; else why the call cannot be.
+fn running(call: &str) -> Result<&'static Mpi, c_int> {
+    static SAID: Once = Once::new();
+    let say = |text: &str| SAID.call_once(|| verbose::say(&format!("{call}: {text}")));
+    let mpi = mpi().map_err(|why| {
+        say(&format!("{why}. This library serves programs with a shared Open MPI, MPICH or MPI 5 library"));
+        NO_MPI
+    })?;
+    if !mpi.is_running() {
+        say(
+            "MPI has not been started in this process, or has ended; call it between MPI_Init and MPI_Finalize",
+        );
+        return Err(mpi.constants.integers.other as c_int);
+    }
+    raised::disarm(mpi);
+    Ok(mpi)
+}
+
+/// Does the work; a panic is a defect of ours, and an error of the call.
+fn guarded<T>(mpi: &Mpi, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let text = "the library failed inside; this is a defect, please report it";
+        Err(Fault::new(mpi.constants.integers.intern, text))
+    })
+}
+
+/// A call without a file: errors go to the handler of `MPI_FILE_NULL`.
+fn on_none(call: &'static str, work: impl FnOnce(&'static Mpi) -> Outcome<()>) -> c_int {
+    let mpi = match running(call) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    match guarded(mpi, || work(mpi)) {
+        Ok(()) => 0,
+        Err(fault) => handler::default(mpi).handle(mpi, mpi.constants.handles.file_null, call, &fault),
+    }
+}
+
+/// A call on a file: errors go to its handler.
+fn on_file(
+    call: &'static str,
+    file: usize,
+    work: impl FnOnce(&'static Mpi, &Arc<OpenFile>) -> Outcome<()>,
+) -> c_int {
+    let mpi = match running(call) {
+        Ok(mpi) => mpi,
+        Err(code) => return code,
+    };
+    let Some(open) = handle::find(file) else { return on_none(call, |mpi| Err(no_file(mpi))) };
+    match guarded(mpi, || work(mpi, &open)) {
+        Ok(()) => 0,
+        Err(fault) => {
+            let owner = Arc::clone(&open.owner);
+            drop(open);
+            owner.raise(mpi, call, &fault)
+        }
+    }
+}
+
+fn no_file(mpi: &Mpi) -> Fault {
+    Fault::new(mpi.constants.integers.file, "this is no open file: MPI_FILE_NULL, or closed already")
+}
+
+/// An error of the engine in MPI's terms.
+fn told<T>(mpi: &Mpi, outcome: aqueduct_file::Result<T>) -> Outcome<T> {
+    outcome.map_err(|error| Fault::of(mpi, &error))
+}
+
+/// Where the caller wants a result; null is an error of his.
+fn put<T>(mpi: &Mpi, place: *mut T, value: T) -> Outcome<()> {
+    if place.is_null() {
+        return Err(Fault::new(mpi.constants.integers.arg, "the place for the result is the null pointer"));
+    }
+    // SAFETY: the caller's place for a value of this type.
+    unsafe { place.write_unaligned(value) };
+    Ok(())
+}
+
+/// Puts a handle of any kind but a file's, which are narrower in some implementations.
+#[allow(clippy::cast_ptr_alignment, reason = "they are written byte by byte where need be")]
+fn put_handle(mpi: &Mpi, place: *mut u8, handle: usize) -> Outcome<()> {
+    match mpi.constants.width() {
+        4 => put(mpi, place.cast::<u32>(), handle as u32),
+        _ => put(mpi, place.cast::<usize>(), handle),
+    }
+}
+
+/// A string of the caller's.
+fn text(mpi: &Mpi, text: *const c_char, code: i64) -> Outcome<OsString> {
+    if text.is_null() {
+        return Err(Fault::new(code, "a name is the null pointer"));
+    }
+    let _ = mpi;
+    // SAFETY: the caller passes a C string.
+    let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
+    Ok(OsStr::from_bytes(bytes).to_owned())
+}
+
+/// A length or an offset, which must not be negative.
+fn natural(mpi: &Mpi, what: &str, number: i64) -> Outcome<u64> {
+    u64::try_from(number).map_err(|_| Fault::new(mpi.constants.integers.arg, format!("{what} is {number}")))
+}

@@ -1,0 +1,211 @@
+//! Opening, closing, deleting; sizes, hints, modes.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, OnceLock};
+
+use aqueduct_file::{Info, Mode, Open};
+
+use super::{export, natural, no_file, on_file, on_none, put, put_handle, running, text, told};
+use crate::errors::{Fault, Outcome};
+use crate::mpi::Mpi;
+use crate::name::{self, Wrappers};
+use crate::open_file::{Group, OpenFile, Owner};
+use crate::{communicator, handle, handler, info, verbose};
+
+fn wrappers() -> &'static Wrappers {
+    static WRAPPERS: OnceLock<Wrappers> = OnceLock::new();
+    WRAPPERS.get_or_init(Wrappers::from_env)
+}
+
+/// The engine's mode; a contradiction in it is the engine's to tell, on all ranks.
+fn mode(mpi: &Mpi, amode: c_int) -> Outcome<Mode> {
+    let known = mpi.constants.integers;
+    let has = |bit: i64| i64::from(amode) & bit != 0;
+    let mut mode = match (has(known.mode_rdonly), has(known.mode_rdwr), has(known.mode_wronly)) {
+        (true, false, false) => Mode::read_only(),
+        (false, true, false) => Mode::read_write(),
+        (false, false, true) => Mode::write_only(),
+        _ => {
+            let text =
+                "the access mode must have exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_WRONLY";
+            return Err(Fault::new(known.amode, text));
+        }
+    };
+    if has(known.mode_create) {
+        mode = mode.create();
+    }
+    if has(known.mode_excl) && (has(known.mode_create) || has(known.mode_rdonly)) {
+        mode = mode.exclusive();
+    }
+    if has(known.mode_delete_on_close) {
+        mode = mode.delete_on_close();
+    }
+    if has(known.mode_unique_open) {
+        mode = mode.unique_open();
+    }
+    if has(known.mode_sequential) {
+        mode = mode.sequential();
+    }
+    if has(known.mode_append) {
+        mode = mode.append();
+    }
+    Ok(mode)
+}
+
+/// A mode that contradicts itself, so that a rank with one that cannot be told takes part in opening and fails with the others.
+fn contradiction() -> Mode {
+    Mode::read_only().create()
+}
+
+fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints: usize) -> Outcome<usize> {
+    let comm = mpi.constants.handle(comm);
+    let ranks = communicator::of(mpi, comm)?;
+    let known = mpi.constants.integers;
+    // What is wrong on this rank alone must not leave the others waiting: it opens a file that cannot be.
+    let arguments = text(mpi, name, known.bad_file)
+        .and_then(|name| Ok((name, mode(mpi, amode)?, info::read(mpi, mpi.constants.handle(hints))?)));
+    let (name, mode, hints, wrong) = match arguments {
+        Ok((name, mode, hints)) => (name, mode, hints, None),
+        Err(fault) => (".".into(), contradiction(), Info::new(), Some(fault)),
+    };
+    let resolved = name::resolve(&name, wrappers());
+    let opened = Open::new(mode).hints(&hints).open(&ranks, resolved);
+    let file = match (opened, wrong) {
+        (_, Some(fault)) => return Err(fault),
+        (opened, None) => told(mpi, opened)?,
+    };
+    verbose::opened(mpi, &ranks);
+    let mut group = 0;
+    // SAFETY: a valid communicator; the group is ours to free.
+    mpi.check("MPI_Comm_group", unsafe { (mpi.functions.comm_group)(comm, &raw mut group) })?;
+    let handler = handler::default(mpi);
+    let inserted = handle::insert(|handle| {
+        let owner = Arc::new(Owner::new(handle, handler));
+        OpenFile::new(mpi, file, owner, amode, Group(group))
+    });
+    inserted.ok_or_else(|| Fault::new(known.other, "too many files are open; close some"))
+}
+
+fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<Owner>>, Fault)> {
+    let open = handle::remove(file).ok_or_else(|| (None, no_file(mpi)))?;
+    let owner = Arc::clone(&open.owner);
+    // A split operation that the program has not ended is over before the file is.
+    let begun = open.split().take();
+    drop(begun);
+    let busy = || Fault::new(mpi.constants.integers.file_in_use, "another thread still uses this file");
+    let OpenFile { file, .. } = Arc::into_inner(open).ok_or_else(|| (Some(Arc::clone(&owner)), busy()))?;
+    told(mpi, file.close()).map_err(|fault| (Some(owner), fault))
+}
+
+export! {
+    fn MPI_File_open PMPI_File_open
+        (comm: usize, name: *const c_char, amode: c_int, hints: usize, file: *mut usize)
+    {
+        on_none("MPI_File_open", |mpi| {
+            put(mpi, file, mpi.constants.handles.file_null)?;
+            put(mpi, file, open(mpi, comm, name, amode, hints)?)
+        })
+    }
+
+    fn MPI_File_close PMPI_File_close(file: *mut usize) {
+        let call = "MPI_File_close";
+        let mpi = match running(call) {
+            Ok(mpi) => mpi,
+            Err(code) => return code,
+        };
+        if file.is_null() {
+            return on_none(call, |mpi| Err(no_file(mpi)));
+        }
+        // SAFETY: the caller's handle.
+        let closed = unsafe { *file };
+        match close(mpi, closed) {
+            Ok(()) => {
+                // SAFETY: as above.
+                unsafe { *file = mpi.constants.handles.file_null };
+                0
+            }
+            Err((None, fault)) => on_none(call, |_| Err(fault)),
+            Err((Some(owner), fault)) => {
+                // SAFETY: as above. The file is gone all the same.
+                unsafe { *file = mpi.constants.handles.file_null };
+                owner.raise(mpi, call, &fault)
+            }
+        }
+    }
+
+    fn MPI_File_delete PMPI_File_delete(name: *const c_char, hints: usize) {
+        let _ = hints;
+        on_none("MPI_File_delete", |mpi| {
+            let name = text(mpi, name, mpi.constants.integers.bad_file)?;
+            told(mpi, aqueduct_file::delete(name::resolve(&name, wrappers())))
+        })
+    }
+
+    fn MPI_File_set_size PMPI_File_set_size(file: usize, size: i64) {
+        on_file("MPI_File_set_size", file, |mpi, open| {
+            // A negative one is told to all ranks: no file is so long.
+            told(mpi, open.file.set_size(u64::try_from(size).unwrap_or(u64::MAX)))
+        })
+    }
+
+    fn MPI_File_preallocate PMPI_File_preallocate(file: usize, size: i64) {
+        on_file("MPI_File_preallocate", file, |mpi, open| {
+            told(mpi, open.file.preallocate(u64::try_from(size).unwrap_or(u64::MAX)))
+        })
+    }
+
+    fn MPI_File_get_size PMPI_File_get_size(file: usize, size: *mut i64) {
+        on_file("MPI_File_get_size", file, |mpi, open| {
+            put(mpi, size, told(mpi, open.file.size())? as i64)
+        })
+    }
+
+    fn MPI_File_get_group PMPI_File_get_group(file: usize, group: *mut u8) {
+        on_file("MPI_File_get_group", file, |mpi, open| {
+            let (own, mut copy) = (open.group.0, 0);
+            // SAFETY: the union of a group with itself is a new handle of it, which the program frees.
+            let made = unsafe { (mpi.functions.group_union)(own, own, &raw mut copy) };
+            mpi.check("MPI_Group_union", made)?;
+            put_handle(mpi, group, copy)
+        })
+    }
+
+    fn MPI_File_get_amode PMPI_File_get_amode(file: usize, amode: *mut c_int) {
+        on_file("MPI_File_get_amode", file, |mpi, open| put(mpi, amode, open.amode))
+    }
+
+    fn MPI_File_set_info PMPI_File_set_info(file: usize, hints: usize) {
+        on_file("MPI_File_set_info", file, |mpi, open| {
+            let hints = info::read(mpi, mpi.constants.handle(hints))?;
+            told(mpi, open.file.set_info(&hints))
+        })
+    }
+
+    fn MPI_File_get_info PMPI_File_get_info(file: usize, hints: *mut u8) {
+        on_file("MPI_File_get_info", file, |mpi, open| {
+            put_handle(mpi, hints, info::create(mpi, &open.file.info())?)
+        })
+    }
+
+    fn MPI_File_sync PMPI_File_sync(file: usize) {
+        on_file("MPI_File_sync", file, |mpi, open| told(mpi, open.file.sync()))
+    }
+
+    fn MPI_File_set_atomicity PMPI_File_set_atomicity(file: usize, atomic: c_int) {
+        on_file("MPI_File_set_atomicity", file, |mpi, open| told(mpi, open.file.set_atomic(atomic != 0)))
+    }
+
+    fn MPI_File_get_atomicity PMPI_File_get_atomicity(file: usize, atomic: *mut c_int) {
+        on_file("MPI_File_get_atomicity", file, |mpi, open| {
+            put(mpi, atomic, c_int::from(open.file.is_atomic()))
+        })
+    }
+
+    fn MPI_File_get_byte_offset PMPI_File_get_byte_offset(file: usize, offset: i64, bytes: *mut i64) {
+        on_file("MPI_File_get_byte_offset", file, |mpi, open| {
+            let offset = natural(mpi, "the offset", offset)?;
+            put(mpi, bytes, told(mpi, open.file.byte_offset(offset))? as i64)
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Views.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use aqueduct_file::layout::Layout;
+use aqueduct_file::{Representation, View};
+
+use super::{export, natural, on_file, put, put_handle, text, told};
+use crate::datarep::{self, Datarep};
+use crate::datatype::{self, Kept, Sizes};
+use crate::errors::{Fault, Outcome, refusal};
+use crate::info;
+use crate::mpi::Mpi;
+use crate::open_file::{OpenFile, ViewTypes};
+
+/// What a program sets, checked as far as one rank can.
+struct Wanted {
+    types: ViewTypes,
+    etype: Layout,
+    filetype: Layout,
+    representation: Representation,
+}
+
+fn wanted(
+    mpi: &Mpi,
+    displacement: i64,
+    etype: usize,
+    filetype: usize,
+    representation: *const c_char,
+) -> Outcome<Wanted> {
+    let known = mpi.constants.integers;
+    let name = text(mpi, representation, known.arg)?.to_string_lossy().into_owned();
+    let datarep = datarep::find(&name);
+    let (etype, filetype) = (mpi.constants.handle(etype), mpi.constants.handle(filetype));
+    let (layouts, representation) = match &datarep {
+        None => {
+            let representation = told(mpi, Representation::named(&name))?;
+            ((datatype::layout(mpi, etype)?, datatype::layout(mpi, filetype)?), representation)
+        }
+        Some(datarep) => (stored(mpi, datarep, etype, filetype)?, Representation::Native),
+    };
+    let types = ViewTypes {
+        displacement,
+        etype: Kept::new(mpi, etype)?,
+        filetype: Kept::new(mpi, filetype)?,
+        representation: name,
+        datarep,
+    };
+    Ok(Wanted { types, etype: layouts.0, filetype: layouts.1, representation })
+}
+
+/// Both types as they lie in a file of the program's own representation.
+fn stored(mpi: &Mpi, datarep: &Arc<Datarep>, etype: usize, filetype: usize) -> Outcome<(Layout, Layout)> {
+    let width = |handle, _: &Layout| datarep.extent(mpi, handle);
+    let sizes = Sizes::File(&width);
+    Ok((datatype::stored_layout(mpi, etype, sizes)?, datatype::stored_layout(mpi, filetype, sizes)?))
+}
+
+fn set(mpi: &Mpi, open: &OpenFile, wanted: Wanted) -> Outcome<()> {
+    let Wanted { types, etype, filetype, representation } = wanted;
+    if types.displacement == mpi.constants.integers.displacement_current {
+        told(mpi, open.file.set_view_here(&etype, &filetype))?;
+    } else {
+        match view(mpi, types.displacement, &etype, &filetype, representation) {
+            Ok(view) => told(mpi, open.file.set_view(&view))?,
+            Err(fault) => refuse(mpi, open, types.displacement, &fault)?,
+        }
+    }
+    let displacement = open.file.view().displacement() as i64;
+    *open.view() = ViewTypes { displacement, ..types };
+    Ok(())
+}
+
+fn view(
+    mpi: &Mpi,
+    displacement: i64,
+    etype: &Layout,
+    filetype: &Layout,
+    representation: Representation,
+) -> Outcome<View> {
+    let displacement = natural(mpi, "the displacement", displacement)?;
+    Ok(told(mpi, View::new(displacement, etype, filetype))?.represented(representation))
+}
+
+/// Fails, with all other ranks.
+fn refuse(mpi: &Mpi, open: &OpenFile, displacement: i64, fault: &Fault) -> Outcome<()> {
+    let error = refusal(mpi, "set_view", open.file.name(), fault);
+    let here = displacement == mpi.constants.integers.displacement_current;
+    told(mpi, if here { open.file.refuse_view_here(error) } else { open.file.refuse_view(error) })
+}
+
+export! {
+    fn MPI_File_set_view PMPI_File_set_view(
+        file: usize, displacement: i64, etype: usize, filetype: usize, representation: *const c_char, hints: usize
+    ) {
+        on_file("MPI_File_set_view", file, |mpi, open| {
+            let hints = info::read(mpi, mpi.constants.handle(hints))?;
+            match wanted(mpi, displacement, etype, filetype, representation) {
+                Ok(wanted) => set(mpi, open, wanted)?,
+                Err(fault) => refuse(mpi, open, displacement, &fault)?,
+            }
+            if hints.iter().next().is_some() {
+                told(mpi, open.file.set_info(&hints))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn MPI_File_get_view PMPI_File_get_view(
+        file: usize, displacement: *mut i64, etype: *mut u8, filetype: *mut u8, representation: *mut c_char
+    ) {
+        on_file("MPI_File_get_view", file, |mpi, open| {
+            let view = open.view();
+            put(mpi, displacement, view.displacement)?;
+            put_handle(mpi, etype, view.etype.handed_out(mpi)?)?;
+            put_handle(mpi, filetype, view.filetype.handed_out(mpi)?)?;
+            for (at, byte) in view.representation.bytes().chain([0]).enumerate() {
+                put(mpi, representation.wrapping_add(at), byte as c_char)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn MPI_File_get_type_extent PMPI_File_get_type_extent(file: usize, datatype: usize, extent: *mut i64) {
+        on_file("MPI_File_get_type_extent", file, |mpi, open| {
+            put(mpi, extent, type_extent(mpi, open, mpi.constants.handle(datatype))?)
+        })
+    }
+
+    fn MPI_File_get_type_extent_c PMPI_File_get_type_extent_c(file: usize, datatype: usize, extent: *mut i64) {
+        on_file("MPI_File_get_type_extent_c", file, |mpi, open| {
+            put(mpi, extent, type_extent(mpi, open, mpi.constants.handle(datatype))?)
+        })
+    }
+}
+
+/// From one item to the next in the file.
+fn type_extent(mpi: &Mpi, open: &OpenFile, datatype: usize) -> Outcome<i64> {
+    let layout = datatype::layout(mpi, datatype)?;
+    let Some(datarep) = open.view().datarep.clone() else { return Ok(open.file.type_extent(&layout)) };
+    let width = |handle, _: &Layout| datarep.extent(mpi, handle);
+    Ok(datatype::stored_layout(mpi, datatype, Sizes::File(&width))?.extent())
+}

@@ -1,0 +1,60 @@
+//! What the user may see of the door: a banner, errors in words. On request only: `AQUEDUCT_VERBOSE=1`; the engine adds how accesses are
+//! done and a summary per file.
+
+use std::io::Write;
+use std::sync::{Once, OnceLock};
+
+use aqueduct_comm::Comm;
+
+use crate::errors::Fault;
+use crate::mpi::Mpi;
+
+/// Whether the environment asks for it.
+pub(crate) fn is_wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    let ask = || std::env::var_os("AQUEDUCT_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0");
+    *WANTED.get_or_init(ask)
+}
+
+/// One line, in one piece: other ranks write too.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("aqueduct: {text}\n").as_bytes());
+}
+
+/// An error in words: MPI gives the program a class only.
+pub(crate) fn fault(call: &str, fault: &Fault) {
+    if is_wanted() {
+        say(&format!("{call}: {fault}"));
+    }
+}
+
+/// At the first file: which MPI, how it is used. Also noted where `aqueduct exec` looks.
+pub(crate) fn opened(mpi: &Mpi, comm: &Comm) {
+    static FIRST: Once = Once::new();
+    FIRST.call_once(|| {
+        let version = mpi.version();
+        note(&format!("opened {version}"));
+        if !is_wanted() || comm.rank() != 0 {
+            return;
+        }
+        let (ranks, nodes) = (comm.size(), comm.node_count());
+        let exchange = if nodes == 1 { "shared memory" } else { "shared memory and messages" };
+        let progress = if comm.serves_threads() { "threads of our own" } else { "calls of the program" };
+        let level = comm.thread_level().map_or_else(String::new, |level| format!("{level:?}").to_lowercase());
+        say(&format!(
+            "version {} serves MPI_File_* under {version} ({}), {ranks} ranks on {nodes} nodes; ranks exchange through {exchange}; \
+             requests advance by {progress} (thread level {level})",
+            env!("CARGO_PKG_VERSION"),
+            mpi.host().path().display(),
+        ));
+    });
+}
+
+/// A line in the file that `aqueduct exec` looks at afterwards.
+pub(crate) fn note(text: &str) {
+    let Some(path) = std::env::var_os("AQUEDUCT_NOTES").filter(|path| !path.is_empty()) else { return };
+    // Nobody can be told if it fails, and nothing of the program's depends on it.
+    if let Ok(mut notes) = std::fs::File::options().append(true).open(path) {
+        let _ = notes.write_all(format!("{text}\n").as_bytes());
+    }
+}
