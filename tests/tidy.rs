@@ -10,18 +10,20 @@ const WIDEST_LINE: usize = 160;
 
 /// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
 /// that they judge; the chores need none.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("crates/comm", &[]),
     ("crates/device", &[]),
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),
+    ("crates/derive", &[]),
+    ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
-    (".", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
+    (".", &["aqueduct-comm", "aqueduct-derive", "aqueduct-device", "aqueduct-file", "aqueduct-object"]),
     ("crates/cli", &["aqueduct"]),
     ("xtask", &[]),
 ];
 
 /// The modules that may hold `unsafe`, and why.
-const UNSAFE: [(&str, &str); 12] = [
+const UNSAFE: [(&str, &str); 17] = [
     ("crates/comm/src/hub.rs", "shared memory of a node"),
     ("crates/comm/src/region.rs", "shared memory of a node"),
     ("crates/comm/src/mpi/functions.rs", "calls into MPI"),
@@ -33,6 +35,11 @@ const UNSAFE: [(&str, &str); 12] = [
     ("crates/device/src/uring/ring.rs", "buffers lent to the kernel"),
     ("crates/file/src/scope.rs", "jobs that borrow"),
     ("crates/file/src/staging.rs", "buffers that ranks fill together"),
+    ("crates/object/src/cast.rs", "trivial objects as bytes"),
+    ("crates/object/src/compound.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/object/src/container.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/object/src/object.rs", "the unsafe trait `Object`"),
+    ("crates/object/src/primitive.rs", "implementations of the unsafe trait `Object`"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 
