@@ -44,5 +44,5 @@ pub mod prelude {
     pub use aqueduct_file::layout::{Basic, Layout};
     pub use aqueduct_file::{File, Mode, Open, View, Whence};
 
-    pub use crate::object::{Each, Object, One, Talk};
+    pub use crate::object::{Each, Object, ObjectFile, ObjectOpen, ObjectView, One, Talk};
 }

@@ -71,13 +71,6 @@ impl DecodeError {
     pub fn at(&self) -> usize {
         self.at
     }
-
-    /// The same, where the encoded form begins `by` bytes into something larger.
-    #[must_use]
-    pub(crate) fn shifted(mut self, by: usize) -> Self {
-        self.at += by;
-        self
-    }
 }
 
 impl fmt::Display for DecodeError {

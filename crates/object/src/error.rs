@@ -140,12 +140,15 @@ pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, place: &str, mine: 
     if first == none {
         return mine;
     }
-    let told = mine.as_ref().err().map(|error| [&[error.kind as u8], error.detail.as_bytes()].concat());
+    let told = mine.as_ref().err().map(|error| {
+        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
+    });
     let told = comm.broadcast_vec(first as usize, told.unwrap_or_default()).map_err(talk)?;
     mine.and_then(|_| {
-        let (code, text) = told.split_first().unwrap_or((&0, &[]));
+        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
         let made = Error::new(kind, operation, place, String::from_utf8_lossy(text));
-        Err(Error { rank: Some(first as usize), ..made })
+        let file = (*below != 0).then(|| file::Kind::from_code(*below));
+        Err(Error { rank: Some(first as usize), file, ..made })
     })
 }

@@ -33,8 +33,11 @@ use serde::{Deserialize, Serialize};
 
 pub use difference::Mismatch;
 pub use dtype::NoDtype;
+pub(crate) use migrate::Migration;
 pub use path::{Located, NoSuchField};
 pub use swap::ByteOrder;
+pub(crate) use swap::swap;
+pub(crate) use walk::{Around, skip};
 
 use crate::Object;
 

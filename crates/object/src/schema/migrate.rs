@@ -19,8 +19,8 @@ enum Step {
     Keep,
     /// Every element by the same step, behind a length.
     Many(Vec<Step>),
-    /// So many elements.
-    Array(Box<Step>, u64),
+    /// Every element by the same step.
+    Array(Box<Step>),
     Option(Box<Step>),
     Tuple(Vec<Step>),
     /// Where each new field comes from.
@@ -66,7 +66,7 @@ fn step(from: &Type, to: &Type) -> Result<Step, String> {
         }
         (Type::Enum(from), Type::Enum(to)) if from.name == to.name => variants(from, to).map(Step::Variants),
         (Type::Array { of, len }, Type::Array { of: to, len: wanted }) if len == wanted => {
-            Ok(Step::Array(Box::new(step(of, to)?), *len))
+            Ok(Step::Array(Box::new(step(of, to)?)))
         }
         (Type::Option(of), Type::Option(to)) => Ok(Step::Option(Box::new(step(of, to)?))),
         (Type::List(of), Type::List(to)) | (Type::Set(of), Type::Set(to)) => {
@@ -209,7 +209,7 @@ impl<'m> Run<'m> {
                 out.extend_from_slice(&new.to_le_bytes());
                 self.fields(&variant.fields, origins, input, out)
             }
-            (Type::Array { of, len }, Step::Array(step, _)) => {
+            (Type::Array { of, len }, Step::Array(step)) => {
                 (0..*len).try_for_each(|_| self.value(of, step, input, out))
             }
             (Type::Option(of), Step::Option(step)) => {
