@@ -1,5 +1,7 @@
 //! Benchmarks, each printed as ratios from one run.
 
+pub(crate) mod peers;
+
 use anyhow::Result;
 
 use crate::shell::{cargo, run};

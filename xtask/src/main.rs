@@ -10,7 +10,12 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask test                 install what is missing, then run everything CI runs
-cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations";
+cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
+cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
+    --quick                      fewer sizes, a few minutes
+    --only tiles,open            these patterns only; also overlap, memory
+    --ranks 2,4                  these numbers of ranks
+    --csv PATH                   where the figures go (target/peers/peers.csv)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +23,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test"] => test::run_all(),
         ["bench", "foundations"] => bench::foundations(),
+        ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;

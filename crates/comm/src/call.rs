@@ -22,9 +22,10 @@ pub(crate) enum Verb {
     Region,
     Finish,
     Refused,
+    Route,
 }
 
-const VERBS: [(Verb, &str); 14] = [
+const VERBS: [(Verb, &str); 15] = [
     (Verb::Barrier, "barrier"),
     (Verb::Broadcast, "broadcast"),
     (Verb::Gather, "gather"),
@@ -39,6 +40,7 @@ const VERBS: [(Verb, &str); 14] = [
     (Verb::Region, "region"),
     (Verb::Finish, "the end of the program"),
     (Verb::Refused, "a call whose arguments are wrong"),
+    (Verb::Route, "route"),
 ];
 
 fn name_of(verb: u32) -> &'static str {

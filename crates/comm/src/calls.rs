@@ -121,6 +121,24 @@ impl Comm {
         typed(all, "all_to_all_varied")
     }
 
+    /// Brings each part to its rank, where hardly anyone has something for anyone else; what came here, by rank. Nobody needs to know who
+    /// sends to whom, and each node sends ⌈log₂ nodes⌉ messages; they pass through other nodes, so the parts should be small.
+    ///
+    /// ```
+    /// aqueduct_comm::Launch::threads(3).node_ranks(1).run(|world| {
+    ///     // Everyone has something for rank 1 only.
+    ///     let came = world.route(&[(1, vec![world.rank() as u8])])?;
+    ///     let all = vec![(0, vec![0]), (1, vec![1]), (2, vec![2])];
+    ///     assert_eq!(came, if world.rank() == 1 { all } else { vec![] });
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn route(&self, parts: &[(usize, Vec<u8>)]) -> Result<Vec<(usize, Vec<u8>)>> {
+        self.agreed(parts.iter().try_for_each(|(to, _)| self.check_rank(*to, "route")))?;
+        Collective::begin(&self.inner, Call::new(Verb::Route))?.route(parts)
+    }
+
     /// Reduces element by element over all ranks; the result at `root`, nothing elsewhere.
     #[doc(alias = "MPI_Reduce")]
     pub fn reduce<T: Number>(&self, root: usize, op: Op, mine: &[T]) -> Result<Option<Vec<T>>> {
@@ -151,6 +169,29 @@ impl Comm {
     pub fn allreduce_one<T: Number>(&self, op: Op, mut value: T) -> Result<T> {
         self.allreduce_in_place(op, std::slice::from_mut(&mut value))?;
         Ok(value)
+    }
+
+    /// Reduces element by element with one's own `merge`, which must be associative and commutative; the same result at every rank. One
+    /// call where sums, minima and flags are wanted together.
+    ///
+    /// ```
+    /// aqueduct_comm::Launch::threads(3).run(|world| {
+    ///     let mine = [[world.rank() as u64, 1]];
+    ///     let merged = world.allreduce_with(&mine, |a, b| *a = [a[0].max(b[0]), a[1] + b[1]])?;
+    ///     assert_eq!(merged, [[2, 3]]);
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    #[doc(alias = "MPI_Op_create")]
+    pub fn allreduce_with<T: Plain>(&self, mine: &[T], merge: impl Fn(&mut T, &T)) -> Result<Vec<T>> {
+        let mut values = mine.to_vec();
+        let fold = |into: &mut [T], with: &[T]| into.iter_mut().zip(with).for_each(|(a, b)| merge(a, b));
+        // Types are told apart by their size, beside the codes of the built-in reductions.
+        let detail = 1 << 16 | u32::try_from(size_of::<T>()).unwrap_or(u32::MAX);
+        let call = Call::new(Verb::Allreduce).size(size_of_val(mine)).detail(detail);
+        Collective::begin(&self.inner, call)?.reduce_with(Target::All, &fold, &mut values)?;
+        Ok(values)
     }
 
     /// Reduces element by element over ranks 0 to this one.

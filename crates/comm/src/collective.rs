@@ -10,6 +10,7 @@ mod common_block;
 mod gather;
 mod list;
 mod reduce;
+mod route;
 mod scan;
 mod scatter;
 
@@ -122,6 +123,10 @@ impl<'a> Collective<'a> {
             tag: self.tag,
             call: self.call.encode(),
         };
+        // That calls are compared is no part of them.
+        if self.call != Call::agree() {
+            self.inner.meter.count(size_of_val(&values[..]));
+        }
         self.inner.wire.post(self.inner.members[to], header, Body::new(values)).map(|_| ())
     }
 

@@ -7,6 +7,7 @@ use crate::call::{Call, Verb};
 use crate::collective::Collective;
 use crate::hub::Hub;
 use crate::mailbox::Mailbox;
+use crate::meter::{Meter, Traffic};
 use crate::topology::Topology;
 use crate::wire::Wire;
 use crate::{Error, Kind, Result, ThreadLevel};
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     children: AtomicU32,
     /// Held through each collective call: those of several threads of a rank follow one another.
     pub(crate) turn: Mutex<()>,
+    pub(crate) meter: Meter,
 }
 
 impl std::fmt::Debug for Comm {
@@ -78,6 +80,19 @@ impl Comm {
     /// If there is no such rank.
     pub fn node_of(&self, rank: usize) -> usize {
         self.inner.topology.node_of(rank)
+    }
+
+    /// The ranks of a node, ascending; the first of them leads it.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn ranks_of_node(&self, node: usize) -> &[usize] {
+        &self.inner.topology.nodes()[node]
+    }
+
+    /// What this rank has sent through this communicator so far.
+    pub fn traffic(&self) -> Traffic {
+        self.inner.meter.read()
     }
 
     /// What carries the messages, for people: "threads of one process", "Open MPI v4.1.4".
@@ -196,6 +211,7 @@ impl Inner {
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
             turn: Mutex::new(()),
+            meter: Meter::default(),
         }
     }
 
@@ -228,6 +244,7 @@ impl Inner {
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
             turn: Mutex::new(()),
+            meter: Meter::default(),
         };
         Ok(Some(Comm { inner: Arc::new(inner) }))
     }

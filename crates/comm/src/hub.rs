@@ -20,6 +20,8 @@ use crate::{Error, Kind, Result};
 
 const HEADER: usize = 128;
 const SLOT: usize = 256;
+/// Ranks on a core among which giving it away soon reaches all.
+const FEW: usize = 4;
 /// A slot holds the call, what kind of step this is, the length of the data, and the data.
 const SLOT_STEP: usize = Call::LEN;
 const SLOT_LEN: usize = SLOT_STEP + 4;
@@ -107,7 +109,7 @@ impl Hub {
     /// Every rank tells up to [`TELLABLE`] bytes; `each` sees what each rank told, in rank order. One meeting.
     pub(crate) fn tell(&self, call: Call, mine: &[u8], each: impl FnMut(usize, &[u8])) -> Result<()> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_in_turn(&mut told, Step::Tell, call, Patience::None, mine, each)
+        self.tell_in_turn(&mut told, Step::Tell, call, self.patience_for(false), mine, each)
     }
 
     fn tell_in_turn(
@@ -256,11 +258,16 @@ impl Hub {
     }
 
     fn patience(&self, takes: &[Take<'_>]) -> Patience {
-        let bulk = takes.iter().map(|take| take.into.len()).sum::<usize>() >= BULK;
-        match bulk {
-            false => Patience::None,
-            true if self.size <= cores() => Patience::Short,
-            true => Patience::Yielding,
+        self.patience_for(takes.iter().map(|take| take.into.len()).sum::<usize>() >= BULK)
+    }
+
+    /// Where every rank has a core, a look is cheaper than a sleep. Where a few ranks share one, whom one waits for may need the core.
+    fn patience_for(&self, bulk: bool) -> Patience {
+        match self.size.div_ceil(cores()) {
+            1 if bulk => Patience::Short,
+            1..=FEW if !bulk => Patience::Yielding,
+            _ if bulk => Patience::Yielding,
+            _ => Patience::None,
         }
     }
 

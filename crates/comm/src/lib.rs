@@ -26,7 +26,7 @@
 //! # Talking
 //! | what | how |
 //! |---|---|
-//! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
+//! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
 //! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`Source::Any`] |
 //! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node) |
 //! | shared memory | [`region`](Comm::region) |
@@ -62,6 +62,7 @@ mod hub;
 mod launch;
 mod mailbox;
 mod messages;
+mod meter;
 mod mpi;
 mod number;
 mod offer;
@@ -81,6 +82,7 @@ pub use comm::Comm;
 pub use error::{Error, Kind, Result};
 pub use launch::{Launch, run};
 pub use messages::{Receiving, Sending, Source, Status, wait_all, wait_any};
+pub use meter::Traffic;
 pub use mpi::ThreadLevel;
 pub use number::{Number, Op};
 pub use packet::Plain;

@@ -36,6 +36,7 @@ impl Comm {
     #[doc(alias = "MPI_Send")]
     pub fn send<T: Plain>(&self, to: usize, tag: u32, values: &[T]) -> Result<()> {
         self.check_rank(to, "send")?;
+        self.inner.meter.count(size_of_val(values));
         self.inner.wire.send(self.inner.members[to], self.header(tag), bytemuck::cast_slice(values))
     }
 
@@ -43,6 +44,7 @@ impl Comm {
     #[doc(alias = "MPI_Isend")]
     pub fn start_send<T: Plain>(&self, to: usize, tag: u32, values: Vec<T>) -> Result<Sending> {
         self.check_rank(to, "start_send")?;
+        self.inner.meter.count(size_of_val(&values[..]));
         let post = self.inner.wire.post(self.inner.members[to], self.header(tag), Body::new(values))?;
         Ok(Sending { comm: self.clone(), post })
     }

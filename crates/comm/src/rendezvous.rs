@@ -1,4 +1,4 @@
-//! A meeting point of the ranks of a node: everyone arrives, the last one rings, nobody spins.
+//! A meeting point of the ranks of a node: everyone arrives, the last one rings, nobody spins for long.
 //!
 //! It lives in memory that the ranks share, threads and processes alike, and sleeps on a futex. All decisions are made in
 //! one atomic word, so that a meeting either takes place for everyone or, when a rank has failed, for no one.
@@ -31,8 +31,7 @@ pub(crate) enum Attendance {
 pub(crate) enum Patience {
     /// It sleeps at once.
     None,
-    /// It looks for about as long as waking a sleeper takes. Only for meetings around bulk copies, which are worth it, and only
-    /// where every rank has a core of its own.
+    /// It looks for about as long as waking a sleeper takes: only where every rank has a core of its own.
     Short,
     /// It gives its core away a few times, to whom it waits for, before it sleeps: the same where ranks outnumber cores.
     Yielding,
@@ -73,6 +72,8 @@ pub(crate) struct Rendezvous {
     bell: AtomicU32,
     /// One more than the world rank that failed first; 0 = none.
     failed: AtomicU32,
+    /// Who sleeps, or is about to: without any, nobody has to be woken.
+    sleepers: AtomicU32,
 }
 
 impl Rendezvous {
@@ -125,8 +126,12 @@ impl Rendezvous {
                 return Err(self.never_met());
             }
             let timeout = nap.nap().and_then(|longest| longest.try_into().ok());
+            // Whoever rings changes the bell first and then looks for sleepers; here it is the other way round: either the ringer sees
+            // this sleeper, or the futex sees the bell changed.
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
             // Woken, timed out, interrupted or rung meanwhile: in each case look again.
             let _ = futex::wait(&self.bell, manner.flags, bell, timeout.as_ref());
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -142,7 +147,10 @@ impl Rendezvous {
     }
 
     fn ring(&self, flags: futex::Flags) {
-        self.bell.fetch_add(1, Ordering::AcqRel);
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) == 0 {
+            return;
+        }
         // Waking can only fail for a bad address, and ours is a live reference.
         let _ = futex::wake(&self.bell, flags, i32::MAX as u32);
     }
@@ -176,7 +184,12 @@ mod tests {
     const CERTAIN: Manner = Manner { attendance: Attendance::Certain, ..OPEN };
 
     fn new() -> Rendezvous {
-        Rendezvous { state: AtomicU32::new(0), bell: AtomicU32::new(0), failed: AtomicU32::new(0) }
+        Rendezvous {
+            state: AtomicU32::new(0),
+            bell: AtomicU32::new(0),
+            failed: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Capabilities {
     /// A scattered list of pieces costs about as much as one piece of the same size
     /// (memory, or many operations in flight): no sieving needed.
     pub native_lists: bool,
+    /// [`Handle::map`](crate::Handle::map) gives parts of the file as memory, coherent with reads and writes of every process that may have it open.
+    pub maps: bool,
     /// Space can be reserved ahead of writing.
     pub preallocate: bool,
     /// How far [`Handle::lock`](crate::Handle::lock) reaches.
@@ -42,6 +44,7 @@ impl Default for Capabilities {
             persistent: false,
             shared: false,
             native_lists: false,
+            maps: false,
             preallocate: false,
             locks: LockScope::None,
             alignment: 1,

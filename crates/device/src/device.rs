@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::piece::{self, Extent};
-use crate::{Capabilities, Error, Kind, OpenOptions, Operation, Piece, PieceMut, Result};
+use crate::{Capabilities, Error, Kind, Mapping, OpenOptions, Operation, Piece, PieceMut, Result};
 
 /// How much a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,15 @@ pub trait Handle: Send + Sync {
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         let _ = kind;
         Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
+    }
+
+    /// A part of the file, or more of it, as memory; none where [`Capabilities::maps`] says no, or the system. Then there is still
+    /// [`read`](Handle::read) and [`write`](Handle::write), which also tell why.
+    ///
+    /// The generic form: none.
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        let _ = range;
+        None
     }
 }
 

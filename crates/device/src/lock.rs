@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::syscalls::count_wait;
 use crate::{LockGuard, LockKind};
 
 /// A table of byte-range locks.
@@ -56,6 +57,9 @@ impl RangeLocks {
     pub fn lock(&self, range: Range<u64>, kind: LockKind) -> RangeGuard<'_> {
         let mut queue = self.queue();
         let ticket = queue.enter(range, kind);
+        if !queue.is_granted(ticket) {
+            count_wait();
+        }
         while !queue.is_granted(ticket) {
             queue = self.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }

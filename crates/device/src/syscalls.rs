@@ -1,9 +1,10 @@
-//! How many system calls a thread has made for its files: what tests and benchmarks of this layer count.
+//! What a thread has done for its files: what counters of the layers above, tests and benchmarks are made from.
 
 use std::cell::Cell;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
+    static WAITS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// How many system calls the file devices (`ufs`, `uring`) have made in the calling thread so far, for reads and writes.
@@ -14,7 +15,17 @@ pub fn syscalls() -> u64 {
     CALLS.get()
 }
 
+/// How many locks the calling thread has had to wait for so far, on any device; per thread as [`syscalls`].
+pub fn lock_waits() -> u64 {
+    WAITS.get()
+}
+
 /// Counts one call.
 pub(crate) fn count() {
     CALLS.set(CALLS.get() + 1);
+}
+
+/// Counts one wait for a lock.
+pub(crate) fn count_wait() {
+    WAITS.set(WAITS.get() + 1);
 }

@@ -18,8 +18,8 @@ use ring::Files;
 use crate::ufs::UfsHandle;
 use crate::ufs::transfer::Progress;
 use crate::{
-    Capabilities, Device, Handle, LockGuard, LockKind, OpenOptions, Operation, Piece, PieceMut, Result,
-    SyncScope, Ufs, run,
+    Capabilities, Device, Handle, LockGuard, LockKind, Mapping, OpenOptions, Operation, Piece, PieceMut,
+    Result, SyncScope, Ufs, run,
 };
 
 /// Files of the operating system through `io_uring`.
@@ -135,5 +135,9 @@ impl Handle for UringHandle {
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         self.file.lock(range, kind)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        self.file.map(range)
     }
 }

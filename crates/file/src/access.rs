@@ -17,18 +17,13 @@ use crate::core::Core;
 use crate::error::{Kind, Result};
 use crate::file::File;
 use crate::memory::{Incoming, Outgoing, Sink, Source};
+use crate::perform::{
+    Claim, Placed, Position, claim_and_read, claim_and_write, first_byte, name_of, read_alone, write_alone,
+};
 use crate::plan::Direction;
 use crate::queue::Job;
 use crate::request::{Count, Request};
 use crate::view::View;
-
-/// Where an access begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
-    At(u64),
-    Next,
-    Shared,
-}
 
 /// A number of etypes of the view: what offsets are counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,13 +64,6 @@ pub struct Access<'f> {
 pub struct Together<'f> {
     file: &'f File,
     position: Position,
-}
-
-/// What an access needs besides memory.
-struct Placed {
-    view: Arc<View>,
-    /// The first data byte.
-    first: u64,
 }
 
 impl<'f> Access<'f> {
@@ -262,152 +250,6 @@ impl<'f> Together<'f> {
         let detail = "a split operation is under way on this file; end it before the next collective one";
         Err(self.file.core.error(Kind::SplitPending, "collective access", detail))
     }
-}
-
-/// What a rank brings to a collective operation.
-struct Claim {
-    view: Arc<View>,
-    start: u64,
-    etypes: u64,
-}
-
-impl Claim {
-    /// Where it lies in the data bytes of the view, once all ranks have come.
-    fn place(self, core: &Core, position: Position, direction: Direction) -> Result<Placed> {
-        let start = match position {
-            Position::Shared => core.advance_ordered(name_of(direction), self.etypes)?,
-            Position::At(_) | Position::Next => self.start,
-        };
-        let first = first_byte(core, direction, &self.view, start, self.etypes)?;
-        Ok(Placed { view: self.view, first })
-    }
-}
-
-fn place_together(
-    core: &Core,
-    position: Position,
-    direction: Direction,
-    claim: Result<Claim>,
-) -> (Arc<View>, Result<u64>) {
-    match claim {
-        Ok(claim) => {
-            let view = Arc::clone(&claim.view);
-            let placed = claim.place(core, position, direction);
-            (view, placed.map(|placed| placed.first))
-        }
-        Err(error) => {
-            // The others count this rank's part, empty, before they go on.
-            let counted = if position == Position::Shared {
-                core.advance_ordered(name_of(direction), 0)
-            } else {
-                Ok(0)
-            };
-            (Arc::new(View::default()), counted.and(Err(error)))
-        }
-    }
-}
-
-fn claim_and_write(
-    core: &Core,
-    position: Position,
-    claim: Result<Claim>,
-    data: &Source<'_>,
-) -> Result<Count> {
-    let (view, first) = place_together(core, position, Direction::Write, claim);
-    let packed = first.and_then(|first| Ok((first, stored(core, &view, first, data)?)));
-    let (first, bytes) = match &packed {
-        Ok((first, bytes)) => (*first, Ok(&**bytes)),
-        Err(error) => (0, Err(error.clone())),
-    };
-    core.write_together(view.pattern(), first, bytes).map(|_| Count::new(data.size()))
-}
-
-fn claim_and_read(
-    core: &Core,
-    position: Position,
-    claim: Result<Claim>,
-    data: &mut Sink<'_>,
-) -> Result<Count> {
-    let checked = data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()));
-    let (view, first) = place_together(core, position, Direction::Read, claim);
-    let first = first.and_then(|first| checked.map(|()| first));
-    let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
-    if view.representation().is_native()
-        && let Some(bytes) = data.straight()
-    {
-        let bytes = failed.map_or(Ok(bytes), Err);
-        return core.read_together(view.pattern(), first, bytes).map(Count::new);
-    }
-    let mut packed = if failed.is_none() { room(&view, data) } else { Vec::new() };
-    let bytes = failed.map_or(Ok(packed.as_mut_slice()), Err);
-    let count = core.read_together(view.pattern(), first, bytes)?;
-    packed.truncate(count as usize);
-    let outcome = loaded(core, &view, first, packed, data);
-    // All ranks have come this far, and they have one representation; its conversion may fail on any of them.
-    if view.representation().is_native() { outcome } else { core.agree("read_all", outcome) }
-}
-
-fn write_alone(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
-    let bytes = stored(core, &placed.view, placed.first, data)?;
-    core.write_window(placed.view.pattern(), placed.first, &bytes).map(|_| Count::new(data.size()))
-}
-
-fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
-    let (view, first) = (&placed.view, placed.first);
-    if view.representation().is_native()
-        && let Some(bytes) = data.straight()
-    {
-        return core.read_window(view.pattern(), first, bytes).map(Count::new);
-    }
-    data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
-    let mut packed = room(view, data);
-    let count = core.read_window(view.pattern(), first, &mut packed)?;
-    packed.truncate(count as usize);
-    loaded(core, view, first, packed, data)
-}
-
-/// The data as it lies in the file, packed.
-fn stored<'d>(core: &Core, view: &View, first: u64, data: &Source<'d>) -> Result<std::borrow::Cow<'d, [u8]>> {
-    let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "write", error.to_string());
-    let packed = data.packed().map_err(broken)?;
-    if view.representation().is_native() {
-        return Ok(packed);
-    }
-    let (kinds, from) = view.kinds(first);
-    let stored = view.representation().store(kinds, from, packed.into_owned());
-    stored.map(std::borrow::Cow::Owned).map_err(|text| core.error(Kind::Conversion, "write", text))
-}
-
-/// Room for the data of a read as it lies in the file.
-fn room(view: &View, data: &Sink<'_>) -> Vec<u8> {
-    vec![0; (data.size() / view.etype().size() * view.stored()) as usize]
-}
-
-/// Puts data that was read in its place in memory.
-fn loaded(core: &Core, view: &View, first: u64, packed: Vec<u8>, data: &mut Sink<'_>) -> Result<Count> {
-    let (kinds, from) = view.kinds(first);
-    let converted = view.representation().load(kinds, from, packed);
-    let values = converted.map_err(|text| core.error(Kind::Conversion, "read", text))?;
-    let broken = |error: crate::layout::LayoutError| core.error(Kind::BadCount, "read", error.to_string());
-    data.unpack(&values).map_err(broken)?;
-    Ok(Count::new(values.len() as u64))
-}
-
-fn name_of(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Read => "read",
-        Direction::Write => "write",
-    }
-}
-
-/// The first data byte of `etypes` from `start` on, if all of them lie where a file can be.
-fn first_byte(core: &Core, direction: Direction, view: &View, start: u64, etypes: u64) -> Result<u64> {
-    let last = start.checked_add(etypes);
-    if last.is_none_or(|last| etypes > 0 && view.byte_offset(last).is_none()) {
-        let detail = format!("{etypes} etypes from {start} on reach behind every file");
-        return Err(core.error(Kind::BadArgument, name_of(direction), detail));
-    }
-    Ok(start.saturating_mul(view.stored()))
 }
 
 impl File {

@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind};
+use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
+use crate::counters::{Counters, Tally};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::{Domains, Nodes};
+use crate::plan::{Domains, Experience, Strategy};
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::transfer::Company;
+use crate::two_phase::{Between, Cache};
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     /// For the collective operations of this file alone.
     pub(crate) comm: Comm,
-    pub(crate) nodes: Nodes,
     pub(crate) handle: Arc<dyn Handle>,
     pub(crate) can: Capabilities,
     pub(crate) mode: Mode,
@@ -32,6 +34,18 @@ pub(crate) struct Core {
     hints: Mutex<Hints>,
     /// The aggregation buffers, made when they are first needed.
     staging: Mutex<Option<Staging>>,
+    /// The same between nodes.
+    between: Mutex<Option<Between>>,
+    /// Plans of collective accesses, for others like them.
+    plans: Mutex<Cache>,
+    /// What of the file lies in memory, if something does.
+    mapped: Mutex<Option<Arc<Mapping>>>,
+    /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
+    experience: [Mutex<Experience>; 2],
+    /// What this rank has done.
+    pub(crate) tally: Tally,
+    /// How accesses were done the last time it was told, by company and direction.
+    pub(crate) told: Mutex<[[Option<Strategy>; 2]; 2]>,
 }
 
 impl Core {
@@ -47,15 +61,10 @@ impl Core {
         let start = start.map_err(|error| Error::device("open", &name, &error));
         let start = agree(&comm, "open", &name, start)?;
         let shared = SharedPointer::new(&comm, start).map_err(|error| Error::talk("open", &name, &error))?;
-        let mut leaders = vec![0; comm.node_count()];
-        for rank in (0..comm.size()).rev() {
-            leaders[comm.node_of(rank)] = rank;
-        }
         let can = handle.capabilities();
         Ok(Self {
             name,
             comm,
-            nodes: Nodes { leaders },
             handle,
             can,
             mode,
@@ -65,6 +74,12 @@ impl Core {
             start,
             hints: Mutex::new(hints),
             staging: Mutex::new(None),
+            between: Mutex::new(None),
+            plans: Mutex::default(),
+            mapped: Mutex::new(None),
+            experience: Default::default(),
+            tally: Tally::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -75,12 +90,41 @@ impl Core {
         if let Some(staging) = staging.as_ref().filter(|staging| staging.fits(windows, size)) {
             return Ok(staging.clone());
         }
-        let made = self.talk("buffers", Staging::new(&self.comm, windows, size))?;
+        self.tally.buffer(2 * windows * size / self.comm.size());
+        let made = self.talk("buffers", Staging::new(&self.comm, 2, windows, size))?;
         Ok(staging.insert(made).clone())
+    }
+
+    /// The same for a plan between nodes. Collective.
+    pub(crate) fn between(&self, domains: &Domains) -> Result<Between> {
+        let mut between = self.between.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(between) = between.as_ref().filter(|between| between.fits(self, domains)) {
+            return Ok(between.clone());
+        }
+        Ok(between.insert(Between::new(self, domains)?).clone())
+    }
+
+    /// Plans of collective accesses, for others like them.
+    pub(crate) fn plans(&self) -> MutexGuard<'_, Cache> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn hints(&self) -> MutexGuard<'_, Hints> {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this rank has done.
+    pub(crate) fn counters(&self) -> Counters {
+        let traffic = self.comm.traffic();
+        Counters { messages: traffic.messages, sent: traffic.bytes, ..self.tally.read() }
+    }
+
+    pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {
+        self.experience[company as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_atomic(&self) -> bool {
@@ -157,6 +201,7 @@ impl Core {
         if range.is_empty() {
             return Ok(None);
         }
+        self.tally.locks.add(1);
         self.device(operation, self.handle.lock(range, kind)).map(Some)
     }
 

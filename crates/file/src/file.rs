@@ -4,16 +4,19 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockScope, SyncScope};
 
 use crate::core::Core;
+use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Info};
 use crate::layout::Layout;
 use crate::mode::Mode;
 use crate::open;
 use crate::queue::Queue;
+use crate::two_phase::Cache;
+use crate::verbose;
 use crate::view::View;
 
 /// Where a seek counts from.
@@ -79,7 +82,11 @@ impl File {
         self.settle();
         let (core, path) = (Arc::clone(&self.core), self.path.clone());
         drop(self);
-        core.talk("close", core.comm.barrier())?;
+        let all = core.talk("close", core.comm.allreduce(Op::Sum, &core.counters().words()))?;
+        if verbose::is_on() && core.comm.rank() == 0 {
+            let all = Counters::from_words(&all);
+            eprintln!("{}", verbose::Report { file: &core.name, ranks: core.comm.size(), all });
+        }
         // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
         let (comm, name, delete) =
             (core.comm.clone(), Arc::clone(&core.name), core.mode.is_delete_on_close());
@@ -109,6 +116,11 @@ impl File {
         self.core.mode
     }
 
+    /// What this rank has done to the file since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.core.counters()
+    }
+
     /// The hints in force.
     #[doc(alias = "MPI_File_get_info")]
     pub fn info(&self) -> Info {
@@ -124,6 +136,7 @@ impl File {
         let told = self.same_on_all("set_info", hints.info_text().as_bytes());
         self.core.agree("set_info", told)?;
         *self.core.hints() = hints;
+        *self.core.plans() = Cache::default();
         Ok(())
     }
 
@@ -179,6 +192,7 @@ impl File {
         let allowed = same.and_then(|()| self.check_view(view));
         self.core.agree("set_view", allowed)?;
         *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
+        *self.core.plans() = Cache::default();
         if self.core.comm.rank() == 0 {
             self.core.talk("set_view", self.core.shared.set(0))?;
         }

@@ -83,16 +83,21 @@
 
 pub mod access;
 mod core;
+mod counters;
 mod distribution;
 mod error;
 mod external32;
+mod field;
 mod file;
+mod flow;
 mod hints;
 pub mod layout;
+mod mapped;
 mod memory;
 mod mode;
 mod one_node;
 mod open;
+mod perform;
 mod pfs;
 pub mod plan;
 mod queue;
@@ -100,12 +105,15 @@ mod representation;
 mod request;
 mod scope;
 mod shared_pointer;
+mod sieve;
 mod staging;
 mod transfer;
 mod two_phase;
+pub mod verbose;
 mod view;
 
 pub use access::{Access, Etypes, Split, Together};
+pub use counters::Counters;
 pub use error::{Class, Error, Kind, Result};
 pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};

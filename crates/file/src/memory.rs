@@ -1,9 +1,10 @@
 //! The memory side of an access: slices, layouts over slices, and buffers that a request owns.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use aqueduct_comm::Plain;
 
+use crate::flow::{Inflow, Outflow};
 use crate::layout::{Layout, LayoutError, Pattern};
 
 /// What is written: values in memory, one after the other or laid out.
@@ -32,13 +33,14 @@ impl<'a> Source<'a> {
         self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size)
     }
 
-    /// The data bytes, one after the other.
-    pub(crate) fn packed(&self) -> Result<Cow<'a, [u8]>, LayoutError> {
-        let Some(layout) = &self.layout else { return Ok(Cow::Borrowed(self.bytes)) };
+    /// The data bytes on their way, if the memory holds them all.
+    pub(crate) fn flow(&self) -> Result<Outflow<'_>, LayoutError> {
+        let Some(layout) = &self.layout else { return Ok(Outflow::Straight(self.bytes.into())) };
         layout.check_memory(self.bytes.len())?;
-        let mut packed = vec![0; layout.size() as usize];
-        layout.gather(self.bytes, 0, &mut packed)?;
-        Ok(Cow::Owned(packed))
+        Ok(match one_run(layout) {
+            Some(run) => Outflow::Straight(self.bytes[run].into()),
+            None => Outflow::LaidOut(self.bytes, layout),
+        })
     }
 }
 
@@ -58,9 +60,15 @@ impl<'a> Sink<'a> {
         self.layout.as_ref().map_or(Ok(()), |layout| layout.check_memory(self.bytes.len()))
     }
 
-    /// Memory to read into straight away, if the data bytes lie one after the other.
-    pub(crate) fn straight(&mut self) -> Option<&mut [u8]> {
-        if self.layout.is_none() { Some(self.bytes) } else { None }
+    /// Where the data bytes go; the memory has been [checked](Sink::check).
+    pub(crate) fn flow(&mut self) -> Inflow<'_> {
+        match &self.layout {
+            None => Inflow::Straight(self.bytes),
+            Some(layout) => match one_run(layout) {
+                Some(run) => Inflow::Straight(&mut self.bytes[run]),
+                None => Inflow::LaidOut(self.bytes, layout),
+            },
+        }
     }
 
     /// Puts the first data bytes in their places.
@@ -71,6 +79,13 @@ impl<'a> Sink<'a> {
         }
         Ok(())
     }
+}
+
+/// Where a layout's bytes lie, if they lie in one piece; it has been checked to lie in memory.
+fn one_run(layout: &Pattern) -> Option<Range<usize>> {
+    let span = layout.span(0..layout.size());
+    let dense = layout.is_ascending() && (span.end - span.start) as u64 == layout.size();
+    dense.then_some(span.start as usize..span.end as usize)
 }
 
 impl<'a, T: Plain> From<&'a [T]> for Source<'a> {

@@ -11,48 +11,72 @@ use aqueduct_device::{HandleExt, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
-use crate::plan::{Coverage, Domains, Window};
+use crate::plan::{Coverage, Domains, Round, Share, Window, inside, shares, union};
 use crate::staging::{Stage, Staging};
-use crate::two_phase::{Runs, inside, merge};
+use crate::two_phase::{Job, Rounds, Runs};
 
 impl Core {
     pub(crate) fn write_staged(
         &self,
-        domains: &Domains,
-        dense: bool,
-        pattern: &Pattern,
-        window: &Range<u64>,
-        data: &[u8],
+        job: &Job<'_>,
+        rounds: &mut Rounds,
+        data: &Outflow<'_>,
         mut failed: Option<Error>,
     ) -> Result<u64> {
+        let Job { domains, pattern, window, .. } = *job;
         let staging = self.staging(domains)?;
-        for round in 0..domains.rounds() {
-            let windows: Vec<Window> = domains.windows(round).collect();
-            let mut coverage = vec![Coverage::default(); windows.len()];
-            for (at, part) in windows.iter().enumerate() {
-                let mine = inside(pattern, window, &part.range);
-                let slice = &data[(mine.start - window.start) as usize..(mine.end - window.start) as usize];
-                let stage = Stage { turn: round, aggregator: at, start: part.range.start };
-                staging.put(stage, pattern, mine.clone(), slice);
-                if !dense {
-                    coverage[at] = Coverage::of(pattern, mine);
-                }
+        for number in 0..domains.rounds() {
+            let known = rounds.next(number);
+            let found = known.is_none().then(|| shares(domains, number..number + 1, pattern, window));
+            let near =
+                known.as_ref().map_or_else(|| found.as_deref().unwrap_or_default(), |round| &round.near);
+            for share in near {
+                let field = staging.field(stage(domains, number, share.window));
+                self.put_shares(&field, job, &share.data, data)?;
             }
-            let full = self.all_covered(dense, &coverage, domains, &windows)?;
-            let runs = if full { None } else { Some(self.exchange_runs(pattern, window, &windows)?) };
-            let duty = windows.iter().enumerate().find(|(_, part)| part.aggregator == self.comm.rank());
-            let Some((at, part)) = duty.filter(|(_, part)| failed.is_none() && !part.range.is_empty()) else {
-                continue;
+            let round = match (known, found) {
+                (Some(round), _) => {
+                    self.talk("write_all", self.comm.barrier())?;
+                    round
+                }
+                (None, near) => {
+                    let near = near.unwrap_or_default();
+                    // What a rank sent in error is known to all when they agree.
+                    let ranges = self.find_ranges(job, number, &near)?.unwrap_or_else(|error| {
+                        failed = Some(error);
+                        Vec::new()
+                    });
+                    rounds.add(Round { steps: 1, near, ranges, ..Round::default() });
+                    rounds.next(number).unwrap_or_default()
+                }
             };
-            let stage = Stage { turn: round, aggregator: at, start: part.range.start };
-            let ranges = match &runs {
-                None => Ok(vec![domains.touched(&part.range)]),
-                Some(received) => self.covered_ranges(received),
-            };
-            failed = ranges.and_then(|ranges| self.write_stage(&staging, stage, &ranges)).err();
+            let duty = domains.place_of(self.comm.rank()).filter(|_| failed.is_none());
+            if let Some(window) = duty.filter(|_| !round.ranges.is_empty()) {
+                failed = self.write_stage(&staging, stage(domains, number, window), &round.ranges).err();
+            }
         }
-        failed.map_or(Ok(data.len() as u64), Err)
+        failed.map_or(Ok(data.len()), Err)
+    }
+
+    /// Waits until all ranks have filled their parts; what this rank writes as an aggregator.
+    fn find_ranges(&self, job: &Job<'_>, number: u64, near: &[Share]) -> Result<Result<Vec<Range<u64>>>> {
+        let Job { domains, pattern, dense, .. } = *job;
+        let windows: Vec<Window> = domains.windows(number).collect();
+        let mut coverage = vec![Coverage::default(); windows.len()];
+        for share in near.iter().filter(|_| !dense) {
+            coverage[share.window] = Coverage::of(pattern, share.data.clone());
+        }
+        let full = self.all_covered(dense, &coverage, domains, &windows)?;
+        let received = if full { None } else { Some(self.exchange_runs(pattern, near, &windows)?) };
+        let Some(duty) = domains.place_of(self.comm.rank()).map(|at| &windows[at].range) else {
+            return Ok(Ok(Vec::new()));
+        };
+        Ok(match received {
+            None => Ok(Some(domains.touched(duty)).into_iter().filter(|range| !range.is_empty()).collect()),
+            Some(received) => self.covered_ranges(&received),
+        })
     }
 
     /// Waits until all ranks have filled their parts; whether every window is covered without a gap.
@@ -73,15 +97,10 @@ impl Core {
     }
 
     /// The runs of all ranks in the windows, for the aggregators to know what to write.
-    fn exchange_runs(
-        &self,
-        pattern: &Pattern,
-        window: &Range<u64>,
-        windows: &[Window],
-    ) -> Result<Vec<Vec<u8>>> {
+    fn exchange_runs(&self, pattern: &Pattern, near: &[Share], windows: &[Window]) -> Result<Vec<Vec<u8>>> {
         let mut messages = vec![Vec::new(); self.comm.size()];
-        for part in windows {
-            messages[part.aggregator] = Runs::of(pattern, inside(pattern, window, &part.range)).encode(&[]);
+        for share in near {
+            messages[windows[share.window].aggregator] = Runs::of(pattern, share.data.clone()).encode();
         }
         self.talk("write_all", self.comm.all_to_all_varied::<u8, _>(&messages))
     }
@@ -89,10 +108,10 @@ impl Core {
     fn covered_ranges(&self, received: &[Vec<u8>]) -> Result<Vec<Range<u64>>> {
         let mut covered = Vec::new();
         for (rank, message) in received.iter().enumerate() {
-            let (runs, _) = Runs::decode(message).ok_or_else(|| self.garbled("write_all", rank))?;
+            let runs = Runs::decode(message).ok_or_else(|| self.garbled("write_all", rank))?;
             covered.extend(runs.iter());
         }
-        Ok(merge(covered))
+        Ok(union(covered))
     }
 
     fn write_stage(&self, staging: &Staging, stage: Stage, ranges: &[Range<u64>]) -> Result<()> {
@@ -103,37 +122,42 @@ impl Core {
 
     pub(crate) fn read_staged(
         &self,
-        domains: &Domains,
-        pattern: &Pattern,
-        window: &Range<u64>,
-        data: &mut [u8],
+        job: &Job<'_>,
+        rounds: &mut Rounds,
+        data: &mut Inflow<'_>,
         mut failed: Option<Error>,
     ) -> Result<u64> {
+        let Job { domains, pattern, window, .. } = *job;
         let staging = self.staging(domains)?;
-        let rounds = domains.rounds();
+        let count = domains.rounds();
         // The first byte of the file that was not there.
         let mut end = u64::MAX;
+        let mut until = window.end;
         let mut mine = self.fill_stage(&staging, domains, 0, &mut failed);
-        for round in 0..rounds {
-            end = end.min(self.talk("read_all", self.comm.allreduce_one(Op::Min, mine))?);
+        for number in 0..count {
+            let met = self.talk("read_all", self.comm.allreduce_one(Op::Min, mine))?;
+            if met < end {
+                end = met;
+                until = inside(pattern, window, &(0..end)).end;
+            }
             // The next buffers fill while this rank empties these; they were emptied before the barrier just passed.
-            mine = if round + 1 < rounds {
-                self.fill_stage(&staging, domains, round + 1, &mut failed)
+            mine = if number + 1 < count {
+                self.fill_stage(&staging, domains, number + 1, &mut failed)
             } else {
                 end
             };
-            for (at, part) in domains.windows(round).enumerate() {
-                let there = part.range.start..part.range.end.min(end).max(part.range.start);
-                let wanted = inside(pattern, window, &there);
-                let place = (wanted.start - window.start) as usize..(wanted.end - window.start) as usize;
-                let stage = Stage { turn: round, aggregator: at, start: part.range.start };
-                staging.get(stage, pattern, wanted, &mut data[place]);
+            let round = rounds.next(number).unwrap_or_else(|| {
+                let near = shares(domains, number..number + 1, pattern, window);
+                rounds.add(Round { steps: 1, near, ..Round::default() });
+                rounds.next(number).unwrap_or_default()
+            });
+            for share in &round.near {
+                let there = share.data.start..share.data.end.min(until).max(share.data.start);
+                let field = staging.field(stage(domains, number, share.window));
+                self.get_shares(&field, job, &there, data)?;
             }
         }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(inside(pattern, window, &(0..end.min(i64::MAX as u64))).end - window.start),
-        }
+        failed.map_or(Ok(until - window.start), Err)
     }
 
     /// Reads this rank's window of a round; the first byte that is not in the file.
@@ -144,12 +168,10 @@ impl Core {
         round: u64,
         failed: &mut Option<Error>,
     ) -> u64 {
-        let duty = domains.windows(round).enumerate().find(|(_, part)| part.aggregator == self.comm.rank());
-        let Some((at, part)) = duty.filter(|(_, part)| failed.is_none() && !part.range.is_empty()) else {
-            return u64::MAX;
-        };
-        let stage = Stage { turn: round, aggregator: at, start: part.range.start };
-        let range = domains.touched(&part.range);
+        let duty = domains.place_of(self.comm.rank()).filter(|_| failed.is_none());
+        let duty = duty.map(|at| (at, domains.touched(&domains.window(round, at).range)));
+        let Some((at, range)) = duty.filter(|(_, range)| !range.is_empty()) else { return u64::MAX };
+        let stage = stage(domains, round, at);
         let outcome = self.device("read_all", self.handle.read_at(range.start, staging.empty(stage, &range)));
         match outcome {
             Ok(count) if range.start + count < range.end => range.start + count,
@@ -160,4 +182,9 @@ impl Core {
             }
         }
     }
+}
+
+/// The buffer of a window.
+fn stage(domains: &Domains, number: u64, window: usize) -> Stage {
+    Stage { turn: number, aggregator: window, start: domains.window(number, window).range.start }
 }

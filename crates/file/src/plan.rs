@@ -1,17 +1,23 @@
 //! Planning: pure functions from what the ranks want to a value that says who moves which bytes, and how. No I/O, no ranks.
 
+mod bundle;
 mod cost;
 mod coverage;
 mod domains;
+mod round;
+mod summary;
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
-pub use cost::Extent;
-pub use coverage::{Coverage, interlock};
-pub use domains::{Domains, Window};
+pub use bundle::{Bundle, allot, runs_of, union};
+pub use cost::{Choice, Experience, Extent, Market};
+pub use coverage::Coverage;
+pub use domains::{Domains, Window, aggregators};
+pub use round::{Delivery, Far, Parcel, Round, Share, duty, inside, shares, speaker};
+pub use summary::Summary;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,12 +37,14 @@ pub enum Strategy {
     List,
     /// One large access, from which the runs are picked; a write reads, changes and writes back under a lock.
     Sieve,
+    /// Runs are copied where they lie in the page cache.
+    Map,
     /// The ranks exchange data, and few of them access large contiguous parts of the file.
     TwoPhase,
 }
 
 impl Strategy {
-    const ALL: [Self; 4] = [Self::Direct, Self::List, Self::Sieve, Self::TwoPhase];
+    const ALL: [Self; 5] = [Self::Direct, Self::List, Self::Sieve, Self::Map, Self::TwoPhase];
 
     /// Its name in hints.
     pub fn name(self) -> &'static str {
@@ -44,6 +52,7 @@ impl Strategy {
             Self::Direct => "direct",
             Self::List => "list",
             Self::Sieve => "sieve",
+            Self::Map => "map",
             Self::TwoPhase => "two-phase",
         }
     }
@@ -53,37 +62,23 @@ impl Strategy {
     }
 }
 
-/// The strategy of an independent access.
-pub fn independent(direction: Direction, extent: &Extent, hints: &Hints, can: &Capabilities) -> Strategy {
+/// How a rank does an access by itself: as the hints say, or as it has been cheapest.
+pub fn independent(direction: Direction, extent: &Extent, market: &Market<'_>) -> Choice {
+    let hints = market.hints;
     let toggle = match direction {
         Direction::Read => hints.sieve_read,
         Direction::Write => hints.sieve_write,
     };
-    match (hints.strategy, toggle) {
-        // Two-phase needs company.
-        (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic) => match direction {
-            Direction::Read => cost::cheapest_read(extent, hints, can),
-            // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
-            Direction::Write => Strategy::List,
-        },
-        (Some(strategy), _) => strategy,
-        (None, Toggle::Enable) => Strategy::Sieve,
-        (None, Toggle::Disable) => Strategy::List,
-    }
-}
-
-/// What one rank brings to a collective access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The bytes of the file from its first to its last one; empty if it accesses none.
-    pub span: Range<u64>,
-    /// How many of them it accesses.
-    pub bytes: u64,
-}
-
-impl Part {
-    fn is_dense(&self) -> bool {
-        self.span.end - self.span.start == self.bytes
+    let told = match (hints.strategy, toggle) {
+        // Two-phase needs company, maps a device that has them.
+        (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic | Toggle::Disable) => None,
+        (Some(Strategy::Map), _) if !market.can.maps => None,
+        (Some(strategy), _) => Some(strategy),
+        (None, Toggle::Enable) => Some(Strategy::Sieve),
+    };
+    match told {
+        Some(strategy) => market.price(direction, strategy, extent),
+        None => market.cheapest(direction, extent),
     }
 }
 
@@ -96,36 +91,35 @@ pub enum Plan {
     Together(Domains),
 }
 
-/// The nodes of the ranks: how many, and the first rank of each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nodes {
-    /// The lowest rank of each node.
-    pub leaders: Vec<usize>,
-}
-
-/// Plans a collective access of `parts`, one per rank.
-pub fn collective(
-    direction: Direction,
-    parts: &[Part],
-    nodes: &Nodes,
-    hints: &Hints,
-    can: &Capabilities,
-) -> Plan {
+/// Whether ranks whose accesses are merged in `all` work together: as the hints say, or as it is estimated to be cheaper.
+pub fn together(direction: Direction, all: &Summary, hints: &Hints) -> bool {
     let toggle = match direction {
         Direction::Read => hints.collective_read,
         Direction::Write => hints.collective_write,
     };
-    let together = match (hints.strategy, toggle) {
+    let wanted = match (hints.strategy, toggle) {
         (Some(strategy), _) => strategy == Strategy::TwoPhase,
         (None, Toggle::Enable) => true,
         (None, Toggle::Disable) => false,
-        (None, Toggle::Automatic) => gains(direction, parts),
+        (None, Toggle::Automatic) => all.prefers_together().unwrap_or_else(|| gains(direction, all)),
     };
-    let domains = hull(parts).map(|hull| Domains::new(hull, parts.len(), nodes, hints, can));
-    let bytes = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
+    // Where a view shows a byte twice, a window of the file is no single slice of its data.
+    wanted && !all.shows_twice()
+}
+
+/// Plans a collective access of all ranks, whose accesses are merged in `all`, through these `aggregators`.
+pub fn collective(
+    direction: Direction,
+    all: &Summary,
+    aggregators: &Arc<[usize]>,
+    hints: &Hints,
+    can: &Capabilities,
+) -> Plan {
+    let together = together(direction, all, hints);
+    let domains = all.hull().map(|hull| Domains::new(hull, Arc::clone(aggregators), hints, can));
     match domains {
         // A few bytes at either end of a huge file would take rounds without end, nearly all of them empty.
-        Some(domains) if together && domains.rounds() <= bytes.saturating_add(MANY_ROUNDS) => {
+        Some(domains) if together && domains.rounds() <= all.bytes().saturating_add(MANY_ROUNDS) => {
             Plan::Together(domains)
         }
         _ => Plan::Apart,
@@ -135,29 +129,29 @@ pub fn collective(
 /// Rounds that are worth it for any access; beyond, each has to move a byte at least.
 const MANY_ROUNDS: u64 = 1024;
 
-/// The bytes of the file from the first to the last that any rank accesses.
-fn hull(parts: &[Part]) -> Option<Range<u64>> {
-    let wanted = parts.iter().filter(|part| part.bytes > 0).map(|part| part.span.clone());
-    wanted.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end))
-}
-
 /// Ranks whose bytes are dense gain nothing from an exchange, unless they read the same ones, which are then read once.
-fn gains(direction: Direction, parts: &[Part]) -> bool {
-    let dense = parts.iter().all(|part| part.bytes == 0 || part.is_dense());
-    let wanted: u64 = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
-    let twice = hull(parts).is_some_and(|hull| wanted > hull.end - hull.start);
-    !dense || (direction == Direction::Read && twice)
+fn gains(direction: Direction, all: &Summary) -> bool {
+    let twice = all.hull().is_some_and(|hull| all.bytes() > hull.end - hull.start);
+    !all.is_dense() || (direction == Direction::Read && twice)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
+    use std::ops::Range;
 
-    fn plan(direction: Direction, spans: &[(Range<u64>, u64)], hints: &Hints) -> Plan {
-        let part = |(span, bytes): &(Range<u64>, u64)| Part { span: span.clone(), bytes: *bytes };
-        let parts: Vec<Part> = spans.iter().map(part).collect();
-        let nodes = Nodes { leaders: vec![0] };
-        collective(direction, &parts, &nodes, hints, &Capabilities::default())
+    /// Ranks that access so many bytes of a span: its front, and its last byte.
+    fn plan(direction: Direction, parts: &[(Range<u64>, u64)], hints: &Hints) -> Plan {
+        let mut all = Summary::NOTHING;
+        for (span, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0) {
+            let last = (span.end - span.start - 1) as i64;
+            let blocks = [(bytes - 1, 0), (1, last)];
+            let layout = Layout::from(crate::layout::Basic::Byte).indexed(blocks).unwrap();
+            let pattern = layout.endless(span.start as i64).unwrap();
+            all.merge(&Summary::of(&pattern, 0..*bytes));
+        }
+        collective(direction, &all, &Arc::from([0]), hints, &Capabilities::default())
     }
 
     #[test]
@@ -189,7 +183,11 @@ mod tests {
     fn writes_are_sieved_only_when_told() {
         let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16 };
         let can = Capabilities::default();
-        let choose = |hints: &Hints| independent(Direction::Write, &extent, hints, &can);
+        let choose = |hints: &Hints| {
+            let experience = Experience::default();
+            independent(Direction::Write, &extent, &Market { hints, can: &can, experience: &experience })
+                .strategy
+        };
         assert_eq!(choose(&Hints::default()), Strategy::List);
         assert_eq!(choose(&Hints { sieve_write: Toggle::Enable, ..Hints::default() }), Strategy::Sieve);
     }
@@ -197,12 +195,8 @@ mod tests {
     #[test]
     fn a_few_bytes_of_a_huge_file_are_not_exchanged() {
         let hints = Hints { strategy: Some(Strategy::TwoPhase), ..Hints::default() };
-        let nodes = Nodes { leaders: vec![0] };
-        let plan = |far: u64| {
-            let parts = [Part { span: 0..10, bytes: 4 }, Part { span: far..far + 10, bytes: 4 }];
-            collective(Direction::Write, &parts, &nodes, &hints, &Capabilities::default())
-        };
-        assert_eq!(plan(1 << 62), Plan::Apart);
-        assert!(matches!(plan(1 << 20), Plan::Together(_)));
+        let far = |far: u64| plan(Direction::Write, &[(0..10, 4), (far..far + 10, 4)], &hints);
+        assert_eq!(far(1 << 62), Plan::Apart);
+        assert!(matches!(far(1 << 20), Plan::Together(_)));
     }
 }

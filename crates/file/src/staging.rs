@@ -1,23 +1,20 @@
 //! The aggregation buffers of a node, in memory that its ranks share: every rank copies its own runs straight into them.
 //!
-//! `unsafe` here: ranks copy through raw pointers into memory that others copy into at the same time. What each of them touches is
-//! its own: a view shows a rank bytes of its own, and where a program lets ranks write the same bytes at once, it has asked for one or
-//! the other. Barriers separate those who fill a buffer from the one who empties it.
+//! `unsafe` here: slices of memory that others touch too. Barriers separate those who fill a buffer from the one who empties it.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
 use aqueduct_comm::{Comm, Region};
 
-use crate::layout::{Pattern, Strip, by_length};
+use crate::field::Field;
 
-/// Buffers in turn: one is filled while the other is written, or read while the other is emptied.
-const TURNS: usize = 2;
-
-/// The buffers of all aggregators, twice.
+/// The buffers of aggregators, several of each to be used in turn: one is filled while another is written, or read while another is
+/// emptied.
 #[derive(Clone, Debug)]
 pub(crate) struct Staging {
     region: Region,
+    turns: usize,
     windows: usize,
     size: usize,
 }
@@ -31,9 +28,9 @@ pub(crate) struct Stage {
 }
 
 impl Staging {
-    /// Buffers of `size` bytes for `windows` aggregators. Collective.
-    pub(crate) fn new(comm: &Comm, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
-        Ok(Self { region: comm.region(TURNS * windows * size)?, windows, size })
+    /// Buffers of `size` bytes for `windows` aggregators, as many of each as `turns`. Collective.
+    pub(crate) fn new(comm: &Comm, turns: usize, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
+        Ok(Self { region: comm.region(turns * windows * size)?, turns, windows, size })
     }
 
     /// Whether it serves so many aggregators with so large buffers.
@@ -41,28 +38,11 @@ impl Staging {
         self.windows == windows && self.size >= size
     }
 
-    /// Copies data bytes of a window of `pattern` to their places.
-    pub(crate) fn put(&self, stage: Stage, pattern: &Pattern, window: Range<u64>, data: &[u8]) {
-        let mut rest = data;
-        for strip in pattern.strips(window) {
-            let (now, later) = rest.split_at(strip.size() as usize);
-            let to = self.place(stage, &strip);
-            // SAFETY: `place` has checked that all runs of the strip lie in the buffer; no rank of this node writes it to the file
-            // before the next barrier.
-            unsafe { scatter(&strip, to, now) };
-            rest = later;
-        }
-    }
-
-    /// Copies data bytes of a window of `pattern` from their places.
-    pub(crate) fn get(&self, stage: Stage, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) {
-        let mut rest = data;
-        for strip in pattern.strips(window) {
-            let (now, later) = rest.split_at_mut(strip.size() as usize);
-            let from = self.place(stage, &strip);
-            // SAFETY: `place` has checked that all runs of the strip lie in the buffer; nobody writes to it before the next barrier.
-            unsafe { gather(&strip, from, now) };
-            rest = later;
+    /// The buffer, for every rank to copy its runs to or from.
+    pub(crate) fn field(&self, stage: Stage) -> Field<'_> {
+        // SAFETY: the buffer lies in the region.
+        unsafe {
+            Field::new(self.region.as_ptr().wrapping_add(self.base(stage)), stage.start, self.size as u64)
         }
     }
 
@@ -88,64 +68,6 @@ impl Staging {
     }
 
     fn base(&self, stage: Stage) -> usize {
-        ((stage.turn as usize % TURNS) * self.windows + stage.aggregator) * self.size
-    }
-
-    /// Where the first run of a strip lies in the buffer.
-    fn place(&self, stage: Stage, strip: &Strip) -> *mut u8 {
-        let span = strip.span();
-        let start = stage.start as i64;
-        assert!(
-            span.start >= start && span.end - start <= self.size as i64,
-            "a rank's runs lie in the window"
-        );
-        let at = self.base(stage) + (strip.offset - start) as usize;
-        self.region.as_ptr().wrapping_add(at)
-    }
-}
-
-/// # Safety
-/// All runs of the strip, from `to` on, must be memory that may be written.
-unsafe fn scatter(strip: &Strip, to: *mut u8, data: &[u8]) {
-    // SAFETY: passed on to the caller.
-    unsafe { by_length!(strip, scatter_fixed, scatter_any, strip, to, data) }
-}
-
-/// # Safety
-/// All runs of the strip, from `from` on, must be memory that may be read.
-unsafe fn gather(strip: &Strip, from: *const u8, data: &mut [u8]) {
-    // SAFETY: passed on to the caller.
-    unsafe { by_length!(strip, gather_fixed, gather_any, strip, from, data) }
-}
-
-unsafe fn scatter_fixed<const N: usize>(strip: &Strip, mut to: *mut u8, data: &[u8]) {
-    for run in data.as_chunks::<N>().0 {
-        // SAFETY: the caller's promise, for each run.
-        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, N) };
-        to = to.wrapping_offset(strip.stride as isize);
-    }
-}
-
-unsafe fn scatter_any(strip: &Strip, mut to: *mut u8, data: &[u8]) {
-    for run in data.chunks_exact(strip.len as usize) {
-        // SAFETY: the caller's promise, for each run.
-        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, run.len()) };
-        to = to.wrapping_offset(strip.stride as isize);
-    }
-}
-
-unsafe fn gather_fixed<const N: usize>(strip: &Strip, mut from: *const u8, data: &mut [u8]) {
-    for run in data.as_chunks_mut::<N>().0 {
-        // SAFETY: the caller's promise, for each run.
-        unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), N) };
-        from = from.wrapping_offset(strip.stride as isize);
-    }
-}
-
-unsafe fn gather_any(strip: &Strip, mut from: *const u8, data: &mut [u8]) {
-    for run in data.chunks_exact_mut(strip.len as usize) {
-        // SAFETY: the caller's promise, for each run.
-        unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), run.len()) };
-        from = from.wrapping_offset(strip.stride as isize);
+        ((stage.turn as usize % self.turns) * self.windows + stage.aggregator) * self.size
     }
 }

@@ -1,9 +1,13 @@
 //! Two-phase collective transfers: the ranks exchange data so that few of them access large contiguous parts of the file.
 //!
 //! Each round has one window of the file per aggregator. A rank's data bytes inside a window are one slice of its data, because
-//! views never go backwards. A rank that fails goes on exchanging, with nothing to say, so that no other waits for it; the outcome is agreed at
-//! the end.
+//! views never go backwards. Inside a node ranks copy straight into windows in shared memory ([`one_node`](crate::one_node)); between nodes each
+//! node sends what its ranks have for a window in one message. A rank that fails stays until all know; the outcome is agreed at the end.
 
+mod arrange;
+mod between;
+mod cache;
+mod exchange;
 mod message;
 
 use std::ops::Range;
@@ -12,34 +16,80 @@ use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::layout::{Pattern, Strip};
-use crate::plan::{self, Direction, Domains, Part, Plan};
-use crate::transfer::span;
+use crate::field::Field;
+use crate::flow::{Inflow, Outflow};
+use crate::layout::Pattern;
+use crate::plan::{self, Direction, Domains, Plan, Summary};
+use crate::transfer::Company;
+pub(crate) use between::Between;
+pub(crate) use cache::{Cache, Rounds};
+use cache::{Key, Planned};
 pub(crate) use message::Runs;
-use message::pick;
+
+/// A collective access in two phases, as one rank sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) domains: &'a Domains,
+    /// Whether the ranks' bytes are known to have no gaps.
+    pub(crate) dense: bool,
+    pub(crate) pattern: &'a Pattern,
+    /// Which data bytes.
+    pub(crate) window: &'a Range<u64>,
+}
+
+impl Job<'_> {
+    fn operation(&self) -> &'static str {
+        operation(self.direction)
+    }
+}
+
+fn operation(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Read => "read_all",
+        Direction::Write => "write_all",
+    }
+}
+
+/// A job between nodes under way.
+struct Exchange<'a> {
+    core: &'a Core,
+    job: &'a Job<'a>,
+    between: Between,
+    /// The windows whose aggregators are on this node.
+    local: Vec<usize>,
+    rounds: &'a mut Rounds,
+    /// Counts the steps: which message buffer is in use.
+    turn: u64,
+}
+
+/// A plan that the ranks have agreed on.
+struct Course {
+    domains: Domains,
+    dense: bool,
+    /// The rounds, as far as they are known already.
+    rounds: Rounds,
+    /// What the plan is to be kept by, if it is new.
+    new: Option<(Key, Summary)>,
+}
 
 impl Core {
     /// Writes `data` to the data bytes from `first` on, together with all other ranks. `mine` fails the operation from the start, on all
     /// ranks, but takes part in it.
-    pub(crate) fn write_together(&self, pattern: &Pattern, first: u64, data: Result<&[u8]>) -> Result<u64> {
-        let (bytes, failed) = split(data, &[]);
-        let window = first..first + bytes.len() as u64;
-        let (plan, dense) = self.plan(Direction::Write, pattern, &window)?;
-        match plan {
-            Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
-                let outcome = self.write_staged(&domains, dense, pattern, &window, bytes, failed);
-                self.agree("write_all", outcome)
-            }
-            // Overlapping atomic writes must look as if one came after the other: each rank locks and writes for itself.
-            Plan::Together(domains) if !self.is_atomic() => {
-                let outcome = self.write_rounds(&domains, pattern, &window, bytes, failed);
-                self.agree("write_all", outcome)
-            }
-            _ => {
-                let outcome = failed.map_or_else(|| self.write_window(pattern, first, bytes), Err);
-                self.agree_count("write_all", outcome)
-            }
-        }
+    pub(crate) fn write_together(
+        &self,
+        pattern: &Pattern,
+        first: u64,
+        data: Result<&Outflow<'_>>,
+    ) -> Result<u64> {
+        let (data, failed) = data.map_or_else(|error| (&Outflow::NOTHING, Some(error)), |data| (data, None));
+        let window = first..first + data.len();
+        let course = self.course(Direction::Write, pattern, &window)?;
+        self.follow(course, Direction::Write, pattern, &window, |work| match work {
+            Work::Apart => failed.map_or_else(|| self.write_window(Company::All, pattern, first, data), Err),
+            Work::InNode(job, rounds) => self.write_staged(job, rounds, data, failed),
+            Work::Between(mut exchange) => exchange.write(data, failed),
+        })
     }
 
     /// Fills `data` from the data bytes from `first` on, together with all other ranks; the count is less at the end of the file.
@@ -47,28 +97,118 @@ impl Core {
         &self,
         pattern: &Pattern,
         first: u64,
-        data: Result<&mut [u8]>,
+        data: Result<&mut Inflow<'_>>,
     ) -> Result<u64> {
-        let (bytes, failed): (&mut [u8], _) = match data {
-            Ok(bytes) => (bytes, None),
-            Err(error) => (&mut [], Some(error)),
+        let nothing = &mut Inflow::Straight(&mut []);
+        let (data, failed) = match data {
+            Ok(data) => (data, None),
+            Err(error) => (nothing, Some(error)),
         };
-        let window = first..first + bytes.len() as u64;
-        let (plan, _) = self.plan(Direction::Read, pattern, &window)?;
-        match plan {
-            Plan::Together(domains) if !self.is_atomic() && self.comm.node_count() == 1 => {
-                let outcome = self.read_staged(&domains, pattern, &window, bytes, failed);
-                self.agree("read_all", outcome)
-            }
-            Plan::Together(domains) if !self.is_atomic() => {
-                let outcome = self.read_rounds(&domains, pattern, &window, bytes, failed);
-                self.agree("read_all", outcome)
-            }
-            _ => {
-                let outcome = failed.map_or_else(|| self.read_window(pattern, first, bytes), Err);
-                self.agree_count("read_all", outcome)
-            }
+        let window = first..first + data.len();
+        let course = self.course(Direction::Read, pattern, &window)?;
+        self.follow(course, Direction::Read, pattern, &window, |work| match work {
+            Work::Apart => failed.map_or_else(|| self.read_window(Company::All, pattern, first, data), Err),
+            Work::InNode(job, rounds) => self.read_staged(job, rounds, data, failed),
+            Work::Between(mut exchange) => exchange.read(data, failed),
+        })
+    }
+
+    /// Copies this rank's bytes of a window of the file to their places in it.
+    pub(crate) fn put_shares(
+        &self,
+        field: &Field<'_>,
+        job: &Job<'_>,
+        share: &Range<u64>,
+        data: &Outflow<'_>,
+    ) -> Result<()> {
+        let origin = job.window.start;
+        self.tally.copied.add(share.end - share.start);
+        data.each(&self.tally, share.start - origin..share.end - origin, |part, bytes| {
+            field.put(job.pattern, origin + part.start..origin + part.end, bytes);
+            Ok(())
+        })
+    }
+
+    /// Copies this rank's bytes of a window of the file from their places in it.
+    pub(crate) fn get_shares(
+        &self,
+        field: &Field<'_>,
+        job: &Job<'_>,
+        share: &Range<u64>,
+        data: &mut Inflow<'_>,
+    ) -> Result<()> {
+        let origin = job.window.start;
+        self.tally.copied.add(share.end - share.start);
+        let filled = data.each(&self.tally, share.start - origin..share.end - origin, |part, bytes| {
+            field.get(job.pattern, origin + part.start..origin + part.end, bytes);
+            Ok(bytes.len() as u64)
+        });
+        filled.map(|_| ())
+    }
+
+    /// What all ranks bring, merged, and from it the same course on every rank; none where each works for itself. A plan that all
+    /// ranks have made before is not made again.
+    fn course(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Option<Course>> {
+        let key = Key { direction, pattern: pattern.clone(), window: window.clone() };
+        let (known, offered) = self.plans().offer(&key);
+        let mine = known.unwrap_or_else(|| Summary::of(pattern, window.clone()));
+        // Each rank might as well work for itself on one machine's page cache.
+        let asked = self.can.maps && self.comm.node_count() == 1 && !window.is_empty();
+        let prices = asked.then(|| self.prices(direction, pattern, window));
+        let priced = prices.map_or(mine, |(apart, together)| mine.costing(apart, together));
+        let all = self.comm.allreduce_with(&[priced.known_as(offered).words()], |into, with| {
+            let mut sum = Summary::from_words(into);
+            sum.merge(&Summary::from_words(with));
+            *into = sum.words();
+        });
+        let all = Summary::from_words(&self.talk("plan", all)?[0]);
+        let hints = self.hints();
+        // Overlapping atomic accesses must look as if one came after the other: each rank locks and works for itself.
+        if self.is_atomic() || !plan::together(direction, &all, &hints) {
+            return Ok(None);
         }
+        if let Some(Planned { domains, dense, rounds }) = self.plans().recall(all.known()) {
+            let rounds = Rounds::known(rounds);
+            return Ok(Some(Course { domains, dense, rounds, new: None }));
+        }
+        let rank_at = |node: usize, place: usize| self.comm.ranks_of_node(node).get(place).copied();
+        let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), hints.aggregators, rank_at);
+        let Plan::Together(domains) = plan::collective(direction, &all, &chosen, &hints, &self.can) else {
+            return Ok(None);
+        };
+        let (dense, rounds) = (all.interlocks(), Rounds::default());
+        Ok(Some(Course { domains, dense, rounds, new: Some((key, mine)) }))
+    }
+
+    /// Does the work and agrees on its outcome; a plan that went well is kept, and what it cost is remembered.
+    fn follow(
+        &self,
+        course: Option<Course>,
+        direction: Direction,
+        pattern: &Pattern,
+        window: &Range<u64>,
+        work: impl FnOnce(Work<'_>) -> Result<u64>,
+    ) -> Result<u64> {
+        let operation = operation(direction);
+        let Some(Course { domains, dense, mut rounds, new }) = course else {
+            return self.agree_count(operation, work(Work::Apart));
+        };
+        let job = Job { direction, domains: &domains, dense, pattern, window };
+        let access = || {
+            let outcome = if self.comm.node_count() == 1 {
+                work(Work::InNode(&job, &mut rounds))
+            } else {
+                work(Work::Between(Exchange::new(self, &job, &mut rounds)?))
+            };
+            self.agree(operation, outcome)
+        };
+        let agreed = self.exchanged(direction, pattern, window, access)?;
+        self.tally.planned.add(rounds.planned());
+        if let Some((key, mine)) = new {
+            let planned = rounds.into_kept().map(|rounds| Planned { domains, dense, rounds });
+            self.plans().keep(key, mine, planned);
+        }
+        Ok(agreed)
     }
 
     /// As [`agree`](Core::agree), for what each rank has transferred by itself: a rank that others fail has still transferred it.
@@ -76,81 +216,6 @@ impl Core {
         let done = mine.as_ref().ok().copied();
         let agreed = self.agree(operation, mine);
         agreed.map_err(|error| done.map_or(error.clone(), |done| error.after(done)))
-    }
-
-    /// What all ranks bring, and from it the same plan on every rank; also whether what they bring is known to have no gaps.
-    fn plan(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<(Plan, bool)> {
-        let span = if window.is_empty() { 0..0 } else { span(pattern, window) };
-        // Where a view shows a byte twice, a window of the file is no single slice of its data.
-        let twice = u64::from(!pattern.is_ascending());
-        let bytes = window.end - window.start;
-        let strip = single_strip(pattern, window).map_or([0; 4], strip_words);
-        let mine = [[span.start, span.end, bytes, twice], strip].concat();
-        let all = self.talk("plan", self.comm.allgather(&mine))?;
-        let all = all.as_chunks::<8>().0;
-        if all.iter().any(|[_, _, _, twice, ..]| *twice != 0) {
-            return Ok((Plan::Apart, false));
-        }
-        let part = |[start, end, bytes, ..]: &[u64; 8]| Part { span: *start..*end, bytes: *bytes };
-        let parts: Vec<Part> = all.iter().map(part).collect();
-        let active = all.iter().filter(|[_, _, bytes, ..]| *bytes > 0);
-        let strips: Vec<Option<Strip>> = active.map(|[.., a, b, c, d]| strip_of([*a, *b, *c, *d])).collect();
-        let plan = plan::collective(direction, &parts, &self.nodes, &self.hints(), &self.can);
-        Ok((plan, plan::interlock(&strips)))
-    }
-
-    fn write_rounds(
-        &self,
-        domains: &Domains,
-        pattern: &Pattern,
-        window: &Range<u64>,
-        data: &[u8],
-        mut failed: Option<Error>,
-    ) -> Result<u64> {
-        for round in 0..domains.rounds() {
-            let mut messages = vec![Vec::new(); self.comm.size()];
-            let mut duty = 0..0;
-            for part in domains.windows(round) {
-                if part.aggregator == self.comm.rank() {
-                    duty = part.range.clone();
-                }
-                let inside = inside(pattern, window, &part.range);
-                let slice =
-                    &data[(inside.start - window.start) as usize..(inside.end - window.start) as usize];
-                messages[part.aggregator] = Runs::of(pattern, inside).encode(slice);
-            }
-            let received = self.talk("write_all", self.comm.all_to_all_varied::<u8, _>(&messages))?;
-            drop(messages);
-            if failed.is_none() && !duty.is_empty() {
-                failed = self.write_duty(&duty, &received).err();
-            }
-        }
-        failed.map_or(Ok(data.len() as u64), Err)
-    }
-
-    /// Writes what all ranks sent for one window: only the bytes they sent, so that nobody else's are touched.
-    fn write_duty(&self, duty: &Range<u64>, received: &[Vec<u8>]) -> Result<()> {
-        let mut buffer = vec![0; (duty.end - duty.start) as usize];
-        let mut covered: Vec<Range<u64>> = Vec::new();
-        for (rank, message) in received.iter().enumerate() {
-            let Some((runs, mut data)) = Runs::decode(message) else {
-                return Err(self.garbled("write_all", rank));
-            };
-            for run in runs.iter() {
-                let (now, later) = data.split_at((run.end - run.start) as usize);
-                let to = (run.start - duty.start) as usize;
-                buffer[to..to + now.len()].copy_from_slice(now);
-                data = later;
-                covered.push(run);
-            }
-        }
-        let covered = merge(covered);
-        let piece = |range: &Range<u64>| {
-            let inside = (range.start - duty.start) as usize..(range.end - duty.start) as usize;
-            Piece::new(range.start, &buffer[inside])
-        };
-        let pieces: Vec<Piece<'_>> = covered.iter().map(piece).collect();
-        self.write_pieces(&pieces)
     }
 
     /// Writes what an aggregator has together, in ascending order.
@@ -163,144 +228,15 @@ impl Core {
         self.device("write_all", self.handle.write_all(pieces)).map_err(|error| error.after(0))
     }
 
-    fn read_rounds(
-        &self,
-        domains: &Domains,
-        pattern: &Pattern,
-        window: &Range<u64>,
-        data: &mut [u8],
-        mut failed: Option<Error>,
-    ) -> Result<u64> {
-        let mut got: Vec<Range<u64>> = Vec::new();
-        for round in 0..domains.rounds() {
-            let mut messages = vec![Vec::new(); self.comm.size()];
-            let mut wanted = vec![window.start..window.start; self.comm.size()];
-            let mut duty = 0..0;
-            for part in domains.windows(round) {
-                if part.aggregator == self.comm.rank() {
-                    duty = part.range.clone();
-                }
-                let inside = inside(pattern, window, &part.range);
-                messages[part.aggregator] = Runs::of(pattern, inside.clone()).encode(&[]);
-                wanted[part.aggregator] = inside;
-            }
-            let asked = self.talk("read_all", self.comm.all_to_all_varied::<u8, _>(&messages))?;
-            let answers = self.answer_all(&duty, &asked, &mut failed);
-            let answers = self.talk("read_all", self.comm.all_to_all_varied::<u8, _>(&answers))?;
-            for (inside, answer) in wanted.iter().zip(&answers) {
-                let at = (inside.start - window.start) as usize;
-                let len = answer.len().min((inside.end - inside.start) as usize);
-                data[at..at + len].copy_from_slice(&answer[..len]);
-                got.push(inside.start..inside.start + len as u64);
-            }
-        }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(front(window, got)),
-        }
-    }
-
-    /// What each rank asked of this aggregator; after a failure, nothing.
-    fn answer_all(&self, duty: &Range<u64>, asked: &[Vec<u8>], failed: &mut Option<Error>) -> Vec<Vec<u8>> {
-        let nothing = || vec![Vec::new(); asked.len()];
-        if duty.is_empty() || failed.is_some() {
-            return nothing();
-        }
-        self.read_duty(asked).unwrap_or_else(|error| {
-            *failed = Some(error);
-            nothing()
-        })
-    }
-
-    fn read_duty(&self, asked: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        let mut requests = Vec::with_capacity(asked.len());
-        for (rank, message) in asked.iter().enumerate() {
-            requests.push(Runs::decode(message).ok_or_else(|| self.garbled("read_all", rank))?.0);
-        }
-        let all = requests.iter().flat_map(Runs::iter);
-        let Some(hull) = all.reduce(|hull, run| hull.start.min(run.start)..hull.end.max(run.end)) else {
-            return Ok(vec![Vec::new(); asked.len()]);
-        };
-        let mut buffer = vec![0; (hull.end - hull.start) as usize];
-        let outcome = self.device("read_all", self.handle.read_at(hull.start, &mut buffer));
-        let count = outcome.map_err(|error| error.after(0))?;
-        let there = &buffer[..count as usize];
-        Ok(requests.iter().map(|runs| pick(runs, hull.start, there)).collect())
-    }
-
     pub(crate) fn garbled(&self, operation: &'static str, rank: usize) -> Error {
         let detail = format!("rank {rank} sent something else; do all ranks run the same program?");
         self.error(crate::Kind::Communication, operation, detail).on_rank(rank)
     }
 }
 
-fn split<'a>(data: Result<&'a [u8]>, empty: &'a [u8]) -> (&'a [u8], Option<Error>) {
-    match data {
-        Ok(bytes) => (bytes, None),
-        Err(error) => (empty, Some(error)),
-    }
-}
-
-/// The one strip that a window is, if it is.
-fn single_strip(pattern: &Pattern, window: &Range<u64>) -> Option<Strip> {
-    let strip = pattern.strips(window.clone()).next()?;
-    (strip.size() == window.end - window.start).then_some(strip)
-}
-
-fn strip_words(strip: Strip) -> [u64; 4] {
-    [strip.offset as u64, strip.len, strip.stride as u64, strip.count]
-}
-
-fn strip_of([offset, len, stride, count]: [u64; 4]) -> Option<Strip> {
-    (count > 0).then_some(Strip { offset: offset as i64, len, stride: stride as i64, count })
-}
-
-/// The data bytes of `window` that lie in a range of the file.
-pub(crate) fn inside(pattern: &Pattern, window: &Range<u64>, range: &Range<u64>) -> Range<u64> {
-    if range.is_empty() || window.is_empty() {
-        return window.start..window.start;
-    }
-    let before = |offset: u64| {
-        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        pattern.bytes_before(offset).unwrap_or(0).clamp(window.start, window.end)
-    };
-    before(range.start)..before(range.end)
-}
-
-/// Sorted ranges without overlaps or seams.
-pub(crate) fn merge(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
-        }
-    }
-    merged
-}
-
-/// How many data bytes from the front of the window were got without a gap.
-fn front(window: &Range<u64>, got: Vec<Range<u64>>) -> u64 {
-    match merge(got).first() {
-        Some(first) if first.start == window.start => first.end - window.start,
-        _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_merge() {
-        assert_eq!(merge(vec![5..7, 0..2, 2..3, 6..9, 4..4]), [0..3, 5..9]);
-    }
-
-    #[test]
-    fn the_front_ends_at_the_first_gap() {
-        assert_eq!(front(&(10..20), vec![15..20, 10..12, 12..14]), 4);
-        assert_eq!(front(&(10..20), vec![11..15, 15..20]), 0);
-        assert_eq!(front(&(10..20), vec![]), 0);
-    }
+/// One of the ways in which a rank takes part.
+enum Work<'a> {
+    Apart,
+    InNode(&'a Job<'a>, &'a mut Rounds),
+    Between(Exchange<'a>),
 }

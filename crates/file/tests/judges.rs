@@ -92,6 +92,16 @@ fn memfs_7_ranks_of_3_nodes() {
 }
 
 #[test]
+fn memfs_9_ranks_of_3_nodes() {
+    judge(Launch::threads(9).node_ranks(3), "memfs:nine-of-three-");
+}
+
+#[test]
+fn memfs_7_ranks_of_7_nodes() {
+    judge(Launch::threads(7).node_ranks(1), "memfs:seven-of-seven-");
+}
+
+#[test]
 fn ufs() {
     judge_on_disk(Launch::threads(3), "ufs:", Info::new());
 }
@@ -143,6 +153,11 @@ fn faults_of_3_ranks() {
 #[test]
 fn faults_of_3_ranks_of_2_nodes() {
     break_it(Launch::threads(3).node_ranks(2), "memfs:faults-nodes-".to_owned());
+}
+
+#[test]
+fn faults_of_5_ranks_of_3_nodes() {
+    break_it(Launch::threads(5).node_ranks(2), "memfs:faults-more-nodes-".to_owned());
 }
 
 #[test]

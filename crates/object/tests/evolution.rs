@@ -9,31 +9,31 @@ mod old {
     use aqueduct_object::Object;
 
     #[derive(Object, Clone)]
-    pub enum Phase {
+    pub(super) enum Phase {
         Gas,
         Solid { lattice: u8 },
     }
 
     #[derive(Object, Clone)]
-    pub struct Atom {
-        pub charge: i32,
+    pub(super) struct Atom {
+        pub(super) charge: i32,
         #[object(unit = "m")]
-        pub pos: [f64; 3],
-        pub junk: String,
-        pub phase: Phase,
-        pub bonds: Vec<Bond>,
+        pub(super) pos: [f64; 3],
+        pub(super) junk: String,
+        pub(super) phase: Phase,
+        pub(super) bonds: Vec<Bond>,
     }
 
     #[derive(Object, Clone)]
-    pub struct Bond {
-        pub to: u32,
-        pub next: Option<Box<Bond>>,
+    pub(super) struct Bond {
+        pub(super) to: u32,
+        pub(super) next: Option<Box<Bond>>,
     }
 
     #[derive(Object, Clone)]
-    pub struct Fixed {
-        pub a: u32,
-        pub b: f64,
+    pub(super) struct Fixed {
+        pub(super) a: u32,
+        pub(super) b: f64,
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod atomic;
 mod consistency;
+mod exchange;
 mod faults;
 mod form;
 mod memory;
@@ -98,6 +99,7 @@ pub fn conformance_with(world: &Comm, place: &str, info: &Info) -> usize {
         shared::CASES,
         consistency::CASES,
         overlap::CASES,
+        exchange::CASES,
         representation::CASES,
         misuse::CASES,
     ]

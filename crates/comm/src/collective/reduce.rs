@@ -6,6 +6,7 @@ use super::{Collective, powers_below};
 use crate::Result;
 use crate::hub::{TELLABLE, Take};
 use crate::number::{Number, Op};
+use crate::packet::Plain;
 
 /// Where a reduction is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,17 +20,27 @@ pub(crate) enum Target {
 impl Collective<'_> {
     /// `values[i]` = the reduction of `values[i]` over all ranks, at `target`.
     pub(crate) fn reduce<T: Number>(&self, target: Target, op: Op, values: &mut [T]) -> Result<()> {
+        self.reduce_with(target, &|into: &mut [T], with: &[T]| T::fold(op, into, with), values)
+    }
+
+    /// The same for any way to fold the values of one rank into those of another, element by element.
+    pub(crate) fn reduce_with<T: Plain>(
+        &self,
+        target: Target,
+        fold: &impl Fn(&mut [T], &[T]),
+        values: &mut [T],
+    ) -> Result<()> {
         let topology = self.topology();
         if topology.count() == 1 {
             let place = match target {
                 Target::Rank(root) => Some(topology.place(root)),
                 Target::All => None,
             };
-            return self.node_reduce(place, op, values);
+            return self.node_reduce(place, fold, values);
         }
-        self.node_reduce(Some(0), op, values)?;
+        self.node_reduce(Some(0), fold, values)?;
         if self.leads() {
-            self.leaders_reduce(op, values)?;
+            self.leaders_reduce(fold, values)?;
         }
         match target {
             Target::All => self.broadcast(topology.leader(0), bytemuck::cast_slice_mut(values)),
@@ -38,7 +49,7 @@ impl Collective<'_> {
     }
 
     /// From the rank that has a result to the one that wants it.
-    fn hand_over<T: Number>(&self, from: usize, to: usize, values: &mut [T]) -> Result<()> {
+    fn hand_over<T: Plain>(&self, from: usize, to: usize, values: &mut [T]) -> Result<()> {
         if from == to {
             return Ok(());
         }
@@ -52,7 +63,7 @@ impl Collective<'_> {
     }
 
     /// Up a binomial tree of the node leaders to the first; lower nodes stand left.
-    fn leaders_reduce<T: Number>(&self, op: Op, values: &mut [T]) -> Result<()> {
+    fn leaders_reduce<T: Plain>(&self, fold: &impl Fn(&mut [T], &[T]), values: &mut [T]) -> Result<()> {
         let (me, nodes) = (self.node(), self.topology().count());
         let mut theirs = values.to_vec();
         for distance in powers_below(nodes) {
@@ -61,13 +72,13 @@ impl Collective<'_> {
             }
             if me + distance < nodes {
                 self.receive_values(self.topology().leader(me + distance), &mut theirs)?;
-                T::fold(op, values, &theirs);
+                fold(values, &theirs);
             }
         }
         Ok(())
     }
 
-    pub(super) fn receive_values<T: Number>(&self, from: usize, values: &mut [T]) -> Result<()> {
+    pub(super) fn receive_values<T: Plain>(&self, from: usize, values: &mut [T]) -> Result<()> {
         let theirs = self.receive(from)?.into_values::<T>(self.call.name())?;
         if theirs.len() != values.len() {
             return Err(self.broken(from));
@@ -77,14 +88,14 @@ impl Collective<'_> {
     }
 
     /// Inside the node, at the rank at `place` (none: at all of them), in rank order.
-    pub(super) fn node_reduce<T: Number>(
+    pub(super) fn node_reduce<T: Plain>(
         &self,
         place: Option<usize>,
-        op: Op,
+        fold: &impl Fn(&mut [T], &[T]),
         values: &mut [T],
     ) -> Result<()> {
         if size_of_val(values) > TELLABLE {
-            return self.node_reduce_long(place, op, values);
+            return self.node_reduce_long(place, fold, values);
         }
         let mine = values.to_vec();
         let mut theirs = values.to_vec();
@@ -92,13 +103,18 @@ impl Collective<'_> {
             let into = if rank == 0 { &mut *values } else { &mut theirs[..] };
             bytemuck::cast_slice_mut(into).copy_from_slice(bytes);
             if rank > 0 {
-                T::fold(op, values, &theirs);
+                fold(values, &theirs);
             }
         })
     }
 
     /// Each rank reduces its share of the elements, then the shares are put together.
-    fn node_reduce_long<T: Number>(&self, place: Option<usize>, op: Op, values: &mut [T]) -> Result<()> {
+    fn node_reduce_long<T: Plain>(
+        &self,
+        place: Option<usize>,
+        fold: &impl Fn(&mut [T], &[T]),
+        values: &mut [T],
+    ) -> Result<()> {
         let (hub, len) = (self.hub(), values.len());
         let share = |rank: usize| share_of(len, rank, hub.size());
         let position = share(hub.rank()).start * size_of::<T>();
@@ -113,7 +129,7 @@ impl Collective<'_> {
         hub.share(self.call, &[bytemuck::cast_slice(values)], &mut takes)?;
         let (sum, others) = columns.split_at_mut(width);
         if width > 0 {
-            others.chunks_exact(width).for_each(|column| T::fold(op, sum, column));
+            others.chunks_exact(width).for_each(|column| fold(sum, column));
         }
         let mut takes = Vec::new();
         if place.is_none_or(|place| place == hub.rank()) {

@@ -20,7 +20,7 @@ impl Collective<'_> {
         }
         let inside = self.node_scan_below(op, values)?;
         let mut total = values.to_vec();
-        self.node_reduce(Some(0), op, &mut total)?;
+        self.node_reduce(Some(0), &|into: &mut [T], with: &[T]| T::fold(op, into, with), &mut total)?;
         let mut before = None;
         if self.leads() {
             let leader = |node| topology.leader(node);

@@ -34,7 +34,7 @@ impl Collective<'_> {
     }
 
     /// Inside the node, from the rank at `place`.
-    fn node_scatter(&self, place: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
+    pub(super) fn node_scatter(&self, place: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
         let starts = starts(parts.iter().map(|part| part.len()));
         let [start, end] = self.node_bounds(place, &starts)?;
         let mut mine = vec![0; end - start];

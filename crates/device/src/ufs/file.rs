@@ -41,6 +41,23 @@ pub(super) fn open_direct(file: BorrowedFd<'_>, options: &OpenOptions) -> Option
     rustix::fs::open(path, access(options) | OFlags::DIRECT, Mode::empty()).ok()
 }
 
+/// File systems of this machine alone, whose page cache is coherent with every read and write. On others (NFS, Lustre, FUSE …) a changed
+/// page goes back whole, over what other machines wrote beside it.
+const LOCAL: [u64; 7] = [
+    0xEF53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683E, // btrfs
+    0x0102_1994, // tmpfs
+    0xF2F5_2010, // f2fs
+    0x794C_7630, // overlayfs
+    0x8584_58F6, // ramfs
+];
+
+/// Whether the page cache of this machine is the one truth about a file.
+pub(super) fn is_local(file: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|stat| LOCAL.contains(&(stat.f_type as u64)))
+}
+
 /// Repeats a call that a signal interrupted.
 pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {

@@ -14,8 +14,8 @@ use super::file::{self, retry};
 use super::lock::FileLocks;
 use super::transfer::{self, Progress};
 use crate::{
-    Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions,
-    Operation, Piece, PieceMut, Result, SyncScope, piece,
+    Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, Mapping,
+    OpenOptions, Operation, Piece, PieceMut, Result, SyncScope, piece,
 };
 
 /// An open file of the operating system. `uring` has one too, for all it does not do itself.
@@ -28,6 +28,8 @@ pub(crate) struct UfsHandle {
     direct: Option<Direct>,
     kind: FileType,
     block: u32,
+    /// Whether the page cache of this machine is the one truth about the file, so that its pages may be changed in place.
+    maps: bool,
     read: bool,
     write: bool,
     locks: FileLocks,
@@ -40,11 +42,16 @@ impl UfsHandle {
         let (file, stat) = file::open(name, options)?;
         let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
         let direct = if options.is_direct() { Direct::open(file.as_fd(), options) } else { None };
+        let kind = FileType::from_raw_mode(stat.st_mode);
         Ok(Self {
             name: name.into(),
             path,
+            maps: direct.is_none()
+                && kind == FileType::RegularFile
+                && options.is_read()
+                && file::is_local(&file),
             direct,
-            kind: FileType::from_raw_mode(stat.st_mode),
+            kind,
             block: u32::try_from(stat.st_blksize).unwrap_or(4096),
             read: options.is_read(),
             write: options.is_write(),
@@ -192,6 +199,7 @@ impl Handle for UfsHandle {
             persistent: true,
             shared: true,
             native_lists: false,
+            maps: self.maps,
             preallocate: self.kind == FileType::RegularFile,
             locks: LockScope::System,
             alignment: if self.direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
@@ -221,6 +229,11 @@ impl Handle for UfsHandle {
         self.locks
             .lock(self.file(), range, kind)
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        let whole = self.check_whole(Operation::Write).is_ok();
+        if self.maps { Mapping::new(self.file(), range, self.write && whole) } else { None }
     }
 }
 

@@ -9,9 +9,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::LockKind;
+use crate::syscalls::count_wait;
 
 /// Waits, asleep, until the range can be locked, and locks it.
 pub(super) fn lock(file: BorrowedFd<'_>, range: &Range<u64>, kind: LockKind) -> Result<(), Errno> {
+    match try_lock(file, range, kind) {
+        Err(Errno::AGAIN | Errno::ACCESS) => count_wait(),
+        outcome => return outcome,
+    }
     loop {
         match control(file, libc::F_OFD_SETLKW, code(kind), range) {
             Err(Errno::INTR) => {}
@@ -21,7 +26,6 @@ pub(super) fn lock(file: BorrowedFd<'_>, range: &Range<u64>, kind: LockKind) -> 
 }
 
 /// Locks the range if that needs no wait.
-#[cfg(test)]
 pub(super) fn try_lock(file: BorrowedFd<'_>, range: &Range<u64>, kind: LockKind) -> Result<(), Errno> {
     control(file, libc::F_OFD_SETLK, code(kind), range)
 }

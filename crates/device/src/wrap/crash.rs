@@ -138,6 +138,7 @@ impl Device for Crash {
             preallocate: false,
             locks: LockScope::Process,
             alignment: 1,
+            maps: false,
             ..inner.capabilities()
         };
         let (file, id, locks) = world.enter(name, inner, options, created)?;

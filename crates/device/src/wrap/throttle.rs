@@ -139,7 +139,8 @@ impl Handle for ThrottleHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        // What goes through memory, a wrapper would not see.
+        Capabilities { maps: false, ..self.inner.capabilities() }
     }
 
     fn preallocate(&self, len: u64) -> Result<()> {

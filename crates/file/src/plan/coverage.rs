@@ -22,8 +22,14 @@ impl Coverage {
 
     /// Of the runs of a window of data bytes.
     pub fn of(pattern: &Pattern, window: Range<u64>) -> Self {
-        let mut coverage = Self { borders: 0, bytes: window.end - window.start };
-        for strip in pattern.strips(window) {
+        Self::of_strips(pattern.strips(window))
+    }
+
+    /// Of the runs of strips.
+    pub fn of_strips(strips: impl IntoIterator<Item = Strip>) -> Self {
+        let mut coverage = Self::default();
+        for strip in strips {
+            coverage.bytes = coverage.bytes.wrapping_add(strip.size());
             let mut start = strip.offset as u64;
             for _ in 0..strip.count {
                 coverage.borders =
@@ -34,6 +40,11 @@ impl Coverage {
         coverage
     }
 
+    /// Of a single run.
+    pub fn of_run(run: &Range<u64>) -> Self {
+        Self { borders: border(run.end).wrapping_sub(border(run.start)), bytes: run.end - run.start }
+    }
+
     /// The numbers that ranks add up.
     pub fn words(self) -> [u64; Self::WORDS] {
         [self.borders, self.bytes]
@@ -41,8 +52,7 @@ impl Coverage {
 
     /// Whether the sums of all ranks say that `range` is covered exactly once.
     pub fn is_full(sums: &[u64; Self::WORDS], range: &Range<u64>) -> bool {
-        let whole = [border(range.end).wrapping_sub(border(range.start)), range.end - range.start];
-        range.is_empty() || *sums == whole
+        range.is_empty() || *sums == Self::of_run(range).words()
     }
 }
 
@@ -52,21 +62,6 @@ fn border(offset: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-/// Whether ranks with one strip each cover everything from the first to the last byte exactly once, told by arithmetic: equally many runs, equally
-/// far apart, side by side.
-pub fn interlock(strips: &[Option<Strip>]) -> bool {
-    let mut strips: Vec<Strip> = match strips.iter().copied().collect() {
-        Some(strips) => strips,
-        None => return false,
-    };
-    strips.sort_unstable_by_key(|strip| strip.offset);
-    let Some(first) = strips.first().copied() else { return false };
-    let alike = strips.iter().all(|strip| (strip.stride, strip.count) == (first.stride, first.count));
-    let chained = strips.windows(2).all(|pair| pair[0].offset + pair[0].len as i64 == pair[1].offset);
-    let width: u64 = strips.iter().map(|strip| strip.len).sum();
-    alike && chained && (first.count == 1 || first.stride == width as i64)
 }
 
 #[cfg(test)]
@@ -96,17 +91,5 @@ mod tests {
             let exact = range.clone().all(|at| runs.iter().filter(|run| run.contains(&at)).count() == 1);
             prop_assert_eq!(Coverage::is_full(&sums(&runs), &range), exact);
         }
-    }
-
-    #[test]
-    fn strips_interlock() {
-        let strip = |offset, len, stride, count| Some(Strip { offset, len, stride, count });
-        assert!(interlock(&[strip(4, 4, 12, 9), strip(0, 4, 12, 9), strip(8, 4, 12, 9)]));
-        assert!(interlock(&[strip(0, 10, 0, 1), strip(10, 3, 0, 1)]));
-        assert!(!interlock(&[strip(0, 4, 12, 9), strip(8, 4, 12, 9)]));
-        assert!(!interlock(&[strip(0, 4, 8, 9), strip(4, 4, 8, 8)]));
-        assert!(!interlock(&[strip(0, 4, 8, 9), None]));
-        assert!(!interlock(&[strip(0, 4, 0, 1), strip(2, 4, 0, 1)]));
-        assert!(!interlock(&[]));
     }
 }

@@ -1,10 +1,10 @@
 //! File domains: which rank is responsible for which part of the file, in which rounds.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use aqueduct_device::Capabilities;
 
-use super::Nodes;
 use crate::hints::Hints;
 
 /// The part of the file that an access touches, cut into one domain per aggregator, each worked off in windows of one buffer.
@@ -17,8 +17,11 @@ pub struct Domains {
     /// The bytes of a domain; the last one may be shorter.
     width: u64,
     buffer: u64,
-    aggregators: Vec<usize>,
+    aggregators: Arc<[usize]>,
 }
+
+/// Windows of all aggregators that are arranged at once, where a round has not more.
+const WINDOWS_AHEAD: u64 = 256;
 
 /// What one aggregator works on in one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +33,12 @@ pub struct Window {
 }
 
 impl Domains {
-    /// Cuts `hull` among the aggregators of `ranks` ranks, at multiples of what the device or the hints like.
-    pub fn new(hull: Range<u64>, ranks: usize, nodes: &Nodes, hints: &Hints, can: &Capabilities) -> Self {
-        let aggregators = choose(ranks, nodes, hints.aggregators);
+    /// Cuts `hull` among the aggregators, at multiples of what the device or the hints like.
+    ///
+    /// # Panics
+    /// Without aggregators.
+    pub fn new(hull: Range<u64>, aggregators: Arc<[usize]>, hints: &Hints, can: &Capabilities) -> Self {
+        assert!(!aggregators.is_empty(), "someone has to access the file");
         let granule = hints.stripe.unwrap_or_else(|| u64::from(can.block)).max(1);
         // Domains begin at granules of the file, not of the hull: the first one may be shorter.
         let start = hull.start / granule * granule;
@@ -53,6 +59,16 @@ impl Domains {
         self.buffer
     }
 
+    /// The bytes of a node's buffer for messages to other nodes: what does not fit at once takes more steps.
+    pub fn room(&self) -> u64 {
+        self.buffer.saturating_mul(2)
+    }
+
+    /// So many rounds are arranged at once: what is known ahead stays small, and small accesses are arranged in one go.
+    pub fn ahead(&self) -> u64 {
+        (WINDOWS_AHEAD / self.aggregators.len() as u64).max(1)
+    }
+
     /// What of a range is accessed at all: windows begin at granules, accesses need not.
     pub fn touched(&self, range: &Range<u64>) -> Range<u64> {
         let start = range.start.max(self.exact.start).min(range.end);
@@ -67,12 +83,33 @@ impl Domains {
 
     /// What each aggregator works on in `round`.
     pub fn windows(&self, round: u64) -> impl Iterator<Item = Window> {
-        self.aggregators.iter().enumerate().map(move |(at, aggregator)| {
-            let domain = self.domain(at);
-            let start = domain.start.saturating_add(round * self.buffer).min(domain.end);
-            let end = start.saturating_add(self.buffer).min(domain.end);
-            Window { aggregator: *aggregator, range: start..end }
-        })
+        (0..self.aggregators.len()).map(move |at| self.window(round, at))
+    }
+
+    /// What the aggregator at this place among them works on in `round`.
+    ///
+    /// # Panics
+    /// If there are not so many aggregators.
+    pub fn window(&self, round: u64, at: usize) -> Window {
+        let domain = self.domain(at);
+        let start = domain.start.saturating_add(round * self.buffer).min(domain.end);
+        let end = start.saturating_add(self.buffer).min(domain.end);
+        Window { aggregator: self.aggregators[at], range: start..end }
+    }
+
+    /// The places of the aggregators whose domains a part of the file touches.
+    pub fn touching(&self, span: &Range<u64>) -> Range<usize> {
+        let (start, end) = (span.start.max(self.hull.start), span.end.min(self.hull.end));
+        if start >= end {
+            return 0..0;
+        }
+        let place = |offset: u64| ((offset - self.hull.start) / self.width) as usize;
+        place(start)..place(end - 1) + 1
+    }
+
+    /// The place of a rank among the aggregators, if it is one.
+    pub fn place_of(&self, rank: usize) -> Option<usize> {
+        self.aggregators.binary_search(&rank).ok()
     }
 
     fn domain(&self, at: usize) -> Range<u64> {
@@ -82,16 +119,28 @@ impl Domains {
     }
 }
 
-/// As many aggregators as asked for, spread over the nodes; without a wish two per node, for one rank to write while the other's
-/// data is still being copied.
-fn choose(ranks: usize, nodes: &Nodes, wish: Option<usize>) -> Vec<usize> {
-    let count = wish.unwrap_or(2 * nodes.leaders.len()).clamp(1, ranks);
-    let mut chosen: Vec<usize> = nodes.leaders.iter().copied().take(count).collect();
-    let rest = (0..ranks).filter(|rank| !nodes.leaders.contains(rank));
-    let missing = count - chosen.len();
-    chosen.extend(rest.take(missing));
+/// The ranks that aggregate: as many as wished for, spread evenly over the nodes; without a wish two per node, for one rank to write
+/// while the other's data is still being copied. `rank_at` gives the ranks of a node by their place in it.
+pub fn aggregators(
+    ranks: usize,
+    nodes: usize,
+    wish: Option<usize>,
+    rank_at: impl Fn(usize, usize) -> Option<usize>,
+) -> Arc<[usize]> {
+    let count = wish.unwrap_or(2 * nodes).clamp(1, ranks.max(1));
+    let quota = |node: usize| ((node + 1) * count).div_ceil(nodes) - (node * count).div_ceil(nodes);
+    let wanted = (0..nodes).flat_map(|node| (0..quota(node)).map(move |place| (node, place)));
+    let mut chosen: Vec<usize> = wanted.filter_map(|(node, place)| rank_at(node, place)).collect();
+    // What small nodes cannot give, the others do.
+    let mut place = count.div_ceil(nodes).saturating_sub(1);
+    while chosen.len() < count && place < ranks {
+        let rest = (0..nodes).filter(|node| place >= quota(*node)).filter_map(|node| rank_at(node, place));
+        let missing = count - chosen.len();
+        chosen.extend(rest.take(missing));
+        place += 1;
+    }
     chosen.sort_unstable();
-    chosen
+    chosen.into()
 }
 
 #[cfg(test)]
@@ -111,7 +160,8 @@ mod tests {
         ) {
             let hints = Hints { aggregators: wish, collective_buffer: buffer, ..Hints::default() };
             let can = Capabilities { block, ..Capabilities::default() };
-            let domains = Domains::new(start..start + len, ranks, &Nodes { leaders: vec![0] }, &hints, &can);
+            let chosen = aggregators(ranks, 1, wish, |_, place| (place < ranks).then_some(place));
+            let domains = Domains::new(start..start + len, chosen, &hints, &can);
             let mut windows: Vec<Range<u64>> = (0..domains.rounds())
                 .flat_map(|round| domains.windows(round).map(|window| window.range).collect::<Vec<_>>())
                 .filter(|range| !range.is_empty())
@@ -122,6 +172,13 @@ mod tests {
             prop_assert!(windows.windows(2).all(|pair| pair[0].end == pair[1].start));
             let all_inside = domains.aggregators().iter().all(|rank| *rank < ranks);
             prop_assert!(all_inside && domains.aggregators().is_sorted());
+            for window in &windows {
+                let near = window.start.saturating_sub(1)..window.end + 1;
+                let (inside, around) = (domains.touching(window), domains.touching(&near));
+                prop_assert_eq!(inside.len(), 1);
+                prop_assert!(domains.domain(inside.start).contains(&window.start));
+                prop_assert!(around.start <= inside.start && inside.end <= around.end);
+            }
             prop_assert!(domains.windows(domains.rounds()).all(|window| window.range.is_empty()));
         }
     }
@@ -130,9 +187,27 @@ mod tests {
     fn hulls_at_the_end_of_the_file_do_not_overflow() {
         let hints = Hints::default();
         let hull = i64::MAX as u64 - 10..i64::MAX as u64;
-        let domains =
-            Domains::new(hull.clone(), 3, &Nodes { leaders: vec![0] }, &hints, &Capabilities::default());
+        let domains = Domains::new(hull.clone(), Arc::from([0, 1]), &hints, &Capabilities::default());
         let last = (0..domains.rounds()).flat_map(|round| domains.windows(round).collect::<Vec<_>>());
         assert_eq!(last.map(|window| window.range.end).max(), Some(hull.end));
+    }
+
+    #[test]
+    fn aggregators_are_spread_over_the_nodes() {
+        let even = |node: usize, place: usize| (place < 4).then_some(4 * node + place);
+        assert_eq!(*aggregators(16, 4, None, even), [0, 1, 4, 5, 8, 9, 12, 13]);
+        assert_eq!(*aggregators(16, 4, Some(2), even), [0, 8]);
+        assert_eq!(*aggregators(16, 4, Some(6), even), [0, 1, 4, 8, 9, 12]);
+        assert_eq!(aggregators(16, 4, Some(99), even).len(), 16);
+    }
+
+    #[test]
+    fn small_nodes_let_the_others_help() {
+        // Nodes of 1, 2 and 5 ranks.
+        let (starts, sizes) = ([0, 1, 3], [1, 2, 5]);
+        let rank_at = |node: usize, place: usize| (place < sizes[node]).then(|| starts[node] + place);
+        assert_eq!(*aggregators(8, 3, Some(6), rank_at), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(*aggregators(8, 3, Some(8), rank_at), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(*aggregators(8, 3, None, rank_at), [0, 1, 2, 3, 4, 5]);
     }
 }

@@ -1,8 +1,60 @@
-//! What ranks and aggregators send each other.
+//! What ranks and aggregators tell one another: lists of strips, as words.
 
 use std::ops::Range;
 
-use crate::layout::Pattern;
+use crate::layout::{Pattern, Strip};
+
+/// Strips about one window: what the words of a message say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) round: u64,
+    pub(crate) window: usize,
+    /// Which of the round's steps, where that matters.
+    pub(crate) step: u64,
+    pub(crate) strips: Vec<Strip>,
+}
+
+/// Words of a note before its strips, and of each strip.
+const HEAD: usize = 4;
+const STRIP: usize = 4;
+
+impl Note {
+    /// Adds it to a message.
+    pub(crate) fn encode(&self, message: &mut Vec<u64>) {
+        message.extend([self.round, self.window as u64, self.step, self.strips.len() as u64]);
+        for strip in &self.strips {
+            message.extend([strip.offset as u64, strip.len, strip.stride as u64, strip.count]);
+        }
+    }
+
+    /// The notes of a message; none if it is something else. `field` says where the strips of a window may lie.
+    pub(crate) fn decode(
+        mut message: &[u64],
+        field: impl Fn(u64, usize) -> Option<Range<u64>>,
+    ) -> Option<Vec<Self>> {
+        let mut notes = Vec::new();
+        while let Some((head, rest)) = message.split_first_chunk::<HEAD>() {
+            let [round, window, step, count] = *head;
+            let words = usize::try_from(count).ok()?.checked_mul(STRIP)?;
+            let (words, later) = rest.split_at_checked(words)?;
+            let (window, step) = (usize::try_from(window).ok()?, step);
+            let field = field(round, window)?;
+            let strip = |words: &[u64; STRIP]| strip_of(words, &field);
+            let strips = words.as_chunks::<STRIP>().0.iter().map(strip).collect::<Option<Vec<_>>>()?;
+            notes.push(Self { round, window, step, strips });
+            message = later;
+        }
+        message.is_empty().then_some(notes)
+    }
+}
+
+/// A strip, if its runs lie in the field.
+fn strip_of([offset, len, stride, count]: &[u64; STRIP], field: &Range<u64>) -> Option<Strip> {
+    let strip = Strip { offset: *offset as i64, len: *len, stride: *stride as i64, count: *count };
+    let forward = strip.offset >= 0 && strip.stride >= 0 && *len > 0 && *count > 0;
+    let last = stride.checked_mul(count.checked_sub(1)?)?.checked_add(*offset)?.checked_add(*len)?;
+    (forward && *offset >= field.start && last <= field.end).then_some(strip)
+}
 
 /// Runs of the file, in ascending order.
 pub(crate) struct Runs(Vec<[u64; 2]>);
@@ -20,36 +72,50 @@ impl Runs {
         self.0.iter().map(|[start, len]| *start..start + len)
     }
 
-    /// Number of runs, runs, data. A rank that has none says nothing at all.
-    pub(crate) fn encode(&self, data: &[u8]) -> Vec<u8> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        let mut bytes = Vec::with_capacity(8 + 16 * self.0.len() + data.len());
-        bytes.extend_from_slice(&(self.0.len() as u64).to_ne_bytes());
-        bytes.extend_from_slice(bytemuck::cast_slice(&self.0));
-        bytes.extend_from_slice(data);
-        bytes
+    /// The runs, one after the other.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        bytemuck::cast_slice(&self.0).to_vec()
     }
 
-    /// The runs, and the data behind them.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let Some((count, rest)) = bytes.split_first_chunk() else { return Some((Self(Vec::new()), &[])) };
-        let count = usize::try_from(u64::from_ne_bytes(*count)).ok()?;
-        let (runs, data) = rest.split_at_checked(count.checked_mul(16)?)?;
-        let runs = Self(bytemuck::pod_collect_to_vec(runs));
-        let total: u64 = runs.0.iter().map(|[_, len]| *len).sum();
-        (data.is_empty() || data.len() as u64 == total).then_some((runs, data))
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let whole = bytes.len().is_multiple_of(16);
+        let runs: Vec<[u64; 2]> = if whole { bytemuck::pod_collect_to_vec(bytes) } else { return None };
+        runs.iter().all(|[start, len]| start.checked_add(*len).is_some()).then_some(Self(runs))
     }
 }
 
-/// The data of `runs`, picked out of what was read from `start` on, as far as the file goes.
-pub(crate) fn pick(runs: &Runs, start: u64, there: &[u8]) -> Vec<u8> {
-    let mut picked = Vec::new();
-    for run in runs.iter() {
-        let from = ((run.start - start) as usize).min(there.len());
-        let until = ((run.end - start) as usize).min(there.len());
-        picked.extend_from_slice(&there[from..until]);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strip(offset: i64, len: u64, stride: i64, count: u64) -> Strip {
+        Strip { offset, len, stride, count }
     }
-    picked
+
+    #[test]
+    fn notes_survive_and_nonsense_is_seen() {
+        let notes = [
+            Note { round: 3, window: 1, step: 0, strips: vec![strip(100, 4, 16, 7), strip(300, 9, 0, 1)] },
+            Note { round: 4, window: 0, step: 2, strips: vec![] },
+        ];
+        let mut words = Vec::new();
+        notes.iter().for_each(|note| note.encode(&mut words));
+        let field = |_, _| Some(100..400);
+        assert_eq!(Note::decode(&words, field).unwrap(), notes);
+        assert!(Note::decode(&words[..words.len() - 1], field).is_none());
+        assert!(Note::decode(&words, |_, _| Some(101..400)).is_none());
+        assert!(Note::decode(&words, |_, _| Some(100..308)).is_none());
+        assert!(Note::decode(&words, |_, _| None).is_none());
+    }
+
+    #[test]
+    fn strips_that_cannot_be_are_refused() {
+        let whole = 0..u64::MAX;
+        for words in
+            [[0, 0, 0, 1], [0, 1, 0, 0], [0, 1, u64::MAX, 2], [u64::MAX, 1, 0, 1], [5, u64::MAX, 0, 1]]
+        {
+            assert_eq!(strip_of(&words, &whole), None, "{words:?}");
+        }
+        assert!(strip_of(&[5, 3, 2, 4], &(5..14)).is_some());
+    }
 }

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Entry] = &[
 ];
 
 const ROUNDS: usize = 12;
-const STRATEGIES: [&str; 5] = ["direct", "list", "sieve", "two-phase", "by cost"];
+const STRATEGIES: [&str; 6] = ["direct", "list", "sieve", "map", "two-phase", "by cost"];
 
 fn atomic(bench: &Bench<'_>, strategy: &str) -> File {
     let file = bench.fresh();

@@ -105,7 +105,7 @@ fn hints_under_way(bench: &Bench<'_>) {
     for step in 0..40 {
         let fill = vec![step as u8 + 1; 10];
         under_way.push(file.at(place(step)).all().start_write(fill).expect("a write starts"));
-        let strategy = ["direct", "two-phase", "list", "sieve"][step as usize % 4];
+        let strategy = ["direct", "two-phase", "list", "sieve", "map"][step as usize % 5];
         file.set_info(&Info::from([("aqueduct_strategy", strategy)])).expect("hints");
         assert_eq!(file.info().get("aqueduct_strategy"), Some(strategy));
     }

@@ -33,7 +33,7 @@ fn seen_twice(bench: &Bench<'_>) {
     file.close().expect("closing");
     let file = bench.open(&name, Mode::read_only().delete_on_close()).expect("the same file");
     file.set_view(&halves()).expect("a view that shows bytes twice");
-    for strategy in ["direct", "list", "sieve", "two-phase", "by cost"] {
+    for strategy in ["direct", "list", "sieve", "map", "two-phase", "by cost"] {
         let hints =
             [("aqueduct_strategy", strategy), ("ind_rd_buffer_size", "7"), ("romio_cb_read", "enable")];
         file.set_info(&Info::from(hints)).expect("hints");

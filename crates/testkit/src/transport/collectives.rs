@@ -1,6 +1,6 @@
 //! Collective calls, compared with what each rank computes for itself.
 
-use aqueduct_comm::{Comm, Number, Op};
+use aqueduct_comm::{Comm, Number, Op, Traffic};
 
 use super::{Entry, LENGTHS, values};
 
@@ -16,8 +16,11 @@ pub(super) const CASES: &[Entry] = &[
     ("allgather_varied keeps each rank's length", allgather_varied),
     ("all_to_all transposes", all_to_all),
     ("all_to_all_varied transposes parts of any length", all_to_all_varied),
+    ("route brings few parts to few ranks", route),
+    ("what is sent is counted", traffic),
     ("reductions of integers", reduce_integers),
     ("reductions of floats are the same bits everywhere", reduce_floats),
+    ("reductions by a merge of one's own", reduce_merged),
     ("scans are reductions of the ranks below", scans),
     ("many small reductions in a row", many_small),
 ];
@@ -120,6 +123,44 @@ fn all_to_all_varied(world: &Comm) {
     assert_eq!(world.all_to_all_varied(&mine).unwrap(), expected);
 }
 
+fn route(world: &Comm) {
+    // Rank r has something for r + 1 and 3 r, often nothing, sometimes twice for the same rank.
+    let size = world.size();
+    let parts = |from: usize, round: usize| {
+        let part = |to: usize, at: usize| {
+            let bytes = values(from * 10 + at, uneven(from + round)).into_iter().map(|value| value as u8);
+            (to % size, bytes.collect::<Vec<u8>>())
+        };
+        if from % 3 == round { vec![] } else { vec![part(from + 1, 0), part(3 * from, 1), part(3 * from, 2)] }
+    };
+    for round in 0..4 {
+        let came = world.route(&parts(world.rank(), round)).unwrap();
+        let all = (0..size).flat_map(|from| parts(from, round).into_iter().map(move |part| (from, part)));
+        let mine = all.filter(|(_, (to, _))| *to == world.rank());
+        assert_eq!(came, mine.map(|(from, (_, bytes))| (from, bytes)).collect::<Vec<_>>());
+    }
+    assert!(world.route(&[]).unwrap().is_empty());
+}
+
+fn traffic(world: &Comm) {
+    let comm = world.dup().unwrap();
+    assert_eq!(comm.traffic(), Traffic::default());
+    let last = comm.size() - 1;
+    if comm.rank() == 0 {
+        comm.start_send(last, 1, vec![1u32; 100]).unwrap().wait().unwrap();
+    }
+    if comm.rank() == last {
+        comm.receive::<u32>(0, 1).unwrap();
+    }
+    let sent = u64::from(comm.rank() == 0);
+    assert_eq!(comm.traffic(), Traffic { messages: sent, bytes: 400 * sent });
+    let before = comm.traffic().messages;
+    comm.route(&[]).unwrap();
+    let steps = u64::from(comm.node_count().next_power_of_two().trailing_zeros());
+    let leads = comm.ranks_of_node(comm.node_of(comm.rank()))[0] == comm.rank();
+    assert_eq!(comm.traffic().messages - before, if leads { steps } else { 0 });
+}
+
 const OPS: [Op; 5] = [Op::Sum, Op::Min, Op::Max, Op::And, Op::Or];
 
 /// The reduction of ranks `0..ranks`, in rank order.
@@ -168,6 +209,22 @@ fn reduce_floats(world: &Comm) {
     let mine = if world.rank() == last { 1.0 } else { f32::NAN };
     assert_eq!(world.allreduce_one(Op::Max, mine).unwrap().to_bits(), 1f32.to_bits());
     assert!(world.allreduce_one(Op::Min, f32::NAN).unwrap().is_nan());
+}
+
+fn reduce_merged(world: &Comm) {
+    // A minimum, a sum and the last of all in one element, many times.
+    let of = |rank: usize, count: usize| {
+        let element = |value: u32| [u64::from(value), u64::from(value), u64::from(value)];
+        values(rank, count).into_iter().map(element).collect::<Vec<_>>()
+    };
+    let merge = |a: &mut [u64; 3], b: &[u64; 3]| *a = [a[0].min(b[0]), a[1] + b[1], a[2].max(b[2])];
+    for count in LENGTHS {
+        let mut expected = of(0, count);
+        for rank in 1..world.size() {
+            expected.iter_mut().zip(&of(rank, count)).for_each(|(a, b)| merge(a, b));
+        }
+        assert_eq!(world.allreduce_with(&of(world.rank(), count), merge).unwrap(), expected);
+    }
 }
 
 fn scans(world: &Comm) {

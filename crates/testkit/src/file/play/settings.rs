@@ -12,7 +12,10 @@ impl Play<'_> {
         let toggles = ["enable", "disable", "automatic"];
         let sizes = ["7", "64", "500", "100000"];
         let info = Info::from([
-            ("aqueduct_strategy", one_of(&["direct", "list", "sieve", "two-phase", "two-phase", "by cost"])),
+            (
+                "aqueduct_strategy",
+                one_of(&["direct", "list", "sieve", "map", "two-phase", "two-phase", "by cost"]),
+            ),
             ("romio_cb_read", one_of(&toggles)),
             ("romio_cb_write", one_of(&toggles)),
             ("romio_ds_read", one_of(&toggles)),

@@ -1,0 +1,81 @@
+//! The patterns of `cargo xtask bench peers` through our engine: one process, or one rank of an MPI job, that does the cells it is
+//! told and prints a line for each. `peer/peer.c` is the same program in C, through `MPI_File_*`; `README.md` says what both do.
+
+mod cell;
+mod clock;
+mod contents;
+mod memory;
+mod overlap;
+mod pattern;
+mod trial;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use aqueduct::comm::{Comm, Launch};
+use aqueduct::device::AlignedBuffer;
+
+use cell::Cell;
+use clock::Cap;
+use trial::Bench;
+
+const USAGE: &str = "\
+aqueduct-bench time|verify|memory FILE CELL…    cells such as tiles:collective:write:1048576:cached
+aqueduct-bench overlap FILE
+FILE.cached and FILE.direct have to exist and to be large enough.";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = Launch::from_env()
+        .and_then(|launch| launch.run(|world| job(world, &words).map_err(|error| format!("{error:#}"))));
+    match outcome {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aqueduct-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn job(world: &Comm, words: &[String]) -> Result<()> {
+    let [verb, file, cells @ ..] = words else { bail!("{USAGE}") };
+    let file = PathBuf::from(file);
+    if verb == "overlap" {
+        return overlap::run(world, &file);
+    }
+    let cells: Vec<Cell> = cells.iter().map(|text| text.parse()).collect::<Result<_>>()?;
+    let path = file.with_extension("cached");
+    let file_len = std::fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?.len();
+    let largest = cells.iter().map(|cell| cell.bytes).max().unwrap_or(0);
+    let mut buffer = AlignedBuffer::new(largest as usize);
+    // Touched, so that the memory is there before anything is measured.
+    contents::fill(world.rank() as u64, &mut buffer);
+    let mut bench = Bench { world, file, file_len, buffer };
+    let mut cap = Cap::new();
+    for cell in &cells {
+        if cap.forbids(&cell.family(), cell.bytes) {
+            say(world, cell, "capped");
+            continue;
+        }
+        let result = match verb.as_str() {
+            "time" => {
+                let samples = bench.time(cell).with_context(|| cell.to_string())?;
+                cap.took(cell.family(), cell.bytes, samples.iter().copied().fold(f64::INFINITY, f64::min));
+                let texts: Vec<String> = samples.iter().map(|seconds| format!("{seconds:e}")).collect();
+                format!("seconds {}", texts.join(","))
+            }
+            "verify" => format!("sum {:016x}", bench.verify(cell).with_context(|| cell.to_string())?),
+            "memory" => format!("memory {}", bench.memory(cell).with_context(|| cell.to_string())?),
+            _ => bail!("{USAGE}"),
+        };
+        say(world, cell, &result);
+    }
+    Ok(())
+}
+
+fn say(world: &Comm, cell: &Cell, result: &str) {
+    if world.rank() == 0 {
+        println!("cell {cell} {result}");
+    }
+}

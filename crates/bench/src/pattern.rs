@@ -1,0 +1,165 @@
+//! The patterns, in the words of our engine; `README.md` has them in plain ones, `peer/peer.c` in those of MPI.
+
+use std::str::FromStr;
+
+use anyhow::{Error, Result, bail};
+use aqueduct::file::View;
+use aqueduct::file::layout::{Basic, Dimension, Layout, Member, Order};
+
+/// Bytes of an access through the shared pointer, and of one in rank order.
+pub(crate) const SHARED_PIECE: usize = 4096;
+/// Bytes of an access at an explicit offset.
+pub(crate) const EXPLICIT_PIECE: usize = 64;
+
+/// Who has which bytes of the file, and how they are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Contiguous,
+    RoundRobin { piece: u64 },
+    Tiles { row: u64 },
+    Blocks,
+    Nested,
+    Explicit,
+    Shared,
+    Ordered,
+    Atomic,
+    Open,
+}
+
+impl FromStr for Pattern {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Ok(match name {
+            "contiguous" => Self::Contiguous,
+            "round-robin-4" => Self::RoundRobin { piece: 4 },
+            "round-robin-64" => Self::RoundRobin { piece: 64 },
+            "round-robin-4096" => Self::RoundRobin { piece: 4096 },
+            "tiles" => Self::Tiles { row: 1024 },
+            "page-tiles" => Self::Tiles { row: 4096 },
+            "blocks" => Self::Blocks,
+            "nested" => Self::Nested,
+            "explicit-64" => Self::Explicit,
+            "shared" => Self::Shared,
+            "ordered" => Self::Ordered,
+            "atomic" => Self::Atomic,
+            "open" => Self::Open,
+            _ => bail!("there is no pattern {name}"),
+        })
+    }
+}
+
+/// A rank among ranks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) rank: u64,
+    pub(crate) ranks: u64,
+}
+
+impl Place {
+    /// Rows and columns of a grid of all ranks, as square as they can be.
+    fn grid(self) -> [u64; 2] {
+        let rows = (1..=self.ranks).take_while(|rows| rows * rows <= self.ranks);
+        let rows = rows.filter(|rows| self.ranks.is_multiple_of(*rows)).last().unwrap_or(1);
+        [rows, self.ranks / rows]
+    }
+}
+
+impl Pattern {
+    /// What a rank with so many bytes sees of the file.
+    pub(crate) fn view(self, place: Place, bytes: u64) -> Result<View> {
+        let byte = Layout::from(Basic::Byte);
+        let [rows, columns] = place.grid();
+        let (row, column) = (place.rank / columns, place.rank % columns);
+        let share = |part: u64, parts: u64, mine: u64| Dimension {
+            size: part * parts,
+            subsize: part,
+            start: part * mine,
+        };
+        Ok(match self {
+            Self::RoundRobin { piece } => {
+                let etype = Layout::bytes(piece)?;
+                let round = etype.resized(0, (piece * place.ranks) as i64)?;
+                View::new(piece * place.rank, &etype, &round)?
+            }
+            Self::Tiles { row: width } => {
+                let tile = [share(bytes / width, rows, row), share(width, columns, column)];
+                View::new(0, &byte, &byte.subarray(&tile, Order::C)?)?
+            }
+            Self::Blocks => {
+                let [z, y, x] = cube(bytes);
+                let block = [share(z, 1, 0), share(y, rows, row), share(x, columns, column)];
+                View::new(0, &byte, &byte.subarray(&block, Order::C)?)?
+            }
+            Self::Nested => View::new(0, &byte, &record(place)?)?,
+            _ => View::default(),
+        })
+    }
+
+    /// Where a rank's access begins, in etypes of its view.
+    pub(crate) fn start(self, place: Place, bytes: u64) -> u64 {
+        match self {
+            Self::Contiguous | Self::Atomic | Self::Explicit => bytes * place.rank,
+            _ => 0,
+        }
+    }
+}
+
+/// The sides (z, y, x) of a block of 8-byte cells, as cubic as powers of two can be; x in bytes.
+fn cube(bytes: u64) -> [u64; 3] {
+    let cells = (bytes / 8).ilog2();
+    let x = cells.div_ceil(3);
+    let y = (cells - x).div_ceil(2);
+    [1 << (cells - x - y), 1 << y, 8 << x]
+}
+
+/// A record of three arrays, one behind the other, each dealt out to the ranks in blocks of 32 particles: positions of 24 bytes, and
+/// in a structure of their own charges and kinds of 4 bytes.
+fn record(place: Place) -> Result<Layout> {
+    let array = |element: u64, displacement: u64| -> Result<Member> {
+        let displacement = (displacement * place.ranks + 32 * element * place.rank) as i64;
+        Ok(Member { count: 32, displacement, layout: Layout::bytes(element)? })
+    };
+    let scalars = Layout::structure([array(4, 0)?, array(4, 32 * 4)?])?;
+    let scalars = Member { count: 1, displacement: (32 * 24 * place.ranks) as i64, layout: scalars };
+    Ok(Layout::structure([array(24, 0)?, scalars])?.resized(0, (32 * 32 * place.ranks) as i64)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 65536;
+
+    /// Every byte of the file belongs to one rank, in every pattern with a view.
+    #[test]
+    fn patterns_deal_out_the_whole_file() {
+        let names = [
+            "round-robin-4",
+            "round-robin-64",
+            "round-robin-4096",
+            "tiles",
+            "page-tiles",
+            "blocks",
+            "nested",
+        ];
+        for (name, ranks) in names.into_iter().flat_map(|name| [1, 2, 4, 6].map(|ranks| (name, ranks))) {
+            let mut owners = vec![0u8; (BYTES * ranks) as usize];
+            for rank in 0..ranks {
+                let pattern: Pattern = name.parse().unwrap();
+                let view = pattern.view(Place { rank, ranks }, BYTES).unwrap();
+                for etype in 0..BYTES / view.etype().size() {
+                    let first = view.byte_offset(etype).unwrap() as usize;
+                    owners[first..][..view.etype().size() as usize].iter_mut().for_each(|count| *count += 1);
+                }
+            }
+            assert!(owners.iter().all(|count| *count == 1), "{name} at {ranks} ranks");
+        }
+    }
+
+    #[test]
+    fn blocks_are_nearly_cubes() {
+        assert_eq!(cube(1 << 16), [16, 16, 32 * 8]);
+        assert_eq!(cube(1 << 24), [128, 128, 128 * 8]);
+    }
+}

@@ -1,0 +1,163 @@
+//! One cell, done: timed, verified, or watched for the memory it takes.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use aqueduct::comm::{Comm, Op};
+use aqueduct::device::AlignedBuffer;
+use aqueduct::file::{File, Mode, Open, Whence};
+
+use crate::cell::Cell;
+use crate::pattern::{EXPLICIT_PIECE, Pattern, Place, SHARED_PIECE};
+use crate::{clock, contents, memory};
+
+/// Buffers of the engine while its other memory is measured, in bytes.
+const SMALL_BUFFER: &str = "65536";
+
+/// More operations than fit between two barriers.
+const ENOUGH: u64 = 1 << 40;
+
+/// What every cell needs.
+pub(crate) struct Bench<'a> {
+    pub(crate) world: &'a Comm,
+    /// The files are this with `.cached` and `.direct` behind.
+    pub(crate) file: PathBuf,
+    pub(crate) file_len: u64,
+    pub(crate) buffer: AlignedBuffer,
+}
+
+impl Bench<'_> {
+    fn place(&self) -> Place {
+        Place { rank: self.world.rank() as u64, ranks: self.world.size() as u64 }
+    }
+
+    fn path(&self, cell: &Cell) -> PathBuf {
+        self.file.with_extension(if cell.direct { "direct" } else { "cached" })
+    }
+
+    fn open(&self, cell: &Cell, hints: &[(&str, &str)]) -> Result<File> {
+        let open = Open::new(Mode::read_write()).hint("aqueduct_direct", cell.direct.to_string());
+        let open = hints.iter().fold(open, |open, (key, value)| open.hint(*key, *value));
+        let file = open.open(self.world, self.path(cell))?;
+        file.set_view(&cell.pattern.view(self.place(), cell.bytes)?)?;
+        if cell.pattern == Pattern::Atomic {
+            file.set_atomic(true)?;
+        }
+        Ok(file)
+    }
+
+    /// The seconds of one operation, in several repetitions.
+    pub(crate) fn time(&mut self, cell: &Cell) -> Result<Vec<f64>> {
+        let (world, most) = (self.world, self.file_len / (cell.bytes * self.place().ranks));
+        if cell.pattern == Pattern::Open {
+            let path = self.path(cell);
+            let mut operation = || {
+                Open::new(Mode::read_write()).open(world, &path)?.close()?;
+                Ok(())
+            };
+            return clock::samples(world, ENOUGH, &|| Ok(()), &mut operation);
+        }
+        let file = self.open(cell, &[])?;
+        let shared = matches!(cell.pattern, Pattern::Shared | Pattern::Ordered);
+        let rewind = || {
+            if shared {
+                file.seek_shared(0, Whence::Start)?;
+            }
+            Ok(())
+        };
+        let most = if shared { most.max(1) } else { ENOUGH };
+        let mut operation = || self.operate(cell, &file);
+        let samples = clock::samples(world, most, &rewind, &mut operation)?;
+        file.close()?;
+        Ok(samples)
+    }
+
+    /// Checks that every byte is where it belongs; the sum of what was written or read.
+    pub(crate) fn verify(&mut self, cell: &Cell) -> Result<u64> {
+        let place = self.place();
+        let (path, total) = (self.path(cell), cell.bytes * place.ranks);
+        let unordered = cell.pattern == Pattern::Shared;
+        if cell.pattern == Pattern::Open {
+            return Ok(0);
+        }
+        let file = self.open(cell, &[])?;
+        contents::clear(&path, place.rank * cell.bytes, cell.bytes)?;
+        self.world.barrier()?;
+        contents::fill(place.rank, &mut self.buffer[..cell.bytes as usize]);
+        let mut sum = contents::Sum::new(unordered);
+        sum.add(&self.buffer[..cell.bytes as usize]);
+        self.operate(&cell.written(), &file)?;
+        self.world.barrier()?;
+        if cell.read {
+            file.seek_shared(0, Whence::Start)?;
+            self.buffer[..cell.bytes as usize].fill(0);
+            self.operate(cell, &file)?;
+            let mut again = contents::Sum::new(unordered);
+            again.add(&self.buffer[..cell.bytes as usize]);
+            let (sum, again) = if unordered {
+                // Who gets which piece is left to chance.
+                (self.total(sum.value)?, self.total(again.value)?)
+            } else {
+                (sum.value, again.value)
+            };
+            ensure!(sum == again, "rank {} did not read what was written", place.rank);
+        }
+        let sum = if place.rank == 0 { contents::sum_of_file(&path, total, unordered)? } else { 0 };
+        file.close()?;
+        Ok(sum)
+    }
+
+    /// Resident memory that the first operation on a file needs on any rank beyond what was there, in KiB, with small buffers.
+    pub(crate) fn memory(&mut self, cell: &Cell) -> Result<u64> {
+        let hints =
+            ["cb_buffer_size", "ind_rd_buffer_size", "ind_wr_buffer_size"].map(|key| (key, SMALL_BUFFER));
+        let file = self.open(cell, &hints)?;
+        self.world.barrier()?;
+        let before = memory::forget_peak()?;
+        self.operate(cell, &file)?;
+        let more = memory::peak()?.saturating_sub(before);
+        file.close()?;
+        Ok(self.world.allreduce_one(Op::Max, more)?)
+    }
+
+    fn operate(&mut self, cell: &Cell, file: &File) -> Result<()> {
+        let bytes = &mut self.buffer[..cell.bytes as usize];
+        let place = Place { rank: self.world.rank() as u64, ranks: self.world.size() as u64 };
+        let start = cell.pattern.start(place, cell.bytes);
+        match cell.pattern {
+            Pattern::Explicit => {
+                for (piece, at) in bytes.chunks_mut(EXPLICIT_PIECE).zip((start..).step_by(EXPLICIT_PIECE)) {
+                    if cell.read {
+                        file.at(at).read(piece)?
+                    } else {
+                        file.at(at).write(&*piece)?
+                    };
+                }
+            }
+            Pattern::Shared | Pattern::Ordered => {
+                for piece in bytes.chunks_mut(SHARED_PIECE) {
+                    match (cell.collective, cell.read) {
+                        (false, false) => file.shared().write(&*piece)?,
+                        (false, true) => file.shared().read(piece)?,
+                        (true, false) => file.shared().all().write(&*piece)?,
+                        (true, true) => file.shared().all().read(piece)?,
+                    };
+                }
+            }
+            _ => {
+                match (cell.collective, cell.read) {
+                    (false, false) => file.at(start).write(&*bytes)?,
+                    (false, true) => file.at(start).read(bytes)?,
+                    (true, false) => file.at(start).all().write(&*bytes)?,
+                    (true, true) => file.at(start).all().read(bytes)?,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// The sum of all ranks' numbers, which may wrap.
+    fn total(&self, mine: u64) -> Result<u64> {
+        Ok(self.world.allgather(&[mine])?.into_iter().fold(0, u64::wrapping_add))
+    }
+}

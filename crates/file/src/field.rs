@@ -1,0 +1,118 @@
+//! Memory that stands for a part of the file and that others touch at the same time: buffers of a node, pages of a mapped file.
+//!
+//! `unsafe` here: copies go through raw pointers, because no reference to memory that other ranks change may exist. That each byte is
+//! touched by one rank at a time is the program's affair: a view shows a rank bytes of its own, and a program that lets ranks write the
+//! same bytes at once has asked for one or the other.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::layout::{Pattern, Strip, by_length};
+
+/// Memory that stands for the bytes of the file from `start` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field<'a> {
+    memory: *mut u8,
+    start: u64,
+    len: u64,
+    owner: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Field<'a> {
+    /// Over a buffer of one's own.
+    pub(crate) fn over(buffer: &'a mut [u8], start: u64) -> Self {
+        Self { memory: buffer.as_mut_ptr(), start, len: buffer.len() as u64, owner: PhantomData }
+    }
+
+    /// # Safety
+    /// `len` bytes from `memory` on must be readable, and writable before [`put`](Field::put) is called, as long as the field lives.
+    pub(crate) unsafe fn new(memory: *mut u8, start: u64, len: u64) -> Self {
+        Self { memory, start, len, owner: PhantomData }
+    }
+
+    /// Copies data bytes of a window of `pattern` to their places.
+    pub(crate) fn put(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) {
+        self.put_strips(pattern.strips(window), data);
+    }
+
+    /// Copies data to the places of strips, one after the other.
+    pub(crate) fn put_strips(&self, strips: impl IntoIterator<Item = Strip>, data: &[u8]) {
+        let mut rest = data;
+        for strip in strips {
+            let (now, later) = rest.split_at(strip.size() as usize);
+            let to = self.place(&strip);
+            // SAFETY: `place` has checked that all runs of the strip lie in the field.
+            unsafe { by_length!(&strip, scatter_fixed, scatter_any, &strip, to, now) };
+            rest = later;
+        }
+    }
+
+    /// Copies data bytes of a window of `pattern` from their places.
+    pub(crate) fn get(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) {
+        self.get_strips(pattern.strips(window), data);
+    }
+
+    /// Copies data from the places of strips, one after the other.
+    pub(crate) fn get_strips(&self, strips: impl IntoIterator<Item = Strip>, data: &mut [u8]) {
+        let mut rest = data;
+        for strip in strips {
+            let (now, later) = rest.split_at_mut(strip.size() as usize);
+            let from = self.place(&strip).cast_const();
+            // SAFETY: `place` has checked that all runs of the strip lie in the field.
+            unsafe { by_length!(&strip, gather_fixed, gather_any, &strip, from, now) };
+            rest = later;
+        }
+    }
+
+    /// Where the first run of a strip lies.
+    fn place(&self, strip: &Strip) -> *mut u8 {
+        let span = strip.span();
+        let start = self.start as i64;
+        assert!(
+            span.start >= start && span.end - start <= self.len as i64,
+            "runs lie in the field they are copied to"
+        );
+        self.memory.wrapping_add((strip.offset - start) as usize)
+    }
+}
+
+/// # Safety
+/// All runs of the strip, from `to` on, must be memory that may be written.
+unsafe fn scatter_fixed<const N: usize>(strip: &Strip, mut to: *mut u8, data: &[u8]) {
+    for run in data.as_chunks::<N>().0 {
+        // SAFETY: the caller's promise, for each run.
+        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, N) };
+        to = to.wrapping_offset(strip.stride as isize);
+    }
+}
+
+/// # Safety
+/// As [`scatter_fixed`].
+unsafe fn scatter_any(strip: &Strip, mut to: *mut u8, data: &[u8]) {
+    for run in data.chunks_exact(strip.len as usize) {
+        // SAFETY: the caller's promise, for each run.
+        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), to, run.len()) };
+        to = to.wrapping_offset(strip.stride as isize);
+    }
+}
+
+/// # Safety
+/// All runs of the strip, from `from` on, must be memory that may be read.
+unsafe fn gather_fixed<const N: usize>(strip: &Strip, mut from: *const u8, data: &mut [u8]) {
+    for run in data.as_chunks_mut::<N>().0 {
+        // SAFETY: the caller's promise, for each run.
+        unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), N) };
+        from = from.wrapping_offset(strip.stride as isize);
+    }
+}
+
+/// # Safety
+/// As [`gather_fixed`].
+unsafe fn gather_any(strip: &Strip, mut from: *const u8, data: &mut [u8]) {
+    for run in data.chunks_exact_mut(strip.len as usize) {
+        // SAFETY: the caller's promise, for each run.
+        unsafe { std::ptr::copy_nonoverlapping(from, run.as_mut_ptr(), run.len()) };
+        from = from.wrapping_offset(strip.stride as isize);
+    }
+}

@@ -1,0 +1,96 @@
+//! Mapped transfers: runs are copied where they lie in the page cache, without a call for each of them.
+//!
+//! Only the rank's own bytes are touched: what lies between them belongs to others, who may be writing it at this moment.
+//!
+//! `unsafe` here: pages that others change too, reached just before they are touched.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aqueduct_device::Mapping;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::field::Field;
+use crate::layout::Pattern;
+use crate::sieve::{Stretches, there};
+use crate::transfer::{BATCH, span};
+
+/// Bytes of the file that are made present at once.
+const STEP: u64 = 4 << 20;
+/// Bytes of the file that are mapped at once, and stay so for the next access.
+const REACH: u64 = 256 << 20;
+
+impl Core {
+    pub(crate) fn write_mapped(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) -> Result<u64> {
+        let end = span(pattern, &window).end;
+        if self.device("write", self.handle.len())? < end {
+            // Pages behind the end of the file cannot be touched: the last byte makes it long enough, for whoever else extends it too.
+            let last = window.end - 1..window.end;
+            self.write_list(pattern, last, &data[data.len() - 1..], 1).map_err(|error| error.after(0))?;
+        }
+        for (part, hull) in Stretches::new(pattern, window.clone(), STEP) {
+            let place = (part.start - window.start) as usize..;
+            let Some((mapping, memory)) = self.reach(&hull, true) else {
+                // Writing tells why.
+                let done = part.start - window.start;
+                let rest = self.write_list(pattern, part.start..window.end, &data[place], BATCH);
+                return rest
+                    .map(|rest| done + rest)
+                    .map_err(|error| error.clone().after(done + error.transferred()));
+            };
+            // SAFETY: these pages were just made present and writable, and stay mapped.
+            let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
+            field.put(pattern, part.clone(), &data[place][..(part.end - part.start) as usize]);
+            drop(mapping);
+            self.tally.copied.add(part.end - part.start);
+        }
+        Ok(window.end - window.start)
+    }
+
+    pub(crate) fn read_mapped(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) -> Result<u64> {
+        let len = self.device("read", self.handle.len())?;
+        let front = there(pattern, &window, len);
+        for (part, hull) in Stretches::new(pattern, front.clone(), STEP) {
+            let place = (part.start - window.start) as usize..;
+            let Some((mapping, memory)) = self.reach(&hull, false) else {
+                let done = part.start - window.start;
+                let rest = self.read_list(pattern, part.start..window.end, &mut data[place], BATCH);
+                return rest
+                    .map(|rest| done + rest)
+                    .map_err(|error| error.clone().after(done + error.transferred()));
+            };
+            // SAFETY: these pages were just made present, and stay mapped; they are only read.
+            let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
+            field.get(pattern, part.clone(), &mut data[place][..(part.end - part.start) as usize]);
+            drop(mapping);
+            self.tally.copied.add(part.end - part.start);
+        }
+        Ok(front.end - window.start)
+    }
+
+    /// Where a part of the file lies in memory, and what keeps it there.
+    fn reach(&self, hull: &Range<u64>, write: bool) -> Option<(Arc<Mapping>, *mut u8)> {
+        let mapping = self.mapping(hull)?;
+        let memory = mapping.reach(hull, write)?;
+        Some((mapping, memory))
+    }
+
+    /// A mapping that shows a part of the file: the one there is, or a new one in its place.
+    fn mapping(&self, hull: &Range<u64>) -> Option<Arc<Mapping>> {
+        let mut kept = self.mapped();
+        let shows = |mapping: &&Arc<Mapping>| {
+            let range = mapping.range();
+            range.start <= hull.start && hull.end <= range.end
+        };
+        if let Some(mapping) = kept.as_ref().filter(shows) {
+            return Some(Arc::clone(mapping));
+        }
+        let start = hull.start / REACH * REACH;
+        let end = start.checked_add(REACH)?.max(hull.end);
+        let made = Arc::new(self.handle.map(start..end)?);
+        *kept = Some(Arc::clone(&made));
+        Some(made)
+    }
+}

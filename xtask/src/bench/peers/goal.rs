@@ -1,0 +1,34 @@
+//! What is required of each pattern.
+
+use super::cell::{Coordination, Family};
+
+/// What a family has to reach: one of the two is enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Goal {
+    /// As a multiple of the best peer.
+    pub(super) peer: f64,
+    /// As a part of our own contiguous transfer.
+    pub(super) contiguous: Option<f64>,
+}
+
+/// The requirement. Nested structures count as tiles do, accesses in rank order as those through the shared pointer.
+pub(super) fn goal(family: &Family) -> Goal {
+    use Coordination::{Collective, Independent};
+    let (peer, contiguous) = match (family.pattern, family.coordination) {
+        ("contiguous", Independent) => (0.95, None),
+        ("round-robin-4", Collective) => (40.0, Some(0.4)),
+        ("round-robin-64", Collective) => (8.0, Some(0.65)),
+        ("round-robin-4", Independent) => (1.5, Some(0.2)),
+        ("round-robin-64", Independent) => (1.5, Some(0.4)),
+        ("round-robin-4096" | "tiles" | "page-tiles" | "blocks" | "nested", Collective) => (1.5, Some(0.8)),
+        ("round-robin-4096" | "tiles" | "page-tiles" | "blocks" | "nested", Independent) => (1.0, Some(0.9)),
+        ("shared" | "ordered", _) => (2.0, None),
+        _ => (1.0, None),
+    };
+    Goal { peer, contiguous }
+}
+
+/// Whether a peer does what is asked for: Open MPI's OMPIO takes no lock in atomic mode.
+pub(super) fn counts(family: &Family, contender: &str) -> bool {
+    !(family.pattern == "atomic" && contender == "ompio")
+}

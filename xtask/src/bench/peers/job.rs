@@ -1,0 +1,163 @@
+//! Running a contender over cells, whatever it does: cells that make it fail, crash or hang are told, the others are done.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::cell::Cell;
+use super::contender::Contender;
+use crate::shell::{command, succeeds};
+
+/// Longer than any cell takes.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What became of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Outcome {
+    /// Seconds of one operation, several times.
+    Seconds(Vec<f64>),
+    /// The sum of the file's bytes.
+    Sum(String),
+    /// KiB.
+    Memory(u64),
+    /// Left out because it would take too long.
+    Capped,
+    Failed(String),
+}
+
+/// What a line of output says, if it is one of ours: about which cell, and what.
+pub(super) fn parse(line: &str) -> Option<(&str, Outcome)> {
+    let mut words = line.strip_prefix("cell ")?.splitn(3, ' ');
+    let (cell, kind) = (words.next()?, words.next()?);
+    let rest = words.next().unwrap_or_default();
+    let outcome = match kind {
+        "seconds" => {
+            let seconds: Vec<f64> = rest.split(',').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+            let sound = seconds.iter().all(|seconds| seconds.is_finite() && *seconds > 0.0);
+            Outcome::Seconds(Some(seconds).filter(|_| sound)?)
+        }
+        "sum" => Outcome::Sum(rest.to_owned()),
+        "memory" => Outcome::Memory(rest.parse().ok()?),
+        "capped" => Outcome::Capped,
+        "failed" => Outcome::Failed(rest.to_owned()),
+        _ => return None,
+    };
+    Some((cell, outcome))
+}
+
+/// The outcomes of all cells. A job that ends early is started again behind the cell that ended it, and without that cell's family.
+pub(super) fn run(
+    contender: &Contender,
+    ranks: usize,
+    verb: &str,
+    file: &Path,
+    cells: &[Cell],
+) -> BTreeMap<Cell, Outcome> {
+    let mut outcomes = BTreeMap::new();
+    let mut left = cells.to_vec();
+    while !left.is_empty() {
+        let mut words = vec![verb.to_owned(), file.to_string_lossy().into_owned()];
+        words.extend(left.iter().map(Cell::to_string));
+        let (lines, end) = once(contender, ranks, &words);
+        for (text, outcome) in lines.iter().filter_map(|line| parse(line)) {
+            if let Some(cell) = left.iter().find(|cell| cell.to_string() == text) {
+                outcomes.insert(*cell, outcome);
+            }
+        }
+        left.retain(|cell| !outcomes.contains_key(cell));
+        if let Some(culprit) = left.first().copied() {
+            let (same, others) = left.iter().partition(|cell| cell.family == culprit.family);
+            left = others;
+            let same: Vec<Cell> = same;
+            outcomes.extend(same.into_iter().map(|cell| (cell, Outcome::Failed(end.clone()))));
+        }
+    }
+    outcomes
+}
+
+/// The lines of one job, and how it ended.
+pub(super) fn once(contender: &Contender, ranks: usize, words: &[String]) -> (Vec<String>, String) {
+    let mut command = contender.command(ranks, words);
+    // Its own group, so that it can be ended as a whole.
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return (Vec::new(), format!("cannot be started: {error}")),
+    };
+    let (sender, lines) = mpsc::channel();
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    if let Some(output) = output {
+        std::thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+        });
+    }
+    let errors = errors.map(|errors| {
+        let lines = || BufReader::new(errors).lines().map_while(Result::ok);
+        std::thread::spawn(move || lines().filter(|line| !line.trim().is_empty()).last())
+    });
+    let mut seen = Vec::new();
+    let end = loop {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => seen.push(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+                let last = errors.and_then(|errors| errors.join().ok().flatten()).unwrap_or_default();
+                break format!("ended with {status}: {last}");
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                stop(&mut child);
+                break "hangs".to_owned();
+            }
+        }
+    };
+    (seen, end)
+}
+
+/// Ends a launcher and what it launched: it gets a moment to do it itself.
+fn stop(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    for signal in ["-TERM", "-KILL"] {
+        succeeds(&mut command("kill", &[signal, "--", &group]));
+        for _ in 0..20 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_output_are_understood() {
+        let cell = "tiles:collective:write:65536:cached";
+        let parsed = |rest: &str| parse(&format!("cell {cell} {rest}")).map(|(_, outcome)| outcome);
+        assert_eq!(parsed("seconds 1e-3,2.5e-03"), Some(Outcome::Seconds(vec![0.001, 0.0025])));
+        assert_eq!(parsed("sum 00ff"), Some(Outcome::Sum("00ff".to_owned())));
+        assert_eq!(parsed("memory 77"), Some(Outcome::Memory(77)));
+        assert_eq!(parsed("capped"), Some(Outcome::Capped));
+        assert_eq!(parsed("failed write: no space"), Some(Outcome::Failed("write: no space".to_owned())));
+    }
+
+    #[test]
+    fn other_lines_and_senseless_figures_are_passed_over() {
+        for line in [
+            "",
+            "cell",
+            "cell x",
+            "warning: cell",
+            "cell x seconds",
+            "cell x seconds 1,nan",
+            "cell x seconds 0",
+        ] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+}
