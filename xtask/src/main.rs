@@ -11,6 +11,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test                 install what is missing, then run everything CI runs
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
+cargo xtask bench objects        print what objects cost, as ratios to the raw engine
 cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
     --quick                      fewer sizes, a few minutes
     --only tiles,open            these patterns only; also overlap, memory
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test"] => test::run_all(),
         ["bench", "foundations"] => bench::foundations(),
+        ["bench", "objects"] => bench::objects(),
         ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");

@@ -58,10 +58,7 @@ fn files() -> (Vec<Fixed>, Vec<Loose>) {
     (fixed, vec![Loose::Empty, leaf, nested])
 }
 
-fn write<T: Object>(path: &str, objects: &[T]) -> (Vec<u8>, Vec<u8>)
-where
-    T: Sync,
-{
+fn write<T: Object + Sync>(path: &str, objects: &[T]) -> (Vec<u8>, Vec<u8>) {
     let job = |world: &Comm| {
         let file = ObjectFile::<T>::create(world, path)?;
         file.at(0).all().write(objects)?;
