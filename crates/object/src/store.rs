@@ -51,6 +51,8 @@ pub(crate) struct Changes {
     pub(crate) written: Vec<Written>,
     /// Blocks whose sums have been compared.
     pub(crate) verified: Vec<bool>,
+    /// Whether all ranks know that all blocks have been: then they need not ask one another.
+    pub(crate) all_verified: bool,
 }
 
 /// Objects that were written, those of variable size one after the other in the data.

@@ -93,8 +93,14 @@ impl ObjectOpen {
         let decoded = self.understand::<T>(&shown, &told);
         let (slot, schema, order, checksums, migration) = agree(&comm, "open", &shown, decoded)?;
         let opened = self.open_all(&comm, &own, name)?;
-        let changes =
-            Changes { high: slot.count, slot, dirty: Vec::new(), written: Vec::new(), verified: Vec::new() };
+        let changes = Changes {
+            high: slot.count,
+            slot,
+            dirty: Vec::new(),
+            written: Vec::new(),
+            verified: Vec::new(),
+            all_verified: false,
+        };
         let store = Store {
             name: shown,
             comm,
