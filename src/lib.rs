@@ -19,6 +19,7 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
+//! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
 //! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
 //!
@@ -29,10 +30,19 @@ pub use aqueduct_comm::run;
 pub use aqueduct_device as device;
 pub use aqueduct_file as file;
 
+/// Typed objects: sent between ranks, stored in files, found again. See `aqueduct-object`.
+pub mod object {
+    /// For programs that know this crate alone.
+    pub use aqueduct_derive::FacadeObject as Object;
+    pub use aqueduct_object::*;
+}
+
 /// What most programs need.
 pub mod prelude {
     pub use aqueduct_comm::{Comm, Launch, Op, Source};
     pub use aqueduct_device::{Handle, HandleExt, OpenOptions, Piece, PieceMut, SyncScope};
     pub use aqueduct_file::layout::{Basic, Layout};
     pub use aqueduct_file::{File, Mode, Open, View, Whence};
+
+    pub use crate::object::{Each, Object, ObjectFile, ObjectOpen, ObjectView, One, Talk};
 }

@@ -10,20 +10,22 @@ const WIDEST_LINE: usize = 160;
 
 /// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
 /// that they judge; the chores need none.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("crates/comm", &[]),
     ("crates/device", &[]),
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),
+    ("crates/derive", &[]),
+    ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
     ("crates/mpiio", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
-    (".", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
+    (".", &["aqueduct-comm", "aqueduct-derive", "aqueduct-device", "aqueduct-file", "aqueduct-object"]),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
     ("xtask", &[]),
 ];
 
 /// The modules that may hold `unsafe`, and why.
-const UNSAFE: [(&str, &str); 40] = [
+const UNSAFE: [(&str, &str); 45] = [
     ("crates/comm/src/hub.rs", "shared memory of a node"),
     ("crates/comm/src/region.rs", "shared memory of a node"),
     ("crates/comm/src/mpi/functions.rs", "calls into MPI"),
@@ -63,6 +65,11 @@ const UNSAFE: [(&str, &str); 40] = [
     ("crates/mpiio/src/symbols/requests.rs", "the C interface"),
     ("crates/mpiio/src/symbols/split.rs", "the C interface"),
     ("crates/mpiio/src/symbols/view.rs", "the C interface"),
+    ("crates/object/src/cast.rs", "trivial objects as bytes"),
+    ("crates/object/src/compound.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/object/src/container.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/object/src/object.rs", "the unsafe trait `Object`"),
+    ("crates/object/src/primitive.rs", "implementations of the unsafe trait `Object`"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 

@@ -33,6 +33,7 @@ impl Table {
     }
 
     /// An exact number.
+    #[allow(dead_code, reason = "not every benchmark counts")]
     pub(crate) fn count(&mut self, what: &str, count: u64, most: u64) {
         self.add(what, vec![count as f64], Goal::AtMost(most as f64));
     }

@@ -10,3 +10,8 @@ use crate::shell::{cargo, run};
 pub(crate) fn foundations() -> Result<()> {
     run(&mut cargo(&["bench", "--package", "aqueduct", "--bench", "foundations"]))
 }
+
+/// What objects cost beside the raw engine.
+pub(crate) fn objects() -> Result<()> {
+    run(&mut cargo(&["bench", "--package", "aqueduct", "--bench", "objects"]))
+}

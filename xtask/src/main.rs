@@ -13,6 +13,7 @@ const USAGE: &str = "\
 cargo xtask test                 install what is missing, then run everything CI runs
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
+cargo xtask bench objects        print what objects cost, as ratios to the raw engine
 cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
     --quick                      fewer sizes, a few minutes
     --only tiles,open            these patterns only; also overlap, memory
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         ["test"] => test::run_all(),
         ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),
+        ["bench", "objects"] => bench::objects(),
         ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");

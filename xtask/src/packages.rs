@@ -5,11 +5,12 @@ use anyhow::{Result, bail};
 use crate::shell::{command, run, succeeds};
 
 /// Debian packages and what they are for.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 7] = [
     ("openmpi-bin", "mpirun of Open MPI"),
     ("libopenmpi-dev", "its header, for the test of constants"),
     ("mpich", "mpirun of MPICH"),
     ("libmpich-dev", "its header, for the test of constants"),
+    ("python3-numpy", "the test of the Python reader of object files"),
     ("python3-venv", "the MPI 5 wheels"),
     ("python3-pip", "the MPI 5 wheels"),
 ];

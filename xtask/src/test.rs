@@ -40,7 +40,7 @@ fn tests() -> Result<()> {
     let words: &[&str] =
         if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
     let mut command = cargo(words);
-    command.args(["--workspace"]).env("AQUEDUCT_REQUIRE_MPI", "1");
+    command.args(["--workspace"]).env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
     for (name, version, variable) in wheels::WHEELS {
         command.env(variable, wheels::install(name, version)?);
     }

@@ -137,7 +137,8 @@ impl Kind {
         }
     }
 
-    pub(crate) fn from_code(code: u8) -> Self {
+    /// The kind with this number (`kind as u8`), as ranks tell it one another.
+    pub fn from_code(code: u8) -> Self {
         Self::ALL.iter().copied().find(|kind| *kind as u8 == code).unwrap_or(Self::Communication)
     }
 }

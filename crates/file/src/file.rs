@@ -309,6 +309,17 @@ impl File {
         self.core.advance_shared("position_shared", 0)
     }
 
+    /// Takes `etypes` from the shared pointer without accessing the file; where they begin.
+    pub fn reserve_shared(&self, etypes: u64) -> Result<u64> {
+        self.core.advance_shared("reserve_shared", etypes)
+    }
+
+    /// Takes each rank's `etypes` from the shared pointer in rank order, without accessing the file; where this rank's begin. Collective.
+    pub fn reserve_ordered(&self, etypes: u64) -> Result<u64> {
+        self.settle();
+        self.core.advance_ordered("reserve_ordered", etypes)
+    }
+
     fn target(&self, call: &'static str, view: &View, offset: i64, whence: Whence, here: u64) -> Result<u64> {
         let base = match whence {
             Whence::Start => 0,

@@ -1,0 +1,210 @@
+//! What objects cost, as ratios to the raw engine measured in the same run, the two taking turns. `cargo xtask bench objects`.
+
+#[path = "foundations/table.rs"]
+mod table;
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use aqueduct::comm::{Comm, Launch, Op};
+use aqueduct::object::{Error, Result};
+use aqueduct::prelude::*;
+use table::Table;
+
+const RANKS: usize = 2;
+/// Bytes per rank, as powers of two.
+const SIZES: [u32; 8] = [0, 4, 8, 12, 16, 20, 24, 27];
+
+#[derive(Object, Clone)]
+struct Particle {
+    trace: Vec<f64>,
+    neighbours: Vec<u32>,
+}
+
+#[derive(Object, Clone)]
+struct Wide {
+    before: [f64; 7],
+    mass: f64,
+    behind: [f64; 8],
+}
+
+/// Seconds per call of the two, round by round.
+type Rounds = Vec<(f64, f64)>;
+
+fn main() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the files");
+    let place = |name: &str| folder.path().join(name).to_str().expect("a path in UTF-8").to_owned();
+    let mut table = Table::default();
+    for power in SIZES {
+        for (test, figures) in together(|world| accesses(world, &place, 1 << power)) {
+            let title = format!("{test}, 2^{power} bytes per rank");
+            if power < 16 {
+                let more = figures.iter().map(|(raw, ours)| (ours - raw) * 1e6).collect();
+                table.at_most(&format!("{title}: µs more than raw"), more, 20.0);
+            } else {
+                let ratios = figures.iter().map(|(raw, ours)| raw / ours).collect();
+                table.ratios(&format!("{title} / raw"), ratios, 0.97);
+            }
+        }
+    }
+    for (test, figures) in together(|world| variable(world, &place)) {
+        table.ratios(test, figures.iter().map(|(raw, ours)| raw / ours).collect(), 0.5);
+    }
+    for (test, figures) in together(|world| projection(world, &place)) {
+        table.ratios(test, figures.iter().map(|(whole, field)| whole / field).collect(), 4.0);
+    }
+    println!("{table}");
+}
+
+/// Runs on all ranks; what rank 0 measured.
+fn together<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> R {
+    let measured = Mutex::new(None);
+    let job = |world: &Comm| {
+        let figures = work(world)?;
+        if world.rank() == 0 {
+            *measured.lock().expect("no rank panics here") = Some(figures);
+        }
+        Ok::<(), Error>(())
+    };
+    Launch::threads(RANKS).run(job).expect("a job without faults");
+    measured.into_inner().expect("no rank panics here").expect("rank 0 measured")
+}
+
+/// The two take turns, after one round that does not count; the slowest rank's seconds per call.
+fn turns(
+    world: &Comm,
+    bytes: usize,
+    mut raw: impl FnMut() -> Result<()>,
+    mut ours: impl FnMut() -> Result<()>,
+) -> Result<Rounds> {
+    let (calls, rounds) = if bytes < 1 << 16 { (200, 15) } else { (((1 << 24) / bytes).clamp(1, 20), 9) };
+    let time = |work: &mut dyn FnMut() -> Result<()>| -> Result<f64> {
+        world.barrier()?;
+        let start = Instant::now();
+        (0..calls).try_for_each(|_| work())?;
+        Ok(world.allreduce_one(Op::Max, start.elapsed().as_secs_f64())? / calls as f64)
+    };
+    time(&mut raw)?;
+    time(&mut ours)?;
+    let round = |number: usize| {
+        // Who comes second finds warm caches: they take turns in that too.
+        if number.is_multiple_of(2) {
+            return Ok((time(&mut raw)?, time(&mut ours)?));
+        }
+        let ours = time(&mut ours)?;
+        Ok((time(&mut raw)?, ours))
+    };
+    (0..rounds).map(round).collect()
+}
+
+/// The four tests: bytes alone, 32-bit integers dealt round-robin together; written and read.
+fn accesses(
+    world: &Comm,
+    place: &dyn Fn(&str) -> String,
+    bytes: usize,
+) -> Result<Vec<(&'static str, Rounds)>> {
+    let mut figures = Vec::new();
+    let start = (bytes * world.rank()) as u64;
+    let mut memory = vec![1u8; bytes];
+    // As new as the object files: a file that has been longer is another file.
+    let mode = Mode::read_write().create().delete_on_close();
+    let raw = Open::new(mode).open(world, place("raw-bytes"))?;
+    let ours = ObjectFile::<u8>::create(world, place("bytes"))?;
+    let write = turns(
+        world,
+        bytes,
+        || Ok(raw.at(start).write(&memory).map(drop)?),
+        || ours.at(start).write(&memory).map(drop),
+    )?;
+    figures.push(("single write", write));
+    ours.close()?;
+    let ours = ObjectFile::<u8>::open(world, place("bytes"))?;
+    let mut other = memory.clone();
+    let read = turns(
+        world,
+        bytes,
+        || Ok(raw.at(start).read(black_box(&mut memory)).map(drop)?),
+        || ours.at(start).read(black_box(&mut other)).map(drop),
+    )?;
+    figures.push(("single read", read));
+    ours.close()?;
+    raw.close()?;
+    if bytes < 4 {
+        return Ok(figures);
+    }
+    let mut numbers = vec![1i32; bytes / 4];
+    let raw = Open::new(mode).open(world, place("raw-numbers"))?;
+    raw.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+    let ours = ObjectFile::<i32>::create(world, place("numbers"))?;
+    ours.set_view(&ObjectView::round_robin(world))?;
+    let write = turns(
+        world,
+        bytes,
+        || Ok(raw.at(0).all().write(&numbers).map(drop)?),
+        || ours.at(0).all().write(&numbers).map(drop),
+    )?;
+    figures.push(("collective write", write));
+    ours.close()?;
+    let ours = ObjectFile::<i32>::open(world, place("numbers"))?;
+    ours.set_view(&ObjectView::round_robin(world))?;
+    let mut others = numbers.clone();
+    let read = turns(
+        world,
+        bytes,
+        || Ok(raw.at(0).all().read(black_box(&mut numbers)).map(drop)?),
+        || ours.at(0).all().read(black_box(&mut others)).map(drop),
+    )?;
+    figures.push(("collective read", read));
+    ours.close()?;
+    raw.close()?;
+    Ok(figures)
+}
+
+/// A million particles with two vectors each: encoded and written, against the raw engine writing the bytes.
+fn variable(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'static str, Rounds)>> {
+    let count = 1_000_000 / RANKS;
+    let particle = |id: usize| Particle { trace: vec![id as f64; 3], neighbours: vec![id as u32; 4] };
+    let mine: Vec<Particle> = (0..count).map(particle).collect();
+    let bytes = vec![1u8; mine.iter().map(Object::encoded_size).sum()];
+    let raw = Open::new(Mode::read_write().create()).open(world, place("raw-particles"))?;
+    // Objects of variable size go behind those there are: so do the raw bytes.
+    let mut start = (bytes.len() * world.rank()) as u64;
+    let ours = ObjectFile::<Particle>::create(world, place("particles"))?;
+    let figures = turns(
+        world,
+        bytes.len(),
+        || {
+            raw.at(start).all().write(&bytes)?;
+            start += (bytes.len() * world.size()) as u64;
+            Ok(())
+        },
+        || ours.at((count * world.rank()) as u64).all().write(&mine).map(drop),
+    )?;
+    drop(ours);
+    raw.close()?;
+    Ok(vec![("10^6 particles with two vectors: encode and write / raw write", figures)])
+}
+
+/// One field of a million objects of 128 bytes, against all of them.
+fn projection(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'static str, Rounds)>> {
+    let count = 1_000_000 / RANKS as u64;
+    let start = count * world.rank() as u64;
+    let wide = Wide { before: [1.0; 7], mass: 2.0, behind: [3.0; 8] };
+    let file = ObjectFile::create(world, place("wide"))?;
+    file.at(start).all().write(&vec![wide; count as usize])?;
+    file.close()?;
+    let file = ObjectFile::<Wide>::open(world, place("wide"))?;
+    let masses = file.field::<f64>("mass")?;
+    // Into memory there is: new memory would cost the larger read more.
+    let mut all = file.at(start).read_vec(count)?;
+    let figures = turns(
+        world,
+        128 * count as usize,
+        || file.at(start).all().read(black_box(&mut all)).map(drop),
+        || masses.read_all(start..start + count).map(drop),
+    )?;
+    drop(masses);
+    file.close()?;
+    Ok(vec![("one f64 of 10^6 objects of 128 bytes: times faster than all", figures)])
+}

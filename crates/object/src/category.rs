@@ -1,0 +1,89 @@
+//! How much work storing a type is: known at compile time, computed from its parts.
+
+use std::fmt;
+
+use crate::Object;
+
+/// How a type is moved between memory and files or messages.
+///
+/// ```
+/// use aqueduct_object::{Category, Object};
+///
+/// #[derive(Object)]
+/// struct Point { x: f64, y: f64 }
+/// #[derive(Object)]
+/// struct Tagged { tag: u8, value: f64 } // the compiler puts padding behind the tag
+/// #[derive(Object)]
+/// struct Cloud { points: Vec<Point> }
+///
+/// assert_eq!(Point::CATEGORY, Category::Trivial);
+/// assert_eq!(Tagged::CATEGORY, Category::Constant);
+/// assert_eq!(Cloud::CATEGORY, Category::Variable);
+/// assert_eq!((Point::SIZE, Tagged::SIZE, Cloud::SIZE), (Some(16), Some(9), None));
+/// ```
+///
+/// The category says how, never what: the stored bytes are the same for a type with padding and for one without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Category {
+    /// Moved as it lies in memory, without a copy.
+    Trivial,
+    /// Of constant size, but not as in memory (padding, boxes, `bool`, `char`): at most one copy.
+    Constant,
+    /// Each value has its own size, which is found first.
+    Variable,
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trivial => "trivial",
+            Self::Constant => "constant",
+            Self::Variable => "variable",
+        })
+    }
+}
+
+/// Constants folded over the parts of a type; what the derive writes calls to.
+#[doc(hidden)]
+pub mod fold {
+    use super::{Category, Object};
+
+    /// What is to be known of a part.
+    #[derive(Clone, Copy)]
+    pub struct Part {
+        offset: usize,
+        category: Category,
+        size: Option<usize>,
+    }
+
+    pub const fn part<T: Object>(offset: usize) -> Part {
+        Part { offset, category: T::CATEGORY, size: T::SIZE }
+    }
+
+    /// The sum of the sizes, if all are constant.
+    pub const fn size(parts: &[Option<usize>]) -> Option<usize> {
+        let (mut sum, mut at) = (0usize, 0);
+        while at < parts.len() {
+            match parts[at] {
+                Some(size) => sum += size,
+                None => return None,
+            }
+            at += 1;
+        }
+        Some(sum)
+    }
+
+    /// The category of a structure of `whole` bytes in memory. It is trivial where nothing is left out, all parts are trivial, and they
+    /// lie in memory as in the encoding.
+    pub const fn category(parts: &[Part], whole: usize, skips: bool) -> Category {
+        let (mut linear, mut sum, mut at) = (!skips, 0, 0);
+        while at < parts.len() {
+            let part = parts[at];
+            let Some(size) = part.size else { return Category::Variable };
+            linear &= matches!(part.category, Category::Trivial) && (size == 0 || part.offset == sum);
+            sum += size;
+            at += 1;
+        }
+        if linear && sum == whole { Category::Trivial } else { Category::Constant }
+    }
+}

@@ -1,0 +1,207 @@
+//! The encoded form: written by an [`Encoder`], taken apart by a [`Decoder`] that believes nothing.
+
+use std::fmt;
+
+use crate::cast;
+use crate::{Category, Object};
+
+/// Values may be nested so deep (trees, lists of boxes), lest hostile bytes exhaust the stack.
+pub(crate) const DEEPEST: usize = 500;
+
+/// Elements without bytes may be so many: nothing else bounds their number.
+const MOST_EMPTY: u64 = 1 << 24;
+
+/// Takes encoded bytes.
+#[derive(Debug)]
+pub struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Encoder<'a> {
+    /// Appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out }
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Appends values, in one copy where they lie in memory as in the encoding.
+    #[inline]
+    pub fn put_all<T: Object>(&mut self, values: &[T]) {
+        match cast::bytes(values) {
+            Some(bytes) => self.put(bytes),
+            None => values.iter().for_each(|value| value.encode(self)),
+        }
+    }
+
+    /// Appends a length.
+    #[inline]
+    pub fn put_len(&mut self, len: usize) {
+        self.put(&(len as u64).to_le_bytes());
+    }
+}
+
+/// Bytes that are no value of the type wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    what: String,
+    at: usize,
+    /// Names of fields, innermost first.
+    path: Vec<&'static str>,
+}
+
+impl DecodeError {
+    /// What is wrong at byte `at` of the encoded form.
+    pub fn new(what: impl Into<String>, at: usize) -> Self {
+        Self { what: what.into(), at, path: Vec::new() }
+    }
+
+    /// Says in which field it happened.
+    #[must_use]
+    pub fn inside(mut self, field: &'static str) -> Self {
+        self.path.push(field);
+        self
+    }
+
+    /// The byte of the encoded form that it happened at.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.what, self.at)?;
+        if !self.path.is_empty() {
+            let path: Vec<&str> = self.path.iter().rev().copied().collect();
+            write!(f, ", in field {}", path.join("."))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Encoded bytes, taken from front to back.
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// From the first of these bytes on.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, depth: 0 }
+    }
+
+    /// How many bytes have been taken.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// How many bytes are left.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// An error at this place.
+    pub fn error(&self, what: impl Into<String>) -> DecodeError {
+        DecodeError::new(what, self.at)
+    }
+
+    /// The error for a variant that an enum does not have; its number has just been taken.
+    #[doc(hidden)]
+    #[cold]
+    pub fn no_variant(&self, name: &str, number: u32) -> DecodeError {
+        DecodeError::new(format!("{name} has no variant {number}"), self.at - 4)
+    }
+
+    /// The next `len` bytes.
+    #[inline]
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        match self.bytes.get(self.at..).and_then(|rest| rest.get(..len)) {
+            Some(bytes) => {
+                self.at += len;
+                Ok(bytes)
+            }
+            None => Err(self.error(format!("{len} more bytes are needed and {} are left", self.remaining()))),
+        }
+    }
+
+    /// The next `N` bytes.
+    #[inline]
+    pub fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    /// A length, if so many elements of `T` can follow.
+    #[inline]
+    pub fn take_len<T: Object>(&mut self) -> Result<usize, DecodeError> {
+        let start = self.at;
+        let len = u64::from_le_bytes(self.take_array()?);
+        // An element of variable size has at least a byte.
+        let most = match T::SIZE {
+            Some(0) => MOST_EMPTY,
+            size => (self.remaining() / size.unwrap_or(1)) as u64,
+        };
+        if len > most {
+            let what = format!("a length of {len} where at most {most} elements can follow");
+            return Err(DecodeError::new(what, start));
+        }
+        Ok(len as usize)
+    }
+
+    /// The next `len` values, in one copy where they lie in memory as in the encoding.
+    #[inline]
+    pub fn take_all<T: Object>(&mut self, len: usize) -> Result<Vec<T>, DecodeError> {
+        if const { matches!(T::CATEGORY, Category::Trivial) }
+            && let Some(size) = T::SIZE.and_then(|size| size.checked_mul(len))
+        {
+            let bytes = self.take(size)?;
+            if let Some(values) = cast::values(bytes, len) {
+                return Ok(values);
+            }
+            self.at -= size;
+        }
+        // Hostile lengths cost no more memory than there are bytes; real ones grow.
+        let mut values = Vec::with_capacity(len.min(self.remaining() / size_of::<T>().max(1) + 1));
+        self.nested(|input| {
+            for _ in 0..len {
+                values.push(T::decode(input)?);
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// What lies one level deeper: all that can contain itself comes by here.
+    #[inline]
+    pub fn nested<R>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<R, DecodeError>,
+    ) -> Result<R, DecodeError> {
+        if self.depth == DEEPEST {
+            return Err(self.error(format!("values nested more than {DEEPEST} deep")));
+        }
+        self.depth += 1;
+        let outcome = body(self);
+        self.depth -= 1;
+        outcome
+    }
+
+    /// Fails if bytes are left.
+    pub fn end(&self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            left => Err(self.error(format!("{left} bytes more than the value has"))),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Arrays, tuples, options, and what is stored as the value it holds.
+//!
+//! `unsafe` here: implementations promise what the contract of [`Object`] says about trivial types.
+#![allow(unsafe_code)]
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::category::fold;
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::schema::{Scribe, Type};
+use crate::{Category, Object, cast};
+
+// SAFETY: elements follow one another without padding.
+unsafe impl<T: Object, const N: usize> Object for [T; N] {
+    const CATEGORY: Category = T::CATEGORY;
+    const SIZE: Option<usize> = match T::SIZE {
+        Some(size) => Some(size * N),
+        None => None,
+    };
+
+    fn describe(scribe: &mut Scribe) -> Type {
+        Type::Array { of: Box::new(scribe.describe::<T>()), len: N as u64 }
+    }
+
+    #[inline]
+    fn encoded_size(&self) -> usize {
+        Self::SIZE.unwrap_or_else(|| self.iter().map(T::encoded_size).sum())
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.put_all(self);
+    }
+
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        if const { cast::is_plain::<T>() } {
+            let bytes = input.take(size_of::<Self>())?;
+            return cast::value(bytes).ok_or_else(|| input.error("an array of another size"));
+        }
+        let values = input.take_all::<T>(N)?;
+        values.try_into().map_err(|_| input.error("an array of another length"))
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident $place:tt),+) => {
+        // SAFETY: trivial only where the constant finds no padding and no other order.
+        unsafe impl<$($name: Object),+> Object for ($($name,)+) {
+            const SIZE: Option<usize> = fold::size(&[$($name::SIZE),+]);
+            const CATEGORY: Category = fold::category(
+                &[$(fold::part::<$name>(std::mem::offset_of!(Self, $place))),+],
+                size_of::<Self>(),
+                false,
+            );
+
+            fn describe(scribe: &mut Scribe) -> Type {
+                Type::Tuple(vec![$(scribe.describe::<$name>()),+])
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                0 $(+ self.$place.encoded_size())+
+            }
+
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                $(self.$place.encode(out);)+
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                Ok(($($name::decode(input).map_err(|error| error.inside(stringify!($place)))?,)+))
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+// SAFETY: never trivial.
+unsafe impl<T: Object> Object for Option<T> {
+    const CATEGORY: Category = Category::Variable;
+    const SIZE: Option<usize> = None;
+
+    fn describe(scribe: &mut Scribe) -> Type {
+        Type::Option(Box::new(scribe.describe::<T>()))
+    }
+
+    #[inline]
+    fn encoded_size(&self) -> usize {
+        1 + self.as_ref().map_or(0, T::encoded_size)
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.is_some().encode(out);
+        if let Some(value) = self {
+            value.encode(out);
+        }
+    }
+
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(if bool::decode(input)? { Some(T::decode(input)?) } else { None })
+    }
+}
+
+macro_rules! pointers {
+    ($($type:ident),*) => {$(
+        // SAFETY: never trivial.
+        unsafe impl<T: Object> Object for $type<T> {
+            const SIZE: Option<usize> = T::SIZE;
+            const CATEGORY: Category = match T::SIZE {
+                Some(_) => Category::Constant,
+                None => Category::Variable,
+            };
+
+            fn describe(scribe: &mut Scribe) -> Type {
+                scribe.describe::<T>()
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                (**self).encoded_size()
+            }
+
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                (**self).encode(out);
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                input.nested(T::decode).map($type::new)
+            }
+        }
+    )*};
+}
+
+pointers!(Box, Rc, Arc);

@@ -1,0 +1,170 @@
+//! Text, lists, sets and maps: their length, then their elements.
+//!
+//! `unsafe` here: implementations of an unsafe trait, none of them of a trivial type.
+#![allow(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, Hash};
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::schema::{Scribe, Type};
+use crate::{Category, Object};
+
+/// Bytes of a length.
+const LEN: usize = 8;
+
+// SAFETY: never trivial.
+unsafe impl Object for String {
+    const CATEGORY: Category = Category::Variable;
+    const SIZE: Option<usize> = None;
+
+    fn describe(_scribe: &mut Scribe) -> Type {
+        Type::Text
+    }
+
+    #[inline]
+    fn encoded_size(&self) -> usize {
+        LEN + self.len()
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.put_len(self.len());
+        out.put(self.as_bytes());
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let len = input.take_len::<u8>()?;
+        let start = input.position();
+        let text = str::from_utf8(input.take(len)?);
+        let bad = |error: std::str::Utf8Error| {
+            DecodeError::new("text that is not UTF-8", start + error.valid_up_to())
+        };
+        text.map(str::to_owned).map_err(bad)
+    }
+}
+
+// SAFETY: never trivial.
+unsafe impl<T: Object> Object for Vec<T> {
+    const CATEGORY: Category = Category::Variable;
+    const SIZE: Option<usize> = None;
+
+    fn describe(scribe: &mut Scribe) -> Type {
+        Type::List(Box::new(scribe.describe::<T>()))
+    }
+
+    #[inline]
+    fn encoded_size(&self) -> usize {
+        LEN + size_of_all(self.iter(), self.len())
+    }
+
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.put_len(self.len());
+        out.put_all(self);
+    }
+
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let len = input.take_len::<T>()?;
+        input.take_all(len)
+    }
+}
+
+// SAFETY: never trivial.
+unsafe impl<T: Object> Object for VecDeque<T> {
+    const CATEGORY: Category = Category::Variable;
+    const SIZE: Option<usize> = None;
+
+    fn describe(scribe: &mut Scribe) -> Type {
+        Type::List(Box::new(scribe.describe::<T>()))
+    }
+
+    fn encoded_size(&self) -> usize {
+        LEN + size_of_all(self.iter(), self.len())
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) {
+        let (front, back) = self.as_slices();
+        out.put_len(self.len());
+        out.put_all(front);
+        out.put_all(back);
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Vec::decode(input).map(Self::from)
+    }
+}
+
+/// Bytes of the elements.
+fn size_of_all<'t, T: Object>(values: impl Iterator<Item = &'t T>, len: usize) -> usize {
+    match T::SIZE {
+        Some(size) => size * len,
+        None => values.map(T::encoded_size).sum(),
+    }
+}
+
+macro_rules! sets {
+    ($($type:ident $($hasher:ident)?: $($bound:path),+);*) => {$(
+        // SAFETY: never trivial.
+        unsafe impl<T: Object $(+ $bound)+ $(, $hasher: BuildHasher + Default + 'static)?> Object for $type<T $(, $hasher)?> {
+            const CATEGORY: Category = Category::Variable;
+            const SIZE: Option<usize> = None;
+
+            fn describe(scribe: &mut Scribe) -> Type {
+                Type::Set(Box::new(scribe.describe::<T>()))
+            }
+
+            fn encoded_size(&self) -> usize {
+                LEN + size_of_all(self.iter(), self.len())
+            }
+
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.put_len(self.len());
+                self.iter().for_each(|value| value.encode(out));
+            }
+
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                let len = input.take_len::<T>()?;
+                Ok(input.take_all(len)?.into_iter().collect())
+            }
+        }
+    )*};
+}
+
+sets!(BTreeSet: Ord; HashSet S: Eq, Hash);
+
+macro_rules! maps {
+    ($($type:ident $($hasher:ident)?: $($bound:path),+);*) => {$(
+        // SAFETY: never trivial.
+        unsafe impl<K: Object $(+ $bound)+, V: Object $(, $hasher: BuildHasher + Default + 'static)?> Object
+            for $type<K, V $(, $hasher)?>
+        {
+            const CATEGORY: Category = Category::Variable;
+            const SIZE: Option<usize> = None;
+
+            fn describe(scribe: &mut Scribe) -> Type {
+                Type::Map { key: Box::new(scribe.describe::<K>()), value: Box::new(scribe.describe::<V>()) }
+            }
+
+            fn encoded_size(&self) -> usize {
+                LEN + size_of_all(self.keys(), self.len()) + size_of_all(self.values(), self.len())
+            }
+
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.put_len(self.len());
+                for (key, value) in self {
+                    key.encode(out);
+                    value.encode(out);
+                }
+            }
+
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                let len = input.take_len::<(K, V)>()?;
+                Ok(input.take_all::<(K, V)>(len)?.into_iter().collect())
+            }
+        }
+    )*};
+}
+
+maps!(BTreeMap: Ord; HashMap S: Eq, Hash);

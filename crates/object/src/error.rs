@@ -1,0 +1,154 @@
+//! The one error type of this layer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_file as file;
+
+use crate::schema::Mismatch;
+
+/// The outcome of an operation on objects.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, coarse enough to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The objects are of another type than the program's.
+    WrongType = 1,
+    /// The bytes are no objects of the type: changed, cut off, or never written.
+    Damaged,
+    /// Writing was begun and not committed.
+    NotComplete,
+    /// There is no `.meta` beside the data.
+    NoMeta,
+    /// Written by a later version of this library.
+    UnknownVersion,
+    /// An argument that cannot be.
+    BadArgument,
+    /// The file or the type does not have this operation.
+    Unsupported,
+    /// The file layer reports an error: [`Error::file_kind`] tells which.
+    File,
+    /// The ranks could not talk, or another one failed.
+    Communication,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::WrongType,
+        Self::Damaged,
+        Self::NotComplete,
+        Self::NoMeta,
+        Self::UnknownVersion,
+        Self::BadArgument,
+        Self::Unsupported,
+        Self::File,
+        Self::Communication,
+    ];
+}
+
+/// An error with its kind, the operation, the file or message, and what to know about it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: Kind,
+    operation: &'static str,
+    place: Arc<str>,
+    detail: String,
+    rank: Option<usize>,
+    file: Option<file::Kind>,
+}
+
+impl Error {
+    /// An error of `kind` in `operation` on `place`, a file or a message; `detail` says what happened and the way out.
+    pub fn new(kind: Kind, operation: &'static str, place: &str, detail: impl Into<String>) -> Self {
+        Self { kind, operation, place: place.into(), detail: detail.into(), rank: None, file: None }
+    }
+
+    pub(crate) fn wrong_type(operation: &'static str, place: &str, mismatch: &Mismatch) -> Self {
+        Self::new(Kind::WrongType, operation, place, mismatch.to_string())
+    }
+
+    pub(crate) fn talk(operation: &'static str, place: &str, error: &comm::Error) -> Self {
+        Self { rank: error.rank(), ..Self::new(Kind::Communication, operation, place, error.to_string()) }
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The file, or which message it was.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What happened, and the way out.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The rank it happened on, where that is not (only) this one.
+    pub fn rank(&self) -> Option<usize> {
+        self.rank
+    }
+
+    /// What went wrong in the file layer, if it did there.
+    pub fn file_kind(&self) -> Option<file::Kind> {
+        self.file
+    }
+}
+
+impl From<file::Error> for Error {
+    fn from(error: file::Error) -> Self {
+        let made = Self::new(Kind::File, error.operation(), error.file(), error.detail());
+        Self { rank: error.rank(), file: Some(error.kind()), ..made }
+    }
+}
+
+impl From<comm::Error> for Error {
+    fn from(error: comm::Error) -> Self {
+        Self::talk(error.call(), "the ranks", &error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.operation, self.place)?;
+        if let Some(rank) = self.rank {
+            write!(f, " on rank {rank}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
+/// with that of the lowest rank that did.
+pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, place: &str, mine: Result<T>) -> Result<T> {
+    let talk = |error: comm::Error| Error::talk(operation, place, &error);
+    let none = comm.size() as u64;
+    let failed = if mine.is_err() { comm.rank() as u64 } else { none };
+    let first = comm.allreduce_one(Op::Min, failed).map_err(talk)?;
+    if first == none {
+        return mine;
+    }
+    let told = mine.as_ref().err().map(|error| {
+        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
+    });
+    let told = comm.broadcast_vec(first as usize, told.unwrap_or_default()).map_err(talk)?;
+    mine.and_then(|_| {
+        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
+        let made = Error::new(kind, operation, place, String::from_utf8_lossy(text));
+        let file = (*below != 0).then(|| file::Kind::from_code(*below));
+        Err(Error { rank: Some(first as usize), file, ..made })
+    })
+}

@@ -1,0 +1,303 @@
+//! A file of objects that all ranks have open.
+
+use std::ffi::OsStr;
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{Mode, Whence};
+
+use crate::codec::Decoder;
+use crate::error::{Error, Kind, Result};
+use crate::items::Packed;
+use crate::meta::State;
+use crate::schema::{ByteOrder, Migration, Schema, swap};
+use crate::store::{ObjectOpen, Store};
+use crate::view::ObjectView;
+use crate::{DecodeError, Object};
+
+/// A file of objects that all ranks of a communicator have open: the data, and `<name>.meta` that says what it is.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_object::{Object, ObjectFile, ObjectView};
+///
+/// #[derive(Object, Clone, Debug, PartialEq)]
+/// struct Particle { id: u64, path: Vec<[f64; 3]> }
+///
+/// Launch::threads(3).run(|world| {
+///     let mine: Vec<Particle> = (0..4).map(|at| Particle { id: at * 3 + world.rank() as u64, path: vec![[0.5; 3]; at as usize] }).collect();
+///     let file = ObjectFile::create(world, "memfs:particles")?;
+///     file.set_view(&ObjectView::round_robin(world))?;
+///     file.next().all().write(&mine)?;
+///     file.close()
+/// })?;
+/// // Another program, on another number of ranks.
+/// Launch::threads(2).run(|world| {
+///     let file = ObjectFile::<Particle>::open(world, "memfs:particles")?;
+///     let half = file.at(6 * world.rank() as u64).all().read_vec(6)?;
+///     assert!(half.iter().zip(6 * world.rank() as u64..).all(|(particle, id)| particle.id == id));
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+///
+/// # What it promises
+/// * Offsets, counts and views count objects, whatever their size.
+/// * [`commit`](ObjectFile::commit), and [`close`](ObjectFile::close), which commits, make all that was written visible to readers at
+///   once and durable. After a crash a reader finds the last committed state, or is told that the file is not complete.
+/// * Objects of constant size are visible to the other ranks as the bytes of a plain file are; those of variable size once they are committed.
+/// * Files opened for reading are compared with their checksums, block by block, when a block is first touched.
+///
+/// Dropping it without `close` commits nothing.
+pub struct ObjectFile<T> {
+    pub(crate) store: Arc<Store>,
+    pub(crate) migration: Option<Migration>,
+    /// Whether objects lie in the file as in memory.
+    pub(crate) straight: bool,
+    place: Mutex<Place>,
+    pub(crate) split: Arc<AtomicBool>,
+    objects: PhantomData<fn() -> T>,
+}
+
+/// What a rank sees, and where it is.
+struct Place {
+    view: Arc<ObjectView>,
+    pointer: u64,
+}
+
+impl<T> std::fmt::Debug for ObjectFile<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectFile").field("name", &self.store.name).finish_non_exhaustive()
+    }
+}
+
+impl<T: Object> ObjectFile<T> {
+    /// Creates a file, in place of what is under the name. Collective.
+    pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
+        ObjectOpen::new(Mode::read_write().create()).anew().open(comm, name)
+    }
+
+    /// Opens a file for reading. Collective. The type in the file has to be `T`, or one that `T`'s rules about older files lead from.
+    pub fn open(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
+        ObjectOpen::new(Mode::read_only()).open(comm, name)
+    }
+
+    pub(crate) fn new(store: Store, migration: Option<Migration>, straight: bool) -> Result<Self> {
+        let pointer = if store.mode.is_append() { store.changes().slot.count } else { 0 };
+        let place = Mutex::new(Place { view: Arc::default(), pointer });
+        let store = Arc::new(store);
+        let file = Self { store, migration, straight, place, split: Arc::default(), objects: PhantomData };
+        file.show(&ObjectView::all())?;
+        Ok(file)
+    }
+
+    /// Lets the file layer see what this rank sees, where objects have constant size.
+    fn show(&self, view: &ObjectView) -> Result<()> {
+        let Some(size) = self.store.size() else { return Ok(()) };
+        let bytes = self.store.agree("set_view", view.bytes(size, 0, size))?;
+        Ok(self.store.data.set_view(&bytes)?)
+    }
+
+    /// Sets which objects this rank sees; pointers go to the start. Collective, with a view of its own on each rank.
+    pub fn set_view(&self, view: &ObjectView) -> Result<()> {
+        self.show(view)?;
+        self.store.numbers().seek_shared(0, Whence::Start)?;
+        *self.lock() = Place { view: Arc::new(view.clone()), pointer: 0 };
+        Ok(())
+    }
+
+    /// Which objects this rank sees.
+    pub fn view(&self) -> Arc<ObjectView> {
+        Arc::clone(&self.lock().view)
+    }
+
+    /// How many objects there are; in a file that is being written, as far as this rank knows.
+    pub fn count(&self) -> Result<u64> {
+        self.store.count()
+    }
+
+    /// How many objects this rank sees through its view.
+    pub fn seen(&self) -> Result<u64> {
+        Ok(self.view().count_before(self.count()?))
+    }
+
+    /// Moves this rank's pointer; where it then is, in objects of the view.
+    pub fn seek(&self, offset: i64, whence: Whence) -> Result<u64> {
+        let base = match whence {
+            Whence::Start => 0,
+            Whence::Current => self.position(),
+            Whence::End => self.seen()?,
+        };
+        let to = base.checked_add_signed(offset).ok_or_else(|| {
+            let detail = format!("object {base} {offset:+} lies before the start of the view");
+            self.store.error(Kind::BadArgument, "seek", detail)
+        })?;
+        self.lock().pointer = to;
+        Ok(to)
+    }
+
+    /// Where this rank's pointer is, in objects of the view.
+    pub fn position(&self) -> u64 {
+        self.lock().pointer
+    }
+
+    /// Moves the pointer that all ranks share. Collective, with the same arguments on all ranks.
+    pub fn seek_shared(&self, to: u64) -> Result<()> {
+        let numbers = self.store.numbers();
+        let to = i64::try_from(to)
+            .map_err(|_| self.store.error(Kind::BadArgument, "seek_shared", "behind every file"));
+        numbers.seek_shared(self.store.agree("seek_shared", to)?, Whence::Start)?;
+        Ok(())
+    }
+
+    /// Where the pointer that all ranks share is.
+    pub fn position_shared(&self) -> Result<u64> {
+        Ok(self.store.numbers().position_shared()?)
+    }
+
+    /// What the file says its objects are.
+    pub fn schema(&self) -> &Schema {
+        &self.store.schema
+    }
+
+    /// In which order the file has the bytes of numbers.
+    pub fn byte_order(&self) -> ByteOrder {
+        self.store.order
+    }
+
+    /// The name it was opened by.
+    pub fn name(&self) -> &str {
+        &self.store.name
+    }
+
+    /// The ranks that have it open.
+    pub fn comm(&self) -> &Comm {
+        &self.store.comm
+    }
+
+    /// Cuts the file to its first `count` objects, or extends it by objects of zeros, of constant size. Collective, with the same count on all ranks.
+    pub fn set_count(&self, count: u64) -> Result<()> {
+        let store = &self.store;
+        let Some(size) = store.size() else {
+            let detail =
+                "objects of variable size cannot be cut off or made of zeros; write those that shall be";
+            return store.agree("set_count", Err(store.error(Kind::Unsupported, "set_count", detail)));
+        };
+        let length = count
+            .checked_mul(size)
+            .ok_or_else(|| store.error(Kind::BadArgument, "set_count", "behind every file"));
+        let length = store.agree("set_count", length)?;
+        let old = store.plain.size()?;
+        let overwrites = length < store.changes().slot.length;
+        let touched = store.touch(length.min(old)..length.max(old).max(1), overwrites);
+        store.agree("set_count", touched)?;
+        store.data.set_size(length)?;
+        if store.meta.is_some() {
+            let mut changes = store.changes();
+            changes.high = count;
+            let range = |range: std::ops::Range<u64>| range.start.min(length)..range.end.min(length);
+            changes.dirty = std::mem::take(&mut changes.dirty).into_iter().map(range).collect();
+        }
+        Ok(())
+    }
+
+    /// Makes everything that all ranks have written durable and, at once, what readers see. Collective.
+    pub fn commit(&self) -> Result<()> {
+        self.store.commit()
+    }
+
+    /// Compares all data with its checksums, the ranks sharing the work. Collective. What was written since the last commit has none: commit first.
+    pub fn verify(&self) -> Result<()> {
+        let (length, changed) = {
+            let changes = self.store.changes();
+            (changes.slot.length, !changes.dirty.is_empty() || changes.slot.state == State::Changing)
+        };
+        if changed {
+            let detail = "there are changes that have not been committed; commit first";
+            return self.store.agree("verify", Err(self.store.error(Kind::BadArgument, "verify", detail)));
+        }
+        if !self.store.checksums {
+            return self.store.agree("verify", Ok(()));
+        }
+        let blocks = self.store.share(&(0..length.div_ceil(crate::meta::BLOCK)));
+        self.store.agree("verify", self.store.compare(blocks))
+    }
+
+    /// Commits, if the file was opened for writing, and closes. Collective.
+    pub fn close(self) -> Result<()> {
+        let committed = if self.store.mode.is_write() { self.commit() } else { Ok(()) };
+        let store = Arc::try_unwrap(self.store);
+        let Ok(store) = store else { return committed };
+        // Devices refuse to delete what is open: everything else is let go first.
+        drop((store.plain, store.meta));
+        store.data.close()?;
+        if let Some(numbers) = store.numbers {
+            numbers.close()?;
+        }
+        committed
+    }
+
+    /// Takes `count` objects from the pointer; where they begin.
+    pub(crate) fn take_pointer(&self, count: u64) -> Result<u64> {
+        let mut place = self.lock();
+        let start = place.pointer;
+        let end = start.checked_add(count);
+        place.pointer =
+            end.ok_or_else(|| self.store.error(Kind::BadArgument, "access", "behind every file"))?;
+        Ok(start)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Objects as they lie in the file.
+    pub(crate) fn stored<'a>(&self, mut packed: Packed<'a>) -> Result<Packed<'a>> {
+        if self.store.order == ByteOrder::Big {
+            let turned = swap(self.store.schema.root(), ByteOrder::Little, packed.bytes.to_mut());
+            turned.map_err(|why| self.store.error(Kind::BadArgument, "write", why))?;
+        }
+        Ok(packed)
+    }
+
+    /// The objects of bytes as they lie in the file; the first is object `number` at byte `offset` of the data, for messages.
+    pub(crate) fn loaded(&self, bytes: &mut [u8], count: usize, number: u64, offset: u64) -> Result<Vec<T>> {
+        let broken = |error: &dyn std::fmt::Display| {
+            let what = if count == 1 {
+                format!("object {number}")
+            } else {
+                format!("objects {number} and following")
+            };
+            let place = format!("{what}, from byte {offset} of the data on");
+            let detail = format!("{place}: {error}; the data is no {}", self.store.schema.name());
+            self.store.error(Kind::Damaged, "read", detail)
+        };
+        if self.store.order == ByteOrder::Big {
+            swap(self.store.schema.root(), ByteOrder::Big, bytes).map_err(|why| broken(&why))?;
+        }
+        let Some(migration) = &self.migration else {
+            return taken(bytes, count).map_err(|error| broken(&error));
+        };
+        let (mut input, mut migrated) = (Decoder::new(bytes), Vec::with_capacity(bytes.len()));
+        for _ in 0..count {
+            migration.apply(&mut input, &mut migrated).map_err(|error| broken(&error))?;
+        }
+        input.end().map_err(|error| broken(&error))?;
+        taken(&migrated, count).map_err(|error| broken(&error))
+    }
+}
+
+fn taken<T: Object>(bytes: &[u8], count: usize) -> std::result::Result<Vec<T>, DecodeError> {
+    let mut input = Decoder::new(bytes);
+    let objects = input.take_all(count)?;
+    input.end()?;
+    Ok(objects)
+}
+
+/// An error that all ranks learn of.
+pub(crate) fn split_pending(store: &Store) -> Error {
+    let detail = "a split operation is under way on this file; end it before the next collective one";
+    store.error(Kind::BadArgument, "collective access", detail)
+}

@@ -1,0 +1,109 @@
+//! What is written and sent: one object, a slice, or whatever an iterator goes through.
+
+use std::borrow::Cow;
+
+use crate::{Encoder, Object, cast};
+
+/// Objects in their encoded form, one after the other.
+#[derive(Clone, Debug)]
+pub struct Packed<'a> {
+    /// Borrowed where the objects lie in memory as in the encoding.
+    pub(crate) bytes: Cow<'a, [u8]>,
+    pub(crate) count: usize,
+    /// Bytes of each object, where they differ.
+    pub(crate) sizes: Vec<u64>,
+}
+
+/// Objects to be written or sent: `&[T]`, `&Vec<T>`, `&[T; N]`, [`One`] object, or [`Each`] that an iterator goes through.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use aqueduct_object::{Each, Items, One, Packed};
+///
+/// fn bytes<'a>(items: impl Items<'a, f64>) -> usize {
+///     items.pack().size()
+/// }
+/// let map = BTreeMap::from([("a", 1.0), ("b", 2.0)]);
+/// assert_eq!(bytes(&[1.0, 2.0, 3.0]), 24);
+/// assert_eq!(bytes(&vec![1.0; 5][2..4]), 16);
+/// assert_eq!(bytes(One(&1.0)), 8);
+/// assert_eq!(bytes(Each(map.values())), 16);
+/// ```
+pub trait Items<'a, T: Object> {
+    /// Their encoded form: without a copy for trivial types that lie one after the other.
+    fn pack(self) -> Packed<'a>;
+}
+
+/// One object.
+#[derive(Clone, Copy, Debug)]
+pub struct One<'a, T>(pub &'a T);
+
+/// All objects that an iterator goes through: a range of any container.
+#[derive(Clone, Copy, Debug)]
+pub struct Each<I>(pub I);
+
+impl Packed<'_> {
+    /// How many objects there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many bytes they have.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl<'a, T: Object> Items<'a, T> for &'a [T] {
+    fn pack(self) -> Packed<'a> {
+        match cast::bytes(self) {
+            Some(bytes) => Packed { bytes: Cow::Borrowed(bytes), count: self.len(), sizes: Vec::new() },
+            None => packed(self.iter()),
+        }
+    }
+}
+
+impl<'a, T: Object> Items<'a, T> for &'a Vec<T> {
+    fn pack(self) -> Packed<'a> {
+        self.as_slice().pack()
+    }
+}
+
+impl<'a, T: Object, const N: usize> Items<'a, T> for &'a [T; N] {
+    fn pack(self) -> Packed<'a> {
+        self.as_slice().pack()
+    }
+}
+
+impl<'a, T: Object> Items<'a, T> for One<'a, T> {
+    fn pack(self) -> Packed<'a> {
+        std::slice::from_ref(self.0).pack()
+    }
+}
+
+impl<'a, T: Object, I: IntoIterator<Item = &'a T>> Items<'a, T> for Each<I> {
+    fn pack(self) -> Packed<'a> {
+        packed(self.0.into_iter())
+    }
+}
+
+/// Objects encoded one by one, in one piece of memory where its size is known or can be found beforehand.
+fn packed<'a, 't, T: Object>(objects: impl Iterator<Item = &'t T>) -> Packed<'a> {
+    let (mut count, mut sizes) = (0, Vec::new());
+    let mut bytes = Vec::new();
+    if let Some(size) = T::SIZE {
+        bytes.reserve(size.saturating_mul(objects.size_hint().0));
+        let mut out = Encoder::new(&mut bytes);
+        objects.for_each(|object| {
+            object.encode(&mut out);
+            count += 1;
+        });
+        return Packed { bytes: Cow::Owned(bytes), count, sizes };
+    }
+    let objects: Vec<&T> = objects.collect();
+    sizes.extend(objects.iter().map(|object| object.encoded_size() as u64));
+    bytes.reserve(sizes.iter().sum::<u64>() as usize);
+    let mut out = Encoder::new(&mut bytes);
+    objects.iter().for_each(|object| object.encode(&mut out));
+    Packed { bytes: Cow::Owned(bytes), count: objects.len(), sizes }
+}

@@ -1,0 +1,114 @@
+//! Numbers, `bool`, `char`, `()`.
+//!
+//! `unsafe` here: implementations promise what the contract of [`Object`] says about trivial types.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+
+use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::schema::{Scribe, Type};
+use crate::{Category, Object};
+
+macro_rules! numbers {
+    ($($type:ty = $kind:ident),*) => {$(
+        // SAFETY: numbers have no padding, and every pattern of bits is one.
+        unsafe impl Object for $type {
+            const CATEGORY: Category = Category::Trivial;
+            const SIZE: Option<usize> = Some(size_of::<$type>());
+
+            fn describe(_scribe: &mut Scribe) -> Type {
+                Type::$kind
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                size_of::<$type>()
+            }
+
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.put(&self.to_le_bytes());
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                Ok(<$type>::from_le_bytes(input.take_array()?))
+            }
+        }
+    )*};
+}
+
+numbers!(u8 = U8, u16 = U16, u32 = U32, u64 = U64, u128 = U128);
+numbers!(i8 = I8, i16 = I16, i32 = I32, i64 = I64, i128 = I128, f32 = F32, f64 = F64);
+
+/// What is stored as something else, which may not be a value.
+macro_rules! converted {
+    ($($type:ty as $stored:ty, $category:expr, $describe:expr, $encode:expr, $decode:expr, $refused:expr);*) => {$(
+        // SAFETY: trivial only where memory holds what is stored.
+        unsafe impl Object for $type {
+            const CATEGORY: Category = $category;
+            const SIZE: Option<usize> = Some(size_of::<$stored>());
+
+            fn describe(_scribe: &mut Scribe) -> Type {
+                $describe
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                size_of::<$stored>()
+            }
+
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                let stored: $stored = $encode(*self);
+                stored.encode(out);
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                let start = input.position();
+                let stored = <$stored as Object>::decode(input)?;
+                let refused = || DecodeError::new(format!("{stored} is {}", $refused), start);
+                $decode(stored).ok_or_else(refused)
+            }
+        }
+    )*};
+}
+
+/// Whether a `usize` lies in memory as its 64 bits.
+const WIDE: Category = if size_of::<usize>() == 8 { Category::Trivial } else { Category::Constant };
+
+converted! {
+    usize as u64, WIDE, Type::U64, |value| value as u64, |stored| usize::try_from(stored).ok(), "too large for this machine's usize";
+    isize as i64, WIDE, Type::I64, |value| value as i64, |stored| isize::try_from(stored).ok(), "too large for this machine's isize";
+    bool as u8, Category::Constant, Type::Bool, u8::from,
+        |stored| match stored { 0 => Some(false), 1 => Some(true), _ => None }, "neither 0 nor 1, as a bool is";
+    char as u32, Category::Constant, Type::Char, u32::from, char::from_u32, "no Unicode character"
+}
+
+macro_rules! empty {
+    ([$($generic:ident)?] $type:ty = $value:expr) => {
+        // SAFETY: there is nothing in it.
+        unsafe impl<$($generic: ?Sized + 'static)?> Object for $type {
+            const CATEGORY: Category = Category::Trivial;
+            const SIZE: Option<usize> = Some(0);
+
+            fn describe(_scribe: &mut Scribe) -> Type {
+                Type::Unit
+            }
+
+            fn encoded_size(&self) -> usize {
+                0
+            }
+
+            fn encode(&self, _out: &mut Encoder<'_>) {}
+
+            fn decode(_input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                Ok($value)
+            }
+        }
+    };
+}
+
+empty!([]() = ());
+empty!([T] PhantomData<T> = PhantomData);

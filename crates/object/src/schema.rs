@@ -1,0 +1,478 @@
+//! Types as values: names, types, nesting, sizes, offsets, units. What a file says about its objects.
+//!
+//! ```
+//! use aqueduct_object::Object;
+//!
+//! #[derive(Object)]
+//! struct Cell {
+//!     #[object(unit = "Pa")]
+//!     pressure: f64,
+//!     flags: [bool; 2],
+//!     name: Option<String>,
+//! }
+//!
+//! let schema = Cell::schema();
+//! assert_eq!(schema.signature(), "Cell{pressure:f64<Pa>,flags:[bool;2],name:text?}");
+//! assert_eq!(schema.size(), None, "the name has any length");
+//! assert_eq!(schema.locate("flags[1]")?.offset, Some(9));
+//! # Ok::<(), aqueduct_object::schema::NoSuchField>(())
+//! ```
+
+mod difference;
+mod dtype;
+mod migrate;
+mod path;
+mod print;
+mod swap;
+mod walk;
+
+use std::any::TypeId;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+pub use difference::Mismatch;
+pub use dtype::NoDtype;
+pub(crate) use migrate::Migration;
+pub use path::{Located, NoSuchField};
+pub use swap::ByteOrder;
+pub(crate) use swap::swap;
+pub(crate) use walk::{Around, skip};
+
+use crate::Object;
+
+/// What an object is made of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "numbers are named as in Rust")]
+pub enum Type {
+    /// Nothing: no bytes.
+    Unit,
+    /// 0 or 1 in a byte.
+    Bool,
+    /// A Unicode character in 32 bits.
+    Char,
+    U8,
+    U16,
+    U32,
+    U64,
+    U128,
+    I8,
+    I16,
+    I32,
+    I64,
+    I128,
+    F32,
+    F64,
+    /// UTF-8, its length in bytes before it.
+    Text,
+    /// So many of the same.
+    Array {
+        of: Box<Type>,
+        len: u64,
+    },
+    /// One after the other.
+    Tuple(Vec<Type>),
+    /// There or not.
+    Option(Box<Type>),
+    /// Any number, in order.
+    List(Box<Type>),
+    /// Any number, all different.
+    Set(Box<Type>),
+    /// Keys with values.
+    Map {
+        key: Box<Type>,
+        value: Box<Type>,
+    },
+    /// Named fields.
+    Struct(Struct),
+    /// One of several variants.
+    Enum(Enum),
+    /// The structure or enum that this is inside of, so many of them further out: trees contain themselves.
+    Up(u32),
+}
+
+/// A structure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Struct {
+    /// Its name.
+    pub name: String,
+    /// Its fields, in the order of their bytes.
+    pub fields: Vec<Field>,
+    /// Fields that older files may have besides.
+    #[serde(skip)]
+    pub removed: Vec<String>,
+}
+
+/// A field.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    #[serde(rename = "type")]
+    pub ty: Type,
+    /// What its numbers count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Names it has in older files.
+    #[serde(skip)]
+    pub was: Vec<String>,
+    /// The encoded form of the value it has where a file lacks it.
+    #[serde(skip)]
+    pub default: Option<Vec<u8>>,
+}
+
+/// An enumeration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Enum {
+    /// Its name.
+    pub name: String,
+    /// Its variants, in the order of their numbers.
+    pub variants: Vec<Variant>,
+}
+
+/// A variant.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Field>,
+    /// Names it has in older files.
+    #[serde(skip)]
+    pub was: Vec<String>,
+}
+
+/// What a type is, as a value: printable, comparable, with a hash that does not change.
+///
+/// Two schemas are equal where names, types, order and units are; descriptions and rules about older files play no role.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    root: Type,
+    signature: String,
+    hash: u64,
+    size: Option<u64>,
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.signature == other.signature
+    }
+}
+
+impl Eq for Schema {}
+
+impl Schema {
+    /// The schema of a type; [`Object::schema`] keeps it.
+    pub(crate) fn of<T: Object>() -> Self {
+        Self::new(Scribe::default().describe::<T>())
+    }
+
+    /// A schema with this type at its root.
+    pub fn new(root: Type) -> Self {
+        let signature = root.signature();
+        let hash = xxhash_rust::xxh3::xxh3_64(signature.as_bytes());
+        let size = root.size();
+        Self { root, signature, hash, size }
+    }
+
+    /// The type of the objects.
+    pub fn root(&self) -> &Type {
+        &self.root
+    }
+
+    /// The name of the objects' type, for people.
+    pub fn name(&self) -> String {
+        self.root.name()
+    }
+
+    /// Names, types, order and units in one line: what the hash is of.
+    pub fn signature(&self) -> &str {
+        &self.signature
+    }
+
+    /// A hash of the [signature](Schema::signature) (XXH3, 64 bits): the same on every machine and in every version.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Bytes of the encoded form, where all values have the same.
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Refuses what no type can be: a reference to an enclosing type that there is not, sizes beyond every file, fields of one name.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.root.check(0)
+    }
+}
+
+impl Type {
+    /// Bytes of the encoded form, where all values have the same and it is less than 2^63.
+    pub fn size(&self) -> Option<u64> {
+        let size = match self {
+            Self::Unit => 0,
+            Self::Bool | Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::Char | Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+            Self::U128 | Self::I128 => 16,
+            Self::Array { of, len } => of.size()?.checked_mul(*len)?,
+            Self::Tuple(parts) => sum(parts)?,
+            Self::Struct(structure) => sum(structure.fields.iter().map(|field| &field.ty))?,
+            Self::Enum(choice) if choice.variants.iter().all(|variant| variant.fields.is_empty()) => 4,
+            Self::Enum(_)
+            | Self::Text
+            | Self::Option(_)
+            | Self::List(_)
+            | Self::Set(_)
+            | Self::Map { .. }
+            | Self::Up(_) => return None,
+        };
+        i64::try_from(size).is_ok().then_some(size)
+    }
+
+    /// The name, or the signature of what has none.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Struct(structure) => structure.name.clone(),
+            Self::Enum(choice) => choice.name.clone(),
+            other => other.signature(),
+        }
+    }
+
+    /// Names, types, order and units in one line.
+    pub fn signature(&self) -> String {
+        let mut text = String::new();
+        self.sign(&mut text);
+        text
+    }
+
+    fn sign(&self, out: &mut String) {
+        match self {
+            Self::Array { of, len } => {
+                out.push('[');
+                of.sign(out);
+                // Writing to a string does not fail.
+                let _ = write!(out, ";{len}]");
+            }
+            Self::Tuple(parts) => signed(out, "(", parts, ")", Self::sign),
+            Self::Option(of) => {
+                of.sign(out);
+                out.push('?');
+            }
+            Self::List(of) => signed(out, "[", [of], "]", |of, out| of.sign(out)),
+            Self::Set(of) => signed(out, "{", [of], "}", |of, out| of.sign(out)),
+            Self::Map { key, value } => {
+                out.push('{');
+                key.sign(out);
+                out.push_str("=>");
+                value.sign(out);
+                out.push('}');
+            }
+            Self::Struct(structure) => {
+                out.push_str(&structure.name);
+                signed(out, "{", &structure.fields, "}", Field::sign);
+            }
+            Self::Enum(choice) => {
+                out.push_str(&choice.name);
+                signed(out, "<", &choice.variants, ">", |variant, out| {
+                    out.push_str(&variant.name);
+                    signed(out, "{", &variant.fields, "}", Field::sign);
+                });
+            }
+            Self::Up(levels) => {
+                let _ = write!(out, "^{levels}");
+            }
+            simple => out.push_str(simple.word()),
+        }
+    }
+
+    /// What a type without parts is called.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Unit => "()",
+            Self::Bool => "bool",
+            Self::Char => "char",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::U128 => "u128",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::I128 => "i128",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Text => "text",
+            _ => "",
+        }
+    }
+
+    fn check(&self, depth: u32) -> Result<(), String> {
+        match self {
+            Self::Up(levels) if *levels >= depth => return Err(format!("^{levels} leads out of the type")),
+            Self::Array { of, .. } | Self::Option(of) | Self::List(of) | Self::Set(of) => of.check(depth)?,
+            Self::Map { key, value } => key.check(depth).and_then(|()| value.check(depth))?,
+            Self::Tuple(parts) => parts.iter().try_for_each(|part| part.check(depth))?,
+            Self::Struct(structure) => distinct(&structure.fields, depth)?,
+            Self::Enum(choice) => {
+                choice.variants.iter().try_for_each(|variant| distinct(&variant.fields, depth))?;
+            }
+            _ => {}
+        }
+        // Parts of constant size whose sum has none: it is too large.
+        let constant = match self {
+            Self::Array { of, .. } => of.size().is_some(),
+            Self::Tuple(parts) => parts.iter().all(|part| part.size().is_some()),
+            Self::Struct(structure) => structure.fields.iter().all(|field| field.ty.size().is_some()),
+            _ => false,
+        };
+        if constant && self.size().is_none() {
+            return Err(format!("{} is larger than every file", self.name()));
+        }
+        Ok(())
+    }
+}
+
+fn sum<'t>(parts: impl IntoIterator<Item = &'t Type>) -> Option<u64> {
+    parts.into_iter().try_fold(0u64, |sum, part| sum.checked_add(part.size()?))
+}
+
+fn distinct(fields: &[Field], depth: u32) -> Result<(), String> {
+    let mut names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("there are two fields {twice:?}"));
+    }
+    fields.iter().try_for_each(|field| field.ty.check(depth + 1))
+}
+
+fn signed<T>(
+    out: &mut String,
+    open: &str,
+    parts: impl IntoIterator<Item = T>,
+    close: &str,
+    sign: impl Fn(T, &mut String),
+) {
+    out.push_str(open);
+    for (place, part) in parts.into_iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        sign(part, out);
+    }
+    out.push_str(close);
+}
+
+impl Field {
+    /// A field without unit, description and rules.
+    pub fn new(name: &str, ty: Type) -> Self {
+        Self { name: name.to_owned(), ty, unit: None, description: None, was: Vec::new(), default: None }
+    }
+
+    /// What its numbers count.
+    #[must_use]
+    pub fn measured_in(mut self, unit: &str) -> Self {
+        self.unit = Some(unit.to_owned());
+        self
+    }
+
+    /// What it means.
+    #[must_use]
+    pub fn described(mut self, description: &str) -> Self {
+        self.description = Some(description.to_owned());
+        self
+    }
+
+    /// A name it has in older files.
+    #[must_use]
+    pub fn formerly(mut self, name: &str) -> Self {
+        self.was.push(name.to_owned());
+        self
+    }
+
+    /// The encoded form of the value it has where a file lacks it.
+    #[must_use]
+    pub fn or(mut self, default: Vec<u8>) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    fn sign(&self, out: &mut String) {
+        out.push_str(&self.name);
+        out.push(':');
+        self.ty.sign(out);
+        if let Some(unit) = &self.unit {
+            let _ = write!(out, "<{unit}>");
+        }
+    }
+}
+
+impl Variant {
+    /// A variant with these fields.
+    pub fn new(name: &str, fields: Vec<Field>) -> Self {
+        Self { name: name.to_owned(), fields, was: Vec::new() }
+    }
+
+    /// A name it has in older files.
+    #[must_use]
+    pub fn formerly(mut self, name: &str) -> Self {
+        self.was.push(name.to_owned());
+        self
+    }
+}
+
+/// Writes down types, and notices those that contain themselves.
+#[derive(Debug, Default)]
+pub struct Scribe {
+    /// The structures and enums that are being described, outermost first.
+    open: Vec<TypeId>,
+}
+
+impl Scribe {
+    /// The type of a part.
+    pub fn describe<T: Object>(&mut self) -> Type {
+        T::describe(self)
+    }
+
+    /// A structure with these fields.
+    pub fn structure<T: Object>(
+        &mut self,
+        name: &str,
+        fields: impl FnOnce(&mut Self) -> Vec<Field>,
+        removed: &[&str],
+    ) -> Type {
+        self.named::<T>(|scribe| {
+            let removed = removed.iter().map(|name| (*name).to_owned()).collect();
+            Type::Struct(Struct { name: name.to_owned(), fields: fields(scribe), removed })
+        })
+    }
+
+    /// An enum with these variants.
+    pub fn choice<T: Object>(
+        &mut self,
+        name: &str,
+        variants: impl FnOnce(&mut Self) -> Vec<Variant>,
+    ) -> Type {
+        self.named::<T>(|scribe| Type::Enum(Enum { name: name.to_owned(), variants: variants(scribe) }))
+    }
+
+    fn named<T: Object>(&mut self, describe: impl FnOnce(&mut Self) -> Type) -> Type {
+        let id = TypeId::of::<T>();
+        if let Some(levels) = self.open.iter().rev().position(|open| *open == id) {
+            return Type::Up(levels as u32);
+        }
+        self.open.push(id);
+        let described = describe(self);
+        self.open.pop();
+        described
+    }
+}

@@ -1,0 +1,46 @@
+//! Two schemas side by side, with the first difference marked.
+
+use std::fmt;
+
+use super::Schema;
+
+/// Two types that do not fit: why, and both of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    why: String,
+    table: String,
+}
+
+impl Mismatch {
+    /// `found` is what there is, `wanted` what the program reads it as.
+    pub(crate) fn new(found: &Schema, wanted: &Schema, why: impl Into<String>) -> Self {
+        Self { why: why.into(), table: side_by_side(found, wanted) }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.why, self.table)
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+fn side_by_side(found: &Schema, wanted: &Schema) -> String {
+    let outline = |schema: &Schema| -> Vec<String> {
+        schema.outline().iter().map(super::print::Line::compared).collect()
+    };
+    let (left, right) = (outline(found), outline(wanted));
+    let lines = left.len().max(right.len());
+    let line = |side: &[String], at: usize| side.get(at).cloned().unwrap_or_default();
+    let first = (0..lines).find(|at| line(&left, *at) != line(&right, *at));
+    let width = left.iter().map(|text| text.chars().count()).chain([11]).max().unwrap_or(11);
+    let mut table = format!("    {:width$} | {}", "in the file", "in the program");
+    for at in 0..lines {
+        let mark = if Some(at) == first { "--> " } else { "    " };
+        let row = format!("{mark}{:width$} | {}", line(&left, at), line(&right, at));
+        table.push('\n');
+        table.push_str(row.trim_end());
+    }
+    table
+}

@@ -1,0 +1,264 @@
+//! Older files for newer types: fields added with a default, removed, renamed, by the rules that the type declares.
+
+use super::walk::{Around, skip};
+use super::{Enum, Field, Mismatch, Schema, Struct, Type};
+use crate::codec::{DecodeError, Decoder};
+
+/// How objects of one schema become objects of another.
+#[derive(Clone, Debug)]
+pub(crate) struct Migration {
+    root: Step,
+    /// The schema of what is read, which steps refer to.
+    from: Type,
+}
+
+/// How a value becomes another.
+#[derive(Clone, Debug)]
+enum Step {
+    /// It stays as it is.
+    Keep,
+    /// Every element by the same step, behind a length.
+    Many(Vec<Step>),
+    /// Every element by the same step.
+    Array(Box<Step>),
+    Option(Box<Step>),
+    Tuple(Vec<Step>),
+    /// Where each new field comes from.
+    Fields(Vec<Origin>),
+    /// Which number each variant gets, and where its fields come from.
+    Variants(Vec<(u32, Vec<Origin>)>),
+    /// The step of an enclosing type.
+    Up(usize),
+}
+
+#[derive(Clone, Debug)]
+enum Origin {
+    Field(usize, Step),
+    Default(Vec<u8>),
+}
+
+impl Migration {
+    /// How objects of schema `from` are read as objects of schema `to`; none where they are the same.
+    pub(crate) fn plan(from: &Schema, to: &Schema) -> Result<Option<Self>, Mismatch> {
+        if from == to {
+            return Ok(None);
+        }
+        let refused = |why: String| Mismatch::new(from, to, why);
+        let root = step(from.root(), to.root()).map_err(refused)?;
+        Ok(Some(Self { root, from: from.root().clone() }))
+    }
+
+    /// Turns one encoded object into the other schema, appended to `out`.
+    pub(crate) fn apply(&self, input: &mut Decoder<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let mut run = Run { around: Around::default(), steps: Vec::new() };
+        run.value(&self.from, &self.root, input, out)
+    }
+}
+
+fn step(from: &Type, to: &Type) -> Result<Step, String> {
+    if !recursive(from) && from.signature() == to.signature() {
+        return Ok(Step::Keep);
+    }
+    let differ = || Err(format!("the file has {} where the program wants {}", from.name(), to.name()));
+    match (from, to) {
+        (Type::Struct(from), Type::Struct(to)) if from.name == to.name => {
+            fields(&from.name, &from.fields, &to.fields, &to.removed).map(Step::Fields)
+        }
+        (Type::Enum(from), Type::Enum(to)) if from.name == to.name => variants(from, to).map(Step::Variants),
+        (Type::Array { of, len }, Type::Array { of: to, len: wanted }) if len == wanted => {
+            Ok(Step::Array(Box::new(step(of, to)?)))
+        }
+        (Type::Option(of), Type::Option(to)) => Ok(Step::Option(Box::new(step(of, to)?))),
+        (Type::List(of), Type::List(to)) | (Type::Set(of), Type::Set(to)) => {
+            Ok(Step::Many(vec![step(of, to)?]))
+        }
+        (Type::Map { key, value }, Type::Map { key: to_key, value: to_value }) => {
+            Ok(Step::Many(vec![step(key, to_key)?, step(value, to_value)?]))
+        }
+        (Type::Tuple(from), Type::Tuple(to)) if from.len() == to.len() => {
+            from.iter().zip(to).map(|(from, to)| step(from, to)).collect::<Result<_, _>>().map(Step::Tuple)
+        }
+        (Type::Up(levels), Type::Up(wanted)) if levels == wanted => Ok(Step::Up(*levels as usize)),
+        (simple, wanted) if !simple.word().is_empty() && simple.word() == wanted.word() => Ok(Step::Keep),
+        _ => differ(),
+    }
+}
+
+/// Whether it refers to a type around it: then equal words may mean different things.
+fn recursive(ty: &Type) -> bool {
+    match ty {
+        Type::Up(_) => true,
+        Type::Array { of, .. } | Type::Option(of) | Type::List(of) | Type::Set(of) => recursive(of),
+        Type::Map { key, value } => recursive(key) || recursive(value),
+        Type::Tuple(parts) => parts.iter().any(recursive),
+        Type::Struct(Struct { fields, .. }) => fields.iter().any(|field| recursive(&field.ty)),
+        Type::Enum(choice) => {
+            choice.variants.iter().any(|variant| variant.fields.iter().any(|field| recursive(&field.ty)))
+        }
+        _ => false,
+    }
+}
+
+fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Result<Vec<Origin>, String> {
+    let mut used = vec![false; from.len()];
+    let mut origins = Vec::new();
+    for field in to {
+        let known = |old: &&Field| old.name == field.name || field.was.contains(&old.name);
+        let place = from.iter().position(|old| old.name == field.name);
+        let place = place.or_else(|| from.iter().position(|old| known(&old)));
+        origins.push(match (place, &field.default) {
+            (Some(place), _) => {
+                if from[place].unit != field.unit {
+                    let unit = |field: &Field| field.unit.clone().unwrap_or("no unit".to_owned());
+                    let (there, here) = (unit(&from[place]), unit(field));
+                    return Err(format!("field {:?} of {name} is in {there} in the file and in {here} here", field.name));
+                }
+                used[place] = true;
+                let inside = step(&from[place].ty, &field.ty);
+                Origin::Field(place, inside.map_err(|why| format!("in field {:?} of {name}: {why}", field.name))?)
+            }
+            (None, Some(default)) => Origin::Default(default.clone()),
+            (None, None) => {
+                return Err(format!(
+                    "the file has no field {:?} of {name}; say #[object(default)] or #[object(was(\"…\"))] if it may be missing or had another name",
+                    field.name
+                ));
+            }
+        });
+    }
+    let unused = from.iter().zip(&used).find(|(old, used)| !**used && !removed.contains(&old.name));
+    match unused {
+        Some((old, _)) => Err(format!(
+            "the file has a field {:?} that {name} lacks; say #[object(removed(\"{}\"))] on the type if it may be dropped",
+            old.name, old.name
+        )),
+        None => Ok(origins),
+    }
+}
+
+fn variants(from: &Enum, to: &Enum) -> Result<Vec<(u32, Vec<Origin>)>, String> {
+    let convert = |old: &super::Variant| {
+        let known = |new: &super::Variant| new.name == old.name;
+        let place = to.variants.iter().position(known);
+        let place = place.or_else(|| to.variants.iter().position(|new| new.was.contains(&old.name)));
+        let place =
+            place.ok_or_else(|| format!("the file has a variant {:?} that {} lacks", old.name, to.name))?;
+        let origins = fields(&old.name, &old.fields, &to.variants[place].fields, &[])?;
+        Ok((place as u32, origins))
+    };
+    from.variants.iter().map(convert).collect()
+}
+
+struct Run<'m> {
+    around: Around<'m>,
+    /// The steps of the structures and enums around, as `around` has their types.
+    steps: Vec<&'m Step>,
+}
+
+impl<'m> Run<'m> {
+    fn value(
+        &mut self,
+        ty: &'m Type,
+        step: &'m Step,
+        input: &mut Decoder<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        if matches!(step, Step::Keep) {
+            let start = input.clone();
+            skip(ty, input, &mut self.around)?;
+            let len = input.position() - start.position();
+            out.extend_from_slice(start.clone().take(len)?);
+            return Ok(());
+        }
+        let step = match step {
+            Step::Up(levels) => {
+                let place = self.steps.len().checked_sub(levels + 1);
+                place
+                    .map(|place| self.steps[place])
+                    .ok_or_else(|| input.error("a type that leads out of itself"))?
+            }
+            other => other,
+        };
+        let (ty, before) = self.around.enter(ty).map_err(|why| input.error(why))?;
+        let steps = self.steps.len();
+        if matches!(ty, Type::Struct(_) | Type::Enum(_)) {
+            self.steps.push(step);
+        }
+        input.nested(|input| self.parts(ty, step, input, out))?;
+        self.steps.truncate(steps);
+        self.around.leave(before);
+        Ok(())
+    }
+
+    fn parts(
+        &mut self,
+        ty: &'m Type,
+        step: &'m Step,
+        input: &mut Decoder<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        match (ty, step) {
+            (Type::Struct(structure), Step::Fields(origins)) => {
+                self.fields(&structure.fields, origins, input, out)
+            }
+            (Type::Enum(choice), Step::Variants(steps)) => {
+                let number = u32::from_le_bytes(input.take_array()?);
+                let known = choice.variants.get(number as usize).zip(steps.get(number as usize));
+                let (variant, (new, origins)) =
+                    known.ok_or_else(|| input.no_variant(&choice.name, number))?;
+                out.extend_from_slice(&new.to_le_bytes());
+                self.fields(&variant.fields, origins, input, out)
+            }
+            (Type::Array { of, len }, Step::Array(step)) => {
+                (0..*len).try_for_each(|_| self.value(of, step, input, out))
+            }
+            (Type::Option(of), Step::Option(step)) => {
+                let there = input.take(1)?[0];
+                out.push(there);
+                if there == 0 { Ok(()) } else { self.value(of, step, input, out) }
+            }
+            (Type::List(of) | Type::Set(of), Step::Many(steps)) => {
+                let len = input.take_len::<u8>()?;
+                out.extend_from_slice(&(len as u64).to_le_bytes());
+                (0..len).try_for_each(|_| self.value(of, &steps[0], input, out))
+            }
+            (Type::Map { key, value }, Step::Many(steps)) => {
+                let len = input.take_len::<u8>()?;
+                out.extend_from_slice(&(len as u64).to_le_bytes());
+                (0..len).try_for_each(|_| {
+                    self.value(key, &steps[0], input, out)?;
+                    self.value(value, &steps[1], input, out)
+                })
+            }
+            (Type::Tuple(parts), Step::Tuple(steps)) => {
+                parts.iter().zip(steps).try_for_each(|(part, step)| self.value(part, step, input, out))
+            }
+            _ => Err(input.error("a plan that does not fit the type")),
+        }
+    }
+
+    /// Finds where each old field lies, then writes the new ones in their order.
+    fn fields(
+        &mut self,
+        old: &'m [Field],
+        origins: &'m [Origin],
+        input: &mut Decoder<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let mut places = Vec::with_capacity(old.len());
+        for field in old {
+            places.push(input.clone());
+            skip(&field.ty, input, &mut self.around)?;
+        }
+        for origin in origins {
+            match origin {
+                Origin::Default(value) => out.extend_from_slice(value),
+                Origin::Field(place, step) => {
+                    let mut input = places[*place].clone();
+                    self.value(&old[*place].ty, step, &mut input, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Walking through encoded objects by their schema alone: how long they are, without the type.
+
+use super::Type;
+use crate::codec::{DEEPEST, DecodeError, Decoder};
+
+/// Where in a schema a walk is: the structures and enums around it, outermost first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Around<'s> {
+    named: Vec<&'s Type>,
+}
+
+impl<'s> Around<'s> {
+    /// The type that is meant, and what is around its parts.
+    pub(crate) fn enter(&mut self, ty: &'s Type) -> Result<(&'s Type, usize), String> {
+        let before = self.named.len();
+        if before > DEEPEST {
+            return Err(format!("values nested more than {DEEPEST} deep"));
+        }
+        let meant = match ty {
+            Type::Up(levels) => {
+                let place = before.checked_sub(*levels as usize + 1);
+                place
+                    .and_then(|place| self.named.get(place))
+                    .copied()
+                    .ok_or("a type that leads out of itself")?
+            }
+            other => other,
+        };
+        if matches!(meant, Type::Struct(_) | Type::Enum(_)) {
+            self.named.push(meant);
+        }
+        Ok((meant, before))
+    }
+
+    pub(crate) fn leave(&mut self, before: usize) {
+        self.named.truncate(before);
+    }
+}
+
+/// Takes one value of the type, unseen.
+pub(crate) fn skip<'s>(
+    ty: &'s Type,
+    input: &mut Decoder<'_>,
+    around: &mut Around<'s>,
+) -> Result<(), DecodeError> {
+    if let Some(size) = ty.size() {
+        return input.take(usize::try_from(size).unwrap_or(usize::MAX)).map(drop);
+    }
+    let (meant, before) = around.enter(ty).map_err(|why| input.error(why))?;
+    input.nested(|input| parts(meant, input, around))?;
+    around.leave(before);
+    Ok(())
+}
+
+fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut Around<'s>) -> Result<(), DecodeError> {
+    match ty {
+        Type::Text => {
+            let len = input.take_len::<u8>()?;
+            input.take(len).map(drop)
+        }
+        Type::Option(of) => match input.take(1)?[0] {
+            0 => Ok(()),
+            1 => skip(of, input, around),
+            other => Err(DecodeError::new(format!("{other} is neither 0 nor 1"), input.position() - 1)),
+        },
+        Type::List(of) | Type::Set(of) => many(&[of.as_ref()], input, around),
+        Type::Map { key, value } => many(&[key.as_ref(), value.as_ref()], input, around),
+        Type::Array { of, len } => (0..*len).try_for_each(|_| skip(of, input, around)),
+        Type::Tuple(parts) => parts.iter().try_for_each(|part| skip(part, input, around)),
+        Type::Struct(structure) => {
+            structure.fields.iter().try_for_each(|field| skip(&field.ty, input, around))
+        }
+        Type::Enum(choice) => {
+            let number = u32::from_le_bytes(input.take_array()?);
+            let variant = choice.variants.get(number as usize);
+            let variant = variant.ok_or_else(|| input.no_variant(&choice.name, number))?;
+            variant.fields.iter().try_for_each(|field| skip(&field.ty, input, around))
+        }
+        simple => Err(input.error(format!("{} cannot be walked through", simple.name()))),
+    }
+}
+
+/// A length, and so many times these parts.
+fn many<'s>(of: &[&'s Type], input: &mut Decoder<'_>, around: &mut Around<'s>) -> Result<(), DecodeError> {
+    let size = of.iter().try_fold(0u64, |sum, part| sum.checked_add(part.size()?));
+    let len = match size {
+        Some(0) => input.take_len::<()>()?,
+        _ => input.take_len::<u8>()?,
+    } as u64;
+    match size {
+        Some(size) => {
+            let bytes = size.checked_mul(len).and_then(|bytes| usize::try_from(bytes).ok());
+            input.take(bytes.unwrap_or(usize::MAX)).map(drop)
+        }
+        None => (0..len).try_for_each(|_| of.iter().try_for_each(|part| skip(part, input, around))),
+    }
+}

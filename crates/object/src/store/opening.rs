@@ -1,0 +1,374 @@
+//! Opening and creating object files, collectively: rank 0 looks first, then all open what it found.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex};
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{self as file, File, Info, Mode, Open};
+
+use super::{Changes, Store};
+use crate::error::{Error, Kind, Result, agree};
+use crate::file::ObjectFile;
+use crate::meta::{Area, DESCRIPTION, Description, NoSlot, Slot, State, UNIT, VERSION};
+use crate::schema::{ByteOrder, Migration, Mismatch, Schema};
+use crate::{Object, cast};
+
+/// How to open an object file; the same on all ranks.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_file::Mode;
+/// use aqueduct_object::{ObjectOpen, schema::ByteOrder};
+///
+/// Launch::threads(2).run(|world| {
+///     let open = ObjectOpen::new(Mode::read_write().create().delete_on_close()).byte_order(ByteOrder::Big);
+///     let file = open.open::<f64>(world, "memfs:opened")?;
+///     file.at(world.rank() as u64).all().write(&[1.5])?;
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ObjectOpen {
+    mode: Mode,
+    info: Info,
+    order: ByteOrder,
+    checksums: bool,
+    fresh: bool,
+    raw: bool,
+}
+
+impl ObjectOpen {
+    /// Opens with this access mode. A file that is created gets little-endian bytes and checksums.
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, info: Info::new(), order: ByteOrder::Little, checksums: true, fresh: false, raw: false }
+    }
+
+    /// Adds a hint for the file layer.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.info.set(key, value);
+        self
+    }
+
+    /// In which order a new or raw file has the bytes of numbers; others say it themselves.
+    #[must_use]
+    pub fn byte_order(mut self, order: ByteOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Without checksums in a new file; without comparing them in one that is there.
+    #[must_use]
+    pub fn unchecked(mut self) -> Self {
+        self.checksums = false;
+        self
+    }
+
+    /// Throws away what is under the name, if anything is.
+    #[must_use]
+    pub fn anew(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
+    /// A plain array without `.meta`, as other programs write and read it: objects of constant size, no checksums, no commit.
+    #[must_use]
+    pub fn raw(mut self) -> Self {
+        self.raw = true;
+        self
+    }
+
+    /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
+    pub fn open<T: Object>(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<ObjectFile<T>> {
+        let name = name.as_ref();
+        let shown: Arc<str> = name.to_string_lossy().into();
+        let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
+        let comm = comm.dup().map_err(talk)?;
+        let own = comm.split(Some(comm.rank() as u32), 0).map_err(talk)?;
+        let own =
+            own.ok_or_else(|| Error::new(Kind::Communication, "open", &shown, "this rank has no group"))?;
+        let found = if comm.rank() == 0 { self.look::<T>(&own, name, &shown) } else { Ok(Vec::new()) };
+        let told = comm.broadcast_vec(0, agree(&comm, "open", &shown, found)?).map_err(talk)?;
+        let decoded = self.understand::<T>(&shown, &told);
+        let (slot, schema, order, checksums, migration) = agree(&comm, "open", &shown, decoded)?;
+        let opened = self.open_all(&comm, &own, name)?;
+        let changes = Changes {
+            high: slot.count,
+            slot,
+            dirty: Vec::new(),
+            written: Vec::new(),
+            verified: Vec::new(),
+            all_verified: false,
+        };
+        let store = Store {
+            name: shown,
+            comm,
+            data: opened.data,
+            plain: opened.plain,
+            meta: opened.meta,
+            numbers: opened.numbers,
+            mode: self.mode,
+            schema,
+            order,
+            checksums: checksums && self.checksums && !self.raw,
+            changes: Mutex::new(changes),
+        };
+        store.begin()?;
+        let straight = migration.is_none() && order == ByteOrder::Little && cast::is_plain::<T>();
+        ObjectFile::new(store, migration, straight)
+    }
+
+    /// Rank 0: what there is, or what was made; a slot and a description.
+    fn look<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
+        if self.mode.is_sequential() {
+            let detail = "object files are found by number; sequential mode is for plain files";
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        }
+        if T::SIZE == Some(0) {
+            let detail =
+                format!("objects of {} have no bytes: there is nothing to store", T::schema().name());
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        }
+        if self.raw {
+            return self.look_raw::<T>(own, name, shown);
+        }
+        if self.fresh {
+            for name in [meta_name(name), name.to_owned()] {
+                match file::delete(&name) {
+                    Err(error) if error.kind() != file::Kind::NoSuchFile => return Err(error.into()),
+                    _ => {}
+                }
+            }
+        }
+        let create = self.mode.is_create();
+        match Open::new(Mode::read_only()).open(own, meta_name(name)) {
+            Ok(_) if create && self.mode.is_exclusive() => {
+                let exists = "it exists and was to be created; leave out `exclusive`, or delete it";
+                Err(file::Error::new(file::Kind::FileExists, "open", &shown.into(), exists).into())
+            }
+            Ok(meta) => read_state(&meta, shown, own, name),
+            Err(error) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
+            Err(_) if create => self.create::<T>(own, name, shown),
+            Err(_) => {
+                // A missing file is the file layer's to tell.
+                Open::new(Mode::read_only()).open(own, name)?;
+                let detail = "there is no .meta beside it, so that nobody knows what it holds; open it as raw, or repair it";
+                Err(Error::new(Kind::NoMeta, "open", shown, detail))
+            }
+        }
+    }
+
+    fn look_raw<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
+        let Some(size) = T::SIZE else {
+            let detail = format!(
+                "objects of {} have different sizes: without a .meta they could not be found again",
+                T::schema().name()
+            );
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        };
+        if self.fresh
+            && let Err(error) = file::delete(name)
+            && error.kind() != file::Kind::NoSuchFile
+        {
+            return Err(error.into());
+        }
+        let mode = match (self.mode.is_create(), self.mode.is_exclusive()) {
+            (false, _) => Mode::read_only(),
+            (true, false) => Mode::read_write().create(),
+            (true, true) => Mode::read_write().exclusive(),
+        };
+        let length = Open::new(mode).open(own, name)?.size()?;
+        let description = Description::new(&T::schema(), self.order, false).encode();
+        let slot = new_slot(State::Complete, &description);
+        let slot = Slot { count: length / size as u64, length: 0, ..slot };
+        Ok([&slot.encode()[..], &description].concat())
+    }
+
+    fn create<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
+        let mode = if self.mode.is_exclusive() {
+            Mode::read_write().exclusive()
+        } else {
+            Mode::read_write().create()
+        };
+        if Open::new(mode).open(own, name)?.size()? > 0 {
+            let detail =
+                "there is data under this name and no .meta; open it as raw, repair it, or create it anew";
+            return Err(Error::new(Kind::NoMeta, "open", shown, detail));
+        }
+        let description = Description::new(&T::schema(), self.order, self.checksums).encode();
+        let slot = new_slot(State::Changing, &description);
+        let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
+        meta.at(DESCRIPTION).write(&description)?;
+        meta.at(slot.place()).write(&slot.encode())?;
+        meta.sync()?;
+        Ok([&slot.encode()[..], &description].concat())
+    }
+
+    /// All ranks: what rank 0 found, compared with what this program wants.
+    #[allow(clippy::type_complexity, reason = "taken apart at once")]
+    fn understand<T: Object>(
+        &self,
+        shown: &str,
+        told: &[u8],
+    ) -> Result<(Slot, Arc<Schema>, ByteOrder, bool, Option<Migration>)> {
+        let broken = |why: String| {
+            Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
+        };
+        let (slot, description) =
+            told.split_at_checked(UNIT).ok_or_else(|| broken("it is missing".to_owned()))?;
+        let slot = Slot::decode(slot).map_err(|_| broken("its slot".to_owned()))?;
+        let (description, schema) = Description::decode(description).map_err(broken)?;
+        let wanted = T::schema();
+        let migration =
+            Migration::plan(&schema, &wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
+        if migration.is_some() && self.mode.is_write() {
+            let why = "a file can be written as its own type only; read it as it is and write a new one";
+            return Err(Error::wrong_type("open", shown, &Mismatch::new(&schema, &wanted, why)));
+        }
+        let order = if self.raw { self.order } else { description.byte_order };
+        Ok((slot, Arc::new(schema), order, description.checksums, migration))
+    }
+
+    fn open_all(&self, comm: &Comm, own: &Comm, name: &OsStr) -> Result<Opened> {
+        let mut mode = if self.mode.is_write() { Mode::read_write() } else { Mode::read_only() };
+        let single = mode;
+        if self.mode.is_delete_on_close() {
+            mode = mode.delete_on_close();
+        }
+        let data = Open::new(mode).hints(&self.info).open(comm, name)?;
+        let shown = name.to_string_lossy();
+        let mine = || -> Result<(File, Option<File>)> {
+            let plain = Open::new(Mode::read_only()).open(own, name)?;
+            let meta = if self.raw { None } else { Some(Open::new(single).open(own, meta_name(name))?) };
+            Ok((plain, meta))
+        };
+        let (plain, meta) = agree(comm, "open", &shown, mine())?;
+        let numbers = if self.raw { None } else { Some(Open::new(mode).open(comm, meta_name(name))?) };
+        Ok(Opened { data, plain, meta, numbers })
+    }
+}
+
+struct Opened {
+    data: File,
+    plain: File,
+    meta: Option<File>,
+    numbers: Option<File>,
+}
+
+impl Store {
+    /// Cuts off what was written and never committed, and puts the pointers where they begin.
+    fn begin(&self) -> Result<()> {
+        let (length, count) = {
+            let changes = self.changes();
+            (changes.slot.length, changes.slot.count)
+        };
+        if self.meta.is_some() && self.mode.is_write() {
+            let longer =
+                self.agree("open", self.data.size().map(|size| size > length).map_err(Error::from))?;
+            if self.talk("open", self.comm.allreduce_one(aqueduct_comm::Op::Max, u8::from(longer)))? == 1 {
+                self.data.set_size(length)?;
+            }
+        }
+        if self.size().is_none() {
+            self.data.seek_shared(length as i64, file::Whence::Start)?;
+        }
+        if self.mode.is_append() {
+            self.numbers().seek_shared(count as i64, file::Whence::Start)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn meta_name(name: &OsStr) -> OsString {
+    let mut name = name.to_owned();
+    name.push(".meta");
+    name
+}
+
+/// The first slot of a file with this description.
+pub(super) fn new_slot(state: State, description: &[u8]) -> Slot {
+    Slot {
+        state,
+        generation: 1,
+        count: 0,
+        length: 0,
+        description_length: description.len() as u64,
+        description_sum: crc32c::crc32c(description),
+        tail: 0,
+        index: Area::default(),
+        sums: Area::default(),
+        end: (DESCRIPTION + description.len() as u64).next_multiple_of(UNIT as u64),
+    }
+}
+
+/// The slot in force and the description of a `.meta`, if they describe a complete file.
+fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<u8>> {
+    let slot = read_slot(meta, shown)?;
+    if slot.state == State::Changing {
+        let detail = "it is not complete: it is being written, or its writer stopped before the commit; repair makes it readable as it is";
+        return Err(Error::new(Kind::NotComplete, "open", shown, detail));
+    }
+    let description = read_description(meta, &slot, shown)?;
+    let length = Open::new(Mode::read_only()).open(own, name)?.size()?;
+    if length < slot.length {
+        let detail =
+            format!("the data is cut off: it has {length} bytes, and {} were committed", slot.length);
+        return Err(Error::new(Kind::Damaged, "open", shown, detail));
+    }
+    let (_, schema) = Description::decode(&description).map_err(|why| {
+        Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
+    })?;
+    if schema.size().is_some_and(|size| slot.count.checked_mul(size) != Some(slot.length)) {
+        let detail = format!(
+            "{} objects cannot have {} bytes; the .meta belongs to other data",
+            slot.count, slot.length
+        );
+        return Err(Error::new(Kind::Damaged, "open", shown, detail));
+    }
+    Ok([&slot.encode()[..], &description].concat())
+}
+
+/// The slot in force.
+pub(super) fn read_slot(meta: &File, shown: &str) -> Result<Slot> {
+    let mut best: Option<Slot> = None;
+    let (mut empty, mut version) = (0, None);
+    for place in [0u64, 4096] {
+        let mut bytes = [0; UNIT];
+        meta.at(place).read(&mut bytes)?;
+        match Slot::decode(&bytes) {
+            Ok(slot) if slot.place() != place => {}
+            Ok(slot) => best = best.filter(|best| best.generation > slot.generation).or(Some(slot)),
+            Err(NoSlot::Empty) => empty += 1,
+            Err(NoSlot::Damaged) => {}
+            Err(NoSlot::Version(number)) => version = Some(number),
+        }
+    }
+    if let Some(number) = version {
+        let detail = format!(
+            "it has version {number} of the format, and this library knows {VERSION}; use a newer one"
+        );
+        return Err(Error::new(Kind::UnknownVersion, "open", shown, detail));
+    }
+    best.ok_or_else(|| {
+        if empty == 2 {
+            let detail = "it is not complete: its writer stopped while creating it; create it anew";
+            return Error::new(Kind::NotComplete, "open", shown, detail);
+        }
+        let detail =
+            "neither state in the .meta can be read: it is damaged, or no .meta of an object file; repair it";
+        Error::new(Kind::Damaged, "open", shown, detail)
+    })
+}
+
+pub(super) fn read_description(meta: &File, slot: &Slot, shown: &str) -> Result<Vec<u8>> {
+    let damaged = |why: &str| {
+        Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta {why}; repair it"))
+    };
+    if meta.size()?.saturating_sub(DESCRIPTION) < slot.description_length {
+        return Err(damaged("is cut off"));
+    }
+    let mut bytes = vec![0; slot.description_length as usize];
+    meta.at(DESCRIPTION).read(&mut bytes)?;
+    if crc32c::crc32c(&bytes) == slot.description_sum { Ok(bytes) } else { Err(damaged("has changed")) }
+}

@@ -1,0 +1,234 @@
+//! Views: which objects of a file a rank sees. A view belongs to no file and no type.
+
+use aqueduct_comm::Comm;
+use aqueduct_file::View;
+use aqueduct_file::layout::{Layout, LayoutError};
+
+use crate::error::{Error, Kind, Result};
+
+/// Which objects of a file a rank sees: from an object on, a pattern that repeats.
+///
+/// ```
+/// use aqueduct_object::ObjectView;
+///
+/// // Of every five objects the first two.
+/// let view = ObjectView::mask("11000")?;
+/// assert_eq!((0..5).map(|at| view.number(at).unwrap()).collect::<Vec<_>>(), [0, 1, 5, 6, 10]);
+/// // The same, behind a header of three objects.
+/// assert_eq!(view.starting_at(3).number(2), Some(8));
+/// # Ok::<(), aqueduct_object::Error>(())
+/// ```
+///
+/// | | objects of 3 ranks a, b, c |
+/// |---|---|
+/// | [`ObjectView::all`] | every rank sees everything |
+/// | [`ObjectView::contiguous`] of 4 | `a a a a b b b b c c c c`, and c's go on |
+/// | [`ObjectView::block`] of 12 | `a a a a b b b b c c c c`, and again from a |
+/// | [`ObjectView::round_robin`] | `a b c a b c a b c` |
+/// | [`ObjectView::cyclic`] of 2 | `a a b b c c a a b b c c` |
+/// | [`ObjectView::mask`], [`bools`](ObjectView::bools), [`pattern`](ObjectView::pattern) | one's own |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectView {
+    /// The object that the first period begins with.
+    start: u64,
+    period: u64,
+    /// Runs of objects in a period: first, length.
+    runs: Vec<(u64, u64)>,
+    /// How many objects of a period are seen before each run.
+    before: Vec<u64>,
+    /// How many objects of a period are seen.
+    seen: u64,
+}
+
+impl Default for ObjectView {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
+impl ObjectView {
+    /// All objects.
+    pub fn all() -> Self {
+        Self { start: 0, period: 1, runs: vec![(0, 1)], before: vec![0], seen: 1 }
+    }
+
+    /// A mask of ones and zeros, such as `"11000"`, that repeats: a rank sees the objects under a one.
+    pub fn mask(mask: &str) -> Result<Self> {
+        let bit = |letter: char| match letter {
+            '0' => Ok(false),
+            '1' => Ok(true),
+            other => Err(refused(format!("{other:?} in the mask {mask:?}: a mask is made of 0 and 1"))),
+        };
+        Self::bools(&mask.chars().map(bit).collect::<Result<Vec<bool>>>()?)
+    }
+
+    /// A mask as a list, that repeats.
+    pub fn bools(mask: &[bool]) -> Result<Self> {
+        Self::pattern(mask.len() as u64, |object| mask[object as usize])
+    }
+
+    /// One's own pattern of `period` objects, that repeats.
+    ///
+    /// ```
+    /// # use aqueduct_object::ObjectView;
+    /// let diagonal = ObjectView::pattern(9, |object| object % 4 == 0)?;
+    /// assert_eq!(diagonal.number(3), Some(9));
+    /// # Ok::<(), aqueduct_object::Error>(())
+    /// ```
+    pub fn pattern(period: u64, mut sees: impl FnMut(u64) -> bool) -> Result<Self> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for object in (0..period).filter(|object| sees(*object)) {
+            match runs.last_mut() {
+                Some((first, length)) if *first + *length == object => *length += 1,
+                _ => runs.push((object, 1)),
+            }
+        }
+        Self::of_runs(period, runs)
+    }
+
+    /// Each rank its own part of `count` objects, one after the other; the last one's has no end.
+    pub fn contiguous(comm: &Comm, count: u64) -> Result<Self> {
+        let start = count.checked_mul(comm.rank() as u64);
+        let start =
+            start.ok_or_else(|| refused(format!("parts of {count} objects reach behind every file")))?;
+        Ok(Self::all().starting_at(start))
+    }
+
+    /// One block of `total` objects each, as equal as blocks of one length can be; the whole may repeat, as time steps do.
+    pub fn block(comm: &Comm, total: u64) -> Result<Self> {
+        let length = total.div_ceil(comm.size() as u64);
+        let first = (length * comm.rank() as u64).min(total);
+        let runs = if first < total { vec![(first, length.min(total - first))] } else { Vec::new() };
+        Self::of_runs(total, runs)
+    }
+
+    /// One object each, in turn.
+    pub fn round_robin(comm: &Comm) -> Self {
+        // One object of as many as there are ranks is always a view.
+        Self::cyclic(comm, 1).unwrap_or_default()
+    }
+
+    /// `block` objects each, in turn.
+    pub fn cyclic(comm: &Comm, block: u64) -> Result<Self> {
+        let period = block.checked_mul(comm.size() as u64);
+        let period =
+            period.ok_or_else(|| refused(format!("rounds of {block} objects reach behind every file")))?;
+        Self::of_runs(period, vec![(block * comm.rank() as u64, block)])
+    }
+
+    fn of_runs(period: u64, runs: Vec<(u64, u64)>) -> Result<Self> {
+        if period == 0 {
+            return Err(refused("a pattern without objects; give it at least one".to_owned()));
+        }
+        let mut seen = 0;
+        let mut add = |length: u64| {
+            seen += length;
+            seen - length
+        };
+        let before = runs.iter().map(|(_, length)| add(*length)).collect();
+        Ok(Self { start: 0, period, runs, before, seen })
+    }
+
+    /// The same from object `start` of the file on.
+    #[must_use]
+    pub fn starting_at(&self, start: u64) -> Self {
+        Self { start, ..self.clone() }
+    }
+
+    /// The number in the file of the object that this view has at `place`; none behind every file, or if it sees nothing.
+    pub fn number(&self, place: u64) -> Option<u64> {
+        let (round, within) = (place.checked_div(self.seen)?, place.checked_rem(self.seen)?);
+        let run = self.before.partition_point(|before| *before <= within) - 1;
+        let inside = self.runs[run].0 + (within - self.before[run]);
+        round.checked_mul(self.period)?.checked_add(inside)?.checked_add(self.start)
+    }
+
+    /// How many objects it sees before object `number` of the file.
+    pub fn count_before(&self, number: u64) -> u64 {
+        let Some(behind) = number.checked_sub(self.start) else { return 0 };
+        let (rounds, within) = (behind / self.period, behind % self.period);
+        let whole = rounds.saturating_mul(self.seen);
+        let run = self.runs.partition_point(|(first, _)| *first < within);
+        let partly = run.checked_sub(1).map_or(0, |run| {
+            let (first, length) = self.runs[run];
+            self.before[run] + (within - first).min(length)
+        });
+        whole.saturating_add(partly)
+    }
+
+    /// The place that object `number` of the file has in this view, if it sees it.
+    pub fn place(&self, number: u64) -> Option<u64> {
+        let place = self.count_before(number);
+        (self.number(place) == Some(number)).then_some(place)
+    }
+
+    /// Whether it sees all objects from its start on.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.seen == self.period
+    }
+
+    /// The same for the file layer: `part` bytes at `offset` of objects of `size` bytes.
+    pub(crate) fn bytes(&self, size: u64, offset: u64, part: u64) -> Result<View> {
+        let broken = |error: LayoutError| refused(error.to_string());
+        let etype = Layout::bytes(part).map_err(broken)?;
+        let wide = |objects: u64| {
+            let bytes = objects.checked_mul(size).and_then(|bytes| i64::try_from(bytes).ok());
+            bytes.ok_or_else(|| refused("the pattern reaches behind every file".to_owned()))
+        };
+        let displacement = wide(self.start)? as u64 + offset;
+        if self.is_dense() && part == size {
+            return Ok(View::of(displacement, &etype)?);
+        }
+        let spaced = etype.resized(0, wide(1)?).map_err(broken)?;
+        let runs = self.runs.iter().map(|(first, length)| (*length, *first as i64));
+        let tiled =
+            spaced.indexed(runs).and_then(|layout| layout.resized(0, wide(self.period).unwrap_or(i64::MAX)));
+        wide(self.period)?;
+        Ok(View::new(displacement, &etype, &tiled.map_err(broken)?)?)
+    }
+}
+
+fn refused(detail: String) -> Error {
+    Error::new(Kind::BadArgument, "view", "view", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers a view sees below a limit, found by looking at each.
+    fn model(mask: &[bool], start: u64, limit: u64) -> Vec<u64> {
+        (start..limit).filter(|number| mask[((number - start) % mask.len() as u64) as usize]).collect()
+    }
+
+    #[test]
+    fn masks_see_what_is_under_a_one() {
+        for length in 1..=6u32 {
+            for bits in 0..1u32 << length {
+                let mask: Vec<bool> = (0..length).map(|bit| bits >> bit & 1 == 1).collect();
+                for start in [0, 3] {
+                    let view = ObjectView::bools(&mask).unwrap().starting_at(start);
+                    let expected = model(&mask, start, 40);
+                    let numbers: Vec<u64> =
+                        (0..expected.len() as u64).map(|at| view.number(at).unwrap()).collect();
+                    assert_eq!(numbers, expected);
+                    for number in 0..40 {
+                        let before = expected.iter().filter(|seen| **seen < number).count() as u64;
+                        assert_eq!(view.count_before(number), before, "{mask:?} {start} {number}");
+                        let place = expected.iter().position(|seen| *seen == number);
+                        assert_eq!(view.place(number), place.map(|place| place as u64));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn senseless_views_are_refused() {
+        for bad in ["", "10x"] {
+            assert_eq!(ObjectView::mask(bad).unwrap_err().kind(), Kind::BadArgument);
+        }
+        assert!(ObjectView::all().starting_at(u64::MAX).bytes(8, 0, 8).is_err());
+        assert!(ObjectView::pattern(3, |_| false).unwrap().number(0).is_none());
+    }
+}
