@@ -54,8 +54,14 @@ fn objects<T: Numbered>(numbers: &[u64]) -> Vec<T> {
 fn story<T: Numbered>(world: &Comm, name: &str, progress: &mut Progress) -> Result<(), Error> {
     let file = ObjectOpen::new(Mode::read_write().create()).open::<T>(world, name)?;
     let mut numbers: Vec<u64> = Vec::new();
-    let rounds: [(u64, &[u64]); 5] =
-        [(0, &[1, 2, 3]), (3, &[4, 5, 6, 7, 8]), (1, &[100, 101]), (8, &[9; 300]), (0, &[50])];
+    let rounds: [(u64, &[u64]); 6] = [
+        (0, &[1, 2, 3]),
+        (3, &[4, 5, 6, 7, 8]),
+        (1, &[100, 101]),
+        (8, &[9; 300]),
+        (10, &[77; 100]),
+        (0, &[50]),
+    ];
     for (start, new) in rounds {
         let end = start as usize + new.len();
         progress.overwriting = (start as usize) < numbers.len();
