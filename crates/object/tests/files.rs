@@ -1,114 +1,17 @@
 //! Objects in files: every way of access, every category, any number of ranks.
 
+#[path = "cases/files.rs"]
+mod cases;
+
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Whence};
+use aqueduct_file::Mode;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Each, Error, Kind, Object, ObjectFile, ObjectOpen, ObjectView, One};
-
-#[derive(Object, Clone, Debug, PartialEq)]
-struct Trivial {
-    id: u64,
-    position: [f64; 2],
-}
-
-#[derive(Object, Clone, Debug, PartialEq)]
-struct Constant {
-    flag: bool,
-    id: u64,
-    inner: (u16, Box<f32>),
-}
-
-#[derive(Object, Clone, Debug, PartialEq)]
-struct Variable {
-    id: u64,
-    name: String,
-    path: Vec<[f32; 2]>,
-}
-
-trait Numbered: Object + Clone + std::fmt::Debug + PartialEq + Send {
-    fn number(number: u64) -> Self;
-}
-
-impl Numbered for Trivial {
-    fn number(number: u64) -> Self {
-        Self { id: number, position: [number as f64, -0.5] }
-    }
-}
-
-impl Numbered for Constant {
-    fn number(number: u64) -> Self {
-        Self { flag: number.is_multiple_of(3), id: number, inner: (number as u16, Box::new(number as f32)) }
-    }
-}
-
-impl Numbered for Variable {
-    fn number(number: u64) -> Self {
-        let name = "n".repeat(number as usize % 7);
-        Self { id: number, name, path: vec![[number as f32, 1.0]; number as usize % 4] }
-    }
-}
-
-fn some<T: Numbered>(numbers: impl IntoIterator<Item = u64>) -> Vec<T> {
-    numbers.into_iter().map(T::number).collect()
-}
+use aqueduct_object::{Error, Kind, ObjectFile, ObjectOpen, ObjectView};
+use cases::{Constant, Numbered, Trivial, VIEWS, Variable, read_all_ways, some, write_all_ways};
 
 fn run(ranks: usize, program: impl Fn(&Comm) -> Result<(), Error> + Sync) {
     let nodes = if ranks > 3 { 2 } else { ranks };
     Launch::threads(ranks).node_ranks(nodes).run(program).unwrap();
-}
-
-/// All ways of writing: object `n` of the file is number `n`, 12 objects per rank.
-fn write_all_ways<T: Numbered>(world: &Comm, name: &str, order: ByteOrder) -> Result<u64, Error> {
-    let (rank, size) = (world.rank() as u64, world.size() as u64);
-    let file =
-        ObjectOpen::new(Mode::read_write().create()).anew().byte_order(order).open::<T>(world, name)?;
-    let mine = |first: u64, count: u64| some::<T>(first..first + count);
-    // One block of two objects per rank and way.
-    let block = |way: u64| way * 2 * size + 2 * rank;
-    let objects = mine(block(0), 2);
-    assert_eq!(file.at(block(0)).write(&objects)?, 2);
-    file.seek(block(1) as i64, Whence::Start)?;
-    file.next().all().write(Each(mine(block(1), 2).iter()))?;
-    let request = file.at(block(2)).start_write(mine(block(2), 2))?;
-    assert_eq!(request.wait()?, mine(block(2), 2), "the request gives the objects back");
-    let request = file.at(block(3)).all().start_write(mine(block(3), 2))?;
-    request.wait()?;
-    file.seek_shared(4 * 2 * size)?;
-    file.shared().all().write(&mine(block(4), 2))?;
-    let split = file.at(block(5)).all().begin_write(mine(block(5), 2))?;
-    assert!(file.at(0).all().read_vec(1).is_err(), "no other collective operation meanwhile");
-    split.end()?;
-    file.commit()?;
-    file.verify()?;
-    // Appended after the commit.
-    file.seek_shared(6 * 2 * size)?;
-    file.shared().all().write(One(&T::number(12 * size + rank)))?;
-    file.close()?;
-    Ok(13 * size)
-}
-
-fn read_all_ways<T: Numbered>(world: &Comm, name: &str, total: u64) -> Result<(), Error> {
-    let (rank, size) = (world.rank() as u64, world.size() as u64);
-    let file = ObjectFile::<T>::open(world, name)?;
-    assert_eq!(file.count()?, total);
-    let all = some::<T>(0..total);
-    assert_eq!(file.at(0).read_vec(total + 5)?, all, "less at the end of the file");
-    let part = total.div_ceil(size);
-    let mine = &all[(rank * part).min(total) as usize..((rank + 1) * part).min(total) as usize];
-    assert_eq!(file.at(rank * part).all().read_vec(part)?, mine);
-    let mut room = some::<T>(vec![0; 4]);
-    assert_eq!(file.at(total - 2).all().read(&mut room)?, 2);
-    assert_eq!((&room[..2], &room[2]), (&all[total as usize - 2..], &T::number(0)));
-    assert_eq!(file.at(rank).start_read(3)?.wait()?, all[rank as usize..rank as usize + 3]);
-    assert_eq!(file.at(rank).all().start_read(3)?.wait()?, all[rank as usize..rank as usize + 3]);
-    assert_eq!(file.at(2).all().begin_read(rank)?.end()?, all[2..2 + rank as usize]);
-    assert_eq!(file.shared().all().read_vec(2)?, all[2 * rank as usize..2 * rank as usize + 2]);
-    let one = file.shared().read_vec(1)?;
-    assert!(all[2 * size as usize..3 * size as usize].contains(&one[0]), "each once, in any order");
-    file.seek(-1, Whence::End)?;
-    assert_eq!(file.next().read_vec(5)?, [T::number(total - 1)]);
-    assert_eq!(file.position(), total + 4, "pointers advance by what was asked for");
-    file.close()
 }
 
 fn ways<T: Numbered>(name: &str) {
@@ -147,53 +50,11 @@ fn the_operating_systems_files_too() {
     }
 }
 
-/// Every view of rank `r` of `size`, and what it sees of 60 objects.
-fn views(world: &Comm) -> Vec<ObjectView> {
-    let (rank, size) = (world.rank() as u64, world.size());
-    let mask: String = (0..size).map(|at| if at == world.rank() { "110" } else { "000" }).collect();
-    let bools: Vec<bool> = (0..2 * size).map(|at| at / 2 == world.rank()).collect();
-    vec![
-        ObjectView::contiguous(world, 60 / size as u64).unwrap(),
-        ObjectView::block(world, 60).unwrap(),
-        ObjectView::round_robin(world),
-        ObjectView::cyclic(world, 2).unwrap(),
-        ObjectView::mask(&mask).unwrap(),
-        ObjectView::bools(&bools).unwrap().starting_at(5),
-        ObjectView::pattern(4 * size as u64, |object| object % size as u64 == rank).unwrap(),
-    ]
-}
-
 fn through_views<T: Numbered>(name: &str) {
-    for kind in 0..7 {
-        run(3, |world| {
-            let view = views(world).swap_remove(kind);
-            let seen = (0..20).filter_map(|place| view.number(place)).take_while(|number| *number < 60);
-            let seen: Vec<u64> = seen.collect();
-            let file = ObjectFile::<T>::create(world, name)?;
-            file.set_view(&view)?;
-            // Each rank its own number of objects, in two calls.
-            let (first, second) = seen.split_at(world.rank() + 1);
-            file.next().all().write(&some::<T>(first.iter().copied()))?;
-            file.next().all().write(&some::<T>(second.iter().copied()))?;
-            file.close()
-        });
+    for (kind, writers) in (0..VIEWS).flat_map(|kind| [(kind, 3), (kind, 4)]) {
+        run(writers, |world| cases::write_through_view::<T>(world, name, kind));
         for readers in [1, 2, 3] {
-            run(readers, |world| {
-                let file = ObjectFile::<T>::open(world, name)?;
-                let count = file.count()?;
-                for view in views(world) {
-                    file.set_view(&view)?;
-                    let numbers: Vec<u64> =
-                        (0..file.seen()?).filter_map(|place| view.number(place)).collect();
-                    assert!(numbers.iter().all(|number| *number < count));
-                    // Objects that no rank wrote cannot be read where sizes differ; here only the mask and the shifted view leave some out.
-                    if kind == 4 || kind == 5 {
-                        continue;
-                    }
-                    assert_eq!(file.next().all().read_vec(60)?, some::<T>(numbers));
-                }
-                file.close()
-            });
+            run(readers, |world| cases::read_through_views::<T>(world, name, kind));
         }
     }
 }

@@ -2,121 +2,15 @@
 //!
 //! A launcher that is not installed is skipped, and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
-use std::env;
-use std::io::Read;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
+
+use aqueduct_testkit::launcher::Launcher;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_conformance");
-const PATIENCE: Duration = Duration::from_secs(300);
-
-/// A way to start MPI programs.
-struct Launcher {
-    command: PathBuf,
-    arguments: &'static [&'static str],
-    variables: Vec<(&'static str, PathBuf)>,
-    library: PathBuf,
-}
-
-/// What a job did.
-struct Job {
-    success: bool,
-    output: String,
-    errors: String,
-}
 
 fn launcher(name: &str) -> Option<Launcher> {
-    let root = |variable: &str| env::var_os(variable).map(PathBuf::from);
-    let found = match name {
-        "openmpi" => which("mpirun.openmpi").map(|command| Launcher {
-            command,
-            arguments: &["--oversubscribe"],
-            variables: Vec::new(),
-            library: "libmpi.so.40".into(),
-        }),
-        "mpich" => which("mpirun.mpich").map(|command| Launcher {
-            command,
-            arguments: &[],
-            variables: Vec::new(),
-            library: "libmpich.so.12".into(),
-        }),
-        "openmpi5" => root("AQUEDUCT_TEST_OPENMPI5").map(|prefix| Launcher {
-            command: prefix.join("bin/mpirun"),
-            arguments: &["--oversubscribe"],
-            variables: vec![
-                ("OPAL_PREFIX", prefix.clone()),
-                ("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.40")),
-            ],
-            library: prefix.join("lib/libmpi.so.40"),
-        }),
-        "mpich5" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
-            command: prefix.join("bin/mpiexec"),
-            arguments: &[],
-            variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.12"))],
-            library: prefix.join("lib/libmpi.so.12"),
-        }),
-        "standard" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
-            command: prefix.join("bin/mpiexec"),
-            arguments: &[],
-            variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi_abi.so.1"))],
-            library: prefix.join("lib/libmpi_abi.so.1"),
-        }),
-        _ => None,
-    };
-    if found.is_none() {
-        let required = env::var_os("AQUEDUCT_REQUIRE_MPI").is_some();
-        assert!(!required, "{name} is required but not there: `cargo xtask test` installs it");
-        eprintln!("skipped: {name} is not there");
-    }
-    found
-}
-
-fn which(command: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(command)).find(|path| path.is_file())
-}
-
-impl Launcher {
-    fn job(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> Job {
-        let mut command = Command::new(&self.command);
-        command.args(self.arguments).args(["-n", &ranks.to_string(), PROGRAM]).args(arguments);
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.envs(variables.iter().copied());
-        // Containers and CI run as root, which Open MPI refuses unless told twice.
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
-        command.env("RUST_BACKTRACE", "0");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the launcher starts");
-        let (output, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
-        let started = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().expect("the launcher can be waited for") {
-                break status;
-            }
-            if started.elapsed() > PATIENCE {
-                let _ = child.kill();
-                panic!("{arguments:?} at {ranks} ranks hangs: {}", errors.join().unwrap_or_default());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
-        Job { success: status.success(), output: text(output), errors: text(errors) }
-    }
-
-    fn succeeds(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-        let job = self.job(ranks, arguments, variables);
-        assert!(job.success, "{arguments:?} at {ranks} ranks with {variables:?}: {}", job.errors);
-        job.output
-    }
-}
-
-fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+    Launcher::find(name, Path::new(PROGRAM))
 }
 
 fn suite(name: &str, ranks: std::ops::RangeInclusive<usize>) {

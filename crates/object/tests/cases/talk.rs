@@ -1,0 +1,181 @@
+//! What objects between ranks have to do, on any transport: every call, every category, unequal counts, wrong types.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use aqueduct_comm::{Comm, Source};
+use aqueduct_object::{Each, Error, Kind, Object, One, Talk};
+
+#[derive(Object, Clone, Copy, Debug, PartialEq)]
+struct Trivial {
+    a: u32,
+    b: f32,
+}
+
+#[derive(Object, Clone, Debug, PartialEq)]
+struct Constant {
+    tag: u8,
+    value: Box<f64>,
+}
+
+#[derive(Object, Clone, Debug, PartialEq)]
+struct Variable {
+    name: String,
+    values: Vec<Trivial>,
+}
+
+trait Numbered: Object + Clone + std::fmt::Debug + PartialEq {
+    fn number(number: usize) -> Self;
+}
+
+impl Numbered for Trivial {
+    fn number(number: usize) -> Self {
+        Self { a: number as u32, b: number as f32 / 2.0 }
+    }
+}
+
+impl Numbered for Constant {
+    fn number(number: usize) -> Self {
+        Self { tag: number as u8, value: Box::new(number as f64) }
+    }
+}
+
+impl Numbered for Variable {
+    fn number(number: usize) -> Self {
+        Self { name: "x".repeat(number % 5), values: (0..number % 3).map(Trivial::number).collect() }
+    }
+}
+
+impl Numbered for () {
+    fn number(_number: usize) -> Self {}
+}
+
+fn some<T: Numbered>(rank: usize, count: usize) -> Vec<T> {
+    (0..count).map(|at| T::number(100 * rank + at)).collect()
+}
+
+fn messages<T: Numbered>(world: &Comm) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+    let mine = some::<T>(rank, rank + 2);
+    let theirs = some::<T>(previous, previous + 2);
+    // A vector, a part of it, one, and what an iterator goes through.
+    world.send_objects(next, 1, &mine)?;
+    world.send_objects(next, 1, &mine[1..])?;
+    world.send_objects(next, 1, One(&mine[0]))?;
+    let map: BTreeMap<usize, T> = mine.iter().cloned().enumerate().collect();
+    world.send_objects(next, 1, Each(map.range(1..).map(|(_, object)| object)))?;
+    world.send_objects::<T>(next, 1, &[])?;
+    // A new vector, an existing slice, one object, a container that grows.
+    let (got, status) = world.receive_objects::<T>(previous, 1)?;
+    assert_eq!((&got, status.source), (&theirs, previous));
+    assert_eq!(status.bytes, theirs.iter().map(T::encoded_size).sum::<usize>());
+    let mut room = vec![T::number(7); previous + 4];
+    assert_eq!(world.receive_objects_into(previous, 1, &mut room)?.0, previous + 1);
+    assert_eq!(room[..=previous], theirs[1..]);
+    assert_eq!(room[previous + 1], T::number(7), "behind them nothing changes");
+    assert_eq!(world.receive_object::<T>(previous, 1)?.0, theirs[0]);
+    let mut grows = VecDeque::from([T::number(9)]);
+    assert_eq!(world.receive_objects_onto(previous, 1, &mut grows)?.0, previous + 1);
+    assert_eq!((&grows[0], &grows[1]), (&T::number(9), &theirs[1]));
+    assert_eq!(world.receive_objects::<T>(Source::Rank(previous), 1)?.0, []);
+    // Without waiting.
+    let first = world.start_receive_objects::<T>(previous, 2)?;
+    let mut second = world.start_receive_objects::<T>(Source::Any, 3)?;
+    let sending = world.start_send_objects(next, 2, &mine)?;
+    world.start_send_objects(next, 3, One(&mine[1]))?.wait()?;
+    assert_eq!(first.wait()?.0, theirs);
+    let got = loop {
+        if let Some((got, _)) = second.test()? {
+            break got;
+        }
+    };
+    assert_eq!(got, [theirs[1].clone()]);
+    sending.wait()?;
+    Ok(())
+}
+
+fn collectives<T: Numbered>(world: &Comm) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let mine = some::<T>(rank, rank);
+    let all: Vec<Vec<T>> = (0..size).map(|rank| some(rank, rank)).collect();
+    for root in 0..size {
+        let mut object = T::number(rank);
+        world.broadcast_object(root, &mut object)?;
+        assert_eq!(object, T::number(root));
+        let mut objects = some::<T>(rank, 2 * rank + 1);
+        world.broadcast_objects(root, &mut objects)?;
+        assert_eq!(objects, some::<T>(root, 2 * root + 1));
+        assert_eq!(world.gather_objects(root, &mine)?, (rank == root).then(|| all.clone()));
+        let parts: &[Vec<T>] = if rank == root { &all } else { &[] };
+        assert_eq!(world.scatter_objects(root, parts)?, all[rank]);
+    }
+    assert_eq!(world.allgather_objects(Each(mine.iter()))?, all);
+    let parts: Vec<Vec<T>> = (0..size).map(|to| some(10 * rank + to, (rank + to) % 3)).collect();
+    let sent: Vec<Vec<T>> = (0..size).map(|from| some(10 * from + rank, (rank + from) % 3)).collect();
+    assert_eq!(world.all_to_all_objects(&parts)?, sent);
+    Ok(())
+}
+
+fn reductions(world: &Comm) -> Result<(), Error> {
+    let (rank, size) = (world.rank(), world.size());
+    let joined = |mut left: Variable, right: Variable| {
+        left.name.push_str(&right.name);
+        left
+    };
+    let mine = Variable { name: rank.to_string(), values: vec![] };
+    let names: String = (0..size).map(|rank| rank.to_string()).collect();
+    assert_eq!(world.allreduce_object(mine.clone(), joined)?.name, names, "in rank order");
+    let last = world.reduce_object(size - 1, mine.clone(), joined)?;
+    assert_eq!(last.map(|object| object.name), (rank == size - 1).then_some(names));
+    let pair = [Trivial::number(rank), Trivial::number(1)];
+    let sums = world.reduce_objects(0, &pair, |x, y| Trivial { a: x.a + y.a, b: x.b + y.b })?;
+    let total = (size * (size - 1) / 2) as u32;
+    assert_eq!(sums.map(|sums| (sums[0].a, sums[1].a)), (rank == 0).then_some((total, size as u32)));
+    Ok(())
+}
+
+fn wrong_types(world: &Comm) -> Result<(), Error> {
+    let (next, previous) =
+        ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
+    world.send_objects(next, 1, One(&Trivial::number(1)))?;
+    let error = world.receive_objects::<Variable>(previous, 1).unwrap_err();
+    assert_eq!(error.kind(), Kind::WrongType);
+    let text = error.to_string();
+    assert!(text.contains("sent as Trivial and received as Variable") && text.contains("tag 1"), "{text}");
+    world.send(next, 2, &[1.0f64; 9]).unwrap();
+    let error = world.receive_objects::<Trivial>(previous, 2).unwrap_err();
+    assert!(error.to_string().contains("no object"), "{error}");
+    world.send_objects(next, 3, &some::<Trivial>(0, 3))?;
+    world.send_objects(next, 3, &some::<Trivial>(0, 3))?;
+    assert_eq!(
+        world.receive_objects_into(previous, 3, &mut [Trivial::number(0)]).unwrap_err().kind(),
+        Kind::BadArgument
+    );
+    assert_eq!(world.receive_object::<Trivial>(previous, 3).unwrap_err().kind(), Kind::BadArgument);
+    if world.size() > 1 {
+        // Every rank gets the error, and the next call works.
+        let outcome = if world.rank() == 1 {
+            world.allgather_objects(One(&Trivial::number(1))).map(drop)
+        } else {
+            world.allgather_objects(One(&1u64)).map(drop)
+        };
+        let text = outcome.unwrap_err().to_string();
+        assert!(text.contains("rank 0 brings u64 and rank 1 Trivial"), "{text}");
+        let error = world.reduce_objects(0, &vec![1u8; world.rank()], u8::wrapping_add).unwrap_err();
+        assert_eq!(error.kind(), Kind::BadArgument);
+    }
+    Ok(())
+}
+
+/// All of it.
+pub(crate) fn all(world: &Comm) -> Result<(), Error> {
+    messages::<Trivial>(world)?;
+    messages::<Constant>(world)?;
+    messages::<Variable>(world)?;
+    collectives::<Trivial>(world)?;
+    collectives::<Constant>(world)?;
+    collectives::<Variable>(world)?;
+    collectives::<()>(world)?;
+    reductions(world)?;
+    wrong_types(world)
+}
