@@ -1,0 +1,114 @@
+//! What files count: system calls instead of seconds, buffers instead of guesses.
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Counters, File, Mode, Open, Result, Source, View};
+
+const RUNS: usize = 100_000;
+
+fn on(ranks: usize, program: impl Fn(&Comm) -> Result<()> + Send + Sync) {
+    Launch::threads(ranks).run(program).unwrap();
+}
+
+fn scratch(hints: &[(&str, &str)]) -> Open {
+    let open = Open::new(Mode::read_write().create().delete_on_close());
+    hints.iter().fold(open, |open, (key, value)| open.hint(*key, *value))
+}
+
+/// A name in a folder of its own, as `ufs` knows it.
+fn place() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("ufs:{}", folder.path().join("a").display());
+    (folder, name)
+}
+
+/// What `access` counts.
+fn counted(file: &File, access: impl FnOnce() -> Result<()>) -> Result<Counters> {
+    let before = file.counters();
+    access()?;
+    Ok(file.counters() - before)
+}
+
+#[test]
+fn fine_grained_accesses_take_few_system_calls() {
+    let (_folder, name) = place();
+    on(2, |world| {
+        let file = scratch(&[]).open(world, &name)?;
+        file.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+        let data = vec![world.rank() as i32; RUNS];
+        let mut back = vec![0i32; RUNS];
+        // Where pages can be mapped, which is so wherever tests run, no way takes a call per run.
+        let write = counted(&file, || file.at(0).write(&data).map(drop))?;
+        let read = counted(&file, || file.at(0).read(&mut back).map(drop))?;
+        assert!(write.system_calls < 20 && read.system_calls < 20, "{write:?} {read:?}");
+        assert_eq!((write.writes, write.written, read.reads), (1, 4 * RUNS as u64, 1));
+        assert_eq!(back, data);
+        file.close()
+    });
+}
+
+#[test]
+fn a_hint_keeps_to_calls() {
+    let (_folder, name) = place();
+    on(1, |world| {
+        let file = scratch(&[("aqueduct_map", "false")]).open(world, &name)?;
+        let sparse = Layout::from(Basic::U8).resized(0, 1000).unwrap();
+        file.set_view(&View::new(0, &Layout::from(Basic::U8), &sparse)?)?;
+        let write = counted(&file, || file.at(0).write(&[1u8; 100]).map(drop))?;
+        assert_eq!((write.system_calls, write.copied), (100, 0), "{write:?}");
+        file.close()
+    });
+}
+
+#[test]
+fn laid_out_memory_needs_no_copy_of_its_size() {
+    let (_folder, name) = place();
+    on(3, |world| {
+        let file = scratch(&[]).open(world, &name)?;
+        let number = Layout::from(Basic::F64).resized(0, 24).unwrap();
+        let count = 1 << 20;
+        let memory = vec![world.rank() as u8; 24 * count as usize];
+        let ways =
+            [View::of(0, &Layout::from(Basic::F64))?, View::round_robin(world, &Layout::from(Basic::F64))?];
+        for view in &ways {
+            file.set_view(view)?;
+            let source = || Source::laid_out(&memory, &number, count);
+            let alone =
+                counted(&file, || file.at(world.rank() as u64 * count).write(source().unwrap()).map(drop))?;
+            let apart = counted(&file, || file.at(0).all().write(source().unwrap()).map(drop))?;
+            for seen in [alone, apart] {
+                assert!(seen.allocated <= 1 << 20, "{seen:?}");
+            }
+        }
+        file.close()
+    });
+}
+
+#[test]
+fn locks_are_counted_and_so_are_waits_for_them() {
+    let (_folder, name) = place();
+    on(2, |world| {
+        let file = scratch(&[]).open(world, &name)?;
+        file.set_atomic(true)?;
+        let access = || (0..200).try_for_each(|_| file.at(0).write(&vec![1u8; 100_000]).map(drop));
+        let seen = counted(&file, access)?;
+        assert_eq!(seen.locks, 200);
+        assert!(seen.lock_waits <= 200);
+        file.set_atomic(false)?;
+        let seen = counted(&file, || file.at(0).write(&[1u8]).map(drop))?;
+        assert_eq!((seen.locks, seen.lock_waits), (0, 0));
+        file.close()
+    });
+}
+
+#[test]
+fn talk_that_was_another_files_before_is_not_counted() {
+    on(4, |world| {
+        for _ in 0..3 {
+            let file = scratch(&[]).open(world, "memfs:talk")?;
+            assert_eq!((file.counters().messages, file.counters().sent), (0, 0));
+            file.close()?;
+        }
+        Ok(())
+    });
+}
