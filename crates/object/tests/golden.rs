@@ -30,7 +30,7 @@ fn shapes() -> Vec<Shape> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -190,7 +190,7 @@ impl Golden {
 /// Bytes that are not zero, in lines of offset and digits: two of them are easily compared.
 fn shown(meta: &[u8]) -> String {
     let lines = meta.chunks(16).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0));
-    lines.map(|(at, line)| format!("{:6} {}\n", 16 * at, hex(line))).collect()
+    lines.map(|(at, line)| format!("{:6} {}\n", 16 * at, hex(line))).collect::<Vec<_>>().concat()
 }
 
 /// What is written today are these bytes, and these bytes are read today.

@@ -103,11 +103,7 @@ fn read<T: Random>(world: &Comm, name: &str, way: &Way, bytes: &[Vec<u8>]) -> Re
     for kind in 0..VIEWS {
         let view = view(world, kind, total.max(1))?;
         let mine = seen(&view, total);
-        if !mine.is_empty() {
-            file.set_view(&view)?;
-        } else {
-            file.set_view(&ObjectView::all())?;
-        }
+        file.set_view(&if mine.is_empty() { ObjectView::all() } else { view })?;
         let expected: Vec<T> = mine.iter().map(|at| all[*at].clone()).collect();
         assert_eq!(file.next().all().read_vec(mine.len() as u64)?, expected, "view {kind}");
         if let (Some(last), Some(number)) = (expected.last(), mine.len().checked_sub(1)) {

@@ -66,7 +66,7 @@ structures! {
     Padded { tag: u8, value: f64 }
     Reordered { a: u8, b: u64, c: u16 }
     Flags { on: bool, letter: char, states: [bool; 3] }
-    Wide { wide: u128, signed: i128, size: usize, distance: isize }
+    Wide { large: u128, signed: i128, size: usize, distance: isize }
     Integers { a: i8, b: i16, c: i32, d: i64 }
     Held { boxed: Box<u16>, shared: Arc<f32>, counted: Rc<i64> }
     Marked { value: u32, marker: PhantomData<Rc<String>>, nothing: () }
@@ -82,7 +82,7 @@ structures! {
     Ordered { ages: BTreeMap<String, u8>, seen: BTreeSet<i32> }
     Hashed { ages: HashMap<u64, Option<String>>, seen: HashSet<char> }
     Nested { maps: BTreeMap<u8, BTreeMap<u8, Vec<u16>>>, sets: BTreeSet<(u8, String)> }
-    Shapes { shapes: Vec<Shape>, one: Shape, colours: [Colour; 2] }
+    Shapes { list: Vec<Shape>, one: Shape, colours: [Colour; 2] }
     Pointers { list: Arc<Vec<u32>>, text: Box<String>, other: Rc<Option<Point>> }
     Units { many: Vec<()>, marker: PhantomData<f64>, tail: u8 }
     Forest { trees: Vec<Tree>, by_name: BTreeMap<String, Tree> }
