@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask mpiio` and `cargo xtask bench`.
 
 mod bench;
+mod mpi4py;
 mod mpiio;
 mod packages;
 mod shell;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask test                 install what is missing, then run everything CI runs
+cargo xtask prepare              install what tests need, without running them; prints the variables that tell them where it is
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
 cargo xtask bench objects        print what objects cost, as ratios to the raw engine
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test"] => test::run_all(),
+        ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),
         ["bench", "objects"] => bench::objects(),

@@ -5,14 +5,19 @@ use anyhow::{Result, bail};
 use crate::shell::{command, run, succeeds};
 
 /// Debian packages and what they are for.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("openmpi-bin", "mpirun of Open MPI"),
     ("libopenmpi-dev", "its header, for the test of constants"),
     ("mpich", "mpirun of MPICH"),
     ("libmpich-dev", "its header, for the test of constants"),
     ("python3-numpy", "the test of the Python reader of object files"),
-    ("python3-venv", "the MPI 5 wheels"),
-    ("python3-pip", "the MPI 5 wheels"),
+    ("python3-venv", "the MPI 5 wheels, mpi4py"),
+    ("python3-pip", "the MPI 5 wheels, mpi4py"),
+    ("python3-dev", "mpi4py, built for each MPI"),
+    ("gfortran", "Fortran programs through the C door"),
+    ("g++", "C++ programs through the C door"),
+    ("libpnetcdf-dev", "PnetCDF through the C door"),
+    ("python3-h5py-mpi", "parallel HDF5 through the C door"),
 ];
 
 /// Makes sure that all packages are there.

@@ -1,11 +1,12 @@
 //! Everything that CI runs.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use crate::shell::{cargo, run, succeeds};
-use crate::{packages, wheels};
+use crate::{mpi4py, packages, wheels};
 
 /// A part of the work, by name.
 type Stage = (&'static str, fn() -> Result<()>);
@@ -41,8 +42,25 @@ fn tests() -> Result<()> {
         if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
     let mut command = cargo(words);
     command.args(["--workspace"]).env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
-    for (name, version, variable) in wheels::WHEELS {
-        command.env(variable, wheels::install(name, version)?);
-    }
+    command.envs(installed()?);
     run(&mut command)
+}
+
+/// What comes from the Python registry, and the variables that tell tests where it is.
+fn installed() -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut variables = Vec::new();
+    for (name, version, variable) in wheels::WHEELS {
+        variables.push((variable, wheels::install(name, version)?));
+    }
+    variables.push((mpi4py::VARIABLE, mpi4py::install()?));
+    Ok(variables)
+}
+
+/// Installs everything that tests need.
+pub(crate) fn prepare() -> Result<()> {
+    packages::install()?;
+    for (variable, path) in installed()? {
+        println!("export {variable}={}", path.display());
+    }
+    Ok(())
 }

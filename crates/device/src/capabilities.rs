@@ -53,3 +53,9 @@ impl Default for Capabilities {
         }
     }
 }
+
+/// The cores of this machine that the process may use. Finding out takes longer than opening a file: it is done once.
+pub(crate) fn cores() -> u32 {
+    static CORES: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32))
+}

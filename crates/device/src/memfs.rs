@@ -173,7 +173,7 @@ impl Handle for MemHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let cores = crate::capabilities::cores();
         Capabilities {
             native_lists: true,
             locks: LockScope::Process,

@@ -139,7 +139,9 @@ pub struct Hints {
     pub permissions: u32,
     /// Bypass the page cache (`aqueduct_direct`).
     pub direct: bool,
-    /// One strategy for everything (`aqueduct_strategy`: direct, list, sieve, two-phase); none = by cost.
+    /// Access through mapped pages (`aqueduct_map`), where the device has them.
+    pub map: bool,
+    /// One strategy for everything (`aqueduct_strategy`: direct, list, sieve, map, two-phase); none = by cost.
     pub strategy: Option<Strategy>,
 }
 
@@ -157,6 +159,7 @@ impl Default for Hints {
             stripe: None,
             permissions: 0o644,
             direct: false,
+            map: true,
             strategy: None,
         }
     }
@@ -191,6 +194,7 @@ impl Hints {
         let octal = |text: &str| u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
         hints.permissions = info.get("file_perm").and_then(octal).unwrap_or(hints.permissions);
         hints.direct = info.get("aqueduct_direct").and_then(flag).unwrap_or(false);
+        hints.map = info.get("aqueduct_map").and_then(flag).unwrap_or(true);
         hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
         hints
     }
@@ -212,6 +216,7 @@ impl Hints {
             ("ind_wr_buffer_size", self.write_buffer.to_string()),
             ("file_perm", format!("{:o}", self.permissions)),
             ("aqueduct_direct", self.direct.to_string()),
+            ("aqueduct_map", self.map.to_string()),
         ]);
         let known = [
             ("cb_nodes", self.aggregators.map(|ranks| ranks.to_string())),
@@ -249,6 +254,7 @@ mod tests {
             ("file_perm", "600"),
             ("aqueduct_strategy", "two-phase"),
             ("aqueduct_direct", "true"),
+            ("aqueduct_map", "false"),
         ]);
         let hints = Hints::parse(&info);
         assert_eq!((hints.aggregators, hints.stripe, hints.permissions), (Some(3), Some(4096), 0o600));

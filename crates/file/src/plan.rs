@@ -72,7 +72,7 @@ pub fn independent(direction: Direction, extent: &Extent, market: &Market<'_>) -
     let told = match (hints.strategy, toggle) {
         // Two-phase needs company, maps a device that has them.
         (Some(Strategy::TwoPhase), _) | (None, Toggle::Automatic | Toggle::Disable) => None,
-        (Some(Strategy::Map), _) if !market.can.maps => None,
+        (Some(Strategy::Map), _) if !market.can.maps || !hints.map => None,
         (Some(strategy), _) => Some(strategy),
         (None, Toggle::Enable) => Some(Strategy::Sieve),
     };

@@ -204,7 +204,7 @@ impl Handle for UfsHandle {
             locks: LockScope::System,
             alignment: if self.direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
             block: self.block,
-            concurrency: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+            concurrency: crate::capabilities::cores(),
         }
     }
 

@@ -88,7 +88,9 @@ impl Market<'_> {
         match strategy {
             Strategy::List if self.can.native_lists => Some(runs * LISTED + moved),
             Strategy::Direct | Strategy::List => Some(runs * call + moved),
-            Strategy::Map if self.can.maps => Some((span / PAGE + 1.0) * page + runs * PICK + moved),
+            Strategy::Map if self.can.maps && hints.map => {
+                Some((span / PAGE + 1.0) * page + runs * PICK + moved)
+            }
             Strategy::Map => None,
             // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
             Strategy::Sieve if direction == Direction::Write || sieve == Toggle::Disable => None,

@@ -61,7 +61,7 @@ fn stored(mpi: &Mpi, datarep: &Arc<Datarep>, etype: usize, filetype: usize) -> O
 fn set(mpi: &Mpi, open: &OpenFile, wanted: Wanted) -> Outcome<()> {
     let Wanted { types, etype, filetype, representation } = wanted;
     if types.displacement == mpi.constants.integers.displacement_current {
-        told(mpi, open.file.set_view_here(&etype, &filetype))?;
+        told(mpi, open.file.set_view_here(&etype, &tileable(&filetype)))?;
     } else {
         match view(mpi, types.displacement, &etype, &filetype, representation) {
             Ok(view) => told(mpi, open.file.set_view(&view))?,
@@ -81,7 +81,17 @@ fn view(
     representation: Representation,
 ) -> Outcome<View> {
     let displacement = natural(mpi, "the displacement", displacement)?;
-    Ok(told(mpi, View::new(displacement, etype, filetype))?.represented(representation))
+    Ok(told(mpi, View::new(displacement, etype, &tileable(filetype)))?.represented(representation))
+}
+
+/// The filetype, with bounds by which its copies follow one another. Libraries make filetypes for a single copy and leave bounds on
+/// them that make the next one overlap the first; in what they access that changes nothing.
+fn tileable(filetype: &Layout) -> Layout {
+    let one = filetype.pattern();
+    if filetype.is_sorted() || one.lowest() < 0 || !one.is_sorted() {
+        return filetype.clone();
+    }
+    filetype.resized(0, one.highest()).unwrap_or_else(|_| filetype.clone())
 }
 
 /// Fails, with all other ranks.

@@ -23,7 +23,7 @@ static void say(const char *format, ...) {
 }
 
 /* The class of a code, by name: numbers differ between implementations. */
-static const char *class_name(int code) {
+static inline const char *class_name(int code) {
     static char other[32];
     int class = 0;
     if (code == MPI_SUCCESS) return "ok";

@@ -1,0 +1,130 @@
+//! Compiling and running programs under the MPIs of this machine, natively or through the door.
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An MPI of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mpi {
+    /// As Debian's commands end.
+    pub(crate) name: &'static str,
+    /// A part of what it calls itself.
+    pub(crate) version: &'static str,
+    /// How its launcher gives a variable to all ranks, and whether name and value are one word.
+    variable: (&'static str, bool),
+    /// More words for its launcher.
+    words: &'static [&'static str],
+}
+
+pub(crate) const OPEN_MPI: Mpi = Mpi {
+    name: "openmpi",
+    version: "Open MPI",
+    variable: ("-x", true),
+    words: &["--oversubscribe", "--allow-run-as-root"],
+};
+pub(crate) const MPICH: Mpi = Mpi { name: "mpich", version: "MPICH", variable: ("-genv", false), words: &[] };
+
+/// A compiled program, gone with its folder.
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+/// What a run printed and said.
+pub(crate) struct Output {
+    pub(crate) success: bool,
+    pub(crate) printed: String,
+    pub(crate) said: String,
+}
+
+impl Output {
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n{}", self.printed, self.said)
+    }
+}
+
+/// Whether something is not there: said, and a failure where it is required.
+pub(crate) fn is_missing(what: &str, there: bool) -> bool {
+    if !there {
+        assert!(std::env::var_os("AQUEDUCT_REQUIRE_MPI").is_none(), "{what} is required but not there");
+        eprintln!("skipped: {what} is not there");
+    }
+    !there
+}
+
+/// A command in the path.
+fn command(name: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
+    if is_missing(name, found.is_some()) { None } else { found }
+}
+
+pub(crate) fn launcher(mpi: Mpi) -> Option<PathBuf> {
+    command(&format!("mpirun.{}", mpi.name))
+}
+
+/// Compiles a program of this folder's neighbour; none where the MPI is missing.
+pub(crate) fn compile(mpi: Mpi, source: &str, libraries: &[&str]) -> Option<Program> {
+    launcher(mpi)?;
+    let extension = Path::new(source).extension().and_then(|extension| extension.to_str());
+    let wrapper = match extension {
+        Some("f90") => "mpif90",
+        Some("f") => "mpif77",
+        Some("cpp") => "mpicxx",
+        _ => "mpicc",
+    };
+    let compiler = command(&format!("{wrapper}.{}", mpi.name))?;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, path) = (
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source),
+        folder.path().join("program"),
+    );
+    let compiled =
+        Command::new(compiler).arg("-O1").arg(&source).arg("-o").arg(&path).args(libraries).output();
+    let compiled = compiled.expect("the compiler starts");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(Program { path, _folder: folder })
+}
+
+/// The library that is tested: built by cargo beside this test.
+fn door() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.parent().expect("and a folder");
+    let door = folder.join("libaqueduct_mpiio.so");
+    assert!(door.exists(), "{} is built with its tests", door.display());
+    door
+}
+
+/// A run of a program.
+pub(crate) struct Job<'a> {
+    pub(crate) mpi: Mpi,
+    pub(crate) ranks: usize,
+    pub(crate) door: bool,
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+}
+
+impl Job<'_> {
+    /// Runs it; a run that takes minutes hangs, and fails.
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        let launcher = launcher(self.mpi).expect("asked for before");
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", "170"]).arg(launcher).args(self.mpi.words);
+        command.arg("-n").arg(self.ranks.to_string());
+        let door = door();
+        let preload = [("LD_PRELOAD", door.to_str().expect("UTF-8"))];
+        let preload = if self.door { &preload[..] } else { &[] };
+        for (name, value) in preload.iter().chain(self.variables) {
+            match self.mpi.variable {
+                (option, true) => command.arg(option).arg(format!("{name}={value}")),
+                (option, false) => command.args([option, name, value]),
+            };
+        }
+        let output = command.args(words).output().expect("the launcher starts");
+        Output {
+            success: output.status.success(),
+            printed: String::from_utf8_lossy(&output.stdout).into_owned(),
+            said: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}

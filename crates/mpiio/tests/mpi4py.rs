@@ -1,0 +1,60 @@
+//! mpi4py's own tests of files, all of them, through the door: its list of what to skip under which MPI is switched off.
+//!
+//! `AQUEDUCT_TEST_MPI4PY` names a folder with a build for each MPI and the tests; `cargo xtask test` makes it.
+
+mod launch;
+
+use std::path::{Path, PathBuf};
+
+use launch::{Job, MPICH, Mpi, OPEN_MPI, is_missing, launcher};
+
+/// How many tests the two files have at least: fewer means that some were not run.
+const TESTS: [(&str, usize); 2] = [("test_file.py", 34), ("test_io.py", 55)];
+
+fn all_pass(mpi: Mpi, ranks: usize) {
+    let folder = std::env::var_os("AQUEDUCT_TEST_MPI4PY").map(PathBuf::from);
+    if is_missing("mpi4py", folder.as_deref().is_some_and(Path::exists)) || launcher(mpi).is_none() {
+        return;
+    }
+    let folder = folder.unwrap_or_default();
+    let path = |parts: &[&str]| {
+        parts.iter().fold(folder.clone(), |path, part| path.join(part)).display().to_string()
+    };
+    let python = path(&["venv", "bin", "python3"]);
+    for (file, least) in TESTS {
+        let build = path(&[mpi.name]);
+        let variables = [("PYTHONPATH", build.as_str()), ("PYTHONDONTWRITEBYTECODE", "1")];
+        let output =
+            Job { mpi, ranks, door: true, variables: &variables }.run(&[&python, &path(&["test", file])]);
+        let text = output.text();
+        assert!(output.success && !text.contains("FAILED"), "{} {file} with {ranks} ranks: {text}", mpi.name);
+        assert!(!text.contains("skipped="), "{text}");
+        let ran: Vec<usize> = text
+            .lines()
+            .filter_map(|line| line.split("Ran ").nth(1)?.split(' ').next()?.parse().ok())
+            .collect();
+        assert!(ran.len() == ranks && ran.iter().all(|tests| *tests >= least), "{ran:?}: {text}");
+    }
+}
+
+macro_rules! ranks {
+    ($($name:ident $mpi:ident $ranks:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            all_pass($mpi, $ranks);
+        }
+    )*};
+}
+
+ranks! {
+    open_mpi_1 OPEN_MPI 1;
+    open_mpi_2 OPEN_MPI 2;
+    open_mpi_3 OPEN_MPI 3;
+    open_mpi_4 OPEN_MPI 4;
+    open_mpi_5 OPEN_MPI 5;
+    mpich_1 MPICH 1;
+    mpich_2 MPICH 2;
+    mpich_3 MPICH 3;
+    mpich_4 MPICH 4;
+    mpich_5 MPICH 5;
+}
