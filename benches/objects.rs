@@ -3,6 +3,7 @@
 #[path = "foundations/table.rs"]
 mod table;
 
+use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -16,7 +17,7 @@ const RANKS: usize = 2;
 /// Bytes per rank, as powers of two.
 const SIZES: [u32; 8] = [0, 4, 8, 12, 16, 20, 24, 27];
 
-#[derive(Object, Clone)]
+#[derive(Object, Clone, wincode::SchemaWrite)]
 struct Particle {
     trace: Vec<f64>,
     neighbours: Vec<u32>,
@@ -48,8 +49,8 @@ fn main() {
             }
         }
     }
-    for (test, figures) in together(|world| variable(world, &place)) {
-        table.ratios(test, figures.iter().map(|(raw, ours)| raw / ours).collect(), 0.5);
+    for (test, least, figures) in together(|world| variable(world, &place)) {
+        table.ratios(test, figures.iter().map(|(raw, ours)| raw / ours).collect(), least);
     }
     for (test, figures) in together(|world| projection(world, &place)) {
         table.ratios(test, figures.iter().map(|(whole, field)| whole / field).collect(), 4.0);
@@ -161,29 +162,46 @@ fn accesses(
     Ok(figures)
 }
 
-/// A million particles with two vectors each: encoded and written, against the raw engine writing the bytes.
-fn variable(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'static str, Rounds)>> {
+/// A million particles with two vectors each: encoded and written, against the raw engine writing the bytes, and against a general
+/// serializer that makes them.
+fn variable(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'static str, f64, Rounds)>> {
     let count = 1_000_000 / RANKS;
     let particle = |id: usize| Particle { trace: vec![id as f64; 3], neighbours: vec![id as u32; 4] };
     let mine: Vec<Particle> = (0..count).map(particle).collect();
     let bytes = vec![1u8; mine.iter().map(Object::encoded_size).sum()];
-    let raw = Open::new(Mode::read_write().create()).open(world, place("raw-particles"))?;
-    // Objects of variable size go behind those there are: so do the raw bytes.
-    let mut start = (bytes.len() * world.rank()) as u64;
+    let title = "10^6 particles with two vectors: encode and write / raw write";
+    let raw = against(world, place, &mine, &|| Cow::Borrowed(&bytes))?;
+    let serialized = || Cow::Owned(wincode::serialize(&mine).expect("numbers can be serialized"));
+    let general = against(world, place, &mine, &serialized)?;
+    let title_general = "10^6 particles with two vectors: encode and write / wincode and raw write";
+    Ok(vec![(title, 0.5, raw), (title_general, 1.0, general)])
+}
+
+/// Particles encoded and written, against bytes made and written by the raw engine. Objects of variable size go behind those there are:
+/// so do the bytes.
+fn against<'b>(
+    world: &Comm,
+    place: &dyn Fn(&str) -> String,
+    mine: &Vec<Particle>,
+    bytes: &dyn Fn() -> Cow<'b, [u8]>,
+) -> Result<Rounds> {
+    let length = bytes().len();
+    let raw = Open::new(Mode::read_write().create().delete_on_close()).open(world, place("raw-particles"))?;
+    let mut start = (length * world.rank()) as u64;
     let ours = ObjectFile::<Particle>::create(world, place("particles"))?;
     let figures = turns(
         world,
-        bytes.len(),
+        length,
         || {
-            raw.at(start).all().write(&bytes)?;
-            start += (bytes.len() * world.size()) as u64;
+            raw.at(start).all().write(&*bytes())?;
+            start += (length * world.size()) as u64;
             Ok(())
         },
-        || ours.at((count * world.rank()) as u64).all().write(&mine).map(drop),
+        || ours.at((mine.len() * world.rank()) as u64).all().write(mine).map(drop),
     )?;
     drop(ours);
     raw.close()?;
-    Ok(vec![("10^6 particles with two vectors: encode and write / raw write", figures)])
+    Ok(figures)
 }
 
 /// One field of a million objects of 128 bytes, against all of them.
