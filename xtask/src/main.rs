@@ -21,6 +21,7 @@ cargo xtask bench peers          print how fast the engine is beside MPI-IO of O
     --only tiles,open            these patterns only; also overlap, memory
     --ranks 2,4                  these numbers of ranks
     --rounds 3                   how often contenders take turns; 0 only verifies
+    --door                       the C door, preloaded before the peers' program, takes part too
     --csv PATH                   where the figures go (target/peers/peers.csv)";
 
 fn main() -> ExitCode {

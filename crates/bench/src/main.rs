@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::device::AlignedBuffer;
+use aqueduct::file::Counters;
 
 use cell::Cell;
 use clock::Cap;
@@ -60,10 +61,10 @@ fn job(world: &Comm, words: &[String]) -> Result<()> {
         }
         let result = match verb.as_str() {
             "time" => {
-                let samples = bench.time(cell).with_context(|| cell.to_string())?;
+                let (samples, counters) = bench.time(cell).with_context(|| cell.to_string())?;
                 cap.took(cell.family(), cell.bytes, samples.iter().copied().fold(f64::INFINITY, f64::min));
                 let texts: Vec<String> = samples.iter().map(|seconds| format!("{seconds:e}")).collect();
-                format!("seconds {}", texts.join(","))
+                format!("seconds {}{}", texts.join(","), counters.map(counted).unwrap_or_default())
             }
             "verify" => format!("sum {:016x}", bench.verify(cell).with_context(|| cell.to_string())?),
             "memory" => format!("memory {}", bench.memory(cell).with_context(|| cell.to_string())?),
@@ -72,6 +73,12 @@ fn job(world: &Comm, words: &[String]) -> Result<()> {
         say(world, cell, &result);
     }
     Ok(())
+}
+
+/// What one operation did on this rank.
+fn counted(counters: Counters) -> String {
+    let Counters { system_calls, copied, messages, allocations, .. } = counters;
+    format!(" counted {system_calls},{copied},{messages},{allocations}")
 }
 
 fn say(world: &Comm, cell: &Cell, result: &str) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use aqueduct::comm::{Comm, Op};
 use aqueduct::device::AlignedBuffer;
-use aqueduct::file::{File, Mode, Open, Whence};
+use aqueduct::file::{Counters, File, Mode, Open, Whence};
 
 use crate::cell::Cell;
 use crate::pattern::{EXPLICIT_PIECE, Pattern, Place, SHARED_PIECE};
@@ -46,8 +46,8 @@ impl Bench<'_> {
         Ok(file)
     }
 
-    /// The seconds of one operation, in several repetitions.
-    pub(crate) fn time(&mut self, cell: &Cell) -> Result<Vec<f64>> {
+    /// The seconds of one operation, in several repetitions, and what one of them did on this rank.
+    pub(crate) fn time(&mut self, cell: &Cell) -> Result<(Vec<f64>, Option<Counters>)> {
         let (world, most) = (self.world, self.file_len / (cell.bytes * self.place().ranks));
         if cell.pattern == Pattern::Open {
             let path = self.path(cell);
@@ -55,7 +55,7 @@ impl Bench<'_> {
                 Open::new(Mode::read_write()).open(world, &path)?.close()?;
                 Ok(())
             };
-            return clock::samples(world, ENOUGH, &|| Ok(()), &mut operation);
+            return Ok((clock::samples(world, ENOUGH, &|| Ok(()), &mut operation)?, None));
         }
         let file = self.open(cell, &[])?;
         let shared = matches!(cell.pattern, Pattern::Shared | Pattern::Ordered);
@@ -68,8 +68,17 @@ impl Bench<'_> {
         let most = if shared { most.max(1) } else { ENOUGH };
         let mut operation = || self.operate(cell, &file);
         let samples = clock::samples(world, most, &rewind, &mut operation)?;
+        let counted = self.count(cell, &file)?;
         file.close()?;
-        Ok(samples)
+        Ok((samples, Some(counted)))
+    }
+
+    /// What one operation does, outside the clock.
+    fn count(&mut self, cell: &Cell, file: &File) -> Result<Counters> {
+        file.seek_shared(0, Whence::Start)?;
+        let before = file.counters();
+        self.operate(cell, file)?;
+        Ok(file.counters() - before)
     }
 
     /// Checks that every byte is where it belongs; the sum of what was written or read.

@@ -40,7 +40,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     }
     let folder = root().join("target/peers");
     fs::create_dir_all(&folder)?;
-    let contenders = contender::all(&folder)?;
+    let contenders = contender::all(&folder, options.door)?;
     let file = make_files(&folder, &options)?;
     println!("\n{}", surroundings(&folder));
     let start = Instant::now();
@@ -53,6 +53,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
                 time(&contenders, ranks, &pattern.cells(&options.sizes), &file, &mut results);
             }
         }
+        write_csv(&options, &contenders, &results)?;
         println!(
             "round {} of {} done after {:.0} s",
             round + 1,
@@ -60,7 +61,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
             start.elapsed().as_secs_f64()
         );
     }
-    report(&options, &contenders, &results)?;
+    report(&options, &contenders, &results);
     if options.wants("memory") {
         println!("{}", memory::measure(&contenders, &options.ranks, &file));
     }
@@ -166,27 +167,32 @@ fn time(contenders: &[Contender], ranks: usize, cells: &[Cell], file: &Path, res
     }
 }
 
-fn report(options: &Options, contenders: &[Contender], results: &Results) -> Result<()> {
+/// The figures so far, side by side.
+fn rows(options: &Options, contenders: &[Contender], results: &Results) -> Vec<Row> {
     let names = |ours: bool| -> Vec<&'static str> {
         contenders.iter().filter(|contender| contender.ours == ours).map(|contender| contender.name).collect()
     };
     let (ours, peers) = (names(true), names(false));
-    let mut rows = Vec::new();
-    for pattern in options.patterns() {
-        for cell in pattern.cells(&options.sizes) {
-            rows.extend(options.ranks.iter().map(|&ranks| Row::new(results, ranks, cell, &ours, &peers)));
-        }
-    }
-    if rows.is_empty() {
-        return Ok(());
+    let cells = options.patterns().flat_map(|pattern| pattern.cells(&options.sizes));
+    let places = cells.flat_map(|cell| options.ranks.iter().map(move |&ranks| (ranks, cell)));
+    places.map(|(ranks, cell)| Row::new(results, ranks, cell, &ours, &peers)).collect()
+}
+
+/// Written after every round, so that a run that is interrupted leaves something.
+fn write_csv(options: &Options, contenders: &[Contender], results: &Results) -> Result<()> {
+    let text = table::csv(&rows(options, contenders, results), results);
+    fs::write(&options.csv, text).with_context(|| format!("writing {}", options.csv.display()))
+}
+
+fn report(options: &Options, contenders: &[Contender], results: &Results) {
+    let rows = rows(options, contenders, results);
+    if rows.is_empty() || options.rounds == 0 {
+        return;
     }
     println!("\n{}", table::table(&rows));
     for (name, ranks, cell, why) in results.failures() {
         println!("n/a: {name}, {ranks} ranks, {cell}: {why}");
     }
     println!("\n{}", table::summary(&rows));
-    fs::write(&options.csv, table::csv(&rows))
-        .with_context(|| format!("writing {}", options.csv.display()))?;
     println!("figures in full: {}", options.csv.display());
-    Ok(())
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::mpiio;
 use crate::shell::{cargo, command, root, run, succeeds};
 
 /// A program in an environment.
@@ -67,7 +68,7 @@ impl Contender {
 }
 
 /// Builds the programs; who can take part on this machine.
-pub(super) fn all(folder: &Path) -> Result<Vec<Contender>> {
+pub(super) fn all(folder: &Path, door: bool) -> Result<Vec<Contender>> {
     run(&mut cargo(&["build", "--release", "--package", "aqueduct-bench"]))?;
     let ours = |name, launcher| Contender {
         name,
@@ -95,14 +96,24 @@ pub(super) fn all(folder: &Path) -> Result<Vec<Contender>> {
         let source = root().join("crates/bench/peer/peer.c");
         compile(compiler, &["-Wall", "-Wextra", "-Werror"], &source, &program, &["-lm"]).then_some(program)
     };
+    let library = root().join("target/release/libaqueduct_mpiio.so").to_string_lossy().into_owned();
+    if door {
+        mpiio::build()?;
+    }
+    let through_the_door = |name, launcher, program: &Path| {
+        let environment = vec![("LD_PRELOAD", library.clone())];
+        door.then(|| Contender { ours: true, environment, ..theirs(name, launcher, program) })
+    };
     if let Some(program) = peer("mpicc.openmpi") {
         contenders.push(ours("ours/openmpi", Launcher::OpenMpi { io: None }));
+        contenders.extend(through_the_door("door/openmpi", Launcher::OpenMpi { io: None }, &program));
         for (name, io) in [("ompio", "ompio"), ("romio", "romio321")] {
             contenders.push(theirs(name, Launcher::OpenMpi { io: Some(io) }, &program));
         }
     }
     if let Some(program) = peer("mpicc.mpich") {
         contenders.push(ours("ours/mpich", Launcher::Mpich));
+        contenders.extend(through_the_door("door/mpich", Launcher::Mpich, &program));
         contenders.push(theirs("mpich", Launcher::Mpich, &program));
     }
     Ok(contenders)

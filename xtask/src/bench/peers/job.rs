@@ -1,11 +1,11 @@
 //! Running a contender over cells, whatever it does: cells that make it fail, crash or hang are told, the others are done.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::cell::Cell;
@@ -15,11 +15,14 @@ use crate::shell::{command, succeeds};
 /// Longer than any cell takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a launcher is asked whether it has ended.
+const TICK: Duration = Duration::from_millis(50);
+
 /// What became of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// Seconds of one operation, several times.
-    Seconds(Vec<f64>),
+    /// Seconds of one operation, several times, and what one of them did, where that is told.
+    Seconds(Vec<f64>, Option<Counted>),
     /// The sum of the file's bytes.
     Sum(String),
     /// KiB.
@@ -29,6 +32,9 @@ pub(super) enum Outcome {
     Failed(String),
 }
 
+/// System calls, bytes copied, messages and allocations of one operation on one rank.
+pub(super) type Counted = [u64; 4];
+
 /// What a line of output says, if it is one of ours: about which cell, and what.
 pub(super) fn parse(line: &str) -> Option<(&str, Outcome)> {
     let mut words = line.strip_prefix("cell ")?.splitn(3, ' ');
@@ -36,9 +42,15 @@ pub(super) fn parse(line: &str) -> Option<(&str, Outcome)> {
     let rest = words.next().unwrap_or_default();
     let outcome = match kind {
         "seconds" => {
-            let seconds: Vec<f64> = rest.split(',').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+            let (seconds, counted) = rest.split_once(" counted ").unwrap_or((rest, ""));
+            let seconds: Vec<f64> =
+                seconds.split(',').map(|word| word.parse().ok()).collect::<Option<_>>()?;
             let sound = seconds.iter().all(|seconds| seconds.is_finite() && *seconds > 0.0);
-            Outcome::Seconds(Some(seconds).filter(|_| sound)?)
+            let counted: Option<Vec<u64>> = counted.split(',').map(|word| word.parse().ok()).collect();
+            Outcome::Seconds(
+                Some(seconds).filter(|_| sound)?,
+                counted.and_then(|counted| counted.try_into().ok()),
+            )
         }
         "sum" => Outcome::Sum(rest.to_owned()),
         "memory" => Outcome::Memory(rest.parse().ok()?),
@@ -88,33 +100,47 @@ pub(super) fn once(contender: &Contender, ranks: usize, words: &[String]) -> (Ve
         Ok(child) => child,
         Err(error) => return (Vec::new(), format!("cannot be started: {error}")),
     };
-    let (sender, lines) = mpsc::channel();
-    let (output, errors) = (child.stdout.take(), child.stderr.take());
-    if let Some(output) = output {
-        std::thread::spawn(move || {
-            BufReader::new(output).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
-        });
-    }
-    let errors = errors.map(|errors| {
-        let lines = || BufReader::new(errors).lines().map_while(Result::ok);
-        std::thread::spawn(move || lines().filter(|line| !line.trim().is_empty()).last())
-    });
+    let (lines, errors) = (listen(child.stdout.take()), listen(child.stderr.take()));
     let mut seen = Vec::new();
     let end = loop {
         match lines.recv_timeout(PATIENCE) {
             Ok(line) => seen.push(line),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-                let last = errors.and_then(|errors| errors.join().ok().flatten()).unwrap_or_default();
-                break format!("ended with {status}: {last}");
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => {
+            Err(RecvTimeoutError::Timeout) => {
                 stop(&mut child);
                 break "hangs".to_owned();
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = await_end(&mut child);
+                let last =
+                    errors.try_iter().filter(|line| !line.trim().is_empty()).last().unwrap_or_default();
+                break format!("ended with {status}: {last}");
             }
         }
     };
     (seen, end)
+}
+
+/// The lines of a pipe, as they come. Nobody waits for its end: a lost process may hold it open for ever.
+fn listen(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).lines().map_while(Result::ok));
+        lines.for_each(|line| drop(sender.send(line)));
+    });
+    lines
+}
+
+/// How a launcher ended that has nothing more to say; it is ended if it does not.
+fn await_end(child: &mut Child) -> String {
+    for _ in 0..PATIENCE.as_millis() / TICK.as_millis() {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(TICK),
+            Ok(Some(status)) => return status.to_string(),
+            Err(error) => return error.to_string(),
+        }
+    }
+    stop(child);
+    "no end".to_owned()
 }
 
 /// Ends a launcher and what it launched: it gets a moment to do it itself.
@@ -122,11 +148,11 @@ fn stop(child: &mut Child) {
     let group = format!("-{}", child.id());
     for signal in ["-TERM", "-KILL"] {
         succeeds(&mut command("kill", &[signal, "--", &group]));
-        for _ in 0..20 {
+        for _ in 0..40 {
             if !matches!(child.try_wait(), Ok(None)) {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(TICK);
         }
     }
 }
@@ -139,7 +165,11 @@ mod tests {
     fn lines_of_output_are_understood() {
         let cell = "tiles:collective:write:65536:cached";
         let parsed = |rest: &str| parse(&format!("cell {cell} {rest}")).map(|(_, outcome)| outcome);
-        assert_eq!(parsed("seconds 1e-3,2.5e-03"), Some(Outcome::Seconds(vec![0.001, 0.0025])));
+        assert_eq!(parsed("seconds 1e-3,2.5e-03"), Some(Outcome::Seconds(vec![0.001, 0.0025], None)));
+        assert_eq!(
+            parsed("seconds 2 counted 1,2,3,4"),
+            Some(Outcome::Seconds(vec![2.0], Some([1, 2, 3, 4])))
+        );
         assert_eq!(parsed("sum 00ff"), Some(Outcome::Sum("00ff".to_owned())));
         assert_eq!(parsed("memory 77"), Some(Outcome::Memory(77)));
         assert_eq!(parsed("capped"), Some(Outcome::Capped));

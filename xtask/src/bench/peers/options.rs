@@ -16,6 +16,8 @@ pub(super) struct Options {
     /// None: all patterns.
     pub(super) only: Vec<String>,
     pub(super) csv: PathBuf,
+    /// The C door takes part too.
+    pub(super) door: bool,
 }
 
 impl Options {
@@ -26,12 +28,14 @@ impl Options {
             rounds: 3,
             only: Vec::new(),
             csv: root().join("target/peers/peers.csv"),
+            door: false,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} wants a value"));
             match *word {
                 "--quick" => options.sizes = vec![64 << 10, 4 << 20],
+                "--door" => options.door = true,
                 "--rounds" => options.rounds = value()?.parse().context("--rounds wants a number")?,
                 "--only" => options.only.extend(value()?.split(',').map(str::to_owned)),
                 "--ranks" => {

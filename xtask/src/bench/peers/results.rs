@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::Cell;
-use super::job::Outcome;
+use super::job::{Counted, Outcome};
 
 /// Operations per second, from all rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub(super) struct Rate {
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) seconds: Vec<f64>,
+    /// Of the last round.
+    pub(super) counted: Option<Counted>,
     pub(super) capped: bool,
     pub(super) failed: Option<String>,
 }
@@ -44,7 +46,10 @@ impl Results {
     pub(super) fn add(&mut self, contender: &'static str, ranks: usize, cell: Cell, outcome: Outcome) {
         let record = self.records.entry((contender, ranks, cell)).or_default();
         match outcome {
-            Outcome::Seconds(seconds) => record.seconds.extend(seconds),
+            Outcome::Seconds(seconds, counted) => {
+                record.seconds.extend(seconds);
+                record.counted = counted;
+            }
             Outcome::Capped => record.capped = true,
             Outcome::Failed(why) => record.failed = Some(why),
             Outcome::Sum(_) | Outcome::Memory(_) => {}
@@ -77,6 +82,11 @@ impl Results {
         Some(Rate { best: rate.best * share, median: rate.median * share, smaller: true })
     }
 
+    /// What one operation did, where the contender tells.
+    pub(super) fn counted(&self, contender: &'static str, ranks: usize, cell: &Cell) -> Option<Counted> {
+        self.records.get(&(contender, ranks, *cell))?.counted
+    }
+
     /// All failures: who, at how many ranks, in which cell, why.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&'static str, usize, Cell, String)> {
         let failed = |(key, record): (&'_ (&'static str, usize, Cell), &'_ Record)| {
@@ -98,8 +108,8 @@ mod tests {
     #[test]
     fn the_median_of_all_rounds_counts() {
         let (mut results, cell) = (Results::default(), cells()[0]);
-        results.add("a", 2, cell, Outcome::Seconds(vec![1.0, 4.0]));
-        results.add("a", 2, cell, Outcome::Seconds(vec![0.5]));
+        results.add("a", 2, cell, Outcome::Seconds(vec![1.0, 4.0], None));
+        results.add("a", 2, cell, Outcome::Seconds(vec![0.5], None));
         let rate = results.rate("a", 2, &cell).unwrap();
         assert_eq!((rate.median, rate.best, rate.smaller), (1.0, 2.0, false));
         assert_eq!((results.rate("a", 4, &cell), results.rate("b", 2, &cell)), (None, None));
@@ -109,7 +119,7 @@ mod tests {
     #[test]
     fn what_would_take_too_long_has_the_rate_of_the_size_before() {
         let (mut results, cells) = (Results::default(), cells());
-        results.add("a", 2, cells[0], Outcome::Seconds(vec![0.5]));
+        results.add("a", 2, cells[0], Outcome::Seconds(vec![0.5], None));
         results.add("a", 2, cells[1], Outcome::Capped);
         results.add("a", 2, cells[2], Outcome::Capped);
         let rate = results.rate("a", 2, &cells[2]).unwrap();
@@ -119,7 +129,7 @@ mod tests {
     #[test]
     fn a_failure_is_no_figure_and_closes_the_family() {
         let (mut results, cells) = (Results::default(), cells());
-        results.add("a", 2, cells[0], Outcome::Seconds(vec![0.5]));
+        results.add("a", 2, cells[0], Outcome::Seconds(vec![0.5], None));
         results.add("a", 2, cells[1], Outcome::Failed("hangs".to_owned()));
         assert_eq!(results.rate("a", 2, &cells[1]), None);
         assert!(!results.is_open("a", 2, &cells[2]) && results.is_open("a", 4, &cells[2]));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::cell::{Cell, Family, OPEN_SIZE, size};
 use super::goal::Goal;
-use super::results::Rate;
+use super::results::{Rate, Results};
 use super::verdict::{Ratios, Row, Verdict, over_sizes};
 
 /// Sizes from here on count in the summary.
@@ -17,49 +17,65 @@ pub(super) fn table(rows: &[Row]) -> String {
     let names = |names: Vec<&str>| names.join(" / ");
     let ours = names(first.ours.iter().map(|(name, _, _)| *name).collect());
     let peers = names(first.peers.iter().map(|(name, _)| *name).collect());
-    let mut text = format!(
+    let text = format!(
         "MB/s of all ranks together, medians; ~: taken over from the largest size that was not too slow; open: µs\n\
          ours: {ours}; peers: {peers}\n\n"
     );
-    let titles = ["ours", "peers", "× best peer", "(best times)", "of contiguous"].map(str::to_owned);
-    let _ = writeln!(text, "{}", line("", "", "", &titles, "required", "verdict"));
-    for row in rows {
-        let ours: Vec<String> = row.ours.iter().map(|(_, rate, _)| speed(row, *rate)).collect();
-        let peers: Vec<String> = row.peers.iter().map(|(_, rate)| speed(row, *rate)).collect();
-        let part = |of: fn(&Ratios) -> Option<f64>| {
-            let figures: Vec<String> = row.ours.iter().map(|(_, _, ratios)| ratio(of(ratios))).collect();
-            figures.join(" ")
-        };
-        let columns = [
-            ours.join(" "),
-            peers.join(" "),
-            part(|ratios| ratios.peer),
-            part(|ratios| ratios.peer_best),
-            part(|ratios| ratios.contiguous),
-        ];
-        let size = if row.cell.bytes == OPEN_SIZE { String::new() } else { size(row.cell.bytes) };
-        let (family, ranks) = (row.cell.family.to_string(), row.ranks.to_string());
-        let judged: Vec<_> = row.ours.iter().map(|(name, _, ratios)| (*name, *ratios)).collect();
-        let _ = writeln!(
-            text,
-            "{}",
-            line(&family, &ranks, &size, &columns, &required(&row.goal), &verdicts(&judged, &row.goal))
-        );
-    }
-    text
+    let mut lines = vec![TITLES.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(line));
+    text + &aligned(&lines)
 }
 
-fn line(
-    family: &str,
-    ranks: &str,
-    size: &str,
-    columns: &[String; 5],
-    required: &str,
-    verdict: &str,
-) -> String {
-    let [ours, peers, peer, best, contiguous] = columns;
-    let front = format!("{family:41} {ranks:>2} {size:>7}  {ours:>20}  {peers:>20}  {peer:>17}  {best:>17}");
-    format!("{front}  {contiguous:>14}  {required:>9}  {verdict}")
+const TITLES: [&str; 10] = [
+    "",
+    "ranks",
+    "size",
+    "ours",
+    "peers",
+    "× best peer",
+    "(best times)",
+    "of contiguous",
+    "required",
+    "verdict",
+];
+
+fn line(row: &Row) -> Vec<String> {
+    let ours: Vec<String> = row.ours.iter().map(|(_, rate, _)| speed(row, *rate)).collect();
+    let peers: Vec<String> = row.peers.iter().map(|(_, rate)| speed(row, *rate)).collect();
+    let judged: Vec<_> = row.ours.iter().map(|(name, _, ratios)| (*name, *ratios)).collect();
+    let size = if row.cell.bytes == OPEN_SIZE { String::new() } else { size(row.cell.bytes) };
+    vec![
+        row.cell.family.to_string(),
+        row.ranks.to_string(),
+        size,
+        ours.join(" "),
+        peers.join(" "),
+        figures(&judged, |ratios| ratios.peer),
+        figures(&judged, |ratios| ratios.peer_best),
+        figures(&judged, |ratios| ratios.contiguous),
+        required(&row.goal),
+        verdicts(&judged, &row.goal),
+    ]
+}
+
+fn figures(judged: &[(&str, Ratios)], of: fn(&Ratios) -> Option<f64>) -> String {
+    judged.iter().map(|(_, ratios)| ratio(of(ratios))).collect::<Vec<_>>().join(" ")
+}
+
+/// Columns as wide as they have to be: the first and the last to the left, the others to the right.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let _ = write!(text, "{:width$}", line[0], width = widths[0]);
+        for (word, width) in line.iter().zip(&widths).take(columns - 1).skip(1) {
+            let _ = write!(text, "  {word:>width$}");
+        }
+        let _ = writeln!(text, "  {}", line[columns - 1]);
+    }
+    text
 }
 
 /// By family and number of ranks, over the larger sizes; then how many rows were met.
@@ -69,27 +85,25 @@ pub(super) fn summary(rows: &[Row]) -> String {
         families.entry((row.cell.family, row.ranks)).or_default().push(row);
     }
     let mut text = format!("medians over sizes from {} on\n", size(LARGE));
+    let titles = ["", "ranks", "× best peer", "of contiguous", "required", "verdict"];
+    let mut lines = vec![titles.map(str::to_owned).to_vec()];
     let (mut met, mut missed) = (0, 0);
     for ((family, ranks), rows) in &families {
-        let (Some(names), Some(goal)) = (rows.first().map(|row| &row.ours), rows.first().map(|row| row.goal))
-        else {
-            continue;
-        };
-        let judged: Vec<_> = names.iter().map(|(name, _, _)| (*name, over_sizes(rows, name))).collect();
-        let part = |of: fn(&Ratios) -> Option<f64>| {
-            judged.iter().map(|(_, ratios)| ratio(of(ratios))).collect::<Vec<_>>().join(" ")
-        };
-        let (peer, contiguous) = (part(|ratios| ratios.peer), part(|ratios| ratios.contiguous));
-        let verdict = verdicts(&judged, &goal);
+        let Some(first) = rows.first() else { continue };
+        let judged: Vec<_> = first.ours.iter().map(|(name, _, _)| (*name, over_sizes(rows, name))).collect();
+        let verdict = verdicts(&judged, &first.goal);
         met += usize::from(verdict == "ok");
         missed += usize::from(verdict.starts_with("missed"));
-        let family = family.to_string();
-        let _ = writeln!(
-            text,
-            "{family:41} {ranks:>2}  {peer:>17}  {contiguous:>14}  {:>9}  {verdict}",
-            required(&goal)
-        );
+        lines.push(vec![
+            family.to_string(),
+            ranks.to_string(),
+            figures(&judged, |ratios| ratios.peer),
+            figures(&judged, |ratios| ratios.contiguous),
+            required(&first.goal),
+            verdict,
+        ]);
     }
+    text += &aligned(&lines);
     let _ = writeln!(text, "\nfamilies: {met} met, {missed} missed");
     text + &counts(rows)
 }
@@ -153,11 +167,11 @@ fn ratio(figure: Option<f64>) -> String {
 }
 
 /// A line per row and contender of ours, with all figures in full.
-pub(super) fn csv(rows: &[Row]) -> String {
+pub(super) fn csv(rows: &[Row], results: &Results) -> String {
     let mut text = String::from("pattern,coordination,direction,cache,ranks,bytes_per_rank,contender");
     let peers: Vec<&str> =
         rows.first().iter().flat_map(|row| row.peers.iter().map(|(name, _)| *name)).collect();
-    text += ",seconds_median,seconds_best";
+    text += ",seconds_median,seconds_best,system_calls,bytes_copied,messages,allocations";
     for peer in &peers {
         let _ = write!(text, ",{peer}_seconds_median,{peer}_seconds_best,{peer}_from_smaller_size");
     }
@@ -171,6 +185,11 @@ pub(super) fn csv(rows: &[Row]) -> String {
         let family = row.cell.family.to_string().replace(':', ",");
         for (name, rate, ratios) in &row.ours {
             let _ = write!(text, "{family},{},{},{name},{}", row.ranks, row.cell.bytes, seconds(*rate));
+            let counted = results.counted(name, row.ranks, &row.cell);
+            for at in 0..4 {
+                let _ =
+                    write!(text, ",{}", counted.map(|counted| counted[at].to_string()).unwrap_or_default());
+            }
             for (_, rate) in &row.peers {
                 let _ = write!(text, ",{},{}", seconds(*rate), rate.is_some_and(|rate| rate.smaller));
             }
@@ -181,4 +200,56 @@ pub(super) fn csv(rows: &[Row]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::PATTERNS;
+    use super::super::job::Outcome;
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn results() -> (Results, Vec<Row>) {
+        let mut results = Results::default();
+        let cells = PATTERNS[0].cells(&[BYTES]);
+        results.add("ours", 2, cells[0], Outcome::Seconds(vec![0.002], Some([1, 2, 3, 4])));
+        results.add("peer", 2, cells[0], Outcome::Seconds(vec![0.001], None));
+        results.add("ours", 2, cells[1], Outcome::Seconds(vec![0.001], None));
+        results.add("peer", 2, cells[1], Outcome::Failed("hangs".to_owned()));
+        let rows = cells[..2].iter().map(|cell| Row::new(&results, 2, *cell, &["ours"], &["peer"])).collect();
+        (results, rows)
+    }
+
+    #[test]
+    fn the_table_says_who_missed_and_what_is_not_there() {
+        let text = table(&results().1);
+        let write = text.lines().find(|line| line.starts_with("contiguous:independent:write")).unwrap();
+        let words: Vec<&str> = write.split_whitespace().collect();
+        assert_eq!(
+            words[1..],
+            ["2", "1", "MiB", "1049", "2097", "0.50", "0.50", "1.00", "0.95", "missed:", "ours"]
+        );
+        let read = text.lines().find(|line| line.starts_with("contiguous:independent:read")).unwrap();
+        assert!(read.contains("n/a") && read.ends_with("n/a"), "{read}");
+    }
+
+    #[test]
+    fn the_summary_counts() {
+        let text = summary(&results().1);
+        assert!(text.contains("families: 0 met, 1 missed"), "{text}");
+        assert!(text.contains("rows, ours: 0 met, 1 missed, 1 without a peer"), "{text}");
+    }
+
+    #[test]
+    fn every_line_of_the_csv_has_all_columns() {
+        let (results, rows) = results();
+        let text = csv(&rows, &results);
+        let counts: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(counts, [22, 22, 22]);
+        assert!(
+            text.contains(",2,1048576,ours,2e-3,2e-3,1,2,3,4,1e-3,1e-3,false,5e-1,5e-1,1e0,0.95,,missed"),
+            "{text}"
+        );
+    }
 }

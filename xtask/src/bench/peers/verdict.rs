@@ -106,7 +106,7 @@ mod tests {
     fn row(pattern: &str, seconds: &[(&'static str, &str, f64)]) -> Row {
         let mut results = Results::default();
         for (name, pattern, seconds) in seconds {
-            results.add(name, 2, cell(pattern), Outcome::Seconds(vec![*seconds]));
+            results.add(name, 2, cell(pattern), Outcome::Seconds(vec![*seconds], None));
         }
         Row::new(&results, 2, cell(pattern), &OURS, &PEERS)
     }
