@@ -1,6 +1,7 @@
 //! The human door: the `aqueduct` command.
 
 mod demo;
+mod exec;
 
 use std::process::ExitCode;
 
@@ -20,16 +21,19 @@ struct Arguments {
 enum Command {
     /// All ranks write one shared file, read it back shifted by one rank, and verify every byte
     Demo(demo::Arguments),
+    /// Runs an MPI program unchanged, its files served by aqueduct: aqueduct exec -- mpirun -n 4 program
+    Exec(exec::Arguments),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
-        None => demo::run(&arguments.demo),
-        Some(Command::Demo(options)) => demo::run(&options),
+        None => demo::run(&arguments.demo).map(|()| ExitCode::SUCCESS),
+        Some(Command::Demo(options)) => demo::run(&options).map(|()| ExitCode::SUCCESS),
+        Some(Command::Exec(options)) => exec::run(&options),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("aqueduct: {error:#}");
             ExitCode::FAILURE

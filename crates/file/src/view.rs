@@ -138,6 +138,19 @@ impl View {
         self
     }
 
+    /// The same view, the filetype having this layout in the file, where values have the sizes of the representation: what lies between
+    /// them there is then known. One that does not hold the filetype's data changes nothing.
+    #[must_use]
+    pub fn stored_as(mut self, filetype: &Layout) -> Self {
+        let fits = filetype.size() == self.representation.stored_size(&self.filetype) && filetype.is_sorted();
+        if let (true, Ok(pattern)) = (fits && !self.cuts_values(), filetype.endless(self.displacement as i64))
+        {
+            self.pattern = pattern;
+            self.objection = None;
+        }
+        self
+    }
+
     /// Whether an etype ends inside a value of the filetype.
     fn cuts_values(&self) -> bool {
         let (etype, data) = (self.etype.size(), self.filetype.pattern());

@@ -113,8 +113,7 @@ unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
         }
         Err(fault) => {
             status::set(mpi, told, fault.transferred);
-            raised::arm(mpi, &pending.owner, pending.call, &fault);
-            fault.code
+            raised::arm(mpi, &pending.owner, pending.call, &fault)
         }
     }
 }

@@ -145,6 +145,31 @@ fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
 }
 
 #[test]
+fn newer_implementations_and_the_standard_interface() {
+    let newer = [
+        launch::wheel(MPICH, "AQUEDUCT_TEST_MPICH5", "mpi_abi"),
+        launch::wheel(MPICH, "AQUEDUCT_TEST_MPICH5", "mpi"),
+        launch::wheel(OPEN_MPI, "AQUEDUCT_TEST_OPENMPI5", "mpi"),
+    ];
+    let mut logs = Vec::new();
+    for mpi in newer.into_iter().flatten() {
+        let Some(program) = compile(mpi, "errors.c", &[]) else { return };
+        check(mpi, 3, &program.path, &[]);
+        let Some(program) = compile(mpi, "apart.c", &[]) else { return };
+        check(mpi, 3, &program.path, &[]);
+        for source in ["walk.c", "combiners.c"] {
+            let Some(program) = compile(mpi, source, &[]) else { return };
+            logs.push((source, check(mpi, 2, &program.path, &[])));
+        }
+    }
+    // All of them see the same.
+    for (source, log) in &logs {
+        let first = logs.iter().find(|(other, _)| other == source).map(|(_, log)| log);
+        assert_eq!(Some(log), first, "{source}");
+    }
+}
+
+#[test]
 fn fortran_and_cpp() {
     compiled_and_compared(OPEN_MPI, "view.f90", &[], &[1, 3], &[]);
     // MPICH hands its own handles to error handlers of Fortran: what the program finds out, it stops at.

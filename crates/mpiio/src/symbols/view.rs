@@ -20,6 +20,8 @@ struct Wanted {
     types: ViewTypes,
     etype: Layout,
     filetype: Layout,
+    /// The filetype as it lies in the file, where that is another one.
+    stored: Option<Layout>,
     representation: Representation,
 }
 
@@ -41,6 +43,11 @@ fn wanted(
         }
         Some(datarep) => (stored(mpi, datarep, etype, filetype)?, Representation::Native),
     };
+    let stored = if layouts.1.pattern().external32_size() != layouts.1.size() && name == "external32" {
+        Some(datatype::stored_layout(mpi, filetype, Sizes::File(&external32))?)
+    } else {
+        None
+    };
     let types = ViewTypes {
         displacement,
         etype: Kept::new(mpi, etype)?,
@@ -48,7 +55,13 @@ fn wanted(
         representation: name,
         datarep,
     };
-    Ok(Wanted { types, etype: layouts.0, filetype: layouts.1, representation })
+    Ok(Wanted { types, etype: layouts.0, filetype: layouts.1, stored, representation })
+}
+
+/// The bytes of a predefined datatype in external32.
+#[allow(clippy::unnecessary_wraps, reason = "other representations may fail to tell")]
+fn external32(_handle: usize, layout: &Layout) -> Outcome<u64> {
+    Ok(layout.pattern().external32_size())
 }
 
 /// Both types as they lie in a file of the program's own representation.
@@ -59,12 +72,15 @@ fn stored(mpi: &Mpi, datarep: &Arc<Datarep>, etype: usize, filetype: usize) -> O
 }
 
 fn set(mpi: &Mpi, open: &OpenFile, wanted: Wanted) -> Outcome<()> {
-    let Wanted { types, etype, filetype, representation } = wanted;
+    let Wanted { types, etype, filetype, stored, representation } = wanted;
     if types.displacement == mpi.constants.integers.displacement_current {
         told(mpi, open.file.set_view_here(&etype, &tileable(&filetype)))?;
     } else {
         match view(mpi, types.displacement, &etype, &filetype, representation) {
-            Ok(view) => told(mpi, open.file.set_view(&view))?,
+            Ok(view) => {
+                let view = stored.map_or(view.clone(), |stored| view.stored_as(&tileable(&stored)));
+                told(mpi, open.file.set_view(&view))?;
+            }
             Err(fault) => refuse(mpi, open, types.displacement, &fault)?,
         }
     }
@@ -149,7 +165,12 @@ export! {
 /// From one item to the next in the file.
 fn type_extent(mpi: &Mpi, open: &OpenFile, datatype: usize) -> Outcome<i64> {
     let layout = datatype::layout(mpi, datatype)?;
-    let Some(datarep) = open.view().datarep.clone() else { return Ok(open.file.type_extent(&layout)) };
+    let Some(datarep) = open.view().datarep.clone() else {
+        if open.view().representation == "external32" && layout.pattern().external32_size() != layout.size() {
+            return Ok(datatype::stored_layout(mpi, datatype, Sizes::File(&external32))?.extent());
+        }
+        return Ok(open.file.type_extent(&layout));
+    };
     let width = |handle, _: &Layout| datarep.extent(mpi, handle);
     Ok(datatype::stored_layout(mpi, datatype, Sizes::File(&width))?.extent())
 }

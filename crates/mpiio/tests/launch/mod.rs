@@ -15,6 +15,8 @@ pub(crate) struct Mpi {
     variable: (&'static str, bool),
     /// More words for its launcher.
     words: &'static [&'static str],
+    /// Where it lies, and its library, if it is not one of the machine's.
+    wheel: Option<(&'static str, &'static str)>,
 }
 
 pub(crate) const OPEN_MPI: Mpi = Mpi {
@@ -22,8 +24,21 @@ pub(crate) const OPEN_MPI: Mpi = Mpi {
     version: "Open MPI",
     variable: ("-x", true),
     words: &["--oversubscribe", "--allow-run-as-root"],
+    wheel: None,
 };
-pub(crate) const MPICH: Mpi = Mpi { name: "mpich", version: "MPICH", variable: ("-genv", false), words: &[] };
+pub(crate) const MPICH: Mpi =
+    Mpi { name: "mpich", version: "MPICH", variable: ("-genv", false), words: &[], wheel: None };
+
+/// An MPI of the Python registry, whose place a variable tells; none where it is missing.
+pub(crate) fn wheel(like: Mpi, variable: &str, library: &'static str) -> Option<Mpi> {
+    let prefix = std::env::var(variable).ok();
+    if is_missing(variable, prefix.is_some()) {
+        return None;
+    }
+    // Few, and for the life of the test.
+    let prefix: &'static str = Box::leak(prefix?.into_boxed_str());
+    Some(Mpi { wheel: Some((prefix, library)), ..like })
+}
 
 /// A compiled program, gone with its folder.
 pub(crate) struct Program {
@@ -61,12 +76,45 @@ fn command(name: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn launcher(mpi: Mpi) -> Option<PathBuf> {
+    if let Some((prefix, _)) = mpi.wheel {
+        return Some(Path::new(prefix).join("bin/mpirun"));
+    }
     command(&format!("mpirun.{}", mpi.name))
 }
 
 /// Compiles a program of this folder's neighbour; none where the MPI is missing.
 pub(crate) fn compile(mpi: Mpi, source: &str, libraries: &[&str]) -> Option<Program> {
     launcher(mpi)?;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("program");
+    let mut compiler = match mpi.wheel {
+        Some((prefix, library)) => plain_compiler(prefix, library, folder.path()),
+        None => Command::new(wrapper(mpi, source)?),
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    // Libraries follow what needs them.
+    let (flags, linked): (Vec<_>, Vec<_>) = compiler
+        .get_args()
+        .map(ToOwned::to_owned)
+        .partition(|word| !word.to_string_lossy().starts_with("-l"));
+    compiler = Command::new(compiler.get_program());
+    // Fortran leaves its modules where it is called.
+    compiler
+        .current_dir(folder.path())
+        .args(flags)
+        .arg("-O1")
+        .arg(&source)
+        .arg("-o")
+        .arg(&path)
+        .args(linked)
+        .args(libraries);
+    let compiled = compiler.output().expect("the compiler starts");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(Program { path, _folder: folder })
+}
+
+/// The compiler wrapper of an MPI for the language of a source.
+fn wrapper(mpi: Mpi, source: &str) -> Option<PathBuf> {
     let extension = Path::new(source).extension().and_then(|extension| extension.to_str());
     let wrapper = match extension {
         Some("f90") => "mpif90",
@@ -74,17 +122,24 @@ pub(crate) fn compile(mpi: Mpi, source: &str, libraries: &[&str]) -> Option<Prog
         Some("cpp") => "mpicxx",
         _ => "mpicc",
     };
-    let compiler = command(&format!("{wrapper}.{}", mpi.name))?;
-    let folder = tempfile::tempdir().expect("a folder");
-    let (source, path) = (
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source),
-        folder.path().join("program"),
-    );
-    let compiled =
-        Command::new(compiler).arg("-O1").arg(&source).arg("-o").arg(&path).args(libraries).output();
-    let compiled = compiled.expect("the compiler starts");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    Some(Program { path, _folder: folder })
+    command(&format!("{wrapper}.{}", mpi.name))
+}
+
+/// The C compiler with what it needs for an MPI that lies at `prefix`. The standard interface has a header of its own name.
+fn plain_compiler(prefix: &str, library: &str, folder: &Path) -> Command {
+    let mut compiler = Command::new("cc");
+    if library == "mpi_abi" {
+        std::fs::write(folder.join("mpi.h"), "#include <mpi_abi.h>\n").expect("a header");
+        compiler.arg(format!("-I{}", folder.display()));
+    }
+    compiler.args([
+        format!("-I{prefix}/include"),
+        format!("-L{prefix}/lib"),
+        format!("-Wl,-rpath,{prefix}/lib"),
+    ]);
+    // Their libraries find their own dependencies by their run path, which the linker does not follow.
+    compiler.args(["-Wl,--allow-shlib-undefined".to_owned(), format!("-l{library}")]);
+    compiler
 }
 
 /// The library that is tested: built by cargo beside this test.

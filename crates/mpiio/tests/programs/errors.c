@@ -180,6 +180,34 @@ static void own_representation(const char *path) {
     MPI_File_close(&file);
 }
 
+/* external32 of a type whose values are narrower there, with gaps: every second C long. */
+static void portable(const char *path) {
+    MPI_File file;
+    MPI_Datatype every_second;
+    MPI_Status status;
+    MPI_Aint extent = 0;
+    long out[4] = {rank + 1, -2, 3, -4}, in[4] = {0};
+    unsigned char raw[32];
+    int count = 0;
+    MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file);
+    MPI_File_set_size(file, 0);
+    MPI_Type_vector(2, 1, 2, MPI_LONG, &every_second);
+    MPI_Type_create_resized(every_second, 0, 4 * 8, &every_second);
+    MPI_Type_commit(&every_second);
+    CHECK(MPI_File_set_view(file, 1000 * rank, MPI_LONG, every_second, "external32", MPI_INFO_NULL) == MPI_SUCCESS);
+    CHECK(MPI_File_get_type_extent(file, MPI_LONG, &extent) == MPI_SUCCESS && extent == 4);
+    CHECK(MPI_File_write_at_all(file, 0, out, 2, MPI_LONG, &status) == MPI_SUCCESS);
+    MPI_Get_count(&status, MPI_LONG, &count);
+    CHECK(count == 2);
+    CHECK(MPI_File_read_at_all(file, 0, in, 2, MPI_LONG, &status) == MPI_SUCCESS);
+    CHECK(in[0] == rank + 1 && in[1] == -2);
+    MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+    MPI_File_read_at(file, 1000 * rank, raw, 12, MPI_BYTE, &status);
+    CHECK(raw[3] == rank + 1 && raw[8] == 0xff && raw[11] == 0xfe && raw[4] == 0);
+    MPI_Type_free(&every_second);
+    MPI_File_close(&file);
+}
+
 int main(int argc, char **argv) {
     char path[4096];
     int all = 0;
@@ -190,6 +218,7 @@ int main(int argc, char **argv) {
     of_no_file(path);
     in_sequence(path);
     own_representation(path);
+    portable(path);
     MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     say("%d wrong", wrong);
     finish();

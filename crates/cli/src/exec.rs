@@ -1,0 +1,216 @@
+//! Runs an MPI program with our library in front of its files: `aqueduct exec -- mpirun -n 4 program`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const LIBRARY: &str = "libaqueduct_mpiio.so";
+
+/// Runs an MPI program unchanged, its files served by aqueduct.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run the command first as it is, then with aqueduct, and print both times and their ratio
+    #[arg(long)]
+    compare: bool,
+    /// The library to preload, if it does not lie beside this program
+    #[arg(long, env = "AQUEDUCT_MPIIO", value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// The command, with its launcher: mpirun -n 4 program
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How a launcher gives variables to the processes it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Launcher {
+    /// `-x NAME=VALUE`
+    OpenMpi,
+    /// `-genv NAME VALUE`
+    Hydra,
+    /// By its own environment: other launchers, and programs without one.
+    Environment,
+}
+
+/// Runs the command; its exit code.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let library = library(arguments.library.as_deref())?;
+    let launcher = Launcher::of(&arguments.command[0]);
+    let native = if arguments.compare { Some(start(&arguments.command, &[])?) } else { None };
+    let notes = Notes::new()?;
+    let mut variables = vec![
+        ("LD_PRELOAD", preload(&library, std::env::var_os("LD_PRELOAD"))),
+        ("AQUEDUCT_NOTES", notes.0.clone().into_os_string()),
+    ];
+    // What is set here is meant for all ranks, also those that a launcher starts elsewhere.
+    for name in ["AQUEDUCT_VERBOSE", "AQUEDUCT_TRACE", "AQUEDUCT_DEVICE", "AQUEDUCT_HINTS", "ROMIO_HINTS"] {
+        variables.extend(std::env::var_os(name).map(|value| (name, value)));
+    }
+    let words = launcher.words(&arguments.command, &variables);
+    let environment = if launcher == Launcher::Environment { variables.as_slice() } else { &[] };
+    let ours = start(&words, environment)?;
+    notes.judge()?;
+    if let Some(native) = native {
+        compare(&native, &ours);
+    }
+    Ok(ours.status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
+}
+
+/// A run that is over.
+struct Run {
+    status: ExitStatus,
+    time: Duration,
+}
+
+fn start(words: &[OsString], variables: &[(&str, OsString)]) -> Result<Run> {
+    let since = Instant::now();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(variables.iter().map(|(name, value)| (name, value)));
+    let status = command.status().with_context(|| format!("starting {}", words[0].display()))?;
+    Ok(Run { status, time: since.elapsed() })
+}
+
+fn compare(native: &Run, ours: &Run) {
+    let (before, now) = (native.time.as_secs_f64(), ours.time.as_secs_f64());
+    eprintln!(
+        "aqueduct: as it is {before:.3} s ({}), with aqueduct {now:.3} s ({}): {:.2} times as fast",
+        native.status,
+        ours.status,
+        before / now
+    );
+}
+
+fn library(given: Option<&Path>) -> Result<PathBuf> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let folder = program.parent().unwrap_or(Path::new(".")).to_path_buf();
+    let beside = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    let candidates = given.map_or_else(|| beside.to_vec(), |given| vec![given.to_path_buf()]);
+    let found = candidates.iter().find_map(|path| path.canonicalize().ok());
+    let looked =
+        || candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ");
+    found.with_context(|| {
+        format!("no library at {}; build it with `cargo xtask mpiio`, or name it with --library", looked())
+    })
+}
+
+/// Ours before what is preloaded already, except tools, which come first: they are the ones that were named.
+fn preload(library: &Path, before: Option<OsString>) -> OsString {
+    let mut all = before.filter(|before| !before.is_empty()).unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push(library);
+    all
+}
+
+impl Launcher {
+    fn of(program: &OsStr) -> Self {
+        let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        if !["mpirun", "mpiexec", "orterun", "prterun"].iter().any(|known| name.starts_with(known)) {
+            return Self::Environment;
+        }
+        let told = Command::new(program).arg("--version").output();
+        told.map_or(Self::Environment, |told| Self::told(&String::from_utf8_lossy(&told.stdout)))
+    }
+
+    /// Which one it is by what it tells of itself.
+    fn told(version: &str) -> Self {
+        let version = version.to_lowercase();
+        if version.contains("open mpi") || version.contains("openrte") || version.contains("prrte") {
+            Self::OpenMpi
+        } else if version.contains("hydra") || version.contains("intel(r) mpi") {
+            Self::Hydra
+        } else {
+            Self::Environment
+        }
+    }
+
+    /// The command with the variables given to all processes.
+    fn words(self, command: &[OsString], variables: &[(&str, OsString)]) -> Vec<OsString> {
+        let mut words = vec![command[0].clone()];
+        for (name, value) in variables {
+            match self {
+                Self::OpenMpi => {
+                    let mut both = OsString::from(format!("{name}="));
+                    both.push(value);
+                    words.extend(["-x".into(), both]);
+                }
+                Self::Hydra => words.extend(["-genv".into(), OsString::from(name), value.clone()]),
+                Self::Environment => {}
+            }
+        }
+        words.extend_from_slice(&command[1..]);
+        words
+    }
+}
+
+/// A file in which the library leaves word.
+struct Notes(PathBuf);
+
+impl Notes {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("aqueduct-notes-{}", std::process::id()));
+        std::fs::write(&path, "").with_context(|| format!("creating {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Whether the library was loaded, and used.
+    fn judge(&self) -> Result<()> {
+        let notes = std::fs::read_to_string(&self.0).unwrap_or_default();
+        let count = |word: &str| notes.lines().filter(|line| line.starts_with(word)).count();
+        match (count("loaded"), count("opened")) {
+            (_, 1..) => Ok(()),
+            (1.., 0) => {
+                eprintln!(
+                    "aqueduct: the library was loaded, but no file was opened through MPI on this machine"
+                );
+                Ok(())
+            }
+            (0, 0) => bail!(
+                "the library was not loaded by any MPI process of this machine: the program may be linked statically, \
+                 privileged, or started by a launcher that does not pass LD_PRELOAD on"
+            ),
+        }
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(launcher: Launcher) -> Vec<String> {
+        let command: Vec<OsString> = ["mpirun", "-n", "2", "program"].map(OsString::from).to_vec();
+        let words = launcher.words(&command, &[("LD_PRELOAD", "/lib/ours.so".into())]);
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn each_launcher_gets_variables_in_its_own_way() {
+        assert_eq!(words(Launcher::OpenMpi)[..4], ["mpirun", "-x", "LD_PRELOAD=/lib/ours.so", "-n"]);
+        assert_eq!(words(Launcher::Hydra)[..4], ["mpirun", "-genv", "LD_PRELOAD", "/lib/ours.so"]);
+        assert_eq!(words(Launcher::Environment), ["mpirun", "-n", "2", "program"]);
+    }
+
+    #[test]
+    fn launchers_are_known_by_what_they_tell() {
+        assert_eq!(Launcher::told("mpirun.openmpi (OpenRTE) 4.1.4\n"), Launcher::OpenMpi);
+        assert_eq!(Launcher::told("mpirun (Open MPI) 5.0.11\n"), Launcher::OpenMpi);
+        assert_eq!(Launcher::told("HYDRA build details:\n    Version: 4.0.2\n"), Launcher::Hydra);
+        assert_eq!(Launcher::told("something else"), Launcher::Environment);
+    }
+
+    #[test]
+    fn tools_stay_in_front() {
+        let ours = Path::new("/lib/ours.so");
+        assert_eq!(preload(ours, None), "/lib/ours.so");
+        assert_eq!(preload(ours, Some("/lib/tool.so".into())), "/lib/tool.so:/lib/ours.so");
+    }
+}
