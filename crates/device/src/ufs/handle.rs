@@ -200,6 +200,7 @@ impl Handle for UfsHandle {
             shared: true,
             native_lists: false,
             maps: self.maps,
+            records: false,
             preallocate: self.kind == FileType::RegularFile,
             locks: LockScope::System,
             alignment: if self.direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
