@@ -171,6 +171,11 @@ impl Dataset {
     ) -> Result<Vec<T>> {
         let target = self.target(operation, variable, false)?;
         let count = slab.values(target).map_err(|what| self.error(Kind::BadArgument, operation, what))?;
+        // A header may promise anything; memory is taken for what the file can have.
+        let bytes = count.saturating_mul(size_of::<T>() as u64);
+        if !self.writable && bytes > self.file.size()? {
+            return Err(self.cut_off(bytes, 0));
+        }
         let mut values = Vec::new();
         let room = usize::try_from(count)
             .ok()

@@ -1,5 +1,6 @@
 //! Definitions: at any time, all or none of a batch, the same on all ranks.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
@@ -17,9 +18,17 @@ use crate::error::{Error, Kind, Result};
 pub struct Definitions<'a> {
     file: &'a str,
     header: Header,
+    /// The names of dimensions and of variables.
+    taken: [HashSet<String>; 2],
 }
 
-impl Definitions<'_> {
+impl<'a> Definitions<'a> {
+    fn new(file: &'a str, header: Header) -> Self {
+        let dimensions = header.dimensions.iter().map(|dimension| dimension.name.clone()).collect();
+        let variables = header.variables.iter().map(|variable| variable.name.clone()).collect();
+        Self { file, header, taken: [dimensions, variables] }
+    }
+
     /// What there is, with the definitions made so far.
     pub fn header(&self) -> &Header {
         &self.header
@@ -58,7 +67,7 @@ impl Definitions<'_> {
 
     fn add_dimension(&mut self, name: &str, length: Option<u64>) -> Result<DimensionId> {
         let name = self.checked(name)?;
-        if self.header.find_dimension(&name).is_some() {
+        if !self.taken[0].insert(name.clone()) {
             return Err(self.error(Kind::NameExists, format!("there is a dimension {name:?} already")));
         }
         self.header.dimensions.push(Dimension { name, length });
@@ -69,7 +78,7 @@ impl Definitions<'_> {
     #[doc(alias = "ncmpi_def_var")]
     pub fn variable(&mut self, name: &str, kind: Type, dimensions: &[DimensionId]) -> Result<VariableId> {
         let name = self.checked(name)?;
-        if self.header.find_variable(&name).is_some() {
+        if self.taken[1].contains(&name) {
             return Err(self.error(Kind::NameExists, format!("there is a variable {name:?} already")));
         }
         self.has(kind, &format!("variable {name:?}"))?;
@@ -90,6 +99,7 @@ impl Definitions<'_> {
         let dimensions = dimensions.to_vec();
         let variable = Variable { name, kind, dimensions, attributes: Vec::new(), begin: 0 };
         Extent::of(&self.header, &variable).map_err(|what| self.error(Kind::TooLarge, what))?;
+        self.taken[1].insert(variable.name.clone());
         self.header.variables.push(variable);
         Ok(VariableId(self.header.variables.len() - 1))
     }
@@ -224,7 +234,7 @@ impl Dataset {
         operation: &'static str,
         work: impl FnOnce(&mut Definitions<'_>) -> Result<T>,
     ) -> Result<(T, Header, Arrangement)> {
-        let mut definitions = Definitions { file: &self.name, header: self.header.clone() };
+        let mut definitions = Definitions::new(&self.name, self.header.clone());
         definitions.header.records = self.committed.load(Ordering::Relaxed);
         let made = self.may_write(operation).and_then(|()| work(&mut definitions));
         let mut header = definitions.header;
