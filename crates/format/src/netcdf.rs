@@ -1,6 +1,7 @@
 //! netCDF classic: the versions CDF-1, CDF-2 and CDF-5, read and written by all ranks at once.
 //!
-//! A file has *dimensions* (one of them may be unlimited), *variables* (arrays over these dimensions) and *attributes* (what is said about the file or a variable). All that
+//! A file has *dimensions* (one of them may be unlimited), *variables* (arrays over these dimensions) and *attributes* (what
+//! is said about the file or a variable). All that
 //! netCDF programs (`ncdump`, xarray, `ParaView`, `PnetCDF`) write in these versions is read here, and the other way round.
 //!
 //! ```
@@ -36,8 +37,10 @@
 //! ```
 //!
 //! # Definitions at any time
-//! There is no define mode. [`Dataset::define`] adds a batch of definitions whenever that is wanted, before and after data is written. Space is left for them (64 KiB behind
-//! the header and as much before the records). A definition that would make data move is refused; [`Dataset::rearrange`] does it and copies the data. Nothing is copied
+//! There is no define mode. [`Dataset::define`] adds a batch of definitions whenever that is wanted, before and after data
+//! is written. Space is left for them (64 KiB behind
+//! the header and as much before the records). A definition that would make data move is refused; [`Dataset::rearrange`]
+//! does it and copies the data. Nothing is copied
 //! silently.
 //!
 //! # Many accesses as one

@@ -14,8 +14,10 @@ use crate::error::{Error, Kind, Result, agree, agree_most};
 
 /// A netCDF file that all ranks of a communicator have open.
 ///
-/// Made by [`Create`](super::Create) and [`Open`](super::Open). Its methods say whether they are *collective*: called by all ranks, in the same order. What is
-/// written is part of the file for others after [`commit`](Dataset::commit) or [`close`](Dataset::close): without them, records that were added are not counted.
+/// Made by [`Create`](super::Create) and [`Open`](super::Open). Its methods say whether they are *collective*: called by all
+/// ranks, in the same order. What is
+/// written is part of the file for others after [`commit`](Dataset::commit) or [`close`](Dataset::close): without them,
+/// records that were added are not counted.
 pub struct Dataset {
     pub(super) name: Arc<str>,
     /// For the talk of this file alone.
@@ -99,7 +101,8 @@ impl Dataset {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// Makes what all ranks have written part of the file, all or nothing: first the data, durably, then the number of records, in one small write. A crash before that leaves
+    /// Makes what all ranks have written part of the file, all or nothing: first the data, durably, then the number of
+    /// records, in one small write. A crash before that leaves
     /// the file with the records it had. Collective.
     #[doc(alias = "ncmpi_sync")]
     pub fn commit(&self) -> Result<()> {
@@ -128,7 +131,8 @@ impl Dataset {
         self.sync()
     }
 
-    /// Looks how many records there are now: another program may have committed more since the file was opened. Collective; nothing in a file that is being
+    /// Looks how many records there are now: another program may have committed more since the file was opened. Collective;
+    /// nothing in a file that is being
     /// written here.
     pub fn refresh(&self) -> Result<u64> {
         if self.writable {

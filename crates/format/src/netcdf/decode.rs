@@ -7,7 +7,7 @@ use super::encode::{ATTRIBUTES, DIMENSIONS, MAGIC, VARIABLES};
 use super::geometry::{Geometry, padded};
 use super::header::{Attribute, Dimension, DimensionId, Header, Variable};
 use super::kind::Type;
-use super::rearrange::BEING_MOVED;
+use super::rearrange::BEING_CHANGED;
 use super::value::Values;
 use super::version::Version;
 
@@ -149,9 +149,9 @@ impl<'a> Cursor<'a> {
 
     fn magic(&mut self) -> Result<Version> {
         let magic = self.take(4)?;
-        if magic == BEING_MOVED {
-            let what = "its data was being moved when the program ended, and is in part in the old and in part \
-                        in the new places; take a copy made before";
+        if magic == BEING_CHANGED {
+            let what = "its header was being rewritten, or its data moved, when the program ended, and is in part old and \
+                        in part new; take a copy made before";
             return Self::wrong(0, what);
         }
         if magic.starts_with(b"\x89HDF") {

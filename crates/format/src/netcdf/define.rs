@@ -180,7 +180,8 @@ fn put(attributes: &mut Vec<Attribute>, attribute: Attribute) {
 }
 
 impl Dataset {
-    /// Defines dimensions, variables and attributes, at any time. Data that is there stays where it is; definitions for which there is no room are refused,
+    /// Defines dimensions, variables and attributes, at any time. Data that is there stays where it is; definitions for
+    /// which there is no room are refused,
     /// all of them, with [`Kind::NeedsRoom`]. Collective: every rank makes the same definitions.
     ///
     /// ```
@@ -200,7 +201,7 @@ impl Dataset {
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
     pub fn define<T>(&mut self, work: impl FnOnce(&mut Definitions<'_>) -> Result<T>) -> Result<T> {
-        let (made, header, arranged) = self.prepare("define", work)?;
+        let (made, header, arranged, touched) = self.prepare("define", work)?;
         let Arrangement { shifts, why } = arranged;
         if !shifts.is_empty() {
             let bytes: u64 = shifts.iter().map(Shift::bytes).fold(0, u64::saturating_add);
@@ -210,30 +211,28 @@ impl Dataset {
             );
             return Err(self.error(Kind::NeedsRoom, "define", detail));
         }
-        self.write_header("define", &header)?;
+        self.write_header("define", &header, touched)?;
         self.adopt(header)?;
         Ok(made)
     }
 
-    /// As [`define`](Dataset::define), and *copies data* where it is in the way; how many bytes that were. All ranks copy together. A file whose copying is interrupted says so when it is
+    /// As [`define`](Dataset::define), and *copies data* where it is in the way; how many bytes that were. All ranks copy
+    /// together. A file whose copying is interrupted says so when it is
     /// opened: its data is then lost. Collective.
     pub fn rearrange<T>(&mut self, work: impl FnOnce(&mut Definitions<'_>) -> Result<T>) -> Result<(T, u64)> {
-        let (made, header, arranged) = self.prepare("rearrange", work)?;
+        let (made, header, arranged, touched) = self.prepare("rearrange", work)?;
         let moved = self.move_data(&arranged.shifts)?;
-        self.write_header("rearrange", &header)?;
-        if moved > 0 {
-            self.sync()?;
-        }
+        self.write_header("rearrange", &header, touched)?;
         self.adopt(header)?;
         Ok((made, moved))
     }
 
-    /// The definitions of a closure, agreed, with places for everything.
+    /// The definitions of a closure, agreed, with places for everything; and whether any rank has written data.
     fn prepare<T>(
         &self,
         operation: &'static str,
         work: impl FnOnce(&mut Definitions<'_>) -> Result<T>,
-    ) -> Result<(T, Header, Arrangement)> {
+    ) -> Result<(T, Header, Arrangement, bool)> {
         let mut definitions = Definitions::new(&self.name, self.header.clone());
         definitions.header.records = self.committed.load(Ordering::Relaxed);
         let made = self.may_write(operation).and_then(|()| work(&mut definitions));
@@ -254,14 +253,21 @@ impl Dataset {
         let standing = if touched > 0 { Standing::Data { records } } else { Standing::Empty };
         let arranged = arrange(&self.header, &mut header, standing, self.room);
         let arranged = arranged.map_err(|what| self.error(Kind::TooLarge, operation, what))?;
-        Ok((made, header, arranged))
+        Ok((made, header, arranged, touched > 0))
     }
 
-    /// Writes a header at the start of the file. Collective.
-    pub(super) fn write_header(&self, operation: &'static str, header: &Header) -> Result<()> {
-        let bytes = header.encode().map_err(|what| self.error(Kind::TooLarge, operation, what));
-        let written = bytes.and_then(|bytes| self.first_writes(0, &bytes));
-        self.agree(operation, written)
+    /// Writes a header at the start of the file; with care if there is data to lose. Collective.
+    pub(super) fn write_header(&self, operation: &'static str, header: &Header, careful: bool) -> Result<()> {
+        if careful {
+            return self.replace_header(operation, header);
+        }
+        let bytes = self.encoded(operation, header)?;
+        self.agree(operation, self.first_writes(0, &bytes))
+    }
+
+    /// The bytes of a header, which all ranks have alike.
+    pub(super) fn encoded(&self, operation: &'static str, header: &Header) -> Result<Vec<u8>> {
+        header.encode().map_err(|what| self.error(Kind::TooLarge, operation, what))
     }
 
     fn adopt(&mut self, header: Header) -> Result<()> {

@@ -9,7 +9,8 @@ use crate::error::{Kind, Result};
 const PORTION: u64 = 4 << 20;
 
 impl Dataset {
-    /// Writes the fill value to all of a variable without records, or to one record of a variable with them: the one of the attribute `_FillValue`, or the usual
+    /// Writes the fill value to all of a variable without records, or to one record of a variable with them: the one of the
+    /// attribute `_FillValue`, or the usual
     /// one of its type. All ranks write a share. What is between it and the next variable is filled too. Collective.
     ///
     /// Files are not filled otherwise: what nobody writes is zero.

@@ -114,7 +114,7 @@ impl Create {
         let header = Header::new(self.version);
         let made = assemble(shown, comm, file, header)?;
         let dataset = Dataset { writable: true, durable: self.durable, room: self.room, ..made };
-        dataset.write_header("create", &dataset.header)?;
+        dataset.write_header("create", &dataset.header, false)?;
         Ok(dataset)
     }
 }

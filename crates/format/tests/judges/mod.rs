@@ -1,4 +1,5 @@
-//! The judges: other people's programs that read and write netCDF. Those that are missing are said to be skipped; `AQUEDUCT_REQUIRE_NETCDF=1` makes that a failure.
+//! The judges: other people's programs that read and write netCDF. Those that are missing are said to be skipped;
+//! `AQUEDUCT_REQUIRE_NETCDF=1` makes that a failure.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::path::{Path, PathBuf};
