@@ -253,7 +253,7 @@ fn changed_bytes_never_panic() {
                 assert!(offset <= bytes.len() as u64, "seed {seed}");
             }
             Err(Flaw::Cut { needed }) => {
-                assert!(needed > bytes.len() as u64 && needed <= length, "seed {seed}")
+                assert!(needed > bytes.len() as u64 && needed <= length, "seed {seed}");
             }
         }
     }

@@ -150,8 +150,8 @@ impl<'a> Cursor<'a> {
     fn magic(&mut self) -> Result<Version> {
         let magic = self.take(4)?;
         if magic == BEING_CHANGED {
-            let what = "its header was being rewritten, or its data moved, when the program ended, and is in part old and \
-                        in part new; take a copy made before";
+            let what = "its header is being rewritten, or its data moved, or was when the program ended, and is in part old \
+                        and in part new; wait for that program, or take a copy made before";
             return Self::wrong(0, what);
         }
         if magic.starts_with(b"\x89HDF") {
