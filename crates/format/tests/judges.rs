@@ -59,7 +59,7 @@ fn we_read_what_others_write_and_go_on_with_it() {
             let more = "more ".repeat(1000);
             let refused = dataset.define(|file| file.attribute("more", more.as_str())).unwrap_err();
             assert_eq!(refused.kind(), Kind::NeedsRoom, "{refused}");
-            let (_, moved) = dataset.rearrange(|file| file.attribute("more", more.as_str()))?;
+            let ((), moved) = dataset.rearrange(|file| file.attribute("more", more.as_str()))?;
             assert!(moved > 0);
             dataset.close()?;
             read_sample(world, text(&path), version)
