@@ -44,7 +44,7 @@ fn definitions_come_at_any_time() {
         let start = third * world.rank() as u64;
         let mine = start..(start + third).min(100);
         let values: Vec<f64> = mine.clone().map(|at| at as f64).collect();
-        dataset.at(later, [mine]).all().write(&values)?;
+        dataset.at(later, mine).all().write(&values)?;
         check(&dataset, fixed, moving)?;
         dataset.close()?;
         let dataset = Open::new().open(world, "memfs:any-time.nc")?;
@@ -167,7 +167,7 @@ fn all_ranks_learn_of_what_one_does_wrong() {
         let one = world.rank() == 1;
         let slab = |wrong: Slab| if one { wrong } else { Slab::whole() };
         let wrong = [
-            Slab::from([5..11]),
+            Slab::from(5..11),
             Slab::from([0..5, 0..1]),
             Slab::block([0], [5]).stride([0]),
             Slab::block([0], [10]).stride([2]),
@@ -294,7 +294,7 @@ fn a_queue_is_one_access() {
         let mut queue = dataset.queue();
         for (number, (variable, values)) in variables.iter().zip(&values).enumerate() {
             match number % 2 {
-                0 => queue.put(*variable, [mine.clone()], values),
+                0 => queue.put(*variable, mine.clone(), values),
                 _ => queue.put(*variable, [2..3, mine.clone()], values),
             };
         }

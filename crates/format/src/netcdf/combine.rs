@@ -135,7 +135,7 @@ mod tests {
     fn shares_say_where_the_bytes_of_items_lie() {
         for seed in 0..3000 {
             let seeded = &mut Seeded::new(seed);
-            let regions: Vec<_> = (0..1 + seeded.below(5)).map(|_| random(seeded)).collect();
+            let regions: Vec<_> = (0..=seeded.below(5)).map(|_| random(seeded)).collect();
             let Some(combined) = combine(&regions).unwrap() else {
                 assert!(regions.iter().all(Option::is_none), "seed {seed}");
                 continue;

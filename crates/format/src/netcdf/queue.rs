@@ -27,7 +27,7 @@ use aqueduct_file::View;
 /// let values = [[0.5f64; 4], [1.5; 4], [2.5; 4]];
 /// let mut queue = dataset.queue();
 /// for (variable, values) in variables.iter().zip(&values) {
-///     queue.put(*variable, [mine..mine + 4], values);
+///     queue.put(*variable, mine..mine + 4, values);
 /// }
 /// queue.run_all()?;
 /// # assert_eq!(dataset.at(variables[2], Slab::whole()).all().read_vec::<f64>()?, [2.5; 8]);

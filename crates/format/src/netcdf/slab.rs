@@ -63,6 +63,13 @@ impl Slab {
     }
 }
 
+/// Of a variable with one dimension.
+impl From<Range<u64>> for Slab {
+    fn from(range: Range<u64>) -> Self {
+        Self::from([range])
+    }
+}
+
 impl<const N: usize> From<[Range<u64>; N]> for Slab {
     fn from(ranges: [Range<u64>; N]) -> Self {
         Self::from(&ranges[..])
