@@ -1,7 +1,7 @@
 //! What an open file is made of: everything that outlives a single access and that I/O threads need too.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     plans: Mutex<Cache>,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
+    /// As long as this the file is with nobody still extending it.
+    pub(crate) settled: AtomicU64,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
     experience: [Mutex<Experience>; 2],
     /// What this rank has done.
@@ -78,6 +80,7 @@ impl Core {
             between: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
+            settled: AtomicU64::new(0),
             experience: Default::default(),
             tally: Tally::default(),
             told: Mutex::default(),

@@ -173,6 +173,8 @@ impl File {
         let same = self.same_on_all(operation, &size.to_ne_bytes());
         let allowed = same.and_then(|()| self.core.sound(operation)).and_then(|()| self.may_write(operation));
         self.core.agree(operation, allowed)?;
+        // What was cut off is extended anew.
+        self.core.settled.fetch_min(size, Ordering::Relaxed);
         let outcome = if self.core.comm.rank() == 0 { work(&self.core) } else { Ok(()) };
         self.core.agree(operation, outcome)
     }

@@ -126,6 +126,12 @@ pub fn collective(
     }
 }
 
+/// Whether a plan may be moved `by` bytes: where granules of the file matter, windows have to begin at them afterwards too.
+pub fn keeps_granules(by: i64, hints: &Hints, can: &Capabilities) -> bool {
+    let matter = hints.stripe.is_some() || can.alignment > 1;
+    !matter || by.unsigned_abs().is_multiple_of(domains::granule(hints, can))
+}
+
 /// Rounds that are worth it for any access; beyond, each has to move a byte at least.
 const MANY_ROUNDS: u64 = 1024;
 
