@@ -14,9 +14,11 @@ const WORTHWHILE: f64 = 0.05;
 /// With a thread a step must take less than this share of what it took without.
 const BETTER: f64 = 0.97;
 /// Steps that are looked at before the first decision, after a thread was started, and after one was given up.
-const AT_FIRST: u64 = 4;
+const AT_FIRST: u64 = 2;
 const WITH_THREAD: u64 = 16;
 const AFTER_A_TRIAL: u64 = 256;
+/// The longest time without a look at a thread.
+const SELDOM: u64 = 1024;
 
 /// What all ranks will do.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,6 +172,8 @@ impl Chooser {
         }
         self.wanted = match (mode, decision.mode) {
             (Mode::Thread, Mode::Blocking) => AFTER_A_TRIAL,
+            // To look, everything must be written first: what has proved itself is disturbed less and less.
+            (Mode::Thread, _) => (2 * self.wanted).min(SELDOM),
             _ => WITH_THREAD,
         };
         self.reason = decision.reason;

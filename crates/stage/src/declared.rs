@@ -8,7 +8,7 @@ use crate::cuboid::Cuboid;
 use crate::description::{About, Description, Region};
 use crate::error::{Error, Kind, Result, agree};
 use crate::piece::Piece;
-use crate::stream::{Sampled, Stream, Streams};
+use crate::stream::{Reduction, Sampled, Stream, Streams};
 
 /// All streams of an output.
 #[derive(Clone, Debug)]
@@ -43,6 +43,13 @@ impl Declared {
     /// The streams, in order.
     pub fn streams(&self) -> &[About] {
         &self.abouts
+    }
+
+    /// What this rank stores in a step, at most, as far as that is known: lists, and what is stored at the end, are not counted.
+    pub(crate) fn bytes_of_a_step(&self) -> u64 {
+        let during = |about: &About| about.reduction == Reduction::None || about.every.is_some();
+        let streams = self.abouts.iter().zip(&self.pieces).filter(|(about, _)| during(about));
+        streams.map(|(about, piece)| piece.items * about.stored().width()).sum()
     }
 
     /// Where this rank's values of a stream lie in the stream's part of a parcel; of a list, one item.

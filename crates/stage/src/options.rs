@@ -112,9 +112,10 @@ impl Options {
         streams: &Streams,
         target: impl FnOnce(&Comm, &Arc<Declared>) -> Result<Box<dyn Target>>,
     ) -> Result<Output> {
-        let limits = agree(comm, "create", name, self.limits(comm, name))?;
+        let mut limits = agree(comm, "create", name, self.limits(comm, name))?;
         self.check_same(comm, name)?;
         let declared = Arc::new(Declared::new(comm, name, streams)?);
+        limits.expected = declared.bytes_of_a_step();
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
         let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
         let target = target(&theirs, &declared)?;
@@ -134,7 +135,7 @@ impl Options {
         if capacity < 64 {
             return refuse("the memory is too small: a buffer needs 64 bytes at least");
         }
-        Ok(Limits { buffers: self.buffers, capacity, durable_every: self.durable_every })
+        Ok(Limits { buffers: self.buffers, capacity, expected: 0, durable_every: self.durable_every })
     }
 
     fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {

@@ -33,6 +33,8 @@ pub(crate) struct Limits {
     pub(crate) buffers: usize,
     /// Bytes of the largest.
     pub(crate) capacity: u64,
+    /// Bytes that a step is expected to have.
+    pub(crate) expected: u64,
     /// Syncs after so many parcels.
     pub(crate) durable_every: Option<u64>,
 }
@@ -75,8 +77,13 @@ impl Worker {
         limits: Limits,
         pinned: &[usize],
     ) -> std::io::Result<Self> {
+        // Made now, pages and all: the first steps shall cost no more than the others.
+        let bytes = limits.expected.min(limits.capacity) as usize;
+        let free: Vec<Vec<u8>> = (0..limits.buffers).map(|_| touched(bytes)).collect();
+        let memory = free.iter().map(|buffer| buffer.capacity() as u64).sum();
+        let state = State { made: free.len(), memory, free, ..State::default() };
         let shared = Arc::new(Shared {
-            state: Mutex::default(),
+            state: Mutex::new(state),
             change: Condvar::new(),
             board: Arc::clone(board),
             limits,
@@ -309,6 +316,14 @@ impl Supply for Queued<'_> {
             _ => Err(missing()),
         }
     }
+}
+
+/// A buffer whose pages are there.
+fn touched(bytes: usize) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    buffer.reserve_exact(bytes);
+    buffer.resize(bytes, 0);
+    buffer
 }
 
 /// Keeps this thread on the given processors; on any, if none are given.
