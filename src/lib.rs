@@ -21,6 +21,7 @@
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
 //! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`] |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
+//! | [`stage`] | `aqueduct-stage` | hidden output: streams of a time-stepping program, written while it computes |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
 //! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
 //!
@@ -32,6 +33,7 @@ pub use aqueduct_device as device;
 pub use aqueduct_file as file;
 pub use aqueduct_format as format;
 pub use aqueduct_format::netcdf;
+pub use aqueduct_stage as stage;
 
 /// Typed objects: sent between ranks, stored in files, found again. See `aqueduct-object`.
 pub mod object {

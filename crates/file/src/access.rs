@@ -69,7 +69,7 @@ impl File {
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
     pub fn through<'f>(&'f self, view: &'f View) -> Access<'f> {
-        Access { file: self, position: Position::At(0), view: Some(view) }
+        Access { file: self, position: Position::Through, view: Some(view) }
     }
 }
 
@@ -166,6 +166,7 @@ impl<'f> Access<'f> {
         let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
         let start = match self.position {
             Position::At(offset) => offset,
+            Position::Through => 0,
             Position::Next => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
             Position::Shared => self.file.core.advance_shared(name_of(direction), etypes)?,
         };
@@ -267,8 +268,8 @@ impl<'f> Together<'f> {
         let start = match self.position {
             Position::At(offset) => offset,
             Position::Next => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
-            // Known when all ranks have come.
-            Position::Shared => 0,
+            // The shared pointer is known when all ranks have come.
+            Position::Through | Position::Shared => 0,
         };
         if self.position != Position::Shared {
             self.file.first_byte(direction, &view, start, etypes)?;

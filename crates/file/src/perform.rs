@@ -17,6 +17,8 @@ pub(crate) enum Position {
     At(u64),
     Next,
     Shared,
+    /// The start of a view that comes with the access.
+    Through,
 }
 
 /// What an access needs besides memory.
@@ -38,7 +40,7 @@ impl Claim {
     fn place(self, core: &Core, position: Position, direction: Direction) -> Result<Placed> {
         let start = match position {
             Position::Shared => core.advance_ordered(name_of(direction), self.etypes)?,
-            Position::At(_) | Position::Next => self.start,
+            Position::At(_) | Position::Next | Position::Through => self.start,
         };
         let first = first_byte(core, direction, &self.view, start, self.etypes)?;
         Ok(Placed { view: self.view, first })
@@ -93,7 +95,7 @@ fn write_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &S
         Ok((first, flow)) => (*first, Ok(flow)),
         Err(error) => (0, Err(error.clone())),
     };
-    core.write_together(view.pattern(), first, flow).map(|_| Count::new(data.size()))
+    core.write_together(position, view.pattern(), first, flow).map(|_| Count::new(data.size()))
 }
 
 pub(crate) fn claim_and_read(
@@ -111,11 +113,11 @@ fn read_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &mu
     let first = first.and_then(|first| checked.map(|()| first));
     let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
     if view.representation().is_native() && failed.is_none() {
-        return core.read_together(view.pattern(), first, Ok(&mut data.flow())).map(Count::new);
+        return core.read_together(position, view.pattern(), first, Ok(&mut data.flow())).map(Count::new);
     }
     let mut packed = if failed.is_none() { room(&view, data) } else { Vec::new() };
     let flow = &mut Inflow::Straight(&mut packed);
-    let count = core.read_together(view.pattern(), first, failed.map_or(Ok(flow), Err))?;
+    let count = core.read_together(position, view.pattern(), first, failed.map_or(Ok(flow), Err))?;
     packed.truncate(count as usize);
     // All ranks have come this far, and they have one representation; its conversion may fail on any of them.
     core.agree("read_all", loaded(core, &view, first, packed, data))

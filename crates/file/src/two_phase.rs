@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::field::Field;
 use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
+use crate::perform::Position;
 use crate::plan::{self, Direction, Domains, Plan, Summary};
 use crate::transfer::Company;
 pub(crate) use between::Between;
@@ -79,13 +80,14 @@ impl Core {
     /// ranks, but takes part in it.
     pub(crate) fn write_together(
         &self,
+        position: Position,
         pattern: &Pattern,
         first: u64,
         data: Result<&Outflow<'_>>,
     ) -> Result<u64> {
         let (data, failed) = data.map_or_else(|error| (&Outflow::NOTHING, Some(error)), |data| (data, None));
         let window = first..first + data.len();
-        let course = self.course(Direction::Write, pattern, &window)?;
+        let course = self.course(position, Direction::Write, pattern, &window)?;
         self.follow(course, Direction::Write, pattern, &window, |work| match work {
             Work::Apart => failed.map_or_else(|| self.write_window(Company::All, pattern, first, data), Err),
             Work::InNode(job, rounds) => self.write_staged(job, rounds, data, failed),
@@ -96,6 +98,7 @@ impl Core {
     /// Fills `data` from the data bytes from `first` on, together with all other ranks; the count is less at the end of the file.
     pub(crate) fn read_together(
         &self,
+        position: Position,
         pattern: &Pattern,
         first: u64,
         data: Result<&mut Inflow<'_>>,
@@ -106,7 +109,7 @@ impl Core {
             Err(error) => (nothing, Some(error)),
         };
         let window = first..first + data.len();
-        let course = self.course(Direction::Read, pattern, &window)?;
+        let course = self.course(position, Direction::Read, pattern, &window)?;
         self.follow(course, Direction::Read, pattern, &window, |work| match work {
             Work::Apart => failed.map_or_else(|| self.read_window(Company::All, pattern, first, data), Err),
             Work::InNode(job, rounds) => self.read_staged(job, rounds, data, failed),
@@ -149,8 +152,16 @@ impl Core {
 
     /// What all ranks bring, merged, and from it the same course on every rank; none where each works for itself. A plan that all
     /// ranks have made before is not made again.
-    fn course(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Option<Course>> {
-        if self.plain.load(Ordering::Acquire) && self.hints().leaves_open(direction) {
+    fn course(
+        &self,
+        position: Position,
+        direction: Direction,
+        pattern: &Pattern,
+        window: &Range<u64>,
+    ) -> Result<Option<Course>> {
+        // What others see through views of their own, nobody knows.
+        let known = position != Position::Through && self.plain.load(Ordering::Acquire);
+        if known && self.hints().leaves_open(direction) {
             return Ok(None);
         }
         let key = Key { direction, pattern: pattern.clone(), window: window.clone() };

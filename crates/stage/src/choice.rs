@@ -1,0 +1,223 @@
+//! Choosing the mode from what was measured: a pure rule, and the ranks that follow it together.
+
+use std::time::Instant;
+
+use aqueduct_comm::{Comm, Op};
+
+use crate::error::{Error, Result, agree};
+use crate::options::Mode;
+
+/// Steps below this, over all ranks, are not worth a thread.
+const SMALL: f64 = 1.5e6;
+/// What must be saved of the time of a step.
+const WORTHWHILE: f64 = 0.05;
+/// With a thread a step must take less than this share of what it took without.
+const BETTER: f64 = 0.97;
+/// Steps that are looked at before the first decision, after a thread was started, and after one was given up.
+const AT_FIRST: u64 = 2;
+const WITH_THREAD: u64 = 16;
+const AFTER_A_TRIAL: u64 = 256;
+/// The longest time without a look at a thread.
+const SELDOM: u64 = 1024;
+
+/// What all ranks will do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decision {
+    pub(crate) mode: Mode,
+    pub(crate) reason: String,
+}
+
+/// What was measured of some steps, of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Seen {
+    mode: Mode,
+    ranks: usize,
+    /// Ranks that stored something.
+    holders: usize,
+    /// Per step, over all ranks.
+    bytes: f64,
+    /// Seconds per step, of the rank that took longest.
+    computing: f64,
+    in_commit: f64,
+    /// Seconds per step when the program itself wrote, if that was ever measured.
+    before: Option<f64>,
+}
+
+/// What pays.
+fn choose(seen: &Seen) -> Decision {
+    let stay = |mode, reason| Decision { mode, reason };
+    let (computing, in_commit) = (seen.computing * 1e3, seen.in_commit * 1e3);
+    let cycle = computing + in_commit;
+    if let (Mode::Thread, Some(before)) = (seen.mode, seen.before) {
+        let before = before * 1e3;
+        let helps = cycle < BETTER * before;
+        let mode = if helps { Mode::Thread } else { Mode::Blocking };
+        return stay(mode, format!("a step took {cycle:.2} ms with a thread, {before:.2} ms without"));
+    }
+    if seen.bytes < SMALL {
+        let megabytes = seen.bytes / 1e6;
+        return stay(
+            Mode::Blocking,
+            format!("steps of {megabytes:.2} MB are too small: a thread pays from 1.5 MB on"),
+        );
+    }
+    if seen.ranks > 1 && seen.holders == 1 {
+        return stay(Mode::Blocking, "one rank holds all that is stored".to_owned());
+    }
+    let hidden = computing.min(in_commit);
+    if hidden < WORTHWHILE * cycle {
+        let reason = format!(
+            "{computing:.2} ms of computing and {in_commit:.2} ms of writing per step: overlap could not save 5 %"
+        );
+        return stay(Mode::Blocking, reason);
+    }
+    let reason = format!(
+        "{computing:.2} ms of computing and {in_commit:.2} ms of writing per step: a thread hides the shorter"
+    );
+    stay(Mode::Thread, reason)
+}
+
+/// Measures steps, and finds with the other ranks what to do.
+pub(crate) struct Chooser {
+    comm: Comm,
+    /// Whether there is anything to choose.
+    open: bool,
+    reason: String,
+    first: Mode,
+    window: Window,
+    /// How many steps are measured before the next decision.
+    wanted: u64,
+    before: Option<f64>,
+}
+
+/// Sums over steps, of this rank.
+#[derive(Default)]
+struct Window {
+    steps: u64,
+    bytes: f64,
+    computing: f64,
+    in_commit: f64,
+    /// When the last commit ended; none before the first.
+    ended: Option<Instant>,
+}
+
+impl Chooser {
+    pub(crate) fn new(comm: Comm, asked: Mode) -> Self {
+        let able = comm.serves_threads();
+        let (first, reason) = match asked {
+            Mode::Blocking => (Mode::Blocking, "asked for"),
+            _ if !able => (
+                Mode::Blocking,
+                "MPI does not let threads talk between nodes; ask it for thread level multiple",
+            ),
+            Mode::Thread => (Mode::Thread, "asked for"),
+            Mode::Auto => (Mode::Blocking, "nothing measured yet"),
+        };
+        let open = asked == Mode::Auto && able;
+        let window = Window::default();
+        Self { comm, open, reason: reason.to_owned(), first, window, wanted: AT_FIRST, before: None }
+    }
+
+    /// What to begin with.
+    pub(crate) fn first(&self) -> Mode {
+        self.first
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// The outcome of a change, agreed by all ranks.
+    pub(crate) fn agree(&self, name: &str, outcome: Result<()>) -> Result<()> {
+        agree(&self.comm, "change mode", name, outcome)
+    }
+
+    /// Notes a step that was committed from `begin` until now; whether it is time to decide, which is so on all ranks alike.
+    pub(crate) fn observe(&mut self, begin: Instant, bytes: u64) -> bool {
+        if !self.open {
+            return false;
+        }
+        let now = Instant::now();
+        // The time before the first commit is none between commits.
+        if let Some(ended) = self.window.ended.replace(now) {
+            self.window.steps += 1;
+            self.window.bytes += bytes as f64;
+            self.window.computing += (begin - ended).as_secs_f64();
+            self.window.in_commit += (now - begin).as_secs_f64();
+        }
+        self.window.steps >= self.wanted
+    }
+
+    /// Finds what to do from now on. Collective.
+    pub(crate) fn decide(&mut self, name: &str, mode: Mode) -> Result<Mode> {
+        let talk = |error: aqueduct_comm::Error| Error::talk("choose mode", name, &error);
+        let window = std::mem::take(&mut self.window);
+        let per_step = |sum: f64| sum / window.steps as f64;
+        let times = [per_step(window.computing), per_step(window.in_commit)];
+        let amounts = [per_step(window.bytes), f64::from(u8::from(window.bytes > 0.0))];
+        let times = self.comm.allreduce(Op::Max, &times).map_err(talk)?;
+        let amounts = self.comm.allreduce(Op::Sum, &amounts).map_err(talk)?;
+        let seen = Seen {
+            mode,
+            ranks: self.comm.size(),
+            holders: amounts[1] as usize,
+            bytes: amounts[0],
+            computing: times[0],
+            in_commit: times[1],
+            before: self.before,
+        };
+        let decision = choose(&seen);
+        if mode == Mode::Blocking {
+            self.before = Some(seen.computing + seen.in_commit);
+        }
+        self.wanted = match (mode, decision.mode) {
+            (Mode::Thread, Mode::Blocking) => AFTER_A_TRIAL,
+            // To look, everything must be written first: what has proved itself is disturbed less and less.
+            (Mode::Thread, _) => (2 * self.wanted).min(SELDOM),
+            _ => WITH_THREAD,
+        };
+        self.reason = decision.reason;
+        Ok(decision.mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Seen = Seen {
+        mode: Mode::Blocking,
+        ranks: 4,
+        holders: 4,
+        bytes: 1e8,
+        computing: 0.1,
+        in_commit: 0.1,
+        before: None,
+    };
+
+    #[test]
+    fn a_thread_is_chosen_where_it_can_hide_something() {
+        assert_eq!(choose(&SEEN).mode, Mode::Thread);
+        assert_eq!(choose(&Seen { computing: 1.0, ..SEEN }).mode, Mode::Thread);
+        assert_eq!(choose(&Seen { in_commit: 1.0, ..SEEN }).mode, Mode::Thread);
+        assert_eq!(choose(&Seen { ranks: 1, holders: 1, ..SEEN }).mode, Mode::Thread);
+    }
+
+    #[test]
+    fn and_not_where_it_cannot() {
+        let cases = [
+            (Seen { bytes: 1e6, ..SEEN }, "1.00 MB"),
+            (Seen { holders: 1, ..SEEN }, "one rank"),
+            (Seen { computing: 0.001, ..SEEN }, "could not save"),
+            (Seen { in_commit: 0.001, ..SEEN }, "could not save"),
+            (Seen { mode: Mode::Thread, before: Some(0.2), ..SEEN }, "200.00 ms without"),
+        ];
+        for (seen, words) in cases {
+            let decision = choose(&seen);
+            assert_eq!(decision.mode, Mode::Blocking, "{decision:?}");
+            assert!(decision.reason.contains(words), "{decision:?}");
+        }
+        let better = Seen { mode: Mode::Thread, before: Some(0.3), ..SEEN };
+        assert_eq!(choose(&better).mode, Mode::Thread);
+    }
+}

@@ -1,0 +1,141 @@
+//! Streams as readers know them: the description in the `.steps` file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cuboid::{Cuboid, volume};
+use crate::stream::{Reduction, Sampled, Stream};
+use crate::value::ValueKind;
+
+/// What is stored of an array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Region {
+    /// All of it.
+    Whole,
+    /// Boxes, one after the other.
+    Cuboids(Vec<Cuboid>),
+    /// So many points.
+    Points(u64),
+    /// Not an array: items, of another number in each step.
+    List,
+}
+
+/// A stream of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// The values that were sampled.
+    pub kind: ValueKind,
+    /// The shape of the global array; of a list, how many values an item has.
+    pub shape: Vec<u64>,
+    /// What is stored of it.
+    pub region: Region,
+    /// How samples became one over time.
+    pub reduction: Reduction,
+    /// Every how many steps it is stored.
+    pub every: Option<u64>,
+}
+
+impl About {
+    pub(crate) fn new(stream: &Stream, kind: ValueKind) -> Self {
+        let region = match &stream.sampled {
+            Sampled::Whole => Region::Whole,
+            Sampled::Cuboids(cuboids) => Region::Cuboids(cuboids.clone()),
+            // All ranks together have more; how many is known when they have met.
+            Sampled::Points(_) => Region::Points(0),
+            Sampled::List => Region::List,
+        };
+        Self {
+            name: stream.name.clone(),
+            kind,
+            shape: stream.shape.clone(),
+            region,
+            reduction: stream.reduction,
+            every: stream.every,
+        }
+    }
+
+    /// The values that are stored.
+    pub fn stored(&self) -> ValueKind {
+        self.reduction.stored(self.kind)
+    }
+
+    /// The boxes of the array that are stored, in order; none for points and lists.
+    pub fn boxes(&self) -> Vec<Cuboid> {
+        match &self.region {
+            Region::Whole => vec![Cuboid::whole(&self.shape)],
+            Region::Cuboids(cuboids) => cuboids.clone(),
+            Region::Points(_) | Region::List => Vec::new(),
+        }
+    }
+
+    /// How many items a parcel has of it, if that is always the same number; none if they cannot be counted.
+    pub(crate) fn items(&self) -> Option<u64> {
+        match &self.region {
+            Region::Whole => volume(&self.shape),
+            Region::Cuboids(cuboids) => {
+                cuboids.iter().try_fold(0u64, |sum, cuboid| sum.checked_add(cuboid.volume()?))
+            }
+            Region::Points(count) => Some(*count),
+            Region::List => Some(0),
+        }
+    }
+
+    /// Bytes of an item; none if they cannot be counted.
+    pub(crate) fn item_bytes(&self) -> Option<u64> {
+        let values = if self.region == Region::List { self.shape.first().copied()? } else { 1 };
+        self.stored().width().checked_mul(values)
+    }
+
+    /// Whether it is stored in this step, after so many samples.
+    pub(crate) fn is_due(&self, step: u64, samples: u64) -> bool {
+        match (self.reduction, self.every) {
+            (Reduction::None, None) => true,
+            (Reduction::None, Some(every)) => step.is_multiple_of(every),
+            (_, None) => false,
+            (_, Some(every)) => samples >= every,
+        }
+    }
+}
+
+/// The whole description.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Description {
+    pub(crate) format: String,
+    pub(crate) version: u32,
+    pub(crate) streams: Vec<About>,
+}
+
+pub(crate) const FORMAT: &str = "aqueduct-stream";
+
+impl Description {
+    pub(crate) fn encode(streams: &[About]) -> Vec<u8> {
+        let description =
+            Self { format: FORMAT.to_owned(), version: crate::record::VERSION, streams: streams.to_vec() };
+        serde_json::to_vec(&description).expect("names, numbers and lists of them are JSON")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_is_what_the_format_says() {
+        let stream = Stream::array("p", [4, 5]).cuboids([Cuboid::new([1, 2], [3, 1])]).every(3);
+        let about = About::new(&stream, ValueKind::F32);
+        let text = serde_json::to_string(&about).unwrap();
+        let expected = r#"{"name":"p","kind":"f32","shape":[4,5],"region":{"cuboids":[{"start":[1,2],"shape":[3,1]}]},"reduction":"none","every":3}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<About>(expected).unwrap(), about);
+        let list = About { region: Region::List, reduction: Reduction::Rms, every: None, ..about.clone() };
+        assert!(
+            serde_json::to_string(&list)
+                .unwrap()
+                .contains(r#""region":"list","reduction":"rms","every":null"#)
+        );
+        assert_eq!((about.items(), about.item_bytes(), list.item_bytes()), (Some(3), Some(4), Some(32)));
+        assert!(about.is_due(0, 0) && !about.is_due(1, 9) && about.is_due(3, 0) && !list.is_due(0, 9));
+    }
+}

@@ -1,0 +1,193 @@
+//! Who writes: the program itself, or its I/O thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Kind, Result};
+use crate::options::Mode;
+use crate::packing::Packing;
+use crate::progress::Board;
+use crate::target::{Parcel, Supply, Target};
+use crate::worker::{Limits, Worker};
+
+/// The way of parcels to their target. It can change between steps.
+pub(crate) struct Driver {
+    board: Arc<Board>,
+    limits: Limits,
+    pinned: Vec<usize>,
+    /// None between changes, and after a failure.
+    hand: Option<Hand>,
+    /// What hands before this one have taken.
+    memory_peak: u64,
+    writing: Duration,
+}
+
+enum Hand {
+    Own(Own),
+    Thread(Worker),
+}
+
+/// The program itself writes.
+struct Own {
+    target: Box<dyn Target>,
+    buffer: Vec<u8>,
+    parcels: u64,
+    writing: Duration,
+}
+
+impl Driver {
+    pub(crate) fn blocking(
+        target: Box<dyn Target>,
+        board: &Arc<Board>,
+        limits: Limits,
+        pinned: &[usize],
+    ) -> Self {
+        let hand = Some(Hand::Own(Own::new(target)));
+        let (board, pinned) = (Arc::clone(board), pinned.to_vec());
+        Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        if matches!(self.hand, Some(Hand::Thread(_))) { Mode::Thread } else { Mode::Blocking }
+    }
+
+    /// Goes over to another mode, when everything so far is written.
+    pub(crate) fn change(&mut self, mode: Mode) -> std::io::Result<()> {
+        if mode == self.mode() {
+            return Ok(());
+        }
+        let hand = self.hand.take();
+        self.count(hand.as_ref());
+        match hand {
+            Some(Hand::Own(own)) => {
+                let worker = Worker::start(own.target, &self.board, self.limits, &self.pinned)?;
+                self.hand = Some(Hand::Thread(worker));
+            }
+            Some(Hand::Thread(worker)) => {
+                self.hand = worker.into_target().map(|target| Hand::Own(Own::new(target)));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a parcel, or hands it over; or takes part with this rank's error.
+    pub(crate) fn write(&mut self, parcel: Parcel, packing: Result<&mut Packing<'_>, Error>) -> Result<()> {
+        match &mut self.hand {
+            Some(Hand::Thread(worker)) => worker.write(parcel, packing),
+            Some(Hand::Own(own)) => {
+                let outcome = own.write(&parcel, packing, &self.board, self.limits);
+                self.settle(outcome.map_err(|error| error.in_step(parcel.step)))
+            }
+            None => self.board.check(),
+        }
+    }
+
+    /// Makes everything so far durable: now, or when its turn comes.
+    pub(crate) fn sync(&mut self) {
+        match &mut self.hand {
+            Some(Hand::Thread(worker)) => worker.sync(),
+            Some(Hand::Own(own)) => {
+                let outcome = own.sync(&self.board);
+                // Told by the board.
+                let _ = self.settle(outcome);
+            }
+            None => {}
+        }
+    }
+
+    /// Ends the file; what buffers have taken at most, and how long was written. Failures are on the board.
+    pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
+        let hand = self.hand.take();
+        if !matches!(hand, Some(Hand::Thread(_))) {
+            self.count(hand.as_ref());
+        }
+        match hand {
+            Some(Hand::Thread(worker)) => {
+                let (memory, writing) = worker.finish(steps);
+                self.memory_peak = self.memory_peak.max(memory);
+                self.writing += writing;
+            }
+            Some(Hand::Own(own)) => match own.target.finish(steps) {
+                Ok(()) => self.board.note(|progress| (progress.visible, progress.durable) = (steps, steps)),
+                Err(error) => self.board.fail(error),
+            },
+            None => {}
+        }
+        (self.memory_peak, self.writing)
+    }
+
+    /// After a failure nothing more is asked of the target.
+    fn settle(&mut self, outcome: Result<()>) -> Result<()> {
+        outcome.inspect_err(|error| {
+            self.board.fail(error.clone());
+            self.hand = None;
+        })
+    }
+
+    fn count(&mut self, hand: Option<&Hand>) {
+        let (memory, writing) = match hand {
+            Some(Hand::Own(own)) => (own.buffer.capacity() as u64, own.writing),
+            Some(Hand::Thread(worker)) => worker.usage(),
+            None => return,
+        };
+        self.memory_peak = self.memory_peak.max(memory);
+        self.writing += writing;
+    }
+}
+
+impl Own {
+    fn new(target: Box<dyn Target>) -> Self {
+        Self { target, buffer: Vec::new(), parcels: 0, writing: Duration::ZERO }
+    }
+
+    fn write(
+        &mut self,
+        parcel: &Parcel,
+        packing: Result<&mut Packing<'_>, Error>,
+        board: &Board,
+        limits: Limits,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        if !parcel.entries.is_empty() {
+            let mut supply = Packed { packing, buffer: &mut self.buffer };
+            self.target.write(parcel, &mut supply)?;
+            self.parcels += 1;
+        }
+        board.note(|progress| progress.visible = parcel.step + 1);
+        if !parcel.entries.is_empty()
+            && limits.durable_every.is_some_and(|every| self.parcels.is_multiple_of(every))
+        {
+            self.sync(board)?;
+        }
+        self.writing += begin.elapsed();
+        Ok(())
+    }
+
+    fn sync(&mut self, board: &Board) -> Result<()> {
+        self.target.sync()?;
+        board.note(|progress| progress.durable = progress.visible);
+        Ok(())
+    }
+}
+
+/// Chunks packed as they are asked for.
+struct Packed<'a, 'p, 'd> {
+    packing: Result<&'p mut Packing<'d>, Error>,
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Supply for Packed<'_, '_, '_> {
+    fn chunks(&self) -> u64 {
+        self.packing.as_ref().map_or(1, |packing| packing.chunks())
+    }
+
+    fn next(&mut self) -> Result<&[u8]> {
+        let packing = self.packing.as_mut().map_err(|error| error.clone())?;
+        let unlaid = |error: aqueduct_file::layout::LayoutError| {
+            Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
+        };
+        let length = packing.fill(self.buffer).map_err(unlaid)?;
+        Ok(&self.buffer[..length])
+    }
+}

@@ -1,0 +1,189 @@
+//! The one error type of this layer: which operation, which file, which step.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_file as file;
+
+/// The outcome of an operation on streams.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, coarse enough to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A declaration or an argument that cannot be.
+    BadArgument = 1,
+    /// The ranks declared different streams.
+    NotSame,
+    /// No stream or step of this name or number, or one of another kind of values.
+    NoSuch,
+    /// The file was begun, and the program ended before anything could be read.
+    NotComplete,
+    /// The bytes are not what was written.
+    Damaged,
+    /// Written by a later version of this library.
+    UnknownVersion,
+    /// The machine or the MPI library does not have this.
+    Unsupported,
+    /// The file layer reports an error: [`Error::file_kind`] tells which.
+    File,
+    /// The ranks could not talk, or another one failed.
+    Communication,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::BadArgument,
+        Self::NotSame,
+        Self::NoSuch,
+        Self::NotComplete,
+        Self::Damaged,
+        Self::UnknownVersion,
+        Self::Unsupported,
+        Self::File,
+        Self::Communication,
+    ];
+
+    fn from_code(code: u8) -> Self {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == code).unwrap_or(Self::Communication)
+    }
+}
+
+/// An error with its kind, the operation, the file, the step where there is one, and what to know about it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: Kind,
+    operation: &'static str,
+    file: Arc<str>,
+    step: Option<u64>,
+    detail: String,
+    rank: Option<usize>,
+    below: Option<file::Kind>,
+}
+
+impl Error {
+    /// An error of `kind` in `operation` on `file`; `detail` says what happened and the way out.
+    pub fn new(kind: Kind, operation: &'static str, file: &str, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { kind, operation, file: file.into(), step: None, detail, rank: None, below: None }
+    }
+
+    pub(crate) fn talk(operation: &'static str, file: &str, error: &comm::Error) -> Self {
+        Self { rank: error.rank(), ..Self::new(Kind::Communication, operation, file, error.to_string()) }
+    }
+
+    /// Names the step it belongs to, unless it names one already.
+    #[must_use]
+    pub fn in_step(mut self, step: u64) -> Self {
+        self.step.get_or_insert(step);
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The step it belongs to, where it belongs to one.
+    pub fn step(&self) -> Option<u64> {
+        self.step
+    }
+
+    /// What happened, and the way out.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The rank it happened on, where that is not (only) this one.
+    pub fn rank(&self) -> Option<usize> {
+        self.rank
+    }
+
+    /// What went wrong in the file layer, if it did there.
+    pub fn file_kind(&self) -> Option<file::Kind> {
+        self.below
+    }
+
+    /// The same for the file layer, so that this rank takes part in a collective operation with its error.
+    pub(crate) fn lowered(&self) -> file::Error {
+        let kind = self.below.unwrap_or(file::Kind::BadArgument);
+        file::Error::new(kind, self.operation, &self.file, &self.detail)
+    }
+}
+
+impl From<file::Error> for Error {
+    fn from(error: file::Error) -> Self {
+        let made = Self::new(Kind::File, error.operation(), error.file(), error.detail());
+        Self { rank: error.rank(), below: Some(error.kind()), ..made }
+    }
+}
+
+impl From<comm::Error> for Error {
+    fn from(error: comm::Error) -> Self {
+        Self::talk(error.call(), "the ranks", &error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.operation, self.file)?;
+        if let Some(step) = self.step {
+            write!(f, ", step {step}")?;
+        }
+        if let Some(rank) = self.rank {
+            write!(f, ", on rank {rank}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
+/// with that of the lowest rank that did.
+pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &str, mine: Result<T>) -> Result<T> {
+    let talk = |error: comm::Error| Error::talk(operation, file, &error);
+    let none = comm.size() as u64;
+    let failed = if mine.is_err() { comm.rank() as u64 } else { none };
+    let first = comm.allreduce_one(Op::Min, failed).map_err(talk)?;
+    if first == none {
+        return mine;
+    }
+    let told = mine.as_ref().err().map(|error| {
+        [&[error.kind as u8, error.below.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
+    });
+    let told = comm.broadcast_vec(first as usize, told.unwrap_or_default()).map_err(talk)?;
+    mine.and_then(|_| {
+        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
+        let made = Error::new(Kind::from_code(*code), operation, file, String::from_utf8_lossy(text));
+        let below = (*below != 0).then(|| file::Kind::from_code(*below));
+        Err(Error { rank: Some(first as usize), below, ..made })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_operation_file_step_and_rank() {
+        let error = Error::new(Kind::File, "write", "run.out", "the disk is full").in_step(7).in_step(9);
+        assert_eq!(error.to_string(), r#"write "run.out", step 7: the disk is full"#);
+        assert_eq!(error.step(), Some(7));
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_code(kind as u8), kind);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! How an output is made: mode, buffers, memory, durability.
+
+use std::sync::Arc;
+
+use aqueduct_comm::Comm;
+
+use crate::declared::Declared;
+use crate::error::{Error, Kind, Result, agree};
+use crate::output::Output;
+use crate::stream::Streams;
+use crate::target::{FileTarget, Target};
+use crate::worker::Limits;
+
+/// Who writes, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The program itself: `commit` returns when the step is visible.
+    Blocking,
+    /// One thread per rank, while the program computes.
+    Thread,
+    /// What pays, by what is measured.
+    #[default]
+    Auto,
+}
+
+/// How an output is made; the same on all ranks, except for memory and processors.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_stage::{Mode, Options, Stream, Streams};
+///
+/// Launch::threads(2).run(|world| {
+///     let mut streams = Streams::new();
+///     let row = world.rank() as u64;
+///     let level = streams.add::<f32>(Stream::array("level", [2, 100]).block([row, 0], [1, 100]));
+///     let options = Options::new().mode(Mode::Thread).buffers(3).memory(1 << 20).durable_every(10);
+///     let mut output = options.create(world, "memfs:options", &streams)?;
+///     output.step()?.put(level, &[1.0; 100]).commit()?;
+///     output.finish().map(drop)
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) mode: Mode,
+    buffers: usize,
+    memory: Option<u64>,
+    durable_every: Option<u64>,
+    pub(crate) pinned: Vec<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { mode: Mode::Auto, buffers: 2, memory: None, durable_every: None, pinned: Vec::new() }
+    }
+}
+
+impl Options {
+    /// The mode is chosen, two buffers, an eighth of the free memory, durable at `flush` and `finish`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Who writes, and when.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How many buffers rotate. A third helps only where steps take turns in being long and short.
+    #[must_use]
+    pub fn buffers(mut self, buffers: usize) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    /// What all buffers of this rank may take, in bytes.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Makes everything durable after every so many steps that store something.
+    #[must_use]
+    pub fn durable_every(mut self, steps: u64) -> Self {
+        self.durable_every = Some(steps);
+        self
+    }
+
+    /// Keeps this rank's I/O thread on these processors, numbered from 0; away from those that compute, if there are others.
+    #[must_use]
+    pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.pinned = cpus.into_iter().collect();
+        self
+    }
+
+    /// Creates a stream file of this name, or empties it. Collective.
+    pub fn create(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Output> {
+        let file = |talk: &Comm, declared: &Arc<Declared>| {
+            Ok(Box::new(FileTarget::create(talk, name, declared)?) as Box<dyn Target>)
+        };
+        self.create_on(comm, name, streams, file)
+    }
+
+    /// An output into a target of one's own, which gets a communicator of its own; `name` is for messages. Collective.
+    pub fn create_on(
+        &self,
+        comm: &Comm,
+        name: &str,
+        streams: &Streams,
+        target: impl FnOnce(&Comm, &Arc<Declared>) -> Result<Box<dyn Target>>,
+    ) -> Result<Output> {
+        let mut limits = agree(comm, "create", name, self.limits(comm, name))?;
+        self.check_same(comm, name)?;
+        let declared = Arc::new(Declared::new(comm, name, streams)?);
+        limits.expected = declared.bytes_of_a_step();
+        let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
+        let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
+        let target = target(&theirs, &declared)?;
+        Output::new(own, name, declared, target, self, limits)
+    }
+
+    fn limits(&self, comm: &Comm, name: &str) -> Result<Limits> {
+        let refuse = |detail: &str| Err(Error::new(Kind::BadArgument, "create", name, detail));
+        if self.buffers == 0 {
+            return refuse("an output needs at least one buffer");
+        }
+        if self.durable_every == Some(0) {
+            return refuse("durable every 0 steps; give 1 or more, or leave it out");
+        }
+        let memory = self.memory.unwrap_or_else(|| share_of_free(comm));
+        let capacity = memory / self.buffers as u64;
+        if capacity < 64 {
+            return refuse("the memory is too small: a buffer needs 64 bytes at least");
+        }
+        Ok(Limits { buffers: self.buffers, capacity, expected: 0, durable_every: self.durable_every })
+    }
+
+    fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {
+        let mine = [self.mode as u64, self.durable_every.unwrap_or(0)];
+        let mut first = mine;
+        comm.broadcast(0, &mut first).map_err(|error| Error::talk("create", name, &error))?;
+        let detail = "this rank and rank 0 gave different modes or durability; give the same on all ranks";
+        let same =
+            if mine == first { Ok(()) } else { Err(Error::new(Kind::NotSame, "create", name, detail)) };
+        agree(comm, "create", name, same)
+    }
+}
+
+/// An eighth of the memory that is free, divided by the ranks that share it.
+fn share_of_free(comm: &Comm) -> u64 {
+    let system = rustix::system::sysinfo();
+    let unit = u64::from(system.mem_unit.max(1));
+    let free = (system.freeram as u64).saturating_add(system.bufferram as u64).saturating_mul(unit);
+    let ranks = comm.ranks_of_node(comm.node_of(comm.rank())).len() as u64;
+    (free / 8 / ranks).max(1 << 20)
+}

@@ -1,0 +1,157 @@
+//! Packing: the values of a step, from wherever they are in memory, into buffers of limited size.
+
+use aqueduct_file::layout::{LayoutError, Pattern};
+
+/// Values of one stream in memory.
+#[derive(Clone, Debug)]
+pub(crate) enum Feed<'a> {
+    /// Those that a pattern finds.
+    Sampled { memory: &'a [u8], pattern: &'a Pattern, width: u64 },
+    /// All of them.
+    Straight { bytes: &'a [u8], width: u64 },
+}
+
+impl Feed<'_> {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Sampled { pattern, .. } => pattern.size(),
+            Self::Straight { bytes, .. } => bytes.len() as u64,
+        }
+    }
+
+    fn width(&self) -> u64 {
+        match self {
+            Self::Sampled { width, .. } | Self::Straight { width, .. } => *width,
+        }
+    }
+
+    fn copy(&self, first: u64, out: &mut [u8]) -> Result<(), LayoutError> {
+        match self {
+            Self::Sampled { memory, pattern, .. } => pattern.gather(memory, first, out)?,
+            Self::Straight { bytes, .. } => out.copy_from_slice(&bytes[first as usize..][..out.len()]),
+        }
+        Ok(())
+    }
+}
+
+/// A place in the values of a step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    feed: usize,
+    /// Bytes of the feed before it.
+    offset: u64,
+}
+
+/// The values of a step, handed out in chunks of whole values.
+#[derive(Debug)]
+pub(crate) struct Packing<'a> {
+    feeds: Vec<Feed<'a>>,
+    place: Place,
+    /// Bytes of the largest chunk; at least those of a value.
+    capacity: u64,
+}
+
+impl<'a> Packing<'a> {
+    pub(crate) fn new(feeds: Vec<Feed<'a>>, capacity: u64) -> Self {
+        Self { feeds, place: Place::default(), capacity: capacity.max(8) }
+    }
+
+    /// Bytes of all values.
+    pub(crate) fn size(&self) -> u64 {
+        self.feeds.iter().map(Feed::size).sum()
+    }
+
+    /// How many chunks there are in all.
+    pub(crate) fn chunks(&self) -> u64 {
+        let (mut place, mut chunks) = (Place::default(), 0);
+        while self.advance(&mut place, |_, _, _| Ok(())).unwrap_or(0) > 0 {
+            chunks += 1;
+        }
+        chunks
+    }
+
+    /// Copies the next chunk to the front of `buffer`, which grows to what is needed; how long it is, 0 behind the last.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LayoutError> {
+        let mut place = self.place;
+        let length = self.advance(&mut { place }, |_, _, _| Ok(()))?;
+        if buffer.len() < length {
+            buffer.reserve_exact(length - buffer.len());
+            buffer.resize(length, 0);
+        }
+        let mut rest = &mut buffer[..length];
+        self.advance(&mut place, |feed, first, bytes| {
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes as usize);
+            rest = later;
+            feed.copy(first, now)
+        })?;
+        self.place = place;
+        Ok(length)
+    }
+
+    /// Goes through one chunk, part by part: a feed, the first of its bytes, and how many of them.
+    fn advance(
+        &self,
+        place: &mut Place,
+        mut part: impl FnMut(&Feed<'a>, u64, u64) -> Result<(), LayoutError>,
+    ) -> Result<usize, LayoutError> {
+        let mut length = 0;
+        while let Some(feed) = self.feeds.get(place.feed) {
+            let left = feed.size() - place.offset;
+            let fits = (self.capacity - length) / feed.width() * feed.width();
+            let bytes = left.min(fits);
+            if bytes > 0 {
+                part(feed, place.offset, bytes)?;
+            }
+            length += bytes;
+            place.offset += bytes;
+            if bytes < left {
+                break;
+            }
+            *place = Place { feed: place.feed + 1, offset: 0 };
+        }
+        Ok(length as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_file::layout::Layout;
+
+    use super::*;
+
+    #[test]
+    fn chunks_of_every_capacity_hold_whole_values_and_all_of_them() {
+        let memory: Vec<u8> = (0..96).collect();
+        let pattern = Layout::bytes(4).unwrap().resized(0, 12).unwrap().tiled(8).unwrap();
+        let feeds = || {
+            vec![
+                Feed::Straight { bytes: &memory[..3], width: 1 },
+                Feed::Sampled { memory: &memory, pattern: &pattern, width: 4 },
+                Feed::Straight { bytes: &[], width: 8 },
+                Feed::Straight { bytes: &memory[40..80], width: 8 },
+            ]
+        };
+        let sampled = (0..8).flat_map(|at| memory[12 * at..12 * at + 4].to_vec());
+        let expected: Vec<u8> = (0..3).chain(sampled).chain(40..80).collect();
+        for capacity in 8..90 {
+            let mut packing = Packing::new(feeds(), capacity);
+            assert_eq!(packing.size(), expected.len() as u64);
+            let (mut all, mut buffer, mut chunks) = (Vec::new(), Vec::new(), 0);
+            loop {
+                let length = packing.fill(&mut buffer).unwrap();
+                if length == 0 {
+                    break;
+                }
+                assert!(length as u64 <= capacity && buffer.capacity() as u64 <= capacity);
+                // Behind 3 bytes and 8 fours, the eights begin.
+                let end = all.len() + length;
+                assert!(end <= 3 || end > 35 || (end - 3).is_multiple_of(4));
+                assert!(end <= 35 || (end - 35).is_multiple_of(8));
+                all.extend_from_slice(&buffer[..length]);
+                chunks += 1;
+            }
+            assert_eq!(all, expected, "capacity {capacity}");
+            assert_eq!(packing.chunks(), chunks);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! How far an output has come: accepted, visible and durable are different things.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Kind, Result};
+
+/// How safe a step is; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Safety {
+    /// The program's arrays are its own again; the step is in memory.
+    Accepted,
+    /// What the step stores is written: it survives the end of the program.
+    Visible,
+    /// It is synced: it survives the end of the machine.
+    Durable,
+}
+
+/// How many steps have come how far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps that were handed over.
+    pub accepted: u64,
+    /// Of these, steps of which all that they store is written.
+    pub visible: u64,
+    /// Of these, steps that are synced.
+    pub durable: u64,
+    /// Steps of which a sample is in a reduction that is not stored yet: it is in memory, whatever else of the step is safe.
+    pub in_memory: u64,
+}
+
+/// Where progress is noted, by whoever writes, and looked up, by whoever asks.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    state: Mutex<State>,
+    change: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    progress: Progress,
+    /// The first failure, which is final.
+    failure: Option<Error>,
+    /// Nobody writes any more.
+    closed: bool,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.lock().progress
+    }
+
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.lock().progress);
+        self.change.notify_all();
+    }
+
+    /// Notes a failure, unless there is one.
+    pub(crate) fn fail(&self, error: Error) {
+        self.lock().failure.get_or_insert(error);
+        self.change.notify_all();
+    }
+
+    /// Nothing will change any more.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.change.notify_all();
+    }
+
+    /// The failure, if there is one.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.lock().failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits, asleep, until `enough` holds; an error if that can never be.
+    pub(crate) fn wait(&self, operation: &'static str, enough: impl Fn(&Progress) -> bool) -> Result<()> {
+        let waiting =
+            |state: &mut State| !enough(&state.progress) && state.failure.is_none() && !state.closed;
+        let state = self.change.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
+        if enough(&state.progress) {
+            return Ok(());
+        }
+        let gone = || Error::new(Kind::NotComplete, operation, "the output", "it was dropped without finish");
+        Err(state.failure.clone().unwrap_or_else(gone))
+    }
+}
+
+/// What `commit` gives: how safe the step is can be asked at any time.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    pub(crate) board: Arc<Board>,
+    pub(crate) step: u64,
+}
+
+impl Receipt {
+    /// The step, from 0.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// How safe it is now; the error, if it can become no safer.
+    pub fn state(&self) -> Result<Safety> {
+        let progress = self.board.progress();
+        if self.step < progress.durable {
+            return Ok(Safety::Durable);
+        }
+        if self.step < progress.visible {
+            return Ok(Safety::Visible);
+        }
+        self.board.check().map(|()| Safety::Accepted)
+    }
+
+    /// Waits, asleep, until it is visible.
+    pub fn wait_visible(&self) -> Result<()> {
+        self.board.wait("wait", |progress| self.step < progress.visible)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_tells_how_safe_its_step_is() {
+        let board = Arc::new(Board::default());
+        let receipt = |step| Receipt { board: Arc::clone(&board), step };
+        board.note(|progress| *progress = Progress { accepted: 3, visible: 2, durable: 1, in_memory: 0 });
+        let states: Vec<Safety> = (0..3).map(|step| receipt(step).state().unwrap()).collect();
+        assert_eq!(states, [Safety::Durable, Safety::Visible, Safety::Accepted]);
+        board.fail(Error::new(Kind::File, "write", "a", "full").in_step(2));
+        board.fail(Error::new(Kind::File, "write", "a", "later").in_step(3));
+        assert_eq!(receipt(1).state().unwrap(), Safety::Visible, "what was safe stays so");
+        assert_eq!(receipt(2).state().unwrap_err().step(), Some(2));
+        assert_eq!(receipt(2).wait_visible().unwrap_err().detail(), "full");
+        assert_eq!(receipt(1).wait_visible().ok(), Some(()));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_never_comes() {
+        let board = Arc::new(Board::default());
+        let waiting = Arc::clone(&board);
+        let waiter = std::thread::spawn(move || waiting.wait("flush", |progress| progress.durable > 0));
+        board.close();
+        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), Kind::NotComplete);
+    }
+}

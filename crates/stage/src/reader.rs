@@ -1,0 +1,250 @@
+//! Reading a stream file: which steps are complete, and their values.
+
+mod opening;
+
+use std::sync::Arc;
+
+use aqueduct_file::File;
+
+use crate::cuboid::Cuboid;
+use crate::description::{About, Region};
+use crate::error::{Error, Kind, Result};
+use crate::record::{ABSENT, Of, Record};
+use crate::sum::sum;
+use crate::value::Value;
+
+/// Bytes that are read at a time where sums are looked at.
+const WINDOW: usize = 1 << 20;
+
+/// A stream file that is read: a snapshot of what was there when it was opened.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_stage::{Output, Reader, Stream, Streams};
+///
+/// Launch::threads(1).run(|world| {
+///     let mut streams = Streams::new();
+///     let level = streams.add::<f64>(Stream::array("level", [4]).block([0], [4]));
+///     let mut output = Output::create(world, "memfs:levels", &streams)?;
+///     for step in 0..3 {
+///         output.step()?.put(level, &[f64::from(step); 4]).commit()?;
+///     }
+///     output.finish()?;
+///
+///     let reader = Reader::open(world, "memfs:levels")?;
+///     assert!(reader.is_finished());
+///     let parcel = &reader.parcels()[2];
+///     assert_eq!((parcel.step, parcel.is_closing), (2, false));
+///     assert_eq!(reader.read::<f64>("level", parcel)?, [2.0; 4]);
+///     Ok::<_, aqueduct_stage::Error>(())
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct Reader {
+    name: Arc<str>,
+    data: File,
+    abouts: Vec<About>,
+    points: Vec<Vec<u64>>,
+    records: Vec<Record>,
+    /// The complete ones among them, as readers see them.
+    parcels: Vec<Stored>,
+    lost: Vec<Lost>,
+    finished: bool,
+}
+
+/// What is stored of a step, complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The step, from 0.
+    pub step: u64,
+    /// Whether it is what reductions had come to at the end.
+    pub is_closing: bool,
+    /// Its place among the records.
+    record: usize,
+}
+
+/// A parcel that is not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The number of its record.
+    pub record: u64,
+    /// Its step, where the record tells.
+    pub step: Option<u64>,
+    /// Whether it was durable once: then it is damage, else it was under way when the program or the machine failed.
+    pub was_durable: bool,
+}
+
+impl Reader {
+    /// The streams, in order.
+    pub fn streams(&self) -> &[About] {
+        &self.abouts
+    }
+
+    /// What is complete, in order.
+    pub fn parcels(&self) -> &[Stored] {
+        &self.parcels
+    }
+
+    /// What was begun and is not complete.
+    pub fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    /// Whether the program came to its end: nothing is missing behind the last parcel.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The parcel of a step, if it is complete.
+    pub fn step(&self, step: u64) -> Option<&Stored> {
+        self.parcels.iter().find(|parcel| parcel.step == step && !parcel.is_closing)
+    }
+
+    /// What reductions had come to at the end, if the program came to it and there were some.
+    pub fn closing(&self) -> Option<&Stored> {
+        self.parcels.iter().find(|parcel| parcel.is_closing)
+    }
+
+    /// The points of a stream of points, by their numbers in the global array, in the order of its values.
+    pub fn points(&self, stream: &str) -> Result<&[u64]> {
+        Ok(&self.points[self.find(stream)?])
+    }
+
+    /// Whether a parcel has something of a stream, and of how many samples its values are made.
+    pub fn samples(&self, stream: &str, parcel: &Stored) -> Result<Option<u64>> {
+        let entry = self.records[parcel.record].entries[self.find(stream)?];
+        Ok((entry.start != ABSENT).then_some(entry.samples))
+    }
+
+    /// All values of a stream in a parcel: the array or the cuboids one after the other, values of points, items of a list.
+    pub fn read<T: Value>(&self, stream: &str, parcel: &Stored) -> Result<Vec<T>> {
+        let (index, start, items) = self.entry::<T>(stream, parcel)?;
+        let width = self.abouts[index].item_bytes().unwrap_or(0) / size_of::<T>() as u64;
+        self.values(start, items.saturating_mul(width), parcel)
+    }
+
+    /// The values of a part of a stored box: of the whole domain (`number` 0), or of a cuboid. `part` is counted from the start of the
+    /// global array, so that any rank gets the block that it wants.
+    pub fn read_part<T: Value>(
+        &self,
+        stream: &str,
+        parcel: &Stored,
+        number: usize,
+        part: &Cuboid,
+    ) -> Result<Vec<T>> {
+        let (index, start, _) = self.entry::<T>(stream, parcel)?;
+        let boxes = self.abouts[index].boxes();
+        let refuse = |detail: String| Err(self.error(Kind::BadArgument, detail).in_step(parcel.step));
+        let Some(outer) = boxes.get(number) else {
+            return refuse(format!(
+                "stream {stream:?} has {} boxes; there is no number {number}",
+                boxes.len()
+            ));
+        };
+        let inner = part.relative_to(outer);
+        if part.start.len() != outer.start.len()
+            || part.intersection(outer) != *part
+            || !inner.is_inside(&outer.shape)
+        {
+            return refuse(format!("{part:?} does not lie in {outer:?}"));
+        }
+        let before: u64 = boxes[..number].iter().filter_map(Cuboid::volume).sum();
+        let element = aqueduct_file::layout::Layout::bytes(size_of::<T>() as u64);
+        let layout = element.and_then(|element| inner.layout(&element, &outer.shape));
+        let layout = layout.map_err(|error| self.error(Kind::BadArgument, error.to_string()))?;
+        let mut values = Vec::new();
+        for run in layout.runs(..) {
+            let at = start + before * size_of::<T>() as u64 + run.offset as u64;
+            values.extend(self.values::<T>(at, run.len / size_of::<T>() as u64, parcel)?);
+        }
+        Ok(values)
+    }
+
+    /// Reads everything and compares it with its sums; the parcels that are not what was written.
+    pub fn verify(&self) -> Result<Vec<Stored>> {
+        let mut damaged = Vec::new();
+        for parcel in &self.parcels {
+            let record = &self.records[parcel.record];
+            if !is_right(&self.data, &self.abouts, record)? {
+                damaged.push(parcel.clone());
+            }
+        }
+        Ok(damaged)
+    }
+
+    fn find(&self, stream: &str) -> Result<usize> {
+        let missing = || {
+            let names: Vec<&str> = self.abouts.iter().map(|about| about.name.as_str()).collect();
+            self.error(Kind::NoSuch, format!("there is no stream {stream:?}; there are {names:?}"))
+        };
+        self.abouts.iter().position(|about| about.name == stream).ok_or_else(missing)
+    }
+
+    /// The stream's number, and where its values are and how many items.
+    fn entry<T: Value>(&self, stream: &str, parcel: &Stored) -> Result<(usize, u64, u64)> {
+        let index = self.find(stream)?;
+        let stored = self.abouts[index].stored();
+        if stored != T::KIND {
+            let detail = format!("stream {stream:?} has values {stored:?}, not {:?}", T::KIND);
+            return Err(self.error(Kind::NoSuch, detail));
+        }
+        let entry = self.records.get(parcel.record).map(|record| record.entries[index]);
+        let absent = || {
+            let detail = format!("stream {stream:?} is not stored in this step");
+            self.error(Kind::NoSuch, detail).in_step(parcel.step)
+        };
+        let entry = entry.filter(|entry| entry.start != ABSENT).ok_or_else(absent)?;
+        Ok((index, entry.start, entry.items))
+    }
+
+    fn values<T: Value>(&self, start: u64, count: u64, parcel: &Stored) -> Result<Vec<T>> {
+        let bytes = count.saturating_mul(size_of::<T>() as u64);
+        // Before memory is asked for: the record may lie.
+        if start.checked_add(bytes).is_none_or(|end| self.data.size().is_ok_and(|size| end > size)) {
+            let detail = format!("{bytes} bytes at {start} lie behind the end of the data: it was cut off");
+            return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
+        }
+        let mut values = vec![T::zeroed(); count as usize];
+        let read =
+            self.data.at(start).read(&mut values).map_err(|error| Error::from(error).in_step(parcel.step))?;
+        if read.bytes() < bytes {
+            let detail =
+                format!("only {} of {bytes} bytes at {start} are there: it was cut off", read.bytes());
+            return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
+        }
+        Ok(values)
+    }
+
+    fn error(&self, kind: Kind, detail: String) -> Error {
+        Error::new(kind, "read", &self.name, detail)
+    }
+}
+
+/// Whether the data of a record has the sum that it says; not, if there is less data.
+fn is_right(data: &File, abouts: &[About], record: &Record) -> Result<bool> {
+    if record.of == Of::End {
+        return Ok(true);
+    }
+    let mut total = 0u64;
+    let mut window = vec![0; WINDOW];
+    for (about, entry) in abouts.iter().zip(&record.entries).filter(|(_, entry)| entry.start != ABSENT) {
+        let bytes = about.item_bytes().and_then(|each| each.checked_mul(entry.items));
+        let place = entry.start.checked_sub(record.start);
+        let end = bytes.and_then(|bytes| entry.start.checked_add(bytes));
+        let (Some(bytes), Some(place), Some(_)) = (bytes, place, end) else { return Ok(false) };
+        if about.region != Region::List && about.items() != Some(entry.items) {
+            return Ok(false);
+        }
+        let mut done = 0;
+        while done < bytes {
+            let length = (bytes - done).min(WINDOW as u64);
+            let part = &mut window[..length as usize];
+            if data.at(entry.start + done).read(&mut *part)?.bytes() < length {
+                return Ok(false);
+            }
+            total = total.wrapping_add(sum(about.stored().width(), place + done, part));
+            done += length;
+        }
+    }
+    Ok(total == record.sum)
+}

@@ -1,0 +1,178 @@
+//! Opening a stream file: the header, the description, and what of the records can be believed.
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::{File, Mode, Open};
+
+use super::{Lost, Reader, Stored, is_right};
+use crate::description::{About, Description, FORMAT, Region};
+use crate::error::{Error, Kind, Result, agree};
+use crate::record::{Header, NoHeader, Of, Record, UNIT, record_size};
+use crate::sum::sum;
+
+/// The longest description that is read: far beyond use, and no danger to memory.
+const LONGEST: u64 = 1 << 30;
+
+impl Reader {
+    /// Opens a stream file and finds out what is complete. Collective; reading is then for each rank alone.
+    pub fn open(comm: &Comm, name: &str) -> Result<Self> {
+        let open = |name: &str| Open::new(Mode::read_only()).open(comm, name);
+        let steps = open(&format!("{name}.steps"))?;
+        let data = open(name)?;
+        let found = agree(comm, "open", name, find(name, &steps))?;
+        let believed = believe(comm, name, &data, &found)?;
+        steps.close()?;
+        let mut reader = Self {
+            name: name.into(),
+            data,
+            abouts: found.abouts,
+            points: found.points,
+            records: Vec::new(),
+            parcels: Vec::new(),
+            lost: Vec::new(),
+            finished: false,
+        };
+        for ((number, record), complete) in found.records.into_iter().enumerate().zip(believed) {
+            reader.enter(number as u64, record, complete, found.durable);
+        }
+        Ok(reader)
+    }
+
+    /// Sorts a record in.
+    fn enter(&mut self, number: u64, record: Option<Record>, complete: bool, durable: u64) {
+        let Some(record) = record.filter(|_| complete) else {
+            self.lost.push(Lost { record: number, step: None, was_durable: number < durable });
+            return;
+        };
+        match record.of {
+            Of::End => self.finished = true,
+            of => {
+                let (step, is_closing) = (record.step, of == Of::Closing);
+                self.parcels.push(Stored { step, is_closing, record: self.records.len() });
+                self.records.push(record);
+            }
+        }
+    }
+}
+
+/// What the `.steps` says.
+struct Found {
+    abouts: Vec<About>,
+    points: Vec<Vec<u64>>,
+    /// None where a record is not valid.
+    records: Vec<Option<Record>>,
+    /// So many of them are durable.
+    durable: u64,
+}
+
+fn find(name: &str, steps: &File) -> Result<Found> {
+    let refuse = |kind, detail: String| Error::new(kind, "open", name, detail);
+    let size = steps.size()?;
+    let unit = read(steps, 0, UNIT.min(size))?;
+    let header = Header::decode(&unit).map_err(|problem| match problem {
+        NoHeader::Empty => {
+            let detail = "the program ended before it had begun to write; there is nothing to read";
+            refuse(Kind::NotComplete, detail.to_owned())
+        }
+        NoHeader::Damaged => {
+            let detail = "its .steps does not begin with a stream file's header: it is torn, or another kind of file";
+            refuse(Kind::Damaged, detail.to_owned())
+        }
+        NoHeader::Version(version) => {
+            let detail = format!("it has version {version} of the format, written by a later version of this library; use that one");
+            refuse(Kind::UnknownVersion, detail)
+        }
+    })?;
+    let damaged = |what: &str| refuse(Kind::Damaged, format!("{what} of its .steps is not what was written"));
+    if header.description_length > LONGEST.min(size) {
+        return Err(damaged("the description"));
+    }
+    let description = read(steps, UNIT, header.description_length)?;
+    if crc32c::crc32c(&description) != header.description_sum {
+        return Err(damaged("the description"));
+    }
+    let description: Description = serde_json::from_slice(&description).map_err(|error| {
+        refuse(Kind::Damaged, format!("the description of its .steps makes no sense: {error}"))
+    })?;
+    let abouts = description.streams;
+    if description.format != FORMAT
+        || abouts.len() != header.streams as usize
+        || !abouts.iter().all(makes_sense)
+    {
+        return Err(damaged("the description"));
+    }
+    let points = find_points(steps, &header, &abouts, size)?.ok_or_else(|| damaged("the table of points"))?;
+    let records = find_records(steps, &header, abouts.len(), size)?;
+    let durable = records.iter().flatten().map(|record| record.durable.min(record.number)).max().unwrap_or(0);
+    Ok(Found { abouts, points, records, durable })
+}
+
+fn makes_sense(about: &About) -> bool {
+    let boxes = about.boxes();
+    !about.shape.is_empty()
+        && about.every != Some(0)
+        && about.item_bytes().is_some_and(|bytes| bytes > 0)
+        && about.items().is_some()
+        && boxes.iter().all(|cuboid| cuboid.is_inside(&about.shape))
+}
+
+/// The tables of points; none if they are not what was written.
+fn find_points(steps: &File, header: &Header, abouts: &[About], size: u64) -> Result<Option<Vec<Vec<u64>>>> {
+    let mut place = header.tables;
+    let mut total = 0u64;
+    let mut tables = Vec::new();
+    for about in abouts {
+        let count = if let Region::Points(count) = about.region { count } else { 0 };
+        let end = count.checked_mul(8).and_then(|bytes| place.checked_add(bytes));
+        let Some(end) = end.filter(|end| count == 0 || *end <= size) else { return Ok(None) };
+        let mut points = vec![0u64; count as usize];
+        if count > 0 && steps.at(place).read(&mut points)?.bytes() < 8 * count {
+            return Ok(None);
+        }
+        total = total.wrapping_add(sum(8, place - header.tables, bytemuck::cast_slice(&points)));
+        tables.push(points);
+        place = end;
+    }
+    Ok((total == header.tables_sum).then_some(tables))
+}
+
+/// All places where a record may be, up to the end of the file.
+fn find_records(steps: &File, header: &Header, streams: usize, size: u64) -> Result<Vec<Option<Record>>> {
+    let each = record_size(streams) as u64;
+    // A torn last record counts: something was under way there.
+    let count = size.saturating_sub(header.records).div_ceil(each);
+    let mut records = Vec::new();
+    for number in 0..count {
+        let at = header.records + number * each;
+        let bytes = read(steps, at, each.min(size - at))?;
+        records.push(Record::decode(&bytes, header.id, number, streams));
+    }
+    Ok(records)
+}
+
+/// Which records are of complete parcels. The ranks look at sums in turn. Collective.
+fn believe(comm: &Comm, name: &str, data: &File, found: &Found) -> Result<Vec<bool>> {
+    let mut complete: Vec<u64> = vec![0; found.records.len()];
+    let mut outcome = Ok(());
+    let undecided = found.records.iter().enumerate().filter_map(|(at, record)| Some((at, record.as_ref()?)));
+    for (turn, (at, record)) in undecided.enumerate() {
+        if turn % comm.size() != comm.rank() {
+            continue;
+        }
+        let right = (at as u64) < found.durable
+            || is_right(data, &found.abouts, record).unwrap_or_else(|error| {
+                outcome = Err(error);
+                false
+            });
+        complete[at] = u64::from(right);
+    }
+    agree(comm, "open", name, outcome)?;
+    let all = comm.allreduce(Op::Max, &complete).map_err(|error| Error::talk("open", name, &error))?;
+    Ok(all.into_iter().map(|complete| complete == 1).collect())
+}
+
+fn read(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; length as usize];
+    let count = file.at(at).read(&mut bytes)?;
+    bytes.truncate(count.bytes() as usize);
+    Ok(bytes)
+}

@@ -1,0 +1,172 @@
+//! What a program declares: streams, each with its array, this rank's block of it, what is sampled and when it is stored.
+
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cuboid::Cuboid;
+use crate::value::{Value, ValueKind};
+
+/// How the samples of a value become one over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reduction {
+    /// Not at all: each is stored.
+    #[default]
+    None,
+    /// The greatest.
+    Max,
+    /// The least.
+    Min,
+    /// The sum, as `f64`.
+    Sum,
+    /// The mean, as `f64`.
+    Mean,
+    /// The root of the mean of the squares, as `f64`.
+    Rms,
+}
+
+impl Reduction {
+    /// What is stored of samples of this kind.
+    pub fn stored(self, sampled: ValueKind) -> ValueKind {
+        match self {
+            Self::None | Self::Max | Self::Min => sampled,
+            Self::Sum | Self::Mean | Self::Rms => ValueKind::F64,
+        }
+    }
+}
+
+/// What is sampled, as this rank declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sampled {
+    Whole,
+    Cuboids(Vec<Cuboid>),
+    /// The points of this rank, by their numbers in the global array.
+    Points(Vec<u64>),
+    List,
+}
+
+/// The declaration of a stream.
+///
+/// ```
+/// use aqueduct_stage::{Cuboid, Reduction, Stream};
+///
+/// // This rank holds the planes 10 to 19 of a 100 × 64 × 64 array, with one plane of halo on both sides.
+/// let peak = Stream::array("peak pressure", [100, 64, 64])
+///     .block([10, 0, 0], [10, 64, 64])
+///     .in_memory([12, 64, 64], [1, 0, 0])
+///     .cuboids([Cuboid::new([0, 0, 0], [50, 8, 8])])
+///     .reduce(Reduction::Max)
+///     .every(100);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stream {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) block: Cuboid,
+    /// The shape of the array in memory, and where the block begins in it.
+    pub(crate) memory: Option<Cuboid>,
+    pub(crate) sampled: Sampled,
+    pub(crate) reduction: Reduction,
+    pub(crate) every: Option<u64>,
+}
+
+impl Stream {
+    /// A stream of a global array of this shape, the last dimension fastest in memory and file. This rank holds nothing of it until
+    /// [`block`](Self::block) says so; all of the array is sampled.
+    pub fn array(name: impl Into<String>, shape: impl Into<Vec<u64>>) -> Self {
+        let shape = shape.into();
+        Self {
+            name: name.into(),
+            block: Cuboid::empty(shape.len()),
+            shape,
+            memory: None,
+            sampled: Sampled::Whole,
+            reduction: Reduction::None,
+            every: None,
+        }
+    }
+
+    /// A stream of items of `width` values each, such as particles: every rank hands over any number of them in a step.
+    pub fn list(name: impl Into<String>, width: u64) -> Self {
+        Self { sampled: Sampled::List, ..Self::array(name, [width]) }
+    }
+
+    /// The block of the array that this rank holds.
+    #[must_use]
+    pub fn block(mut self, start: impl Into<Vec<u64>>, shape: impl Into<Vec<u64>>) -> Self {
+        self.block = Cuboid::new(start, shape);
+        self
+    }
+
+    /// The array that this rank hands over is larger than its block: `shape`, with the block beginning at `start` in it.
+    #[must_use]
+    pub fn in_memory(mut self, shape: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>) -> Self {
+        self.memory = Some(Cuboid::new(start, shape));
+        self
+    }
+
+    /// Samples these boxes of the array; the same on all ranks.
+    #[must_use]
+    pub fn cuboids(mut self, cuboids: impl IntoIterator<Item = Cuboid>) -> Self {
+        self.sampled = Sampled::Cuboids(cuboids.into_iter().collect());
+        self
+    }
+
+    /// Samples points of this rank's block, given by their numbers in the global array, the last dimension fastest; each rank gives its
+    /// own, in any order.
+    #[must_use]
+    pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
+        self.sampled = Sampled::Points(points.into_iter().collect());
+        self
+    }
+
+    /// Reduces the samples over time; without [`every`](Self::every), until the end.
+    #[must_use]
+    pub fn reduce(mut self, reduction: Reduction) -> Self {
+        self.reduction = reduction;
+        self
+    }
+
+    /// Stores every `steps` steps: without a reduction steps 0, `steps`, 2 · `steps` …, with one what that many samples gave.
+    #[must_use]
+    pub fn every(mut self, steps: u64) -> Self {
+        self.every = Some(steps);
+        self
+    }
+}
+
+/// The streams of a program, in the order in which they are stored. The same on all ranks, except for blocks and points.
+#[derive(Clone, Debug, Default)]
+pub struct Streams {
+    pub(crate) streams: Vec<(Stream, ValueKind)>,
+}
+
+impl Streams {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a stream of values of type `T`; the key under which they are handed over. What is wrong with it is told when the output is
+    /// created.
+    pub fn add<T: Value>(&mut self, stream: Stream) -> Key<T> {
+        self.streams.push((stream, T::KIND));
+        Key { index: self.streams.len() - 1, values: PhantomData }
+    }
+}
+
+/// A stream among those of an output.
+#[derive(Debug)]
+pub struct Key<T> {
+    pub(crate) index: usize,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Key<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Key<T> {}

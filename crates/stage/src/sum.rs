@@ -1,0 +1,67 @@
+//! The sum of values that lie anywhere: the same for any number of ranks, whoever holds which of them.
+
+/// 2⁶⁴ divided by the golden ratio: neighbouring places are far apart in it.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Adds the values of `width` bytes that lie one after the other from `place` on.
+///
+/// # Panics
+/// If the width is not 1, 2, 4 or 8.
+pub(crate) fn sum(width: u64, place: u64, bytes: &[u8]) -> u64 {
+    match width {
+        1 => each::<1>(place, bytes),
+        2 => each::<2>(place, bytes),
+        4 => each::<4>(place, bytes),
+        8 => each::<8>(place, bytes),
+        _ => unreachable!("no value has {width} bytes"),
+    }
+}
+
+fn each<const WIDTH: usize>(place: u64, bytes: &[u8]) -> u64 {
+    let (values, _) = bytes.as_chunks::<WIDTH>();
+    let step = SPREAD.wrapping_mul(WIDTH as u64);
+    let mut at = SPREAD.wrapping_mul(place);
+    let mut sum = 0u64;
+    for value in values {
+        let mut wide = [0; 8];
+        wide[..WIDTH].copy_from_slice(value);
+        sum = sum.wrapping_add(mix(u64::from_le_bytes(wide).wrapping_add(at)));
+        at = at.wrapping_add(step);
+    }
+    sum
+}
+
+/// The finaliser of splitmix64.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_in_any_order() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for width in [1, 2, 4, 8] {
+            let whole = sum(width, 40, &bytes);
+            let (front, back) = bytes.split_at(96);
+            assert_eq!(whole, sum(width, 136, back).wrapping_add(sum(width, 40, front)));
+            let mut changed = bytes.clone();
+            changed[77] ^= 1;
+            assert_ne!(whole, sum(width, 40, &changed));
+            changed.copy_from_slice(&bytes);
+            changed.swap(8, 16);
+            assert_ne!(whole, sum(width, 40, &changed), "places matter");
+            assert_ne!(whole, sum(width, 48, &bytes), "places matter");
+        }
+    }
+
+    #[test]
+    fn a_pinned_sum() {
+        assert_eq!(sum(8, 0, &[0; 8]), 0);
+        assert_eq!(sum(1, 1, &[0]), 0xe220_a839_7b1d_cdaf, "the first number of splitmix64 with seed 0");
+    }
+}

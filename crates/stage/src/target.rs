@@ -1,0 +1,56 @@
+//! The seam between streams and where they are stored.
+
+mod arrangement;
+mod file;
+
+pub use self::arrangement::Arrangement;
+pub use self::file::FileTarget;
+
+use crate::error::Result;
+
+/// What is stored of a step: the same streams on all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// The step, from 0.
+    pub step: u64,
+    /// Whether it is what was left in memory at the end.
+    pub closing: bool,
+    /// The streams that it holds, in the order of their declaration.
+    pub entries: Vec<Entry>,
+}
+
+/// A stream in a parcel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which one.
+    pub stream: usize,
+    /// Of how many samples a value was made.
+    pub samples: u64,
+    /// How many items this rank has of it.
+    pub items: u64,
+}
+
+/// Where parcels are stored: a file of this library, or a format of its own.
+///
+/// All ranks have one, and call its methods in the same order; in the thread mode, from their I/O threads. An outcome is the same on all
+/// ranks. After an error nothing more is asked of it.
+pub trait Target: Send {
+    /// Stores a parcel and makes it visible to readers. Collective: all streams of it in one operation. Where this rank's values go, its
+    /// declaration says; their bytes come from `supply`, stream by stream.
+    fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()>;
+
+    /// Makes durable what was stored so far. Collective.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Makes everything durable, notes that the program came to its end after so many steps, and lets go. Collective.
+    fn finish(self: Box<Self>, steps: u64) -> Result<()>;
+}
+
+/// The bytes of a parcel that this rank has, in chunks that fit a buffer. Each holds whole values.
+pub trait Supply {
+    /// How many chunks there are.
+    fn chunks(&self) -> u64;
+
+    /// The next chunk; nothing behind the last one. An error means that this rank has no bytes to give: it takes part with the error.
+    fn next(&mut self) -> Result<&[u8]>;
+}

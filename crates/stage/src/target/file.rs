@@ -1,0 +1,315 @@
+//! The stream file: `docs/format-stream.md`. One collective write per parcel, then a record.
+
+use std::sync::Arc;
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::layout::{Layout, LayoutError, Member};
+use aqueduct_file::{File, Mode, Open, Source, View};
+
+use super::arrangement::Arrangement;
+use super::{Parcel, Supply, Target};
+use crate::declared::Declared;
+use crate::description::{Description, Region};
+use crate::error::{Error, Kind, Result, agree};
+use crate::piece::moved;
+use crate::record::{Entry, Header, Of, Record, UNIT, record_size};
+use crate::sum::sum;
+
+/// A stream file that is being written.
+pub struct FileTarget {
+    name: Arc<str>,
+    comm: Comm,
+    declared: Arc<Declared>,
+    data: File,
+    steps: File,
+    id: u64,
+    /// Where the records begin.
+    records: u64,
+    /// How many there are, and how many of them are durable.
+    count: u64,
+    durable: u64,
+    /// Where the next parcel begins.
+    end: u64,
+    /// How the last parcel was laid out.
+    last: Option<Laid>,
+}
+
+/// A parcel laid out over the ranks, and those that look like it.
+#[derive(Clone)]
+struct Laid {
+    /// Which streams it has.
+    streams: Vec<usize>,
+    /// Of all ranks, one for each stream.
+    items: Vec<u64>,
+    arrangement: Arrangement,
+    /// Where this rank's bytes of each stream lie in the parcel, and the bytes of a value.
+    places: Vec<(Layout, u64)>,
+    /// This rank's bytes.
+    mine: u64,
+    /// Where the view begins in the file.
+    origin: u64,
+    /// In how many operations it is written: one, unless it is too large for a buffer.
+    rounds: u64,
+}
+
+impl FileTarget {
+    /// Creates the file, or empties it. Collective.
+    pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
+        let open = |name: &str| Open::new(Mode::read_write().create()).open(comm, name);
+        let steps = open(&format!("{name}.steps"))?;
+        let data = open(name)?;
+        // The order matters: a description of data that is gone must not survive.
+        steps.set_size(0)?;
+        steps.sync()?;
+        data.set_size(0)?;
+        let mut target = Self {
+            name: name.into(),
+            comm: comm.clone(),
+            declared: Arc::clone(declared),
+            data,
+            steps,
+            id: 0,
+            records: 0,
+            count: 0,
+            durable: 0,
+            end: 0,
+            last: None,
+        };
+        target.describe()?;
+        Ok(target)
+    }
+
+    /// Writes everything that comes before the records. Collective.
+    fn describe(&mut self) -> Result<()> {
+        let mut id = [0u64];
+        if self.comm.rank() == 0 {
+            // Without randomness the id is only the less surprising; it tells files of one name apart.
+            let _ = rustix::rand::getrandom(
+                bytemuck::bytes_of_mut(&mut id),
+                rustix::rand::GetRandomFlags::empty(),
+            );
+        }
+        self.talk(self.comm.broadcast(0, &mut id))?;
+        self.id = id[0];
+        let abouts = &self.declared.abouts;
+        let description = Description::encode(abouts);
+        let tables = (UNIT + description.len() as u64).next_multiple_of(8);
+        let (end, tables_sum) = self.write_tables(tables)?;
+        self.records = end.next_multiple_of(UNIT);
+        let header = Header {
+            id: self.id,
+            description_length: description.len() as u64,
+            description_sum: crc32c::crc32c(&description),
+            streams: abouts.len() as u32,
+            tables,
+            tables_sum,
+            records: self.records,
+        };
+        self.first_writes(0, &[header.encode(), description].concat())?;
+        self.data.sync()?;
+        Ok(self.steps.sync()?)
+    }
+
+    /// Writes the points of all streams; where they end, and their sum. Collective.
+    fn write_tables(&self, start: u64) -> Result<(u64, u64)> {
+        let (mut place, mut total) = (start, 0u64);
+        for (about, (points, before)) in self.declared.abouts.iter().zip(&self.declared.points) {
+            let Region::Points(count) = about.region else { continue };
+            let mine = place + 8 * before;
+            self.steps.at(mine).all().write(points)?;
+            total = total.wrapping_add(sum(8, mine - start, bytemuck::cast_slice(points)));
+            place += 8 * count;
+        }
+        Ok((place, self.talk(self.comm.allreduce_one(Op::Sum, total))?))
+    }
+
+    /// Rank 0 writes to the `.steps`; all learn how it went. Collective.
+    fn first_writes(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let mine = if self.comm.rank() == 0 { self.steps.at(at).write(bytes).map(drop) } else { Ok(()) };
+        agree(&self.comm, "write", &self.name, mine.map_err(Error::from))
+    }
+
+    fn talk<T>(&self, outcome: aqueduct_comm::Result<T>) -> Result<T> {
+        outcome.map_err(|error| Error::talk("write", &self.name, &error))
+    }
+
+    /// How a parcel lies in the file: as the last one did, if it looks like it. Collective.
+    fn lay_out(&mut self, parcel: &Parcel, chunks: u64) -> Result<Laid> {
+        let streams: Vec<usize> = parcel.entries.iter().map(|entry| entry.stream).collect();
+        let lists = streams.iter().any(|stream| self.declared.abouts[*stream].region == Region::List);
+        if let Some(last) = self.last.as_ref().filter(|last| !lists && last.streams == streams)
+            && self.end.checked_sub(last.origin).is_some_and(|by| last.copies(by).is_some())
+        {
+            return Ok(last.clone());
+        }
+        let laid = self.arrange(parcel, streams, lists, chunks)?;
+        let view = self.view(&laid);
+        match view {
+            Ok(view) => self.data.set_view(&view)?,
+            Err(error) => self.data.refuse_view(error.lowered())?,
+        }
+        Ok(self.last.insert(laid).clone())
+    }
+
+    /// A new arrangement. Collective; what can fail here fails on all ranks alike, except for layouts, which `view` looks at.
+    fn arrange(&self, parcel: &Parcel, streams: Vec<usize>, lists: bool, chunks: u64) -> Result<Laid> {
+        let rounds = self.talk(self.comm.allreduce_one(Op::Max, chunks.max(1)))?;
+        let mine: Vec<u64> = parcel.entries.iter().map(|entry| entry.items).collect();
+        let (mut before, mut items) = (vec![0; mine.len()], mine.clone());
+        if lists {
+            before = self.talk(self.comm.exclusive_scan(Op::Sum, &mine))?.unwrap_or(before);
+            items = self.talk(self.comm.allreduce(Op::Sum, &mine))?;
+        }
+        let abouts = streams.iter().map(|stream| &self.declared.abouts[*stream]);
+        for (items, about) in items.iter_mut().zip(abouts.clone()) {
+            if about.region != Region::List {
+                *items = about.items().unwrap_or(u64::MAX);
+            }
+        }
+        let sizes: Option<Vec<u64>> =
+            items.iter().zip(abouts).map(|(items, about)| items.checked_mul(about.item_bytes()?)).collect();
+        let arrangement = sizes.and_then(Arrangement::new).ok_or_else(|| self.too_large())?;
+        let places = self.places(parcel, &before, &arrangement);
+        let places = agree(&self.comm, "write", &self.name, places.map_err(|error| self.unlaid(&error)))?;
+        let bytes = places.iter().map(|(place, _)| place.size()).sum();
+        Ok(Laid { streams, items, arrangement, places, mine: bytes, origin: self.end, rounds })
+    }
+
+    /// Where this rank's bytes of each stream lie in the parcel.
+    fn places(
+        &self,
+        parcel: &Parcel,
+        before: &[u64],
+        arrangement: &Arrangement,
+    ) -> Result<Vec<(Layout, u64)>, LayoutError> {
+        let entries = parcel.entries.iter().zip(before).zip(&arrangement.starts);
+        let place = |((entry, before), start): ((&super::Entry, &u64), &u64)| {
+            let (about, place) = (&self.declared.abouts[entry.stream], self.declared.place(entry.stream));
+            let place = match about.region {
+                Region::List => moved(&place.contiguous(entry.items)?, start + before * place.size()),
+                _ => moved(place, *start),
+            };
+            Ok((place?, about.stored().width()))
+        };
+        entries.map(place).collect()
+    }
+
+    fn view(&self, laid: &Laid) -> Result<View> {
+        let members = laid.places.iter().filter(|(place, _)| place.size() > 0);
+        let member = |(place, _): &(Layout, u64)| Member { count: 1, displacement: 0, layout: place.clone() };
+        let tile = Layout::structure(members.map(member)).and_then(|tile| match tile.size() {
+            0 => Ok(Layout::empty()),
+            _ => tile.resized(0, laid.arrangement.length as i64),
+        });
+        let tile = tile.map_err(|error| self.unlaid(&error))?;
+        let byte = Layout::bytes(1).map_err(|error| self.unlaid(&error))?;
+        Ok(View::new(laid.origin, &byte, &tile)?)
+    }
+
+    /// Writes this rank's bytes; their sum. Collective.
+    fn transfer(&self, laid: &Laid, supply: &mut dyn Supply) -> Result<u64> {
+        let base = laid.copies(self.end - laid.origin).unwrap_or(0) * laid.mine;
+        let (mut done, mut total) = (0, 0u64);
+        for _ in 0..laid.rounds {
+            match supply.next() {
+                Ok(chunk) => {
+                    // Nothing may be written where other ranks or the next parcel are.
+                    let rest =
+                        chunk.get(..(laid.mine - done).min(chunk.len() as u64) as usize).unwrap_or(chunk);
+                    total = total.wrapping_add(laid.sum(done, rest));
+                    self.data.at(base + done).all().write(rest)?;
+                    done += rest.len() as u64;
+                }
+                Err(error) => {
+                    let _ = self.data.at(0).all().write(Source::refused(error.lowered()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    /// Says that a parcel is there. Collective.
+    fn note(&mut self, mut record: Record) -> Result<()> {
+        let sums = self.talk(self.comm.reduce(0, Op::Sum, &[record.sum]))?;
+        record.sum = sums.map_or(0, |sums| sums[0]);
+        let at = self.records + self.count * record_size(self.declared.abouts.len()) as u64;
+        self.first_writes(at, &record.encode(self.id))?;
+        self.count += 1;
+        self.end += record.length;
+        Ok(())
+    }
+
+    fn record(&self, of: Of, step: u64) -> Record {
+        let entries = vec![Entry::NONE; self.declared.abouts.len()];
+        let (number, start, durable) = (self.count, self.end, self.durable);
+        Record { number, step, of, start, length: 0, sum: 0, durable, entries }
+    }
+
+    fn too_large(&self) -> Error {
+        Error::new(Kind::BadArgument, "write", &self.name, "the step has more bytes than can be counted")
+    }
+
+    fn unlaid(&self, error: &LayoutError) -> Error {
+        Error::new(Kind::BadArgument, "write", &self.name, error.to_string())
+    }
+}
+
+impl Laid {
+    /// How many parcels like this one make so many bytes, if a whole number does.
+    fn copies(&self, bytes: u64) -> Option<u64> {
+        let length = self.arrangement.length;
+        (length > 0 && bytes.is_multiple_of(length)).then(|| bytes / length)
+    }
+
+    /// The sum of this rank's bytes from number `first` on.
+    fn sum(&self, first: u64, bytes: &[u8]) -> u64 {
+        let (mut skip, mut rest, mut total) = (first, bytes, 0u64);
+        for (place, width) in &self.places {
+            if skip >= place.size() {
+                skip -= place.size();
+                continue;
+            }
+            let here = (place.size() - skip).min(rest.len() as u64);
+            for run in place.runs(skip..skip + here) {
+                let (now, later) = rest.split_at(run.len as usize);
+                total = total.wrapping_add(sum(*width, run.offset as u64, now));
+                rest = later;
+            }
+            skip = 0;
+        }
+        total
+    }
+}
+
+impl Target for FileTarget {
+    fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()> {
+        let laid = self.lay_out(parcel, supply.chunks())?;
+        let total = self.transfer(&laid, supply)?;
+        let mut record = self.record(if parcel.closing { Of::Closing } else { Of::Step }, parcel.step);
+        record.length = laid.arrangement.length;
+        record.sum = total;
+        let parts = parcel.entries.iter().zip(&laid.items).zip(&laid.arrangement.starts);
+        for ((entry, items), start) in parts {
+            record.entries[entry.stream] =
+                Entry { start: record.start + start, items: *items, samples: entry.samples };
+        }
+        self.note(record)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.data.sync()?;
+        self.steps.sync()?;
+        self.durable = self.count;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, steps: u64) -> Result<()> {
+        self.sync()?;
+        self.note(self.record(Of::End, steps))?;
+        self.steps.sync()?;
+        let Self { data, steps, .. } = *self;
+        data.close()?;
+        Ok(steps.close()?)
+    }
+}

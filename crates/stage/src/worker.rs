@@ -1,0 +1,341 @@
+//! One I/O thread of a rank: parcels in order, buffers that rotate, asleep when there is nothing to do.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Kind, Result};
+use crate::packing::Packing;
+use crate::progress::Board;
+use crate::target::{Parcel, Supply, Target};
+
+/// How long an output that is dropped without `finish` waits for its thread, which may wait for ranks that never come.
+const COURTESY: Duration = Duration::from_secs(1);
+
+/// What the thread does for a rank.
+#[derive(Debug)]
+enum Job {
+    /// A parcel, whose chunks follow; or the error that this rank takes part with.
+    Parcel(Parcel, Result<u64, Error>),
+    Chunk(Vec<u8>, usize),
+    Sync,
+    Finish(u64),
+    /// Gives the target back.
+    Return,
+}
+
+/// The limits that a rank's buffers keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// How many there are.
+    pub(crate) buffers: usize,
+    /// Bytes of the largest.
+    pub(crate) capacity: u64,
+    /// Bytes that a step is expected to have.
+    pub(crate) expected: u64,
+    /// Syncs after so many parcels.
+    pub(crate) durable_every: Option<u64>,
+}
+
+/// The rank's end.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Option<Box<dyn Target>>>>,
+    limits: Limits,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    change: Condvar,
+    board: Arc<Board>,
+    limits: Limits,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    free: Vec<Vec<u8>>,
+    /// How many buffers there are, here or in jobs.
+    made: usize,
+    /// The memory of all of them, as large as they have become.
+    memory: u64,
+    /// No more jobs come.
+    stopped: bool,
+    /// The thread is gone.
+    ended: bool,
+    /// How long it has written.
+    busy: Duration,
+}
+
+impl Worker {
+    /// Starts the thread, on these processors if some are given.
+    pub(crate) fn start(
+        target: Box<dyn Target>,
+        board: &Arc<Board>,
+        limits: Limits,
+        pinned: &[usize],
+    ) -> std::io::Result<Self> {
+        // Made now, pages and all: the first steps shall cost no more than the others.
+        let bytes = limits.expected.min(limits.capacity) as usize;
+        let free: Vec<Vec<u8>> = (0..limits.buffers).map(|_| touched(bytes)).collect();
+        let memory = free.iter().map(|buffer| buffer.capacity() as u64).sum();
+        let state = State { made: free.len(), memory, free, ..State::default() };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            change: Condvar::new(),
+            board: Arc::clone(board),
+            limits,
+        });
+        let (theirs, cpus) = (Arc::clone(&shared), pinned.to_vec());
+        let (tell, told) = std::sync::mpsc::channel();
+        let work = move || {
+            let pinned = pin(&cpus);
+            let fine = pinned.is_ok();
+            let _ = tell.send(pinned);
+            let target = if fine { theirs.work(target) } else { None };
+            theirs.lock().ended = true;
+            theirs.change.notify_all();
+            target
+        };
+        let thread = std::thread::Builder::new().name("aqueduct stage".to_owned()).spawn(work)?;
+        told.recv().unwrap_or(Ok(()))?;
+        Ok(Self { shared, thread: Some(thread), limits })
+    }
+
+    /// Hands a parcel over, chunk by chunk: returns when the last one is in a buffer. An error of this rank goes the same way.
+    pub(crate) fn write(&self, parcel: Parcel, packing: Result<&mut Packing<'_>, Error>) -> Result<()> {
+        let packing = match packing {
+            Ok(packing) => packing,
+            Err(error) => {
+                self.shared.push(Job::Parcel(parcel, Err(error)));
+                return Ok(());
+            }
+        };
+        let (chunks, step) = (packing.chunks(), parcel.step);
+        self.shared.push(Job::Parcel(parcel, Ok(chunks)));
+        let mut outcome = Ok(());
+        for _ in 0..chunks {
+            let mut buffer = self.take_buffer();
+            let before = buffer.capacity() as u64;
+            let filled = packing.fill(&mut buffer);
+            self.shared.lock().memory += buffer.capacity() as u64 - before;
+            // What cannot be copied leaves an empty chunk, which the thread takes for an error of this rank.
+            let length = *filled.as_ref().unwrap_or(&0);
+            self.shared.push(Job::Chunk(buffer, length));
+            outcome = outcome.and(filled.map(drop));
+        }
+        outcome.map_err(|error| {
+            Error::new(Kind::BadArgument, "commit", "the output", error.to_string()).in_step(step)
+        })
+    }
+
+    pub(crate) fn sync(&self) {
+        self.shared.push(Job::Sync);
+    }
+
+    /// Ends the output and the thread; what it has used.
+    pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
+        self.shared.push(Job::Finish(steps));
+        self.join();
+        self.usage()
+    }
+
+    /// Ends the thread when it has done everything; the target, if it is still of use.
+    pub(crate) fn into_target(mut self) -> Option<Box<dyn Target>> {
+        self.shared.push(Job::Return);
+        self.join()
+    }
+
+    /// What all buffers take, and how long the thread has written.
+    pub(crate) fn usage(&self) -> (u64, Duration) {
+        let state = self.shared.lock();
+        (state.memory, state.busy)
+    }
+
+    fn join(&mut self) -> Option<Box<dyn Target>> {
+        self.shared.stop();
+        self.thread.take().and_then(|thread| thread.join().ok().flatten())
+    }
+
+    /// A buffer that nothing is written from any more; waits, asleep, until there is one.
+    fn take_buffer(&self) -> Vec<u8> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(buffer) = state.free.pop() {
+                return buffer;
+            }
+            if state.made < self.limits.buffers || state.ended {
+                state.made += 1;
+                return Vec::new();
+            }
+            state = self.shared.change.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if self.thread.is_none() || std::thread::panicking() {
+            return;
+        }
+        // Not for ever: it may wait for a rank that waits for this one.
+        let (state, limit) = (self.shared.lock(), COURTESY);
+        let _ = self.shared.change.wait_timeout_while(state, limit, |state| !state.ended);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, job: Job) {
+        self.lock().jobs.push_back(job);
+        self.change.notify_all();
+    }
+
+    fn stop(&self) {
+        self.lock().stopped = true;
+        self.change.notify_all();
+    }
+
+    /// The next job; none when no more come.
+    fn next(&self) -> Option<Job> {
+        let waiting = |state: &mut State| state.jobs.is_empty() && !state.stopped;
+        let state = self.change.wait_while(self.lock(), waiting);
+        state.unwrap_or_else(PoisonError::into_inner).jobs.pop_front()
+    }
+
+    fn release(&self, buffer: Vec<u8>) {
+        self.lock().free.push(buffer);
+        self.change.notify_all();
+    }
+
+    /// The thread: does jobs until there are no more. After a failure the rest is let go, so that nobody waits for a buffer.
+    fn work(&self, target: Box<dyn Target>) -> Option<Box<dyn Target>> {
+        aqueduct_comm::leave_mpi_alone();
+        let mut target = Some(target);
+        let mut parcels = 0u64;
+        while let Some(job) = self.next() {
+            let begin = Instant::now();
+            match job {
+                Job::Chunk(buffer, _) => self.release(buffer),
+                Job::Return => return target,
+                job => self.perform(job, &mut target, &mut parcels),
+            }
+            self.lock().busy += begin.elapsed();
+        }
+        self.board.close();
+        None
+    }
+
+    /// Does a job with the target; one that fails is gone.
+    fn perform(&self, job: Job, slot: &mut Option<Box<dyn Target>>, parcels: &mut u64) {
+        let Some(mut target) = slot.take() else { return };
+        let step = if let Job::Parcel(parcel, _) = &job { Some(parcel.step) } else { None };
+        let work = || match job {
+            Job::Parcel(parcel, chunks) => {
+                self.write(&mut *target, &parcel, chunks)?;
+                *parcels += 1;
+                if self.limits.durable_every.is_some_and(|every| parcels.is_multiple_of(every)) {
+                    self.sync(&mut *target)?;
+                }
+                Ok(Some(target))
+            }
+            Job::Sync => self.sync(&mut *target).map(|()| Some(target)),
+            Job::Finish(steps) => target.finish(steps).map(|()| {
+                self.board.note(|progress| (progress.visible, progress.durable) = (steps, steps));
+                None
+            }),
+            Job::Chunk(..) | Job::Return => Ok(Some(target)),
+        };
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(kept)) => *slot = kept,
+            Ok(Err(error)) => self.board.fail(step.map_or(error.clone(), |step| error.in_step(step))),
+            Err(_) => {
+                let detail = "the I/O thread panicked; this is a defect, please report it";
+                let error = Error::new(Kind::Unsupported, "write", "the output", detail);
+                self.board.fail(step.map_or(error.clone(), |step| error.in_step(step)));
+            }
+        }
+    }
+
+    fn write(&self, target: &mut dyn Target, parcel: &Parcel, chunks: Result<u64, Error>) -> Result<()> {
+        if !parcel.entries.is_empty() {
+            let mut supply = Queued { shared: self, chunks, given: 0, current: None };
+            let outcome = target.write(parcel, &mut supply);
+            if let Some((buffer, _)) = supply.current.take() {
+                self.release(buffer);
+            }
+            outcome?;
+        }
+        self.board.note(|progress| progress.visible = parcel.step + 1);
+        Ok(())
+    }
+
+    fn sync(&self, target: &mut dyn Target) -> Result<()> {
+        target.sync()?;
+        self.board.note(|progress| progress.durable = progress.visible);
+        Ok(())
+    }
+}
+
+/// Chunks as they come out of the queue.
+struct Queued<'a> {
+    shared: &'a Shared,
+    chunks: Result<u64, Error>,
+    given: u64,
+    /// The one that is being written: its buffer is free when the next is asked for.
+    current: Option<(Vec<u8>, usize)>,
+}
+
+impl Supply for Queued<'_> {
+    fn chunks(&self) -> u64 {
+        self.chunks.as_ref().map_or(1, |chunks| *chunks)
+    }
+
+    fn next(&mut self) -> Result<&[u8]> {
+        if let Some((buffer, _)) = self.current.take() {
+            self.shared.release(buffer);
+        }
+        if self.given == *self.chunks.as_ref().map_err(Clone::clone)? {
+            return Ok(&[]);
+        }
+        self.given += 1;
+        let missing = || {
+            Error::new(Kind::BadArgument, "write", "the output", "its rank went away in the middle of a step")
+        };
+        match self.shared.next() {
+            Some(Job::Chunk(buffer, length)) if length > 0 => {
+                let (buffer, length) = self.current.insert((buffer, length));
+                Ok(&buffer[..*length])
+            }
+            _ => Err(missing()),
+        }
+    }
+}
+
+/// A buffer whose pages are there.
+fn touched(bytes: usize) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    buffer.reserve_exact(bytes);
+    buffer.resize(bytes, 0);
+    buffer
+}
+
+/// Keeps this thread on the given processors; on any, if none are given.
+fn pin(cpus: &[usize]) -> std::io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    let known = cpus.iter().all(|cpu| *cpu < rustix::thread::CpuSet::MAX_CPU);
+    if !known {
+        return Err(std::io::Error::from(std::io::ErrorKind::InvalidInput));
+    }
+    cpus.iter().for_each(|cpu| set.set(*cpu));
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}

@@ -1,0 +1,138 @@
+//! Streams under real launchers, and programs that are killed: the reader knows exactly which steps are complete.
+//!
+//! The program that is started is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped,
+//! and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+
+#[path = "cases/model.rs"]
+mod model;
+#[path = "cases/story.rs"]
+mod story;
+
+use std::process::Command;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_stage::{Error, Mode, Options, Reader};
+use aqueduct_testkit::launcher::Launcher;
+use story::{Cut, check, check_end, write};
+
+/// Where the jobs have their files.
+const FOLDER: &str = "AQUEDUCT_TEST_STREAMS";
+/// The mode of a job of which a rank is killed.
+const KILLED: &str = "AQUEDUCT_TEST_KILLED";
+const STEPS: u64 = 7;
+const CUT: Cut = Cut { axis: 1, uneven: true, halo: 1 };
+/// The step before which a rank is killed.
+const FATAL: u64 = 5;
+
+fn job(world: &Comm, folder: &str) -> Result<(), Error> {
+    for mode in [Mode::Blocking, Mode::Thread, Mode::Auto] {
+        for (memory, kind) in [(1 << 20, "roomy"), (700, "tight")] {
+            let name = format!("ufs:{folder}/{mode:?}-{kind}");
+            write(world, &name, &Options::new().mode(mode).memory(memory), CUT, STEPS)?;
+            let reader = Reader::open(world, &name)?;
+            check(&reader, world.size(), 0..STEPS);
+            check_end(&reader, STEPS);
+        }
+    }
+    if world.rank() == 0 {
+        println!("streams passed on {} ranks of {} nodes", world.size(), world.node_count());
+    }
+    Ok(())
+}
+
+/// Says what is durable, until its last rank is killed.
+fn job_to_be_killed(world: &Comm, folder: &str, mode: Mode) -> Result<(), Error> {
+    let (streams, keys) = story::declare(world, CUT);
+    let options = Options::new().mode(mode).durable_every(2);
+    let mut output = options.create(world, &format!("ufs:{folder}/killed"), &streams)?;
+    for step in 0..STEPS {
+        if step == FATAL && world.rank() + 1 == world.size() {
+            let myself = rustix::process::getpid();
+            rustix::process::kill_process(myself, rustix::process::Signal::KILL)
+                .expect("a process may kill itself");
+        }
+        story::step(world, &mut output, &keys, CUT, step)?;
+        if world.rank() == 0 {
+            println!("durable: {}", output.progress().durable);
+        }
+    }
+    output.finish().map(drop)
+}
+
+/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+#[test]
+fn a_job() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let own = folder.path().to_str().unwrap().to_owned();
+    let name = std::env::var(FOLDER).unwrap_or(own);
+    let killed = std::env::var(KILLED).ok().filter(|mode| !mode.is_empty());
+    let mode = if killed.as_deref() == Some("blocking") { Mode::Blocking } else { Mode::Thread };
+    let run = |world: &Comm| match &killed {
+        Some(_) => job_to_be_killed(world, &name, mode),
+        None => job(world, &name),
+    };
+    aqueduct_comm::run(run).unwrap();
+}
+
+/// What a killed program has left: what it said is durable, complete; what was accepted at most; nothing wrong.
+fn judge_killed(folder: &str, ranks: usize, said: &str, context: &str) {
+    let durable: u64 =
+        said.lines().filter_map(|line| line.strip_prefix("durable: ")?.parse().ok()).max().unwrap_or(0);
+    let read = |world: &Comm| {
+        let reader = Reader::open(world, &format!("ufs:{folder}/killed"))?;
+        assert!(!reader.is_finished(), "{context}");
+        check(&reader, ranks, 0..durable);
+        for parcel in reader.parcels() {
+            assert!(parcel.step <= FATAL && !parcel.is_closing, "{context}: {parcel:?}");
+            check(&reader, ranks, parcel.step..parcel.step + 1);
+        }
+        assert_eq!(reader.verify()?, [], "{context}");
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(read).unwrap();
+}
+
+#[test]
+fn threads_that_are_killed() {
+    for mode in ["blocking", "thread"] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_job", "--nocapture"]).env(FOLDER, path).env(KILLED, mode);
+        let output = command.env("AQUEDUCT_RANKS", "3").output().unwrap();
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("durable: "), "{said}");
+        judge_killed(path, 3, &said, mode);
+    }
+}
+
+fn under(name: &str) {
+    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    let arguments = ["--exact", "a_job", "--nocapture"];
+    for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "2", 2)] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node), (KILLED, "")];
+        let output = launcher.succeeds(ranks, &arguments, &variables);
+        let expected = format!("streams passed on {ranks} ranks of {nodes} nodes");
+        assert!(output.contains(&expected), "{output}");
+    }
+    for mode in ["blocking", "thread"] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let job = launcher.job(3, &arguments, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, mode)]);
+        assert!(!job.success, "{}", job.output);
+        judge_killed(path, 3, &job.output, &format!("{name}, {mode}"));
+    }
+}
+
+#[test]
+fn openmpi() {
+    under("openmpi");
+}
+
+#[test]
+fn mpich() {
+    under("mpich");
+}
