@@ -46,14 +46,14 @@ fn a_slow_medium_gets_a_thread() {
     Launch::threads(2).run(run).unwrap();
 }
 
-/// Takes its time, and more of it on an I/O thread.
+/// Takes its time, and so much more of it on an I/O thread that no other load of the machine hides it.
 struct WorseInTheBackground;
 
 impl Target for WorseInTheBackground {
     fn write(&mut self, _parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
         while !supply.next()?.is_empty() {}
         let background = std::thread::current().name() == Some("aqueduct stage");
-        std::thread::sleep(Duration::from_millis(if background { 40 } else { 5 }));
+        std::thread::sleep(Duration::from_millis(if background { 200 } else { 5 }));
         Ok(())
     }
 
