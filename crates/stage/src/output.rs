@@ -197,7 +197,8 @@ impl Output {
         self.tally.in_commit += begin.elapsed();
         // Before this rank's own error is told: the others count on it.
         if self.chooser.observe(begin, bytes) {
-            self.reconsider()?;
+            // Without a way to go on, nothing may seem to be accepted.
+            self.reconsider().inspect_err(|error| self.board.fail(error.clone()))?;
         }
         written.and(told.map_or(Ok(()), Err))?;
         Ok(Receipt { board: Arc::clone(&self.board), step })

@@ -46,14 +46,14 @@ fn a_slow_medium_gets_a_thread() {
     Launch::threads(2).run(run).unwrap();
 }
 
-/// Takes its time, and more of it on an I/O thread.
+/// Takes its time, and so much more of it on an I/O thread that no other load of the machine hides it.
 struct WorseInTheBackground;
 
 impl Target for WorseInTheBackground {
     fn write(&mut self, _parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
         while !supply.next()?.is_empty() {}
         let background = std::thread::current().name() == Some("aqueduct stage");
-        std::thread::sleep(Duration::from_millis(if background { 40 } else { 5 }));
+        std::thread::sleep(Duration::from_millis(if background { 200 } else { 5 }));
         Ok(())
     }
 
@@ -85,6 +85,42 @@ fn a_thread_that_does_not_help_is_given_up() {
         let report = output.finish()?;
         assert_eq!((report.mode, report.steps), (Mode::Blocking, 30));
         Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(run).unwrap();
+}
+
+/// Looks where it runs.
+struct Looks {
+    cpu: usize,
+}
+
+impl Target for Looks {
+    fn write(&mut self, _parcel: &Parcel, _supply: &mut dyn Supply) -> Result<(), Error> {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        assert!(allowed.is_set(self.cpu) && allowed.count() == 1);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _steps: u64) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_thread_stays_on_its_processor() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+    let run = |world: &Comm| {
+        let (streams, key) = declare(world);
+        let options = Options::new().mode(Mode::Thread).pin([cpu]);
+        let mut output = options.create_on(world, "pinned", &streams, |_, _| Ok(Box::new(Looks { cpu })))?;
+        let values = vec![1.0; VALUES as usize];
+        output.step()?.put(key, &values).commit()?.wait_visible()?;
+        output.finish().map(drop)
     };
     Launch::threads(2).run(run).unwrap();
 }
