@@ -36,6 +36,7 @@ mod communicator;
 mod datarep;
 mod datatype;
 mod errors;
+mod executable;
 pub mod flavour;
 mod fortran;
 mod handle;
