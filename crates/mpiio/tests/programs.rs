@@ -110,6 +110,18 @@ fn errors_and_handlers() {
         for ranks in [1, 2, 5] {
             check(mpi, ranks, &program.path, &[]);
         }
+        check(mpi, 2, &program.path, &[("THREAD_LEVEL", "3")]);
+    }
+}
+
+/// At every thread level, among requests of MPI's own.
+#[test]
+fn requests_of_both_kinds() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "mixed.c", &[]) else { return };
+        for (ranks, level) in [(1, "0"), (3, "0"), (2, "1"), (2, "2"), (1, "3"), (3, "3")] {
+            check(mpi, ranks, &program.path, &[("THREAD_LEVEL", level)]);
+        }
     }
 }
 
@@ -153,10 +165,11 @@ fn newer_implementations_and_the_standard_interface() {
     ];
     let mut logs = Vec::new();
     for mpi in newer.into_iter().flatten() {
-        let Some(program) = compile(mpi, "errors.c", &[]) else { return };
-        check(mpi, 3, &program.path, &[]);
-        let Some(program) = compile(mpi, "apart.c", &[]) else { return };
-        check(mpi, 3, &program.path, &[]);
+        for source in ["errors.c", "mixed.c", "apart.c"] {
+            let Some(program) = compile(mpi, source, &[]) else { return };
+            check(mpi, 3, &program.path, &[]);
+            check(mpi, 2, &program.path, &[("THREAD_LEVEL", "3")]);
+        }
         for source in ["walk.c", "combiners.c"] {
             let Some(program) = compile(mpi, source, &[]) else { return };
             logs.push((source, check(mpi, 2, &program.path, &[])));
