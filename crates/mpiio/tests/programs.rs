@@ -126,6 +126,16 @@ fn requests_of_both_kinds() {
 }
 
 #[test]
+fn more_than_two_gibibytes() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "big.c", &["-ldl"]) else { return };
+        for ranks in [1, 3] {
+            check(mpi, ranks, &program.path, &[]);
+        }
+    }
+}
+
+#[test]
 fn operations_that_do_not_wait_do_not_wait() {
     for mpi in [OPEN_MPI, MPICH] {
         let Some(program) = compile(mpi, "apart.c", &[]) else { return };
@@ -192,6 +202,7 @@ fn fortran_and_cpp() {
         }
     }
     for mpi in [OPEN_MPI, MPICH] {
+        compiled_and_compared(mpi, "modern.f90", &[], &[1, 3], &[]);
         compiled_and_compared(mpi, "plain.f", &[], &[2], &[]);
         compiled_and_compared(mpi, "tiles.cpp", &[], &[3], &[]);
     }
