@@ -47,6 +47,7 @@ mod memory;
 mod mpi;
 mod name;
 mod open_file;
+mod portable;
 mod progress;
 mod request;
 mod status;
