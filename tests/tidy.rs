@@ -10,15 +10,26 @@ const WIDEST_LINE: usize = 160;
 
 /// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
 /// that they judge; the chores need none.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("crates/comm", &[]),
     ("crates/device", &[]),
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),
     ("crates/derive", &[]),
     ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
+    ("crates/format", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/mpiio", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
-    (".", &["aqueduct-comm", "aqueduct-derive", "aqueduct-device", "aqueduct-file", "aqueduct-object"]),
+    (
+        ".",
+        &[
+            "aqueduct-comm",
+            "aqueduct-derive",
+            "aqueduct-device",
+            "aqueduct-file",
+            "aqueduct-format",
+            "aqueduct-object",
+        ],
+    ),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
     ("xtask", &[]),
