@@ -18,6 +18,7 @@ const OWN_FILE: &str = "aqueduct-demo.bin";
 /// views shifted by one rank, so that each gets its neighbour's numbers, and verify every one. Ranks are threads of this
 /// process, or the processes of an MPI job: `mpirun -n 4 aqueduct demo`.
 #[derive(clap::Args)]
+#[group(id = "demo")]
 pub(crate) struct Arguments {
     /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
     #[arg(long, short = 'n')]

@@ -1,11 +1,15 @@
 //! Runs an MPI program with our library in front of its files: `aqueduct exec -- mpirun -n 4 program`.
 
+mod notes;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use notes::Notes;
 
 const LIBRARY: &str = "libaqueduct_mpiio.so";
 
@@ -42,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let notes = Notes::new()?;
     let mut variables = vec![
         ("LD_PRELOAD", preload(&library, std::env::var_os("LD_PRELOAD"))),
-        ("AQUEDUCT_NOTES", notes.0.clone().into_os_string()),
+        ("AQUEDUCT_NOTES", notes.path().to_owned().into_os_string()),
     ];
     // What is set here is meant for all ranks, also those that a launcher starts elsewhere.
     for name in ["AQUEDUCT_VERBOSE", "AQUEDUCT_TRACE", "AQUEDUCT_DEVICE", "AQUEDUCT_HINTS", "ROMIO_HINTS"] {
@@ -51,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let words = launcher.words(&arguments.command, &variables);
     let environment = if launcher == Launcher::Environment { variables.as_slice() } else { &[] };
     let ours = start(&words, environment)?;
-    notes.judge()?;
+    notes.judge(&arguments.command)?;
     if let Some(native) = native {
         compare(&native, &ours);
     }
@@ -143,42 +147,6 @@ impl Launcher {
         }
         words.extend_from_slice(&command[1..]);
         words
-    }
-}
-
-/// A file in which the library leaves word.
-struct Notes(PathBuf);
-
-impl Notes {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("aqueduct-notes-{}", std::process::id()));
-        std::fs::write(&path, "").with_context(|| format!("creating {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Whether the library was loaded, and used.
-    fn judge(&self) -> Result<()> {
-        let notes = std::fs::read_to_string(&self.0).unwrap_or_default();
-        let count = |word: &str| notes.lines().filter(|line| line.starts_with(word)).count();
-        match (count("loaded"), count("opened")) {
-            (_, 1..) => Ok(()),
-            (1.., 0) => {
-                eprintln!(
-                    "aqueduct: the library was loaded, but no file was opened through MPI on this machine"
-                );
-                Ok(())
-            }
-            (0, 0) => bail!(
-                "the library was not loaded by any MPI process of this machine: the program may be linked statically, \
-                 privileged, or started by a launcher that does not pass LD_PRELOAD on"
-            ),
-        }
-    }
-}
-
-impl Drop for Notes {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

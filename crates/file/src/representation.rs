@@ -108,7 +108,7 @@ impl Representation {
     }
 
     /// Packed data as it lies in the file. `pattern` says of what kind the values from data byte `first` on are.
-    pub(crate) fn store(&self, pattern: &Pattern, first: u64, mut data: Vec<u8>) -> Outcome<Vec<u8>> {
+    pub fn store(&self, pattern: &Pattern, first: u64, mut data: Vec<u8>) -> Outcome<Vec<u8>> {
         match self {
             Self::Native | Self::Internal => Ok(data),
             Self::Own(_, own) => {
@@ -126,7 +126,7 @@ impl Representation {
     }
 
     /// Packed data of the file as it lies in memory; values of which the file holds only a part are left out.
-    pub(crate) fn load(&self, pattern: &Pattern, first: u64, mut stored: Vec<u8>) -> Outcome<Vec<u8>> {
+    pub fn load(&self, pattern: &Pattern, first: u64, mut stored: Vec<u8>) -> Outcome<Vec<u8>> {
         match self {
             Self::Native | Self::Internal => Ok(stored),
             Self::Own(_, own) => {

@@ -12,6 +12,7 @@ use crate::errors::{Fault, Outcome, refusal};
 use crate::memory::Lent;
 use crate::mpi::Mpi;
 use crate::open_file::OpenFile;
+use crate::portable::{self, Portable};
 
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub(crate) struct Described {
 pub(crate) enum Buffer {
     Lent(Lent),
     Converted(Box<Converted>),
+    Portable(Box<Portable>),
 }
 
 /// Data of a representation of the program's, as it lies in the file.
@@ -60,11 +62,20 @@ impl Described {
                 "the buffer is the null pointer, and there is data to move",
             ));
         }
-        if let Some(datarep) = open.view().datarep.clone() {
+        let (datarep, is_external32) = {
+            let view = open.view();
+            (view.datarep.clone(), view.representation == "external32")
+        };
+        if let Some(datarep) = datarep {
             return self.converted(mpi, datarep, &layout, count, direction);
         }
         let lent = Lent::new(self.address.cast(), &layout, count);
-        lent.map(Buffer::Lent).map_err(|error| Fault::new(known.count, error.to_string()))
+        let lent = lent.map_err(|error| Fault::new(known.count, error.to_string()))?;
+        if is_external32 && portable::is_wanted(open.file.view().etype(), &layout) {
+            let portable = Portable::new(mpi, lent, &layout, count, direction)?;
+            return Ok(Buffer::Portable(Box::new(portable)));
+        }
+        Ok(Buffer::Lent(lent))
     }
 
     fn converted(
@@ -110,7 +121,11 @@ impl Buffer {
 
     /// The access is over and has moved so many bytes: puts them where they belong; how many they are in memory.
     pub(crate) fn finish(&mut self, mpi: &Mpi, bytes: u64) -> Outcome<u64> {
-        let Self::Converted(converted) = self else { return Ok(bytes) };
+        let converted = match self {
+            Self::Lent(_) => return Ok(bytes),
+            Self::Portable(portable) => return portable.finish(mpi, bytes),
+            Self::Converted(converted) => converted,
+        };
         let (stored, memory) = converted.item;
         let items = bytes.checked_div(stored).unwrap_or(0);
         if converted.direction == Direction::Read {
@@ -140,6 +155,7 @@ impl Outgoing for Buffer {
         match self {
             Self::Lent(lent) => lent.source(),
             Self::Converted(converted) => converted.stored.as_slice().into(),
+            Self::Portable(portable) => portable.source(),
         }
     }
 }
@@ -149,6 +165,7 @@ impl Incoming for Buffer {
         match self {
             Self::Lent(lent) => lent.sink(),
             Self::Converted(converted) => converted.stored.as_mut_slice().into(),
+            Self::Portable(portable) => portable.sink(),
         }
     }
 }

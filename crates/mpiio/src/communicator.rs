@@ -10,7 +10,7 @@ use aqueduct_comm::Comm;
 
 use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
-use crate::progress;
+use crate::{datatype::committed, progress};
 
 /// Copies of a communicator get their own when they open a file.
 unsafe extern "C" fn not_copied(
@@ -35,6 +35,7 @@ unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extr
 /// MPI deletes the attributes of `MPI_COMM_SELF` before anything else when it ends.
 unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
     progress::end();
+    committed::end();
     0
 }
 

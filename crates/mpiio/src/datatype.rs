@@ -3,6 +3,7 @@
 //! `unsafe` here: MPI fills arrays of ours, and attributes are addresses.
 #![allow(unsafe_code)]
 
+pub(crate) mod committed;
 mod contents;
 mod decode;
 
@@ -115,6 +116,8 @@ pub(crate) fn layout(mpi: &Mpi, handle: usize) -> Outcome<Layout> {
         // SAFETY: the attribute holds a layout, as long as the datatype lives.
         return Ok(unsafe { &*value.cast::<Layout>() }.clone());
     }
+    // What has a layout is committed, and stays so.
+    committed::check(mpi, handle)?;
     let layout = decode::decode(mpi, handle, Sizes::Memory)?;
     let value = Box::into_raw(Box::new(layout.clone()));
     // SAFETY: given back when the attribute goes.

@@ -145,7 +145,8 @@ fn reference(mpi: &Mpi, handle: usize) -> Outcome<usize> {
     Ok(copy)
 }
 
-fn is_predefined(mpi: &Mpi, handle: usize) -> bool {
+/// Whether a handle is nobody's to give back.
+pub(crate) fn is_predefined(mpi: &Mpi, handle: usize) -> bool {
     let handles = &mpi.constants.handles;
     handle == handles.errors_return || handle == handles.errors_are_fatal || Some(handle) == mpi.errors_abort
 }

@@ -1,42 +1,114 @@
-//! When the library is loaded: whether it will be used at all is known then, and said if not.
+//! When the library is loaded: whether the program's calls will reach it is known then, and said if not.
 //!
 //! `unsafe` here: the loader is asked for addresses, and runs a function of ours.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use std::ffi::{CStr, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use crate::verbose;
+use aqueduct_comm::Host;
+
+use crate::{executable, verbose};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = look;
 
-extern "C" fn look() {
-    let visible = |name: &std::ffi::CStr| {
-        // SAFETY: a C string; any address will do.
-        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-    };
-    // A launcher and its helpers load us too, and have no MPI.
-    if visible(c"MPI_Init").is_null() {
-        return;
-    }
-    verbose::note("loaded");
-    // Tools stand in front of the plain name, MPI itself would be in front of both.
-    let found = visible(c"PMPI_File_open");
-    if home(found) != home(look as *mut c_void) {
-        verbose::say(
-            "libaqueduct_mpiio.so was loaded behind the MPI library and will not be used: name it first in LD_PRELOAD, \
-             or link it before MPI",
-        );
-    }
+/// Where the program's calls of `MPI_File_*` lead.
+enum Standing {
+    /// To us.
+    First,
+    /// Nowhere yet: launchers and their helpers load us too, interpreters load MPI later.
+    NoMpi,
+    /// To this library, which the loader finds before us.
+    Behind(PathBuf),
+    /// To this library, which was loaded for a module alone before we were.
+    Late(PathBuf),
+    /// Into the program itself.
+    Inside(PathBuf),
 }
 
-/// The object that an address belongs to.
-fn home(address: *mut c_void) -> *mut c_void {
-    // SAFETY: all fields of this plain structure may be zero; any address may be asked for.
+extern "C" fn look() {
+    let (note, text) = match standing() {
+        Standing::First => return verbose::note("loaded"),
+        Standing::NoMpi => {
+            let program = std::env::current_exe().unwrap_or_default();
+            return verbose::note(&format!("present {}", program.display()));
+        }
+        Standing::Behind(home) => {
+            let home = home.display();
+            let text = format!(
+                "libaqueduct_mpiio.so was loaded behind {home} and will not be used, MPI_File_* stay that library's: name ours first in \
+                 LD_PRELOAD, or link it before MPI (-laqueduct_mpiio -lmpi)"
+            );
+            (format!("behind {home}"), text)
+        }
+        Standing::Late(home) => {
+            let home = home.display();
+            let text = format!(
+                "libaqueduct_mpiio.so was loaded too late, after {home}, and will not be used: name it in LD_PRELOAD when the program \
+                 starts, or load it before MPI with RTLD_GLOBAL"
+            );
+            (format!("behind {home}"), text)
+        }
+        Standing::Inside(program) => {
+            let program = program.display();
+            let text = format!(
+                "{program} has MPI linked into it statically, so libaqueduct_mpiio.so will not be used: link it with the shared MPI library \
+                 (without -static, -lmpi instead of libmpi.a)"
+            );
+            (format!("static {program}"), text)
+        }
+    };
+    verbose::note(&note);
+    verbose::say(&text);
+}
+
+fn standing() -> Standing {
+    let program = std::env::current_exe().unwrap_or_default();
+    // Tools stand in front of the plain name, MPI itself would be in front of both.
+    let Some(found) = seen_by_the_program(c"PMPI_File_open") else {
+        return match Host::find() {
+            Ok(host) => Standing::Late(host.path().to_owned()),
+            Err(_) => Standing::NoMpi,
+        };
+    };
+    let (theirs, ours) = (home(found), home(look as *mut c_void));
+    if theirs.0 == ours.0 {
+        if seen_by_the_program(c"MPI_Init").is_some() {
+            return Standing::First;
+        }
+        return if executable::defines(&program, "PMPI_File_open") {
+            Standing::Inside(program)
+        } else {
+            Standing::NoMpi
+        };
+    }
+    if is_same(&theirs.1, &program) { Standing::Inside(program) } else { Standing::Behind(theirs.1) }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// What the program itself would get for a name. A library that was loaded for a module alone sees more than that.
+fn seen_by_the_program(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the program's own handle, a C string; any address will do.
+    let found = unsafe {
+        let program = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+        libc::dlsym(program, name.as_ptr())
+    };
+    (!found.is_null()).then_some(found)
+}
+
+/// The object that an address belongs to: where it lies, and its file.
+fn home(address: *mut c_void) -> (usize, PathBuf) {
+    // SAFETY: all fields of this plain structure may be zero; any address may be asked for; names of objects are C strings.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         libc::dladdr(address, &raw mut info);
-        info.dli_fbase
+        let name = if info.dli_fname.is_null() { c"" } else { CStr::from_ptr(info.dli_fname) };
+        (info.dli_fbase as usize, PathBuf::from(OsStr::from_bytes(name.to_bytes())))
     }
 }

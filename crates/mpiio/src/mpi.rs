@@ -59,10 +59,15 @@ functions! {
     required {
     initialized = "MPI_Initialized" (*mut c_int);
     finalized = "MPI_Finalized" (*mut c_int);
+    query_thread = "MPI_Query_thread" (*mut c_int);
     abort = "MPI_Abort" (usize, c_int);
     error_string = "MPI_Error_string" (c_int, *mut c_char, *mut c_int);
     library_version = "MPI_Get_library_version" (*mut c_char, *mut c_int);
     iprobe = "MPI_Iprobe" (c_int, c_int, usize, *mut c_int, *mut c_void);
+    error_class = "MPI_Error_class" (c_int, *mut c_int);
+    send = "MPI_Send" (*const c_void, c_int, usize, c_int, c_int, usize);
+    comm_split = "MPI_Comm_split" (usize, c_int, c_int, *mut usize);
+    comm_free = "MPI_Comm_free" (*mut usize);
     comm_group = "MPI_Comm_group" (usize, *mut usize);
     comm_test_inter = "MPI_Comm_test_inter" (usize, *mut c_int);
     comm_create_keyval = "MPI_Comm_create_keyval" (CopyAttribute, DeleteAttribute, *mut c_int, *mut c_void);
@@ -87,6 +92,7 @@ functions! {
     status_set_cancelled = "MPI_Status_set_cancelled" (*mut c_void, c_int);
     grequest_start = "MPI_Grequest_start" (Query, Free, Cancel, *mut c_void, *mut usize);
     grequest_complete = "MPI_Grequest_complete" (usize);
+    request_get_status = "MPI_Request_get_status" (usize, *mut c_int, *mut c_void);
     info_create = "MPI_Info_create" (*mut usize);
     info_set = "MPI_Info_set" (usize, *const c_char, *const c_char);
     info_get_nkeys = "MPI_Info_get_nkeys" (usize, *mut c_int);

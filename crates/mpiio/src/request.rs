@@ -8,9 +8,10 @@
 
 pub(crate) mod raised;
 
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use aqueduct_file::{Count, Request};
@@ -31,6 +32,8 @@ pub(crate) struct Pending {
     /// The request, once MPI has made it.
     handle: AtomicUsize,
     request: Mutex<Option<Request<Buffer>>>,
+    /// What became of it: bytes moved. MPI may ask more than once.
+    outcome: OnceLock<Outcome<u64>>,
     /// MPI has been told that it is done.
     told: AtomicBool,
 }
@@ -42,6 +45,7 @@ impl Pending {
             call,
             handle: AtomicUsize::new(0),
             request: Mutex::new(Some(request)),
+            outcome: OnceLock::new(),
             told: AtomicBool::new(false),
         })
     }
@@ -55,6 +59,7 @@ impl Pending {
             let made = unsafe { start(query, free, cancel, poll, wait_all, extra, &raw mut handle) };
             mpi.check("MPIX_Grequest_start", made)?;
             self.handle.store(handle, Ordering::Release);
+            polled().insert(handle, Arc::downgrade(&self));
             return Ok(handle);
         }
         // SAFETY: as above, with the standard's types.
@@ -88,16 +93,35 @@ impl Pending {
         }
     }
 
-    /// What became of it: bytes moved.
-    fn outcome(&self, mpi: &Mpi) -> Outcome<u64> {
+    fn outcome(&self, mpi: &Mpi) -> &Outcome<u64> {
+        self.outcome.get_or_init(|| self.waited(mpi))
+    }
+
+    fn waited(&self, mpi: &Mpi) -> Outcome<u64> {
         let Some(request) = self.lock().take() else { return Ok(0) };
         let waited: Result<(Buffer, Count), _> = request.wait();
         let (mut buffer, count) = waited.map_err(|error| Fault::of(mpi, &error))?;
         buffer.finish(mpi, count.bytes())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Request<Buffer>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Request<Buffer>>> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Requests that MPI asks about by poll functions, by their handles.
+fn polled() -> MutexGuard<'static, HashMap<usize, Weak<Pending>>> {
+    static POLLED: OnceLock<Mutex<HashMap<usize, Weak<Pending>>>> = OnceLock::new();
+    POLLED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The program is about to look at a request, by the one function in which MPICH does not poll: without this it would look forever.
+pub(crate) fn looked_at(mpi: &Mpi, handle: usize) {
+    let pending = polled().get(&handle).and_then(Weak::upgrade);
+    if let Some(pending) = pending
+        && pending.is_done()
+    {
+        pending.tell(mpi);
     }
 }
 
@@ -108,23 +132,24 @@ unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
     let Ok(mpi) = mpi() else { return 0 };
     match pending.outcome(mpi) {
         Ok(bytes) => {
-            status::set(mpi, told, bytes);
+            status::set(mpi, told, *bytes);
             0
         }
         Err(fault) => {
             status::set(mpi, told, fault.transferred);
-            raised::arm(mpi, &pending.owner, pending.call, &fault)
+            raised::arm(mpi, &pending.owner, pending.call, fault)
         }
     }
 }
 
 unsafe extern "C" fn free(extra: *mut c_void) -> c_int {
     // SAFETY: the address that was handed to MPI, given back once.
-    drop(unsafe { Arc::from_raw(extra.cast::<Pending>()) });
+    let pending = unsafe { Arc::from_raw(extra.cast::<Pending>()) };
+    polled().remove(&pending.handle.load(Ordering::Acquire));
     0
 }
 
-/// Operations on files are not cancelled.
+/// Operations on files are not cancelled: they take place, and their status says so.
 unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
     0
 }

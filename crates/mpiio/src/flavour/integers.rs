@@ -50,6 +50,7 @@ integers! {
     file "MPI_ERR_FILE" 30 27 30;
     file_exists "MPI_ERR_FILE_EXISTS" 28 25 28;
     file_in_use "MPI_ERR_FILE_IN_USE" 29 26 29;
+    in_status "MPI_ERR_IN_STATUS" 18 17 19;
     info "MPI_ERR_INFO" 34 28 34;
     intern "MPI_ERR_INTERN" 17 16 17;
     io "MPI_ERR_IO" 35 32 35;
@@ -78,6 +79,8 @@ integers! {
     displacement_current "MPI_DISPLACEMENT_CURRENT" -54_278_278 -54_278_278 -1;
     longest_datarep "MPI_MAX_DATAREP_STRING" 128 128 128;
     status_ignore "MPI_STATUS_IGNORE" 0 1 0;
+    thread_multiple "MPI_THREAD_MULTIPLE" 3 3 4096;
+    proc_null "MPI_PROC_NULL" -2 -1 -3;
     keyval_invalid "MPI_KEYVAL_INVALID" -1 0x2400_0000 0;
 
     order_c "MPI_ORDER_C" 0 56 12;

@@ -1,7 +1,7 @@
 //! Errors of requests: MPI raises them on the world when the program waits, where they belong to a file.
 //!
 //! When a request has failed, and before MPI raises it, an error handler of ours stands in on the communicators that MPI may raise it
-//! on. It acts once: it puts the program's own handlers back and hands the error to the file's.
+//! on. It acts once: it puts the program's own handlers back and hands the error to the file's; as far as it can ([`Way`]).
 //!
 //! `unsafe` here: error handlers of communicators are exchanged.
 #![allow(unsafe_code)]
@@ -10,7 +10,10 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use aqueduct_comm::abi::Flavour;
+
 use crate::errors::{Fault, Outcome};
+use crate::handler;
 use crate::mpi::{Mpi, mpi};
 use crate::open_file::Owner;
 
@@ -20,6 +23,20 @@ struct Armed {
     call: &'static str,
     fault: Fault,
     before: [usize; 2],
+    stand_in: usize,
+    way: Way,
+}
+
+/// What the stand-in can do when MPI calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Everything: it puts the program's handlers back and calls the file's.
+    Whole,
+    /// Change the code, but call nothing: where threads are many, MPICH holds its lock then. The file's handler has been called before
+    /// and has left this code; the program's are put back by our next call.
+    Code(c_int),
+    /// Nothing, because the call would succeed. So MPI returns errors meanwhile; the rest as above.
+    Nothing,
 }
 
 static IS_ARMED: AtomicBool = AtomicBool::new(false);
@@ -39,12 +56,15 @@ pub(crate) fn arm(mpi: &Mpi, owner: &Arc<Owner>, call: &'static str, fault: &Fau
     if IS_ARMED.load(Ordering::Acquire) {
         return fault.code;
     }
-    let (mut stand_in, mut code) = (ours, fault.code);
-    if swallows(mpi, ours) {
-        // The file's handler is called here and now, and those communicators return errors until the next call of ours.
-        stand_in = mpi.constants.handles.errors_return;
-        code = owner.raise(mpi, call, fault);
-    }
+    let way = match way(mpi, ours) {
+        Way::Whole => Way::Whole,
+        Way::Nothing => Way::Nothing,
+        Way::Code(_) => Way::Code(owner.raise(mpi, call, fault)),
+    };
+    let (stand_in, code) = match way {
+        Way::Nothing => (mpi.constants.handles.errors_return, owner.raise(mpi, call, fault)),
+        Way::Whole | Way::Code(_) => (ours, fault.code),
+    };
     let mut before = [0; 2];
     for (place, before) in places(mpi).into_iter().zip(&mut before) {
         // SAFETY: predefined communicators; the handle lives here.
@@ -53,7 +73,7 @@ pub(crate) fn arm(mpi: &Mpi, owner: &Arc<Owner>, call: &'static str, fault: &Fau
             (mpi.functions.comm_set_errhandler)(place, stand_in);
         }
     }
-    *armed() = Some(Armed { owner: Arc::clone(owner), call, fault: fault.clone(), before });
+    *armed() = Some(Armed { owner: Arc::clone(owner), call, fault: fault.clone(), before, stand_in, way });
     IS_ARMED.store(true, Ordering::Release);
     code
 }
@@ -69,35 +89,80 @@ fn take(mpi: &Mpi) -> Option<Armed> {
     let armed = armed().take()?;
     IS_ARMED.store(false, Ordering::Release);
     for (place, before) in places(mpi).into_iter().zip(armed.before) {
-        // SAFETY: what was there before goes back.
-        unsafe { (mpi.functions.comm_set_errhandler)(place, before) };
+        let mut now = 0;
+        // SAFETY: what was there before goes back, unless the program has set another one meanwhile.
+        unsafe {
+            (mpi.functions.comm_get_errhandler)(place, &raw mut now);
+            if now == armed.stand_in {
+                (mpi.functions.comm_set_errhandler)(place, before);
+            }
+        }
+        [now, before].into_iter().for_each(|handle| give_back(mpi, handle));
     }
     Some(armed)
 }
 
-unsafe extern "C" fn raised(_comm: *mut usize, code: *mut c_int) {
-    let Ok(mpi) = mpi() else { return };
-    if let Some(Armed { owner, call, fault, .. }) = take(mpi) {
-        let code_now = owner.raise(mpi, call, &fault);
-        // SAFETY: MPI passes the code, which a handler may change.
-        unsafe { *code = code_now };
+/// Gives back a reference to an error handler.
+fn give_back(mpi: &Mpi, mut handle: usize) {
+    if !handler::is_predefined(mpi, handle) {
+        // SAFETY: MPI gave it to us, and it is not used again.
+        unsafe { (mpi.functions.errhandler_free)(&raw mut handle) };
     }
 }
 
-/// Whether a call succeeds whose error a handler of the program's has seen. Asked once, by an error that nobody else sees.
-fn swallows(mpi: &Mpi, ours: usize) -> bool {
-    static SWALLOWS: OnceLock<bool> = OnceLock::new();
-    *SWALLOWS.get_or_init(|| {
+unsafe extern "C" fn raised(_comm: *mut usize, code: *mut c_int) {
+    let Ok(mpi) = mpi() else { return };
+    let way = armed().as_ref().map(|armed| armed.way);
+    let code_now = match way {
+        None | Some(Way::Nothing) => return,
+        Some(Way::Code(left)) => left,
+        Some(Way::Whole) => match take(mpi) {
+            Some(Armed { owner, call, fault, .. }) => owner.raise(mpi, call, &fault),
+            None => return,
+        },
+    };
+    // SAFETY: MPI passes the code, which a handler may change. Where several requests are waited for, it says that the codes are in
+    // the statuses, and stays.
+    unsafe {
+        if class(mpi, *code) != mpi.constants.integers.in_status {
+            *code = code_now;
+        }
+    }
+}
+
+/// The class of a code, without a call where there is none in between.
+fn class(mpi: &Mpi, code: c_int) -> i64 {
+    if mpi.constants.flavour == Flavour::Mpich {
+        return i64::from(code & 0x7f);
+    }
+    let mut class = 0;
+    // SAFETY: an integer to be filled.
+    unsafe { (mpi.functions.error_class)(code, &raw mut class) };
+    class.into()
+}
+
+/// What handlers can do here. Whether a call succeeds whose error a handler of the program's has seen is found out once, by an error that
+/// nobody else sees.
+fn way(mpi: &Mpi, ours: usize) -> Way {
+    static WAY: OnceLock<Way> = OnceLock::new();
+    *WAY.get_or_init(|| {
         let (own, functions) = (mpi.constants.handles.comm_self, &mpi.functions);
-        let (mut before, mut value, mut found) = (0, std::ptr::null_mut(), 0);
+        let (mut before, mut value, mut found, mut level) = (0, std::ptr::null_mut(), 0, 0);
         // SAFETY: a predefined communicator, a key that is none, and places that live here; the handler does nothing unless armed.
-        unsafe {
+        let code = unsafe {
+            (functions.query_thread)(&raw mut level);
             (functions.comm_get_errhandler)(own, &raw mut before);
             (functions.comm_set_errhandler)(own, ours);
             let none = mpi.constants.integers.keyval_invalid as c_int;
             let code = (functions.comm_get_attr)(own, none, &raw mut value, &raw mut found);
             (functions.comm_set_errhandler)(own, before);
-            code == 0
+            code
+        };
+        let many = i64::from(level) == mpi.constants.integers.thread_multiple;
+        match code {
+            0 => Way::Nothing,
+            _ if many && mpi.constants.flavour == Flavour::Mpich => Way::Code(0),
+            _ => Way::Whole,
         }
     })
 }

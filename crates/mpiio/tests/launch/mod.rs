@@ -84,6 +84,11 @@ pub(crate) fn launcher(mpi: Mpi) -> Option<PathBuf> {
 
 /// Compiles a program of this folder's neighbour; none where the MPI is missing.
 pub(crate) fn compile(mpi: Mpi, source: &str, libraries: &[&str]) -> Option<Program> {
+    compile_with(mpi, source, libraries, &[])
+}
+
+/// The same, with words for the compiler behind the libraries.
+pub(crate) fn compile_with(mpi: Mpi, source: &str, libraries: &[&str], behind: &[&str]) -> Option<Program> {
     launcher(mpi)?;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("program");
@@ -107,7 +112,8 @@ pub(crate) fn compile(mpi: Mpi, source: &str, libraries: &[&str]) -> Option<Prog
         .arg("-o")
         .arg(&path)
         .args(linked)
-        .args(libraries);
+        .args(libraries)
+        .args(behind);
     let compiled = compiler.output().expect("the compiler starts");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     Some(Program { path, _folder: folder })
@@ -143,7 +149,7 @@ fn plain_compiler(prefix: &str, library: &str, folder: &Path) -> Command {
 }
 
 /// The library that is tested: built by cargo beside this test.
-fn door() -> PathBuf {
+pub(crate) fn door() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().expect("and a folder");
     let door = folder.join("libaqueduct_mpiio.so");

@@ -41,7 +41,10 @@ static inline const char *class_name(int code) {
 }
 
 static void begin(int *argc, char ***argv) {
-    MPI_Init(argc, argv);
+    static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
+    const char *level = getenv("THREAD_LEVEL");
+    int given;
+    MPI_Init_thread(argc, argv, levels[level ? atoi(level) : 0], &given);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
 }

@@ -1,0 +1,145 @@
+//! What the library leaves word of in the processes it is loaded into, and what that says about the run.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// A file in which the library leaves word.
+pub(super) struct Notes(PathBuf);
+
+impl Notes {
+    pub(super) fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("aqueduct-notes-{}", std::process::id()));
+        std::fs::write(&path, "").with_context(|| format!("creating {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether the library was loaded, and used; else why the run was not what was asked for, and the way out.
+    pub(super) fn judge(&self, command: &[OsString]) -> Result<()> {
+        let notes = std::fs::read_to_string(&self.0).unwrap_or_default();
+        match judged(&notes) {
+            Verdict::Used => {}
+            Verdict::NoFile => {
+                eprintln!(
+                    "aqueduct: the library was loaded, but no file was opened through MPI on this machine"
+                );
+            }
+            Verdict::Static(program) => bail!(
+                "{program} has MPI linked into it statically and ran without aqueduct: link it with the shared MPI library"
+            ),
+            Verdict::Behind(library) => bail!(
+                "{library} came before aqueduct, and the program ran without it: take {library} out of LD_PRELOAD, or name aqueduct's \
+                 library before it"
+            ),
+            Verdict::NoMpi(program) => bail!(
+                "the library was loaded, but no process of this machine had a shared MPI library ({program} has none): the command is no \
+                 MPI program, or MPI is linked into it statically; link it with the shared MPI library"
+            ),
+            Verdict::NotLoaded => bail!("the program ran without aqueduct: {}", why_not_loaded(command)),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What the notes say.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict<'n> {
+    Used,
+    /// Loaded in front of MPI; nobody opened a file.
+    NoFile,
+    /// MPI is part of this program.
+    Static(&'n str),
+    /// This library is found first.
+    Behind(&'n str),
+    /// Loaded into programs without MPI; the last of them.
+    NoMpi(&'n str),
+    NotLoaded,
+}
+
+/// One process that ran without us is reason enough: a job is served whole or not at all.
+fn judged(notes: &str) -> Verdict<'_> {
+    let last = |word: &str| notes.lines().rev().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+    let any = |word: &str| notes.lines().any(|line| line.split(' ').next() == Some(word));
+    if let Some(program) = last("static") {
+        Verdict::Static(program)
+    } else if let Some(library) = last("behind") {
+        Verdict::Behind(library)
+    } else if any("opened") {
+        Verdict::Used
+    } else if any("loaded") {
+        Verdict::NoFile
+    } else {
+        last("present").map_or(Verdict::NotLoaded, Verdict::NoMpi)
+    }
+}
+
+/// Why the loader did not load us, as far as the files named in the command tell.
+fn why_not_loaded(command: &[OsString]) -> String {
+    let programs = command.iter().map(PathBuf::from).filter(|path| path.is_file());
+    for program in programs {
+        let shown = program.display();
+        if has_no_loader(&program) {
+            return format!(
+                "{shown} is linked statically, and no library can be put in front of it; link it with the shared MPI library, without -static"
+            );
+        }
+        if program.metadata().is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
+            return format!(
+                "{shown} runs as another user or group, for which the loader ignores LD_PRELOAD; take the bit off (chmod ug-s)"
+            );
+        }
+    }
+    "no process of this machine loaded the library; the launcher may not pass LD_PRELOAD on, or run on other machines: set \
+     LD_PRELOAD by its own option for variables"
+        .to_owned()
+}
+
+/// Whether a file is a program that starts without the loader.
+fn has_no_loader(program: &Path) -> bool {
+    /// The kind of segment that names the loader.
+    const LOADER: u32 = 3;
+    let mut head = Vec::new();
+    let read = File::open(program).and_then(|file| file.take(4096).read_to_end(&mut head));
+    if read.is_err() || !head.starts_with(b"\x7fELF\x02\x01") || head.len() < 64 {
+        return false;
+    }
+    let (size, count) = (usize::from(head[54]), usize::from(u16::from_le_bytes([head[56], head[57]])));
+    let mut segments = head[64..].chunks_exact(size.max(4)).take(count);
+    !segments.any(|segment| segment.starts_with(&LOADER.to_le_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_without_us_is_reason_enough() {
+        assert_eq!(judged(""), Verdict::NotLoaded);
+        assert_eq!(judged("present /bin/sh\npresent /bin/true\n"), Verdict::NoMpi("/bin/true"));
+        assert_eq!(judged("present /bin/sh\nloaded\n"), Verdict::NoFile);
+        assert_eq!(judged("present /bin/sh\nloaded\nopened Open MPI\n"), Verdict::Used);
+        assert_eq!(judged("present /usr/bin/python3\nopened MPICH\n"), Verdict::Used);
+        assert_eq!(judged("loaded\nopened x\nbehind /lib/libmpi.so\n"), Verdict::Behind("/lib/libmpi.so"));
+        assert_eq!(judged("static /a/program\nloaded\n"), Verdict::Static("/a/program"));
+    }
+
+    #[test]
+    fn a_test_needs_the_loader_and_a_text_is_no_program() {
+        assert!(!has_no_loader(&std::env::current_exe().unwrap()));
+        assert!(!has_no_loader(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))));
+    }
+}

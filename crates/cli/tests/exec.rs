@@ -1,0 +1,111 @@
+//! `aqueduct exec`: programs run through the C door; a run that the door did not serve is a failure that says why.
+//!
+//! A missing MPI is said and skipped; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The library, built by cargo beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    test.parent().expect("and a folder").join("libaqueduct_mpiio.so")
+}
+
+fn exec(words: &[&str]) -> (Output, String) {
+    let mut command = Command::new("timeout");
+    command
+        .args(["120", env!("CARGO_BIN_EXE_aqueduct"), "exec", "--library"])
+        .arg(library())
+        .arg("--")
+        .args(words);
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, said)
+}
+
+fn compile(compiler: &str, options: &[&str], text: &str, folder: &Path) -> String {
+    let (source, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&source, text).expect("a source");
+    let compiled = Command::new(compiler).args(options).arg(&source).arg("-o").arg(&program).output();
+    let compiled = compiled.expect("the compiler starts");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    program.to_str().expect("UTF-8").to_owned()
+}
+
+const EMPTY: &str = "int main(void) { return 0; }";
+/// An MPI of its own, as far as anybody can see.
+const OWN: &str = "int MPI_Init(int *c, char ***v) { return !c || !v; }
+    int PMPI_File_open(void) { return 7; }
+    int main(void) { return PMPI_File_open() - 7; }";
+const OPENS: &str = "#include <mpi.h>
+    int main(int argc, char **argv) {
+        MPI_File file;
+        MPI_Init(&argc, &argv);
+        if (argc > 1 && MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file)) return 1;
+        if (argc > 1 && MPI_File_close(&file)) return 2;
+        return MPI_Finalize();
+    }";
+
+fn assert_fails(words: &[&str], expected: &[&str]) {
+    let (output, said) = exec(words);
+    assert!(!output.status.success(), "{said}");
+    for word in expected {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
+#[test]
+fn a_program_without_mpi_was_not_served() {
+    assert_fails(&["/bin/true"], &["no process of this machine had a shared MPI library", "link it with"]);
+}
+
+#[test]
+fn a_program_that_has_mpi_in_it_was_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("cc", &[], OWN, folder.path());
+    assert_fails(&[&program], &[program.as_str(), "statically", "link it with the shared MPI library"]);
+}
+
+#[test]
+fn a_program_without_a_loader_was_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("cc", &["-static"], EMPTY, folder.path());
+    assert_fails(&[&program], &[program.as_str(), "is linked statically", "without -static"]);
+}
+
+#[test]
+fn a_launcher_that_passes_nothing_on_is_blamed() {
+    assert_fails(&["/usr/bin/env", "-i", "/bin/sh", "-c", "exit 0"], &["shared MPI library"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("cc", &["-static"], EMPTY, folder.path());
+    // Nothing in the command tells why: the file lies under a name that only the launcher knows.
+    let script = folder.path().join("launch");
+    std::fs::write(&script, format!("#!{program}\n")).expect("a script");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    assert_fails(&[script.to_str().expect("UTF-8")], &["the launcher may not pass LD_PRELOAD on"]);
+}
+
+#[test]
+fn programs_are_served_under_both_launchers() {
+    for name in ["openmpi", "mpich"] {
+        let compiler = format!("mpicc.{name}");
+        if Command::new(&compiler).arg("-show").output().is_err() {
+            assert!(
+                std::env::var_os("AQUEDUCT_REQUIRE_MPI").is_none(),
+                "{compiler} is required but not there"
+            );
+            eprintln!("skipped: {compiler} is not there");
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = compile(&compiler, &[], OPENS, folder.path());
+        let path = folder.path().join("out").to_str().expect("UTF-8").to_owned();
+        let launcher = format!("mpirun.{name}");
+        let many: &[&str] = if name == "openmpi" { &["--oversubscribe", "--allow-run-as-root"] } else { &[] };
+        let command = [&[launcher.as_str()], many, &["-n", "2", program.as_str()]].concat();
+        let (output, said) = exec(&[command.as_slice(), &[path.as_str()]].concat());
+        assert!(output.status.success() && said.is_empty(), "{said}");
+        let (output, said) = exec(&command);
+        assert!(output.status.success() && said.contains("no file was opened through MPI"), "{said}");
+    }
+}

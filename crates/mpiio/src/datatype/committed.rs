@@ -1,0 +1,62 @@
+//! Whether the program has committed a datatype. MPI has no function that tells; but it refuses to send what is not committed, even to
+//! nobody.
+//!
+//! `unsafe` here: MPI is called.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::errors::{Fault, Outcome};
+use crate::mpi::{Mpi, mpi};
+
+/// A communicator of this process alone, on which errors are returned; once it is needed, until MPI ends.
+static OWN: Mutex<Option<usize>> = Mutex::new(None);
+
+fn own() -> MutexGuard<'static, Option<usize>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Refuses a datatype that is not committed.
+pub(crate) fn check(mpi: &Mpi, datatype: usize) -> Outcome<()> {
+    let (known, functions) = (mpi.constants.integers, &mpi.functions);
+    let comm = communicator(mpi)?;
+    let (nothing, mut class) = (0u64, 0);
+    // SAFETY: nobody receives it, so nothing is read; the class is filled in here.
+    unsafe {
+        let sent =
+            (functions.send)((&raw const nothing).cast(), 1, datatype, known.proc_null as c_int, 0, comm);
+        if sent != 0 {
+            (functions.error_class)(sent, &raw mut class);
+        }
+    }
+    if i64::from(class) == known.type_ {
+        return Err(Fault::new(known.type_, "the datatype is not committed; call MPI_Type_commit before"));
+    }
+    Ok(())
+}
+
+fn communicator(mpi: &Mpi) -> Outcome<usize> {
+    let mut own = own();
+    if let Some(comm) = *own {
+        return Ok(comm);
+    }
+    let (handles, functions) = (&mpi.constants.handles, &mpi.functions);
+    let mut comm = 0;
+    // SAFETY: a predefined communicator, split by its only rank: a copy would copy the program's attributes too.
+    unsafe {
+        mpi.check("MPI_Comm_split", (functions.comm_split)(handles.comm_self, 0, 0, &raw mut comm))?;
+        let set = (functions.comm_set_errhandler)(comm, handles.errors_return);
+        mpi.check("MPI_Comm_set_errhandler", set)?;
+    }
+    *own = Some(comm);
+    Ok(comm)
+}
+
+/// MPI ends: what was made here is given back.
+pub(crate) fn end() {
+    if let (Ok(mpi), Some(mut comm)) = (mpi(), own().take()) {
+        // SAFETY: ours, and not used again.
+        unsafe { (mpi.functions.comm_free)(&raw mut comm) };
+    }
+}
