@@ -93,11 +93,7 @@ pub enum Plan {
 
 /// Whether ranks whose accesses are merged in `all` work together: as the hints say, or as it is estimated to be cheaper.
 pub fn together(direction: Direction, all: &Summary, hints: &Hints) -> bool {
-    let toggle = match direction {
-        Direction::Read => hints.collective_read,
-        Direction::Write => hints.collective_write,
-    };
-    let wanted = match (hints.strategy, toggle) {
+    let wanted = match (hints.strategy, hints.collective(direction)) {
         (Some(strategy), _) => strategy == Strategy::TwoPhase,
         (None, Toggle::Enable) => true,
         (None, Toggle::Disable) => false,

@@ -11,6 +11,7 @@ mod exchange;
 mod message;
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use aqueduct_device::{HandleExt, LockKind, Piece};
 
@@ -149,6 +150,9 @@ impl Core {
     /// What all ranks bring, merged, and from it the same course on every rank; none where each works for itself. A plan that all
     /// ranks have made before is not made again.
     fn course(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Option<Course>> {
+        if self.plain.load(Ordering::Acquire) && self.hints().leaves_open(direction) {
+            return Ok(None);
+        }
         let key = Key { direction, pattern: pattern.clone(), window: window.clone() };
         let mine = self.plans().offer(&key).tell(|| Summary::of(pattern, window.clone()));
         // Each rank might as well work for itself on one machine's page cache.

@@ -121,6 +121,8 @@ const ALONE: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
 const WAYS: [Strategy; 4] = [Strategy::List, Strategy::Sieve, Strategy::Map, Strategy::TwoPhase];
 /// How much the last access counts.
 const WEIGHT: f64 = 0.3;
+/// An access that took more than so many times as long as estimated may have lost its core meanwhile: it counts as if it had not taken longer.
+const SURPRISE: f64 = 3.0;
 /// How fast what was not tried is forgotten: by then the file, or the load, may be another.
 const FORGET: f64 = 0.01;
 /// Shorter accesses, in nanoseconds, tell more about the clock.
@@ -147,7 +149,7 @@ impl Experience {
         for (way, factor) in WAYS.iter().zip(factors) {
             if *way == choice.strategy {
                 // The estimate had the factor in it.
-                let seen = *factor * took / choice.estimate;
+                let seen = *factor * (took / choice.estimate).min(SURPRISE);
                 *factor = (*factor * (1.0 - WEIGHT) + seen * WEIGHT).clamp(1e-3, 1e3);
             } else {
                 *factor += (1.0 - *factor) * FORGET;
