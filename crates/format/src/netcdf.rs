@@ -71,6 +71,7 @@ mod open;
 mod queue;
 mod rearrange;
 mod region;
+mod replace;
 mod slab;
 mod value;
 mod version;

@@ -199,7 +199,8 @@ fn other_files_are_told_by_what_they_are() {
     let told = |bytes: &[u8]| Header::decode(bytes, bytes.len() as u64).unwrap_err().to_string();
     assert!(told(b"\x89HDF\r\n\x1a\n").contains("HDF5"));
     assert!(told(b"CDF\x03....").contains("no netCDF classic file"));
-    assert!(told(b"CDF!....").contains("when the program ended"));
+    assert!(told(b"CDF!....").contains("being moved"));
+    assert!(told(b"CDF?....").contains("being replaced"));
     assert!(told(b"").contains("cut off"));
 }
 

@@ -7,7 +7,8 @@ use super::encode::{ATTRIBUTES, DIMENSIONS, MAGIC, VARIABLES};
 use super::geometry::{Geometry, padded};
 use super::header::{Attribute, Dimension, DimensionId, Header, Variable};
 use super::kind::Type;
-use super::rearrange::BEING_CHANGED;
+use super::rearrange::BEING_MOVED;
+use super::replace::BEING_REPLACED;
 use super::value::Values;
 use super::version::Version;
 
@@ -149,9 +150,14 @@ impl<'a> Cursor<'a> {
 
     fn magic(&mut self) -> Result<Version> {
         let magic = self.take(4)?;
-        if magic == BEING_CHANGED {
-            let what = "its header is being rewritten, or its data moved, or was when the program ended, and is in part old \
-                        and in part new; wait for that program, or take a copy made before";
+        if magic == BEING_MOVED {
+            let what = "its data is being moved, or was when the program ended, and is in part in the old and in part in the new \
+                        places; wait for that program, or take a copy made before";
+            return Self::wrong(0, what);
+        }
+        if magic == BEING_REPLACED {
+            let what = "its header was being replaced when the program ended, and the copy of it at the end of the file is gone; \
+                        take a copy made before";
             return Self::wrong(0, what);
         }
         if magic.starts_with(b"\x89HDF") {

@@ -12,6 +12,7 @@ use super::dataset::Dataset;
 use super::decode::Flaw;
 use super::geometry::Geometry;
 use super::header::Header;
+use super::replace::{BEING_REPLACED, interrupted};
 use super::version::Version;
 use crate::error::{Error, Kind, Result, agree};
 
@@ -190,32 +191,53 @@ impl Open {
         let comm = comm.dup().map_err(talk)?;
         let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
         let file = file::Open::new(mode).hints(&self.info).open(&comm, name)?;
-        let found = if comm.rank() == 0 { look(&file, &shown) } else { Ok((0, Vec::new())) };
-        let (length, bytes) = agree(&comm, "open", &shown, found)?;
-        let mut length = [length];
-        comm.broadcast(0, &mut length).map_err(talk)?;
-        let bytes = comm.broadcast_vec(0, bytes).map_err(talk)?;
-        let header = Header::decode(&bytes, length[0]).map_err(|flaw| damaged(&flaw, &shown))?;
+        let found = if comm.rank() == 0 { look(&file, &shown) } else { Ok(Found::default()) };
+        let found = agree(&comm, "open", &shown, found)?;
+        let mut numbers = [found.length, found.interrupted.into()];
+        comm.broadcast(0, &mut numbers).map_err(talk)?;
+        let bytes = comm.broadcast_vec(0, found.bytes).map_err(talk)?;
+        let [length, interrupted] = numbers;
+        let header = Header::decode(&bytes, length).map_err(|flaw| damaged(&flaw, &shown))?;
         let touched = AtomicBool::new(!header.variables.is_empty());
         let made = assemble(shown, comm, file, header)?;
-        Ok(Dataset { writable: self.writable, durable: self.durable, room: self.room, touched, ..made })
+        let dataset =
+            Dataset { writable: self.writable, durable: self.durable, room: self.room, touched, ..made };
+        if interrupted > 0 && self.writable {
+            dataset.finish_header("open", &bytes, length)?;
+        }
+        Ok(dataset)
     }
+}
+
+/// What rank 0 finds in a file.
+#[derive(Default)]
+struct Found {
+    /// Of the file, without the copy of a header.
+    length: u64,
+    /// As many bytes as its header has, and some more.
+    bytes: Vec<u8>,
+    /// Whether they are a copy: a program ended while it replaced the header.
+    interrupted: bool,
 }
 
 fn damaged(flaw: &Flaw, shown: &str) -> Error {
     Error::new(Kind::Damaged, "open", shown, flaw.to_string())
 }
 
-/// The length of the file and as many bytes as its header has, and some more.
-fn look(file: &File, shown: &str) -> Result<(u64, Vec<u8>)> {
+fn look(file: &File, shown: &str) -> Result<Found> {
     let length = file.size()?;
     let mut wanted = FIRST_LOOK.min(length);
     loop {
         let mut bytes = vec![0; wanted as usize];
         let count = file.at(0).read(&mut bytes)?.bytes();
         bytes.truncate(count as usize);
+        if bytes.starts_with(&BEING_REPLACED)
+            && let Some((bytes, length)) = interrupted(file, LONGEST)?
+        {
+            return Ok(Found { length, bytes, interrupted: true });
+        }
         match Header::decode(&bytes, length) {
-            Ok(_) => return Ok((length, bytes)),
+            Ok(_) => return Ok(Found { length, bytes, interrupted: false }),
             Err(Flaw::Cut { needed }) if needed <= LONGEST && count == wanted => {
                 wanted = needed.max(2 * wanted).min(length).min(LONGEST.max(needed));
             }

@@ -2,14 +2,10 @@
 
 use super::arrange::Shift;
 use super::dataset::Dataset;
-use super::header::Header;
 use crate::error::Result;
 
-/// In the place of the magic while a header is rewritten or data moved, so that nobody takes a file for whole where that was
-/// interrupted.
-pub(crate) const BEING_CHANGED: &[u8; 4] = b"CDF!";
-/// What a device writes whole or not at all.
-const SECTOR: usize = 512;
+/// In the place of the magic while data is moved, so that nobody takes a file for whole where that was interrupted.
+pub(crate) const BEING_MOVED: [u8; 4] = *b"CDF!";
 /// What a rank moves at once.
 const PORTION: u64 = 4 << 20;
 /// The most pieces that a rank moves at once.
@@ -55,7 +51,7 @@ impl Dataset {
         if shifts.is_empty() {
             return Ok(0);
         }
-        self.mark("rearrange")?;
+        self.mark("rearrange", BEING_MOVED)?;
         let mut pieces = pieces(shifts).peekable();
         while pieces.peek().is_some() {
             let portions: Vec<_> = (0..self.comm.size()).map(|_| portion(&mut pieces)).collect();
@@ -70,26 +66,6 @@ impl Dataset {
         }
         self.sync()?;
         Ok(shifts.iter().map(Shift::bytes).sum())
-    }
-
-    fn mark(&self, operation: &'static str) -> Result<()> {
-        self.agree(operation, self.first_writes(0, BEING_CHANGED))?;
-        self.sync()
-    }
-
-    /// Writes a header in the place of one that a file with data has: the file is marked until all of it is there. Collective.
-    pub(super) fn replace_header(&self, operation: &'static str, header: &Header) -> Result<()> {
-        let bytes = self.encoded(operation, header)?;
-        if bytes.len() <= SECTOR {
-            self.agree(operation, self.first_writes(0, &bytes))?;
-            return self.sync();
-        }
-        self.mark(operation)?;
-        let (magic, rest) = bytes.split_at(BEING_CHANGED.len());
-        self.agree(operation, self.first_writes(magic.len() as u64, rest))?;
-        self.sync()?;
-        self.agree(operation, self.first_writes(0, magic))?;
-        self.sync()
     }
 
     fn read_pieces(&self, pieces: &[Piece]) -> Result<Vec<(u64, Vec<u8>)>> {

@@ -1,0 +1,73 @@
+//! Replacing the header of a file that has data: a copy of the new one lies at the end of the file until it is whole in its place, so that
+//! neither the old nor the new one can be lost.
+
+use aqueduct_file::File;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::dataset::Dataset;
+use super::geometry::Geometry;
+use super::header::Header;
+use crate::error::{Error, Kind, Result};
+
+/// In the place of the magic while a header is replaced; its copy is whole then.
+pub(crate) const BEING_REPLACED: [u8; 4] = *b"CDF?";
+/// What a device writes whole or not at all.
+const SECTOR: usize = 512;
+/// Behind the copy: its length, its checksum, and this.
+const SIGN: &[u8; 8] = b"AQUEDUCT";
+const FOOTER: u64 = 24;
+
+/// The copy of a header, as it lies at the end of the file.
+fn copy(header: &[u8]) -> Vec<u8> {
+    let length = (header.len() as u64).to_be_bytes();
+    [header, &length, &xxh3_64(header).to_be_bytes(), SIGN].concat()
+}
+
+/// The header whose replacing was interrupted, and where the copy of it begins, if the file ends with one.
+pub(super) fn interrupted(file: &File, longest: u64) -> Result<Option<(Vec<u8>, u64)>> {
+    let Some(footer_at) = file.size()?.checked_sub(FOOTER) else { return Ok(None) };
+    let mut footer = [[0u8; 8]; 3];
+    file.at(footer_at).read(footer.as_flattened_mut())?;
+    let [length, sum] = [footer[0], footer[1]].map(u64::from_be_bytes);
+    let begin = footer_at.checked_sub(length).filter(|_| length <= longest && &footer[2] == SIGN);
+    let Some(begin) = begin else { return Ok(None) };
+    let mut header = vec![0; length as usize];
+    file.at(begin).read(&mut header)?;
+    Ok((xxh3_64(&header) == sum).then_some((header, begin)))
+}
+
+impl Dataset {
+    /// Writes a header in the place of one that a file with data has. Collective.
+    pub(super) fn replace_header(&self, operation: &'static str, header: &Header) -> Result<()> {
+        let bytes = self.encoded(operation, header)?;
+        if bytes.len() <= SECTOR {
+            self.agree(operation, self.first_writes(0, &bytes))?;
+            return self.sync();
+        }
+        let geometry = Geometry::of(header).map_err(|what| self.error(Kind::TooLarge, operation, what))?;
+        // Behind all that belongs to the file, written or not.
+        let data = geometry.end(header, self.records()).unwrap_or(0).max(bytes.len() as u64);
+        let end = self.agree(operation, self.file.size().map_err(Error::from))?.max(data);
+        self.agree(operation, self.first_writes(end, &copy(&bytes)))?;
+        self.sync()?;
+        self.finish_header(operation, &bytes, end)
+    }
+
+    /// Writes a header whose copy lies at `end`, and takes the copy away. Collective.
+    pub(super) fn finish_header(&self, operation: &'static str, bytes: &[u8], end: u64) -> Result<()> {
+        self.mark(operation, BEING_REPLACED)?;
+        let (magic, rest) = bytes.split_at(BEING_REPLACED.len().min(bytes.len()));
+        self.agree(operation, self.first_writes(magic.len() as u64, rest))?;
+        self.sync()?;
+        self.agree(operation, self.first_writes(0, magic))?;
+        self.sync()?;
+        self.file.set_size(end)?;
+        self.sync()
+    }
+
+    /// Says in the place of the magic what is being done, durably. Collective.
+    pub(super) fn mark(&self, operation: &'static str, mark: [u8; 4]) -> Result<()> {
+        self.agree(operation, self.first_writes(0, &mark))?;
+        self.sync()
+    }
+}
