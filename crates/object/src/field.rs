@@ -10,7 +10,7 @@ use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
 use crate::file::ObjectFile;
 use crate::items::Items;
-use crate::schema::{ByteOrder, Mismatch, Schema, Type, skip, swap};
+use crate::schema::{Around, ByteOrder, Mismatch, Schema, Type, skip, swap};
 use crate::view::ObjectView;
 use crate::{DecodeError, Object, cast};
 
@@ -176,7 +176,8 @@ impl<T: Object, F: Object> Field<'_, T, F> {
                 swap(store.schema.root(), ByteOrder::Big, &mut bytes).map_err(|why| broken(&why))?;
             }
             let mut input = Decoder::new(&bytes);
-            walk(store.schema.root(), &self.steps, &mut input).map_err(|error| broken(&error))?;
+            walk(store.schema.root(), &self.steps, &mut input, &mut Around::default())
+                .map_err(|error| broken(&error))?;
             values.push(F::decode(&mut input).map_err(|error| broken(&error))?);
         }
         Ok(values)
@@ -231,7 +232,12 @@ impl<T: Object, F: Object> Field<'_, T, F> {
 }
 
 /// Goes to the part that the steps lead to.
-fn walk(ty: &Type, steps: &[usize], input: &mut Decoder<'_>) -> std::result::Result<(), DecodeError> {
+fn walk<'s>(
+    ty: &'s Type,
+    steps: &[usize],
+    input: &mut Decoder<'_>,
+    around: &mut Around<'s>,
+) -> std::result::Result<(), DecodeError> {
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
     let part = |place: usize| match ty {
         Type::Struct(structure) => structure.fields.get(place).map(|field| &field.ty),
@@ -240,8 +246,9 @@ fn walk(ty: &Type, steps: &[usize], input: &mut Decoder<'_>) -> std::result::Res
         _ => None,
     };
     let missing = || DecodeError::new("a path that leads nowhere", 0);
+    around.enter(ty).map_err(|why| input.error(why))?;
     for place in 0..*step {
-        skip(part(place).ok_or_else(missing)?, input, &mut crate::schema::Around::default())?;
+        skip(part(place).ok_or_else(missing)?, input, around)?;
     }
-    walk(part(*step).ok_or_else(missing)?, rest, input)
+    walk(part(*step).ok_or_else(missing)?, rest, input, around)
 }

@@ -222,6 +222,7 @@ impl Type {
             Self::Char | Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
             Self::U128 | Self::I128 => 16,
+            Self::Array { len: 0, .. } => 0,
             Self::Array { of, len } => of.size()?.checked_mul(*len)?,
             Self::Tuple(parts) => sum(parts)?,
             Self::Struct(structure) => sum(structure.fields.iter().map(|field| &field.ty))?,
