@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{File, Mode, Open, Sink, Source};
 
 use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
@@ -111,18 +111,23 @@ impl<T: Object, F: Object> Field<'_, T, F> {
             let there = self.view.count_before(count);
             objects.end.min(there).saturating_sub(objects.start)
         });
-        let count = store.outcome(together, "read", count)?;
         let Some(column) = &self.column else {
-            let read = self.pick(objects.start, count);
+            let read = count.and_then(|count| self.pick(objects.start, count));
             return store.outcome(together, "read", read);
         };
         let place = column.at(objects.start);
+        let count = count.inspect_err(|error| {
+            if together {
+                // The others learn of it in their read; what comes back is the error that was brought.
+                let _ = place.all().read(Sink::refused(error.refusal()));
+            }
+        })?;
         if store.order == ByteOrder::Little
             && let Some(mut values) = cast::zeroed::<F>(count as usize)
             && let Some(bytes) = cast::bytes_mut(&mut values)
         {
             if together {
-                place.all().read(bytes)?
+                place.all().read(bytes).map_err(Error::together)?
             } else {
                 place.read(bytes)?
             };
@@ -131,7 +136,7 @@ impl<T: Object, F: Object> Field<'_, T, F> {
         }
         let mut bytes = vec![0; (count * self.size) as usize];
         if together {
-            place.all().read(&mut bytes)?
+            place.all().read(&mut bytes).map_err(Error::together)?
         } else {
             place.read(&mut bytes)?
         };
@@ -214,11 +219,18 @@ impl<T: Object, F: Object> Field<'_, T, F> {
             }
         };
         let prepared = prepare();
-        store.outcome(together, "write", prepared)?;
-        let Some(column) = &self.column else { return Ok(0) };
-        let (place, bytes): (_, &[u8]) = (column.at(start), &packed.bytes);
+        let Some(column) = &self.column else {
+            return store.outcome(together, "write", prepared).map(|()| 0);
+        };
+        let place = column.at(start);
+        prepared.inspect_err(|error| {
+            if together {
+                let _ = place.all().write(Source::refused(error.refusal()));
+            }
+        })?;
+        let bytes: &[u8] = &packed.bytes;
         if together {
-            place.all().write(bytes)?
+            place.all().write(bytes).map_err(Error::together)?
         } else {
             place.write(bytes)?
         };

@@ -216,13 +216,12 @@ impl Type {
     /// Bytes of the encoded form, where all values have the same and it is less than 2^63.
     pub fn size(&self) -> Option<u64> {
         let size = match self {
-            Self::Unit => 0,
+            Self::Unit | Self::Array { len: 0, .. } => 0,
             Self::Bool | Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 => 2,
             Self::Char | Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
             Self::U128 | Self::I128 => 16,
-            Self::Array { len: 0, .. } => 0,
             Self::Array { of, len } => of.size()?.checked_mul(*len)?,
             Self::Tuple(parts) => sum(parts)?,
             Self::Struct(structure) => sum(structure.fields.iter().map(|field| &field.ty))?,

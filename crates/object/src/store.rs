@@ -31,7 +31,7 @@ pub(crate) struct Store {
     pub(crate) plain: File,
     /// `<name>.meta`, opened by this rank for itself; none for raw files.
     pub(crate) meta: Option<File>,
-    /// Holds the shared pointer, which counts objects; none for raw files, where `data` does.
+    /// Holds the shared pointer, which counts objects; none where that of `data` does, because all objects have one size.
     pub(crate) numbers: Option<File>,
     pub(crate) mode: Mode,
     pub(crate) schema: Arc<Schema>,
