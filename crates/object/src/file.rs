@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::items::Packed;
 use crate::meta::State;
 use crate::schema::{ByteOrder, Migration, Schema, swap};
-use crate::store::{ObjectOpen, Store};
+use crate::store::{ObjectOpen, Store, leave_line};
 use crate::view::ObjectView;
 use crate::{DecodeError, Object};
 
@@ -187,8 +187,10 @@ impl<T: Object> ObjectFile<T> {
 
     /// What this rank has done with the data since the file was opened, and the messages that it took, all talk about this file included.
     pub fn counters(&self) -> Counters {
-        let (counters, talk) = (self.store.data.counters(), self.store.comm.traffic());
-        Counters { messages: counters.messages + talk.messages, sent: counters.sent + talk.bytes, ..counters }
+        let (counters, talk, before) =
+            (self.store.data.counters(), self.store.comm.traffic(), self.store.talked);
+        let (messages, sent) = (talk.messages - before.messages, talk.bytes - before.bytes);
+        Counters { messages: counters.messages + messages, sent: counters.sent + sent, ..counters }
     }
 
     /// The ranks that have it open.
@@ -254,6 +256,9 @@ impl<T: Object> ObjectFile<T> {
         store.data.close()?;
         if let Some(numbers) = store.numbers {
             numbers.close()?;
+        }
+        if committed.is_ok() {
+            leave_line(&store.ranks, store.comm);
         }
         committed
     }

@@ -122,7 +122,7 @@ fn what_one_rank_does_wrong_all_ranks_learn() {
     }
 }
 
-/// A file that is open costs the ranks two dozen messages at most: a fixed number of meetings, each of a logarithmic number of steps.
+/// Opening is a dozen messages for the busiest of four ranks: a fixed number of meetings, each of a logarithmic number of steps.
 #[test]
 fn opening_takes_few_meetings() {
     let counted = apart(|world| {
@@ -137,6 +137,5 @@ fn opening_takes_few_meetings() {
         opened.close()?;
         Ok(messages)
     });
-    println!("{counted:?}");
-    assert!(counted.iter().all(|messages| (1..=24).contains(messages)), "{counted:?}");
+    assert!(counted.iter().all(|messages| (1..=12).contains(messages)), "{counted:?}");
 }

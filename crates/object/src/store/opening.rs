@@ -84,14 +84,16 @@ impl ObjectOpen {
         let name = name.as_ref();
         let shown: Arc<str> = name.to_string_lossy().into();
         let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
-        let (own, comm) = (comm.alone(), comm.dup().map_err(talk)?);
+        let (own, ranks) = (comm.alone(), comm.clone());
+        let comm = line(comm).map_err(talk)?;
+        let talked = comm.traffic();
         let found = if comm.rank() == 0 { self.look::<T>(&own, name, &shown) } else { Ok(Vec::new()) };
         let told = announce(&comm, "open", &shown, found)?;
         let mine =
             self.understand::<T>(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
         let (Understood { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
             agree(&comm, "open", &shown, mine)?;
-        let (data, numbers) = self.open_all(&comm, name, schema.size().is_some())?;
+        let (data, numbers) = self.open_all(&ranks, name, schema.size().is_some())?;
         let changes = Changes {
             high: slot.count,
             slot,
@@ -102,7 +104,9 @@ impl ObjectOpen {
         };
         let store = Store {
             name: shown,
+            ranks,
             comm,
+            talked,
             data,
             plain,
             meta,
@@ -274,6 +278,34 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// A communicator that the talk of object files goes through, one file after the other: making one costs more than opening a file.
+struct Line(Comm);
+
+/// So many are kept beside a communicator.
+const LINES: usize = 4;
+
+/// A line that was left by an earlier file, if all ranks have it, or a new one. Collective.
+fn line(comm: &Comm) -> aqueduct_comm::Result<Comm> {
+    let left = comm.unstow::<Line>().map(|line| line.0);
+    let number = left.as_ref().map_or(0, Comm::number);
+    let all = comm.allreduce_with(&[[number, number]], |[least, most], [other_least, other_most]| {
+        *least = (*least).min(*other_least);
+        *most = (*most).max(*other_most);
+    })?;
+    match left {
+        Some(line) if all[0][0] == all[0][1] => return Ok(line),
+        // What one rank has, and another has not, is for a later file.
+        Some(line) => leave_line(comm, line),
+        None => {}
+    }
+    comm.dup()
+}
+
+/// Leaves a line to the next file.
+pub(crate) fn leave_line(comm: &Comm, line: Comm) {
+    comm.stow(Line(line), LINES);
 }
 
 pub(super) fn meta_name(name: &OsStr) -> OsString {

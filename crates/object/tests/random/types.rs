@@ -29,9 +29,8 @@ pub(crate) fn little(value: &Value) -> Vec<u8> {
 }
 
 pub(crate) fn big(value: &Value) -> Vec<u8> {
-    let turned = |atom: &Atom| match atom.turns {
-        true => atom.little.iter().rev().copied().collect(),
-        false => atom.little.clone(),
+    let turned = |atom: &Atom| -> Vec<u8> {
+        if atom.turns { atom.little.iter().rev().copied().collect() } else { atom.little.clone() }
     };
     value.iter().flat_map(turned).collect()
 }
