@@ -10,7 +10,7 @@ const WIDEST_LINE: usize = 160;
 
 /// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
 /// that they judge; the chores need none.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("crates/comm", &[]),
     ("crates/device", &[]),
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),
@@ -21,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     (".", &["aqueduct-comm", "aqueduct-derive", "aqueduct-device", "aqueduct-file", "aqueduct-object"]),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
+    ("fuzz", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
     ("xtask", &[]),
 ];
 

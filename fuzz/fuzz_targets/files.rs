@@ -40,7 +40,8 @@ fuzz_target!(|input: (bool, bool, Vec<Change>)| {
         let made = || made(&[Fixed { id: 7, flag: true }, Fixed { id: 8, flag: false }]);
         play::<Fixed>(FIXED.get_or_init(made), sums, &changes);
     } else {
-        let made = || made(&[Loose::Text("leaf".into()), Loose::Tree(vec![Loose::Empty, Loose::Tree(vec![])])]);
+        let made =
+            || made(&[Loose::Text("leaf".into()), Loose::Tree(vec![Loose::Empty, Loose::Tree(vec![])])]);
         play::<Loose>(LOOSE.get_or_init(made), sums, &changes);
     }
 });
@@ -89,7 +90,8 @@ fn play<T: Object + Send + std::fmt::Debug>(files: &[Vec<u8>; 2], sums: bool, ch
     alone(|world| {
         store(world, META, &meta)?;
         store(world, NAME, &data)?;
-        let read = ObjectFile::<T>::open(world, NAME).and_then(|file| file.at(0).read_vec(file.count()?.min(1 << 20)));
+        let read = ObjectFile::<T>::open(world, NAME)
+            .and_then(|file| file.at(0).read_vec(file.count()?.min(1 << 20)));
         named(read);
         named(repair::<T>(world, NAME));
         named(ObjectFile::<T>::open(world, NAME).map(drop));
@@ -105,7 +107,8 @@ fn named<R>(outcome: Result<R, Error>) {
 
 /// Makes the sums of slots, description, index and data right.
 fn resum(meta: &mut [u8], data: &[u8]) {
-    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")) as usize;
+    let number =
+        |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes")) as usize;
     for unit in meta[DESCRIPTION..].chunks_exact_mut(UNIT).skip(1) {
         seal(unit);
     }
