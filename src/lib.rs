@@ -19,6 +19,7 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
+//! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`] |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
 //! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
@@ -29,6 +30,8 @@ pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
 pub use aqueduct_device as device;
 pub use aqueduct_file as file;
+pub use aqueduct_format as format;
+pub use aqueduct_format::netcdf;
 
 /// Typed objects: sent between ranks, stored in files, found again. See `aqueduct-object`.
 pub mod object {

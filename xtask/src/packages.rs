@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::shell::{command, run, succeeds};
 
 /// Debian packages and what they are for.
-const PACKAGES: [(&str, &str); 12] = [
+const PACKAGES: [(&str, &str); 15] = [
     ("openmpi-bin", "mpirun of Open MPI"),
     ("libopenmpi-dev", "its header, for the test of constants"),
     ("mpich", "mpirun of MPICH"),
@@ -16,7 +16,10 @@ const PACKAGES: [(&str, &str); 12] = [
     ("python3-dev", "mpi4py, built for each MPI"),
     ("gfortran", "Fortran programs through the C door"),
     ("g++", "C++ programs through the C door"),
-    ("libpnetcdf-dev", "PnetCDF through the C door"),
+    ("libpnetcdf-dev", "PnetCDF through the C door, and beside our netCDF"),
+    ("pnetcdf-bin", "ncvalidator, which judges our netCDF"),
+    ("netcdf-bin", "ncdump"),
+    ("python3-netcdf4", "the netCDF4 module of Python, reading ours and writing for us"),
     ("python3-h5py-mpi", "parallel HDF5 through the C door"),
 ];
 

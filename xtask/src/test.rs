@@ -42,6 +42,7 @@ fn tests() -> Result<()> {
         if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
     let mut command = cargo(words);
     command.args(["--workspace"]).env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
+    command.env("AQUEDUCT_REQUIRE_NETCDF", "1");
     command.envs(installed()?);
     run(&mut command)
 }

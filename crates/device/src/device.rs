@@ -1,6 +1,7 @@
 //! The contract of a device: few required methods, lists of pieces as the primitive, generic forms for the rest.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -86,6 +87,14 @@ pub trait Handle: Send + Sync {
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         let _ = kind;
         Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
+    }
+
+    /// Takes a remark on what is done through this handle, such as why it is done this way, where [`Capabilities::records`] says that
+    /// someone keeps it.
+    ///
+    /// The generic form: forgotten.
+    fn remark(&self, remark: &dyn fmt::Display) {
+        let _ = remark;
     }
 
     /// A part of the file, or more of it, as memory; none where [`Capabilities::maps`] says no, or the system. Then there is still

@@ -63,6 +63,8 @@ pub enum Operation {
     Sync,
     /// Locking a range.
     Lock,
+    /// No operation: a remark of whoever uses the file.
+    Remark,
     /// Deleting.
     Delete,
 }
@@ -181,6 +183,7 @@ impl fmt::Display for Operation {
             Operation::Sync => "sync",
             Operation::Lock => "lock",
             Operation::Delete => "delete",
+            Operation::Remark => "remark",
         })
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub(crate) use handle::UfsHandle;
 
-use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name};
+use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name, uring};
 
 /// Files of the operating system.
 ///
@@ -23,7 +23,8 @@ use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name};
 /// With [`OpenOptions::direct`] the file is opened a second time with `O_DIRECT`. Whole blocks of 4096 bytes go past the page cache, through a
 /// bounce buffer where the caller's memory is not aligned; the edges of an access, smaller than a block, go through the buffered
 /// descriptor. The kernel keeps the two coherent. A file system that refuses `O_DIRECT` is used buffered;
-/// [`Capabilities::alignment`](crate::Capabilities::alignment) tells which it was.
+/// [`Capabilities::alignment`](crate::Capabilities::alignment) tells which it was. Scattered lists have many operations in flight, as with
+/// [`Uring`](crate::Uring), where the kernel allows it.
 ///
 /// # Locks
 /// A range is locked among the threads of this process first and then, with an open-file-description lock, among processes. Exclusive
@@ -49,7 +50,8 @@ pub struct Ufs;
 
 impl Device for Ufs {
     fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
-        Ok(Arc::new(UfsHandle::open(name, options)?))
+        let file = UfsHandle::open(name, options)?;
+        Ok(if file.direct_file().is_some() { uring::past_the_cache(file) } else { Arc::new(file) })
     }
 
     fn delete(&self, name: &OsStr) -> Result<()> {

@@ -4,28 +4,31 @@
 //! a list are handed to the kernel together and complete in any order; the count reported is still the longest prefix.
 
 mod batch;
+mod bounce;
 mod pool;
 mod ring;
 
 use std::ffi::OsStr;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use batch::Batch;
+use bounce::Way;
 use pool::Pool;
 use ring::Files;
 
 use crate::ufs::UfsHandle;
 use crate::ufs::transfer::Progress;
 use crate::{
-    Capabilities, Device, Handle, LockGuard, LockKind, Mapping, OpenOptions, Operation, Piece, PieceMut,
-    Result, SyncScope, Ufs, run,
+    Capabilities, Device, Extent, Handle, LockGuard, LockKind, Mapping, OpenOptions, Operation, Piece,
+    PieceMut, Result, SyncScope, Ufs, run, total, total_mut,
 };
 
 /// Files of the operating system through `io_uring`.
 ///
 /// A list of scattered pieces goes to the kernel as a whole, up to 256 runs in flight at once; a list that is one run is a plain call as in [`Ufs`].
-/// With [`OpenOptions::direct`] runs that are aligned go past the page cache, others through it.
+/// With [`OpenOptions::direct`] lists of whole blocks go past the page cache like that, through a bounce buffer where memory is not aligned; others
+/// as in [`Ufs`].
 ///
 /// # Where the kernel refuses
 /// Many sites forbid `io_uring`. The device then says so once on the standard error stream and works as [`Ufs`]. `AQUEDUCT_URING=off` in the
@@ -79,6 +82,17 @@ impl Device for Uring {
     }
 }
 
+/// An open file past the page cache: its scattered lists go through a ring, if there are any, so that the medium has something to do.
+pub(crate) fn past_the_cache(file: UfsHandle) -> Arc<dyn Handle> {
+    static POOL: OnceLock<Arc<Pool>> = OnceLock::new();
+    let pool = POOL.get_or_init(Arc::default);
+    if pool.has_rings().is_ok() {
+        Arc::new(UringHandle { file, pool: Arc::clone(pool) })
+    } else {
+        Arc::new(file)
+    }
+}
+
 impl UringHandle {
     /// Hands a batch to a ring. `None` if nothing came of it, neither bytes nor an error: no ring to be had, or the end of the file.
     fn submit(&self, mut batch: Batch<'_>) -> Option<Progress> {
@@ -90,25 +104,82 @@ impl UringHandle {
     fn is_direct(&self) -> bool {
         self.file.direct_file().is_some()
     }
+
+    /// How a list goes.
+    fn way<E: Extent>(&self, pieces: &[E], bytes: impl Fn(&E) -> &[u8]) -> Way {
+        if self.is_direct() { Way::past_the_cache(pieces, bytes) } else { Way::Straight }
+    }
+
+    /// Reads a list through a bounce buffer; as [`submit`](Self::submit) otherwise.
+    fn read_bounced(&self, pieces: &mut [PieceMut<'_>]) -> Option<Progress> {
+        self.bounced(pieces.len(), |from, buffer| {
+            let group = bounce::group(pieces, from, buffer.len() as u64);
+            let pieces = &mut pieces[group.clone()];
+            let next = self.submit(Batch::read(&mut bounce::places(pieces, buffer), true))?;
+            bounce::scatter(&buffer[..next.done as usize], pieces);
+            Some((group, total_mut(pieces), next))
+        })
+    }
+
+    /// Writes a list through a bounce buffer; as [`submit`](Self::submit) otherwise.
+    fn write_bounced(&self, pieces: &[Piece<'_>]) -> Option<Progress> {
+        self.bounced(pieces.len(), |from, buffer| {
+            let group = bounce::group(pieces, from, buffer.len() as u64);
+            let list = bounce::gather(&pieces[group.clone()], buffer);
+            let next = self.submit(Batch::write(&list, true))?;
+            let size = total(&pieces[group.clone()]);
+            Some((group, size, next))
+        })
+    }
+
+    /// Goes through a list of `count` pieces group by group; `each` says which, of which size, and how far it came.
+    fn bounced(
+        &self,
+        count: usize,
+        mut each: impl FnMut(usize, &mut [u8]) -> Option<(Range<usize>, u64, Progress)>,
+    ) -> Option<Progress> {
+        let mut progress = Progress::default();
+        self.file.with_bounce(|buffer| {
+            let mut from = 0;
+            while from < count
+                && let Some((group, size, next)) = each(from, buffer)
+                && progress.add(next, size)
+                && !group.is_empty()
+            {
+                from = group.end;
+            }
+        })?;
+        Some(progress).filter(|progress| progress.done > 0 || progress.stop.is_some())
+    }
 }
 
 impl Handle for UringHandle {
     fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
         self.file.check_read(pieces)?;
-        if run::is_scattered(pieces)
-            && let Some(progress) = self.submit(Batch::read(pieces, self.is_direct()))
-        {
-            return self.file.outcome(Operation::Read, pieces, progress);
+        if run::is_scattered(pieces) {
+            let progress = match self.way(pieces, |piece| piece.bytes) {
+                Way::Straight => self.submit(Batch::read(pieces, self.is_direct())),
+                Way::Bounced => self.read_bounced(pieces),
+                Way::OneByOne => None,
+            };
+            if let Some(progress) = progress {
+                return self.file.outcome(Operation::Read, pieces, progress);
+            }
         }
         self.file.read(pieces)
     }
 
     fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
         self.file.check_write(pieces)?;
-        if run::is_scattered(pieces)
-            && let Some(progress) = self.submit(Batch::write(pieces, self.is_direct()))
-        {
-            return self.file.outcome(Operation::Write, pieces, progress);
+        if run::is_scattered(pieces) {
+            let progress = match self.way(pieces, |piece| piece.bytes) {
+                Way::Straight => self.submit(Batch::write(pieces, self.is_direct())),
+                Way::Bounced => self.write_bounced(pieces),
+                Way::OneByOne => None,
+            };
+            if let Some(progress) = progress {
+                return self.file.outcome(Operation::Write, pieces, progress);
+            }
         }
         self.file.write(pieces)
     }

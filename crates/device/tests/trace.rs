@@ -85,14 +85,14 @@ fn a_file_gets_the_lines_when_a_handle_is_closed() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!((lines.len(), lines[0]), (3, TraceEvent::HEADER));
     assert!(
-        lines[2].starts_with("7,Write,\"a,\"\"b\"\"\",") && lines[2].ends_with(",64,3,1,ok,3"),
+        lines[2].starts_with("7,Write,\"a,\"\"b\"\"\",") && lines[2].ends_with(",64,3,1,ok,3,"),
         "{}",
         lines[2]
     );
     trace.delete("nothing".as_ref()).unwrap_err();
     trace.flush().unwrap();
     let text = fs::read_to_string(&path).unwrap();
-    assert!(text.trim_end().ends_with(",NotFound,0"), "{text}");
+    assert!(text.trim_end().ends_with(",NotFound,0,"), "{text}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | explicit offset | `file.at(o).read(…)` | `file.at(o).all().read(…)` |
 //! | individual pointer | `file.next().read(…)` | `file.next().all().read(…)` |
 //! | shared pointer | `file.shared().read(…)` | `file.shared().all().read(…)`, in rank order |
+//! | a view of its own | `file.through(&view).read(…)` | `file.through(&view).all().read(…)` |
 //!
 //! Instead of `read`: `write`; `start_read`, `start_write` do not wait; together also `begin_read`, `begin_write`, the split form.
 
@@ -36,17 +37,39 @@ impl From<u64> for Etypes {
 impl File {
     /// At an explicit offset, which moves no pointer.
     pub fn at(&self, offset: impl Into<Etypes>) -> Access<'_> {
-        Access { file: self, position: Position::At(offset.into().0) }
+        Access { file: self, position: Position::At(offset.into().0), view: None }
     }
 
     /// At this rank's own pointer, which moves on.
     pub fn next(&self) -> Access<'_> {
-        Access { file: self, position: Position::Next }
+        Access { file: self, position: Position::Next, view: None }
     }
 
     /// At the pointer that all ranks share, which moves on.
     pub fn shared(&self) -> Access<'_> {
-        Access { file: self, position: Position::Shared }
+        Access { file: self, position: Position::Shared, view: None }
+    }
+
+    /// From the start of a view of its own, whatever view the file has; moves no pointer. Together, each rank brings its own: what lies in many places of
+    /// a file is accessed as one, without the meetings of [`set_view`](File::set_view). Data is native.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_file::layout::{Basic, Layout};
+    /// # use aqueduct_file::{Mode, Open, View};
+    /// # Launch::threads(2).run(|world| {
+    /// # let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:through")?;
+    /// let turns = View::round_robin(world, &Layout::from(Basic::U8))?;
+    /// file.through(&turns).all().write(&[world.rank() as u8; 3])?;
+    /// let mut all = [9u8; 6];
+    /// file.at(0).read(&mut all)?;
+    /// assert_eq!(all, [0, 1, 0, 1, 0, 1]);
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn through<'f>(&'f self, view: &'f View) -> Access<'f> {
+        Access { file: self, position: Position::At(0), view: Some(view) }
     }
 }
 
@@ -55,6 +78,8 @@ impl File {
 pub struct Access<'f> {
     file: &'f File,
     position: Position,
+    /// Instead of the file's.
+    view: Option<&'f View>,
 }
 
 /// A place in a file, for all ranks together.
@@ -62,13 +87,15 @@ pub struct Access<'f> {
 pub struct Together<'f> {
     file: &'f File,
     position: Position,
+    /// Instead of the file's.
+    view: Option<&'f View>,
 }
 
 impl<'f> Access<'f> {
     /// Together with all other ranks: a collective operation. At the shared pointer, in rank order.
     #[doc(alias = "ordered")]
     pub fn all(self) -> Together<'f> {
-        Together { file: self.file, position: self.position }
+        Together { file: self.file, position: self.position, view: self.view }
     }
 
     /// Writes `data`; how much was written.
@@ -136,7 +163,7 @@ impl<'f> Access<'f> {
     }
 
     fn place(self, direction: Direction, bytes: u64) -> Result<Placed> {
-        let (view, etypes) = self.file.check(self.position, direction, bytes)?;
+        let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
         let start = match self.position {
             Position::At(offset) => offset,
             Position::Next => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
@@ -236,7 +263,7 @@ impl<'f> Together<'f> {
     /// What this rank brings; an error is brought too, so that all ranks learn of it.
     fn claim(self, direction: Direction, bytes: u64) -> Result<Claim> {
         self.no_split()?;
-        let (view, etypes) = self.file.check(self.position, direction, bytes)?;
+        let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
         let start = match self.position {
             Position::At(offset) => offset,
             Position::Next => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
@@ -260,7 +287,13 @@ impl<'f> Together<'f> {
 
 impl File {
     /// The view, and how many etypes `bytes` are, if the file allows the access.
-    fn check(&self, position: Position, direction: Direction, bytes: u64) -> Result<(Arc<View>, u64)> {
+    fn check(
+        &self,
+        position: Position,
+        own: Option<&View>,
+        direction: Direction,
+        bytes: u64,
+    ) -> Result<(Arc<View>, u64)> {
         let call = name_of(direction);
         self.core.sound(call)?;
         match direction {
@@ -274,13 +307,29 @@ impl File {
             let detail = "a file opened in sequential mode is accessed through the shared pointer only";
             return Err(self.core.error(Kind::Unsupported, call, detail));
         }
-        let view = self.view();
+        let view = match own {
+            Some(view) => Arc::new(self.usable(view, direction)?.clone()),
+            None => self.view(),
+        };
         let etype = view.etype().size();
         if !bytes.is_multiple_of(etype) {
             let detail = format!("{bytes} bytes of memory are no whole number of etypes of {etype} bytes");
             return Err(self.core.error(Kind::BadCount, call, detail));
         }
         Ok((view, bytes / etype))
+    }
+
+    /// A view that is given with an access. All ranks must convert or none; here nobody has compared that.
+    fn usable<'v>(&self, view: &'v View, direction: Direction) -> Result<&'v View> {
+        if !view.representation().is_native() {
+            let detail = "data through a view of its own is native; set the view for another representation";
+            return Err(self.core.error(Kind::Unsupported, name_of(direction), detail));
+        }
+        if direction == Direction::Write && !view.is_writable() {
+            let detail = "the filetype holds a byte twice, which is for reading only";
+            return Err(self.core.error(Kind::BadLayout, name_of(direction), detail));
+        }
+        Ok(view)
     }
 
     fn first_byte(&self, direction: Direction, view: &View, start: u64, etypes: u64) -> Result<u64> {

@@ -1,7 +1,7 @@
 //! What an open file is made of: everything that outlives a single access and that I/O threads need too.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
@@ -17,6 +17,7 @@ use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
 use crate::transfer::Company;
 use crate::two_phase::{Between, Cache};
+use crate::view::View;
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
@@ -39,8 +40,12 @@ pub(crate) struct Core {
     between: Mutex<Option<Between>>,
     /// Plans of collective accesses, for others like them.
     plans: Mutex<Cache>,
+    /// Whether the views of all ranks show everything, on one machine's page cache: then each works for itself, and nobody has to ask.
+    pub(crate) plain: AtomicBool,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
+    /// As long as this the file is with nobody still extending it.
+    pub(crate) settled: AtomicU64,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
     experience: [Mutex<Experience>; 2],
     /// What this rank has done.
@@ -57,12 +62,14 @@ impl Core {
         desk: Desk,
         handle: Arc<dyn Handle>,
         start: u64,
+        plain: bool,
         mode: Mode,
         hints: Hints,
     ) -> Self {
         let Desk { comm, pointer: shared } = desk;
         let can = handle.capabilities();
         Self {
+            plain: AtomicBool::new(plain),
             traffic: comm.traffic(),
             name,
             comm,
@@ -78,6 +85,7 @@ impl Core {
             between: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
+            settled: AtomicU64::new(0),
             experience: Default::default(),
             tally: Tally::default(),
             told: Mutex::default(),
@@ -124,6 +132,11 @@ impl Core {
         let traffic = self.comm.traffic();
         let (messages, sent) = (traffic.messages - self.traffic.messages, traffic.bytes - self.traffic.bytes);
         Counters { messages, sent, ..self.tally.read() }
+    }
+
+    /// Whether this rank needs nobody to access what a view shows: it shows everything, and one machine's page cache holds it.
+    pub(crate) fn is_plain(&self, view: &View) -> bool {
+        self.can.maps && self.comm.node_count() == 1 && view.pattern().is_contiguous()
     }
 
     pub(crate) fn mapped(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
@@ -221,12 +234,28 @@ impl Core {
 /// The outcome of a collective operation, agreed: if any rank failed, every rank fails with the error of the lowest rank that did; a
 /// rank whose own error has the same class keeps its own.
 pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &Arc<str>, mine: Result<T>) -> Result<T> {
+    agree_whether(comm, operation, file, mine, false).map(|(mine, _)| mine)
+}
+
+/// As [`agree`], and whether something is so on all ranks.
+pub(crate) fn agree_whether<T>(
+    comm: &Comm,
+    operation: &'static str,
+    file: &Arc<str>,
+    mine: Result<T>,
+    is_so: bool,
+) -> Result<(T, bool)> {
     let talk = |error: aqueduct_comm::Error| Error::talk(operation, file, &error);
-    let none = comm.size() as u64;
-    let failed = if mine.is_err() { comm.rank() as u64 } else { none };
-    let first = comm.allreduce_one(Op::Min, failed).map_err(talk)?;
-    if first == none {
-        return mine;
+    // The lowest counts: a rank that failed, one where it is not so, all.
+    let (not_so, so) = (comm.size() as u64, comm.size() as u64 + 1);
+    let word = match &mine {
+        Err(_) => comm.rank() as u64,
+        Ok(_) if is_so => so,
+        Ok(_) => not_so,
+    };
+    let first = comm.allreduce_one(Op::Min, word).map_err(talk)?;
+    if first >= not_so {
+        return mine.map(|mine| (mine, first == so));
     }
     let told = mine.as_ref().err().map(encode).unwrap_or_default();
     let told = comm.broadcast_vec(first as usize, told).map_err(talk)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockScope, SyncScope};
 
-use crate::core::Core;
+use crate::core::{Core, agree_whether};
 use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Info};
@@ -173,6 +173,8 @@ impl File {
         let same = self.same_on_all(operation, &size.to_ne_bytes());
         let allowed = same.and_then(|()| self.core.sound(operation)).and_then(|()| self.may_write(operation));
         self.core.agree(operation, allowed)?;
+        // What was cut off is extended anew.
+        self.core.settled.fetch_min(size, Ordering::Relaxed);
         let outcome = if self.core.comm.rank() == 0 { work(&self.core) } else { Ok(()) };
         self.core.agree(operation, outcome)
     }
@@ -194,13 +196,32 @@ impl File {
         let key = [view.etype().extent() as u64, digest(view.representation().name())];
         let same = self.same_on_all("set_view", bytemuck::bytes_of(&key));
         let allowed = same.and_then(|()| self.check_view(view));
-        self.core.agree("set_view", allowed)?;
-        *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
-        *self.core.plans() = Cache::default();
-        if self.core.comm.rank() == 0 {
-            self.core.talk("set_view", self.core.shared.set(0))?;
+        self.change_view(allowed.map(|()| view))
+    }
+
+    /// Changes the view of this rank, if all ranks can. Collective; all have come already.
+    fn change_view(&self, view: Result<&View>) -> Result<()> {
+        let shared = |to: u64| self.core.talk("set_view", self.core.shared.set(to));
+        // Nobody moves the shared pointer any more, and nobody goes on before it is set.
+        let before = if self.core.comm.rank() == 0 { shared(0) } else { Ok(None) };
+        let (before, view) = match before {
+            Ok(before) => (before, view),
+            Err(error) => (None, Err(error)),
+        };
+        let plain = view.as_ref().is_ok_and(|view| self.core.is_plain(view));
+        match agree_whether(&self.core.comm, "set_view", &self.core.name, view, plain) {
+            Ok((view, plain)) => {
+                self.core.plain.store(plain, Ordering::Release);
+                *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
+                *self.core.plans() = Cache::default();
+                Ok(())
+            }
+            Err(error) => {
+                let restored = before.map_or(Ok(None), shared);
+                self.core.talk("set_view", self.core.comm.barrier())?;
+                restored.and(Err(error))
+            }
         }
-        self.core.talk("set_view", self.core.comm.barrier())
     }
 
     /// As [`set_view`](File::set_view), from where the shared pointer is: for sequential files, which cannot seek. Collective.
@@ -218,8 +239,8 @@ impl File {
     /// Takes part in [`set_view`](File::set_view) for a rank that has no view to set: all ranks fail. Collective with it.
     pub fn refuse_view(&self, error: Error) -> Result<()> {
         self.settle();
-        let _ = self.same_on_all("set_view", &[]);
-        self.core.agree("set_view", Err(error))
+        let _ = self.compare("set_view", None);
+        self.change_view(Err(error))
     }
 
     /// As [`refuse_view`](File::refuse_view), for [`set_view_here`](File::set_view_here).
@@ -389,12 +410,22 @@ impl File {
 
     /// Fails on ranks whose value differs from that of rank 0. Collective.
     fn same_on_all(&self, operation: &'static str, value: &[u8]) -> Result<()> {
-        let mut first = [digest(value)];
-        self.core.talk(operation, self.core.comm.broadcast(0, &mut first))?;
-        if first[0] == digest(value) {
+        self.compare(operation, Some(value))
+    }
+
+    /// Whether all ranks that give a value give the same. Nobody goes on before all have come.
+    fn compare(&self, operation: &'static str, value: Option<&[u8]>) -> Result<()> {
+        let least_and_most = value.map_or([u64::MAX, 0], |value| [digest(value); 2]);
+        let all =
+            self.core.comm.allreduce_with(&[least_and_most], |[least, most], [other_least, other_most]| {
+                *least = (*least).min(*other_least);
+                *most = (*most).max(*other_most);
+            });
+        let [least, most] = self.core.talk(operation, all)?[0];
+        if least >= most {
             return Ok(());
         }
-        let detail = "this rank and rank 0 gave different arguments; give the same on all ranks";
+        let detail = "the ranks gave different arguments; give the same on all ranks";
         Err(self.core.error(Kind::NotSame, operation, detail))
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-use crate::plan::Strategy;
+use crate::plan::{Direction, Strategy};
 
 /// Hints as text: keys and values.
 ///
@@ -166,6 +166,19 @@ impl Default for Hints {
 }
 
 impl Hints {
+    /// Whether collective accesses exchange data.
+    pub(crate) fn collective(&self, direction: Direction) -> Toggle {
+        match direction {
+            Direction::Read => self.collective_read,
+            Direction::Write => self.collective_write,
+        }
+    }
+
+    /// Whether they leave it to the engine how a collective access is done.
+    pub(crate) fn leaves_open(&self, direction: Direction) -> bool {
+        self.strategy.is_none() && self.collective(direction) == Toggle::Automatic
+    }
+
     /// The hints in force under `info`.
     pub fn parse(info: &Info) -> Self {
         let mut hints = Self::default();

@@ -41,6 +41,7 @@
 //! | explicit offset | [`file.at(o)`](File::at)`.read(…)` | `file.at(o).all().read(…)` |
 //! | individual pointer | [`file.next()`](File::next)`.read(…)` | `file.next().all().read(…)` |
 //! | shared pointer | [`file.shared()`](File::shared)`.read(…)` | `file.shared().all().read(…)`: in rank order |
+//! | a view of its own | [`file.through(&view)`](File::through)`.read(…)` | `file.through(&view).all().read(…)` |
 //!
 //! | instead of `read` | |
 //! |---|---|

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use aqueduct_device::Mapping;
 
@@ -24,12 +25,7 @@ const REACH: u64 = 256 << 20;
 
 impl Core {
     pub(crate) fn write_mapped(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) -> Result<u64> {
-        let end = span(pattern, &window).end;
-        if self.device("write", self.handle.len())? < end {
-            // Pages behind the end of the file cannot be touched: the last byte makes it long enough, for whoever else extends it too.
-            let last = window.end - 1..window.end;
-            self.write_list(pattern, last, &data[data.len() - 1..], 1).map_err(|error| error.after(0))?;
-        }
+        self.extend_for(pattern, &window, data)?;
         for (part, hull) in Stretches::new(pattern, window.clone(), STEP) {
             let place = (part.start - window.start) as usize..;
             let Some((mapping, memory)) = self.reach(&hull, true) else {
@@ -47,6 +43,22 @@ impl Core {
             self.tally.copied.add(part.end - part.start);
         }
         Ok(window.end - window.start)
+    }
+
+    /// Pages behind the end of the file cannot be touched: the last byte makes it long enough, for whoever else extends it too.
+    ///
+    /// A file that looks long enough is not yet: file systems (ext4) show the new length before they clear what lies between the old one
+    /// and what they write, and would clear what is stored there meanwhile. Extending holds the file's lock and so does each write: once
+    /// the last byte is written, whoever had extended the file is done.
+    fn extend_for(&self, pattern: &Pattern, window: &Range<u64>, data: &[u8]) -> Result<()> {
+        let end = span(pattern, window).end;
+        let len = self.device("write", self.handle.len())?;
+        if len < end || self.settled.load(Ordering::Relaxed) < end {
+            let last = window.end - 1..window.end;
+            self.write_list(pattern, last, &data[data.len() - 1..], 1).map_err(|error| error.after(0))?;
+            self.settled.fetch_max(len.max(end), Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     pub(crate) fn read_mapped(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) -> Result<u64> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aqueduct_comm::Comm;
 use aqueduct_device::{self as device, Handle, OpenOptions};
 
-use crate::core::{Core, agree};
+use crate::core::{Core, agree_whether};
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::file::File;
@@ -60,8 +60,8 @@ impl Open {
         let hints = Hints::parse(&self.info.over(&Info::from_env()));
         let desk = self.meet(comm, name, &shown, &hints)?;
         match self.open_together(&desk, name, &shown, &hints) {
-            Ok((handle, start)) => {
-                let core = Core::new(shown, desk, handle, start, self.mode, hints);
+            Ok((handle, start, plain)) => {
+                let core = Core::new(shown, desk, handle, start, plain, self.mode, hints);
                 Ok(File::new(Arc::new(core), name.to_owned(), comm.clone()))
             }
             Err(error) => {
@@ -98,14 +98,14 @@ impl Open {
         Desk::new(comm).map_err(talk)
     }
 
-    /// Opens the file on all ranks; their handles, and where pointers begin.
+    /// Opens the file on all ranks; their handles, where pointers begin, and whether all of them have it in one machine's page cache.
     fn open_together(
         &self,
         desk: &Desk,
         name: &OsStr,
         shown: &Arc<str>,
         hints: &Hints,
-    ) -> Result<(Arc<dyn Handle>, u64)> {
+    ) -> Result<(Arc<dyn Handle>, u64, bool)> {
         let comm = &desk.comm;
         // Who creates a file that must not be there is one alone. Many nodes at once would only be in each other's way.
         let first = self.mode.is_create() && (self.mode.is_exclusive() || comm.node_count() > 1);
@@ -121,7 +121,12 @@ impl Open {
             desk.pointer.set(*start).map_err(|error| Error::talk("open", shown, &error))?;
         }
         let missing = || Error::new(Kind::Communication, "open", shown, "rank 0 could not open it");
-        agree(comm, "open", shown, mine)?.ok_or_else(missing)
+        let maps = |opened: &Option<(Arc<dyn Handle>, u64)>| {
+            opened.as_ref().is_some_and(|(handle, _)| handle.capabilities().maps)
+        };
+        let plain = comm.node_count() == 1 && mine.as_ref().is_ok_and(maps);
+        let (opened, plain) = agree_whether(comm, "open", shown, mine, plain)?;
+        opened.map(|(handle, start)| (handle, start, plain)).ok_or_else(missing)
     }
 
     fn open_device(

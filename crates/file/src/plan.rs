@@ -93,11 +93,7 @@ pub enum Plan {
 
 /// Whether ranks whose accesses are merged in `all` work together: as the hints say, or as it is estimated to be cheaper.
 pub fn together(direction: Direction, all: &Summary, hints: &Hints) -> bool {
-    let toggle = match direction {
-        Direction::Read => hints.collective_read,
-        Direction::Write => hints.collective_write,
-    };
-    let wanted = match (hints.strategy, toggle) {
+    let wanted = match (hints.strategy, hints.collective(direction)) {
         (Some(strategy), _) => strategy == Strategy::TwoPhase,
         (None, Toggle::Enable) => true,
         (None, Toggle::Disable) => false,
@@ -124,6 +120,12 @@ pub fn collective(
         }
         _ => Plan::Apart,
     }
+}
+
+/// Whether a plan may be moved `by` bytes: where granules of the file matter, windows have to begin at them afterwards too.
+pub fn keeps_granules(by: i64, hints: &Hints, can: &Capabilities) -> bool {
+    let matter = hints.stripe.is_some() || can.alignment > 1;
+    !matter || by.unsigned_abs().is_multiple_of(domains::granule(hints, can))
 }
 
 /// Rounds that are worth it for any access; beyond, each has to move a byte at least.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use aqueduct_device::{HandleExt, LockKind};
+use aqueduct_device::{AlignedBuffer, HandleExt, LockKind};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -14,10 +14,10 @@ use crate::transfer::span;
 impl Core {
     pub(crate) fn read_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) -> Result<u64> {
         let size = self.hints().read_buffer;
-        let mut buffer = Vec::new();
+        let mut buffer = AlignedBuffer::new(0);
         for (part, hull) in Stretches::new(pattern, window.clone(), size) {
-            self.make_room(&mut buffer, &hull);
-            let outcome = self.device("read", self.handle.read_at(hull.start, &mut buffer));
+            let buffer = self.room(&mut buffer, &hull);
+            let outcome = self.device("read", self.handle.read_at(hull.start, buffer));
             // What the device read is in the buffer only.
             let count = outcome.map_err(|error| error.after(part.start - window.start))?;
             let front = if count < hull.end - hull.start {
@@ -26,7 +26,7 @@ impl Core {
                 part.clone()
             };
             let place = (front.start - window.start) as usize..(front.end - window.start) as usize;
-            Field::over(&mut buffer, hull.start).get(pattern, front.clone(), &mut data[place]);
+            Field::over(buffer, hull.start).get(pattern, front.clone(), &mut data[place]);
             self.tally.copied.add(front.end - front.start);
             if front.end < part.end {
                 return Ok(front.end - window.start);
@@ -35,18 +35,19 @@ impl Core {
         Ok(window.end - window.start)
     }
 
-    /// Makes a buffer as long as a part of the file.
-    fn make_room(&self, buffer: &mut Vec<u8>, hull: &Range<u64>) {
+    /// Room for a part of the file in a buffer, which grows if it has to.
+    fn room<'b>(&self, buffer: &'b mut AlignedBuffer, hull: &Range<u64>) -> &'b mut [u8] {
         let len = (hull.end - hull.start) as usize;
-        if buffer.capacity() < len {
+        if buffer.len() < len {
             self.tally.buffer(len);
+            *buffer = AlignedBuffer::new(len);
         }
-        buffer.resize(len, 0);
+        &mut buffer[..len]
     }
 
     pub(crate) fn write_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) -> Result<u64> {
         let size = self.hints().write_buffer;
-        let mut buffer = Vec::new();
+        let mut buffer = AlignedBuffer::new(0);
         for (part, hull) in Stretches::new(pattern, window.clone(), size) {
             let dense = part.end - part.start == hull.end - hull.start;
             // In atomic mode the whole access is locked already.
@@ -54,16 +55,17 @@ impl Core {
             let before = |error: Error| error.after(part.start - window.start);
             let guard = lock.then(|| self.lock("write", hull.clone(), LockKind::Exclusive));
             let _guard = guard.transpose().map_err(before)?;
-            buffer.clear();
-            self.make_room(&mut buffer, &hull);
+            let buffer = self.room(&mut buffer, &hull);
             if !dense {
-                let outcome = self.device("write", self.handle.read_at(hull.start, &mut buffer));
+                // What the file does not have yet is zero.
+                buffer.fill(0);
+                let outcome = self.device("write", self.handle.read_at(hull.start, buffer));
                 outcome.map_err(before)?;
             }
             let place = (part.start - window.start) as usize..(part.end - window.start) as usize;
-            Field::over(&mut buffer, hull.start).put(pattern, part.clone(), &data[place]);
+            Field::over(buffer, hull.start).put(pattern, part.clone(), &data[place]);
             self.tally.copied.add(part.end - part.start);
-            let outcome = self.device("write", self.handle.write_at(hull.start, &buffer));
+            let outcome = self.device("write", self.handle.write_at(hull.start, buffer));
             outcome.map_err(|error| {
                 let stopped = i64::try_from(hull.start + error.transferred()).unwrap_or(i64::MAX);
                 let done = pattern.bytes_before(stopped).unwrap_or(part.start).clamp(part.start, part.end);

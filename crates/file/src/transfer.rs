@@ -137,7 +137,7 @@ impl Core {
         choice
     }
 
-    /// Tells people how an access is done, if they have asked and it is not as it was.
+    /// Tells people how an access is done, aloud or in a trace, if they have asked and it is not as it was.
     fn tell(
         &self,
         company: Company,
@@ -146,7 +146,8 @@ impl Core {
         choice: Choice,
         market: &Market<'_>,
     ) {
-        if !verbose::is_on() || self.comm.rank() != 0 {
+        let aloud = verbose::is_on() && self.comm.rank() == 0;
+        if !aloud && !self.can.records {
             return;
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,10 +156,11 @@ impl Core {
             *last = Some(choice.strategy);
             let together = company == Company::All;
             let prices = &market.prices(direction, &extent, together);
-            eprintln!(
-                "{}",
-                verbose::Access { file: &self.name, direction, together, extent, choice, prices }
-            );
+            let access = verbose::Access { direction, together, extent, choice, prices };
+            if aloud {
+                eprintln!("aqueduct: {}: {access}", self.name);
+            }
+            self.handle.remark(&access);
         }
     }
 

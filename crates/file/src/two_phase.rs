@@ -11,6 +11,7 @@ mod exchange;
 mod message;
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use aqueduct_device::{HandleExt, LockKind, Piece};
 
@@ -149,14 +150,16 @@ impl Core {
     /// What all ranks bring, merged, and from it the same course on every rank; none where each works for itself. A plan that all
     /// ranks have made before is not made again.
     fn course(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Result<Option<Course>> {
+        if self.plain.load(Ordering::Acquire) && self.hints().leaves_open(direction) {
+            return Ok(None);
+        }
         let key = Key { direction, pattern: pattern.clone(), window: window.clone() };
-        let (known, offered) = self.plans().offer(&key);
-        let mine = known.unwrap_or_else(|| Summary::of(pattern, window.clone()));
+        let mine = self.plans().offer(&key).tell(|| Summary::of(pattern, window.clone()));
         // Each rank might as well work for itself on one machine's page cache.
         let asked = self.can.maps && self.comm.node_count() == 1 && !window.is_empty();
         let prices = asked.then(|| self.prices(direction, pattern, window));
         let priced = prices.map_or(mine, |(apart, together)| mine.costing(apart, together));
-        let all = self.comm.allreduce_with(&[priced.known_as(offered).words()], |into, with| {
+        let all = self.comm.allreduce_with(&[priced.words()], |into, with| {
             let mut sum = Summary::from_words(into);
             sum.merge(&Summary::from_words(with));
             *into = sum.words();
@@ -167,7 +170,8 @@ impl Core {
         if self.is_atomic() || !plan::together(direction, &all, &hints) {
             return Ok(None);
         }
-        if let Some(Planned { domains, dense, rounds }) = self.plans().recall(all.known()) {
+        let fits = |by: i64| plan::keeps_granules(by, &hints, &self.can);
+        if let Some(Planned { domains, dense, rounds }) = self.plans().recall(&key, &all, fits) {
             let rounds = Rounds::known(rounds);
             return Ok(Some(Course { domains, dense, rounds, new: None }));
         }

@@ -18,7 +18,6 @@ pub fn is_on() -> bool {
 
 /// How an access is done: a line for people.
 pub(crate) struct Access<'a> {
-    pub(crate) file: &'a str,
     pub(crate) direction: Direction,
     pub(crate) together: bool,
     pub(crate) extent: Extent,
@@ -36,7 +35,7 @@ impl fmt::Display for Access<'_> {
             (Direction::Write, true) => "write_all",
         };
         let Extent { span, bytes, runs } = self.extent;
-        write!(f, "aqueduct: {}: {access} of {bytes} bytes, about {runs} runs over {span}: ", self.file)?;
+        write!(f, "{access} of {bytes} bytes, about {runs} runs over {span}: ")?;
         write!(f, "{}", Price(self.choice))?;
         let chosen = self.choice.strategy;
         let others = self.prices.iter().filter(|other| other.strategy != chosen);
@@ -104,14 +103,13 @@ mod tests {
         let prices =
             [price(Strategy::List, 2e6), price(Strategy::Map, 3e3), price(Strategy::Sieve, f64::NAN)];
         let access = Access {
-            file: "a",
             direction: Direction::Write,
             together: true,
             extent: Extent { span: 100, bytes: 40, runs: 10 },
             choice: prices[1],
             prices: &prices,
         };
-        let line = "aqueduct: a: write_all of 40 bytes, about 10 runs over 100: map 3.0µs; list 2.0ms";
+        let line = "write_all of 40 bytes, about 10 runs over 100: map 3.0µs; list 2.0ms";
         assert_eq!(access.to_string(), line);
     }
 

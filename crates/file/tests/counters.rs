@@ -112,3 +112,29 @@ fn talk_that_was_another_files_before_is_not_counted() {
         Ok(())
     });
 }
+
+#[test]
+fn a_trace_tells_how_accesses_are_done_and_what_they_were_estimated_to_take() {
+    let (folder, name) = place();
+    let trace = folder.path().join("ops.csv");
+    on(2, |world| {
+        let file = scratch(&[]).open(world, format!("trace={}:{name}", trace.display()))?;
+        file.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+        (0..3).try_for_each(|_| file.at(0).write(&[1i32; 100]).map(drop))?;
+        file.at(0).all().write(&[1i32; 100])?;
+        file.close()
+    });
+    let text = std::fs::read_to_string(trace).unwrap();
+    for rank in 0..2 {
+        let remarks: Vec<&str> =
+            text.lines().filter(|line| line.starts_with(&format!("{rank},Remark,"))).collect();
+        // Once for each kind of access that is done in a new way.
+        assert_eq!(remarks.len(), 2, "{text}");
+        assert!(
+            remarks[0].contains("\"write of 400 bytes, about 100 runs over 796: list "),
+            "{}",
+            remarks[0]
+        );
+        assert!(remarks[1].contains("\"write_all of 400 bytes, about 100 runs over 796: "), "{}", remarks[1]);
+    }
+}

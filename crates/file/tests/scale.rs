@@ -158,10 +158,12 @@ fn measure(kind: Kind, buffer: u64) -> Vec<[Traffic; 2]> {
         let open = open.hint("cb_buffer_size", buffer.to_string()).hint("striping_unit", "4096");
         let file = open.open(world, "memfs:measured")?;
         let (start, layout) = kind.layout(world.rank(), world.size());
-        file.set_view(&View::new(start, &Layout::from(Basic::Byte), &layout)?)?;
+        let view = View::new(start, &Layout::from(Basic::Byte), &layout)?;
+        file.set_view(&view)?;
         let data = vec![world.rank() as u8; BYTES as usize];
-        // The first access of all makes the buffers.
-        file.at(BYTES).all().write(&data)?;
+        // The first access of all makes the buffers; with a new view its plan is forgotten.
+        file.at(0).all().write(&data)?;
+        file.set_view(&view)?;
         let mut sent = [Traffic::default(); 2];
         for sent in &mut sent {
             let before = file.counters();

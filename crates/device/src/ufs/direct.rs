@@ -143,13 +143,13 @@ impl Direct {
     }
 
     /// Lends a bounce buffer that no other thread uses.
-    fn with_bounce(&self, work: impl FnOnce(&mut [u8]) -> Progress) -> Progress {
+    pub(super) fn with_bounce<T>(&self, work: impl FnOnce(&mut [u8]) -> T) -> T {
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let buffer = spare().pop();
         let mut buffer = buffer.unwrap_or_else(|| AlignedBuffer::new(BOUNCE));
-        let progress = work(&mut buffer);
+        let outcome = work(&mut buffer);
         spare().push(buffer);
-        progress
+        outcome
     }
 }
 

@@ -71,6 +71,11 @@ impl UfsHandle {
         self.direct.as_ref().map(Direct::file)
     }
 
+    /// Lends an aligned buffer that no other thread uses; none if the file was not opened past the page cache.
+    pub(crate) fn with_bounce<T>(&self, work: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
+        self.direct.as_ref().map(|direct| direct.with_bounce(work))
+    }
+
     /// Refuses what the open mode or the contract does not allow.
     pub(crate) fn check_read<E: Extent>(&self, pieces: &[E]) -> Result<()> {
         if !self.read {
@@ -200,6 +205,7 @@ impl Handle for UfsHandle {
             shared: true,
             native_lists: false,
             maps: self.maps,
+            records: false,
             preallocate: self.kind == FileType::RegularFile,
             locks: LockScope::System,
             alignment: if self.direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },

@@ -9,31 +9,36 @@ use super::ring::Ring;
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// Whether the kernel lets us; asked once.
-    usable: OnceLock<bool>,
+    usable: OnceLock<Result<(), String>>,
     spare: Mutex<Vec<Ring>>,
 }
 
 impl Pool {
     /// A pool that never has a ring.
     pub(super) fn refused() -> Self {
-        Self { usable: OnceLock::from(false), spare: Mutex::default() }
+        Self { usable: OnceLock::from(Err("switched off".to_owned())), spare: Mutex::default() }
     }
 
     /// Whether there are rings to be had; says so, once per process, if there are none.
     pub(super) fn is_usable(&self) -> bool {
-        *self.usable.get_or_init(|| match first_ring() {
-            Ok(ring) => {
-                self.spare().push(ring);
-                true
-            }
-            Err(error) => {
-                static SAID: Once = Once::new();
-                SAID.call_once(|| {
-                    eprintln!("aqueduct: no io_uring ({error}): the device uring works as ufs");
-                });
-                false
-            }
-        })
+        let outcome = self.has_rings();
+        if let Err(error) = outcome {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                eprintln!("aqueduct: no io_uring ({error}): the device uring works as ufs");
+            });
+        }
+        outcome.is_ok()
+    }
+
+    /// The same in silence: there are, or why not.
+    pub(super) fn has_rings(&self) -> Result<(), &str> {
+        let asked = self.usable.get_or_init(|| {
+            let ring = first_ring().map_err(|error| error.to_string())?;
+            self.spare().push(ring);
+            Ok(())
+        });
+        asked.as_ref().copied().map_err(String::as_str)
     }
 
     /// Lends a ring to `work`; without effect if there is none to be had. A ring that comes back unfit is thrown away.

@@ -4,6 +4,7 @@ mod plan;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -269,6 +270,10 @@ impl Handle for FaultHandle {
             return Err(injected(Kind::NoSpace, Operation::Preallocate, &self.name));
         }
         self.inner.preallocate(len)
+    }
+
+    fn remark(&self, remark: &dyn fmt::Display) {
+        self.inner.remark(remark);
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

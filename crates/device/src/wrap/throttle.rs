@@ -1,6 +1,7 @@
 //! A slow medium: limited bandwidth and a latency for every operation.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -145,6 +146,10 @@ impl Handle for ThrottleHandle {
 
     fn preallocate(&self, len: u64) -> Result<()> {
         self.ledger.pay(|| self.inner.preallocate(len), |()| 0)
+    }
+
+    fn remark(&self, remark: &dyn fmt::Display) {
+        self.inner.remark(remark);
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

@@ -3,6 +3,7 @@
 mod event;
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
@@ -142,9 +143,26 @@ impl Record {
             length: call.length,
             pieces: call.pieces,
             outcome: outcome.as_ref().map(count).map_err(Error::kind),
+            remark: None,
         };
         self.log().push(event);
         outcome
+    }
+
+    fn remark(&self, name: &Arc<str>, rank: usize, remark: String) {
+        let event = TraceEvent {
+            rank: Some(rank),
+            operation: Operation::Remark,
+            name: Arc::clone(name),
+            start: self.began.1 + self.began.0.elapsed(),
+            duration: Duration::ZERO,
+            offset: None,
+            length: 0,
+            pieces: 0,
+            outcome: Ok(0),
+            remark: Some(remark.into()),
+        };
+        self.log().push(event);
     }
 }
 
@@ -260,7 +278,12 @@ impl Handle for TraceHandle {
 
     fn capabilities(&self) -> Capabilities {
         // What goes through memory, a wrapper would not see.
-        Capabilities { maps: false, ..self.inner.capabilities() }
+        Capabilities { maps: false, records: true, ..self.inner.capabilities() }
+    }
+
+    fn remark(&self, remark: &dyn fmt::Display) {
+        self.record.remark(&self.name, self.rank, remark.to_string());
+        self.inner.remark(remark);
     }
 
     fn preallocate(&self, len: u64) -> Result<()> {

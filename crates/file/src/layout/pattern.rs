@@ -93,6 +93,15 @@ impl Pattern {
         self.tree.as_ref().map_or(1, |tree| tree.facts.alignment as i64)
     }
 
+    /// After how many data bytes it repeats, and how much further in the file that is; none where it does not, or not upwards.
+    pub(crate) fn period(&self) -> Option<(u64, u64)> {
+        match &self.tree.as_ref()?.kind {
+            Kind::Block { .. } => Some((1, 1)),
+            Kind::Repeat { child, stride, .. } if *stride > 0 => Some((child.facts.size, *stride as u64)),
+            _ => None,
+        }
+    }
+
     /// Whether all data is one run.
     pub fn is_contiguous(&self) -> bool {
         self.tree.as_ref().is_none_or(|tree| tree.facts.dense())

@@ -30,6 +30,10 @@ const READ_CALL: f64 = 500.0;
 const WRITE_CALL: f64 = 1500.0;
 /// A run of a list, where the device takes lists.
 const LISTED: f64 = 100.0;
+/// The same past the page cache, where each is an operation of the medium.
+const PAST_CALL: f64 = 80_000.0;
+const PAST_LISTED: f64 = 8_000.0;
+const PAST_BYTE: f64 = 0.4;
 /// A page made present, once for all later accesses.
 const READ_PAGE: f64 = 40.0;
 const WRITE_PAGE: f64 = 300.0;
@@ -84,9 +88,11 @@ impl Market<'_> {
             Direction::Read => (READ_CALL, READ_PAGE, hints.sieve_read, hints.read_buffer),
             Direction::Write => (WRITE_CALL, WRITE_PAGE, hints.sieve_write, hints.write_buffer),
         };
-        let moved = bytes * BYTE;
+        let (call, listed, byte) =
+            if self.can.alignment > 1 { (PAST_CALL, PAST_LISTED, PAST_BYTE) } else { (call, LISTED, BYTE) };
+        let moved = bytes * byte;
         match strategy {
-            Strategy::List if self.can.native_lists => Some(runs * LISTED + moved),
+            Strategy::List if self.can.native_lists => Some(runs * listed + moved),
             Strategy::Direct | Strategy::List => Some(runs * call + moved),
             Strategy::Map if self.can.maps && hints.map => {
                 Some((span / PAGE + 1.0) * page + runs * PICK + moved)
@@ -96,7 +102,7 @@ impl Market<'_> {
             Strategy::Sieve if direction == Direction::Write || sieve == Toggle::Disable => None,
             Strategy::Sieve => {
                 let windows = (span / buffer as f64).ceil();
-                Some(windows * call + span * BYTE + runs * PICK + moved)
+                Some(windows * call + span * byte + runs * PICK + bytes * BYTE)
             }
             Strategy::TwoPhase => Some(MEETINGS + runs * PICK + bytes * EXCHANGED),
         }
@@ -115,6 +121,8 @@ const ALONE: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
 const WAYS: [Strategy; 4] = [Strategy::List, Strategy::Sieve, Strategy::Map, Strategy::TwoPhase];
 /// How much the last access counts.
 const WEIGHT: f64 = 0.3;
+/// An access that took more than so many times as long as estimated may have lost its core meanwhile: it counts as if it had not taken longer.
+const SURPRISE: f64 = 3.0;
 /// How fast what was not tried is forgotten: by then the file, or the load, may be another.
 const FORGET: f64 = 0.01;
 /// Shorter accesses, in nanoseconds, tell more about the clock.
@@ -141,7 +149,7 @@ impl Experience {
         for (way, factor) in WAYS.iter().zip(factors) {
             if *way == choice.strategy {
                 // The estimate had the factor in it.
-                let seen = *factor * took / choice.estimate;
+                let seen = *factor * (took / choice.estimate).min(SURPRISE);
                 *factor = (*factor * (1.0 - WEIGHT) + seen * WEIGHT).clamp(1e-3, 1e3);
             } else {
                 *factor += (1.0 - *factor) * FORGET;
@@ -177,6 +185,13 @@ mod tests {
         let maps = Capabilities { maps: true, ..Capabilities::default() };
         assert_eq!(choice(4 << 20, 1 << 20, 1 << 18, maps), Strategy::Map);
         assert_eq!(choice(1 << 40, 400, 100, maps), Strategy::List);
+    }
+
+    #[test]
+    fn past_the_page_cache_few_large_operations_are_cheap() {
+        let past = Capabilities { native_lists: true, alignment: 4096, ..Capabilities::default() };
+        assert_eq!(choice(8 << 20, 4 << 20, 1 << 10, past), Strategy::Sieve);
+        assert_eq!(choice(1 << 30, 4 << 20, 1 << 10, past), Strategy::List);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Domains {
     /// Without aggregators.
     pub fn new(hull: Range<u64>, aggregators: Arc<[usize]>, hints: &Hints, can: &Capabilities) -> Self {
         assert!(!aggregators.is_empty(), "someone has to access the file");
-        let granule = hints.stripe.unwrap_or_else(|| u64::from(can.block)).max(1);
+        let granule = granule(hints, can);
         // Domains begin at granules of the file, not of the hull: the first one may be shorter.
         let start = hull.start / granule * granule;
         let width = (hull.end - start).div_ceil(aggregators.len() as u64);
@@ -47,6 +47,18 @@ impl Domains {
         // No buffer is larger than what goes through it, whatever the hint says.
         let buffer = (hints.collective_buffer / granule * granule).clamp(granule, width);
         Self { hull: start..hull.end, exact: hull, width, buffer, aggregators }
+    }
+
+    /// The same for an access that lies `by` bytes further in the file.
+    #[must_use]
+    pub fn shifted(&self, by: i64) -> Self {
+        let further = |range: &Range<u64>| shifted(range, by);
+        Self { exact: further(&self.exact), hull: further(&self.hull), ..self.clone() }
+    }
+
+    /// What is accessed.
+    pub fn exact(&self) -> &Range<u64> {
+        &self.exact
     }
 
     /// The ranks that access the file.
@@ -117,6 +129,16 @@ impl Domains {
             |at: u64| self.hull.start.saturating_add(at.saturating_mul(self.width)).min(self.hull.end);
         bound(at as u64)..bound(at as u64 + 1)
     }
+}
+
+/// What domains begin at multiples of.
+pub(super) fn granule(hints: &Hints, can: &Capabilities) -> u64 {
+    hints.stripe.unwrap_or_else(|| u64::from(can.block)).max(1)
+}
+
+/// A range, `by` bytes further.
+pub(crate) fn shifted(range: &Range<u64>, by: i64) -> Range<u64> {
+    range.start.wrapping_add_signed(by)..range.end.wrapping_add_signed(by)
 }
 
 /// The ranks that aggregate: as many as wished for, spread evenly over the nodes; without a wish two per node, for one rank to write

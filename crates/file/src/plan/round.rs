@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::domains::shifted;
 use super::{Coverage, Direction, Domains, runs_of, union};
 use crate::layout::{Pattern, Strip};
 
@@ -67,6 +68,18 @@ pub struct Round {
 }
 
 impl Round {
+    /// The same for an access that lies `by` bytes further in the file, and whose data begins `data` bytes later.
+    #[must_use]
+    pub fn shifted(&self, by: i64, data: i64) -> Self {
+        let mut round = self.clone();
+        round.near.iter_mut().for_each(|share| share.data = shifted(&share.data, data));
+        round.far.iter_mut().for_each(|far| far.data = shifted(&far.data, data));
+        round.ranges.iter_mut().for_each(|range| *range = shifted(range, by));
+        let strips = round.deliveries.iter_mut().flat_map(|delivery| &mut delivery.strips);
+        strips.for_each(|strip| strip.offset += by);
+        round
+    }
+
     /// About how many bytes of memory it takes.
     pub fn weight(&self) -> usize {
         let strips = self.far.iter().map(|far| far.places.len());

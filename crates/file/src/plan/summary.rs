@@ -40,6 +40,9 @@ pub struct Summary {
     /// What the dearest rank is estimated to pay, in nanoseconds, if each works for itself and if all work together; 0 where nobody has asked.
     apart: u64,
     together: u64,
+    /// How much further than a plan of the past the ranks' accesses lie: the least and the most.
+    nearest: u64,
+    farthest: u64,
 }
 
 /// A view shows a byte twice: a window of the file is no single slice of its data.
@@ -51,7 +54,7 @@ const LOOSE: u64 = 4;
 
 impl Summary {
     /// Words that it takes.
-    pub const WORDS: usize = 12;
+    pub const WORDS: usize = 14;
 
     /// Of no rank: merging it changes nothing.
     pub const NOTHING: Self = Self {
@@ -67,6 +70,8 @@ impl Summary {
         known: u64::MAX,
         apart: 0,
         together: 0,
+        nearest: u64::MAX,
+        farthest: 0,
     };
 
     /// Of one rank that accesses a window of data bytes.
@@ -106,6 +111,13 @@ impl Summary {
         self
     }
 
+    /// The same, for an access that lies so much further than a plan of the past.
+    #[must_use]
+    pub fn further(mut self, by: i64) -> Self {
+        (self.nearest, self.farthest) = (by as u64, by as u64);
+        self
+    }
+
     /// The same, at these prices in nanoseconds: each rank for itself, or all together.
     #[must_use]
     pub fn costing(mut self, apart: f64, together: f64) -> Self {
@@ -133,6 +145,8 @@ impl Summary {
         self.known &= other.known;
         self.apart = self.apart.max(other.apart);
         self.together = self.together.max(other.together);
+        self.nearest = self.nearest.min(other.nearest);
+        self.farthest = self.farthest.max(other.farthest);
     }
 
     /// As words that ranks send one another.
@@ -150,15 +164,49 @@ impl Summary {
             known,
             apart,
             together,
+            nearest,
+            farthest,
         } = *self;
-        [start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together]
+        [
+            start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together,
+            nearest, farthest,
+        ]
     }
 
     /// From such words.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
-        let [start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together] =
-            *words;
-        Self { start, end, bytes, flags, stride, count, width, borders, first_end, known, apart, together }
+        let [
+            start,
+            end,
+            bytes,
+            flags,
+            stride,
+            count,
+            width,
+            borders,
+            first_end,
+            known,
+            apart,
+            together,
+            nearest,
+            farthest,
+        ] = *words;
+        Self {
+            start,
+            end,
+            bytes,
+            flags,
+            stride,
+            count,
+            width,
+            borders,
+            first_end,
+            known,
+            apart,
+            together,
+            nearest,
+            farthest,
+        }
     }
 
     /// The bytes of the file from the first to the last that any rank accesses.
@@ -192,6 +240,11 @@ impl Summary {
     /// Whether working together is estimated to be cheaper than each for itself; none where nobody has asked.
     pub fn prefers_together(&self) -> Option<bool> {
         (self.apart.max(self.together) > 0).then_some(self.together < self.apart)
+    }
+
+    /// How much further than a plan of the past all ranks' accesses lie, if it is the same for all.
+    pub fn shift(&self) -> Option<i64> {
+        (self.nearest == self.farthest).then_some(self.nearest as i64)
     }
 
     /// The plans of the past that all ranks know this access by, as bits.

@@ -27,11 +27,14 @@ pub struct TraceEvent {
     pub pieces: usize,
     /// The bytes transferred (for [`Operation::Len`]: the length found; else 0), or the kind of the error.
     pub outcome: Result<u64, Kind>,
+    /// What was remarked, by an [`Operation::Remark`].
+    pub remark: Option<Arc<str>>,
 }
 
 impl TraceEvent {
     /// The names of the columns that [`Display`](fmt::Display) writes.
-    pub const HEADER: &str = "rank,operation,name,start_s,duration_us,offset,length,pieces,outcome,count";
+    pub const HEADER: &str =
+        "rank,operation,name,start_s,duration_us,offset,length,pieces,outcome,count,remark";
 }
 
 impl fmt::Display for TraceEvent {
@@ -40,11 +43,11 @@ impl fmt::Display for TraceEvent {
         if let Some(rank) = self.rank {
             write!(f, "{rank}")?;
         }
-        let name = self.name.replace('"', "\"\"");
         write!(
             f,
-            ",{:?},\"{name}\",{}.{:06}",
+            ",{:?},{},{}.{:06}",
             self.operation,
+            quoted(&self.name),
             self.start.as_secs(),
             self.start.subsec_micros()
         )?;
@@ -54,10 +57,16 @@ impl fmt::Display for TraceEvent {
         }
         write!(f, ",{},{},", self.length, self.pieces)?;
         match self.outcome {
-            Ok(count) => write!(f, "ok,{count}"),
-            Err(kind) => write!(f, "{kind:?},0"),
-        }
+            Ok(count) => write!(f, "ok,{count},"),
+            Err(kind) => write!(f, "{kind:?},0,"),
+        }?;
+        let remark = self.remark.as_deref().map(quoted);
+        remark.map_or(Ok(()), |remark| write!(f, "{remark}"))
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 #[cfg(test)]
@@ -76,13 +85,18 @@ mod tests {
             length: 100,
             pieces: 2,
             outcome: Ok(50),
+            remark: None,
         };
         assert_eq!(
             event.to_string(),
-            "3,Write,\"a \"\"b\"\".bin\",1700000000.001234,12.045,4096,100,2,ok,50"
+            "3,Write,\"a \"\"b\"\".bin\",1700000000.001234,12.045,4096,100,2,ok,50,"
         );
         assert_eq!(event.to_string().split(',').count(), TraceEvent::HEADER.split(',').count());
         event = TraceEvent { rank: None, offset: None, outcome: Err(Kind::NoSpace), ..event };
-        assert!(event.to_string().starts_with(",Write,") && event.to_string().ends_with(",,100,2,NoSpace,0"));
+        assert!(
+            event.to_string().starts_with(",Write,") && event.to_string().ends_with(",,100,2,NoSpace,0,")
+        );
+        event = TraceEvent { remark: Some("so".into()), ..event };
+        assert!(event.to_string().ends_with(",NoSpace,0,\"so\""));
     }
 }

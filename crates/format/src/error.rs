@@ -1,0 +1,170 @@
+//! The one error type of this layer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_file as file;
+
+/// The outcome of an operation on a file of a foreign format.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, coarse enough to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The bytes are no file of the format: damaged, cut off, or something else altogether.
+    Damaged = 1,
+    /// There is no dimension, variable or attribute of this name or number.
+    NoSuchName,
+    /// A dimension, variable or attribute of this name is there already.
+    NameExists,
+    /// Values of another type than the variable's.
+    WrongType,
+    /// An argument that cannot be.
+    BadArgument,
+    /// Larger than this version of the format can hold.
+    TooLarge,
+    /// The definition does not fit the room that was left: data would have to move.
+    NeedsRoom,
+    /// The file was opened for reading only.
+    ReadOnly,
+    /// The ranks gave different values for what must be the same.
+    NotSame,
+    /// The file layer reports an error: [`Error::file_kind`] tells which.
+    File,
+    /// The ranks could not talk, or another one failed.
+    Communication,
+}
+
+impl Kind {
+    const ALL: [Self; 11] = [
+        Self::Damaged,
+        Self::NoSuchName,
+        Self::NameExists,
+        Self::WrongType,
+        Self::BadArgument,
+        Self::TooLarge,
+        Self::NeedsRoom,
+        Self::ReadOnly,
+        Self::NotSame,
+        Self::File,
+        Self::Communication,
+    ];
+}
+
+/// An error with its kind, the operation, the file, and what to know about it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: Kind,
+    operation: &'static str,
+    name: Arc<str>,
+    detail: String,
+    rank: Option<usize>,
+    file: Option<file::Kind>,
+}
+
+impl Error {
+    /// An error of `kind` in `operation` on the file `name`; `detail` says what happened, where, and the way out.
+    pub fn new(kind: Kind, operation: &'static str, name: &str, detail: impl Into<String>) -> Self {
+        Self { kind, operation, name: name.into(), detail: detail.into(), rank: None, file: None }
+    }
+
+    pub(crate) fn talk(operation: &'static str, name: &str, error: &comm::Error) -> Self {
+        let kind = if error.kind() == comm::Kind::Mismatch { Kind::NotSame } else { Kind::Communication };
+        Self { rank: error.rank(), ..Self::new(kind, operation, name, error.to_string()) }
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.name
+    }
+
+    /// What happened, where, and the way out.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The rank it happened on, where that is not (only) this one.
+    pub fn rank(&self) -> Option<usize> {
+        self.rank
+    }
+
+    /// What went wrong in the file layer, if it did there.
+    pub fn file_kind(&self) -> Option<file::Kind> {
+        self.file
+    }
+}
+
+impl From<file::Error> for Error {
+    fn from(error: file::Error) -> Self {
+        let made = Self::new(Kind::File, error.operation(), error.file(), error.detail());
+        Self { rank: error.rank(), file: Some(error.kind()), ..made }
+    }
+}
+
+impl From<comm::Error> for Error {
+    fn from(error: comm::Error) -> Self {
+        Self::talk(error.call(), "the ranks", &error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.operation, self.name)?;
+        if let Some(rank) = self.rank {
+            write!(f, " on rank {rank}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
+/// with that of the lowest rank that did.
+pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, name: &str, mine: Result<T>) -> Result<T> {
+    agree_most(comm, operation, name, mine, [0]).map(|(agreed, _)| agreed)
+}
+
+/// The same, and the greatest of each of the ranks' numbers: both in one meeting.
+pub(crate) fn agree_most<T, const N: usize>(
+    comm: &Comm,
+    operation: &'static str,
+    name: &str,
+    mine: Result<T>,
+    numbers: [u64; N],
+) -> Result<(T, [u64; N])> {
+    let talk = |error: comm::Error| Error::talk(operation, name, &error);
+    // The greatest of what is left when the rank is taken off is the lowest rank.
+    let failed = if mine.is_err() { u64::MAX - comm.rank() as u64 } else { 0 };
+    let all: Vec<u64> = std::iter::once(failed).chain(numbers).collect();
+    let most = comm.allreduce(Op::Max, &all).map_err(talk)?;
+    let mut greatest = numbers;
+    greatest.copy_from_slice(&most[1..]);
+    if most[0] == 0 {
+        return mine.map(|mine| (mine, greatest));
+    }
+    let first = (u64::MAX - most[0]) as usize;
+    let told = mine.as_ref().err().map(|error| {
+        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
+    });
+    let told = comm.broadcast_vec(first, told.unwrap_or_default()).map_err(talk)?;
+    mine.and_then(|_| {
+        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
+        let made = Error::new(kind, operation, name, String::from_utf8_lossy(text));
+        let file = (*below != 0).then(|| file::Kind::from_code(*below));
+        Err(Error { rank: Some(first), file, ..made })
+    })
+}

@@ -1,0 +1,13 @@
+//! Files that the field can open: formats of other systems, in parallel on the engine.
+//!
+//! A format here is a pure codec of its header and an open file of it that knows [`aqueduct_file::File`] and nothing below: every format inherits
+//! collective access, sieving and every device.
+//!
+//! | module | format | who reads it |
+//! |---|---|---|
+//! | [`netcdf`] | netCDF classic: CDF-1, CDF-2, CDF-5 | netCDF, `PnetCDF`, xarray, `ParaView` … |
+
+mod error;
+pub mod netcdf;
+
+pub use error::{Error, Kind, Result};

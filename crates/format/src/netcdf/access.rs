@@ -1,0 +1,227 @@
+//! Access: a part of a variable, alone or together.
+
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Source, View};
+
+use super::combine::{Combined, combine};
+use super::dataset::Dataset;
+use super::header::VariableId;
+use super::slab::{Cut, Slab};
+use super::value::{self, Value};
+use crate::error::{Error, Kind, Result};
+
+impl Dataset {
+    /// A part of a variable, for this rank alone; [`all`](Access::all) makes it a collective access.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_format::netcdf::{Create, Slab, Type};
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut dataset = Create::new().replace().create(world, "memfs:accessed.nc")?;
+    /// # let grid = dataset.define(|file| {
+    /// #     let (y, x) = (file.dimension("y", 4)?, file.dimension("x", 10)?);
+    /// #     file.variable("grid", Type::Int, &[y, x])
+    /// # })?;
+    /// // Each rank has some columns of a grid of 4 × 10.
+    /// let mine = 5 * world.rank() as u64;
+    /// dataset.at(grid, [0..4, mine..mine + 5]).all().write(&[world.rank() as i32; 20])?;
+    /// // One row, every third value.
+    /// let mut row = [9; 4];
+    /// dataset.at(grid, Slab::block([2, 0], [1, 4]).stride([1, 3])).all().read(&mut row)?;
+    /// assert_eq!(row, [0, 0, 1, 1]);
+    /// # dataset.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    #[doc(alias = "ncmpi_put_vars")]
+    #[doc(alias = "ncmpi_get_vars")]
+    #[doc(alias = "ncmpi_put_vara")]
+    #[doc(alias = "ncmpi_get_vara")]
+    pub fn at(&self, variable: VariableId, slab: impl Into<Slab>) -> Access<'_> {
+        Access { dataset: self, variable, slab: slab.into() }
+    }
+}
+
+/// A part of a variable, for this rank alone.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is accessed before `read` or `write`"]
+pub struct Access<'d> {
+    dataset: &'d Dataset,
+    variable: VariableId,
+    slab: Slab,
+}
+
+/// A part of a variable, for all ranks together; each may bring another part, of another variable too.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is accessed before `read` or `write`"]
+pub struct Together<'d>(Access<'d>);
+
+impl<'d> Access<'d> {
+    /// Together with all other ranks: a collective access.
+    pub fn all(self) -> Together<'d> {
+        Together(self)
+    }
+
+    /// Writes values, those of the last dimension side by side.
+    pub fn write<T: Value>(self, values: &[T]) -> Result<()> {
+        let cut = self.dataset.cut::<T>("write", self.variable, &self.slab, true, values.len())?;
+        let view = self.dataset.view("write", &cut)?;
+        self.dataset.file.through(&view).write(&stored(values))?;
+        if !values.is_empty() {
+            self.dataset.note(cut.records);
+        }
+        Ok(())
+    }
+
+    /// Fills `values`, those of the last dimension side by side. Those that nobody has written are zero, or whatever the file was filled with.
+    pub fn read<T: Value>(self, values: &mut [T]) -> Result<()> {
+        let cut = self.dataset.cut::<T>("read", self.variable, &self.slab, false, values.len())?;
+        let view = self.dataset.view("read", &cut)?;
+        let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
+        let count = self.dataset.file.through(&view).read(&mut *bytes)?.bytes();
+        self.dataset.complete(bytes, count)?;
+        value::turn(values);
+        Ok(())
+    }
+
+    /// Reads the values into memory of their own.
+    pub fn read_vec<T: Value>(self) -> Result<Vec<T>> {
+        let mut values = self.dataset.fitting("read", self.variable, &self.slab)?;
+        self.read(&mut values)?;
+        Ok(values)
+    }
+}
+
+impl Together<'_> {
+    /// As [`Access::write`]. Collective: all ranks then know of the records that any of them has written.
+    pub fn write<T: Value>(self, values: &[T]) -> Result<()> {
+        let Self(Access { dataset, variable, slab }) = self;
+        let cut = dataset.cut::<T>("write", variable, &slab, true, values.len());
+        let reach = cut.and_then(|cut| Ok((dataset.view("write", &cut)?, cut.records)));
+        let mine = reach.as_ref().map_or(0, |(_, records)| *records);
+        let ((view, _), [records]) = dataset.meet("write", reach, [mine])?;
+        dataset.file.through(&view).all().write(Source::from(&stored(values)))?;
+        dataset.note(records);
+        Ok(())
+    }
+
+    /// As [`Access::read`]. Collective.
+    pub fn read<T: Value>(self, values: &mut [T]) -> Result<()> {
+        let Self(Access { dataset, variable, slab }) = self;
+        let cut = dataset.cut::<T>("read", variable, &slab, false, values.len());
+        let view = dataset.agree("read", cut.and_then(|cut| dataset.view("read", &cut)))?;
+        let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
+        let count = dataset.file.through(&view).all().read(&mut *bytes)?.bytes();
+        dataset.agree("read", dataset.complete(bytes, count))?;
+        value::turn(values);
+        Ok(())
+    }
+
+    /// Reads the values into memory of their own. Collective.
+    pub fn read_vec<T: Value>(self) -> Result<Vec<T>> {
+        let Self(Access { dataset, variable, slab }) = &self;
+        // A part that cannot be is refused below, where all ranks learn of it.
+        let mut values = dataset.fitting("read", *variable, slab).unwrap_or_default();
+        self.read(&mut values)?;
+        Ok(values)
+    }
+}
+
+fn view_of(offset: u64, layout: &Layout) -> Result<View> {
+    Ok(View::new(offset, &Layout::from(Basic::Byte), layout)?)
+}
+
+/// Values as they lie in a file.
+fn stored<T: Value>(values: &[T]) -> Vec<u8> {
+    let mut bytes = vec![0; size_of_val(values)];
+    value::store(values, &mut bytes);
+    bytes
+}
+
+impl Dataset {
+    /// The bytes of a part of a variable, if the values are of its type and as many as it has.
+    pub(super) fn cut<T: Value>(
+        &self,
+        operation: &'static str,
+        variable: VariableId,
+        slab: &Slab,
+        writes: bool,
+        values: usize,
+    ) -> Result<Cut> {
+        if writes {
+            self.may_write(operation)?;
+        }
+        let target = self.target(operation, variable, writes)?;
+        let kind = target.variable.kind;
+        if !T::TYPES.contains(&kind) {
+            let (name, given) = (&target.variable.name, std::any::type_name::<T>());
+            let detail = format!("variable {name:?} is of type {kind}; {given} is another one");
+            return Err(self.error(Kind::WrongType, operation, detail));
+        }
+        let cut = slab.cut(target, writes, values as u64);
+        cut.map_err(|what| self.error(Kind::BadArgument, operation, what))
+    }
+
+    /// Memory for the values of a part that is to be read.
+    fn fitting<T: Value>(
+        &self,
+        operation: &'static str,
+        variable: VariableId,
+        slab: &Slab,
+    ) -> Result<Vec<T>> {
+        let target = self.target(operation, variable, false)?;
+        let count = slab.values(target).map_err(|what| self.error(Kind::BadArgument, operation, what))?;
+        // A header may promise anything; memory is taken for what the file can have.
+        let bytes = count.saturating_mul(size_of::<T>() as u64);
+        if !self.writable && bytes > self.file.size()? {
+            return Err(self.cut_off(bytes, 0));
+        }
+        let mut values = Vec::new();
+        let room = usize::try_from(count)
+            .ok()
+            .and_then(|count| values.try_reserve_exact(count).ok().map(|()| count));
+        let Some(count) = room else {
+            let detail = format!("{count} values of variable {:?} do not fit memory", target.variable.name);
+            return Err(self.error(Kind::BadArgument, operation, detail));
+        };
+        values.resize(count, T::zeroed());
+        Ok(values)
+    }
+
+    /// One region of the file as a view of it.
+    fn view(&self, operation: &'static str, cut: &Cut) -> Result<View> {
+        let Some(region) = &cut.region else { return Ok(View::default()) };
+        let layout =
+            region.layout().map_err(|error| self.error(Kind::BadArgument, operation, error.to_string()))?;
+        view_of(region.offset, &layout)
+    }
+
+    /// Several regions of the file as one view of it; none if they have no bytes.
+    pub(super) fn combined(&self, operation: &'static str, cuts: &[Cut]) -> Result<Option<(View, Combined)>> {
+        let regions: Vec<_> = cuts.iter().map(|cut| cut.region.clone()).collect();
+        let combined =
+            combine(&regions).map_err(|error| self.error(Kind::BadArgument, operation, error.to_string()))?;
+        combined.map(|combined| Ok((view_of(combined.offset, &combined.layout)?, combined))).transpose()
+    }
+
+    /// What a read has found. Behind the end of a file that is being written nobody has written yet; one that is only read has been cut off.
+    pub(super) fn complete(&self, bytes: &mut [u8], count: u64) -> Result<()> {
+        if count == bytes.len() as u64 {
+            return Ok(());
+        }
+        if !self.writable {
+            return Err(self.cut_off(bytes.len() as u64, count));
+        }
+        bytes[count as usize..].fill(0);
+        Ok(())
+    }
+
+    fn cut_off(&self, wanted: u64, count: u64) -> Error {
+        let length = self.file.size().unwrap_or(0);
+        let detail = format!(
+            "the file ends at byte {length}, {} bytes of these {wanted} lie behind it: it is cut off, or they were never written",
+            wanted - count
+        );
+        self.error(Kind::Damaged, "read", detail)
+    }
+}

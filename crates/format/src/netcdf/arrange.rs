@@ -1,0 +1,301 @@
+//! Where variables lie: pure decisions. What lies somewhere stays there; whatever cannot is told as shifts of data, for the caller to refuse or to do.
+
+use super::geometry::{Geometry, padded};
+use super::header::{Header, Variable};
+
+/// Space that is left for later definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// For the header; it has at least half of its size to grow.
+    pub(crate) header: u64,
+    /// For variables without records, before the records.
+    pub(crate) fixed: u64,
+}
+
+impl Room {
+    /// Where data begins behind a header of this size.
+    fn behind(self, header: u64) -> u64 {
+        if self.header == 0 {
+            return padded(header);
+        }
+        self.header.max(header + header / 2).next_multiple_of(512)
+    }
+}
+
+/// What has been written already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing: all places are free.
+    Empty,
+    /// Something, and so many records.
+    Data {
+        /// How many.
+        records: u64,
+    },
+}
+
+/// Equal blocks of bytes that have to move upwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shift {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) size: u64,
+    pub(crate) count: u64,
+    /// From one block to the next, before and after.
+    pub(crate) strides: (u64, u64),
+}
+
+impl Shift {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.count)
+    }
+}
+
+/// What it takes to give all variables of a header their places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrangement {
+    pub(crate) shifts: Vec<Shift>,
+    /// Why anything has to move.
+    pub(crate) why: String,
+}
+
+/// Gives the variables of `new`, which begin with those of `old`, their places.
+pub(crate) fn arrange(
+    old: &Header,
+    new: &mut Header,
+    standing: Standing,
+    room: Room,
+) -> Result<Arrangement, String> {
+    let header = new.encode()?.len() as u64;
+    let geometry = Geometry::of(new)?;
+    let arranged = match standing {
+        Standing::Data { records } if !old.variables.is_empty() => {
+            let before = Geometry::of(old)?;
+            extend(Known { old, before: &before, records }, new, &geometry, header, room)?
+        }
+        _ => {
+            place_anew(new, &geometry, header, room)?;
+            Arrangement::default()
+        }
+    };
+    geometry.fits(new)?;
+    geometry.end(new, new.records).ok_or("the data reaches behind every file")?;
+    Ok(arranged)
+}
+
+fn place_anew(new: &mut Header, geometry: &Geometry, header: u64, room: Room) -> Result<(), String> {
+    let mut end = room.behind(header);
+    for is_record in [false, true] {
+        for (variable, extent) in new.variables.iter_mut().zip(&geometry.extents) {
+            if extent.is_record == is_record {
+                variable.begin = end;
+                end = step(end, extent.padded())?;
+            }
+        }
+        end = step(end, padded(room.fixed))?;
+    }
+    Ok(())
+}
+
+fn step(at: u64, size: u64) -> Result<u64, String> {
+    let next = at.checked_add(size).filter(|next| i64::try_from(*next).is_ok());
+    next.ok_or_else(|| "the data reaches behind every file".to_owned())
+}
+
+/// What is there already.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    old: &'a Header,
+    before: &'a Geometry,
+    records: u64,
+}
+
+impl Known<'_> {
+    fn placed(&self, is_record: bool) -> impl Iterator<Item = (&Variable, u64)> {
+        let placed = self.old.variables.iter().zip(&self.before.extents);
+        placed
+            .filter(move |(_, extent)| extent.is_record == is_record)
+            .map(|(variable, extent)| (variable, extent.size))
+    }
+
+    fn first(&self, is_record: bool) -> Option<u64> {
+        self.placed(is_record).map(|(variable, _)| variable.begin).min()
+    }
+}
+
+/// Places new variables behind the old ones, and moves those only as far as they must.
+fn extend(
+    known: Known<'_>,
+    new: &mut Header,
+    geometry: &Geometry,
+    header: u64,
+    room: Room,
+) -> Result<Arrangement, String> {
+    let (fixed, records) = (known.first(false), known.first(true));
+    let first = fixed.into_iter().chain(records).min().unwrap_or(header);
+    let up = if header <= first { 0 } else { padded(room.behind(header) - first) };
+    let mut arranged = Arrangement::default();
+    if up > 0 {
+        arranged.why = format!("the header needs {header} bytes and has room for {first}");
+    }
+    // Fixed variables: the old ones where they are or all as far up, the new ones behind them.
+    let mut end = match fixed {
+        Some(_) => {
+            known.placed(false).map(|(variable, size)| padded(variable.begin + size) + up).max().unwrap_or(0)
+        }
+        None => room.behind(header).min(records.map_or(u64::MAX, |begin| begin + up)).max(padded(header)),
+    };
+    let mut gains_fixed = false;
+    for (at, extent) in geometry.extents.iter().enumerate().filter(|(_, extent)| !extent.is_record) {
+        match known.old.variables.get(at) {
+            Some(variable) => new.variables[at].begin = variable.begin + up,
+            None => {
+                new.variables[at].begin = end;
+                end = step(end, extent.padded())?;
+                gains_fixed = true;
+            }
+        }
+    }
+    if up > 0 {
+        let moved = known.placed(false).map(|(variable, size)| {
+            let (from, to) = (variable.begin, variable.begin + up);
+            Shift { from, to, size, count: 1, strides: (0, 0) }
+        });
+        arranged.shifts.extend(moved);
+    }
+    let record = place_records(known, new, geometry, end, room)?;
+    if let Some(shift) = record {
+        if arranged.why.is_empty() {
+            let larger = shift.strides.0 != shift.strides.1 || !gains_fixed;
+            let why = ["variables without records do not fit before the records", "the records get larger"];
+            arranged.why = why[usize::from(larger)].into();
+        }
+        arranged.shifts.push(shift);
+    }
+    Ok(arranged)
+}
+
+/// The records: where they are, or behind `end`; how they have to move, if there are any.
+fn place_records(
+    known: Known<'_>,
+    new: &mut Header,
+    geometry: &Geometry,
+    end: u64,
+    room: Room,
+) -> Result<Option<Shift>, String> {
+    let was = known.first(true);
+    let begin = match was {
+        Some(was) if was >= end => was,
+        _ => step(end, padded(room.fixed))?,
+    };
+    let mut next = 0;
+    for (at, extent) in geometry.extents.iter().enumerate().filter(|(_, extent)| extent.is_record) {
+        let inside = match (known.old.variables.get(at), was) {
+            (Some(variable), Some(was)) => variable.begin - was,
+            _ => next,
+        };
+        new.variables[at].begin = step(begin, inside)?;
+        next = next.max(step(inside, extent.padded())?);
+    }
+    let (Some(was), true) = (was, known.records > 0) else { return Ok(None) };
+    let strides = (known.before.record, geometry.record);
+    let stays = was == begin && strides.0 == strides.1;
+    let shift = Shift { from: was, to: begin, size: known.before.record, count: known.records, strides };
+    Ok((!stays).then_some(shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::header::{Dimension, DimensionId};
+    use super::super::kind::Type;
+    use super::super::version::Version;
+    use super::*;
+
+    const ROOM: Room = Room { header: 1024, fixed: 100 };
+    const DATA: Standing = Standing::Data { records: 3 };
+
+    fn variable(name: &str, kind: Type, dimensions: &[usize]) -> Variable {
+        let dimensions = dimensions.iter().copied().map(DimensionId).collect();
+        Variable { name: name.to_owned(), kind, dimensions, attributes: Vec::new(), begin: 0 }
+    }
+
+    fn header(variables: impl IntoIterator<Item = Variable>) -> Header {
+        let dimension = |name: &str, length| Dimension { name: name.to_owned(), length };
+        Header {
+            dimensions: vec![dimension("time", None), dimension("x", Some(10))],
+            variables: variables.into_iter().collect(),
+            ..Header::new(Version::Cdf5)
+        }
+    }
+
+    /// A file with a fixed variable of 10 bytes and a record variable of 20 bytes.
+    fn placed() -> Header {
+        let mut made = header([variable("a", Type::Byte, &[1]), variable("r", Type::Short, &[0, 1])]);
+        assert_eq!(arrange(&header([]), &mut made, Standing::Empty, ROOM).unwrap(), Arrangement::default());
+        assert_eq!([made.variables[0].begin, made.variables[1].begin], [1024, 1024 + 12 + 100]);
+        made
+    }
+
+    fn with(old: &Header, more: impl IntoIterator<Item = Variable>) -> Header {
+        let mut new = old.clone();
+        new.variables.extend(more);
+        new
+    }
+
+    #[test]
+    fn what_fits_moves_nothing() {
+        let old = placed();
+        let mut new = with(&old, [variable("b", Type::Double, &[1])]);
+        assert_eq!(arrange(&old, &mut new, DATA, ROOM).unwrap(), Arrangement::default());
+        assert_eq!(new.variables[2].begin, 1036);
+        assert_eq!(new.variables[..2], old.variables[..]);
+        // Without records the variables of a record go where there is room.
+        let mut new = with(&old, [variable("b", Type::Double, &[1]), variable("c", Type::Double, &[1])]);
+        let standing = Standing::Data { records: 0 };
+        assert_eq!(arrange(&old, &mut new, standing, ROOM).unwrap(), Arrangement::default());
+        assert_eq!([new.variables[3].begin, new.variables[1].begin], [1116, 1116 + 80 + 100]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_as_shifts() {
+        let old = placed();
+        // A variable of 160 bytes does not fit before the records.
+        let mut new = with(&old, [variable("b", Type::Double, &[1]), variable("c", Type::Double, &[1])]);
+        let arranged = arrange(&old, &mut new, DATA, ROOM).unwrap();
+        let shift = Shift { from: 1136, to: 1296, size: 20, count: 3, strides: (20, 20) };
+        assert_eq!(arranged.shifts, [shift]);
+        assert!(arranged.why.contains("before the records"), "{}", arranged.why);
+        // Another variable in each record.
+        let mut new = with(&old, [variable("s", Type::Byte, &[0])]);
+        let arranged = arrange(&old, &mut new, DATA, ROOM).unwrap();
+        assert_eq!(arranged.shifts, [Shift { from: 1136, to: 1136, size: 20, count: 3, strides: (20, 24) }]);
+        assert_eq!(new.variables[2].begin, 1136 + 20);
+        assert!(arranged.why.contains("larger"), "{}", arranged.why);
+        // A longer header.
+        let mut new = old.clone();
+        new.dimensions[1].name = "x".repeat(1000);
+        let arranged = arrange(&old, &mut new, DATA, ROOM).unwrap();
+        assert_eq!(arranged.shifts[0].from, 1024);
+        assert!(arranged.shifts[0].to >= new.encode().unwrap().len() as u64);
+        assert!(arranged.why.contains("header"), "{}", arranged.why);
+        assert_eq!(arranged.shifts.len(), 2);
+    }
+
+    #[test]
+    fn a_version_holds_only_so_much() {
+        let huge = |length: u64, kinds: [Type; 2]| {
+            let mut new = header(kinds.map(|kind| variable(&kind.to_string(), kind, &[1])));
+            new.version = Version::Cdf2;
+            new.dimensions[1].length = Some(length);
+            arrange(&header([]), &mut new, Standing::Empty, ROOM).map(drop)
+        };
+        assert_eq!(huge(1 << 29, [Type::Int, Type::Double]), Ok(()), "the last may be larger");
+        let refused = huge(1 << 29, [Type::Double, Type::Int]).unwrap_err();
+        assert!(refused.contains("\"double\"") && refused.contains("define it last"), "{refused}");
+        let mut old = header([variable("a", Type::Int, &[1]), variable("b", Type::Int, &[1])]);
+        old.version = Version::Cdf1;
+        old.dimensions[1].length = Some((1 << 29) - 1);
+        let refused = arrange(&header([]), &mut old, Standing::Empty, ROOM).unwrap_err();
+        assert!(refused.contains("CDF-1 reaches up to"), "{refused}");
+    }
+}

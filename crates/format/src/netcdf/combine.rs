@@ -1,0 +1,177 @@
+//! Many regions as one: what a queue of accesses means for the file. Pure.
+//!
+//! A view of a file goes upwards. Regions that do not interlock are put in order as they are; those that do are taken apart along their slowest
+//! dimension, again and again, until they follow one another or are single runs.
+
+use std::ops::Range;
+
+use aqueduct_file::layout::{Layout, LayoutError, Member};
+
+use super::region::Region;
+
+/// A part of one of the regions that were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Piece {
+    /// Which.
+    item: usize,
+    /// Where its bytes begin among those of the whole region.
+    first: u64,
+    region: Region,
+}
+
+/// Bytes of an item, and where they lie among those of all, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) item: usize,
+    /// Which of the item's bytes.
+    pub(crate) bytes: Range<u64>,
+    /// Where they begin among those of all.
+    pub(crate) at: u64,
+}
+
+/// All regions together.
+#[derive(Clone, Debug)]
+pub(crate) struct Combined {
+    /// Where the layout begins in the file.
+    pub(crate) offset: u64,
+    pub(crate) layout: Layout,
+    /// How many bytes the layout has.
+    pub(crate) bytes: u64,
+    /// In the order of the items: where several have the same bytes, the last one written counts.
+    pub(crate) shares: Vec<Share>,
+}
+
+/// Combines regions; items without bytes have none. None if no item has any.
+pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, LayoutError> {
+    let whole = |(item, region): (usize, &Option<Region>)| {
+        region.as_ref().map(|region| Piece { item, first: 0, region: region.clone() })
+    };
+    let mut ordered = Vec::new();
+    arrange(regions.iter().enumerate().filter_map(whole).collect(), &mut ordered);
+    let Some(offset) = ordered.first().map(|piece| piece.region.offset) else { return Ok(None) };
+    let (mut members, mut shares) = (Vec::new(), Vec::new());
+    // The bytes of the layout so far, and behind which byte of the file they end.
+    let (mut bytes, mut reached) = (0, offset);
+    for Piece { item, first, region } in ordered {
+        let hull = region.hull();
+        if hull.start >= reached {
+            shares.push(Share { item, bytes: first..first + region.bytes(), at: bytes });
+            bytes += region.bytes();
+            let displacement = (hull.start - offset) as i64;
+            members.push(Member { count: 1, displacement, layout: region.layout()? });
+        } else {
+            // Runs that overlap: the bytes are there already, as far as `reached`.
+            let known = reached - hull.start;
+            shares.push(Share { item, bytes: first..first + region.run, at: bytes - known });
+            let more = region.run.saturating_sub(known);
+            if more > 0 {
+                let displacement = (reached - offset) as i64;
+                members.push(Member { count: 1, displacement, layout: Layout::bytes(more)? });
+            }
+            bytes += more;
+        }
+        reached = reached.max(hull.end);
+    }
+    shares.sort_by_key(|share| share.item);
+    Ok(Some(Combined { offset, layout: Layout::structure(members)?, bytes, shares }))
+}
+
+/// Puts pieces in the order of the file; those left over one another are runs.
+fn arrange(mut pieces: Vec<Piece>, ordered: &mut Vec<Piece>) {
+    pieces.sort_by_key(|piece| piece.region.offset);
+    let mut pieces = pieces.into_iter().peekable();
+    while let Some(first) = pieces.next() {
+        let mut end = first.region.hull().end;
+        let mut group = vec![first];
+        while let Some(next) = pieces.next_if(|next| next.region.offset < end) {
+            end = end.max(next.region.hull().end);
+            group.push(next);
+        }
+        let runs = group.iter().all(|piece| piece.region.steps.is_empty());
+        if group.len() == 1 || runs {
+            ordered.append(&mut group);
+        } else {
+            arrange(group.into_iter().flat_map(split).collect(), ordered);
+        }
+    }
+}
+
+fn split(piece: Piece) -> Vec<Piece> {
+    let Some(parts) = piece.region.split() else { return vec![piece] };
+    let mut first = piece.first;
+    let place = |region: Region| {
+        let start = first;
+        first += region.bytes();
+        Piece { item: piece.item, first: start, region }
+    };
+    parts.map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_testkit::seeded::Seeded;
+
+    use super::super::region::Step;
+    use super::*;
+
+    /// The bytes of a region, one by one.
+    fn bytes(region: &Region) -> Vec<u64> {
+        match region.split() {
+            Some(parts) => parts.flat_map(|part| bytes(&part)).collect(),
+            None => (region.offset..region.offset + region.run).collect(),
+        }
+    }
+
+    fn random(seeded: &mut Seeded) -> Option<Region> {
+        let size = 1 + seeded.below(3) as u64;
+        let inner = Step { count: seeded.below(4) as u64, stride: size * (1 + seeded.below(3) as u64) };
+        let stride = inner.stride * (1 + inner.count + seeded.below(3) as u64);
+        let outer = Step { count: seeded.below(4) as u64, stride };
+        Region::new(seeded.below(60) as u64 / size * size, [outer, inner], size)
+    }
+
+    /// Every byte of every item is found at its place in the file, whatever interlocks with whatever; and the layout goes upwards.
+    #[test]
+    fn shares_say_where_the_bytes_of_items_lie() {
+        for seed in 0..3000 {
+            let seeded = &mut Seeded::new(seed);
+            let regions: Vec<_> = (0..=seeded.below(5)).map(|_| random(seeded)).collect();
+            let Some(combined) = combine(&regions).unwrap() else {
+                assert!(regions.iter().all(Option::is_none), "seed {seed}");
+                continue;
+            };
+            assert!(combined.layout.is_monotone(), "seed {seed}: {regions:?}");
+            let places: Vec<u64> = combined
+                .layout
+                .runs(..)
+                .flat_map(|run| (0..run.len).map(move |at| run.offset as u64 + at))
+                .map(|at| at + combined.offset)
+                .collect();
+            assert_eq!(places.len() as u64, combined.bytes, "seed {seed}");
+            let mut found: Vec<Vec<Option<u64>>> = regions
+                .iter()
+                .map(|region| vec![None; region.as_ref().map_or(0, Region::bytes) as usize])
+                .collect();
+            for share in &combined.shares {
+                for (step, byte) in share.bytes.clone().enumerate() {
+                    found[share.item][byte as usize] = Some(places[share.at as usize + step]);
+                }
+            }
+            for (region, found) in regions.iter().zip(found) {
+                let expected: Vec<_> = region.iter().flat_map(bytes).map(Some).collect();
+                assert_eq!(found, expected, "seed {seed}: {regions:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn records_of_many_variables_stay_compact() {
+        // Ten variables of a record of 1000 bytes, a block of 5 × 7 bytes of each, in 20 records.
+        let variable = |at: u64| {
+            let steps = [Step { count: 20, stride: 1000 }, Step { count: 5, stride: 10 }];
+            Region::new(at * 100, steps, 7)
+        };
+        let combined = combine(&(0..10).map(variable).collect::<Vec<_>>()).unwrap().unwrap();
+        assert_eq!((combined.bytes, combined.shares.len()), (10 * 20 * 35, 200));
+    }
+}

@@ -1,0 +1,231 @@
+//! An open netCDF file.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{Counters, File};
+
+use super::arrange::Room;
+use super::geometry::Geometry;
+use super::header::{DimensionId, Header, Variable, VariableId};
+use super::slab::Target;
+use crate::error::{Error, Kind, Result, agree, agree_most};
+
+/// A netCDF file that all ranks of a communicator have open.
+///
+/// Made by [`Create`](super::Create) and [`Open`](super::Open). Its methods say whether they are *collective*: called by all
+/// ranks, in the same order. What is
+/// written is part of the file for others after [`commit`](Dataset::commit) or [`close`](Dataset::close): without them,
+/// records that were added are not counted.
+pub struct Dataset {
+    pub(super) name: Arc<str>,
+    /// For the talk of this file alone.
+    pub(super) comm: Comm,
+    pub(super) file: File,
+    pub(super) writable: bool,
+    /// Whether what is committed survives a crash of the machine.
+    pub(super) durable: bool,
+    pub(super) room: Room,
+    /// What the file says about itself; with the number of records that is committed.
+    pub(super) header: Header,
+    pub(super) geometry: Geometry,
+    /// How many records this rank knows of.
+    pub(super) records: AtomicU64,
+    /// How many the file says it has.
+    pub(super) committed: AtomicU64,
+    /// Whether this rank has written data.
+    pub(super) touched: AtomicBool,
+}
+
+impl std::fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dataset")
+            .field("name", &self.name)
+            .field("header", &self.header)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Dataset {
+    /// The name it was opened by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it says about itself: dimensions, attributes, variables. Its number of records is the committed one;
+    /// [`records`](Dataset::records) knows of more.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What this rank has done to the file since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.file.counters()
+    }
+
+    /// The variable of this name.
+    pub fn variable(&self, name: &str) -> Result<VariableId> {
+        self.header.find_variable(name).ok_or_else(|| {
+            let detail = format!("there is no variable {name:?} among {}", self.header.variables.len());
+            self.error(Kind::NoSuchName, "variable", detail)
+        })
+    }
+
+    /// The dimension of this name.
+    pub fn dimension(&self, name: &str) -> Result<DimensionId> {
+        self.header.find_dimension(name).ok_or_else(|| {
+            let detail = format!("there is no dimension {name:?} among {}", self.header.dimensions.len());
+            self.error(Kind::NoSuchName, "dimension", detail)
+        })
+    }
+
+    /// What is said about a variable.
+    pub fn describe(&self, variable: VariableId) -> Result<&Variable> {
+        self.target("describe", variable, false).map(|target| target.variable)
+    }
+
+    /// The length of each of its dimensions; of the unlimited one, how many records this rank knows of.
+    pub fn shape(&self, variable: VariableId) -> Result<Vec<u64>> {
+        let extent = self.target("shape", variable, false)?.extent;
+        Ok(extent
+            .is_record
+            .then(|| self.records())
+            .into_iter()
+            .chain(extent.lengths.iter().copied())
+            .collect())
+    }
+
+    /// How many records this rank knows of: those that all ranks wrote together or committed, and those it wrote alone.
+    pub fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// Makes what all ranks have written part of the file, all or nothing: first the data, durably, then the number of
+    /// records, in one small write. A crash before that leaves
+    /// the file with the records it had. Collective.
+    #[doc(alias = "ncmpi_sync")]
+    pub fn commit(&self) -> Result<()> {
+        if !self.writable {
+            return Ok(());
+        }
+        let ((), [records, touched]) =
+            self.meet("commit", Ok(()), [self.records(), self.is_touched().into()])?;
+        self.records.store(records, Ordering::Relaxed);
+        if touched > 0 {
+            // Readers expect all of the last variable, though nobody may have written its end.
+            let end = self.geometry.end(&self.header, records).unwrap_or(0);
+            let short = self.agree("commit", self.file.size().map_err(Error::from))? < end;
+            if short {
+                self.file.set_size(end)?;
+            }
+        }
+        self.sync()?;
+        if records == self.committed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let written = self
+            .first_writes(super::encode::RECORDS_AT, &Header::encode_records(self.header.version, records));
+        self.agree("commit", written)?;
+        self.committed.store(records, Ordering::Relaxed);
+        self.sync()
+    }
+
+    /// Looks how many records there are now: another program may have committed more since the file was opened. Collective;
+    /// nothing in a file that is being
+    /// written here.
+    pub fn refresh(&self) -> Result<u64> {
+        if self.writable {
+            return Ok(self.records());
+        }
+        let look = || -> Result<u64> {
+            let mut head = vec![0u8; 4 + self.header.version.count_width() as usize];
+            if self.file.at(0).read(&mut head)?.bytes() < head.len() as u64 {
+                return Err(self.error(
+                    Kind::Damaged,
+                    "refresh",
+                    "the file has been cut off since it was opened",
+                ));
+            }
+            let count = head[4..].iter().fold(0, |count, byte| count << 8 | u64::from(*byte));
+            // One that is written as a stream does not say.
+            let known = count <= self.header.version.most_records()
+                && self.geometry.end(&self.header, count).is_some();
+            Ok(if known { count } else { self.records() })
+        };
+        let found = if self.comm.rank() == 0 { look() } else { Ok(0) };
+        let (_, [records]) = {
+            let mine = found.as_ref().map_or(0, |records| *records);
+            self.meet("refresh", found, [mine])?
+        };
+        self.records.store(records, Ordering::Relaxed);
+        self.committed.store(records, Ordering::Relaxed);
+        Ok(records)
+    }
+
+    /// Commits and closes the file. Collective.
+    pub fn close(self) -> Result<()> {
+        self.commit()?;
+        Ok(self.file.close()?)
+    }
+
+    pub(super) fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    /// A variable, as an access needs it.
+    pub(super) fn target(&self, operation: &'static str, id: VariableId, writes: bool) -> Result<Target<'_>> {
+        let known = self.header.variables.get(id.0).zip(self.geometry.extents.get(id.0));
+        let (variable, extent) = known.ok_or_else(|| {
+            let detail = format!("there is no variable number {}; it belongs to another file", id.0);
+            self.error(Kind::NoSuchName, operation, detail)
+        })?;
+        let records = if writes { self.header.version.most_records() } else { self.records() };
+        Ok(Target { variable, extent, record: self.geometry.record, records })
+    }
+
+    /// Notes that so many records are there now.
+    pub(super) fn note(&self, records: u64) {
+        self.touched.store(true, Ordering::Relaxed);
+        self.records.fetch_max(records, Ordering::Relaxed);
+    }
+
+    /// Writes on rank 0.
+    pub(super) fn first_writes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.comm.rank() == 0 {
+            self.file.at(offset).write(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable, if that is wanted. Collective.
+    pub(super) fn sync(&self) -> Result<()> {
+        if self.durable { Ok(self.file.sync()?) } else { Ok(()) }
+    }
+
+    pub(super) fn error(&self, kind: Kind, operation: &'static str, detail: impl Into<String>) -> Error {
+        Error::new(kind, operation, &self.name, detail)
+    }
+
+    pub(super) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
+        agree(&self.comm, operation, &self.name, mine)
+    }
+
+    /// An outcome agreed, with the greatest of each of the ranks' numbers.
+    pub(super) fn meet<T, const N: usize>(
+        &self,
+        operation: &'static str,
+        mine: Result<T>,
+        numbers: [u64; N],
+    ) -> Result<(T, [u64; N])> {
+        agree_most(&self.comm, operation, &self.name, mine, numbers)
+    }
+
+    pub(super) fn may_write(&self, operation: &'static str) -> Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        let detail = "the file was opened for reading only; open it with `Open::writable`";
+        Err(self.error(Kind::ReadOnly, operation, detail))
+    }
+}

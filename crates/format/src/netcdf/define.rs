@@ -1,0 +1,284 @@
+//! Definitions: at any time, all or none of a batch, the same on all ranks.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::Ordering;
+
+use super::arrange::{Arrangement, Shift, Standing, arrange};
+use super::dataset::Dataset;
+use super::geometry::{Extent, Geometry};
+use super::header::{Attribute, Dimension, DimensionId, Header, Variable, VariableId};
+use super::kind::Type;
+use super::name;
+use super::value::Values;
+use crate::error::{Error, Kind, Result};
+
+/// Definitions that are being made: what a closure given to [`Dataset::define`] gets.
+#[derive(Debug)]
+pub struct Definitions<'a> {
+    file: &'a str,
+    header: Header,
+    /// The names of dimensions and of variables.
+    taken: [HashSet<String>; 2],
+}
+
+impl<'a> Definitions<'a> {
+    fn new(file: &'a str, header: Header) -> Self {
+        let dimensions = header.dimensions.iter().map(|dimension| dimension.name.clone()).collect();
+        let variables = header.variables.iter().map(|variable| variable.name.clone()).collect();
+        Self { file, header, taken: [dimensions, variables] }
+    }
+
+    /// What there is, with the definitions made so far.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// A dimension of this length, at least 1.
+    #[doc(alias = "ncmpi_def_dim")]
+    pub fn dimension(&mut self, name: &str, length: u64) -> Result<DimensionId> {
+        let most = self.header.version.longest();
+        if length == 0 {
+            let detail = format!(
+                "dimension {name:?} has length 0, which stands for the unlimited one; use `unlimited`"
+            );
+            return Err(self.error(Kind::BadArgument, detail));
+        }
+        if length > most {
+            let version = self.header.version;
+            let detail =
+                format!("dimension {name:?} has length {length}, {version} allows {most}; use CDF-5");
+            return Err(self.error(Kind::TooLarge, detail));
+        }
+        self.add_dimension(name, Some(length))
+    }
+
+    /// The dimension that grows with the records; a file has one at most.
+    #[doc(alias = "NC_UNLIMITED")]
+    pub fn unlimited(&mut self, name: &str) -> Result<DimensionId> {
+        if let Some(there) = self.header.unlimited() {
+            let there = &self.header.dimensions[there.0].name;
+            let detail =
+                format!("dimension {there:?} is unlimited already; a file has one, {name:?} needs a length");
+            return Err(self.error(Kind::BadArgument, detail));
+        }
+        self.add_dimension(name, None)
+    }
+
+    fn add_dimension(&mut self, name: &str, length: Option<u64>) -> Result<DimensionId> {
+        let name = self.checked(name)?;
+        if !self.taken[0].insert(name.clone()) {
+            return Err(self.error(Kind::NameExists, format!("there is a dimension {name:?} already")));
+        }
+        self.header.dimensions.push(Dimension { name, length });
+        Ok(DimensionId(self.header.dimensions.len() - 1))
+    }
+
+    /// A variable of these dimensions, the slowest first; the unlimited one only in the first place. Without dimensions it is a single value.
+    #[doc(alias = "ncmpi_def_var")]
+    pub fn variable(&mut self, name: &str, kind: Type, dimensions: &[DimensionId]) -> Result<VariableId> {
+        let name = self.checked(name)?;
+        if self.taken[1].contains(&name) {
+            return Err(self.error(Kind::NameExists, format!("there is a variable {name:?} already")));
+        }
+        self.has(kind, &format!("variable {name:?}"))?;
+        for (place, id) in dimensions.iter().enumerate() {
+            let Some(dimension) = self.header.dimensions.get(id.0) else {
+                let detail =
+                    format!("dimension number {} of variable {name:?} belongs to another file", id.0);
+                return Err(self.error(Kind::NoSuchName, detail));
+            };
+            if place > 0 && dimension.length.is_none() {
+                let detail = format!(
+                    "variable {name:?} has the unlimited dimension {:?} in place {place}; it can only be the first",
+                    dimension.name
+                );
+                return Err(self.error(Kind::BadArgument, detail));
+            }
+        }
+        let dimensions = dimensions.to_vec();
+        let variable = Variable { name, kind, dimensions, attributes: Vec::new(), begin: 0 };
+        Extent::of(&self.header, &variable).map_err(|what| self.error(Kind::TooLarge, what))?;
+        self.taken[1].insert(variable.name.clone());
+        self.header.variables.push(variable);
+        Ok(VariableId(self.header.variables.len() - 1))
+    }
+
+    /// Says something about the whole file, instead of what the attribute of this name said before.
+    #[doc(alias = "ncmpi_put_att")]
+    pub fn attribute(&mut self, name: &str, values: impl Into<Values>) -> Result<()> {
+        let attribute = self.checked_attribute(name, values.into())?;
+        put(&mut self.header.attributes, attribute);
+        Ok(())
+    }
+
+    /// Says something about a variable, instead of what the attribute of this name said before.
+    #[doc(alias = "ncmpi_put_att")]
+    pub fn attribute_of(
+        &mut self,
+        variable: VariableId,
+        name: &str,
+        values: impl Into<Values>,
+    ) -> Result<()> {
+        let attribute = self.checked_attribute(name, values.into())?;
+        let kind = self.variable_mut(variable)?.kind;
+        if attribute.name == "_FillValue" && (attribute.values.kind(), attribute.values.len()) != (kind, 1) {
+            let detail = format!("_FillValue is one value of the variable's type, {kind}");
+            return Err(self.error(Kind::WrongType, detail));
+        }
+        put(&mut self.variable_mut(variable)?.attributes, attribute);
+        Ok(())
+    }
+
+    /// Takes an attribute of the file, or of a variable, away; whether it was there.
+    pub fn remove_attribute(&mut self, variable: Option<VariableId>, name: &str) -> Result<bool> {
+        let name = name::normal(name);
+        let attributes = match variable {
+            Some(variable) => &mut self.variable_mut(variable)?.attributes,
+            None => &mut self.header.attributes,
+        };
+        let before = attributes.len();
+        attributes.retain(|attribute| attribute.name != name);
+        Ok(attributes.len() < before)
+    }
+
+    fn variable_mut(&mut self, id: VariableId) -> Result<&mut Variable> {
+        let missing =
+            self.error(Kind::NoSuchName, format!("variable number {} belongs to another file", id.0));
+        self.header.variables.get_mut(id.0).ok_or(missing)
+    }
+
+    fn checked(&self, name: &str) -> Result<String> {
+        name::checked(name).map_err(|what| self.error(Kind::BadArgument, what))
+    }
+
+    fn checked_attribute(&self, name: &str, values: Values) -> Result<Attribute> {
+        let name = self.checked(name)?;
+        self.has(values.kind(), &format!("attribute {name:?}"))?;
+        Ok(Attribute { name, values })
+    }
+
+    fn has(&self, kind: Type, what: &str) -> Result<()> {
+        let version = self.header.version;
+        if version.has(kind) {
+            return Ok(());
+        }
+        let detail = format!("{version} has no type {kind}, which {what} is of; use CDF-5 or another type");
+        Err(self.error(Kind::WrongType, detail))
+    }
+
+    fn error(&self, kind: Kind, detail: impl Into<String>) -> Error {
+        Error::new(kind, "define", self.file, detail)
+    }
+}
+
+fn put(attributes: &mut Vec<Attribute>, attribute: Attribute) {
+    match attributes.iter_mut().find(|there| there.name == attribute.name) {
+        Some(there) => *there = attribute,
+        None => attributes.push(attribute),
+    }
+}
+
+impl Dataset {
+    /// Defines dimensions, variables and attributes, at any time. Data that is there stays where it is; definitions for
+    /// which there is no room are refused,
+    /// all of them, with [`Kind::NeedsRoom`]. Collective: every rank makes the same definitions.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_format::netcdf::{Create, Slab, Type};
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut dataset = Create::new().replace().create(world, "memfs:defined.nc")?;
+    /// let x = dataset.define(|file| file.dimension("x", 10))?;
+    /// let depth = dataset.define(|file| {
+    ///     let depth = file.variable("depth", Type::Double, &[x])?;
+    ///     file.attribute_of(depth, "units", "m")?;
+    ///     Ok(depth)
+    /// })?;
+    /// # dataset.at(depth, Slab::whole()).all().write(&[0.5f64; 10])?;
+    /// # dataset.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn define<T>(&mut self, work: impl FnOnce(&mut Definitions<'_>) -> Result<T>) -> Result<T> {
+        let (made, header, arranged, touched) = self.prepare("define", work)?;
+        let Arrangement { shifts, why } = arranged;
+        if !shifts.is_empty() {
+            let bytes: u64 = shifts.iter().map(Shift::bytes).fold(0, u64::saturating_add);
+            let detail = format!(
+                "{why}: {bytes} bytes of data would have to move; define more at once before data is written, leave more room \
+                 (`Create::header_room`, `Create::fixed_room`), or let the data be copied with `rearrange`"
+            );
+            return Err(self.error(Kind::NeedsRoom, "define", detail));
+        }
+        self.write_header("define", &header, touched)?;
+        self.adopt(header)?;
+        Ok(made)
+    }
+
+    /// As [`define`](Dataset::define), and *copies data* where it is in the way; how many bytes that were. All ranks copy
+    /// together. A file whose copying is interrupted says so when it is
+    /// opened: its data is then lost. Collective.
+    pub fn rearrange<T>(&mut self, work: impl FnOnce(&mut Definitions<'_>) -> Result<T>) -> Result<(T, u64)> {
+        let (made, header, arranged, touched) = self.prepare("rearrange", work)?;
+        let moved = self.move_data(&arranged.shifts)?;
+        self.write_header("rearrange", &header, touched)?;
+        self.adopt(header)?;
+        Ok((made, moved))
+    }
+
+    /// The definitions of a closure, agreed, with places for everything; and whether any rank has written data.
+    fn prepare<T>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&mut Definitions<'_>) -> Result<T>,
+    ) -> Result<(T, Header, Arrangement, bool)> {
+        let mut definitions = Definitions::new(&self.name, self.header.clone());
+        definitions.header.records = self.committed.load(Ordering::Relaxed);
+        let made = self.may_write(operation).and_then(|()| work(&mut definitions));
+        let mut header = definitions.header;
+        let encoded = made.and_then(|made| {
+            let bytes = header.encode().map_err(|what| self.error(Kind::TooLarge, operation, what))?;
+            Ok((made, digest(&bytes)))
+        });
+        let digest = encoded.as_ref().map_or(0, |(_, digest)| *digest);
+        let numbers = [digest, !digest, self.records(), self.is_touched().into()];
+        let ((made, _), [most, least, records, touched]) = self.meet(operation, encoded, numbers)?;
+        if most != !least {
+            let detail =
+                "the ranks made different definitions; make the same, in the same order, on all ranks";
+            return Err(self.error(Kind::NotSame, operation, detail));
+        }
+        self.records.store(records, Ordering::Relaxed);
+        let standing = if touched > 0 { Standing::Data { records } } else { Standing::Empty };
+        let arranged = arrange(&self.header, &mut header, standing, self.room);
+        let arranged = arranged.map_err(|what| self.error(Kind::TooLarge, operation, what))?;
+        Ok((made, header, arranged, touched > 0))
+    }
+
+    /// Writes a header at the start of the file; with care if there is data to lose. Collective.
+    pub(super) fn write_header(&self, operation: &'static str, header: &Header, careful: bool) -> Result<()> {
+        if careful {
+            return self.replace_header(operation, header);
+        }
+        let bytes = self.encoded(operation, header)?;
+        self.agree(operation, self.first_writes(0, &bytes))
+    }
+
+    /// The bytes of a header, which all ranks have alike.
+    pub(super) fn encoded(&self, operation: &'static str, header: &Header) -> Result<Vec<u8>> {
+        header.encode().map_err(|what| self.error(Kind::TooLarge, operation, what))
+    }
+
+    fn adopt(&mut self, header: Header) -> Result<()> {
+        self.geometry = Geometry::of(&header).map_err(|what| self.error(Kind::TooLarge, "define", what))?;
+        self.header = header;
+        Ok(())
+    }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}

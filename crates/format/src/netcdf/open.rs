@@ -1,0 +1,248 @@
+//! Creating and opening, collectively.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{self as file, File, Info, Mode};
+
+use super::arrange::Room;
+use super::dataset::Dataset;
+use super::decode::Flaw;
+use super::geometry::Geometry;
+use super::header::Header;
+use super::version::Version;
+use crate::error::{Error, Kind, Result, agree};
+
+/// What is read first of a header.
+const FIRST_LOOK: u64 = 64 << 10;
+/// The longest header that is taken for one.
+const LONGEST: u64 = 256 << 20;
+const ROOM: Room = Room { header: 64 << 10, fixed: 64 << 10 };
+
+/// How to create a file; the same on all ranks.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_format::netcdf::{Create, Version};
+///
+/// Launch::threads(2).run(|world| {
+///     let create = Create::new().version(Version::Cdf2).replace().header_room(1 << 20);
+///     create.create(world, "memfs:created.nc")?.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Create {
+    version: Version,
+    info: Info,
+    room: Room,
+    replace: bool,
+    durable: bool,
+}
+
+impl Default for Create {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Create {
+    /// CDF-5, 64 KiB of room for definitions to come; a file that exists is refused.
+    pub fn new() -> Self {
+        Self { version: Version::default(), info: Info::new(), room: ROOM, replace: false, durable: true }
+    }
+
+    /// In this version of the format.
+    #[must_use]
+    pub fn version(mut self, version: Version) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Throws away what is under the name, if anything is.
+    #[doc(alias = "NC_CLOBBER")]
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.replace = true;
+        self
+    }
+
+    /// How many bytes the header and its growth are given; 0 for not one more than it has. A header that already has two thirds of them gets more.
+    #[must_use]
+    pub fn header_room(mut self, bytes: u64) -> Self {
+        self.room.header = bytes;
+        self
+    }
+
+    /// How many bytes are left before the records, for variables without records that are defined later.
+    #[must_use]
+    pub fn fixed_room(mut self, bytes: u64) -> Self {
+        self.room.fixed = bytes;
+        self
+    }
+
+    /// Commits in order, but leaves it to the system when data reaches the disk: what was committed survives the end of the program by
+    /// any means, not that of the machine.
+    #[must_use]
+    pub fn without_sync(mut self) -> Self {
+        self.durable = false;
+        self
+    }
+
+    /// Adds a hint for the file layer.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.info.set(key, value);
+        self
+    }
+
+    /// Creates `name` on all ranks of `comm`: an empty file of the format. Collective: it succeeds on all ranks or on none.
+    #[doc(alias = "ncmpi_create")]
+    pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
+        let name = name.as_ref();
+        let shown: Arc<str> = name.to_string_lossy().into();
+        let comm = comm.dup().map_err(|error| Error::talk("create", &shown, &error))?;
+        let deleted = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
+            Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
+            _ => Ok(()),
+        };
+        agree(&comm, "create", &shown, deleted)?;
+        let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
+        let file = open.open(&comm, name).map_err(|error| refused(&error, &shown))?;
+        let header = Header::new(self.version);
+        let made = assemble(shown, comm, file, header)?;
+        let dataset = Dataset { writable: true, durable: self.durable, room: self.room, ..made };
+        dataset.write_header("create", &dataset.header, false)?;
+        Ok(dataset)
+    }
+}
+
+fn refused(error: &file::Error, shown: &str) -> Error {
+    if error.kind() != file::Kind::FileExists {
+        return error.clone().into();
+    }
+    let detail = "it exists and was to be created; replace it with `Create::replace`, or open it";
+    file::Error::new(file::Kind::FileExists, "create", &shown.into(), detail).into()
+}
+
+/// How to open a file; the same on all ranks.
+///
+/// ```
+/// # use aqueduct_comm::Launch;
+/// # use aqueduct_format::netcdf::{Create, Open};
+/// # Launch::threads(2).run(|world| {
+/// # Create::new().replace().create(world, "memfs:opened.nc")?.close()?;
+/// let dataset = Open::new().writable().open(world, "memfs:opened.nc")?;
+/// assert!(dataset.header().variables.is_empty());
+/// # dataset.close()
+/// # })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Open {
+    info: Info,
+    room: Room,
+    writable: bool,
+    durable: bool,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Open {
+    /// For reading.
+    pub fn new() -> Self {
+        Self { info: Info::new(), room: ROOM, writable: false, durable: true }
+    }
+
+    /// For writing too.
+    #[must_use]
+    pub fn writable(mut self) -> Self {
+        self.writable = true;
+        self
+    }
+
+    /// As [`Create::without_sync`].
+    #[must_use]
+    pub fn without_sync(mut self) -> Self {
+        self.durable = false;
+        self
+    }
+
+    /// Adds a hint for the file layer.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.info.set(key, value);
+        self
+    }
+
+    /// Opens `name` on all ranks of `comm`. Rank 0 reads the header for all. Collective: it succeeds on all ranks or on none.
+    #[doc(alias = "ncmpi_open")]
+    pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
+        let name = name.as_ref();
+        let shown: Arc<str> = name.to_string_lossy().into();
+        let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
+        let comm = comm.dup().map_err(talk)?;
+        let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
+        let file = file::Open::new(mode).hints(&self.info).open(&comm, name)?;
+        let found = if comm.rank() == 0 { look(&file, &shown) } else { Ok((0, Vec::new())) };
+        let (length, bytes) = agree(&comm, "open", &shown, found)?;
+        let mut length = [length];
+        comm.broadcast(0, &mut length).map_err(talk)?;
+        let bytes = comm.broadcast_vec(0, bytes).map_err(talk)?;
+        let header = Header::decode(&bytes, length[0]).map_err(|flaw| damaged(&flaw, &shown))?;
+        let touched = AtomicBool::new(!header.variables.is_empty());
+        let made = assemble(shown, comm, file, header)?;
+        Ok(Dataset { writable: self.writable, durable: self.durable, room: self.room, touched, ..made })
+    }
+}
+
+fn damaged(flaw: &Flaw, shown: &str) -> Error {
+    Error::new(Kind::Damaged, "open", shown, flaw.to_string())
+}
+
+/// The length of the file and as many bytes as its header has, and some more.
+fn look(file: &File, shown: &str) -> Result<(u64, Vec<u8>)> {
+    let length = file.size()?;
+    let mut wanted = FIRST_LOOK.min(length);
+    loop {
+        let mut bytes = vec![0; wanted as usize];
+        let count = file.at(0).read(&mut bytes)?.bytes();
+        bytes.truncate(count as usize);
+        match Header::decode(&bytes, length) {
+            Ok(_) => return Ok((length, bytes)),
+            Err(Flaw::Cut { needed }) if needed <= LONGEST && count == wanted => {
+                wanted = needed.max(2 * wanted).min(length).min(LONGEST.max(needed));
+            }
+            Err(Flaw::Cut { needed }) => {
+                let detail =
+                    format!("its header has at least {needed} bytes; more than {LONGEST} are not read");
+                return Err(Error::new(Kind::Damaged, "open", shown, detail));
+            }
+            Err(flaw) => return Err(damaged(&flaw, shown)),
+        }
+    }
+}
+
+fn assemble(name: Arc<str>, comm: Comm, file: File, header: Header) -> Result<Dataset> {
+    let geometry = Geometry::of(&header).map_err(|what| Error::new(Kind::Damaged, "open", &name, what))?;
+    let records = header.records;
+    Ok(Dataset {
+        name,
+        comm,
+        file,
+        writable: false,
+        durable: true,
+        room: ROOM,
+        header,
+        geometry,
+        records: AtomicU64::new(records),
+        committed: AtomicU64::new(records),
+        touched: AtomicBool::new(false),
+    })
+}

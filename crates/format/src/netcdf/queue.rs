@@ -1,0 +1,199 @@
+//! Queues: many accesses, done as one.
+
+use std::ops::Range;
+
+use super::combine::{Combined, Share};
+use super::dataset::Dataset;
+use super::header::VariableId;
+use super::slab::{Cut, Slab};
+use super::value::{self, Value};
+use crate::error::Result;
+use aqueduct_file::View;
+
+/// Accesses that wait to be done as one: however many variables they are to, the file layer sees one write and one read.
+///
+/// Values are borrowed until then. Writes are done before reads; where they overlap, the last one queued counts.
+///
+/// ```
+/// # use aqueduct_comm::Launch;
+/// # use aqueduct_format::netcdf::{Create, Slab, Type};
+/// # Launch::threads(2).run(|world| {
+/// # let mut dataset = Create::new().replace().create(world, "memfs:queued.nc")?;
+/// # let variables = dataset.define(|file| {
+/// #     let x = file.dimension("x", 8)?;
+/// #     (0..3).map(|number| file.variable(&format!("v{number}"), Type::Double, &[x])).collect::<Result<Vec<_>, _>>()
+/// # })?;
+/// let mine = 4 * world.rank() as u64;
+/// let values = [[0.5f64; 4], [1.5; 4], [2.5; 4]];
+/// let mut queue = dataset.queue();
+/// for (variable, values) in variables.iter().zip(&values) {
+///     queue.put(*variable, mine..mine + 4, values);
+/// }
+/// queue.run_all()?;
+/// # assert_eq!(dataset.at(variables[2], Slab::whole()).all().read_vec::<f64>()?, [2.5; 8]);
+/// # dataset.close()
+/// # })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[doc(alias = "ncmpi_wait_all")]
+#[must_use = "nothing is accessed before `run` or `run_all`"]
+pub struct Queue<'q> {
+    dataset: &'q Dataset,
+    puts: Vec<(Cut, Box<dyn Outgoing + 'q>)>,
+    gets: Vec<(Cut, Box<dyn Incoming + 'q>)>,
+    /// The first access that cannot be: kept for the run, where all ranks learn of it.
+    failed: Result<()>,
+}
+
+trait Outgoing {
+    /// Stores the values that have these bytes.
+    fn store(&self, bytes: Range<usize>, out: &mut [u8]);
+}
+
+trait Incoming {
+    /// Loads the values that have these bytes.
+    fn load(&mut self, bytes: Range<usize>, from: &[u8]);
+}
+
+impl<T: Value> Outgoing for &[T] {
+    fn store(&self, bytes: Range<usize>, out: &mut [u8]) {
+        value::store(&self[bytes.start / size_of::<T>()..bytes.end / size_of::<T>()], out);
+    }
+}
+
+impl<T: Value> Incoming for &mut [T] {
+    fn load(&mut self, bytes: Range<usize>, from: &[u8]) {
+        value::load(from, &mut self[bytes.start / size_of::<T>()..bytes.end / size_of::<T>()]);
+    }
+}
+
+impl Dataset {
+    /// A queue of accesses.
+    pub fn queue(&self) -> Queue<'_> {
+        Queue { dataset: self, puts: Vec::new(), gets: Vec::new(), failed: Ok(()) }
+    }
+}
+
+impl<'q> Queue<'q> {
+    /// Queues writing values to a part of a variable. One that cannot be fails the run.
+    #[doc(alias = "ncmpi_iput_vara")]
+    pub fn put<T: Value>(
+        &mut self,
+        variable: VariableId,
+        slab: impl Into<Slab>,
+        values: &'q [T],
+    ) -> &mut Self {
+        match self.dataset.cut::<T>("write", variable, &slab.into(), true, values.len()) {
+            Ok(cut) => self.puts.push((cut, Box::new(values))),
+            Err(error) => self.failed = self.failed.clone().and(Err(error)),
+        }
+        self
+    }
+
+    /// Queues filling values from a part of a variable. One that cannot be fails the run.
+    #[doc(alias = "ncmpi_iget_vara")]
+    pub fn get<T: Value>(
+        &mut self,
+        variable: VariableId,
+        slab: impl Into<Slab>,
+        values: &'q mut [T],
+    ) -> &mut Self {
+        match self.dataset.cut::<T>("read", variable, &slab.into(), false, values.len()) {
+            Ok(cut) => self.gets.push((cut, Box::new(values))),
+            Err(error) => self.failed = self.failed.clone().and(Err(error)),
+        }
+        self
+    }
+
+    /// How many accesses wait.
+    pub fn len(&self) -> usize {
+        self.puts.len() + self.gets.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Does all accesses, for this rank alone.
+    pub fn run(mut self) -> Result<()> {
+        let plan = self.plan()?;
+        if let Some((view, combined)) = &plan.puts {
+            self.dataset.file.through(view).write(&self.gathered(combined))?;
+            self.dataset.note(plan.records);
+        }
+        let Some((view, combined)) = &plan.gets else { return Ok(()) };
+        let mut bytes = vec![0; combined.bytes as usize];
+        let count = self.dataset.file.through(view).read(&mut bytes)?.bytes();
+        self.dataset.complete(&mut bytes, count)?;
+        self.scatter(combined, &bytes);
+        Ok(())
+    }
+
+    /// Does the accesses of all ranks as one collective write and one collective read. Collective; a rank may have nothing to do.
+    pub fn run_all(mut self) -> Result<()> {
+        let plan = self.plan();
+        let records = plan.as_ref().map_or(0, |plan| plan.records);
+        let numbers = [records, (!self.puts.is_empty()).into(), (!self.gets.is_empty()).into()];
+        let (plan, [records, puts, gets]) = self.dataset.meet("queue", plan, numbers)?;
+        let nothing = View::default();
+        if puts > 0 {
+            let bytes = plan.puts.as_ref().map(|(_, combined)| self.gathered(combined)).unwrap_or_default();
+            let view = plan.puts.as_ref().map_or(&nothing, |(view, _)| view);
+            self.dataset.file.through(view).all().write(&bytes)?;
+            self.dataset.note(records);
+        }
+        if gets > 0 {
+            let mut bytes = vec![0; plan.gets.as_ref().map_or(0, |(_, combined)| combined.bytes) as usize];
+            let view = plan.gets.as_ref().map_or(&nothing, |(view, _)| view);
+            let count = self.dataset.file.through(view).all().read(&mut bytes)?.bytes();
+            self.dataset.agree("queue", self.dataset.complete(&mut bytes, count))?;
+            if let Some((_, combined)) = &plan.gets {
+                self.scatter(combined, &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self) -> Result<Plan> {
+        std::mem::replace(&mut self.failed, Ok(()))?;
+        let puts: Vec<Cut> = self.puts.iter().map(|(cut, _)| cut.clone()).collect();
+        let gets: Vec<Cut> = self.gets.iter().map(|(cut, _)| cut.clone()).collect();
+        Ok(Plan {
+            records: puts.iter().map(|cut| cut.records).max().unwrap_or(0),
+            puts: self.dataset.combined("write", &puts)?,
+            gets: self.dataset.combined("read", &gets)?,
+        })
+    }
+
+    /// The values of all writes, in the order of the file.
+    fn gathered(&self, combined: &Combined) -> Vec<u8> {
+        let mut bytes = vec![0; combined.bytes as usize];
+        for share in &combined.shares {
+            self.puts[share.item].1.store(item_bytes(share), &mut bytes[place(share)]);
+        }
+        bytes
+    }
+
+    /// Gives all reads their values.
+    fn scatter(&mut self, combined: &Combined, bytes: &[u8]) {
+        for share in &combined.shares {
+            self.gets[share.item].1.load(item_bytes(share), &bytes[place(share)]);
+        }
+    }
+}
+
+/// What a queue means for the file.
+struct Plan {
+    records: u64,
+    puts: Option<(View, Combined)>,
+    gets: Option<(View, Combined)>,
+}
+
+fn item_bytes(share: &Share) -> Range<usize> {
+    share.bytes.start as usize..share.bytes.end as usize
+}
+
+fn place(share: &Share) -> Range<usize> {
+    share.at as usize..(share.at + share.bytes.end - share.bytes.start) as usize
+}

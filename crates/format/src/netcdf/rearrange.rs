@@ -1,0 +1,121 @@
+//! Moving data upwards in the file, all ranks together, from its end on: nothing is overwritten that has not been read.
+
+use super::arrange::Shift;
+use super::dataset::Dataset;
+use super::header::Header;
+use crate::error::Result;
+
+/// In the place of the magic while a header is rewritten or data moved, so that nobody takes a file for whole where that was
+/// interrupted.
+pub(crate) const BEING_CHANGED: &[u8; 4] = b"CDF!";
+/// What a device writes whole or not at all.
+const SECTOR: usize = 512;
+/// What a rank moves at once.
+const PORTION: u64 = 4 << 20;
+/// The most pieces that a rank moves at once.
+const PIECES: usize = 4096;
+
+/// Bytes from one place to another, further up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    from: u64,
+    to: u64,
+    size: u64,
+}
+
+/// All pieces, the last of the file first.
+fn pieces(shifts: &[Shift]) -> impl Iterator<Item = Piece> {
+    let mut shifts: Vec<Shift> = shifts.to_vec();
+    shifts.sort_by_key(|shift| std::cmp::Reverse(shift.from));
+    shifts.into_iter().flat_map(|shift| (0..shift.count).rev().map(move |number| (shift, number))).flat_map(
+        |(shift, number)| {
+            let (from, to) = (shift.from + number * shift.strides.0, shift.to + number * shift.strides.1);
+            let parts = shift.size.div_ceil(PORTION);
+            (0..parts).rev().map(move |part| {
+                let at = part * PORTION;
+                Piece { from: from + at, to: to + at, size: PORTION.min(shift.size - at) }
+            })
+        },
+    )
+}
+
+/// What one rank moves at once.
+fn portion(pieces: &mut std::iter::Peekable<impl Iterator<Item = Piece>>) -> Vec<Piece> {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    while let Some(piece) = pieces.next_if(|piece| bytes + piece.size <= PORTION && taken.len() < PIECES) {
+        bytes += piece.size;
+        taken.push(piece);
+    }
+    taken
+}
+
+impl Dataset {
+    /// Moves data; how many bytes. Collective.
+    pub(super) fn move_data(&self, shifts: &[Shift]) -> Result<u64> {
+        if shifts.is_empty() {
+            return Ok(0);
+        }
+        self.mark("rearrange")?;
+        let mut pieces = pieces(shifts).peekable();
+        while pieces.peek().is_some() {
+            let portions: Vec<_> = (0..self.comm.size()).map(|_| portion(&mut pieces)).collect();
+            let mine = &portions[self.comm.rank()];
+            // All have read before any writes.
+            let read = self.agree("rearrange", self.read_pieces(mine))?;
+            let written = read.iter().try_for_each(|(to, bytes)| {
+                self.file.at(*to).write(bytes)?;
+                Ok(())
+            });
+            self.agree("rearrange", written)?;
+        }
+        self.sync()?;
+        Ok(shifts.iter().map(Shift::bytes).sum())
+    }
+
+    fn mark(&self, operation: &'static str) -> Result<()> {
+        self.agree(operation, self.first_writes(0, BEING_CHANGED))?;
+        self.sync()
+    }
+
+    /// Writes a header in the place of one that a file with data has: the file is marked until all of it is there. Collective.
+    pub(super) fn replace_header(&self, operation: &'static str, header: &Header) -> Result<()> {
+        let bytes = self.encoded(operation, header)?;
+        if bytes.len() <= SECTOR {
+            self.agree(operation, self.first_writes(0, &bytes))?;
+            return self.sync();
+        }
+        self.mark(operation)?;
+        let (magic, rest) = bytes.split_at(BEING_CHANGED.len());
+        self.agree(operation, self.first_writes(magic.len() as u64, rest))?;
+        self.sync()?;
+        self.agree(operation, self.first_writes(0, magic))?;
+        self.sync()
+    }
+
+    fn read_pieces(&self, pieces: &[Piece]) -> Result<Vec<(u64, Vec<u8>)>> {
+        let read = |piece: &Piece| {
+            let mut bytes = vec![0; piece.size as usize];
+            // What was never written reads as zeros, behind the end of the file too.
+            self.file.at(piece.from).read(&mut bytes)?;
+            Ok((piece.to, bytes))
+        };
+        pieces.iter().map(read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_from_the_end_of_the_file() {
+        let variable = Shift { from: 100, to: 300, size: PORTION + 1, count: 1, strides: (0, 0) };
+        let records = Shift { from: 10_000_000, to: 10_000_200, size: 8, count: 2, strides: (8, 24) };
+        let all: Vec<Piece> = pieces(&[variable, records]).collect();
+        assert_eq!(all[0], Piece { from: 10_000_008, to: 10_000_224, size: 8 });
+        assert_eq!(all[1], Piece { from: 10_000_000, to: 10_000_200, size: 8 });
+        assert_eq!(all[2], Piece { from: 100 + PORTION, to: 300 + PORTION, size: 1 });
+        assert_eq!(all[3], Piece { from: 100, to: 300, size: PORTION });
+        assert_eq!(all.len(), 4);
+    }
+}

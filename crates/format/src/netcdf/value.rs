@@ -1,0 +1,232 @@
+//! Values of a program on their way to and from the bytes of a file, which are big-endian.
+
+use bytemuck::Pod;
+
+use super::kind::Type;
+
+/// A number that variables hold: `i8` to `u64`, `f32`, `f64`.
+pub trait Value: Pod + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed {
+    /// The types that are stored from it and read into it, the usual one first.
+    const TYPES: &'static [Type];
+
+    /// Swaps its bytes between the order of the machine and that of files.
+    #[doc(hidden)]
+    #[must_use]
+    fn swapped(self) -> Self;
+
+    /// Wraps values for an attribute.
+    #[doc(hidden)]
+    fn wrap(values: Vec<Self>) -> Values;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! values {
+    ($($type:ty: $variant:ident = $($kind:ident)|+;)*) => {
+        $(impl sealed::Sealed for $type {}
+        impl Value for $type {
+            const TYPES: &'static [Type] = &[$(Type::$kind),+];
+
+            fn swapped(self) -> Self {
+                Self::from_ne_bytes(self.to_be_bytes())
+            }
+
+            fn wrap(values: Vec<Self>) -> Values {
+                Values::$variant(values)
+            }
+        })*
+    };
+}
+
+values! {
+    i8: Byte = Byte;
+    u8: UByte = UByte | Char;
+    i16: Short = Short;
+    u16: UShort = UShort;
+    i32: Int = Int;
+    u32: UInt = UInt;
+    i64: Int64 = Int64;
+    u64: UInt64 = UInt64;
+    f32: Float = Float;
+    f64: Double = Double;
+}
+
+/// Writes values as they lie in a file; `out` has exactly their size.
+pub(crate) fn store<T: Value>(values: &[T], out: &mut [u8]) {
+    if size_of::<T>() == 1 || cfg!(target_endian = "big") {
+        out.copy_from_slice(bytemuck::cast_slice(values));
+        return;
+    }
+    for (out, value) in out.chunks_exact_mut(size_of::<T>()).zip(values) {
+        out.copy_from_slice(bytemuck::bytes_of(&value.swapped()));
+    }
+}
+
+/// Reads values as they lie in a file; `bytes` has exactly their size.
+pub(crate) fn load<T: Value>(bytes: &[u8], values: &mut [T]) {
+    bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
+    turn(values);
+}
+
+/// Brings values whose bytes were read as they lie in a file into the order of the machine.
+pub(crate) fn turn<T: Value>(values: &mut [T]) {
+    if size_of::<T>() > 1 && cfg!(target_endian = "little") {
+        values.iter_mut().for_each(|value| *value = value.swapped());
+    }
+}
+
+/// The values of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "they are the types of the format")]
+pub enum Values {
+    Byte(Vec<i8>),
+    /// Text, without an encoding of its own; today that is UTF-8.
+    Char(Vec<u8>),
+    Short(Vec<i16>),
+    Int(Vec<i32>),
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+    UByte(Vec<u8>),
+    UShort(Vec<u16>),
+    UInt(Vec<u32>),
+    Int64(Vec<i64>),
+    UInt64(Vec<u64>),
+}
+
+/// The same expression for the values of any type.
+macro_rules! each {
+    ($values:expr, $list:ident => $result:expr) => {
+        match $values {
+            Values::Byte($list) => $result,
+            Values::Char($list) => $result,
+            Values::Short($list) => $result,
+            Values::Int($list) => $result,
+            Values::Float($list) => $result,
+            Values::Double($list) => $result,
+            Values::UByte($list) => $result,
+            Values::UShort($list) => $result,
+            Values::UInt($list) => $result,
+            Values::Int64($list) => $result,
+            Values::UInt64($list) => $result,
+        }
+    };
+}
+
+impl Values {
+    /// Their type.
+    pub fn kind(&self) -> Type {
+        match self {
+            Self::Byte(_) => Type::Byte,
+            Self::Char(_) => Type::Char,
+            Self::Short(_) => Type::Short,
+            Self::Int(_) => Type::Int,
+            Self::Float(_) => Type::Float,
+            Self::Double(_) => Type::Double,
+            Self::UByte(_) => Type::UByte,
+            Self::UShort(_) => Type::UShort,
+            Self::UInt(_) => Type::UInt,
+            Self::Int64(_) => Type::Int64,
+            Self::UInt64(_) => Type::UInt64,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        each!(self, list => list.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As text, if it is that: `char`, in UTF-8; NULs at the end, which some writers leave, do not belong to it.
+    pub fn text(&self) -> Option<&str> {
+        let Self::Char(bytes) = self else { return None };
+        std::str::from_utf8(bytes).ok().map(|text| text.trim_end_matches('\0'))
+    }
+
+    /// As numbers, the nearest `f64` of each; none for text.
+    pub fn numbers(&self) -> Option<Vec<f64>> {
+        Some(match self {
+            Self::Char(_) => return None,
+            Self::Byte(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::Short(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::Int(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::Float(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::Double(list) => list.clone(),
+            Self::UByte(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::UShort(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::UInt(list) => list.iter().map(|value| f64::from(*value)).collect(),
+            Self::Int64(list) => list.iter().map(|value| *value as f64).collect(),
+            Self::UInt64(list) => list.iter().map(|value| *value as f64).collect(),
+        })
+    }
+
+    /// As they lie in a file, without padding.
+    pub(crate) fn stored(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len() * self.kind().size() as usize];
+        each!(self, list => store(list, &mut bytes));
+        bytes
+    }
+
+    /// The values of this type that lie in `bytes`, a whole number of them.
+    pub(crate) fn loaded(kind: Type, bytes: &[u8]) -> Self {
+        fn list<T: Value>(bytes: &[u8]) -> Vec<T> {
+            let mut values = vec![T::zeroed(); bytes.len() / size_of::<T>()];
+            load(bytes, &mut values);
+            values
+        }
+        match kind {
+            Type::Byte => Self::Byte(list(bytes)),
+            Type::Char => Self::Char(list(bytes)),
+            Type::Short => Self::Short(list(bytes)),
+            Type::Int => Self::Int(list(bytes)),
+            Type::Float => Self::Float(list(bytes)),
+            Type::Double => Self::Double(list(bytes)),
+            Type::UByte => Self::UByte(list(bytes)),
+            Type::UShort => Self::UShort(list(bytes)),
+            Type::UInt => Self::UInt(list(bytes)),
+            Type::Int64 => Self::Int64(list(bytes)),
+            Type::UInt64 => Self::UInt64(list(bytes)),
+        }
+    }
+}
+
+impl From<&str> for Values {
+    fn from(text: &str) -> Self {
+        Self::Char(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for Values {
+    fn from(text: String) -> Self {
+        Self::Char(text.into_bytes())
+    }
+}
+
+impl<T: Value> From<T> for Values {
+    fn from(value: T) -> Self {
+        T::wrap(vec![value])
+    }
+}
+
+impl<T: Value> From<&[T]> for Values {
+    fn from(values: &[T]) -> Self {
+        T::wrap(values.to_vec())
+    }
+}
+
+impl<T: Value, const N: usize> From<[T; N]> for Values {
+    fn from(values: [T; N]) -> Self {
+        T::wrap(values.to_vec())
+    }
+}
+
+impl<T: Value> From<Vec<T>> for Values {
+    fn from(values: Vec<T>) -> Self {
+        T::wrap(values)
+    }
+}

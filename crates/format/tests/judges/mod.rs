@@ -1,0 +1,62 @@
+//! The judges: other people's programs that read and write netCDF. Those that are missing are said to be skipped;
+//! `AQUEDUCT_REQUIRE_NETCDF=1` makes that a failure.
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Whether something is not there: said, and a failure where it is required.
+pub(crate) fn is_missing(what: &str, there: bool) -> bool {
+    if !there {
+        let required = std::env::var_os("AQUEDUCT_REQUIRE_NETCDF").is_some();
+        assert!(!required, "{what} is required but not there: `cargo xtask prepare` installs it");
+        eprintln!("skipped: {what} is not there");
+    }
+    !there
+}
+
+pub(crate) fn command(name: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
+    if is_missing(name, found.is_some()) { None } else { found }
+}
+
+/// What a program says; it has to succeed.
+pub(crate) fn said(command: &mut Command) -> String {
+    let output = command.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}\n{errors}");
+    assert!(errors.is_empty(), "{command:?} complains: {errors}");
+    text
+}
+
+/// A file that `ncvalidator` finds nothing wrong with: warnings count.
+pub(crate) fn validate(path: &Path) {
+    let Some(validator) = command("ncvalidator") else { return };
+    let text = said(Command::new(validator).arg(path));
+    let lower = text.to_lowercase();
+    assert!(!lower.contains("warning") && !lower.contains("error"), "{text}");
+    assert!(text.contains("is a valid NetCDF"), "{text}");
+}
+
+/// The values and definitions of a file as `ncdump` prints them.
+pub(crate) fn dump(path: &Path) -> Option<String> {
+    command("ncdump").map(|dump| said(Command::new(dump).arg(path)))
+}
+
+/// A Python that has the netCDF4 module.
+pub(crate) fn python() -> Option<&'static str> {
+    // The first python3 on the path may be one beside the system's, which has the packages.
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(|python| {
+        let found = Command::new(python).args(["-c", "import netCDF4"]).output();
+        found.is_ok_and(|found| found.status.success())
+    });
+    if is_missing("python3 with netCDF4", found.is_some()) { None } else { found }
+}
+
+/// Runs a script of `tests/programs`; what it printed.
+pub(crate) fn run_python(script: &str, words: &[&str]) -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(script);
+    python().map(|python| said(Command::new(python).arg("-W").arg("ignore").arg(path).args(words)))
+}

@@ -1,0 +1,103 @@
+//! Under real launchers: the sample written and read by MPI processes, `PnetCDF` reading ours, and we reading its.
+//!
+//! The program that the launchers start is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped, and said so;
+//! `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+
+#[path = "judges/mod.rs"]
+mod judge;
+#[path = "judges/sample.rs"]
+mod sample;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_format::netcdf::Version;
+use aqueduct_format::{Error, Result};
+use aqueduct_testkit::launcher::Launcher;
+use sample::{code, read_sample, write_sample};
+
+/// Where the jobs have their files.
+const FOLDER: &str = "AQUEDUCT_TEST_NETCDF";
+
+fn ours(folder: &str, version: Version) -> String {
+    format!("{folder}/ours-{version}.nc")
+}
+
+fn job(world: &Comm, folder: &str) -> Result<()> {
+    for version in Version::ALL {
+        write_sample(world, &ours(folder, version), version)?;
+        read_sample(world, &ours(folder, version), version)?;
+    }
+    if world.rank() == 0 {
+        println!("netCDF passed on {} ranks of {} nodes", world.size(), world.node_count());
+    }
+    Ok::<_, Error>(())
+}
+
+/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+#[test]
+fn a_job() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let own = folder.path().to_str().unwrap().to_owned();
+    let name = std::env::var(FOLDER).unwrap_or(own);
+    aqueduct_comm::run(|world| job(world, &name)).unwrap();
+}
+
+fn under(name: &str) {
+    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "2", 2)] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node)];
+        let output = launcher.succeeds(ranks, &["--exact", "a_job", "--nocapture"], &variables);
+        let expected = format!("netCDF passed on {ranks} ranks of {nodes} nodes");
+        assert!(output.contains(&expected), "{output}");
+        for version in Version::ALL {
+            judge::validate(Path::new(&ours(path, version)));
+            // What MPI processes wrote, threads read.
+            Launch::threads(2).run(|world| read_sample(world, &ours(path, version), version)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn openmpi() {
+    under("openmpi");
+}
+
+#[test]
+fn mpich() {
+    under("mpich");
+}
+
+/// Compiles the peer; Debian has `PnetCDF` for Open MPI.
+fn peer(folder: &Path) -> Option<PathBuf> {
+    if judge::is_missing("PnetCDF", Path::new("/usr/include/pnetcdf.h").exists()) {
+        return None;
+    }
+    let compiler = judge::command("mpicc.openmpi")?;
+    let program = folder.join("peer");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/peer.c");
+    judge::said(Command::new(compiler).arg("-O1").arg(source).arg("-o").arg(&program).arg("-lpnetcdf"));
+    Some(program)
+}
+
+#[test]
+fn pnetcdf_reads_ours_and_we_read_its() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(program) = peer(folder.path()) else { return };
+    let Some(launcher) = Launcher::find("openmpi", &program) else { return };
+    for version in Version::ALL {
+        let (path, theirs) =
+            (ours(folder.path().to_str().unwrap(), version), folder.path().join("theirs.nc"));
+        Launch::threads(3).run(|world| write_sample(world, &path, version)).unwrap();
+        for ranks in [1, 3] {
+            let printed = format!("0 wrong of version {} on {ranks} ranks\n", code(version));
+            assert_eq!(launcher.succeeds(ranks, &["read", &path, code(version)], &[]), printed);
+            let theirs = theirs.to_str().unwrap();
+            assert_eq!(launcher.succeeds(ranks, &["write", theirs, code(version)], &[]), printed);
+            Launch::threads(2).run(|world| read_sample(world, theirs, version)).unwrap();
+        }
+    }
+}
