@@ -10,7 +10,7 @@ const WIDEST_LINE: usize = 160;
 
 /// Which of our crates each crate may use: downwards only. `comm` and `device` never meet below `file`; the judges may see all
 /// that they judge; the chores need none.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("crates/comm", &[]),
     ("crates/device", &[]),
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),

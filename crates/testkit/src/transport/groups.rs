@@ -49,7 +49,7 @@ fn no_colour(world: &Comm) {
 
 fn alone(world: &Comm) {
     // Not collective: odd ranks make none here.
-    if world.rank() % 2 == 0 {
+    if world.rank().is_multiple_of(2) {
         let (one, other) = (world.alone(), world.alone());
         assert_eq!((one.rank(), one.size(), one.node_count()), (0, 1, 1));
         one.send(0, 3, &[1u8]).unwrap();
