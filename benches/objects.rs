@@ -16,6 +16,8 @@ use table::Table;
 const RANKS: usize = 2;
 /// Bytes per rank, as powers of two.
 const SIZES: [u32; 8] = [0, 4, 8, 12, 16, 20, 24, 27];
+/// The same for `--quick`.
+const FEW_SIZES: [u32; 4] = [2, 12, 16, 20];
 
 #[derive(Object, Clone, wincode::SchemaWrite)]
 struct Particle {
@@ -36,8 +38,13 @@ type Rounds = Vec<(f64, f64)>;
 fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the files");
     let place = |name: &str| folder.path().join(name).to_str().expect("a path in UTF-8").to_owned();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let wants =
+        |part: &str| words.iter().all(|word| word.starts_with("--")) || words.iter().any(|word| word == part);
+    let quick = words.iter().any(|word| word == "--quick");
     let mut table = Table::default();
-    for power in SIZES {
+    let sizes = if quick { &FEW_SIZES[..] } else { &SIZES };
+    for &power in sizes.iter().filter(|_| wants("sizes")) {
         for (test, figures) in together(|world| accesses(world, &place, 1 << power)) {
             let title = format!("{test}, 2^{power} bytes per rank");
             if power < 16 {
@@ -49,11 +56,20 @@ fn main() {
             }
         }
     }
-    for (test, least, figures) in together(|world| variable(world, &place)) {
-        table.ratios(test, figures.iter().map(|(raw, ours)| raw / ours).collect(), least);
+    if wants("opening") {
+        let figures = together(|world| opening(world, &place));
+        let more = figures.iter().map(|(raw, ours)| (ours - raw) * 1e6).collect();
+        table.at_most("opening and closing: µs more than raw", more, 20.0);
     }
-    for (test, figures) in together(|world| projection(world, &place)) {
-        table.ratios(test, figures.iter().map(|(whole, field)| whole / field).collect(), 4.0);
+    if wants("particles") {
+        for (test, least, figures) in together(|world| variable(world, &place)) {
+            table.ratios(test, figures.iter().map(|(raw, ours)| raw / ours).collect(), least);
+        }
+    }
+    if wants("projection") {
+        for (test, figures) in together(|world| projection(world, &place)) {
+            table.ratios(test, figures.iter().map(|(whole, field)| whole / field).collect(), 4.0);
+        }
     }
     println!("{table}");
 }
@@ -162,6 +178,19 @@ fn accesses(
     Ok(figures)
 }
 
+/// Opening a file for reading and closing it.
+fn opening(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Rounds> {
+    let file = ObjectFile::<u64>::create(world, place("opened"))?;
+    file.at(world.rank() as u64).all().write(&[1])?;
+    file.close()?;
+    turns(
+        world,
+        8,
+        || Ok(Open::new(Mode::read_only()).open(world, place("opened"))?.close()?),
+        || ObjectFile::<u64>::open(world, place("opened"))?.close(),
+    )
+}
+
 /// A million particles with two vectors each: encoded and written, against the raw engine writing the bytes, and against a general
 /// serializer that makes them.
 fn variable(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'static str, f64, Rounds)>> {
@@ -171,7 +200,10 @@ fn variable(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'stati
     let bytes = vec![1u8; mine.iter().map(Object::encoded_size).sum()];
     let title = "10^6 particles with two vectors: encode and write / raw write";
     let raw = against(world, place, &mine, &|| Cow::Borrowed(&bytes))?;
-    let serialized = || Cow::Owned(wincode::serialize(&mine).expect("numbers can be serialized"));
+    // Its limit of 4 MiB is for hostile lengths; these are ours.
+    let config = wincode::config::Configuration::default().disable_preallocation_size_limit();
+    let serialized =
+        || Cow::Owned(wincode::config::serialize(&mine, config).expect("numbers can be serialized"));
     let general = against(world, place, &mine, &serialized)?;
     let title_general = "10^6 particles with two vectors: encode and write / wincode and raw write";
     Ok(vec![(title, 0.5, raw), (title_general, 1.0, general)])

@@ -34,6 +34,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
+    ("fuzz", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
     ("xtask", &[]),
 ];
 
@@ -84,6 +85,7 @@ const UNSAFE: [(&str, &str); 46] = [
     ("crates/object/src/container.rs", "implementations of the unsafe trait `Object`"),
     ("crates/object/src/object.rs", "the unsafe trait `Object`"),
     ("crates/object/src/primitive.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/object/tests/schemas.rs", "implementations of the unsafe trait `Object`"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 

@@ -12,6 +12,6 @@ pub(crate) fn foundations() -> Result<()> {
 }
 
 /// What objects cost beside the raw engine.
-pub(crate) fn objects() -> Result<()> {
-    run(&mut cargo(&["bench", "--package", "aqueduct", "--bench", "objects"]))
+pub(crate) fn objects(words: &[&str]) -> Result<()> {
+    run(cargo(&["bench", "--package", "aqueduct", "--bench", "objects", "--"]).args(words))
 }

@@ -16,6 +16,8 @@ cargo xtask prepare              install what tests need, without running them; 
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
 cargo xtask bench objects        print what objects cost, as ratios to the raw engine
+    sizes opening particles projection    these parts only
+    --quick                      fewer sizes
 cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
     --quick                      fewer sizes, a few minutes
     --only tiles,open            these patterns only; also overlap, memory
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
         ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),
-        ["bench", "objects"] => bench::objects(),
+        ["bench", "objects", words @ ..] => bench::objects(words),
         ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");

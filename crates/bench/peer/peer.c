@@ -162,7 +162,10 @@ static MPI_Datatype view_of(const struct cell *cell, MPI_Datatype *etype, MPI_Of
     int piece = 0;
     *etype = MPI_BYTE;
     *displacement = 0;
-    if (sscanf(cell->pattern, "round-robin-%d", &piece) == 1) {
+    /* Numbers of four bytes; there are no objects here. */
+    if (is(cell, "objects"))
+        piece = 4;
+    if (piece > 0 || sscanf(cell->pattern, "round-robin-%d", &piece) == 1) {
         *etype = bytes_type(piece);
         MPI_Type_commit(etype);
         *displacement = (MPI_Offset)piece * rank;

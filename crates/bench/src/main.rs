@@ -5,6 +5,7 @@ mod cell;
 mod clock;
 mod contents;
 mod memory;
+mod objects;
 mod overlap;
 mod pattern;
 mod trial;

@@ -15,8 +15,12 @@ pub(crate) const EXPLICIT_PIECE: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     Contiguous,
-    RoundRobin { piece: u64 },
-    Tiles { row: u64 },
+    RoundRobin {
+        piece: u64,
+    },
+    Tiles {
+        row: u64,
+    },
     Blocks,
     Nested,
     Explicit,
@@ -24,6 +28,8 @@ pub(crate) enum Pattern {
     Ordered,
     Atomic,
     Open,
+    /// As round-robin pieces of 4 bytes, through an object file.
+    Objects,
 }
 
 impl FromStr for Pattern {
@@ -44,6 +50,7 @@ impl FromStr for Pattern {
             "ordered" => Self::Ordered,
             "atomic" => Self::Atomic,
             "open" => Self::Open,
+            "objects" => Self::Objects,
             _ => bail!("there is no pattern {name}"),
         })
     }

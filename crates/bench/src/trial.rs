@@ -8,6 +8,7 @@ use aqueduct::device::AlignedBuffer;
 use aqueduct::file::{Counters, File, Mode, Open, Whence};
 
 use crate::cell::Cell;
+use crate::objects::Objects;
 use crate::pattern::{EXPLICIT_PIECE, Pattern, Place, SHARED_PIECE};
 use crate::{clock, contents, memory};
 
@@ -57,6 +58,9 @@ impl Bench<'_> {
             };
             return Ok((clock::samples(world, ENOUGH, &|| Ok(()), &mut operation)?, None));
         }
+        if cell.pattern == Pattern::Objects {
+            return self.time_objects(cell);
+        }
         let file = self.open(cell, &[])?;
         let shared = matches!(cell.pattern, Pattern::Shared | Pattern::Ordered);
         let rewind = || {
@@ -71,6 +75,40 @@ impl Bench<'_> {
         let counted = self.count(cell, &file)?;
         file.close()?;
         Ok((samples, Some(counted)))
+    }
+
+    fn time_objects(&mut self, cell: &Cell) -> Result<(Vec<f64>, Option<Counters>)> {
+        let (world, path) = (self.world, self.path(cell));
+        let mut objects = Objects::open(world, &path, cell.read, &self.buffer[..cell.bytes as usize])?;
+        let samples = clock::samples(world, ENOUGH, &|| Ok(()), &mut || objects.operate(cell.read))?;
+        let before = objects.counters();
+        objects.operate(cell.read)?;
+        let counted = objects.counters() - before;
+        objects.close()?;
+        Ok((samples, Some(counted)))
+    }
+
+    /// As [`verify`](Bench::verify), which has cleared the file and filled the memory.
+    fn verify_objects(&mut self, cell: &Cell) -> Result<u64> {
+        let (world, path, bytes) = (self.world, self.path(cell), cell.bytes as usize);
+        let mut written = Objects::open(world, &path, false, &self.buffer[..bytes])?;
+        written.operate(false)?;
+        written.close()?;
+        if cell.read {
+            let mut read = Objects::open(world, &path, true, &vec![0; bytes])?;
+            read.operate(true)?;
+            ensure!(
+                read.bytes() == self.buffer[..bytes],
+                "rank {} did not read what was written",
+                world.rank()
+            );
+            read.close()?;
+        }
+        let total = cell.bytes * world.size() as u64;
+        let sum = if world.rank() == 0 { contents::sum_of_file(&path, total, false)? } else { 0 };
+        // The next cell clears the file.
+        world.barrier()?;
+        Ok(sum)
     }
 
     /// What one operation does, outside the clock.
@@ -89,10 +127,13 @@ impl Bench<'_> {
         if cell.pattern == Pattern::Open {
             return Ok(0);
         }
-        let file = self.open(cell, &[])?;
         contents::clear(&path, place.rank * cell.bytes, cell.bytes)?;
         self.world.barrier()?;
         contents::fill(place.rank, &mut self.buffer[..cell.bytes as usize]);
+        if cell.pattern == Pattern::Objects {
+            return self.verify_objects(cell);
+        }
+        let file = self.open(cell, &[])?;
         let mut sum = contents::Sum::new(unordered);
         sum.add(&self.buffer[..cell.bytes as usize]);
         self.operate(&cell.written(), &file)?;

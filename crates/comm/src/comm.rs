@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     /// Numbers the collective calls: the tag of their messages.
     calls: AtomicU32,
     children: AtomicU32,
+    /// Numbers the communicators of this rank alone.
+    selves: AtomicU32,
     /// Held through each collective call: those of several threads of a rank follow one another.
     pub(crate) turn: Mutex<()>,
     pub(crate) meter: Meter,
@@ -164,6 +166,31 @@ impl Comm {
         self.inner.child(&group, colour.unwrap_or(u32::MAX))
     }
 
+    /// A communicator of this rank alone, for calls that want one and talk to nobody. Not collective.
+    #[doc(alias = "MPI_COMM_SELF")]
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        let inner = &self.inner;
+        // What a rank tells itself is told apart from the talk of groups of ranks by a number that none of them has.
+        let number = inner.selves.fetch_add(1, Ordering::Relaxed);
+        let alone = Inner {
+            wire: Arc::clone(&inner.wire),
+            context: mix(mix(inner.context, u64::MAX), u64::from(number)),
+            rank: 0,
+            members: Arc::from([inner.members[inner.rank]]),
+            world_nodes: Arc::clone(&inner.world_nodes),
+            topology: Topology::new([0]),
+            hub: Hub::alone(0, Arc::clone(&inner.wire)),
+            calls: AtomicU32::new(0),
+            children: AtomicU32::new(0),
+            selves: AtomicU32::new(0),
+            turn: Mutex::new(()),
+            meter: Meter::default(),
+            stowed: Mutex::default(),
+        };
+        Self { inner: Arc::new(alone) }
+    }
+
     /// One communicator per node. Collective.
     #[doc(alias = "MPI_Comm_split_type")]
     pub fn split_by_node(&self) -> Result<Self> {
@@ -241,6 +268,7 @@ impl Inner {
             topology: Topology::new(0..size),
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
+            selves: AtomicU32::new(0),
             turn: Mutex::new(()),
             meter: Meter::default(),
             stowed: Mutex::default(),
@@ -275,6 +303,7 @@ impl Inner {
             hub,
             calls: AtomicU32::new(0),
             children: AtomicU32::new(0),
+            selves: AtomicU32::new(0),
             turn: Mutex::new(()),
             meter: Meter::default(),
             stowed: Mutex::default(),

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aqueduct_file::{Access as Bytes, Count};
+use aqueduct_file::{Access as Bytes, Count, Sink, Source};
 
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::file::{ObjectFile, split_pending};
 use crate::items::{Items, Packed};
 use crate::meta::Entry;
@@ -95,19 +95,40 @@ impl<'f, T: Object> Access<'f, T> {
     pub fn write<'a>(self, objects: impl Items<'a, T>) -> Result<u64> {
         let packed = objects.pack();
         let count = packed.count as u64;
-        let (offset, packed, written) = self.prepare_write(packed)?;
+        let (offset, packed, written) =
+            self.prepare_write(packed).map_err(|error| self.refuse_write(error))?;
         let bytes: &[u8] = &packed.bytes;
         match self.place(offset) {
-            place if self.together => place.all().write(bytes)?,
+            place if self.together => place.all().write(bytes).map_err(Error::together)?,
             place => place.write(bytes)?,
         };
         self.file.store.note(written);
         Ok(count)
     }
 
+    /// A write that cannot be: if the ranks write together, this one takes part in it with its error, so that the others learn of it.
+    fn refuse_write(&self, error: Error) -> Error {
+        if self.together {
+            // The error brought is the one that comes back.
+            let _ = self.place(0).all().write(Source::refused(error.refusal()));
+        }
+        error
+    }
+
+    /// The same for a read.
+    fn refuse_read(&self, error: Error) -> Error {
+        let store = &self.file.store;
+        if self.together && store.size().is_some() {
+            let _ = self.place(0).all().read(Sink::refused(error.refusal()));
+        } else if self.together {
+            let _ = store.agree("read", Err::<(), _>(error.clone()));
+        }
+        error
+    }
+
     /// Overwrites objects with those of the file, from the front; how many, less at the end of the file.
     pub fn read(self, objects: &mut [T]) -> Result<u64> {
-        let placed = self.prepare_read(objects.len() as u64)?;
+        let placed = self.prepare_read(objects.len() as u64).map_err(|error| self.refuse_read(error))?;
         if let (true, Some(bytes)) =
             (self.file.straight, cast::bytes_mut(&mut objects[..placed.count as usize]))
         {
@@ -121,7 +142,7 @@ impl<'f, T: Object> Access<'f, T> {
 
     /// Reads up to `count` objects, less at the end of the file.
     pub fn read_vec(self, count: u64) -> Result<Vec<T>> {
-        let placed = self.prepare_read(count)?;
+        let placed = self.prepare_read(count).map_err(|error| self.refuse_read(error))?;
         if self.file.straight
             && let Some(mut objects) = cast::zeroed(placed.count as usize)
             && let Some(bytes) = cast::bytes_mut(&mut objects)
@@ -144,11 +165,12 @@ impl<'f, T: Object> Access<'f, T> {
                 count: objects.len(),
                 sizes: Vec::new(),
             };
-            let (offset, _, written) = self.prepare_write(packed)?;
+            let (offset, _, written) = self.agreed("write", self.prepare_write(packed))?;
             self.file.store.note(written);
             return WriteRequest::straight(self.place(offset), self.together, objects, count);
         }
-        let (offset, packed, written) = self.prepare_write(objects.as_slice().pack())?;
+        let (offset, packed, written) =
+            self.agreed("write", self.prepare_write(objects.as_slice().pack()))?;
         self.file.store.note(written);
         let bytes = packed.bytes.into_owned();
         WriteRequest::encoded(self.place(offset), self.together, objects, bytes)
@@ -159,7 +181,7 @@ impl<'f, T: Object> Access<'f, T> {
     where
         T: Send,
     {
-        let placed = self.prepare_read(count)?;
+        let placed = self.agreed("read", self.prepare_read(count))?;
         ReadRequest::start(self.file, &placed, self.together)
     }
 
@@ -181,6 +203,10 @@ impl<'f, T: Object> Access<'f, T> {
         let pending = Arc::clone(&self.file.split);
         let request = self.only_together()?.start_read(count)?;
         Ok(Split::new(request, pending))
+    }
+
+    fn agreed<R>(&self, operation: &'static str, mine: Result<R>) -> Result<R> {
+        self.file.store.outcome(self.together, operation, mine)
     }
 
     fn only_together(self) -> Result<Self> {
@@ -206,7 +232,8 @@ impl<'f, T: Object> Access<'f, T> {
         }
     }
 
-    /// Takes the place of a write and marks what it changes; where the file layer writes, what, and what is to be noted when it has.
+    /// Takes the place of a write and marks what it changes; where the file layer writes, what, and what is to be noted when it has. The outcome is
+    /// this rank's own, but all ranks take room together.
     fn prepare_write<'a>(&self, packed: Packed<'a>) -> Result<(u64, Packed<'a>, Written)> {
         let store = &self.file.store;
         let start = self.start(packed.count as u64);
@@ -219,12 +246,17 @@ impl<'f, T: Object> Access<'f, T> {
             }
             Ok((placed, packed))
         });
-        let (placed, packed) = store.outcome(self.together, "write", prepared)?;
-        let high = placed.high().unwrap_or(0);
-        let (offset, ends) = match store.size() {
-            Some(_) => (placed.start, Vec::new()),
-            None => self.find_room(&placed, &packed)?,
+        let room = match (store.size(), &prepared) {
+            (None, Ok((placed, packed))) => self.find_room(placed, packed).map(Some),
+            // The others count this rank's part, empty, before they go on.
+            (None, Err(_)) if self.together => {
+                store.data.reserve_ordered(0).map(|_| None).map_err(Error::from)
+            }
+            (Some(_), _) | (None, Err(_)) => Ok(None),
         };
+        let (placed, packed) = prepared?;
+        let (offset, ends) = room?.unwrap_or((placed.start, Vec::new()));
+        let high = placed.high().unwrap_or(0);
         let written = Written { view: placed.view, start: placed.start, offset, ends, high };
         Ok((offset, packed, written))
     }
@@ -239,8 +271,7 @@ impl<'f, T: Object> Access<'f, T> {
         };
         let first = placed.view.number(placed.start).unwrap_or(0);
         let overwrites = placed.count > 0 && first < store.changes().slot.count;
-        let touched = store.touch(offset..offset + bytes, overwrites);
-        store.outcome(self.together, "write", touched)?;
+        store.touch(offset..offset + bytes, overwrites)?;
         let mut end = 0;
         let ends = packed.sizes.iter().map(|size| {
             end += size;
@@ -267,25 +298,25 @@ impl<'f, T: Object> Access<'f, T> {
         Ok(())
     }
 
-    /// Takes the place of a read, cut at the end of the file.
+    /// Takes the place of a read, cut at the end of the file. The outcome is this rank's own.
     fn prepare_read(&self, count: u64) -> Result<Placed> {
-        let store = &self.file.store;
-        let start = self.start(count);
-        let placed = start.and_then(|start| {
-            if self.together && self.file.split.load(Ordering::SeqCst) {
-                return Err(split_pending(store));
-            }
-            let view = self.file.view();
-            let there = view.count_before(store.count()?).saturating_sub(start);
-            Ok(Placed { view, start, count: count.min(there) })
-        });
-        store.outcome(self.together, "read", placed)
+        let (store, start) = (&self.file.store, self.start(count)?);
+        if self.together && self.file.split.load(Ordering::SeqCst) {
+            return Err(split_pending(store));
+        }
+        let view = self.file.view();
+        let there = view.count_before(store.count()?).saturating_sub(start);
+        Ok(Placed { view, start, count: count.min(there) })
     }
 
     /// Reads objects of constant size as they lie in the file.
     fn read_bytes(&self, placed: &Placed, bytes: &mut [u8]) -> Result<Count> {
         let place = self.place(placed.start);
-        let count = if self.together { place.all().read(&mut *bytes)? } else { place.read(&mut *bytes)? };
+        let count = if self.together {
+            place.all().read(&mut *bytes).map_err(Error::together)?
+        } else {
+            place.read(&mut *bytes)?
+        };
         self.file.check_read(placed, self.together, count, bytes.len() as u64)
     }
 

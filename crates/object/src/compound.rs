@@ -13,9 +13,14 @@ use crate::{Category, Object, cast};
 
 // SAFETY: elements follow one another without padding.
 unsafe impl<T: Object, const N: usize> Object for [T; N] {
-    const CATEGORY: Category = T::CATEGORY;
+    const CATEGORY: Category = match T::CATEGORY {
+        // Without elements nothing varies.
+        Category::Variable if N == 0 => Category::Constant,
+        category => category,
+    };
     const SIZE: Option<usize> = match T::SIZE {
         Some(size) => Some(size * N),
+        None if N == 0 => Some(0),
         None => None,
     };
 

@@ -74,6 +74,27 @@ impl Error {
         Self { rank: error.rank(), ..Self::new(Kind::Communication, operation, place, error.to_string()) }
     }
 
+    /// The error of a collective access of the file layer: that of a rank which came with its own, refused, has the kind it had there.
+    pub(crate) fn together(error: file::Error) -> Self {
+        let kind = match error.kind() {
+            file::Kind::BadArgument => Kind::BadArgument,
+            file::Kind::Unsupported => Kind::Unsupported,
+            _ => Kind::File,
+        };
+        Self { kind, ..Self::from(error) }
+    }
+
+    /// The same for the file layer, to be brought to a collective access: all ranks learn of it there, without a meeting of its own.
+    pub(crate) fn refusal(&self) -> file::Error {
+        let kind = match (self.file, self.kind) {
+            (Some(kind), _) => kind,
+            (None, Kind::Unsupported) => file::Kind::Unsupported,
+            (None, Kind::Communication) => file::Kind::Communication,
+            (None, _) => file::Kind::BadArgument,
+        };
+        file::Error::new(kind, self.operation, &self.place, self.detail.clone())
+    }
+
     /// What went wrong.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -140,15 +161,42 @@ pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, place: &str, mine: 
     if first == none {
         return mine;
     }
-    let told = mine.as_ref().err().map(|error| {
-        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
-    });
-    let told = comm.broadcast_vec(first as usize, told.unwrap_or_default()).map_err(talk)?;
-    mine.and_then(|_| {
-        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
-        let made = Error::new(kind, operation, place, String::from_utf8_lossy(text));
-        let file = (*below != 0).then(|| file::Kind::from_code(*below));
-        Err(Error { rank: Some(first as usize), file, ..made })
-    })
+    let told = comm
+        .broadcast_vec(first as usize, mine.as_ref().err().map(tell).unwrap_or_default())
+        .map_err(talk)?;
+    mine.and_then(|_| Err(heard(operation, place, &told, first as usize)))
+}
+
+/// What rank 0 found or made, told to all ranks; its error is everybody's.
+pub(crate) fn announce(
+    comm: &Comm,
+    operation: &'static str,
+    place: &str,
+    mine: Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let talk = |error: comm::Error| Error::talk(operation, place, &error);
+    let told = match &mine {
+        Ok(found) => [&[0][..], found].concat(),
+        Err(error) => [vec![1], tell(error)].concat(),
+    };
+    let told = comm.broadcast_vec(0, if comm.rank() == 0 { told } else { Vec::new() }).map_err(talk)?;
+    match told.split_first() {
+        _ if comm.rank() == 0 => mine,
+        Some((0, found)) => Ok(found.to_vec()),
+        Some((_, error)) => Err(heard(operation, place, error, 0)),
+        None => Err(Error::new(Kind::Communication, operation, place, "rank 0 told nothing")),
+    }
+}
+
+/// An error as other ranks are told of it.
+fn tell(error: &Error) -> Vec<u8> {
+    [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
+}
+
+fn heard(operation: &'static str, place: &str, told: &[u8], rank: usize) -> Error {
+    let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
+    let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
+    let made = Error::new(kind, operation, place, String::from_utf8_lossy(text));
+    let file = (*below != 0).then(|| file::Kind::from_code(*below));
+    Error { rank: Some(rank), file, ..made }
 }

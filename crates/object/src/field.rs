@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{File, Mode, Open, Sink, Source};
 
 use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
 use crate::file::ObjectFile;
 use crate::items::Items;
-use crate::schema::{ByteOrder, Mismatch, Schema, Type, skip, swap};
+use crate::schema::{Around, ByteOrder, Mismatch, Schema, Type, skip, swap};
 use crate::view::ObjectView;
 use crate::{DecodeError, Object, cast};
 
@@ -58,7 +58,7 @@ impl<T: Object> ObjectFile<T> {
             Some(whole) => {
                 let bytes = store.agree("field", view.bytes(whole, offset, size))?;
                 let mode = if store.mode.is_write() { Mode::read_write() } else { Mode::read_only() };
-                let column = Open::new(mode).open(&store.comm, self.store.data.name())?;
+                let column = Open::new(mode).open(&store.ranks, self.store.data.name())?;
                 column.set_view(&bytes)?;
                 Some(column)
             }
@@ -111,18 +111,23 @@ impl<T: Object, F: Object> Field<'_, T, F> {
             let there = self.view.count_before(count);
             objects.end.min(there).saturating_sub(objects.start)
         });
-        let count = store.outcome(together, "read", count)?;
         let Some(column) = &self.column else {
-            let read = self.pick(objects.start, count);
+            let read = count.and_then(|count| self.pick(objects.start, count));
             return store.outcome(together, "read", read);
         };
         let place = column.at(objects.start);
+        let count = count.inspect_err(|error| {
+            if together {
+                // The others learn of it in their read; what comes back is the error that was brought.
+                let _ = place.all().read(Sink::refused(error.refusal()));
+            }
+        })?;
         if store.order == ByteOrder::Little
             && let Some(mut values) = cast::zeroed::<F>(count as usize)
             && let Some(bytes) = cast::bytes_mut(&mut values)
         {
             if together {
-                place.all().read(bytes)?
+                place.all().read(bytes).map_err(Error::together)?
             } else {
                 place.read(bytes)?
             };
@@ -131,7 +136,7 @@ impl<T: Object, F: Object> Field<'_, T, F> {
         }
         let mut bytes = vec![0; (count * self.size) as usize];
         if together {
-            place.all().read(&mut bytes)?
+            place.all().read(&mut bytes).map_err(Error::together)?
         } else {
             place.read(&mut bytes)?
         };
@@ -176,7 +181,8 @@ impl<T: Object, F: Object> Field<'_, T, F> {
                 swap(store.schema.root(), ByteOrder::Big, &mut bytes).map_err(|why| broken(&why))?;
             }
             let mut input = Decoder::new(&bytes);
-            walk(store.schema.root(), &self.steps, &mut input).map_err(|error| broken(&error))?;
+            walk(store.schema.root(), &self.steps, &mut input, &mut Around::default())
+                .map_err(|error| broken(&error))?;
             values.push(F::decode(&mut input).map_err(|error| broken(&error))?);
         }
         Ok(values)
@@ -213,11 +219,18 @@ impl<T: Object, F: Object> Field<'_, T, F> {
             }
         };
         let prepared = prepare();
-        store.outcome(together, "write", prepared)?;
-        let Some(column) = &self.column else { return Ok(0) };
-        let (place, bytes): (_, &[u8]) = (column.at(start), &packed.bytes);
+        let Some(column) = &self.column else {
+            return store.outcome(together, "write", prepared).map(|()| 0);
+        };
+        let place = column.at(start);
+        prepared.inspect_err(|error| {
+            if together {
+                let _ = place.all().write(Source::refused(error.refusal()));
+            }
+        })?;
+        let bytes: &[u8] = &packed.bytes;
         if together {
-            place.all().write(bytes)?
+            place.all().write(bytes).map_err(Error::together)?
         } else {
             place.write(bytes)?
         };
@@ -231,7 +244,12 @@ impl<T: Object, F: Object> Field<'_, T, F> {
 }
 
 /// Goes to the part that the steps lead to.
-fn walk(ty: &Type, steps: &[usize], input: &mut Decoder<'_>) -> std::result::Result<(), DecodeError> {
+fn walk<'s>(
+    ty: &'s Type,
+    steps: &[usize],
+    input: &mut Decoder<'_>,
+    around: &mut Around<'s>,
+) -> std::result::Result<(), DecodeError> {
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
     let part = |place: usize| match ty {
         Type::Struct(structure) => structure.fields.get(place).map(|field| &field.ty),
@@ -240,8 +258,9 @@ fn walk(ty: &Type, steps: &[usize], input: &mut Decoder<'_>) -> std::result::Res
         _ => None,
     };
     let missing = || DecodeError::new("a path that leads nowhere", 0);
+    around.enter(ty).map_err(|why| input.error(why))?;
     for place in 0..*step {
-        skip(part(place).ok_or_else(missing)?, input, &mut crate::schema::Around::default())?;
+        skip(part(place).ok_or_else(missing)?, input, around)?;
     }
-    walk(part(*step).ok_or_else(missing)?, rest, input)
+    walk(part(*step).ok_or_else(missing)?, rest, input, around)
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{Mode, Whence};
+use aqueduct_file::{Counters, Mode, Whence};
 
 use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
 use crate::items::Packed;
 use crate::meta::State;
 use crate::schema::{ByteOrder, Migration, Schema, swap};
-use crate::store::{ObjectOpen, Store};
+use crate::store::{ObjectOpen, Store, leave_line};
 use crate::view::ObjectView;
 use crate::{DecodeError, Object};
 
@@ -85,25 +85,38 @@ impl<T: Object> ObjectFile<T> {
     }
 
     pub(crate) fn new(store: Store, migration: Option<Migration>, straight: bool) -> Result<Self> {
-        let pointer = if store.mode.is_append() { store.changes().slot.count } else { 0 };
+        let (appends, count) = (store.mode.is_append(), store.changes().slot.count);
+        let pointer = if appends { count } else { 0 };
         let place = Mutex::new(Place { view: Arc::default(), pointer });
         let store = Arc::new(store);
         let file = Self { store, migration, straight, place, split: Arc::default(), objects: PhantomData };
         file.show(&ObjectView::all())?;
+        if appends {
+            file.seek_shared(count)?;
+        }
         Ok(file)
     }
 
     /// Lets the file layer see what this rank sees, where objects have constant size.
     fn show(&self, view: &ObjectView) -> Result<()> {
         let Some(size) = self.store.size() else { return Ok(()) };
-        let bytes = self.store.agree("set_view", view.bytes(size, 0, size))?;
-        Ok(self.store.data.set_view(&bytes)?)
+        match view.bytes(size, 0, size) {
+            Ok(bytes) => self.store.data.set_view(&bytes).map_err(Error::together),
+            Err(error) => {
+                // The others learn of it when they set theirs.
+                let _ = self.store.data.refuse_view(error.refusal());
+                Err(error)
+            }
+        }
     }
 
     /// Sets which objects this rank sees; pointers go to the start. Collective, with a view of its own on each rank.
     pub fn set_view(&self, view: &ObjectView) -> Result<()> {
         self.show(view)?;
-        self.store.numbers().seek_shared(0, Whence::Start)?;
+        // The shared pointer of the data goes to the start with its view.
+        if let Some(numbers) = &self.store.numbers {
+            numbers.seek_shared(0, Whence::Start)?;
+        }
         *self.lock() = Place { view: Arc::new(view.clone()), pointer: 0 };
         Ok(())
     }
@@ -172,6 +185,14 @@ impl<T: Object> ObjectFile<T> {
         &self.store.name
     }
 
+    /// What this rank has done with the data since the file was opened, and the messages that it took, all talk about this file included.
+    pub fn counters(&self) -> Counters {
+        let (counters, talk, before) =
+            (self.store.data.counters(), self.store.comm.traffic(), self.store.talked);
+        let (messages, sent) = (talk.messages - before.messages, talk.bytes - before.bytes);
+        Counters { messages: counters.messages + messages, sent: counters.sent + sent, ..counters }
+    }
+
     /// The ranks that have it open.
     pub fn comm(&self) -> &Comm {
         &self.store.comm
@@ -235,6 +256,9 @@ impl<T: Object> ObjectFile<T> {
         store.data.close()?;
         if let Some(numbers) = store.numbers {
             numbers.close()?;
+        }
+        if committed.is_ok() {
+            leave_line(&store.ranks, store.comm);
         }
         committed
     }

@@ -216,7 +216,7 @@ impl Type {
     /// Bytes of the encoded form, where all values have the same and it is less than 2^63.
     pub fn size(&self) -> Option<u64> {
         let size = match self {
-            Self::Unit => 0,
+            Self::Unit | Self::Array { len: 0, .. } => 0,
             Self::Bool | Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 => 2,
             Self::Char | Self::U32 | Self::I32 | Self::F32 => 4,

@@ -9,10 +9,11 @@ mod sums;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Traffic};
 use aqueduct_file::{File, Mode};
 
 pub use opening::ObjectOpen;
+pub(crate) use opening::leave_line;
 pub use repair::{Repaired, repair};
 
 use crate::error::{Error, Kind, Result, agree};
@@ -23,15 +24,19 @@ use crate::view::ObjectView;
 /// What a type does not matter for.
 pub(crate) struct Store {
     pub(crate) name: Arc<str>,
+    /// Those who opened it.
+    pub(crate) ranks: Comm,
     /// For the talk of this file alone.
     pub(crate) comm: Comm,
+    /// What had been sent through it when the file was opened: the talk may have been another file's before.
+    pub(crate) talked: Traffic,
     /// Accessed by all ranks, together and alone.
     pub(crate) data: File,
     /// The same, opened by this rank for itself: bytes, whatever the view is.
     pub(crate) plain: File,
     /// `<name>.meta`, opened by this rank for itself; none for raw files.
     pub(crate) meta: Option<File>,
-    /// Holds the shared pointer, which counts objects; none for raw files, where `data` does.
+    /// Holds the shared pointer, which counts objects; none where that of `data` does, because all objects have one size.
     pub(crate) numbers: Option<File>,
     pub(crate) mode: Mode,
     pub(crate) schema: Arc<Schema>,

@@ -222,6 +222,41 @@ where
     Launch::threads(2).run(read).unwrap();
 }
 
+/// A reader that was written from the document alone finds the objects in the pinned bytes, and nothing else. Skipped, and says so, where there is
+/// no Python.
+fn told_by_the_document(golden: &Golden, expected: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("golden");
+    std::fs::write(&path, bytes(golden.data)).unwrap();
+    std::fs::write(folder.path().join("golden.meta"), golden.meta()).unwrap();
+    let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/format.py");
+    let Ok(outcome) = std::process::Command::new("python3").arg(reader).arg(&path).output() else {
+        assert!(std::env::var_os("AQUEDUCT_REQUIRE_NUMPY").is_none(), "python3 is missing");
+        eprintln!("skipped: there is no python3");
+        return;
+    };
+    let (found, error) =
+        (String::from_utf8(outcome.stdout).unwrap(), String::from_utf8_lossy(&outcome.stderr));
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected, "{error}");
+    assert!(outcome.status.success(), "{error}");
+}
+
+#[test]
+fn the_document_tells_what_the_bytes_mean() {
+    let cells =
+        [r#"{"pressure": 1.5, "flag": true, "id": 258}"#, r#"{"pressure": -2.0, "flag": false, "id": 3}"#];
+    let shapes = [
+        r#"{"Path": {"name": "hé", "corners": [1, 515]}}"#,
+        r#"{"Point": {}}"#,
+        r#"{"Line": {"0": 5, "1": 6}}"#,
+    ];
+    for (golden, expected) in
+        [(&CELLS, &cells[..]), (&BIG_CELLS, &cells), (&SHAPES, &shapes), (&BIG_SHAPES, &shapes)]
+    {
+        told_by_the_document(golden, expected);
+    }
+}
+
 #[test]
 fn objects_of_constant_size() {
     pinned(&CELLS, ByteOrder::Little, &cells());

@@ -1,6 +1,6 @@
 //! Older files for newer types: fields added with a default, removed, renamed, by the rules that the type declares.
 
-use super::walk::{Around, skip};
+use super::walk::{Around, length, skip};
 use super::{Enum, Field, Mismatch, Schema, Struct, Type};
 use crate::codec::{DecodeError, Decoder};
 
@@ -170,23 +170,24 @@ impl<'m> Run<'m> {
             out.extend_from_slice(start.clone().take(len)?);
             return Ok(());
         }
-        let step = match step {
+        // The steps around change as the types around do.
+        let (step, kept, mut left) = match step {
             Step::Up(levels) => {
                 let place = self.steps.len().checked_sub(levels + 1);
-                place
-                    .map(|place| self.steps[place])
-                    .ok_or_else(|| input.error("a type that leads out of itself"))?
+                let place = place.ok_or_else(|| input.error("a type that leads out of itself"))?;
+                let left = self.steps.split_off(place);
+                (left[0], place, left)
             }
-            other => other,
+            other => (other, self.steps.len(), Vec::new()),
         };
-        let (ty, before) = self.around.enter(ty).map_err(|why| input.error(why))?;
-        let steps = self.steps.len();
+        let (ty, outside) = self.around.enter(ty).map_err(|why| input.error(why))?;
         if matches!(ty, Type::Struct(_) | Type::Enum(_)) {
             self.steps.push(step);
         }
         input.nested(|input| self.parts(ty, step, input, out))?;
-        self.steps.truncate(steps);
-        self.around.leave(before);
+        self.steps.truncate(kept);
+        self.steps.append(&mut left);
+        self.around.leave(outside);
         Ok(())
     }
 
@@ -218,12 +219,12 @@ impl<'m> Run<'m> {
                 if there == 0 { Ok(()) } else { self.value(of, step, input, out) }
             }
             (Type::List(of) | Type::Set(of), Step::Many(steps)) => {
-                let len = input.take_len::<u8>()?;
+                let len = length(&[of], input)?;
                 out.extend_from_slice(&(len as u64).to_le_bytes());
                 (0..len).try_for_each(|_| self.value(of, &steps[0], input, out))
             }
             (Type::Map { key, value }, Step::Many(steps)) => {
-                let len = input.take_len::<u8>()?;
+                let len = length(&[key, value], input)?;
                 out.extend_from_slice(&(len as u64).to_le_bytes());
                 (0..len).try_for_each(|_| {
                     self.value(key, &steps[0], input, out)?;

@@ -49,9 +49,9 @@ impl Schema {
     }
 }
 
-/// `a.b[3]` as `a`, `b`, `3`.
+/// `a.b[3]` as `a`, `b`, `3`; `[3].a`, in objects that are arrays, as `3`, `a`.
 fn words(path: &str) -> impl Iterator<Item = String> {
-    path.split(['.', '[']).map(|word| word.trim_end_matches(']').to_owned())
+    path.strip_prefix('[').unwrap_or(path).split(['.', '[']).map(|word| word.trim_end_matches(']').to_owned())
 }
 
 struct Step<'s> {

@@ -95,7 +95,7 @@ impl Turn<'_> {
     }
 
     fn value<'s>(&mut self, ty: &'s Type, around: &mut Around<'s>) -> Result<(), String> {
-        let (ty, before) = around.enter(ty)?;
+        let (ty, outside) = around.enter(ty)?;
         match ty {
             Type::Unit => {}
             Type::Enum(choice) => {
@@ -131,7 +131,7 @@ impl Turn<'_> {
             }
             number => self.numbers(number.size().unwrap_or(1), 1)?,
         }
-        around.leave(before);
+        around.leave(outside);
         Ok(())
     }
 

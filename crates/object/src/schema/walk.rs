@@ -7,33 +7,42 @@ use crate::codec::{DEEPEST, DecodeError, Decoder};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Around<'s> {
     named: Vec<&'s Type>,
+    depth: usize,
+}
+
+/// What was around a type before it was entered.
+pub(crate) struct Outside<'s> {
+    kept: usize,
+    /// Left behind on the way up: what a reference leads to has other types around it than the reference has.
+    left: Vec<&'s Type>,
 }
 
 impl<'s> Around<'s> {
-    /// The type that is meant, and what is around its parts.
-    pub(crate) fn enter(&mut self, ty: &'s Type) -> Result<(&'s Type, usize), String> {
-        let before = self.named.len();
-        if before > DEEPEST {
+    /// The type that is meant, and what was around it; what is around its parts from now on.
+    pub(crate) fn enter(&mut self, ty: &'s Type) -> Result<(&'s Type, Outside<'s>), String> {
+        if self.depth > DEEPEST {
             return Err(format!("values nested more than {DEEPEST} deep"));
         }
-        let meant = match ty {
+        let (meant, outside) = match ty {
             Type::Up(levels) => {
-                let place = before.checked_sub(*levels as usize + 1);
-                place
-                    .and_then(|place| self.named.get(place))
-                    .copied()
-                    .ok_or("a type that leads out of itself")?
+                let place = self.named.len().checked_sub(*levels as usize + 1);
+                let place = place.ok_or("a type that leads out of itself")?;
+                let left = self.named.split_off(place);
+                (left[0], Outside { kept: place, left })
             }
-            other => other,
+            other => (other, Outside { kept: self.named.len(), left: Vec::new() }),
         };
+        self.depth += 1;
         if matches!(meant, Type::Struct(_) | Type::Enum(_)) {
             self.named.push(meant);
         }
-        Ok((meant, before))
+        Ok((meant, outside))
     }
 
-    pub(crate) fn leave(&mut self, before: usize) {
-        self.named.truncate(before);
+    pub(crate) fn leave(&mut self, mut outside: Outside<'s>) {
+        self.named.truncate(outside.kept);
+        self.named.append(&mut outside.left);
+        self.depth -= 1;
     }
 }
 
@@ -46,9 +55,9 @@ pub(crate) fn skip<'s>(
     if let Some(size) = ty.size() {
         return input.take(usize::try_from(size).unwrap_or(usize::MAX)).map(drop);
     }
-    let (meant, before) = around.enter(ty).map_err(|why| input.error(why))?;
+    let (meant, outside) = around.enter(ty).map_err(|why| input.error(why))?;
     input.nested(|input| parts(meant, input, around))?;
-    around.leave(before);
+    around.leave(outside);
     Ok(())
 }
 
@@ -80,14 +89,23 @@ fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut Around<'s>) -> 
     }
 }
 
+/// How many elements with these parts follow, if so many can.
+pub(super) fn length(of: &[&Type], input: &mut Decoder<'_>) -> Result<usize, DecodeError> {
+    match together(of) {
+        Some(0) => input.take_len::<()>(),
+        _ => input.take_len::<u8>(),
+    }
+}
+
+/// Bytes of an element with these parts, where all have the same.
+fn together(of: &[&Type]) -> Option<u64> {
+    of.iter().try_fold(0u64, |sum, part| sum.checked_add(part.size()?))
+}
+
 /// A length, and so many times these parts.
 fn many<'s>(of: &[&'s Type], input: &mut Decoder<'_>, around: &mut Around<'s>) -> Result<(), DecodeError> {
-    let size = of.iter().try_fold(0u64, |sum, part| sum.checked_add(part.size()?));
-    let len = match size {
-        Some(0) => input.take_len::<()>()?,
-        _ => input.take_len::<u8>()?,
-    } as u64;
-    match size {
+    let len = length(of, input)? as u64;
+    match together(of) {
         Some(size) => {
             let bytes = size.checked_mul(len).and_then(|bytes| usize::try_from(bytes).ok());
             input.take(bytes.unwrap_or(usize::MAX)).map(drop)

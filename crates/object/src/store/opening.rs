@@ -7,7 +7,7 @@ use aqueduct_comm::Comm;
 use aqueduct_file::{self as file, File, Info, Mode, Open};
 
 use super::{Changes, Store};
-use crate::error::{Error, Kind, Result, agree};
+use crate::error::{Error, Kind, Result, agree, announce};
 use crate::file::ObjectFile;
 use crate::meta::{Area, DESCRIPTION, Description, NoSlot, Slot, State, UNIT, VERSION};
 use crate::schema::{ByteOrder, Migration, Mismatch, Schema};
@@ -84,15 +84,16 @@ impl ObjectOpen {
         let name = name.as_ref();
         let shown: Arc<str> = name.to_string_lossy().into();
         let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
-        let comm = comm.dup().map_err(talk)?;
-        let own = comm.split(Some(comm.rank() as u32), 0).map_err(talk)?;
-        let own =
-            own.ok_or_else(|| Error::new(Kind::Communication, "open", &shown, "this rank has no group"))?;
+        let (own, ranks) = (comm.alone(), comm.clone());
+        let comm = line(comm).map_err(talk)?;
+        let talked = comm.traffic();
         let found = if comm.rank() == 0 { self.look::<T>(&own, name, &shown) } else { Ok(Vec::new()) };
-        let told = comm.broadcast_vec(0, agree(&comm, "open", &shown, found)?).map_err(talk)?;
-        let decoded = self.understand::<T>(&shown, &told);
-        let (slot, schema, order, checksums, migration) = agree(&comm, "open", &shown, decoded)?;
-        let opened = self.open_all(&comm, &own, name)?;
+        let told = announce(&comm, "open", &shown, found)?;
+        let mine =
+            self.understand::<T>(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
+        let (Understood { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
+            agree(&comm, "open", &shown, mine)?;
+        let (data, numbers) = self.open_all(&ranks, name, schema.size().is_some())?;
         let changes = Changes {
             high: slot.count,
             slot,
@@ -103,23 +104,25 @@ impl ObjectOpen {
         };
         let store = Store {
             name: shown,
+            ranks,
             comm,
-            data: opened.data,
-            plain: opened.plain,
-            meta: opened.meta,
-            numbers: opened.numbers,
+            talked,
+            data,
+            plain,
+            meta,
+            numbers,
             mode: self.mode,
             schema,
             order,
             checksums: checksums && self.checksums && !self.raw,
             changes: Mutex::new(changes),
         };
-        store.begin()?;
+        store.begin(longer)?;
         let straight = migration.is_none() && order == ByteOrder::Little && cast::is_plain::<T>();
         ObjectFile::new(store, migration, straight)
     }
 
-    /// Rank 0: what there is, or what was made; a slot and a description.
+    /// Rank 0: what there is, or what was made; whether the data is longer than what was committed, a slot and a description.
     fn look<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
         if self.mode.is_sequential() {
             let detail = "object files are found by number; sequential mode is for plain files";
@@ -182,7 +185,7 @@ impl ObjectOpen {
         let description = Description::new(&T::schema(), self.order, false).encode();
         let slot = new_slot(State::Complete, &description);
         let slot = Slot { count: length / size as u64, length: 0, ..slot };
-        Ok([&slot.encode()[..], &description].concat())
+        Ok([&[0], &slot.encode()[..], &description].concat())
     }
 
     fn create<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
@@ -202,21 +205,17 @@ impl ObjectOpen {
         meta.at(DESCRIPTION).write(&description)?;
         meta.at(slot.place()).write(&slot.encode())?;
         meta.sync()?;
-        Ok([&slot.encode()[..], &description].concat())
+        Ok([&[0], &slot.encode()[..], &description].concat())
     }
 
     /// All ranks: what rank 0 found, compared with what this program wants.
-    #[allow(clippy::type_complexity, reason = "taken apart at once")]
-    fn understand<T: Object>(
-        &self,
-        shown: &str,
-        told: &[u8],
-    ) -> Result<(Slot, Arc<Schema>, ByteOrder, bool, Option<Migration>)> {
+    fn understand<T: Object>(&self, shown: &str, told: &[u8]) -> Result<Understood> {
         let broken = |why: String| {
             Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
         };
-        let (slot, description) =
-            told.split_at_checked(UNIT).ok_or_else(|| broken("it is missing".to_owned()))?;
+        let missing = || broken("it is missing".to_owned());
+        let (longer, told) = told.split_first().ok_or_else(missing)?;
+        let (slot, description) = told.split_at_checked(UNIT).ok_or_else(missing)?;
         let slot = Slot::decode(slot).map_err(|_| broken("its slot".to_owned()))?;
         let (description, schema) = Description::decode(description).map_err(broken)?;
         let wanted = T::schema();
@@ -227,57 +226,86 @@ impl ObjectOpen {
             return Err(Error::wrong_type("open", shown, &Mismatch::new(&schema, &wanted, why)));
         }
         let order = if self.raw { self.order } else { description.byte_order };
-        Ok((slot, Arc::new(schema), order, description.checksums, migration))
+        let (longer, checksums) = (*longer != 0, description.checksums);
+        Ok(Understood { longer, slot, schema: Arc::new(schema), order, checksums, migration })
     }
 
-    fn open_all(&self, comm: &Comm, own: &Comm, name: &OsStr) -> Result<Opened> {
-        let mut mode = if self.mode.is_write() { Mode::read_write() } else { Mode::read_only() };
-        let single = mode;
-        if self.mode.is_delete_on_close() {
-            mode = mode.delete_on_close();
+    /// The data and the `.meta`, for this rank alone.
+    fn open_own(&self, own: &Comm, name: &OsStr) -> Result<(File, Option<File>)> {
+        let plain = Open::new(Mode::read_only()).open(own, name)?;
+        if self.raw {
+            return Ok((plain, None));
         }
+        let meta = Open::new(self.access()).open(own, meta_name(name))?;
+        Ok((plain, Some(meta)))
+    }
+
+    /// The data for all ranks, and the file whose shared pointer counts objects, where that of the data counts bytes.
+    fn open_all(&self, comm: &Comm, name: &OsStr, constant: bool) -> Result<(File, Option<File>)> {
+        let deletes = self.mode.is_delete_on_close();
+        let mode = if deletes { self.access().delete_on_close() } else { self.access() };
         let data = Open::new(mode).hints(&self.info).open(comm, name)?;
-        let shown = name.to_string_lossy();
-        let mine = || -> Result<(File, Option<File>)> {
-            let plain = Open::new(Mode::read_only()).open(own, name)?;
-            let meta = if self.raw { None } else { Some(Open::new(single).open(own, meta_name(name))?) };
-            Ok((plain, meta))
-        };
-        let (plain, meta) = agree(comm, "open", &shown, mine())?;
-        let numbers = if self.raw { None } else { Some(Open::new(mode).open(comm, meta_name(name))?) };
-        Ok(Opened { data, plain, meta, numbers })
+        // A `.meta` that shall be deleted has to be opened so.
+        let needed = !self.raw && (deletes || !constant);
+        let numbers = needed.then(|| Open::new(mode).open(comm, meta_name(name))).transpose()?;
+        Ok((data, numbers))
+    }
+
+    fn access(&self) -> Mode {
+        if self.mode.is_write() { Mode::read_write() } else { Mode::read_only() }
     }
 }
 
-struct Opened {
-    data: File,
-    plain: File,
-    meta: Option<File>,
-    numbers: Option<File>,
+/// What rank 0 has told, and what it means for this program.
+struct Understood {
+    longer: bool,
+    slot: Slot,
+    schema: Arc<Schema>,
+    order: ByteOrder,
+    checksums: bool,
+    migration: Option<Migration>,
 }
 
 impl Store {
-    /// Cuts off what was written and never committed, and puts the pointers where they begin.
-    fn begin(&self) -> Result<()> {
-        let (length, count) = {
-            let changes = self.changes();
-            (changes.slot.length, changes.slot.count)
-        };
-        if self.meta.is_some() && self.mode.is_write() {
-            let longer =
-                self.agree("open", self.data.size().map(|size| size > length).map_err(Error::from))?;
-            if self.talk("open", self.comm.allreduce_one(aqueduct_comm::Op::Max, u8::from(longer)))? == 1 {
-                self.data.set_size(length)?;
-            }
+    /// Cuts off what was written and never committed, and puts the pointer into the data where it begins.
+    fn begin(&self, longer: bool) -> Result<()> {
+        let length = self.changes().slot.length;
+        if longer && self.meta.is_some() && self.mode.is_write() {
+            self.data.set_size(length)?;
         }
         if self.size().is_none() {
             self.data.seek_shared(length as i64, file::Whence::Start)?;
         }
-        if self.mode.is_append() {
-            self.numbers().seek_shared(count as i64, file::Whence::Start)?;
-        }
         Ok(())
     }
+}
+
+/// A communicator that the talk of object files goes through, one file after the other: making one costs more than opening a file.
+struct Line(Comm);
+
+/// So many are kept beside a communicator.
+const LINES: usize = 4;
+
+/// A line that was left by an earlier file, if all ranks have it, or a new one. Collective.
+fn line(comm: &Comm) -> aqueduct_comm::Result<Comm> {
+    let left = comm.unstow::<Line>().map(|line| line.0);
+    let number = left.as_ref().map_or(0, Comm::number);
+    let all = comm.allreduce_with(&[[number, number]], |[least, most], [other_least, other_most]| {
+        *least = (*least).min(*other_least);
+        *most = (*most).max(*other_most);
+    })?;
+    match left {
+        Some(line) if all[0][0] == all[0][1] => return Ok(line),
+        // What one rank has, and another has not, is for a later file.
+        Some(line) => leave_line(comm, line),
+        None => {}
+    }
+    comm.dup()
+}
+
+/// Leaves a line to the next file.
+pub(crate) fn leave_line(comm: &Comm, line: Comm) {
+    comm.stow(Line(line), LINES);
 }
 
 pub(super) fn meta_name(name: &OsStr) -> OsString {
@@ -326,7 +354,7 @@ fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<
         );
         return Err(Error::new(Kind::Damaged, "open", shown, detail));
     }
-    Ok([&slot.encode()[..], &description].concat())
+    Ok([&[u8::from(length > slot.length)], &slot.encode()[..], &description].concat())
 }
 
 /// The slot in force.

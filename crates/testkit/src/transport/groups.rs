@@ -9,6 +9,7 @@ pub(super) const CASES: &[Entry] = &[
     ("split groups by colour and orders by key", split),
     ("ranks without a colour take no part", no_colour),
     ("a subgroup has the order it was given", subgroup),
+    ("a rank alone talks to itself, and no other need come", alone),
     ("split_by_node groups ranks that share a node", by_node),
     ("interleaved groups work at the same time, and their children", nested),
     ("clones are the same communicator", clones),
@@ -44,6 +45,21 @@ fn no_colour(world: &Comm) {
     if let Some(part) = part {
         part.barrier().unwrap();
     }
+}
+
+fn alone(world: &Comm) {
+    // Not collective: odd ranks make none here.
+    if world.rank().is_multiple_of(2) {
+        let (one, other) = (world.alone(), world.alone());
+        assert_eq!((one.rank(), one.size(), one.node_count()), (0, 1, 1));
+        one.send(0, 3, &[1u8]).unwrap();
+        other.send(0, 3, &[2u8]).unwrap();
+        assert_eq!(other.receive::<u8>(0, 3).unwrap().0, [2]);
+        assert_eq!(one.receive::<u8>(0, 3).unwrap().0, [1]);
+        assert_eq!(one.dup().unwrap().allgather(&[7u8]).unwrap(), [7]);
+    }
+    // And nobody's numbers have changed.
+    assert_eq!(world.dup().unwrap().allreduce_one(Op::Sum, 1usize).unwrap(), world.size());
 }
 
 fn subgroup(world: &Comm) {

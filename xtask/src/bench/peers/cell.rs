@@ -43,7 +43,7 @@ const WAYS: &[Direction] = &[Write, Read];
 const LARGEST: u64 = 64 << 20;
 
 /// Contiguous first: the others are compared with it.
-pub(super) const PATTERNS: [Pattern; 13] = [
+pub(super) const PATTERNS: [Pattern; 14] = [
     transfer("contiguous", &[Cached, Direct]),
     transfer("round-robin-4", &[Cached]),
     transfer("round-robin-64", &[Cached]),
@@ -62,6 +62,13 @@ pub(super) const PATTERNS: [Pattern; 13] = [
         directions: &[Write],
         caches: &[Cached],
         largest: OPEN_SIZE,
+    },
+    Pattern {
+        name: "objects",
+        coordinations: &[Collective],
+        directions: WAYS,
+        caches: &[Cached],
+        largest: LARGEST,
     },
 ];
 

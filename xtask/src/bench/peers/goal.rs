@@ -17,6 +17,7 @@ pub(super) fn goal(family: &Family) -> Goal {
     let (peer, contiguous) = match (family.pattern, family.coordination) {
         ("contiguous", Independent) => (0.95, None),
         ("round-robin-4", Collective) => (40.0, Some(0.4)),
+        ("objects", _) => (20.0, None),
         ("round-robin-64", Collective) => (8.0, Some(0.65)),
         ("round-robin-4", Independent) => (1.5, Some(0.2)),
         ("round-robin-64", Independent) => (1.5, Some(0.4)),

@@ -24,7 +24,7 @@ fn owner(cell: &Cell, ranks: u64, offset: u64) -> (u64, u64) {
     let columns = (1..=ranks).find(|columns| columns * columns >= ranks && ranks.is_multiple_of(*columns));
     let columns = columns.unwrap_or(1);
     match cell.family.pattern {
-        "round-robin-4" => dealt(offset, 4, ranks),
+        "round-robin-4" | "objects" => dealt(offset, 4, ranks),
         "round-robin-64" => dealt(offset, 64, ranks),
         "round-robin-4096" | "ordered" => dealt(offset, 4096, ranks),
         "tiles" => tile(offset, [cell.bytes / 1024, 1024], columns),

@@ -1,0 +1,62 @@
+//! Numbers dealt out in turn as objects: the same bytes as round-robin pieces, through an object file with its `.meta`, checksums and commit.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use aqueduct::comm::Comm;
+use aqueduct::file::{Counters, Mode};
+use aqueduct::object::{ObjectFile, ObjectOpen, ObjectView, repair};
+
+/// An open object file, and the numbers of a rank.
+pub(crate) struct Objects<'a> {
+    world: &'a Comm,
+    path: PathBuf,
+    file: ObjectFile<i32>,
+    numbers: Vec<i32>,
+}
+
+impl<'a> Objects<'a> {
+    /// Opens the file that all contenders use, as objects: it gets a `.meta` for what it holds now. Collective.
+    pub(crate) fn open(world: &'a Comm, path: &Path, read: bool, bytes: &[u8]) -> Result<Self> {
+        forget(world, path)?;
+        repair::<i32>(world, path)?;
+        let mode = if read { Mode::read_only() } else { Mode::read_write() };
+        let file = ObjectOpen::new(mode).open::<i32>(world, path)?;
+        file.set_view(&ObjectView::round_robin(world))?;
+        let numbers =
+            bytes.chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        Ok(Self { world, path: path.to_owned(), file, numbers: numbers.collect() })
+    }
+
+    /// Writes or reads all numbers, with all other ranks.
+    pub(crate) fn operate(&mut self, read: bool) -> Result<()> {
+        let place = self.file.at(0).all();
+        let count = if read { place.read(&mut self.numbers)? } else { place.write(&self.numbers)? };
+        ensure!(count == self.numbers.len() as u64, "{count} of {} numbers", self.numbers.len());
+        Ok(())
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.file.counters()
+    }
+
+    /// The numbers as they lie in the file.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    /// Closes the file and lets its `.meta` go: what other contenders write next is not in it. Collective.
+    pub(crate) fn close(self) -> Result<()> {
+        self.file.close()?;
+        forget(self.world, &self.path)
+    }
+}
+
+/// Deletes the `.meta`. Collective.
+fn forget(world: &Comm, path: &Path) -> Result<()> {
+    let meta = PathBuf::from(format!("{}.meta", path.display()));
+    if world.rank() == 0 && meta.exists() {
+        std::fs::remove_file(&meta).with_context(|| format!("deleting {}", meta.display()))?;
+    }
+    Ok(world.barrier()?)
+}
