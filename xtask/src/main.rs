@@ -18,6 +18,7 @@ cargo xtask bench foundations    print what the lowest layers cost, as ratios to
 cargo xtask bench objects        print what objects cost, as ratios to the raw engine
     sizes opening particles projection    these parts only
     --quick                      fewer sizes
+cargo xtask bench programs       print how fast PnetCDF and parallel HDF5 are through the C door, beside Open MPI's own files
 cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
     --quick                      fewer sizes, a few minutes
     --only tiles,open            these patterns only; also overlap, memory
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),
         ["bench", "objects", words @ ..] => bench::objects(words),
+        ["bench", "programs"] => bench::programs::run(),
         ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");
