@@ -196,11 +196,12 @@ impl Core {
         let mut start = [0, 0];
         if self.comm.rank() == 0 {
             let total = counts.iter().fold(0u64, |total, count| total.wrapping_add(*count));
-            start = self.shared.advance(total).ok().flatten().map_or([0, 1], |start| [start, 0]);
+            start = self.shared.advance_for_all(total).map_or([0, 1], |start| [start, 0]);
         }
         self.talk(operation, self.comm.broadcast(0, &mut start))?;
         if start[1] != 0 {
-            return Err(self.nobody_serves(operation));
+            let detail = "rank 0, which keeps the shared pointer, cannot reach it";
+            return Err(self.error(Kind::Communication, operation, detail));
         }
         Ok(counts[..self.comm.rank()].iter().fold(start[0], |at, count| at.wrapping_add(*count)))
     }

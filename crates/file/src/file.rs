@@ -203,7 +203,7 @@ impl File {
     fn change_view(&self, view: Result<&View>) -> Result<()> {
         let shared = |to: u64| self.core.talk("set_view", self.core.shared.set(to));
         // Nobody moves the shared pointer any more, and nobody goes on before it is set.
-        let before = if self.core.comm.rank() == 0 { shared(0) } else { Ok(None) };
+        let before = if self.core.comm.rank() == 0 { shared(0).map(Some) } else { Ok(None) };
         let (before, view) = match before {
             Ok(before) => (before, view),
             Err(error) => (None, Err(error)),
@@ -217,7 +217,7 @@ impl File {
                 Ok(())
             }
             Err(error) => {
-                let restored = before.map_or(Ok(None), shared);
+                let restored = before.map_or(Ok(0), shared);
                 self.core.talk("set_view", self.core.comm.barrier())?;
                 restored.and(Err(error))
             }

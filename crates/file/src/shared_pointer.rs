@@ -1,9 +1,9 @@
 //! The shared file pointer: one number that all ranks advance.
 //!
 //! On one node it is an atomic in shared memory. Between nodes the first rank keeps it and a thread of its serves the others; the
-//! thread sleeps until it is asked.
+//! thread sleeps until it is asked. Where no thread can serve, the first rank still moves it for all in collective operations.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -19,8 +19,8 @@ pub(crate) enum SharedPointer {
     Here(Region),
     /// Kept by rank 0.
     Kept(Kept),
-    /// Nobody can serve it: MPI lets only one thread communicate, or there was no thread to be had.
-    Nowhere,
+    /// Rank 0 has it, and nobody can serve it to the others: MPI lets only one thread communicate, or there was no thread to be had.
+    Unserved(AtomicU64),
 }
 
 /// The way to a pointer that rank 0 keeps.
@@ -52,7 +52,7 @@ impl SharedPointer {
             return Ok(Self::Here(region));
         }
         if !comm.serves_threads() {
-            return Ok(Self::Nowhere);
+            return Ok(Self::Unserved(AtomicU64::new(start)));
         }
         let comm = comm.dup()?;
         let mut keeper = None;
@@ -65,7 +65,7 @@ impl SharedPointer {
         let mut kept = [u8::from(keeper.is_some())];
         comm.broadcast(0, &mut kept)?;
         if kept == [0] {
-            return Ok(Self::Nowhere);
+            return Ok(Self::Unserved(AtomicU64::new(start)));
         }
         Ok(Self::Kept(Kept { comm, keeper, asking: Mutex::new(()) }))
     }
@@ -75,16 +75,25 @@ impl SharedPointer {
         match self {
             Self::Here(region) => Ok(Some(region.atomic(0)?.fetch_add(by, Ordering::SeqCst))),
             Self::Kept(kept) => kept.ask(by, 0).map(Some),
-            Self::Nowhere => Ok(None),
+            Self::Unserved(_) => Ok(None),
         }
     }
 
-    /// Sets it; what others do meanwhile is theirs to order.
-    pub(crate) fn set(&self, to: u64) -> Result<Option<u64>> {
+    /// The same on rank 0, for all ranks in a collective operation.
+    pub(crate) fn advance_for_all(&self, by: u64) -> Result<u64> {
         match self {
-            Self::Here(region) => Ok(Some(region.atomic(0)?.swap(to, Ordering::SeqCst))),
-            Self::Kept(kept) => kept.ask(to, 1).map(Some),
-            Self::Nowhere => Ok(None),
+            Self::Here(region) => Ok(region.atomic(0)?.fetch_add(by, Ordering::SeqCst)),
+            Self::Kept(kept) => kept.ask(by, 0),
+            Self::Unserved(pointer) => Ok(pointer.fetch_add(by, Ordering::SeqCst)),
+        }
+    }
+
+    /// Sets it, on rank 0 for all; what it was. What others do meanwhile is theirs to order.
+    pub(crate) fn set(&self, to: u64) -> Result<u64> {
+        match self {
+            Self::Here(region) => Ok(region.atomic(0)?.swap(to, Ordering::SeqCst)),
+            Self::Kept(kept) => kept.ask(to, 1),
+            Self::Unserved(pointer) => Ok(pointer.swap(to, Ordering::SeqCst)),
         }
     }
 }

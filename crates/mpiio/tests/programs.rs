@@ -167,6 +167,18 @@ fn operations_that_do_not_wait_do_not_wait() {
 }
 
 #[test]
+fn in_rank_order_at_every_thread_level() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "ordered.c", &[]) else { return };
+        for level in ["0", "3"] {
+            check(mpi, 3, &program.path, &[("THREAD_LEVEL", level)]);
+            check(mpi, 3, &program.path, &[("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "1")]);
+            check(mpi, 4, &program.path, &[("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "2")]);
+        }
+    }
+}
+
+#[test]
 fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
     let plans = [
         ("fault=write=#2", "failed some"),
