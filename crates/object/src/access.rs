@@ -163,7 +163,7 @@ impl<'f, T: Object> Access<'f, T> {
             let packed = Packed {
                 bytes: cast::bytes(&objects).unwrap_or_default().into(),
                 count: objects.len(),
-                sizes: Vec::new(),
+                ends: Vec::new(),
             };
             let (offset, _, written) = self.agreed("write", self.prepare_write(packed))?;
             self.file.store.note(written);
@@ -237,7 +237,7 @@ impl<'f, T: Object> Access<'f, T> {
     fn prepare_write<'a>(&self, packed: Packed<'a>) -> Result<(u64, Packed<'a>, Written)> {
         let store = &self.file.store;
         let start = self.start(packed.count as u64);
-        let prepared = start.and_then(|start| {
+        let mut prepared = start.and_then(|start| {
             let placed = Placed { view: self.file.view(), start, count: packed.count as u64 };
             self.may_write(&placed)?;
             let packed = self.file.stored(packed)?;
@@ -246,7 +246,7 @@ impl<'f, T: Object> Access<'f, T> {
             }
             Ok((placed, packed))
         });
-        let room = match (store.size(), &prepared) {
+        let room = match (store.size(), &mut prepared) {
             (None, Ok((placed, packed))) => self.find_room(placed, packed).map(Some),
             // The others count this rank's part, empty, before they go on.
             (None, Err(_)) if self.together => {
@@ -262,7 +262,7 @@ impl<'f, T: Object> Access<'f, T> {
     }
 
     /// Room in the data for objects of variable size, by prefix sums if all ranks write together; where it is, and where each object ends in it.
-    fn find_room(&self, placed: &Placed, packed: &Packed<'_>) -> Result<(u64, Vec<u64>)> {
+    fn find_room(&self, placed: &Placed, packed: &mut Packed<'_>) -> Result<(u64, Vec<u64>)> {
         let (store, bytes) = (&self.file.store, packed.bytes.len() as u64);
         let offset = if self.together {
             store.data.reserve_ordered(bytes)?
@@ -272,12 +272,7 @@ impl<'f, T: Object> Access<'f, T> {
         let first = placed.view.number(placed.start).unwrap_or(0);
         let overwrites = placed.count > 0 && first < store.changes().slot.count;
         store.touch(offset..offset + bytes, overwrites)?;
-        let mut end = 0;
-        let ends = packed.sizes.iter().map(|size| {
-            end += size;
-            end
-        });
-        Ok((offset, ends.collect()))
+        Ok((offset, std::mem::take(&mut packed.ends)))
     }
 
     fn may_write(&self, placed: &Placed) -> Result<()> {

@@ -10,8 +10,8 @@ pub struct Packed<'a> {
     /// Borrowed where the objects lie in memory as in the encoding.
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) count: usize,
-    /// Bytes of each object, where they differ.
-    pub(crate) sizes: Vec<u64>,
+    /// Where each object ends, where their sizes differ.
+    pub(crate) ends: Vec<u64>,
 }
 
 /// Objects to be written or sent: `&[T]`, `&Vec<T>`, `&[T; N]`, [`One`] object, or [`Each`] that an iterator goes through.
@@ -57,8 +57,8 @@ impl Packed<'_> {
 impl<'a, T: Object> Items<'a, T> for &'a [T] {
     fn pack(self) -> Packed<'a> {
         match cast::bytes(self) {
-            Some(bytes) => Packed { bytes: Cow::Borrowed(bytes), count: self.len(), sizes: Vec::new() },
-            None => packed(self.iter()),
+            Some(bytes) => Packed { bytes: Cow::Borrowed(bytes), count: self.len(), ends: Vec::new() },
+            None => packed(self.iter(), self.iter().map(Object::encoded_size).sum()),
         }
     }
 }
@@ -83,27 +83,22 @@ impl<'a, T: Object> Items<'a, T> for One<'a, T> {
 
 impl<'a, T: Object, I: IntoIterator<Item = &'a T>> Items<'a, T> for Each<I> {
     fn pack(self) -> Packed<'a> {
-        packed(self.0.into_iter())
+        let objects = self.0.into_iter();
+        let room = T::SIZE.map_or(0, |size| size.saturating_mul(objects.size_hint().0));
+        packed(objects, room)
     }
 }
 
-/// Objects encoded one by one, in one piece of memory where its size is known or can be found beforehand.
-fn packed<'a, 't, T: Object>(objects: impl Iterator<Item = &'t T>) -> Packed<'a> {
-    let (mut count, mut sizes) = (0, Vec::new());
-    let mut bytes = Vec::new();
-    if let Some(size) = T::SIZE {
-        bytes.reserve(size.saturating_mul(objects.size_hint().0));
-        let mut out = Encoder::new(&mut bytes);
-        objects.for_each(|object| {
-            object.encode(&mut out);
-            count += 1;
-        });
-        return Packed { bytes: Cow::Owned(bytes), count, sizes };
+/// Objects encoded one by one, in one piece of memory: of `room` bytes, or more if they need it.
+fn packed<'a, 't, T: Object>(objects: impl Iterator<Item = &'t T>, room: usize) -> Packed<'a> {
+    let (mut count, mut bytes) = (0, Vec::with_capacity(room));
+    let mut ends = Vec::with_capacity(if T::SIZE.is_none() { objects.size_hint().0 } else { 0 });
+    for object in objects {
+        object.encode(&mut Encoder::new(&mut bytes));
+        count += 1;
+        if T::SIZE.is_none() {
+            ends.push(bytes.len() as u64);
+        }
     }
-    let objects: Vec<&T> = objects.collect();
-    sizes.extend(objects.iter().map(|object| object.encoded_size() as u64));
-    bytes.reserve(sizes.iter().sum::<u64>() as usize);
-    let mut out = Encoder::new(&mut bytes);
-    objects.iter().for_each(|object| object.encode(&mut out));
-    Packed { bytes: Cow::Owned(bytes), count: objects.len(), sizes }
+    Packed { bytes: Cow::Owned(bytes), count, ends }
 }
