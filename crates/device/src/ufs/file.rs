@@ -1,7 +1,7 @@
 //! Opening: from options to a descriptor that is known to be a file.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -32,7 +32,18 @@ pub(super) fn open(name: &OsStr, options: &OpenOptions) -> Result<(OwnedFd, Stat
         }
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(fail)?;
+    if stat.st_size == 0 && options.is_write() && options.get_rank() == 0 {
+        close_once(file.as_fd());
+    }
     Ok((file, stat))
+}
+
+/// Opens an empty file once more and closes it: ext4 writes a file that was cut to nothing out at the next close by anyone, and whoever closes
+/// waits. That is for programs that never sync; better it comes while there is nothing to write.
+pub(super) fn close_once(file: BorrowedFd<'_>) {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // If it cannot be, closing takes longer later.
+    let _ = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
 }
 
 /// Opens the same file again without the page cache; `None` where the file system does not have that.

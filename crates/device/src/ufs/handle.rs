@@ -181,7 +181,11 @@ impl Handle for UfsHandle {
         self.check_change(Operation::SetLen)?;
         self.check_len(len, Operation::SetLen)?;
         retry(|| rustix::fs::ftruncate(&self.file, len))
-            .map_err(|errno| self.failed(Operation::SetLen, errno).at(len))
+            .map_err(|errno| self.failed(Operation::SetLen, errno).at(len))?;
+        if len == 0 {
+            file::close_once(self.file());
+        }
+        Ok(())
     }
 
     fn sync(&self, scope: SyncScope) -> Result<()> {
