@@ -53,7 +53,9 @@ impl Core {
     fn extend_for(&self, pattern: &Pattern, window: &Range<u64>, data: &[u8]) -> Result<()> {
         let end = span(pattern, window).end;
         let len = self.device("write", self.handle.len())?;
-        if len < end || self.settled.load(Ordering::Relaxed) < end {
+        // Whoever has cut the file meanwhile, it is extended anew.
+        let settled = self.settled.fetch_min(len, Ordering::Relaxed).min(len);
+        if settled < end {
             let last = window.end - 1..window.end;
             self.write_list(pattern, last, &data[data.len() - 1..], 1).map_err(|error| error.after(0))?;
             self.settled.fetch_max(len.max(end), Ordering::Relaxed);

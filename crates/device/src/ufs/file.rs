@@ -32,7 +32,8 @@ pub(super) fn open(name: &OsStr, options: &OpenOptions) -> Result<(OwnedFd, Stat
         }
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(fail)?;
-    if stat.st_size == 0 && options.is_write() && options.get_rank() == 0 {
+    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if regular && stat.st_size == 0 && options.is_write() && options.get_rank() == 0 {
         close_once(file.as_fd());
     }
     Ok((file, stat))
