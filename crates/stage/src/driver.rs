@@ -182,6 +182,10 @@ impl Supply for Packed<'_, '_, '_> {
         self.packing.as_ref().map_or(1, |packing| packing.chunks())
     }
 
+    fn refusal(&self) -> Option<Error> {
+        self.packing.as_ref().err().cloned()
+    }
+
     fn next(&mut self) -> Result<&[u8]> {
         let packing = self.packing.as_mut().map_err(|error| error.clone())?;
         let unlaid = |error: aqueduct_file::layout::LayoutError| {

@@ -44,10 +44,12 @@
 mod accumulator;
 mod choice;
 mod cuboid;
+mod cuts;
 mod declared;
 mod description;
 mod driver;
 mod error;
+mod group;
 mod options;
 mod output;
 mod packing;

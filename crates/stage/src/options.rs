@@ -1,15 +1,21 @@
 //! How an output is made: mode, buffers, memory, durability.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 
+use crate::choice::{self, Chooser, Spread};
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, agree};
-use crate::output::Output;
+use crate::output::{Memory, Output};
 use crate::stream::Streams;
-use crate::target::{FileTarget, Target};
+use crate::target::{FileTarget, Leaders, Plan, Target};
 use crate::worker::Limits;
+
+/// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, and what
+/// becomes of it.
+pub(crate) const GATHERING: usize = 4;
 
 /// Who writes, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,6 +24,8 @@ pub enum Mode {
     Blocking,
     /// One thread per rank, while the program computes.
     Thread,
+    /// As with threads, but groups of ranks hand their bytes to one of them, and only these leaders meet over the file.
+    Leaders,
     /// What pays, by what is measured.
     #[default]
     Auto,
@@ -47,11 +55,13 @@ pub struct Options {
     memory: Option<u64>,
     durable_every: Option<u64>,
     pub(crate) pinned: Vec<usize>,
+    group: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { mode: Mode::Auto, buffers: 2, memory: None, durable_every: None, pinned: Vec::new() }
+        let (buffers, pinned) = (2, Vec::new());
+        Self { mode: Mode::Auto, buffers, memory: None, durable_every: None, pinned, group: None }
     }
 }
 
@@ -96,6 +106,13 @@ impl Options {
         self
     }
 
+    /// How many ranks hand their bytes to a leader, where leaders write; without this, those of a node that follow one another.
+    #[must_use]
+    pub fn group(mut self, ranks: usize) -> Self {
+        self.group = Some(ranks);
+        self
+    }
+
     /// Creates a stream file of this name, or empties it. Collective.
     pub fn create(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Output> {
         let file = |talk: &Comm, declared: &Arc<Declared>| {
@@ -112,17 +129,32 @@ impl Options {
         streams: &Streams,
         target: impl FnOnce(&Comm, &Arc<Declared>) -> Result<Box<dyn Target>>,
     ) -> Result<Output> {
-        let mut limits = agree(comm, "create", name, self.limits(comm, name))?;
+        agree(comm, "create", name, self.check(name))?;
         self.check_same(comm, name)?;
         let declared = Arc::new(Declared::new(comm, name, streams)?);
-        limits.expected = declared.bytes_of_a_step();
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
+        let layout = Spread::new(comm, declared.bytes_of_a_step()).map_err(talk)?;
+        let gathering = choice::gathering(self.mode, &layout);
+        let limits = agree(comm, "create", name, self.limits(comm, name, gathering.is_some()));
+        let mut limits = Limits { expected: declared.bytes_of_a_step(), ..limits? };
+        if gathering.is_some() {
+            // A leader asks for no more than any of its members has room for.
+            limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+        }
         let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
-        let target = target(&theirs, &declared)?;
-        Output::new(own, name, declared, target, self, limits)
+        let gathered = Arc::new(AtomicU64::new(0));
+        let target = if gathering.is_some() {
+            let plan =
+                Plan { size: self.group, capacity: limits.capacity, memory_peak: Arc::clone(&gathered) };
+            Box::new(Leaders::create(&theirs, name, &declared, plan, target)?)
+        } else {
+            target(&theirs, &declared)?
+        };
+        let chooser = Chooser::new(own, self.mode, gathering);
+        Output::new(chooser, name, declared, target, &self.pinned, Memory { limits, gathered })
     }
 
-    fn limits(&self, comm: &Comm, name: &str) -> Result<Limits> {
+    fn check(&self, name: &str) -> Result<()> {
         let refuse = |detail: &str| Err(Error::new(Kind::BadArgument, "create", name, detail));
         if self.buffers == 0 {
             return refuse("an output needs at least one buffer");
@@ -130,19 +162,30 @@ impl Options {
         if self.durable_every == Some(0) {
             return refuse("durable every 0 steps; give 1 or more, or leave it out");
         }
+        if self.group == Some(0) {
+            return refuse("groups of 0 ranks; give 1 or more, or leave it out");
+        }
+        Ok(())
+    }
+
+    /// The limits of this rank's buffers.
+    fn limits(&self, comm: &Comm, name: &str, gathering: bool) -> Result<Limits> {
         let memory = self.memory.unwrap_or_else(|| share_of_free(comm));
-        let capacity = memory / self.buffers as u64;
+        let shares = self.buffers + if gathering { GATHERING } else { 0 };
+        let capacity = memory / shares as u64;
         if capacity < 64 {
-            return refuse("the memory is too small: a buffer needs 64 bytes at least");
+            let detail = "the memory is too small: a buffer needs 64 bytes at least";
+            return Err(Error::new(Kind::BadArgument, "create", name, detail));
         }
         Ok(Limits { buffers: self.buffers, capacity, expected: 0, durable_every: self.durable_every })
     }
 
     fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {
-        let mine = [self.mode as u64, self.durable_every.unwrap_or(0)];
+        let mine = [self.mode as u64, self.durable_every.unwrap_or(0), self.group.unwrap_or(0) as u64];
         let mut first = mine;
         comm.broadcast(0, &mut first).map_err(|error| Error::talk("create", name, &error))?;
-        let detail = "this rank and rank 0 gave different modes or durability; give the same on all ranks";
+        let detail =
+            "this rank and rank 0 gave different modes, groups or durability; give the same on all ranks";
         let same =
             if mine == first { Ok(()) } else { Err(Error::new(Kind::NotSame, "create", name, detail)) };
         agree(comm, "create", name, same)

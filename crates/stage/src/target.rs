@@ -2,11 +2,13 @@
 
 mod arrangement;
 mod file;
+mod leaders;
 
 pub use self::arrangement::Arrangement;
 pub use self::file::FileTarget;
+pub(crate) use self::leaders::{Leaders, Plan};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What is stored of a step: the same streams on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,11 @@ pub trait Target: Send {
 pub trait Supply {
     /// How many chunks there are.
     fn chunks(&self) -> u64;
+
+    /// Why this rank has no bytes to give, where that is known before they are asked for.
+    fn refusal(&self) -> Option<Error> {
+        None
+    }
 
     /// The next chunk; nothing behind the last one. An error means that this rank has no bytes to give: it takes part with the error.
     fn next(&mut self) -> Result<&[u8]>;

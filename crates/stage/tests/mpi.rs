@@ -25,7 +25,7 @@ const CUT: Cut = Cut { axis: 1, uneven: true, halo: 1 };
 const FATAL: u64 = 5;
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
-    for mode in [Mode::Blocking, Mode::Thread, Mode::Auto] {
+    for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Auto] {
         for (memory, kind) in [(1 << 20, "roomy"), (700, "tight")] {
             let name = format!("ufs:{folder}/{mode:?}-{kind}");
             write(world, &name, &Options::new().mode(mode).memory(memory), CUT, STEPS)?;
