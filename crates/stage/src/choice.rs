@@ -149,13 +149,25 @@ impl Chooser {
                 "MPI does not let threads talk between nodes; ask it for thread level multiple",
             ),
             Mode::Thread | Mode::Leaders => (Mode::Thread, "asked for"),
-            Mode::Auto => (Mode::Blocking, "nothing measured yet"),
+            // Servers have no choice: see `served`.
+            Mode::Auto | Mode::Servers => (Mode::Blocking, "nothing measured yet"),
         };
         let open = asked == Mode::Auto && able;
         let (window, wanted) = (Window::default(), AT_FIRST);
         let mut chooser =
             Self { comm, open, reason: String::new(), first, gathering, window, wanted, before: None };
         chooser.reason = chooser.explained(reason.to_owned());
+        chooser
+    }
+
+    /// For an output that servers write.
+    pub(crate) fn served(comm: Comm, asked: Mode, servers: usize) -> Self {
+        let mut chooser = Self::new(comm, Mode::Blocking, None);
+        chooser.first = Mode::Servers;
+        chooser.reason = match asked {
+            Mode::Servers => "asked for".to_owned(),
+            _ => format!("{servers} of the ranks do nothing but write"),
+        };
         chooser
     }
 

@@ -12,9 +12,10 @@ use crate::declared::Declared;
 use crate::description::Region;
 use crate::driver::Driver;
 use crate::error::{Error, Kind, Result};
-use crate::options::{GATHERING, Mode, Options};
+use crate::options::{Mode, Options};
 use crate::packing::{Feed, Packing};
-use crate::progress::{Board, Progress, Receipt};
+use crate::progress::{Board, Herald, Progress, Receipt};
+use crate::server::Client;
 use crate::stream::{Key, Reduction, Streams};
 use crate::target::{Entry, Parcel, Target};
 use crate::value::{Value, ValueKind};
@@ -39,6 +40,8 @@ pub struct Output {
 /// What buffers may take, and what gathering for others has taken beside them.
 pub(crate) struct Memory {
     pub(crate) limits: Limits,
+    /// Buffers that are needed beside those that rotate.
+    pub(crate) more: usize,
     pub(crate) gathered: Arc<AtomicU64>,
 }
 
@@ -73,9 +76,8 @@ pub struct Report {
 }
 
 impl Memory {
-    fn cap(&self, gathering: bool) -> u64 {
-        let shares = self.limits.buffers + if gathering { GATHERING } else { 0 };
-        self.limits.capacity * shares as u64
+    fn cap(&self) -> u64 {
+        self.limits.capacity * (self.limits.buffers + self.more) as u64
     }
 }
 
@@ -93,15 +95,44 @@ impl Output {
         pinned: &[usize],
         memory: Memory,
     ) -> Result<Self> {
+        let board = Arc::new(Board::default());
+        let driver = Driver::blocking(target, &board, memory.limits, pinned);
+        let mut output = Self::driven(chooser, name, declared, driver, (board, memory));
+        let first = output.chooser.first();
+        output.follow(first)?;
+        Ok(output)
+    }
+
+    /// An output that a server writes.
+    pub(crate) fn served(
+        chooser: Chooser,
+        name: &str,
+        declared: Arc<Declared>,
+        client: Arc<Client>,
+        limits: Limits,
+    ) -> Self {
+        let board = Arc::new(Board::heralded(Arc::clone(&client) as Arc<dyn Herald>));
+        let driver = Driver::served(client, &board, limits);
+        // One more: a message to the server.
+        let memory = Memory { limits, more: 1, gathered: Arc::default() };
+        Self::driven(chooser, name, declared, driver, (board, memory))
+    }
+
+    fn driven(
+        chooser: Chooser,
+        name: &str,
+        declared: Arc<Declared>,
+        driver: Driver,
+        (board, memory): (Arc<Board>, Memory),
+    ) -> Self {
         let reduced = declared.abouts.iter().zip(&declared.pieces).map(|(about, piece)| {
             let reduction = about.reduction;
             (reduction != Reduction::None).then(|| Accumulator::new(about.kind, reduction, piece.items))
         });
-        let board = Arc::new(Board::default());
-        let mut output = Self {
+        Self {
             name: name.into(),
             accumulators: reduced.collect(),
-            driver: Driver::blocking(target, &board, memory.limits, pinned),
+            driver,
             chooser,
             declared,
             board,
@@ -109,10 +140,7 @@ impl Output {
             steps: 0,
             untold: None,
             tally: Tally::default(),
-        };
-        let first = output.chooser.first();
-        output.follow(first)?;
-        Ok(output)
+        }
     }
 
     /// Begins a step. Fails with what has failed since the last call, in the background too.
@@ -170,7 +198,7 @@ impl Output {
             steps: self.steps,
             bytes: self.tally.bytes,
             memory_peak: 0,
-            memory_cap: self.memory.cap(self.chooser.is_gathering()),
+            memory_cap: self.memory.cap(),
             reduction_memory: kept,
             in_commit: self.tally.in_commit,
             writing: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::Comm;
 
-use super::{Entry, Parcel, Supply, Target};
+use super::{Entry, Parcel, Refused, Supply, Target};
 use crate::declared::Declared;
 use crate::description::Region;
 use crate::error::{Error, Kind, Result, agree};
@@ -230,23 +230,6 @@ impl Target for Leaders {
     fn finish(self: Box<Self>, steps: u64) -> Result<()> {
         let outcome = self.lead.map_or(Ok(()), |lead| lead.target.finish(steps));
         agree(&self.group, "finish", &self.name, outcome)
-    }
-}
-
-/// A group that takes part with an error.
-pub(crate) struct Refused(pub(crate) Error);
-
-impl Supply for Refused {
-    fn chunks(&self) -> u64 {
-        1
-    }
-
-    fn refusal(&self) -> Option<Error> {
-        Some(self.0.clone())
-    }
-
-    fn next(&mut self) -> Result<&[u8]> {
-        Err(self.0.clone())
     }
 }
 
