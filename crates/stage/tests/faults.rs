@@ -28,7 +28,7 @@ fn ends<T: Send + 'static>(context: &str, work: impl FnOnce() -> T + Send + 'sta
     match told.recv_timeout(DEADLINE) {
         Ok(outcome) => outcome,
         Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{context}: it hangs"),
-        Err(_) => panic!("{context}: {:?}", worker.join()),
+        Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => panic!("{context}: {:?}", worker.join()),
     }
 }
 
