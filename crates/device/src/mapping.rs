@@ -71,6 +71,16 @@ impl Mapping {
         self.range.clone()
     }
 
+    /// Whether pages that were made writable once stay so, as far as room on the medium goes.
+    pub fn keeps_room(&self) -> bool {
+        self.rights.write && self.rights.in_place
+    }
+
+    /// Whether a part of the file was made writable before.
+    pub fn has_room(&self, part: &Range<u64>) -> bool {
+        self.roomy.contain(&self.pages(part))
+    }
+
     /// Where a part of the file lies in memory, made present: to be read and, with `write`, to be written. None if that cannot be:
     /// behind the end of the file, without room on the medium, or after an error of it. Touched without this, such bytes would end the
     /// program by a signal; so do bytes that someone cuts off the file after this.
@@ -79,13 +89,17 @@ impl Mapping {
         if !inside || (write && !self.rights.write) {
             return None;
         }
-        let page = page_size();
-        let from = (part.start - self.range.start) as usize;
-        let pages = from / page..((part.end - self.range.start) as usize).div_ceil(page);
+        let pages = self.pages(part);
         if !self.is_ready(&pages, write) {
             self.populate(&pages, write)?;
         }
-        Some(self.memory.as_ptr().wrapping_add(from))
+        Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
+    }
+
+    /// The pages of a part of the range.
+    fn pages(&self, part: &Range<u64>) -> Range<usize> {
+        let from = |place: u64| (place - self.range.start) as usize;
+        from(part.start) / page_size()..from(part.end).div_ceil(page_size())
     }
 
     /// Whether touching pages leads to no error that populating them would have told: they are in the page cache and, to be written, have
