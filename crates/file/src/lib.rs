@@ -105,6 +105,7 @@ pub mod plan;
 mod queue;
 mod representation;
 mod request;
+mod rewrites;
 mod scope;
 mod shared_pointer;
 mod sieve;
