@@ -55,6 +55,7 @@ mod options;
 mod output;
 mod packing;
 mod piece;
+mod pin;
 mod progress;
 mod reader;
 mod record;

@@ -15,6 +15,7 @@ use super::split::Server;
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, Told, agree};
 use crate::group::{Group, Share};
+use crate::pin;
 use crate::target::{FileTarget, Target};
 
 /// How long a server that has lost a client waits for its threads, which may wait for other servers.
@@ -165,12 +166,19 @@ impl Listener<'_> {
             .and_then(|symmetric| self.desk(&opens, budget, symmetric.map(|(symmetric, _)| symmetric)));
         let started =
             agree(&self.server.servers, "create", &name, desk).and_then(|desk| self.start(desk, budget));
-        let started = agree(&self.server.servers, "create", &name, started);
-        self.answer(&started.as_ref().map(|_| ()).map_err(Error::told));
-        if let Ok(counter) = started {
-            self.desks.insert(number, counter);
-            self.opened += 1;
-            self.left -= budget;
+        let (counter, mine) =
+            started.map_or_else(|error| (None, Err(error)), |counter| (Some(counter), Ok(())));
+        let outcome = agree(&self.server.servers, "create", &name, mine);
+        self.answer(&outcome.as_ref().map_err(Error::told));
+        // A number is used once, so that nobody hears of another output.
+        self.opened += 1;
+        match (outcome, counter) {
+            (Ok(()), Some(counter)) => {
+                self.desks.insert(number, counter);
+                self.left -= budget;
+            }
+            (Err(error), Some(counter)) => counter.desk.fail(&error),
+            (_, None) => {}
         }
     }
 
@@ -244,7 +252,7 @@ impl Listener<'_> {
             last: None,
             window: Vec::new(),
         };
-        let thread = std::thread::Builder::new().name("aqueduct server".to_owned()).spawn(|| writer.run());
+        let thread = pin::start("aqueduct server", &self.server.pinned, || writer.run());
         let refuse = |error| {
             Error::new(
                 Kind::Unsupported,
