@@ -59,6 +59,7 @@ mod pin;
 mod progress;
 mod reader;
 mod record;
+mod relay;
 mod server;
 mod stream;
 mod sum;

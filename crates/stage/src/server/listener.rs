@@ -1,6 +1,7 @@
 //! A server listens to its clients until they are gone; threads write.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -189,7 +190,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Room for each client of an output, and what of this server's memory is set aside for it: a quarter to put windows together, the rest for
+    /// Room for each client of an output, and what of this server's memory is set aside for it: a quarter for two windows, the rest for
     /// chunks that did not fit in symmetric buffers.
     fn room(&self, opens: &[Open]) -> Result<(Room, u64)> {
         let budget = self.left / 4 * 3;
@@ -223,9 +224,10 @@ impl Listener<'_> {
             link: self.server.link.clone(),
             symmetric,
             group,
-            window: (budget / 4).max(LEAST),
+            window: (budget / 8).max(LEAST),
             durable_every: opens[0].durable_every,
             pool: Arc::clone(&self.pool),
+            windows: AtomicU64::new(0),
             state: Mutex::new(State::new(opens.len())),
             change: Condvar::new(),
         })
@@ -250,7 +252,7 @@ impl Listener<'_> {
             target: Some(target),
             talk: meeting,
             last: None,
-            window: Vec::new(),
+            windows: Default::default(),
         };
         let thread = pin::start("aqueduct server", &self.server.pinned, || writer.run());
         let refuse = |error| {
