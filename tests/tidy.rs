@@ -86,6 +86,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/object/src/object.rs", "the unsafe trait `Object`"),
     ("crates/object/src/primitive.rs", "implementations of the unsafe trait `Object`"),
     ("crates/object/tests/schemas.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/stage/src/server/symmetric.rs", "buffers that clients fill and servers fetch"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 
