@@ -83,6 +83,7 @@
 //! What is guaranteed, and where that is more than MPI's standard does, is in `docs/semantics.md`.
 
 pub mod access;
+mod buffer;
 mod core;
 mod counters;
 mod desk;
@@ -115,6 +116,7 @@ pub mod verbose;
 mod view;
 
 pub use access::{Access, Etypes, Split, Together};
+pub use buffer::{Buffered, Buffering, Capacity, Level};
 pub use counters::Counters;
 pub use error::{Class, Error, Kind, Result};
 pub use file::{File, Whence};
