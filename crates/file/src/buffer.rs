@@ -154,7 +154,7 @@ impl Buffer {
                 self.push(&mut state, part, None);
                 return Ok(len);
             }
-            match state.client.admit(rest.min(self.block as u64)) {
+            match state.client.admit(rest) {
                 Verdict::Keep => {
                     let bytes = state.spare.pop().unwrap_or_else(|| vec![0; self.block]);
                     state.queue.push_back(Batch::new(Store::Memory(bytes), self.list));

@@ -1,5 +1,6 @@
 //! The thread that carries what was accepted to the file, in order; asleep when there is nothing.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -78,6 +79,12 @@ impl Lost {
     }
 }
 
+/// Writes bytes of an access, from one of them on.
+fn put(core: &Core, entry: &Entry, from: u64, bytes: &[u8]) -> Result<(), Error> {
+    let (pattern, first) = (entry.view.pattern(), entry.window.start + from);
+    core.write_window(Company::Alone, pattern, first, &Outflow::Straight(bytes.into())).map(|_| ())
+}
+
 impl Buffer {
     /// The oldest batch; none when the file is closed and everything is written.
     fn next(&self) -> Option<Arc<Batch>> {
@@ -92,35 +99,40 @@ impl Buffer {
     /// Writes a batch.
     fn carry(&self, core: &Core, batch: &Batch, scratch: &mut Vec<u8>) -> Result<(), Lost> {
         let first = batch.entries.first().expect("a batch has entries");
-        let write = || {
-            let bytes = match &batch.store {
-                Store::Memory(bytes) => &bytes[..batch.filled],
-                Store::Spilled(range) => {
-                    scratch.resize(self.block, 0);
-                    let bytes = &mut scratch[..batch.filled];
-                    let spill = self.spill.as_ref().expect("what is spilled has a spill file");
-                    spill.read(range.start, bytes).map_err(|error| {
-                        let detail = format!("the spill file gives it back no more: {error}");
-                        Lost::new(first, 0, core.error(Kind::Io, "write", detail))
-                    })?;
-                    &*bytes
-                }
-            };
-            for entry in &batch.entries {
-                let flow = Outflow::Straight((&bytes[entry.bytes()]).into());
-                let (pattern, from) = (entry.view.pattern(), entry.window.start);
-                core.write_window(Company::Alone, pattern, from, &flow).map_err(|error| {
-                    let before = entry.at as u64 + error.transferred();
-                    Lost::new(entry, before, error)
-                })?;
-            }
-            Ok(())
+        let write = || match &batch.store {
+            Store::Memory(bytes) => batch.entries.iter().try_for_each(|entry| {
+                let written = put(core, entry, 0, &bytes[entry.bytes()]);
+                written.map_err(|error| Lost::new(entry, entry.at as u64 + error.transferred(), error))
+            }),
+            Store::Spilled(range) => self.carry_spilled(core, first, range, scratch),
         };
         catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| {
-            let error =
-                core.error(Kind::Io, "write", "the operation panicked; this is a defect, please report it");
-            Err(Lost::new(first, 0, error))
+            let detail = "the operation panicked; this is a defect, please report it";
+            Err(Lost::new(first, 0, core.error(Kind::Io, "write", detail)))
         })
+    }
+
+    /// Writes what lies in the spill file, a block at a time.
+    fn carry_spilled(
+        &self,
+        core: &Core,
+        entry: &Entry,
+        range: &Range<u64>,
+        block: &mut Vec<u8>,
+    ) -> Result<(), Lost> {
+        block.resize(self.block, 0);
+        let spill = self.spill.as_ref().expect("what is spilled has a spill file");
+        for at in range.clone().step_by(self.block) {
+            let before = at - range.start;
+            let bytes = &mut block[..(range.end - at).min(self.block as u64) as usize];
+            let read = spill.read(at, bytes).map_err(|error| {
+                let detail = format!("the spill file gives it back no more: {error}");
+                core.error(Kind::Io, "write", detail)
+            });
+            let written = read.and_then(|()| put(core, entry, before, bytes));
+            written.map_err(|error| Lost::new(entry, before + error.transferred(), error))?;
+        }
+        Ok(())
     }
 
     fn done(&self, batch: Arc<Batch>, outcome: Result<(), Lost>) {
