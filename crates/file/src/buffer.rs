@@ -13,6 +13,7 @@ mod spill;
 mod state;
 mod tuner;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -50,6 +51,22 @@ pub struct Buffering {
     pub spill: Level,
     /// How often a write had to wait for room.
     pub waits: u64,
+}
+
+impl fmt::Display for Buffering {
+    /// A line for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { accepted, memory, spill, waits, .. } = self;
+        write!(
+            f,
+            "the first rank's buffer took {accepted} bytes, at most {} of {} bytes",
+            memory.peak, memory.cap
+        )?;
+        if spill.cap > 0 {
+            write!(f, " and {} of {} spilled", spill.peak, spill.cap)?;
+        }
+        write!(f, "; {waits} times there was no room")
+    }
 }
 
 /// What a rank has accepted of a file and not yet written.

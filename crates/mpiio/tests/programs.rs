@@ -281,13 +281,18 @@ fn the_user_is_told_what_serves_and_what_was_done() {
         let trace = folder.path().join("traces");
         std::fs::create_dir(&trace).expect("a folder");
         let (path, trace_path) = (folder.path().join("out"), trace.to_string_lossy().into_owned());
-        let variables = [("AQUEDUCT_VERBOSE", "1"), ("AQUEDUCT_TRACE", trace_path.as_str())];
+        let variables = [
+            ("AQUEDUCT_VERBOSE", "1"),
+            ("AQUEDUCT_TRACE", trace_path.as_str()),
+            ("AQUEDUCT_BUFFER", "64KiB"),
+        ];
         let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
         let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
         assert!(output.success, "{}", output.text());
         assert!(output.said.contains("serves MPI_File_*"), "{}", output.said);
         assert!(output.said.contains(mpi.version), "{}", output.said);
         assert!(output.said.contains("2 ranks wrote"), "{}", output.said);
+        assert!(output.said.contains("the first rank's buffer took"), "{}", output.said);
         let traces: Vec<String> =
             files(&trace).into_values().map(|text| String::from_utf8(text).unwrap()).collect();
         assert_eq!(traces.len(), 2, "one for each rank");

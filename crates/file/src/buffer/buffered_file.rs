@@ -5,6 +5,7 @@ use aqueduct_device::SyncScope;
 use super::{Buffer, Buffered, Buffering, Drainer};
 use crate::error::Result;
 use crate::file::File;
+use crate::verbose;
 
 impl File {
     /// The same file, buffered from now on: a write is copied and returns, and a thread of this rank writes the copy while the program computes. All
@@ -52,10 +53,12 @@ impl File {
         if self.core.buffer.get().is_none() {
             return Ok(());
         }
-        if self.core.mode.is_delete_on_close() {
-            return self.core.agree("close", self.core.flush());
+        let written =
+            if self.core.mode.is_delete_on_close() { self.core.flush() } else { self.durable("close") };
+        if verbose::is_on() && self.core.comm.rank() == 0 {
+            self.buffering().iter().for_each(|told| eprintln!("aqueduct: {}: {told}", self.core.name));
         }
-        self.core.agree("close", self.durable("close"))
+        self.core.agree("close", written)
     }
 
     /// Makes what this rank has written durable.
