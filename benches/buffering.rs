@@ -58,8 +58,10 @@ fn visible(rounds: usize) {
             let copy = &mut copies[round % 4];
             let copying = seconds(|| black_box(&mut *copy).copy_from_slice(black_box(&data)));
             std::thread::sleep(Duration::from_millis(40));
-            let writing =
-                seconds(|| drop(file.at((round * BYTES) as u64 % (1 << 28)).write(&data).expect("a write")));
+            let place = (round * BYTES) as u64 % (1 << 28);
+            let writing = seconds(|| {
+                file.at(place).write(&data).expect("a write");
+            });
             // The first rounds touch memory for the first time.
             if round >= 8 {
                 ratios.push(writing / copying);
@@ -82,9 +84,13 @@ fn computing(rounds: usize) {
         let mut ratios = Vec::new();
         for round in 0..rounds {
             world.barrier().expect("a barrier");
-            let alone = seconds(|| drop(black_box(compute(1500))));
+            let alone = seconds(|| {
+                black_box(compute(1500));
+            });
             file.at(place(round)).all().write(&data)?;
-            let beside = seconds(|| drop(black_box(compute(1500))));
+            let beside = seconds(|| {
+                black_box(compute(1500));
+            });
             let [alone, beside] =
                 [alone, beside].map(|time| world.allreduce_one(Op::Max, time).expect("a talk"));
             ratios.push(beside / alone);

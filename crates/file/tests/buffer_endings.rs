@@ -3,6 +3,7 @@
 mod watched;
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::wrap::Crash;
 use aqueduct_device::{MemFs, register_device};
 use aqueduct_file::{Buffered, Capacity, Error, File, Mode, Open, Result, Whence, delete};
+use aqueduct_testkit::launcher::Launcher;
 use watched::watched;
 
 const RECORD: usize = 4096;
@@ -42,60 +44,101 @@ fn records(bytes: &[u8], rank: usize) -> u64 {
     there
 }
 
+/// Where the program that is killed has its file.
+const KILLED: &str = "AQUEDUCT_TEST_KILLED";
+/// The record before which its second rank kills itself; none where another does it.
+const FATAL: &str = "AQUEDUCT_TEST_FATAL";
+
 /// Writes records until it is killed, and tells which it knows to be durable.
 fn write_until_killed(path: &str) {
+    let fatal = std::env::var(FATAL).ok().and_then(|number| number.parse::<u64>().ok());
     let program = |world: &Comm| {
         let file = open(world, path, 256 << 10)?;
         for number in 0..200_000 {
+            if world.rank() == 1 && fatal == Some(number) {
+                let myself = std::process::id().to_string();
+                Command::new("kill").args(["-9", &myself]).status().expect("a process may kill itself");
+            }
             file.at(place(number, world.rank())).write(&[fill(number); RECORD])?;
             if number % 16 == 15 {
                 file.sync()?;
                 if world.rank() == 0 {
-                    println!("durable {}", number + 1);
+                    println!("\ndurable {}", number + 1);
                     std::io::stdout().flush().expect("a line");
                 }
             }
         }
         file.close()
     };
-    Launch::threads(2).run(program).expect("nothing fails");
+    aqueduct_comm::run(program).expect("nothing fails");
 }
+
+/// What a killed program has left.
+fn judge_killed(path: &Path, durable: u64, least: u64) {
+    let bytes = std::fs::read(path).unwrap();
+    for rank in 0..2 {
+        let there = records(&bytes, rank);
+        assert!(there >= durable && durable >= least, "rank {rank}: {there}, {durable} durable, of {least}");
+    }
+}
+
+fn durable(line: &str) -> Option<u64> {
+    line.trim().strip_prefix("durable ").and_then(|number| number.parse().ok())
+}
+
+/// Started by the tests below: the program. Started by hand: a short one that nobody kills.
+#[test]
+fn a_program() {
+    if let Ok(path) = std::env::var(KILLED) {
+        return write_until_killed(&path);
+    }
+    let told = Launch::threads(2).run(|world| Ok::<_, Error>(until_the_power_fails(world, "memfs:unkilled")));
+    assert_eq!(told.unwrap(), [(12, true); 2]);
+}
+
+const PROGRAM: [&str; 3] = ["--exact", "a_program", "--nocapture"];
 
 #[test]
 fn a_killed_program_leaves_what_it_knew_to_be_durable_and_a_prefix_of_the_rest() {
-    const CHILD: &str = "AQUEDUCT_TEST_KILLED";
-    if let Ok(path) = std::env::var(CHILD) {
-        return write_until_killed(&path);
-    }
-    let name = "a_killed_program_leaves_what_it_knew_to_be_durable_and_a_prefix_of_the_rest";
     for kills in 1..6 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("killed");
         let device = format!("throttle=100MB/s:ufs:{}", path.display());
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", name, "--nocapture"]).env(CHILD, device).stdout(Stdio::piped());
+        command.args(PROGRAM).env(KILLED, device).env("AQUEDUCT_RANKS", "2").stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut durable = 0;
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for line in lines.map_while(std::result::Result::ok) {
-            durable = line.strip_prefix("durable ").and_then(|number| number.parse().ok()).unwrap_or(durable);
-            if durable >= 16 * kills {
-                // Not always at the same moment after a sync.
-                std::thread::sleep(std::time::Duration::from_micros(300 * kills));
-                break;
-            }
-        }
+        let mut lines =
+            BufReader::new(child.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
+        let told = lines.by_ref().filter_map(|line| durable(&line)).find(|number| *number >= 16 * kills);
+        // Not always at the same moment after a sync.
+        std::thread::sleep(std::time::Duration::from_micros(300 * kills));
         child.kill().unwrap();
         child.wait().unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        for rank in 0..2 {
-            let there = records(&bytes, rank);
-            assert!(
-                there >= durable && durable >= 16 * kills,
-                "rank {rank}: {there} of {durable} durable records"
-            );
-        }
+        judge_killed(&path, told.expect("it goes on until it is killed"), 16 * kills);
     }
+}
+
+fn killed_under(name: &str) {
+    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    for fatal in ["50", "77"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("killed");
+        let device = format!("throttle=100MB/s:ufs:{}", path.display());
+        let job = launcher.job(2, &PROGRAM, &[(KILLED, &device), (FATAL, fatal)]);
+        assert!(!job.success, "{}", job.output);
+        let told = job.output.lines().filter_map(durable).max().unwrap_or(0);
+        judge_killed(&path, told, 48);
+    }
+}
+
+#[test]
+fn a_rank_that_is_killed_under_open_mpi() {
+    killed_under("openmpi");
+}
+
+#[test]
+fn a_rank_that_is_killed_under_mpich() {
+    killed_under("mpich");
 }
 
 /// Writes and syncs until the power fails; how many records of this rank it knows to be durable, and whether it came to its end.
