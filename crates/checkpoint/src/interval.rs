@@ -12,7 +12,7 @@ use std::time::Duration;
 /// let mut interval = Interval::new(Duration::from_secs(24 * 3600));
 /// assert!(interval.is_due(Duration::ZERO), "the first one tells what one costs");
 /// interval.cost(Duration::from_secs(5));
-/// assert_eq!(interval.best().as_secs(), 925);
+/// assert_eq!(interval.best().as_secs(), 926);
 /// assert!(!interval.is_due(Duration::from_secs(900)) && interval.is_due(Duration::from_secs(930)));
 /// ```
 ///
