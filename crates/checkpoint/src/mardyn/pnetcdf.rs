@@ -23,6 +23,9 @@ const EDGE: &str = "cell_length";
 const CELLS: &str = "cells";
 const MOLECULES: &str = "molecules";
 
+/// Cells without molecules may be so many, whatever the others.
+const MOST_EMPTY: u64 = 1 << 20;
+
 /// Whole numbers up to here are doubles.
 const EXACT: u64 = 1 << 53;
 
@@ -46,6 +49,10 @@ pub(super) fn write(
     let (ordered, runs) = sorted(grid, molecules);
     let placed = place(comm, name, grid, &runs, &[])?;
     let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
+    if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
+        let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
+        return Err(Error::new(Kind::NotHeld, "write", name, detail));
+    }
     let mut dataset = Create::new().replace().create(comm, name)?;
     let variables = dataset.define(|file| {
         file.attribute(EDGE, grid.edge().to_vec())?;
@@ -102,7 +109,11 @@ pub(super) fn read(
         let variable = dataset.variable(&format!("v{cell}"))?;
         queue.get(variable, 0..values.len() as u64, values);
     }
-    queue.run_all()?;
+    queue.run_all().map_err(|error| match error.file_kind() {
+        // Where variables begin is what the file says, not what the program asks for.
+        Some(aqueduct_file::Kind::BadArgument) => damaged(error.detail().to_owned()),
+        _ => error.into(),
+    })?;
     dataset.close()?;
     let mut molecules = Vec::with_capacity(values.iter().map(Vec::len).sum::<usize>() / WIDTH);
     let taken = cells.iter().zip(&values).try_for_each(|(cell, values)| {
@@ -140,9 +151,10 @@ fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored
     let (&[x, y, z], &[cells]) = (&edge[..], &cells[..]) else {
         return Err(format!("the attributes {EDGE} and {CELLS} have three values and one"));
     };
-    // Cells that hold nothing have no variable: only the header of the phase space bounds their number.
-    let grid =
-        Grid::with_edge(space.length, [x, y, z]).filter(|grid| grid.count() as f64 == cells && cells < 1e8);
+    // Cells that hold nothing have no variable: how many there may be is bounded by those that do.
+    let most = MOST_EMPTY + 64 * header.variables.len() as u64;
+    let grid = Grid::with_edge(space.length, [x, y, z])
+        .filter(|grid| grid.count() as f64 == cells && grid.count() <= most);
     let grid =
         grid.ok_or_else(|| format!("a box of {:?} is not cut into {cells} cells by {edge:?}", space.length))?;
     let mut counts = vec![0; grid.count() as usize];

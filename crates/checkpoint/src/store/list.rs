@@ -52,6 +52,17 @@ pub(super) fn read(
     end: u64,
 ) -> Result<(Vec<u8>, Vec<usize>)> {
     let damaged = |detail: String| Error::new(Kind::Damaged, "read", file.name(), detail);
+    let count = entry.count.unwrap_or(0);
+    let claimed = match (size, entry.index) {
+        (Some(size), None) => count.checked_mul(size),
+        (None, Some(index)) => count.checked_mul(8).and_then(|index_size| index.checked_add(index_size)),
+        _ => None,
+    };
+    // What is allocated below is bounded by what is there.
+    if claimed != Some(entry.bytes) || file.size()? != entry.bytes {
+        let detail = format!("{count} objects do not make {} bytes, or the file has others", entry.bytes);
+        return Err(damaged(detail));
+    }
     let borders = match (size, entry.index) {
         (Some(size), None) => {
             (first..=end).map(|number| number.checked_mul(size)).collect::<Option<Vec<u64>>>()
