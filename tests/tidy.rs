@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/file", &["aqueduct-comm", "aqueduct-device"]),
     ("crates/derive", &[]),
     ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
-    ("crates/format", &["aqueduct-comm", "aqueduct-file"]),
+    ("crates/format", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
     ("crates/stage", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/mpiio", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),

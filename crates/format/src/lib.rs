@@ -7,7 +7,13 @@
 //! |---|---|---|
 //! | [`netcdf`] | netCDF classic: CDF-1, CDF-2, CDF-5 | netCDF, `PnetCDF`, xarray, `ParaView` … |
 
+mod combine;
 mod error;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 pub mod netcdf;
+mod region;
+mod slab;
 
 pub use error::{Error, Kind, Result};
+pub use slab::Slab;
