@@ -19,6 +19,7 @@ pub struct DatasetId(pub(super) usize);
 ///
 /// Made by [`Create`](super::Create) and [`Open`](super::Open). Its methods say whether they are *collective*: called by all ranks, in the
 /// same order. What is written is marked as complete by [`commit`](Container::commit) and [`close`](Container::close).
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on one another")]
 pub struct Container {
     pub(super) name: Arc<str>,
     /// For the talk of this file alone.
@@ -55,6 +56,11 @@ impl Container {
     /// The name it was opened by.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether this is the rank that writes what one rank writes for all.
+    pub(crate) fn is_first(&self) -> bool {
+        self.comm.rank() == 0
     }
 
     /// All groups and datasets, by their paths. What attributes say about completeness is what it was when the file was opened;

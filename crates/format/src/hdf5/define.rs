@@ -49,7 +49,7 @@ impl Definitions<'_> {
             None => {}
         }
         if let Some(outer) = parent(&path) {
-            self.group(&outer.to_owned())?;
+            self.group(outer)?;
         }
         self.tree.insert(path.clone(), Node::group());
         self.changes.push(Change::Group(path));
@@ -152,7 +152,7 @@ impl Definitions<'_> {
             }
         }
         if let Some(outer) = parent(&path) {
-            self.group(&outer.to_owned())?;
+            self.group(outer)?;
         }
         let storage = match &new.chunk {
             Some(chunk) => Storage::Chunked(chunk.clone(), Vec::new()),

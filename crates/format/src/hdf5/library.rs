@@ -17,9 +17,8 @@ use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, grid};
 
 /// Small things lie together in blocks of so many bytes, so that data follows data.
 const META_BLOCK: u64 = 64 << 10;
-/// Data of so many bytes begins at a page.
-const LARGE: u64 = 64 << 10;
-const PAGE: u64 = 4 << 10;
+/// Everything begins at a multiple of so many bytes: a mark then lies in one sector.
+const ALIGNMENT: u64 = 8;
 /// Groups inside of groups that are followed: a link to a group further out would never end.
 const DEEPEST: usize = 64;
 /// The longest text of fixed length.
@@ -40,7 +39,9 @@ fn options() -> hdf5_metno::FileBuilder {
             hdf5_metno::file::LibraryVersion::Earliest,
             hdf5_metno::file::LibraryVersion::latest(),
         );
-        access.alignment(LARGE, PAGE).meta_block_size(META_BLOCK)
+        // The library's lock would live on in programs that this one starts meanwhile.
+        access.file_locking(false);
+        access.alignment(1, ALIGNMENT).meta_block_size(META_BLOCK)
     });
     options
 }
@@ -48,11 +49,13 @@ fn options() -> hdf5_metno::FileBuilder {
 /// Makes changes; where datasets are afterwards.
 pub(super) fn perform(path: &Path, changes: &[Change], tree: &Tree) -> Result<Vec<Placed>> {
     let file = options().open_rw(path)?;
+    // Where the file as a whole says nothing, its datasets do not either.
+    let marked = file.attr(MARK).is_ok();
     let mut placed = Vec::new();
     for change in changes {
         match change {
             Change::Group(path) => drop(file.create_group(path)?),
-            Change::Dataset(path, new) => placed.push(make(&file, path, new)?),
+            Change::Dataset(path, new) => placed.push(make(&file, path, new, marked)?),
             Change::Extend(path, rows) => placed.push(extend(&file, path, *rows, tree, &placed)?),
             Change::Attribute(path, name, values) => say(&at(&file, path)?, name, values)?,
         }
@@ -80,7 +83,7 @@ fn at(file: &File, path: &str) -> Result<Location> {
     file.open_by_token(file.loc_info_by_name(path)?.token)
 }
 
-fn make(file: &File, path: &str, new: &New) -> Result<Placed> {
+fn make(file: &File, path: &str, new: &New, marked: bool) -> Result<Placed> {
     let dimension = |(at, length): (usize, &u64)| {
         if at == 0 && new.grows {
             Extent::resizable(*length as usize)
@@ -102,7 +105,9 @@ fn make(file: &File, path: &str, new: &New) -> Result<Placed> {
         None => builder.no_chunk().layout(Layout::Contiguous),
     };
     let dataset = builder.create(path)?;
-    mark(&dataset)?;
+    if marked {
+        mark(&dataset)?;
+    }
     let addresses = match &new.chunk {
         Some(chunk) => chunks(&dataset, &new.shape, chunk, 0)?,
         None => vec![dataset.offset().unwrap_or(NOWHERE)],
@@ -154,9 +159,18 @@ fn say(location: &Location, name: &str, values: &Attribute) -> Result<()> {
             location.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&text(value)?)
         }
         Attribute::FixedText(value) => {
-            let ty = TypeDescriptor::FixedUnicode(value.len().max(1));
-            let value = FixedUnicode::<LONGEST>::from_str_lossless(value)?;
-            location.new_attr_builder().empty_as(&ty).create(name)?.write_scalar(&value)
+            // Some readers take text of fixed length in ASCII alone.
+            let size = value.len().max(1);
+            let ascii = value.is_ascii();
+            let ty =
+                if ascii { TypeDescriptor::FixedAscii(size) } else { TypeDescriptor::FixedUnicode(size) };
+            let made = location.new_attr_builder().empty_as(&ty).create(name)?;
+            let long = || format!("text of fixed length has up to {LONGEST} bytes, and no zeros");
+            if ascii {
+                made.write_scalar(&FixedAscii::<LONGEST>::from_ascii(value).map_err(|_| long())?)
+            } else {
+                made.write_scalar(&value.parse::<FixedUnicode<LONGEST>>().map_err(|_| long())?)
+            }
         }
         Attribute::Texts(values) => {
             let values =
@@ -177,21 +191,9 @@ fn say(location: &Location, name: &str, values: &Attribute) -> Result<()> {
     }
 }
 
-/// Text of fixed length from text that fits.
-trait Lossless: Sized {
-    fn from_str_lossless(text: &str) -> Result<Self>;
-}
-
-impl Lossless for FixedUnicode<LONGEST> {
-    fn from_str_lossless(text: &str) -> Result<Self> {
-        text.parse()
-            .map_err(|_| format!("text of fixed length has up to {LONGEST} bytes, and no zeros").into())
-    }
-}
-
 /// What there is in a file.
 pub(super) fn look(path: &Path) -> Result<Tree> {
-    let file = File::open(path)?;
+    let file = options().open(path)?;
     let mut tree = Tree::new();
     tree.insert("/".to_owned(), Node { attributes: heard(&file), dataset: None });
     walk(&file, "", 0, &mut tree)?;
@@ -214,18 +216,15 @@ fn walk(group: &Group, path: &str, depth: usize, tree: &mut Tree) -> Result<()> 
     })?;
     for name in names {
         let inner = format!("{path}/{name}");
-        match group.loc_type_by_name(&name)? {
-            LocationType::Group => {
-                let group = group.group(&name)?;
-                tree.insert(inner.clone(), Node { attributes: heard(&group), dataset: None });
-                walk(&group, &inner, depth + 1, tree)?;
-            }
-            LocationType::Dataset => {
-                let dataset = group.dataset(&name)?;
-                let attributes = heard(&dataset);
-                tree.insert(inner, Node { attributes, dataset: Some(described(&dataset)?) });
-            }
-            _ => {}
+        let kind = group.loc_type_by_name(&name)?;
+        if kind == LocationType::Group {
+            let group = group.group(&name)?;
+            tree.insert(inner.clone(), Node { attributes: heard(&group), dataset: None });
+            walk(&group, &inner, depth + 1, tree)?;
+        } else if kind == LocationType::Dataset {
+            let dataset = group.dataset(&name)?;
+            let attributes = heard(&dataset);
+            tree.insert(inner, Node { attributes, dataset: Some(described(&dataset)?) });
         }
     }
     Ok(())
@@ -238,7 +237,7 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
         .maxdims()
         .first()
         .is_some_and(|most| most.is_none_or(|most| most as u64 > shape.first().copied().unwrap_or(0)));
-    let datatype = datatype(&dataset.dtype()?)?;
+    let datatype = datatype(&dataset.dtype()?);
     let storage = if let Some(filter) = dataset.filters().first() {
         Storage::Elsewhere(format!("its chunks are packed ({filter:?}); `h5repack -f NONE` unpacks them"))
     } else {
@@ -265,17 +264,17 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
 }
 
 /// A type, if its bytes are what ours would be.
-fn datatype(ty: &hdf5_metno::Datatype) -> Result<Datatype> {
+fn datatype(ty: &hdf5_metno::Datatype) -> Datatype {
     let Ok(descriptor) = ty.to_descriptor() else {
-        return Ok(Datatype::Other("a type that is not known here".to_owned(), ty.size() as u64));
+        return Datatype::Other("a type that is not known here".to_owned(), ty.size() as u64);
     };
     let known = Datatype::described(&descriptor);
     let text = matches!(known, Datatype::Text(_));
     let same = known.descriptor().ok().and_then(|same| hdf5_metno::Datatype::from_descriptor(&same).ok());
     if text || same.is_some_and(|same| same == *ty) {
-        return Ok(known);
+        return known;
     }
-    Ok(Datatype::Other(format!("{descriptor}, in another form than this machine's"), ty.size() as u64))
+    Datatype::Other(format!("{descriptor}, in another form than this machine's"), ty.size() as u64)
 }
 
 /// All that is said about something.
@@ -312,7 +311,7 @@ fn hear(attribute: &hdf5_metno::Attribute) -> Result<Attribute> {
             Attribute::FixedText(attribute.read_scalar::<FixedUnicode<LONGEST>>()?.to_string())
         }
         _ => {
-            let known = datatype(&ty)?;
+            let known = datatype(&ty);
             if let Some(what) = known.foreign() {
                 return Ok(Attribute::Other(what.to_owned()));
             }

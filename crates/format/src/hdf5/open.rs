@@ -197,7 +197,7 @@ impl Open {
         (made.writable, made.durable) = (self.writable, self.durable);
         let left = if self.writable { made.finish(left)? } else { left };
         let found = if made.comm.rank() == 0 {
-            look(&made.file, name, &shown, left, self.writable)
+            look(&made.file, name, &shown, left.as_ref(), self.writable)
         } else {
             Ok(None)
         };
@@ -291,7 +291,13 @@ struct Found {
     marks: Vec<(String, u64)>,
 }
 
-fn look(file: &File, name: &OsStr, shown: &str, left: Option<Left>, writable: bool) -> Result<Option<Found>> {
+fn look(
+    file: &File,
+    name: &OsStr,
+    shown: &str,
+    left: Option<&Left>,
+    writable: bool,
+) -> Result<Option<Found>> {
     let damaged = |what: String| Error::new(Kind::Damaged, "open", shown, what);
     let io = |error: rustix::io::Errno| {
         Error::new(Kind::Library, "open", shown, format!("a file in memory: {error}"))
@@ -304,9 +310,9 @@ fn look(file: &File, name: &OsStr, shown: &str, left: Option<Left>, writable: bo
     let tree = match file::path(name).filter(|_| left.is_none()) {
         Some(path) => library::look(&path),
         None => {
-            let end = left.as_ref().map_or(length, |left| left.end);
+            let end = left.map_or(length, |left| left.end);
             let copied = copy_all(file, end, shown)?;
-            for (offset, bytes) in left.iter().flat_map(|left| &left.pieces) {
+            for (offset, bytes) in left.into_iter().flat_map(|left| &left.pieces) {
                 copied.write(*offset, bytes).map_err(io)?;
             }
             let tree = library::look(&copied.path());
@@ -324,8 +330,13 @@ fn look(file: &File, name: &OsStr, shown: &str, left: Option<Left>, writable: bo
         None => copy_around(file, &tree, length)?,
     };
     shadow.settle().map_err(io)?;
-    // Later versions have sums over their descriptions, which a mark that is changed in its place would break.
-    let marked = version == Some(0) && tree.get("/").is_some_and(|root| root.complete().is_some());
+    let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
+    if marked && version != Some(0) {
+        // Later versions have sums over their descriptions, which a mark that is changed in its place would break.
+        let detail = "another program has rewritten it in a later version of the format, in which marks of what is complete cannot be \
+                      changed: read it, or delete the attribute \"aqueduct_complete\" of its root to write without them";
+        return Err(Error::new(Kind::BadArgument, "open", shown, detail));
+    }
     let objects = tree.iter().filter_map(|(path, node)| Some((path.as_str(), node.complete()?)));
     let objects: Vec<(&str, u64)> = if marked { objects.collect() } else { Vec::new() };
     let addresses = mark::locate(&shadow, &objects, u64::from(std::process::id())).map_err(damaged)?;

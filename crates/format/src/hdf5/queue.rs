@@ -270,7 +270,7 @@ impl<'q> Queue<'q> {
         }
         if let Some((view, combined)) = &puts {
             let packed = self.packed(combined)?;
-            container.file.through(view).write(self.source(packed.as_ref())?)?;
+            container.file.through(view).write(self.source(packed.as_ref()))?;
             self.note();
         }
         let Some((view, combined)) = &gets else { return Ok(()) };
@@ -297,7 +297,7 @@ impl<'q> Queue<'q> {
         let nothing = View::default();
         if any_puts > 0 {
             let view = puts.as_ref().map_or(&nothing, |(view, _)| view);
-            container.file.through(view).all().write(self.source(packed.as_ref())?)?;
+            container.file.through(view).all().write(self.source(packed.as_ref()))?;
             self.note();
         }
         if any_gets > 0 {
@@ -380,9 +380,9 @@ impl<'q> Queue<'q> {
         if self.straight().is_some() { Ok(None) } else { self.gathered(combined).map(Some) }
     }
 
-    fn source<'a>(&'a self, packed: Option<&'a Vec<u8>>) -> Result<Source<'a>> {
+    fn source<'a>(&'a self, packed: Option<&'a Vec<u8>>) -> Source<'a> {
         let straight = packed.map(Vec::as_slice).or_else(|| self.straight());
-        Ok(Source::from(straight.unwrap_or_default()))
+        Source::from(straight.unwrap_or_default())
     }
 
     fn gathered(&self, combined: &Combined) -> Result<Vec<u8>> {
