@@ -1,0 +1,3 @@
+//! The command `md`.
+
+fn main() {}
