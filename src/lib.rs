@@ -27,6 +27,7 @@
 //!
 //! A layer knows those below and nothing above.
 
+pub use aqueduct_checkpoint as checkpoint;
 pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
 pub use aqueduct_device as device;

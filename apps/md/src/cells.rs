@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::brick::Brick;
 use crate::grid::Grid;
-use crate::molecule::Molecule;
+use aqueduct::checkpoint::Molecule;
 
 /// A copy of a neighbour's molecule: as much as forces need.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

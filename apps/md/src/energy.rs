@@ -5,8 +5,8 @@ use aqueduct::comm::Comm;
 
 use crate::exact::Sum;
 use crate::force::Pull;
-use crate::molecule::Molecule;
 use crate::potential::Potential;
+use aqueduct::checkpoint::Molecule;
 
 /// Sums over all molecules of all ranks: the same, to the bit, for every decomposition.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,7 +8,7 @@ use crate::cells::Ghost;
 use crate::decomposition::Decomposition;
 use crate::grid::Grid;
 use crate::halo::Neighbour;
-use crate::molecule::Molecule;
+use aqueduct::checkpoint::Molecule;
 
 const MOVED: u32 = 1;
 const COPIED: u32 = 2;

@@ -1,3 +1,9 @@
-//! The command `md`.
+//! The command `md`: Lennard-Jones molecular dynamics on threads or under `mpirun`.
 
-fn main() {}
+mod command;
+
+use clap::Parser;
+
+fn main() -> anyhow::Result<()> {
+    command::run(&command::Command::parse())
+}

@@ -11,8 +11,8 @@ use crate::exchange;
 use crate::force::{self, Pull};
 use crate::grid::Grid;
 use crate::halo::{self, Neighbour};
-use crate::molecule::Molecule;
 use crate::potential::Potential;
+use aqueduct::checkpoint::Molecule;
 
 /// What does not change while it runs.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use aqueduct::comm::Comm;
 use crate::decomposition::Decomposition;
 use crate::exact::Sum;
 use crate::grid::Grid;
-use crate::molecule::Molecule;
+use aqueduct::checkpoint::Molecule;
 
 /// Where molecules begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ mod common;
 
 use aqueduct_md::decomposition::Manner;
 use aqueduct_md::grid::Grid;
-use aqueduct_md::molecule::Molecule;
+use aqueduct::checkpoint::Molecule;
 use aqueduct_md::potential::{Centre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 use common::{ARGON, begin, gather, liquid, on};

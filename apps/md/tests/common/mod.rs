@@ -4,7 +4,7 @@ use anyhow::Result;
 use aqueduct::comm::{Comm, Launch};
 use aqueduct_md::decomposition::{Decomposition, Manner};
 use aqueduct_md::grid::Grid;
-use aqueduct_md::molecule::Molecule;
+use aqueduct::checkpoint::Molecule;
 use aqueduct_md::potential::{Centre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 use aqueduct_md::start::{Lattice, Start};
