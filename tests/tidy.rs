@@ -18,11 +18,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
     ("crates/format", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/stage", &["aqueduct-comm", "aqueduct-file"]),
+    ("crates/checkpoint", &["aqueduct-comm", "aqueduct-file", "aqueduct-format", "aqueduct-object"]),
     ("crates/mpiio", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
     (
         ".",
         &[
+            "aqueduct-checkpoint",
             "aqueduct-comm",
             "aqueduct-derive",
             "aqueduct-device",
