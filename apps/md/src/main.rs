@@ -2,8 +2,16 @@
 
 mod command;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
-fn main() -> anyhow::Result<()> {
-    command::run(&command::Command::parse())
+fn main() -> ExitCode {
+    match command::run(&command::Command::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("md: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -103,6 +103,7 @@ mod tests {
         };
         assert_eq!(row.to_string().parse::<Row>().unwrap(), row);
         assert!("1 2 3".parse::<Row>().unwrap_err().to_string().contains("3 columns instead of 7"));
-        assert_eq!(Row::pretty_head().len(), row.pretty().len().max(93));
+        let plain = Row { kinetic: 1.0, pressure: -0.5, ..row };
+        assert_eq!(Row::pretty_head().len(), plain.pretty().len());
     }
 }

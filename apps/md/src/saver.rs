@@ -81,7 +81,7 @@ impl Saver {
     pub fn latest(&mut self, world: &Comm, space: &PhaseSpace, cutoff: f64) -> Result<Option<Restored>> {
         let Some(latest) = self.store.latest()? else { return Ok(None) };
         let folder = self.store.folder().display();
-        let (length, count) = (latest.value::<[f64; 3]>("length")?, latest.value::<u64>("molecules")?);
+        let (length, count) = (latest.value::<[f64; 3]>("length")?, latest.value::<u64>("count")?);
         ensure!(
             length == space.length && count == space.molecules,
             "{folder}: its checkpoints have {count} molecules in a box of {length:?}, the configuration {} in {:?}: \
@@ -91,7 +91,7 @@ impl Saver {
         );
         let grid = Grid::new(length, cutoff, count)?;
         let brick = Decomposition::regular(&grid, world.size()).brick(world.rank());
-        let molecules = latest.cells::<Molecule>("molecule cells", &origin::region(&grid, &brick))?;
+        let molecules = latest.cells::<Molecule>("molecules", &origin::region(&grid, &brick))?;
         let found = world.allreduce_one(Op::Sum, molecules.len() as u64)?;
         ensure!(
             found == count,
@@ -149,8 +149,8 @@ impl Saver {
         let mut checkpoint = Checkpoint::new(simulation.step());
         checkpoint.value("time", &simulation.time());
         checkpoint.value("length", &grid.length());
-        checkpoint.value("molecules", &count);
-        checkpoint.cells("molecule cells", &grid, &molecules);
+        checkpoint.value("count", &count);
+        checkpoint.cells("molecules", &grid, &molecules);
         if blocking {
             self.store.write(&checkpoint)?;
         } else {

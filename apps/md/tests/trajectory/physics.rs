@@ -1,13 +1,11 @@
 //! The physics against a model of a few lines, conservation laws, and itself on other numbers of ranks.
 
-mod common;
-
+use crate::liquid::{ARGON, begin, gather, liquid, on};
+use aqueduct::checkpoint::Molecule;
 use aqueduct_md::decomposition::Manner;
 use aqueduct_md::grid::Grid;
-use aqueduct::checkpoint::Molecule;
 use aqueduct_md::potential::{Centre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
-use common::{ARGON, begin, gather, liquid, on};
 use proptest::prelude::*;
 
 /// Force and half energy of each molecule, from all pairs and all images.

@@ -1,10 +1,10 @@
 //! What the tests share: small liquids, and all molecules in one place.
 
 use anyhow::Result;
+use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::{Comm, Launch};
 use aqueduct_md::decomposition::{Decomposition, Manner};
 use aqueduct_md::grid::Grid;
-use aqueduct::checkpoint::Molecule;
 use aqueduct_md::potential::{Centre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 use aqueduct_md::start::{Lattice, Start};
