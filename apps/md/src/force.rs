@@ -93,7 +93,7 @@ fn pull<'p>(cells: &Cells, slot: usize, near: &[usize], pair: impl Fn(usize) -> 
 
 /// The square of a distance.
 #[inline]
-fn square(a: [f64; 3], b: [f64; 3]) -> f64 {
-    let [x, y, z] = std::array::from_fn(|axis| a[axis] - b[axis]);
+fn square(here: [f64; 3], there: [f64; 3]) -> f64 {
+    let [x, y, z] = std::array::from_fn(|axis| here[axis] - there[axis]);
     x * x + y * y + z * z
 }

@@ -66,7 +66,7 @@ impl Outputs {
                 Plugin::Results(None) => {}
                 Plugin::Xyz => xyz::write(simulation, &format!("{}-{step}.xyz", line.prefix))?,
                 Plugin::Phase(format) => {
-                    phase::write(simulation, space, *format, &format!("{}-{step}", line.prefix))?
+                    phase::write(simulation, space, *format, &format!("{}-{step}", line.prefix))?;
                 }
             }
         }

@@ -79,7 +79,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = finite
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
     let apart = (low.abs().max(high.abs()) * 1e-3).max(1e-12);
-    (low <= high).then(|| if high - low < apart { (low - apart, high + apart) } else { (low, high) })
+    (low <= high).then_some(if high - low < apart { (low - apart, high + apart) } else { (low, high) })
 }
 
 #[cfg(test)]

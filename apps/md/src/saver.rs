@@ -1,5 +1,6 @@
 //! Checkpoints of a run: when they are due, what is in them, and coming back.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -99,9 +100,10 @@ impl Saver {
             latest.number()
         );
         self.saved = Some(latest.step());
-        let passed = latest.passed_over().iter();
-        let passed: String =
-            passed.map(|other| format!("; {} was passed over: {}", other.generation, other.error)).collect();
+        let mut passed = String::new();
+        for other in latest.passed_over() {
+            write!(passed, "; {} was passed over: {}", other.generation, other.error)?;
+        }
         let (number, step, ranks) = (latest.number(), latest.step(), latest.ranks());
         let note = format!(
             "back to step {step}, from generation {number} of {folder}, written by {ranks} ranks{passed}"

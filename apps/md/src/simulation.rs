@@ -121,10 +121,9 @@ impl<'w> Simulation<'w> {
             if self.model.potential.centre(molecule.component as usize).is_none() {
                 continue;
             }
-            for axis in 0..3 {
+            for (axis, edge) in edge.into_iter().enumerate() {
                 let way = self.model.timestep * molecule.velocity[axis];
-                // Also where it is not a number.
-                if !(way.abs() < edge[axis]) {
+                if way.is_nan() || way.abs() >= edge {
                     let (id, speed) = (molecule.id, molecule.velocity);
                     bail!(
                         "step {step}: molecule {id} with velocity {speed:?} crosses more than a cell in one step: \

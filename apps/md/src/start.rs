@@ -110,8 +110,9 @@ impl Start {
 
 /// The smallest number whose cube is not less.
 fn cube_root(number: u64) -> u64 {
+    // The root of a floating-point number may be a hair below.
     let guess = (number as f64).cbrt() as u64;
-    (guess.saturating_sub(1)..).find(|root| root * root * root >= number).unwrap_or(guess)
+    (guess..guess + 2).find(|root| root * root * root >= number).unwrap_or(guess + 2)
 }
 
 /// Three numbers of the normal distribution that depend on seed and id alone.

@@ -1,6 +1,6 @@
 //! Molecules through every format, from any number of ranks to any other, for both decompositions: the same to the bit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::liquid::{gather, on};
 use anyhow::Result;
@@ -121,11 +121,13 @@ fn mpi_io() {
 
 #[test]
 fn real_files_can_be_simulated() {
-    let Some(folder) = std::env::var_os("AQUEDUCT_MARDYN_FILES") else {
-        eprintln!("skipped: AQUEDUCT_MARDYN_FILES does not name a folder with phase spaces of MarDyn");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mardyn");
+    let file =
+        std::env::var_os("AQUEDUCT_MARDYN_DATA").map_or(beside, PathBuf::from).join("simple-lj-tiny.inp");
+    if !file.exists() {
+        eprintln!("skipped: there is no {}", file.display());
         return;
-    };
-    let file = Path::new(&folder).join("simple-lj-tiny.inp");
+    }
     let text = format!(
         "MDProjectConfig\ntimestepLength 0.01\ncutoffRadius 5.\nphaseSpaceFile OldStyle {}\nparallelization KDDecomposition\n",
         file.display()
