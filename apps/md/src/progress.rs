@@ -1,6 +1,6 @@
 //! A bar that shows how far a run is, where somebody looks.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -31,8 +31,8 @@ impl Progress {
     /// A line of output, above the bar.
     pub fn print(&self, line: &str) {
         match &self.0 {
-            Some(bar) => bar.suspend(|| println!("{line}")),
-            None => println!("{line}"),
+            Some(bar) => bar.suspend(|| say(line)),
+            None => say(line),
         }
     }
 
@@ -42,4 +42,9 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A line on the standard output. A run goes on when nobody reads it any more.
+pub fn say(line: &str) {
+    let _ = writeln!(stdout(), "{line}");
 }

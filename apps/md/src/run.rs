@@ -10,9 +10,9 @@ use crate::config::Config;
 use crate::grid::Grid;
 use crate::origin::{self, Beginning};
 use crate::output::Outputs;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::row::Row;
-use crate::saver::{Policy, Restored, Saver};
+use crate::saver::{Cost, Policy, Restored, Saver};
 use crate::simulation::{Model, Simulation};
 use crate::species;
 
@@ -38,8 +38,8 @@ pub fn run(world: &Comm, job: &Job) -> Result<Row> {
     let (space, mut simulation, back_to) = begin(world, job, saver.as_mut(), speaks)?;
     let mut outputs = Outputs::open(&job.config.outputs, world.rank(), back_to)?;
     if speaks {
-        println!("{}", introduction(world, &simulation, &space));
-        println!("{}", Row::pretty_head());
+        progress::say(&introduction(world, &simulation, &space));
+        progress::say(&Row::pretty_head());
     }
     let row = steps(&mut simulation, job, &space, &mut outputs, saver.as_mut())?;
     outputs.finish()?;
@@ -60,13 +60,13 @@ fn begin<'w>(
             saver.latest(world, &space, job.config.cutoff)?
         {
             if speaks {
-                println!("{note}");
+                progress::say(&note);
             }
             let simulation = Simulation::new(world, model(&job.config, &space)?, molecules, step, time)?;
             return Ok((space, simulation, Some(step)));
         }
         if speaks {
-            println!("there is no checkpoint yet: from the beginning");
+            progress::say("there is no checkpoint yet: from the beginning");
         }
     }
     let Beginning { space, molecules } = origin::begin(world, &job.config)?;
@@ -103,7 +103,7 @@ fn steps(
         if let Some(row) = row.filter(|_| last) {
             progress.finish();
             if speaks {
-                println!("{}", pace(space, step - first, began));
+                progress.print(&pace(space, step - first, began, saver.as_ref().map(|saver| saver.cost())));
             }
             return Ok(row);
         }
@@ -148,8 +148,11 @@ fn introduction(world: &Comm, simulation: &Simulation, space: &PhaseSpace) -> St
     )
 }
 
-fn pace(space: &PhaseSpace, steps: u64, began: Instant) -> String {
-    let seconds = began.elapsed().as_secs_f64();
-    let rate = steps as f64 * space.molecules as f64 / seconds.max(1e-9) / 1e6;
-    format!("{steps} steps in {seconds:.2} s: {rate:.2} million molecule steps per second")
+fn pace(space: &PhaseSpace, steps: u64, began: Instant, cost: Option<Cost>) -> String {
+    let seconds = began.elapsed().as_secs_f64().max(1e-9);
+    let rate = steps as f64 * space.molecules as f64 / seconds / 1e6;
+    let pace = format!("{steps} steps in {seconds:.2} s: {rate:.2} million molecule steps per second");
+    let Some(Cost { checkpoints, time }) = cost.filter(|cost| cost.checkpoints > 0) else { return pace };
+    let (stood, share) = (time.as_secs_f64(), 100.0 * time.as_secs_f64() / seconds);
+    format!("{pace}; it stood still for {stood:.3} s, {share:.2} %, for {checkpoints} checkpoints")
 }

@@ -44,6 +44,16 @@ pub struct Saver {
     clock: Clock,
     /// The step of the newest one.
     saved: Option<u64>,
+    cost: Cost,
+}
+
+/// What checkpoints have kept a run from computing, on this rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// How many were written on the way.
+    pub checkpoints: u32,
+    /// How long the run has stood still for them.
+    pub time: Duration,
 }
 
 enum Clock {
@@ -75,7 +85,7 @@ impl Saver {
             Every::Steps(steps) => Clock::Steps(steps.max(1)),
             Every::Auto(between) => Clock::Auto { interval: Interval::new(between), since: Instant::now() },
         };
-        Ok(Self { store, blocking: policy.blocking, clock, saved: None })
+        Ok(Self { store, blocking: policy.blocking, clock, saved: None, cost: Cost::default() })
     }
 
     /// The newest whole checkpoint, on whatever number of ranks; none where none was ever committed. Collective.
@@ -118,11 +128,18 @@ impl Saver {
         }
         let began = Instant::now();
         self.save(simulation, self.blocking)?;
+        let took = began.elapsed();
+        self.cost = Cost { checkpoints: self.cost.checkpoints + 1, time: self.cost.time + took };
         if let Clock::Auto { interval, since } = &mut self.clock {
-            interval.cost(began.elapsed());
+            interval.cost(took);
             *since = Instant::now();
         }
         Ok(())
+    }
+
+    /// What they have cost so far.
+    pub fn cost(&self) -> Cost {
+        self.cost
     }
 
     /// Writes the last one, if it is not there yet, and waits until all are durable. Collective.

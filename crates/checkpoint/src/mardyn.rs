@@ -187,6 +187,10 @@ impl Format {
                 );
                 return refuse(Kind::BadArgument, detail);
             }
+            if self == Self::OldStyle && !molecule.numbers().iter().all(|value| value.is_finite()) {
+                let detail = format!("molecule {id} has a number that is not finite, which text cannot hold");
+                return refuse(Kind::NotHeld, detail);
+            }
             if !full && !molecule.is_upright() {
                 let detail = format!("rows {} lose how molecule {id} turns; use ICRVQD", space.rows.name());
                 return refuse(Kind::NotHeld, detail);

@@ -12,6 +12,7 @@ pub use generation::{Generation, PassedOver};
 pub use part::{Block, Checkpoint};
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -137,11 +138,22 @@ impl Store {
         }
         let (comm, place, keep, owned) =
             (self.comm.clone(), self.place.clone(), self.keep, checkpoint.into_owned());
-        let thread = thread::Builder::new().name("checkpoint".into());
-        let started = thread.spawn(move || commit::commit(&comm, &place, keep, &owned));
+        let (go, may_go) = mpsc::channel::<()>();
+        let work = move || match may_go.recv() {
+            Ok(()) => commit::commit(&comm, &place, keep, &owned),
+            Err(_) => Err(Error::new(
+                Kind::Communication,
+                "start",
+                &place.folder.to_string_lossy(),
+                "a rank has no thread for it",
+            )),
+        };
+        let started = thread::Builder::new().name("checkpoint".into()).spawn(work);
         let started = started.map_err(|error| Error::system("start", &self.place.folder, &error));
-        // A rank without a thread would keep the threads of the others waiting: their talk ends when it is told.
-        self.under_way = Some(started?);
+        // Where one rank has no thread, those of the others would wait for it: none begins before all are there.
+        let thread = agree(&self.comm, "start", &self.place.folder.to_string_lossy(), started)?;
+        let _ = go.send(());
+        self.under_way = Some(thread);
         Ok(())
     }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::liquid::{gather, on};
 use anyhow::Result;
+use aqueduct::checkpoint::mardyn::{Files, Format};
 use aqueduct::checkpoint::{Molecule, Region, Store};
+use aqueduct::comm::{Comm, Launch};
 use aqueduct_md::config::Config;
 use aqueduct_md::row::Row;
 use aqueduct_md::run::{self, Job};
@@ -76,6 +78,65 @@ fn remove_newest(checkpoints: &Path) {
     let newest = fs::read_dir(checkpoints).unwrap().map(|entry| entry.unwrap().path());
     let newest = newest.filter(|path| path.is_dir()).max().expect("there is a generation");
     fs::remove_dir_all(newest).unwrap();
+}
+
+/// The molecules at a step of a run that writes MarDyn's checkpoints, by id.
+fn written(
+    ranks: usize,
+    origin: &str,
+    decomposition: &str,
+    format: Format,
+    prefix: &str,
+    steps: u64,
+) -> Files {
+    let text = format!(
+        "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile {origin}\ncomponents {prefix}.components\n\
+         parallelization {decomposition}\noutput {} {steps} {prefix}\n",
+        format.writer()
+    );
+    let config = Config::parse("test", &text).unwrap();
+    go(ranks, &Job { config, steps, rows: 0, checkpoints: None, restart: false });
+    format.files(&format!("{prefix}-{steps}"))
+}
+
+#[test]
+fn a_run_goes_on_from_every_format_of_mardyn() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = "Generator fcc 500 0.7 1.1";
+    let name = |name: &str| folder.path().join(name).display().to_string();
+    let whole = written(1, start, "DomainDecomposition", Format::OldStyle, &name("whole"), 20);
+    let expected = on(1, |world| read(world, Format::OldStyle, &whole));
+    for (ranks, format) in
+        [(2, Format::OldStyle), (3, Format::Binary), (4, Format::PnetCdf), (5, Format::MpiIo)]
+    {
+        let half = name(format.name());
+        let files = written(ranks, start, "KDDecomposition 3", format, &half, 8);
+        // XML headers have no components.
+        fs::copy(&whole.header, format!("{half}2.components")).unwrap();
+        let origin = format!("{} {} {}", format.name(), files.header, files.data);
+        let files = written(ranks + 2, &origin, "DomainDecomposition", format, &format!("{half}2"), 12);
+        let found = on(2, |world| read(world, format, &files));
+        assert!(
+            bytemuck::cast_slice::<_, u8>(&found) == bytemuck::cast_slice::<_, u8>(&expected),
+            "{format:?}"
+        );
+    }
+}
+
+fn read(world: &Comm, format: Format, files: &Files) -> Result<Vec<Molecule>> {
+    gather(world, &format.open(world, files)?.read_share()?)
+}
+
+#[test]
+fn ranks_of_several_nodes_go_the_same_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = go(1, &job(folder.path(), "DomainDecomposition", 10, Every::Steps(4), true, false));
+    for (node_ranks, decomposition) in [(1, "KDDecomposition 3"), (2, "DomainDecomposition")] {
+        let folder = tempfile::tempdir().unwrap();
+        let job = job(folder.path(), decomposition, 10, Every::Steps(4), false, false);
+        let rows = Launch::threads(5).node_ranks(node_ranks).run(|world| run::run(world, &job)).unwrap();
+        assert_eq!(rows, [one; 5]);
+    }
 }
 
 #[test]
