@@ -1,7 +1,7 @@
 //! Molecules between ranks: to their owners, and copies to the neighbours.
 
 use anyhow::{Result, bail};
-use aqueduct::comm::{Comm, Plain};
+use aqueduct::comm::{Comm, Op, Plain};
 
 use crate::brick::Brick;
 use crate::cells::Ghost;
@@ -22,6 +22,20 @@ pub fn settle(
     let mut parts: Vec<Vec<Molecule>> = vec![Vec::new(); world.size()];
     molecules.iter().for_each(|molecule| parts[owner(molecule)].push(*molecule));
     Ok(world.all_to_all_varied(&parts)?.concat())
+}
+
+/// Deals the molecules of all ranks out in the order of their ids, about evenly where ids are dense: that order is the same at every step
+/// and for every number of ranks. Collective.
+pub fn by_id(world: &Comm, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
+    let ids = || molecules.iter().map(|molecule| molecule.id);
+    let [least, least_below] = [ids().min().unwrap_or(u64::MAX), !ids().max().unwrap_or(0)];
+    let ends = world.allreduce(Op::Min, &[least, least_below])?;
+    let (least, greatest) = (ends[0], !ends[1]);
+    let (span, ranks) = (u128::from(greatest.saturating_sub(least)) + 1, world.size() as u128);
+    let owner = |molecule: &Molecule| (u128::from(molecule.id - least) * ranks / span) as usize;
+    let mut mine = settle(world, owner, molecules)?;
+    mine.sort_unstable_by_key(|molecule| molecule.id);
+    Ok(mine)
 }
 
 /// Brings molecules that have left the box of this rank to the neighbours that have them now.

@@ -1,4 +1,5 @@
 //! kill −9 during a run, again and again, and a restart on another number of ranks: in the end everything is as if nothing had been.
+//! `AQUEDUCT_KILLS=200` kills more often.
 
 use std::fs;
 use std::path::Path;
@@ -71,8 +72,12 @@ impl Dice {
 #[test]
 fn threads_are_killed() {
     let (expected, mut dice) = (undisturbed(), Dice::new());
+    let wanted = std::env::var("AQUEDUCT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
     let (mut kills, mut returns) = (0, 0);
-    for round in 0..4 {
+    for round in (0..4).cycle() {
+        if kills >= wanted {
+            break;
+        }
         let folder = tempfile::tempdir().unwrap();
         let configs = ["DomainDecomposition", "KDDecomposition"].map(|manner| config(folder.path(), manner));
         let checkpoints = folder.path().join("checkpoints").display().to_string();
@@ -96,7 +101,8 @@ fn threads_are_killed() {
         }
         assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), expected, "round {round}");
     }
-    assert!(kills >= 4 && returns >= 3, "{kills} kills, {returns} returns");
+    assert!(returns > 0, "{kills} kills, and nothing came back");
+    println!("{kills} kills, {returns} returns");
 }
 
 /// Kills one rank of a job whose command line has this word; whether there was one.

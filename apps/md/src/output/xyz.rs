@@ -1,9 +1,11 @@
-//! `XyzWriter`: a frame of extended XYZ, for viewers, written by all ranks at once.
+//! `XyzWriter`: a frame of extended XYZ, for viewers, written by all ranks at once; molecules in the order of their ids, as in every
+//! other frame.
 
 use anyhow::{Context, Result};
 use aqueduct::comm::Op;
 use aqueduct::file::{Mode, Open};
 
+use crate::exchange;
 use crate::simulation::Simulation;
 use aqueduct::checkpoint::Molecule;
 
@@ -15,7 +17,7 @@ pub fn write(simulation: &Simulation, name: &str) -> Result<()> {
     let world = simulation.world();
     let total = world.allreduce_one(Op::Sum, simulation.molecules().len() as u64)?;
     let mut text = if world.rank() == 0 { head(simulation, total) } else { Vec::new() };
-    simulation.molecules().iter().for_each(|molecule| line(&mut text, molecule));
+    exchange::by_id(world, simulation.molecules())?.iter().for_each(|molecule| line(&mut text, molecule));
     let failed = || format!("XyzWriter: writing {name}");
     let file = Open::new(Mode::write_only().create()).open(world, name).with_context(failed)?;
     file.set_size(0).with_context(failed)?;

@@ -9,7 +9,7 @@ use aqueduct::checkpoint::mardyn::{Component, Format, LennardJones, PhaseSpace};
 use aqueduct::comm::Comm;
 use aqueduct_md::config::Config;
 use aqueduct_md::decomposition::Manner;
-use aqueduct_md::output::phase;
+use aqueduct_md::output::{phase, xyz};
 use aqueduct_md::simulation::Simulation;
 use aqueduct_md::{origin, run};
 
@@ -139,4 +139,42 @@ fn real_files_can_be_simulated() {
         assert!(row.step == 10 && row.potential < 0.0 && row.kinetic > 0.0, "{row:?}");
         Ok(())
     });
+}
+
+#[test]
+fn xyz_is_the_same_from_every_number_of_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (space, all) = (space(), molecules(space().length));
+    let config = config(Format::OldStyle, folder.path(), "unused", Manner::Kd);
+    let frame = |ranks: usize| {
+        let name = folder.path().join(format!("{ranks}.xyz")).display().to_string();
+        on(ranks, |world| {
+            let mine = all.iter().filter(|molecule| molecule.id as usize % ranks == world.rank());
+            let simulation =
+                Simulation::new(world, run::model(&config, &space)?, mine.copied().collect(), 7, 0.25)?;
+            // Twice: a longer frame of the same name leaves nothing behind.
+            if world.rank() == 0 {
+                std::fs::write(&name, "x".repeat(1 << 20))?;
+            }
+            world.barrier()?;
+            xyz::write(&simulation, &name)
+        });
+        std::fs::read_to_string(name).unwrap()
+    };
+    let one = frame(1);
+    let lines: Vec<&str> = one.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (2 + COUNT as usize, "297"));
+    assert!(
+        lines[1].contains("Lattice=\"11 0 0 0 9.5 0 0 0 13\"") && lines[1].contains("step=7 time=0.25"),
+        "{}",
+        lines[1]
+    );
+    for (line, molecule) in lines[2..].iter().zip(&all) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let numbers: Vec<f64> = words[1..7].iter().map(|word| word.parse().unwrap()).collect();
+        assert_eq!(words[0], ["Ar", "Kr", "Xe"][molecule.component as usize]);
+        assert_eq!((&numbers[..3], &numbers[3..]), (&molecule.position[..], &molecule.velocity[..]));
+        assert_eq!(words[7], molecule.id.to_string());
+    }
+    (2..=7).for_each(|ranks| assert_eq!(frame(ranks), one, "{ranks} ranks"));
 }
