@@ -15,9 +15,8 @@
 //!
 //! `#` begins a comment.
 
-use std::fmt;
-
 use anyhow::{Context, Result, bail, ensure};
+use aqueduct::checkpoint::mardyn::{Files, Format};
 
 use crate::decomposition::Manner;
 use crate::simulation::Thermostat;
@@ -47,15 +46,8 @@ pub struct Config {
 /// Where molecules come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// Files of a format, by its name.
-    Files {
-        /// `OldStyle`, `Binary`, `PnetCDF` or `MPI-IO`.
-        format: String,
-        /// The header, or the only file.
-        header: String,
-        /// The molecules, where they are apart.
-        data: Option<String>,
-    },
+    /// Files of one of `MarDyn`'s formats.
+    Files(Format, Files),
     /// A start of our own.
     Generator(Start),
 }
@@ -80,32 +72,23 @@ pub enum Writer {
     Xyz,
     /// A trajectory in HDF5, as H5MD has it.
     H5md,
-    /// Checkpoints: one ASCII file.
-    OldStyle,
-    /// Checkpoints: a header and rows of bytes.
-    Binary,
-    /// Checkpoints: a header and netCDF.
-    PnetCdf,
-    /// Checkpoints: a header and cells.
-    MpiIo,
+    /// Checkpoints of one of `MarDyn`'s formats.
+    Phase(Format),
 }
 
 impl Writer {
-    const ALL: [(&'static str, Self); 7] = [
-        ("ResultWriter", Self::Result),
-        ("XyzWriter", Self::Xyz),
-        ("H5MD", Self::H5md),
-        ("CheckpointWriter", Self::OldStyle),
-        ("BinaryCheckpointWriter", Self::Binary),
-        ("PnetCDFCheckpointWriter", Self::PnetCdf),
-        ("MPI-IOCheckpointWriter", Self::MpiIo),
-    ];
-}
+    fn all() -> impl Iterator<Item = Self> {
+        [Self::Result, Self::Xyz, Self::H5md].into_iter().chain(Format::ALL.map(Self::Phase))
+    }
 
-impl fmt::Display for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::ALL.iter().find(|(_, writer)| writer == self);
-        f.write_str(named.map_or("", |(name, _)| name))
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Result => "ResultWriter",
+            Self::Xyz => "XyzWriter",
+            Self::H5md => "H5MD",
+            Self::Phase(format) => format.writer(),
+        }
     }
 }
 
@@ -176,15 +159,11 @@ impl Draft {
                 once(&mut self.thermostat, key, Thermostat { temperature: positive(temperature)?, every })
             }
             ("output", [writer, every, prefix]) => {
-                let known = Writer::ALL.iter().find(|(name, _)| name == writer);
-                let names = || Writer::ALL.map(|(name, _)| name).join(", ");
+                let known = Writer::all().find(|known| known.name() == *writer);
+                let names = || Writer::all().map(Writer::name).collect::<Vec<_>>().join(", ");
                 let known = known
                     .with_context(|| format!("the writer `{writer}` is not known; there are {}", names()))?;
-                self.outputs.push(Line {
-                    writer: known.1,
-                    every: count(every)?,
-                    prefix: (*prefix).to_owned(),
-                });
+                self.outputs.push(Line { writer: known, every: count(every)?, prefix: (*prefix).to_owned() });
                 Ok(())
             }
             ("timestepLength" | "cutoffRadius" | "LJCutoffRadius" | "components", _) => {
@@ -222,17 +201,17 @@ fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<()> {
     Ok(())
 }
 
-fn origin(format: &str, files: &[&str]) -> Result<Origin> {
-    let (header, data) = match (format, files) {
-        ("OldStyle", [header]) => (header, None),
-        ("Binary" | "PnetCDF" | "MPI-IO", [header, data]) => (header, Some((*data).to_owned())),
-        ("OldStyle", _) => bail!("`OldStyle` wants one file"),
-        ("Binary" | "PnetCDF" | "MPI-IO", _) => bail!("`{format}` wants two files, the header and the data"),
-        _ => bail!(
-            "the format `{format}` is not known; there are OldStyle, Binary, PnetCDF, MPI-IO and Generator"
-        ),
-    };
-    Ok(Origin::Files { format: format.to_owned(), header: (*header).to_owned(), data })
+fn origin(name: &str, files: &[&str]) -> Result<Origin> {
+    let known = Format::ALL.into_iter().find(|format| format.name() == name);
+    let names = || Format::ALL.map(Format::name).join(", ");
+    let format = known
+        .with_context(|| format!("the format `{name}` is not known; there are {}, Generator", names()))?;
+    match (format, files) {
+        (Format::OldStyle, [file]) => Ok(Origin::Files(format, Files::one(*file))),
+        (Format::OldStyle, _) => bail!("`{name}` wants one file"),
+        (_, [header, data]) => Ok(Origin::Files(format, Files::two(*header, *data))),
+        _ => bail!("`{name}` wants two files, the header and the data"),
+    }
 }
 
 fn generator(values: &[&str]) -> Result<Start> {
@@ -277,7 +256,7 @@ mod tests {
         let lines: Vec<String> = config
             .outputs
             .iter()
-            .map(|line| format!("{} {} {}", line.writer, line.every, line.prefix))
+            .map(|line| format!("{} {} {}", line.writer.name(), line.every, line.prefix))
             .collect();
         assert_eq!(lines, ["ResultWriter 10 lj", "MPI-IOCheckpointWriter 100 lj"]);
         let generated = WHOLE.replace("OldStyle lj40000.inp", "Generator fcc 4000 0.8 1.1");

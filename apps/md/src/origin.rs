@@ -23,12 +23,7 @@ pub struct Beginning {
 pub fn begin(world: &Comm, config: &Config) -> Result<Beginning> {
     match &config.origin {
         Origin::Generator(start) => generate(world, config, start),
-        Origin::Files { format, header, data } => {
-            let files = Files { header: header.clone(), data: data.clone().unwrap_or_default() };
-            let format =
-                Format::from_name(format).with_context(|| format!("the format `{format}` is not known"))?;
-            load(world, config, format, &files)
-        }
+        Origin::Files(format, files) => load(world, config, *format, files),
     }
 }
 
@@ -36,12 +31,7 @@ pub fn begin(world: &Comm, config: &Config) -> Result<Beginning> {
 pub fn space(world: &Comm, config: &Config) -> Result<PhaseSpace> {
     match &config.origin {
         Origin::Generator(start) => described(start),
-        Origin::Files { format, header, data } => {
-            let files = Files { header: header.clone(), data: data.clone().unwrap_or_default() };
-            let format =
-                Format::from_name(format).with_context(|| format!("the format `{format}` is not known"))?;
-            complete(world, config, format.open(world, &files)?.space().clone())
-        }
+        Origin::Files(format, files) => complete(world, config, format.open(world, files)?.space().clone()),
     }
 }
 

@@ -4,7 +4,7 @@ pub mod phase;
 pub mod result;
 pub mod xyz;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use aqueduct::checkpoint::mardyn::{Format, PhaseSpace};
 
 use crate::config::{Line, Writer};
@@ -35,13 +35,7 @@ impl Outputs {
                 Writer::H5md => {
                     bail!("output H5MD: this program was built without HDF5: build it with `--features hdf5`")
                 }
-                Writer::OldStyle | Writer::Binary | Writer::PnetCdf | Writer::MpiIo => {
-                    let name = line.writer.to_string();
-                    Plugin::Phase(
-                        Format::from_name(&name)
-                            .with_context(|| format!("no format has the writer {name}"))?,
-                    )
-                }
+                Writer::Phase(format) => Plugin::Phase(format),
             })
         };
         let plugins = lines.iter().map(|line| Ok((line.clone(), plugin(line)?))).collect::<Result<_>>()?;
