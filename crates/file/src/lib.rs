@@ -121,7 +121,7 @@ pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use mode::Mode;
-pub use open::{Open, delete};
+pub use open::{Open, delete, path};
 pub use pfs::{Pfs, PfsMode};
 pub use representation::{Conversion, Representation};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};
