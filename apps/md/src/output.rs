@@ -1,15 +1,21 @@
 //! What a run writes, by the lines of its configuration.
 
+#[cfg(feature = "hdf5")]
+pub mod h5md;
+#[cfg(not(feature = "hdf5"))]
+#[path = "output/without_h5md.rs"]
+pub mod h5md;
 pub mod phase;
 pub mod result;
 pub mod xyz;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use aqueduct::checkpoint::mardyn::{Format, PhaseSpace};
 
 use crate::config::{Line, Writer};
 use crate::row::Row;
 use crate::simulation::Simulation;
+use h5md::Frames;
 use result::Results;
 
 /// The outputs of a run.
@@ -21,6 +27,7 @@ enum Plugin {
     /// At rank 0 only.
     Results(Option<Results>),
     Xyz,
+    H5md(Frames),
     Phase(Format),
 }
 
@@ -28,13 +35,11 @@ impl Outputs {
     /// Of a new run, or of one that comes back to a step.
     pub fn open(lines: &[Line], rank: usize, back_to: Option<u64>) -> Result<Self> {
         let plugin = |line: &Line| {
-            Ok(match line.writer {
+            anyhow::Ok(match line.writer {
                 Writer::Result if rank > 0 => Plugin::Results(None),
                 Writer::Result => Plugin::Results(Some(Results::open(&line.prefix, back_to)?)),
                 Writer::Xyz => Plugin::Xyz,
-                Writer::H5md => {
-                    bail!("output H5MD: this program was built without HDF5: build it with `--features hdf5`")
-                }
+                Writer::H5md => Plugin::H5md(Frames::new(&line.prefix)?),
                 Writer::Phase(format) => Plugin::Phase(format),
             })
         };
@@ -59,6 +64,7 @@ impl Outputs {
                 }
                 Plugin::Results(None) => {}
                 Plugin::Xyz => xyz::write(simulation, &format!("{}-{step}.xyz", line.prefix))?,
+                Plugin::H5md(frames) => frames.write(simulation)?,
                 Plugin::Phase(format) => {
                     phase::write(simulation, space, *format, &format!("{}-{step}", line.prefix))?;
                 }
@@ -67,11 +73,13 @@ impl Outputs {
         Ok(())
     }
 
-    /// Ends the run's outputs: plots are drawn.
+    /// Ends the run's outputs: plots are drawn, files closed. Collective.
     pub fn finish(self) -> Result<()> {
         for (_, plugin) in self.plugins {
-            if let Plugin::Results(Some(results)) = plugin {
-                results.plot()?;
+            match plugin {
+                Plugin::Results(Some(results)) => drop(results.plot()?),
+                Plugin::H5md(frames) => frames.close()?,
+                Plugin::Results(None) | Plugin::Xyz | Plugin::Phase(_) => {}
             }
         }
         Ok(())
