@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
+    ("apps/md", &["aqueduct"]),
     ("fuzz", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
     ("xtask", &[]),
 ];
