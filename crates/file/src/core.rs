@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
+use crate::buffer::{Buffer, Hull};
 use crate::counters::{Counters, Tally};
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
@@ -57,6 +58,8 @@ pub(crate) struct Core {
     traffic: Traffic,
     /// How accesses were done the last time it was told, by company and direction.
     pub(crate) told: Mutex<[[Option<Strategy>; 2]; 2]>,
+    /// What is accepted and not yet written, if the file is buffered.
+    pub(crate) buffer: OnceLock<Buffer>,
 }
 
 impl Core {
@@ -93,6 +96,7 @@ impl Core {
             rewrites: Mutex::default(),
             tally: Tally::default(),
             told: Mutex::default(),
+            buffer: OnceLock::new(),
         }
     }
 
@@ -157,6 +161,21 @@ impl Core {
 
     pub(crate) fn is_atomic(&self) -> bool {
         self.atomic.load(Ordering::Relaxed)
+    }
+
+    /// The buffer that takes writes. Atomic ones are seen by all at once, so that none takes them.
+    pub(crate) fn accepting(&self) -> Option<&Buffer> {
+        self.buffer.get().filter(|_| !self.is_atomic())
+    }
+
+    /// Waits until what is buffered and may lie in these bytes is in the file.
+    pub(crate) fn settle(&self, hull: Hull) -> Result<()> {
+        self.buffer.get().map_or(Ok(()), |buffer| buffer.settle(hull))
+    }
+
+    /// Waits until everything that this rank has buffered is in the file.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.buffer.get().map_or(Ok(()), Buffer::flush)
     }
 
     pub(crate) fn poison(&self) {

@@ -74,7 +74,7 @@ pub use error::{Error, Kind, Result};
 pub use options::{Mode, Options};
 pub use output::{Output, Report, Step};
 pub use progress::{Progress, Receipt, Safety};
-pub use reader::{Lost, Reader, Stored};
+pub use reader::{Lost, Prefetched, Reader, Stored};
 pub use server::{Crew, Role, Server, Service, split};
 pub use stream::{Key, Reduction, Stream, Streams};
 pub use value::{Value, ValueKind};
