@@ -14,7 +14,7 @@ fn run(seed: u64) {
     let mut dice = Seeded::new(seed);
     let ranks = 1 + dice.below(3);
     let steps = 1 + dice.below(5) as u64;
-    let mode = [Mode::Blocking, Mode::Thread, Mode::Auto][dice.below(3)];
+    let mode = [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Auto][dice.below(4)];
     let options =
         Options::new().mode(mode).buffers(1 + dice.below(3)).memory(2000 + dice.below(20_000) as u64);
     let options = options.durable_every(1 + dice.below(3) as u64);
