@@ -149,6 +149,44 @@ fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
 }
 
 #[test]
+fn ranks_that_write_alone_beside_one_another_do_not_wait() {
+    on(3, |world| {
+        let file = open(world, "throttle=300ms:memfs:beside", &memory(1 << 20))?;
+        // In turn, by offsets, and through a view; and over it all once more.
+        for _ in 0..2 {
+            for number in 0..10 {
+                let place = (number * 3 + world.rank() as u64) * 100;
+                file.at(place).write(&[world.rank() as u8 + 1; 100])?;
+            }
+            let turns = View::round_robin(world, &Layout::from(Basic::U64))?;
+            let turns = View::new(3000 + turns.displacement(), turns.etype(), turns.filetype())?;
+            file.through(&turns).write(&[world.rank() as u64 + 1; 100])?;
+        }
+        assert_eq!(told(&file).visible, 0, "nothing had to be written");
+        file.close()
+    });
+    let bytes = contents("memfs:beside");
+    let expected = (0..3000).map(|at| (at / 100 % 3 + 1) as u8);
+    let expected: Vec<u8> = expected.chain((0..300).flat_map(|at| (at % 3 + 1u64).to_ne_bytes())).collect();
+    assert!(bytes == expected);
+}
+
+#[test]
+fn what_makes_the_file_longer_makes_reads_longer() {
+    on(2, |world| {
+        let file = open(world, "throttle=20ms:memfs:longer", &memory(1 << 20))?;
+        if world.rank() == 0 {
+            file.at(1000).write(&[1u8])?;
+            assert_eq!(file.at(10).read(&mut [9u8; 50])?.bytes(), 50, "a hole before what this rank wrote");
+            file.at(2000).write(&[1u8])?;
+        }
+        world.barrier().expect("a barrier");
+        assert_eq!(file.at(1500).read(&mut [9u8; 50])?.bytes(), 50, "a hole before what another rank wrote");
+        file.close()
+    });
+}
+
+#[test]
 fn a_barrier_orders_what_ranks_of_a_machine_write_and_read() {
     on(3, |world| {
         let file = open(world, "fault=seed=5,delay=300us@0.5:memfs:ordered", &memory(64 * KIB))?;
