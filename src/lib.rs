@@ -19,6 +19,7 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
+//! | [`checkpoint`] | `aqueduct-checkpoint` | coming back: checkpoints committed all or nothing, cell files, the formats of `MarDyn` |
 //! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`] |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
 //! | [`stage`] | `aqueduct-stage` | hidden output: streams of a time-stepping program, written while it computes |
@@ -27,6 +28,7 @@
 //!
 //! A layer knows those below and nothing above.
 
+pub use aqueduct_checkpoint as checkpoint;
 pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
 pub use aqueduct_device as device;

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_comm::Comm;
@@ -205,4 +206,17 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
     device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
+}
+
+/// The path of the operating system that a name means: for libraries that open files themselves. None for a name with a wrapper, or
+/// of a device that has no such files.
+///
+/// ```
+/// assert_eq!(aqueduct_file::path("uring:a/b"), Some("a/b".into()));
+/// assert_eq!(aqueduct_file::path("memfs:a/b"), None);
+/// ```
+pub fn path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    // Of a name with wrappers the first one is taken for the device, which then is none of these.
+    let name = device::name::Name::parse(name.as_ref(), |_| false).ok()?;
+    ["ufs", "uring"].contains(&name.device.prefix.as_str()).then(|| name.path.into())
 }
