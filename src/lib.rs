@@ -20,6 +20,7 @@
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
 //! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`], HDF5 with the feature `hdf5` |
+//! | [`checkpoint`] | `aqueduct-checkpoint` | coming back: checkpoints committed all or nothing, cell files, the formats of `MarDyn` |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
 //! | [`stage`] | `aqueduct-stage` | hidden output: streams of a time-stepping program, written while it computes |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
@@ -27,6 +28,7 @@
 //!
 //! A layer knows those below and nothing above.
 
+pub use aqueduct_checkpoint as checkpoint;
 pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
 pub use aqueduct_device as device;

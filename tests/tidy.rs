@@ -18,11 +18,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
     ("crates/format", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
     ("crates/stage", &["aqueduct-comm", "aqueduct-file"]),
+    ("crates/checkpoint", &["aqueduct-comm", "aqueduct-file", "aqueduct-format", "aqueduct-object"]),
     ("crates/mpiio", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),
     (
         ".",
         &[
+            "aqueduct-checkpoint",
             "aqueduct-comm",
             "aqueduct-derive",
             "aqueduct-device",
@@ -34,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("crates/cli", &["aqueduct"]),
     ("crates/bench", &["aqueduct"]),
+    ("apps/md", &["aqueduct"]),
     ("fuzz", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
     ("xtask", &[]),
 ];
@@ -87,6 +90,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/object/src/object.rs", "the unsafe trait `Object`"),
     ("crates/object/src/primitive.rs", "implementations of the unsafe trait `Object`"),
     ("crates/object/tests/schemas.rs", "implementations of the unsafe trait `Object`"),
+    ("crates/stage/src/server/symmetric.rs", "buffers that clients fill and servers fetch"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 

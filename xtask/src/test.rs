@@ -1,6 +1,7 @@
 //! Everything that CI runs.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -48,15 +49,19 @@ fn tests() -> Result<()> {
     run(&mut command)
 }
 
+/// Tells a build where the serial HDF5 is: not the one for MPI, which the library's own scripts would prefer.
+pub(crate) fn with_hdf5(command: &mut Command) {
+    if std::env::var_os("HDF5_DIR").is_none() {
+        command.env("HDF5_DIR", format!("/usr/lib/{}-linux-gnu/hdf5/serial", std::env::consts::ARCH));
+    }
+}
+
 /// What the feature `hdf5` adds.
 fn hdf5() -> Result<()> {
     let with = |words: &[&str]| {
         let mut command = cargo(words);
         command.env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NETCDF", "1");
-        // Not the one for MPI, which the library's own scripts would prefer.
-        if std::env::var_os("HDF5_DIR").is_none() {
-            command.env("HDF5_DIR", format!("/usr/lib/{}-linux-gnu/hdf5/serial", std::env::consts::ARCH));
-        }
+        with_hdf5(&mut command);
         command
     };
     let readers = wheels::readers()?;

@@ -52,12 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let [one, other] =
             [&arguments.one, &arguments.other].map(|name| data::open(world, name, &arguments.raw));
         let (one, other) = (one?, other?);
-        let named = |file: &dyn Data| -> Result<BTreeSet<String>> {
-            let chosen = data::chosen(file.arrays(), arguments.array.as_deref())?;
-            Ok(chosen.into_iter().map(|at| plain(&file.arrays()[at])).collect())
-        };
-        let mut names = named(&*one)?;
-        names.extend(named(&*other)?);
+        let names = names(&*one, &*other, arguments.array.as_deref())?;
         let mut differences = 0;
         for name in names {
             differences += u64::from(!same(&name, &*one, &*other, arguments)?);
@@ -70,6 +65,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     println!("{differences} arrays differ");
     Ok(ExitCode::FAILURE)
+}
+
+/// The arrays to compare. One that is alone in its file stands for whatever it is compared with.
+fn names(one: &dyn Data, other: &dyn Data, wanted: Option<&str>) -> Result<BTreeSet<String>> {
+    let named = |file: &dyn Data| -> Result<BTreeSet<String>> {
+        let chosen = data::chosen(file.arrays(), wanted)?;
+        Ok(chosen.into_iter().map(|at| plain(&file.arrays()[at])).collect())
+    };
+    let alone = |file: &dyn Data| file.arrays().len() == 1;
+    match (alone(one), alone(other)) {
+        (true, true) => Ok(one.arrays().iter().map(plain).collect()),
+        (true, false) if wanted.is_some() => named(other),
+        (false, true) if wanted.is_some() => named(one),
+        _ => Ok(named(one)?.into_iter().chain(named(other)?).collect()),
+    }
 }
 
 /// The name of an array without what formats put around it.
@@ -93,8 +103,8 @@ fn same(name: &str, one: &dyn Data, other: &dyn Data, arguments: &Arguments) -> 
     }
     let mut worst = Worst::default();
     // What has no steps is one, in one piece.
-    let portions = if steps(array) { array.portions().collect() } else { vec![0..array.rows()] };
-    for rows in portions {
+    let whole = (!steps(array)).then(|| 0..array.rows());
+    for rows in whole.into_iter().chain(array.portions().filter(|_| steps(array))) {
         let count = if steps(array) { rows.end - rows.start } else { 1 };
         let (mine, its) = (one.read(at, rows.clone())?, other.read(there, rows)?);
         let (Some(mine), Some(its)) = (array.element.numbers(&mine), twin.element.numbers(&its)) else {
@@ -146,7 +156,7 @@ fn errors(one: &[f64], other: &[f64], columns: usize) -> Errors {
     // The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
     let difference = |(a, b): (&f64, &f64)| {
         let far = (a - b).abs();
-        if a == b || (a.is_nan() && b.is_nan()) {
+        if a.total_cmp(b).is_eq() || (a.is_nan() && b.is_nan()) {
             0.0
         } else if far.is_nan() {
             f64::INFINITY
@@ -170,7 +180,7 @@ fn errors(one: &[f64], other: &[f64], columns: usize) -> Errors {
 fn relative(far: f64, whole: f64) -> f64 {
     if far == 0.0 {
         0.0
-    } else if far.is_infinite() || !(whole > 0.0) {
+    } else if far.is_infinite() || whole.is_nan() || whole <= 0.0 {
         f64::INFINITY
     } else {
         far / whole

@@ -69,7 +69,7 @@ fn line(array: &Array, row: &[u8]) -> String {
                 parts.iter().map(|(at, _, number)| number.read(&bytes[*at as usize..]).0).collect();
             numbers.join(" ")
         }
-        None => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        None => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat(),
     };
     let elements: Vec<String> = row.chunks_exact(array.element.size.max(1) as usize).map(element).collect();
     elements.join(" ")

@@ -1,5 +1,6 @@
 //! The human door: the `aqueduct` command.
 
+mod bench;
 mod compare;
 mod convert;
 mod data;
@@ -7,6 +8,7 @@ mod demo;
 mod dump;
 mod exec;
 mod inspect;
+mod overlap;
 mod verify;
 
 use std::process::ExitCode;
@@ -39,6 +41,9 @@ enum Command {
     Compare(compare::Arguments),
     /// Writes what a file holds into a file of another format
     Convert(convert::Arguments),
+    /// Measures
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -49,9 +54,10 @@ fn main() -> ExitCode {
         Some(Command::Exec(options)) => exec::run(&options),
         Some(Command::Inspect(options)) => inspect::run(&options),
         Some(Command::Dump(options)) => dump::run(&options),
-        Some(Command::Verify(options)) => verify::run(&options),
+        Some(Command::Verify(options)) => Ok(verify::run(&options)),
         Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Convert(options)) => convert::run(&options),
+        Some(Command::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,

@@ -29,6 +29,7 @@ impl Number {
     }
 
     /// The number that lies at the start of bytes, as text and as the nearest `f64`; there are enough bytes.
+    #[allow(clippy::cast_lossless, reason = "one expression for all types, some of which lose digits")]
     pub(crate) fn read(self, bytes: &[u8]) -> (String, f64) {
         macro_rules! number {
             ($type:ty) => {{

@@ -71,7 +71,7 @@ fn slab(array: &Array, rows: &Range<u64>) -> Slab {
 }
 
 pub(crate) struct File {
-    file: Container,
+    open: Container,
     datasets: Vec<DatasetId>,
     arrays: Vec<Array>,
 }
@@ -91,7 +91,7 @@ impl File {
             });
             datasets.push(id);
         }
-        Ok(Self { file, datasets, arrays })
+        Ok(Self { open: file, datasets, arrays })
     }
 }
 
@@ -108,7 +108,7 @@ fn shown(value: &Attribute) -> String {
 
 impl Data for File {
     fn format(&self) -> String {
-        let complete = match self.file.is_complete() {
+        let complete = match self.open.is_complete() {
             None => "says nothing about completeness",
             Some(true) => "complete",
             Some(false) => "not closed: being written, or interrupted",
@@ -121,7 +121,7 @@ impl Data for File {
     }
 
     fn notes(&self) -> Vec<(String, String)> {
-        let nodes = self.file.tree().iter();
+        let nodes = self.open.tree().iter();
         let all = nodes.flat_map(|(path, node)| {
             node.attributes.iter().map(move |(name, value)| (format!("{path}@{name}"), shown(value)))
         });
@@ -129,12 +129,12 @@ impl Data for File {
     }
 
     fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
-        Ok(self.file.at(self.datasets[array], slab(&self.arrays[array], &rows)).all().read_bytes()?)
+        Ok(self.open.at(self.datasets[array], slab(&self.arrays[array], &rows)).all().read_bytes()?)
     }
 
     fn complaints(&self) -> Result<Vec<String>> {
         let mut complaints = Vec::new();
-        if self.file.is_complete() == Some(false) {
+        if self.open.is_complete() == Some(false) {
             complaints
                 .push("it was not closed: it is being written, or its program was interrupted".to_owned());
         }

@@ -131,6 +131,6 @@ impl Sink for Writer {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.open.map_or(Ok(()), |open| open.close())
+        self.open.map_or(Ok(()), Numbers::close)
     }
 }

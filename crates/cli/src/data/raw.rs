@@ -21,7 +21,7 @@ pub(crate) struct Shape {
 }
 
 pub(crate) struct File {
-    file: file::File,
+    open: file::File,
     length: u64,
     arrays: [Array; 1],
 }
@@ -40,7 +40,7 @@ impl File {
             element.name
         );
         let array = Array { name: "data".to_owned(), element, shape: lengths, grows: false, complete: None };
-        Ok(Self { file, length, arrays: [array] })
+        Ok(Self { open: file, length, arrays: [array] })
     }
 }
 
@@ -60,7 +60,7 @@ impl Data for File {
     fn read(&self, _: usize, rows: Range<u64>) -> Result<Vec<u8>> {
         let row = self.arrays[0].row();
         let mut bytes = vec![0; ((rows.end - rows.start) * row) as usize];
-        let count = self.file.at(rows.start * row).read(&mut bytes)?.bytes();
+        let count = self.open.at(rows.start * row).read(&mut bytes)?.bytes();
         ensure!(count == bytes.len() as u64, "the file ends in row {}", rows.start + count / row.max(1));
         Ok(bytes)
     }

@@ -1,0 +1,272 @@
+//! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`; `-- 330000` for another number of molecules than 3.3 million.
+//! Files go to `target/checkpoint-bench`.
+
+#[path = "foundations/table.rs"]
+mod table;
+
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use aqueduct::checkpoint::mardyn::{Component, Files, Format, PhaseSpace};
+use aqueduct::checkpoint::{Checkpoint, Error, Grid, Molecule, Region, Store, cells};
+use aqueduct::comm::{Comm, Launch, Op};
+use aqueduct::file::{Mode, Open};
+use table::Table;
+
+const ROUNDS: usize = 3;
+const RANKS: usize = 2;
+const LENGTH: [f64; 3] = [100.0; 3];
+
+fn main() {
+    let number = |argument: String| argument.parse().ok();
+    let count = std::env::args().skip(1).find_map(number).unwrap_or(3_300_000);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/checkpoint-bench");
+    std::fs::create_dir_all(&folder).expect("a folder for the files");
+    let mut table = Table::default();
+    cell_files(&mut table, &folder, count);
+    places(&mut table, count);
+    linear(&mut table, &folder, count);
+    ascii(&mut table, &folder, count / 8);
+    asynchronous(&folder, count / 10);
+    println!("{table}");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// The molecules of a rank: a slab along x, in no order inside.
+fn molecules(count: u64, rank: usize, ranks: usize) -> Vec<Molecule> {
+    let mut state = 0x9e37_79b9_u64 + rank as u64;
+    let mut unit = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let share = count / ranks as u64;
+    let width = LENGTH[0] / ranks as f64;
+    let one = |index: u64| {
+        let x = (rank as f64 + unit() * 0.999_999) * width;
+        let position = [x, unit() * LENGTH[1], unit() * LENGTH[2]];
+        Molecule::new(rank as u64 * share + index, position, [unit() - 0.5, unit() - 0.5, unit() - 0.5])
+    };
+    (0..share).map(one).collect()
+}
+
+/// Runs on so many ranks; the seconds of the slowest.
+fn timed(
+    ranks: usize,
+    prepare: impl Fn(&Comm) -> Vec<Molecule> + Sync,
+    work: impl Fn(&Comm, &[Molecule]) -> Result<(), Error> + Sync,
+) -> f64 {
+    let run = |world: &Comm| {
+        let mine = prepare(world);
+        world.barrier()?;
+        let start = Instant::now();
+        work(world, &mine)?;
+        Ok::<_, Error>(world.allreduce_one(Op::Max, start.elapsed().as_secs_f64())?)
+    };
+    Launch::threads(ranks).run(run).expect("the benchmark runs")[0]
+}
+
+fn fresh(path: &Path) -> String {
+    let _ = std::fs::remove_file(path);
+    path.to_string_lossy().into_owned()
+}
+
+/// As many bytes, one run per rank: what any program would do.
+fn plain_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
+    let file = Open::new(Mode::write_only().create()).open(world, name)?;
+    let bytes = size_of_val(mine) as u64;
+    file.at(bytes * world.rank() as u64).all().write(mine)?;
+    file.sync()?;
+    Ok(file.close()?)
+}
+
+fn plain_read(world: &Comm, name: &str) -> Result<(), Error> {
+    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let share = file.size()? / world.size() as u64 / 120;
+    let mut mine = vec![Molecule::new(0, [0.0; 3], [0.0; 3]); share as usize];
+    file.at(share * 120 * world.rank() as u64).all().read(&mut mine)?;
+    std::hint::black_box(&mine);
+    Ok(file.close()?)
+}
+
+fn slabs(ranks: u64) -> Grid {
+    Grid::new(LENGTH, [ranks, 1, 1]).expect("a box has a volume")
+}
+
+fn cell_files(table: &mut Table, folder: &Path, count: u64) {
+    let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
+    let (plain, native) = (folder.join("plain"), folder.join("native.cells"));
+    // Bricks of a tree of cuts: what a load-balanced decomposition has.
+    let bricks = Grid::new(LENGTH, [16; 3]).expect("a box has a volume");
+    let [mut regular, mut tree, mut read] = [(); 3].map(|()| Vec::new());
+    for _ in 0..ROUNDS {
+        let name = fresh(&native);
+        let fine = timed(RANKS, prepare, |world, mine| cells::write(world, &name, &bricks, mine));
+        let name = fresh(&plain);
+        let bare = timed(RANKS, prepare, |world, mine| plain_write(world, &name, mine));
+        let name = fresh(&native);
+        let coarse =
+            timed(RANKS, prepare, |world, mine| cells::write(world, &name, &slabs(RANKS as u64), mine));
+        regular.push(bare / coarse);
+        tree.push(bare / fine);
+        println!(
+            "write {count}: plain {bare:.3} s, a cell per rank {coarse:.3} s, {} cells {fine:.3} s",
+            bricks.count()
+        );
+    }
+    let name = fresh(&native);
+    timed(RANKS, prepare, |world, mine| cells::write(world, &name, &bricks, mine));
+    let (nothing, plain) = (|_: &Comm| Vec::new(), plain.to_string_lossy());
+    for _ in 0..ROUNDS {
+        let bare = timed(4, nothing, |world, _| plain_read(world, &plain));
+        let cells = timed(4, nothing, |world, _| {
+            let (rank, width) = (world.rank() as f64, LENGTH[0] / world.size() as f64);
+            let region = Region::new([rank * width, 0.0, 0.0], [(rank + 1.0) * width, LENGTH[1], LENGTH[2]]);
+            std::hint::black_box(cells::Cells::<Molecule>::open(world, &name)?.read(&region)?);
+            Ok(())
+        });
+        read.push(bare / cells);
+        println!("read {count} on 4 ranks: plain {bare:.3} s, cells {cells:.3} s");
+    }
+    table.ratios("cells, one per rank: speed of a plain collective write", regular, 0.8);
+    table.ratios("cells, 16³ of a tree: speed of a plain collective write", tree, 0.8);
+    table.ratios("cells, written by 2, on 4 ranks: speed of a plain read", read, 0.7);
+}
+
+/// Finding places, and that nobody else has a cell, as a part of the write: what a write costs that has hardly any rows, on a medium that costs nothing.
+fn places(table: &mut Table, count: u64) {
+    let bricks = Grid::new(LENGTH, [16; 3]).expect("a box has a volume");
+    let few = |world: &Comm| {
+        let mut mine = molecules(count, world.rank(), world.size());
+        mine.sort_by_key(|molecule| bricks.cell_of(molecule.position));
+        mine.dedup_by_key(|molecule| bricks.cell_of(molecule.position));
+        mine
+    };
+    let all = |world: &Comm| molecules(count, world.rank(), world.size());
+    let parts = (0..ROUNDS).map(|_| {
+        let one_each = timed(RANKS, few, |world, mine| cells::write(world, "memfs:places", &bricks, mine));
+        one_each / timed(RANKS, all, |world, mine| cells::write(world, "memfs:places", &bricks, mine))
+    });
+    table.at_most("places and the check of 16³ cells: part of the write (memory)", parts.collect(), 0.05);
+}
+
+fn linear(table: &mut Table, folder: &Path, count: u64) {
+    let path = folder.join("linear.cells");
+    let ratios = (0..ROUNDS).map(|_| {
+        let per = |count: u64| {
+            let name = fresh(&path);
+            let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
+            timed(RANKS, prepare, |world, mine| cells::write(world, &name, &slabs(RANKS as u64), mine))
+                / count as f64
+        };
+        let (small, large) = (per(count / 10), per(count));
+        println!(
+            "write of {}: {:.1} ns each, of {count}: {:.1} ns each",
+            count / 10,
+            small * 1e9,
+            large * 1e9
+        );
+        large / small
+    });
+    let ratios = ratios.collect();
+    table.at_most("cost of a molecule among ten times as many", ratios, 1.5);
+}
+
+fn ascii(table: &mut Table, folder: &Path, count: u64) {
+    let space = PhaseSpace::new(LENGTH, vec![Component::single(1.0, 1.0, 1.0)]);
+    let (theirs, ours) = (folder.join("loop.inp"), folder.join("ours.inp"));
+    let [mut write, mut read, mut write_alone, mut read_alone] = [(); 4].map(|()| Vec::new());
+    for _ in 0..ROUNDS {
+        let (written, taken) = loops(&theirs, count);
+        let [one, two] = [1, RANKS].map(|ranks| {
+            let files = Files::one(fresh(&ours));
+            let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
+            let write = timed(ranks, prepare, |world, mine| {
+                Format::OldStyle.write(world, &files, &space, &slabs(ranks as u64), mine)
+            });
+            let read = timed(
+                ranks,
+                |_| Vec::new(),
+                |world, _| {
+                    std::hint::black_box(Format::OldStyle.open(world, &files)?.read_share()?);
+                    Ok(())
+                },
+            );
+            (write, read)
+        });
+        println!(
+            "ASCII {count}: loop {written:.3} s, {taken:.3} s; one rank {:.3} s, {:.3} s; two {:.3} s, {:.3} s",
+            one.0, one.1, two.0, two.1
+        );
+        write_alone.push(written / one.0);
+        read_alone.push(taken / one.1);
+        write.push(written / two.0);
+        read.push(taken / two.1);
+    }
+    table.ratios("ASCII written by 2 ranks: speed of a write! loop", write, 4.0);
+    table.ratios("ASCII read by 2 ranks: speed of a parse loop", read, 4.0);
+    table.ratios("ASCII written by 1 rank: speed of a write! loop", write_alone, 1.0);
+    table.ratios("ASCII read by 1 rank: speed of a parse loop", read_alone, 1.0);
+}
+
+/// What a program does without us: seconds of writing and of reading.
+fn loops(path: &Path, count: u64) -> (f64, f64) {
+    let all = molecules(count, 0, 1);
+    let start = Instant::now();
+    let mut file = BufWriter::new(std::fs::File::create(path).expect("a file"));
+    for molecule in &all {
+        let ([x, y, z], [u, v, w]) = (molecule.position, molecule.velocity);
+        let ([a, b, c, d], [e, f, g]) = (molecule.orientation, molecule.angular_momentum);
+        writeln!(file, "{} 1 {x} {y} {z} {u} {v} {w} {a} {b} {c} {d} {e} {f} {g}", molecule.id)
+            .expect("room");
+    }
+    file.into_inner().expect("room").sync_all().expect("room");
+    let written = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let mut found: Vec<Molecule> = Vec::new();
+    for line in BufReader::new(std::fs::File::open(path).expect("a file")).lines() {
+        let line = line.expect("text");
+        let mut words = line.split_whitespace();
+        let id = words.next().and_then(|word| word.parse().ok()).expect("an id");
+        words.next();
+        let n: Vec<f64> = words.map(|word| word.parse().expect("a number")).collect();
+        let mut molecule = Molecule::new(id, [n[0], n[1], n[2]], [n[3], n[4], n[5]]);
+        molecule.orientation.copy_from_slice(&n[6..10]);
+        molecule.angular_momentum.copy_from_slice(&n[10..]);
+        found.push(molecule);
+    }
+    assert_eq!(found, all);
+    (written, start.elapsed().as_secs_f64())
+}
+
+/// How long a program waits for a checkpoint, in both ways.
+fn asynchronous(folder: &Path, count: u64) {
+    let path = folder.join("store");
+    let all = |world: &Comm| molecules(count, world.rank(), world.size());
+    let run = |later: bool| {
+        timed(RANKS, all, |world, mine| {
+            let mut store = Store::open(world, &path)?;
+            let start = Instant::now();
+            let mut checkpoint = Checkpoint::new(1);
+            checkpoint.cells("molecules", &slabs(RANKS as u64), mine);
+            if later {
+                store.start(checkpoint)?
+            } else {
+                _ = store.write(&checkpoint)?
+            }
+            let waited = start.elapsed();
+            if world.rank() == 0 {
+                println!(
+                    "checkpoint of {count}: {:.1} ms {}",
+                    waited.as_secs_f64() * 1e3,
+                    if later { "to start" } else { "to write" }
+                );
+            }
+            store.wait().map(|_| ())
+        })
+    };
+    for _ in 0..ROUNDS {
+        run(false);
+        run(true);
+    }
+}

@@ -1,0 +1,293 @@
+//! A cell file: written by all ranks at once, and open for reading.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use aqueduct_comm::Comm;
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Counters, File, Mode, Open, View};
+
+use super::place::{Placed, blocks, place};
+use super::sort::{Run, sorted};
+use super::table::{self, Cell, ENTRY, Flaw, HEADER, Header};
+use crate::error::{Error, Kind, Result, agree, from_first};
+use crate::grid::Grid;
+use crate::molecule::Particle;
+use crate::region::{self, Region};
+
+/// Checksums are compared in pieces of this size.
+const PIECE: usize = 4 << 20;
+
+/// Writes the particles of all ranks and syncs. Collective. No two ranks may hold particles of the same cell; all must lie inside of the grid.
+///
+/// The header comes last: until then there is no cell file of this name.
+pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<()> {
+    let outside = particles.iter().find(|particle| !region::inside(particle.position(), grid.length()));
+    let checked = outside.map_or(Ok(()), |particle| {
+        let detail =
+            format!("a particle at {:?} is outside of the box {:?}", particle.position(), grid.length());
+        Err(Error::new(Kind::BadArgument, "write", name, detail))
+    });
+    agree(comm, "write", name, checked)?;
+    let (ordered, runs) = sorted(grid, particles);
+    write_sorted(comm, name, grid, bytemuck::cast_slice(&ordered), size_of::<P>() as u64, &runs)
+}
+
+/// The same for rows of bytes that are sorted already, by whom ever.
+pub(crate) fn write_sorted(
+    comm: &Comm,
+    name: &str,
+    grid: &Grid,
+    bytes: &[u8],
+    row: u64,
+    runs: &[Run],
+) -> Result<()> {
+    let sums = sums(bytes, row, runs);
+    let placed = place(comm, name, grid, runs, &sums)?;
+    let held = placed.cells.iter().map(|entry| (entry.cell, entry.count, entry.sum as u32));
+    let table = if comm.rank() == 0 { table::encode(grid, held) } else { Vec::new() };
+    let header = Header { grid: *grid, particles: placed.total, row, table: crc32c::crc32c(&table) };
+    let file = Open::new(Mode::write_only().create()).open(comm, name)?;
+    file.set_size(0)?;
+    file.set_size(header.data() + row * placed.total)?;
+    let view = view_of(name, runs, &placed, &header)?;
+    file.through(&view).all().write(bytes)?;
+    let first = if comm.rank() == 0 { file.at(HEADER as u64).write(&table).map(|_| ()) } else { Ok(()) };
+    agree(comm, "write", name, first.map_err(Error::from))?;
+    file.sync()?;
+    let first = if comm.rank() == 0 { file.at(0).write(&header.encode()).map(|_| ()) } else { Ok(()) };
+    agree(comm, "write", name, first.map_err(Error::from))?;
+    file.sync()?;
+    Ok(file.close()?)
+}
+
+fn sums(bytes: &[u8], row: u64, runs: &[Run]) -> Vec<u64> {
+    let mut rest = bytes;
+    let sum = |run: &Run| {
+        let (cell, others) = rest.split_at((run.count * row) as usize);
+        rest = others;
+        u64::from(crc32c::crc32c(cell))
+    };
+    runs.iter().map(sum).collect()
+}
+
+fn view_of(name: &str, runs: &[Run], placed: &Placed, header: &Header) -> Result<View> {
+    let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
+    view(name, header.data(), &blocks(places, header.row))
+}
+
+/// The view of blocks of bytes behind a place.
+pub(crate) fn view(name: &str, start: u64, blocks: &[(u64, i64)]) -> Result<View> {
+    let byte = Layout::from(Basic::U8);
+    let made = byte.hindexed(blocks.iter().copied()).map_err(|error| error.to_string());
+    let bad = |detail: String| Error::new(Kind::Damaged, "access", name, detail);
+    let view =
+        made.and_then(|filetype| View::new(start, &byte, &filetype).map_err(|error| error.to_string()));
+    view.map_err(bad)
+}
+
+/// A cell file that was opened: its table is known, its particles can be read.
+#[derive(Debug)]
+pub struct Cells<P> {
+    rows: Rows,
+    particle: PhantomData<P>,
+}
+
+impl<P: Particle> Cells<P> {
+    /// Opens a cell file: rank 0 reads header and table and tells all. Collective.
+    pub fn open(comm: &Comm, name: &str) -> Result<Self> {
+        let rows = Rows::open(comm, name)?;
+        if rows.header.row != size_of::<P>() as u64 {
+            let detail =
+                format!("particles have {} bytes in the file, {} here", rows.header.row, size_of::<P>());
+            return Err(Error::new(Kind::WrongType, "open", name, detail));
+        }
+        Ok(Self { rows, particle: PhantomData })
+    }
+
+    /// The domain and its cells.
+    pub fn grid(&self) -> &Grid {
+        &self.rows.header.grid
+    }
+
+    /// How many particles there are.
+    pub fn particles(&self) -> u64 {
+        self.rows.header.particles
+    }
+
+    /// What the file has been asked for so far.
+    pub fn counters(&self) -> Counters {
+        self.rows.file.counters()
+    }
+
+    /// The particles in this rank's region. Collective; the regions may be any. Only cells that the region overlaps are touched, and their
+    /// checksums compared.
+    pub fn read(&self, region: &Region) -> Result<Vec<P>> {
+        let mut particles = self.read_cells(&self.grid().overlapped(region))?;
+        particles.retain(|particle| region.contains(particle.position(), self.grid().length()));
+        Ok(particles)
+    }
+
+    /// An even share of the cells, whole. Collective.
+    pub fn read_share(&self) -> Result<Vec<P>> {
+        let share = self.rows.share();
+        self.read_cells(&[(share.start, share.end - share.start)])
+    }
+
+    fn read_cells(&self, runs: &[(u64, u64)]) -> Result<Vec<P>> {
+        let mut particles = vec![P::zeroed(); self.rows.count(runs) as usize];
+        self.rows.read(runs, bytemuck::cast_slice_mut(&mut particles))?;
+        Ok(particles)
+    }
+}
+
+/// The same, whatever the particles are.
+#[derive(Debug)]
+struct Rows {
+    file: File,
+    header: Header,
+    table: Vec<u8>,
+}
+
+impl Rows {
+    fn open(comm: &Comm, name: &str) -> Result<Self> {
+        let bytes = from_first(comm, "open", name, || load(comm, name))?;
+        let (head, table) = bytes.split_at(HEADER.min(bytes.len()));
+        // Rank 0 has compared the length: here the header's own will do.
+        let header = Header::decode(head, claimed(head)).map_err(|flaw| flawed("open", name, flaw))?;
+        let file = Open::new(Mode::read_only()).open(comm, name)?;
+        Ok(Self { file, header, table: table.to_vec() })
+    }
+
+    /// Cells of about as many particles as those of the other ranks.
+    fn share(&self) -> Range<u64> {
+        let comm = self.file.comm();
+        let cells = self.header.grid.count();
+        let border = |rank: usize| {
+            let before = (u128::from(self.header.particles) * rank as u128 / comm.size() as u128) as u64;
+            match rank {
+                0 => 0,
+                _ if rank == comm.size() => cells,
+                _ => partition(cells, |cell| self.cell(cell).first < before),
+            }
+        };
+        border(comm.rank())..border(comm.rank() + 1)
+    }
+
+    fn cell(&self, cell: u64) -> Cell {
+        let start = cell as usize * ENTRY;
+        let none = Cell { first: 0, count: 0, sum: 0 };
+        table::cells(&self.table[start..start + ENTRY]).next().unwrap_or(none)
+    }
+
+    fn cells(&self, runs: &[(u64, u64)]) -> impl Iterator<Item = (u64, Cell)> {
+        runs.iter().flat_map(|(first, count)| *first..first + count).map(|cell| (cell, self.cell(cell)))
+    }
+
+    fn count(&self, runs: &[(u64, u64)]) -> u64 {
+        self.cells(runs).map(|(_, cell)| cell.count).sum()
+    }
+
+    /// Reads runs of cells, as one collective access.
+    fn read(&self, runs: &[(u64, u64)], bytes: &mut [u8]) -> Result<()> {
+        let name = self.file.name();
+        let places = self.cells(runs).map(|(_, cell)| (cell.first, cell.count));
+        let view = view(name, self.header.data(), &blocks(places, self.header.row))?;
+        let read = self.file.through(&view).all().read(&mut *bytes)?.bytes();
+        let short = (read < bytes.len() as u64).then(|| "the file ends before its last cell".to_owned());
+        let mut rest = &*bytes;
+        let mut differing = self.cells(runs).filter_map(|(number, cell)| {
+            let (mine, others) = rest.split_at((cell.count * self.header.row) as usize);
+            rest = others;
+            self.compare(number, cell, crc32c::crc32c(mine))
+        });
+        let wrong = short.or_else(|| differing.next());
+        let outcome = wrong.map_or(Ok(()), |detail| Err(Error::new(Kind::Damaged, "read", name, detail)));
+        agree(self.file.comm(), "read", name, outcome)
+    }
+
+    /// Goes through this rank's share with a small buffer: its cells lie one behind the other.
+    fn verify(&self) -> Result<()> {
+        let share = self.share();
+        let mut at = self.header.data()
+            + share.clone().next().map_or(0, |cell| self.cell(cell).first) * self.header.row;
+        let mut buffer = vec![0; PIECE];
+        let mut ready: Range<usize> = 0..0;
+        let mut walk = || -> Result<()> {
+            for number in share.clone() {
+                let cell = self.cell(number);
+                let (mut left, mut sum) = ((cell.count * self.header.row) as usize, 0);
+                while left > 0 {
+                    if ready.is_empty() {
+                        let read = self.file.at(at).read(&mut buffer)?.bytes();
+                        (at, ready) = (at + read, 0..read as usize);
+                    }
+                    let some = left.min(ready.len());
+                    if some == 0 {
+                        return Err(self.damaged(format!("byte {at}: the file ends inside of cell {number}")));
+                    }
+                    sum = crc32c::crc32c_append(sum, &buffer[ready.start..ready.start + some]);
+                    (left, ready.start) = (left - some, ready.start + some);
+                }
+                if let Some(wrong) = self.compare(number, cell, sum) {
+                    return Err(self.damaged(wrong));
+                }
+            }
+            Ok(())
+        };
+        agree(self.file.comm(), "verify", self.file.name(), walk())
+    }
+
+    fn damaged(&self, detail: String) -> Error {
+        Error::new(Kind::Damaged, "verify", self.file.name(), detail)
+    }
+
+    /// What is wrong with a cell, if its checksum is.
+    fn compare(&self, number: u64, cell: Cell, sum: u32) -> Option<String> {
+        let place = self.header.data() + cell.first * self.header.row;
+        (cell.count > 0 && sum != cell.sum)
+            .then(|| format!("byte {place}: the checksum of cell {number} is wrong"))
+    }
+}
+
+/// Reads all cells of a file, each rank a share, whatever its particles are, and compares the checksums. Collective.
+pub fn verify(comm: &Comm, name: &str) -> Result<()> {
+    Rows::open(comm, name)?.verify()
+}
+
+/// The first number below `end` of which `before` is false.
+fn partition(end: u64, before: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// The length that a header claims for its file, if it is one.
+fn claimed(head: &[u8]) -> u64 {
+    let word = |at: usize| {
+        u64::from_le_bytes(head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default())
+    };
+    word(72).wrapping_mul(word(16)).wrapping_add(word(88))
+}
+
+/// Header and table, believed only as far as the file is long.
+fn load(comm: &Comm, name: &str) -> Result<Vec<u8>> {
+    let file = Open::new(Mode::read_only()).open(&comm.alone(), name)?;
+    let length = file.size()?;
+    let mut bytes = vec![0; HEADER];
+    let read = file.at(0).read(&mut bytes)?.bytes() as usize;
+    let header = Header::decode(&bytes[..read], length).map_err(|flaw| flawed("open", name, flaw))?;
+    let mut table = vec![0; header.grid.count() as usize * ENTRY];
+    file.at(HEADER as u64).read(&mut table)?;
+    table::check(&header, &table).map_err(|flaw| flawed("open", name, flaw))?;
+    bytes.extend_from_slice(&table);
+    Ok(bytes)
+}
+
+fn flawed(operation: &'static str, name: &str, (place, what): Flaw) -> Error {
+    let kind = if what.contains("never finished") { Kind::Incomplete } else { Kind::Damaged };
+    Error::new(kind, operation, name, format!("byte {place}: {what}"))
+}

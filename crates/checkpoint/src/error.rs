@@ -1,0 +1,200 @@
+//! The one error type of this layer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_file as file;
+use aqueduct_format as format;
+
+/// The outcome of an operation on a checkpoint, a cell file or a phase-space file.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, coarse enough to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The bytes are not what they should be: malformed, cut off, or a checksum does not fit.
+    Damaged = 1,
+    /// The file was never finished.
+    Incomplete,
+    /// There is no committed checkpoint.
+    NoCheckpoint,
+    /// The checkpoint has no part of this name.
+    NoSuchPart,
+    /// The part holds something else than what is asked for.
+    WrongType,
+    /// An argument that cannot be.
+    BadArgument,
+    /// Two ranks hold particles of the same cell, or wrote the same part of an array.
+    Overlap,
+    /// Someone else is writing here.
+    InUse,
+    /// What the format cannot hold.
+    NotHeld,
+    /// The ranks gave different values for what must be the same.
+    NotSame,
+    /// The file layer reports an error: [`Error::file_kind`] tells which.
+    File,
+    /// The ranks could not talk, or another one failed.
+    Communication,
+}
+
+impl Kind {
+    const ALL: [Self; 12] = [
+        Self::Damaged,
+        Self::Incomplete,
+        Self::NoCheckpoint,
+        Self::NoSuchPart,
+        Self::WrongType,
+        Self::BadArgument,
+        Self::Overlap,
+        Self::InUse,
+        Self::NotHeld,
+        Self::NotSame,
+        Self::File,
+        Self::Communication,
+    ];
+}
+
+/// An error with its kind, the operation, the file, and what to know about it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: Kind,
+    operation: &'static str,
+    name: Arc<str>,
+    detail: String,
+    rank: Option<usize>,
+    file: Option<file::Kind>,
+}
+
+impl Error {
+    /// An error of `kind` in `operation` on the file `name`; `detail` says what happened, where, and the way out.
+    pub fn new(kind: Kind, operation: &'static str, name: &str, detail: impl Into<String>) -> Self {
+        Self { kind, operation, name: name.into(), detail: detail.into(), rank: None, file: None }
+    }
+
+    pub(crate) fn talk(operation: &'static str, name: &str, error: &comm::Error) -> Self {
+        let kind = if error.kind() == comm::Kind::Mismatch { Kind::NotSame } else { Kind::Communication };
+        Self { rank: error.rank(), ..Self::new(kind, operation, name, error.to_string()) }
+    }
+
+    /// What the operating system says of a folder or file that the engine does not access.
+    pub(crate) fn system(operation: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => file::Kind::NoSuchFile,
+            std::io::ErrorKind::PermissionDenied => file::Kind::AccessDenied,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => file::Kind::NoSpace,
+            std::io::ErrorKind::AlreadyExists => file::Kind::FileExists,
+            _ => file::Kind::Io,
+        };
+        let made = Self::new(Kind::File, operation, &path.to_string_lossy(), error.to_string());
+        Self { file: Some(kind), ..made }
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.name
+    }
+
+    /// What happened, where, and the way out.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The rank it happened on, where that is not (only) this one.
+    pub fn rank(&self) -> Option<usize> {
+        self.rank
+    }
+
+    /// What went wrong in the file layer, if it did there.
+    pub fn file_kind(&self) -> Option<file::Kind> {
+        self.file
+    }
+}
+
+impl From<file::Error> for Error {
+    fn from(error: file::Error) -> Self {
+        let made = Self::new(Kind::File, error.operation(), error.file(), error.detail());
+        Self { rank: error.rank(), file: Some(error.kind()), ..made }
+    }
+}
+
+impl From<format::Error> for Error {
+    fn from(error: format::Error) -> Self {
+        let kind = match error.kind() {
+            format::Kind::Damaged => Kind::Damaged,
+            format::Kind::NotSame => Kind::NotSame,
+            format::Kind::Communication => Kind::Communication,
+            format::Kind::NoSuchName | format::Kind::WrongType => Kind::WrongType,
+            format::Kind::File => Kind::File,
+            _ => Kind::NotHeld,
+        };
+        let made = Self::new(kind, error.operation(), error.file(), error.detail());
+        Self { rank: error.rank(), file: error.file_kind(), ..made }
+    }
+}
+
+impl From<comm::Error> for Error {
+    fn from(error: comm::Error) -> Self {
+        Self::talk(error.call(), "the ranks", &error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.operation, self.name)?;
+        if let Some(rank) = self.rank {
+            write!(f, " on rank {rank}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
+/// with that of the lowest rank that did.
+pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, name: &str, mine: Result<T>) -> Result<T> {
+    let talk = |error: comm::Error| Error::talk(operation, name, &error);
+    // The greatest of what is left when the rank is taken off is the lowest rank.
+    let failed = if mine.is_err() { u64::MAX - comm.rank() as u64 } else { 0 };
+    let most = comm.allreduce_one(Op::Max, failed).map_err(talk)?;
+    if most == 0 {
+        return mine;
+    }
+    let first = (u64::MAX - most) as usize;
+    let told = mine.as_ref().err().map(|error| {
+        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
+    });
+    let told = comm.broadcast_vec(first, told.unwrap_or_default()).map_err(talk)?;
+    mine.and_then(|_| {
+        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
+        let made = Error::new(kind, operation, name, String::from_utf8_lossy(text));
+        let file = (*below != 0).then(|| file::Kind::from_code(*below));
+        Err(Error { rank: Some(first), file, ..made })
+    })
+}
+
+/// What rank 0 alone does, its bytes at every rank; or its error.
+pub(crate) fn from_first(
+    comm: &Comm,
+    operation: &'static str,
+    name: &str,
+    work: impl FnOnce() -> Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let mine = if comm.rank() == 0 { work() } else { Ok(Vec::new()) };
+    let bytes = agree(comm, operation, name, mine)?;
+    comm.broadcast_vec(0, bytes).map_err(|error| Error::talk(operation, name, &error))
+}

@@ -1,0 +1,209 @@
+//! The phase-space files of `MarDyn`, in its four formats, read and written by all ranks.
+//!
+//! | [`Format`] | files | molecules |
+//! |---|---|---|
+//! | `OldStyle` | one, ASCII | a line each |
+//! | `Binary` | header (XML, or ASCII as it once was) and data | rows of 116, 60 or 56 bytes |
+//! | `PnetCdf` | ASCII header and netCDF | a variable per cell, 15 doubles each |
+//! | `MpiIo` | ASCII header and cells | rows of 116 bytes, cell by cell |
+//!
+//! ```
+//! use aqueduct_checkpoint::mardyn::{Component, Files, Format, PhaseSpace};
+//! use aqueduct_checkpoint::{Grid, Molecule, Region};
+//! use aqueduct_comm::Launch;
+//!
+//! Launch::threads(2).run(|world| {
+//!     let space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0)]);
+//!     let mine = [Molecule::new(world.rank() as u64, [world.rank() as f64, 0.5, 0.5], [0.1, 0.0, 0.0])];
+//!     let files = Files::one("memfs:two.inp");
+//!     // Each rank's half of the box is a cell.
+//!     let grid = Grid::new(space.length, [2, 1, 1]).expect("a box has a volume");
+//!     Format::OldStyle.write(world, &files, &space, &grid, &mine)?;
+//!
+//!     let input = Format::OldStyle.open(world, &files)?;
+//!     assert_eq!(input.space().molecules, 2);
+//!     // Another decomposition: rank 0 has everything.
+//!     let here = if world.rank() == 0 { input.space().length } else { [0.0; 3] };
+//!     let mine = input.read(&Region::of(here))?;
+//!     assert_eq!(mine.len(), if world.rank() == 0 { 2 } else { 0 });
+//!     Ok::<_, aqueduct_checkpoint::Error>(())
+//! })?;
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+//!
+//! Values are exact: what is written is read back to the bit, in every format, so that files are converted by reading and writing them.
+
+mod binary;
+mod component;
+mod convert;
+mod exchange;
+mod input;
+mod mpi_cells;
+mod number;
+mod old_style;
+mod phase_space;
+mod pnetcdf;
+mod scan;
+mod text;
+mod xml;
+
+pub use component::{Axial, Charge, Component, LennardJones, Tersoff};
+pub use convert::convert;
+pub use input::Input;
+pub use phase_space::{PhaseSpace, Rows, VERSION};
+
+use aqueduct_comm::Comm;
+
+use crate::error::{Error, Kind, Result, agree};
+use crate::grid::Grid;
+use crate::molecule::Molecule;
+use crate::region;
+
+/// One of the four formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One ASCII file.
+    OldStyle,
+    /// A header and rows of bytes.
+    Binary,
+    /// A header and a netCDF file with a variable per cell.
+    PnetCdf,
+    /// A header and a cell file.
+    MpiIo,
+}
+
+/// The names of the files that a phase space is stored in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The file that says what the data is; the only one of `OldStyle`.
+    pub header: String,
+    /// The file with the molecules; not used by `OldStyle`.
+    pub data: String,
+}
+
+impl Files {
+    /// A single file.
+    pub fn one(name: impl Into<String>) -> Self {
+        Self { header: name.into(), data: String::new() }
+    }
+
+    /// A header and its data.
+    pub fn two(header: impl Into<String>, data: impl Into<String>) -> Self {
+        Self { header: header.into(), data: data.into() }
+    }
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OldStyle, Self::Binary, Self::PnetCdf, Self::MpiIo];
+
+    /// The name after `phaseSpaceFile` in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OldStyle => "OldStyle",
+            Self::Binary => "Binary",
+            Self::PnetCdf => "PnetCDF",
+            Self::MpiIo => "MPI-IO",
+        }
+    }
+
+    /// The name after `output` in a configuration.
+    pub fn writer(self) -> &'static str {
+        match self {
+            Self::OldStyle => "CheckpointWriter",
+            Self::Binary => "BinaryCheckpointWriter",
+            Self::PnetCdf => "PnetCDFCheckpointWriter",
+            Self::MpiIo => "MPI-IOCheckpointWriter",
+        }
+    }
+
+    /// The format of either name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name || format.writer() == name)
+    }
+
+    /// The files that a writer makes for a prefix.
+    pub fn files(self, prefix: &str) -> Files {
+        match self {
+            Self::OldStyle => Files::one(format!("{prefix}.restart.inp")),
+            Self::Binary => {
+                Files::two(format!("{prefix}.restart.header.xml"), format!("{prefix}.restart.dat"))
+            }
+            Self::PnetCdf => Files::two(format!("{prefix}.restart"), format!("{prefix}.restart.nc")),
+            Self::MpiIo => Files::two(format!("{prefix}.restart"), format!("{prefix}.restart.mpi")),
+        }
+    }
+
+    /// Writes the molecules of all ranks, and syncs. Collective. `space` is the same on all ranks; the cells of `grid` are used by the formats
+    /// that have cells, of which no two ranks may hold the same.
+    ///
+    /// Data comes first, the header last: a file that is cut short by a crash is refused by readers, but what was there before is gone.
+    /// [`Store`](crate::Store) keeps it.
+    pub fn write(
+        self,
+        comm: &Comm,
+        files: &Files,
+        space: &PhaseSpace,
+        grid: &Grid,
+        molecules: &[Molecule],
+    ) -> Result<()> {
+        let checked = self.check(&files.header, space, grid, molecules);
+        agree(comm, "write", &files.header, checked)?;
+        match self {
+            Self::OldStyle => old_style::write(comm, &files.header, space, molecules),
+            Self::Binary => binary::write(comm, files, space, molecules),
+            Self::PnetCdf => pnetcdf::write(comm, files, space, grid, molecules),
+            Self::MpiIo => mpi_cells::write(comm, files, space, grid, molecules),
+        }
+    }
+
+    /// Opens what was written: the head is read and told to all ranks. Collective.
+    pub fn open(self, comm: &Comm, files: &Files) -> Result<Input> {
+        Input::open(self, comm, files)
+    }
+
+    /// Whether nothing would be lost, and nobody is misled.
+    fn check(self, name: &str, space: &PhaseSpace, grid: &Grid, molecules: &[Molecule]) -> Result<()> {
+        let refuse = |kind, detail: String| Err(Error::new(kind, "write", name, detail));
+        if grid.length().map(f64::to_bits) != space.length.map(f64::to_bits) {
+            let detail = format!("the grid covers {:?}, the phase space {:?}", grid.length(), space.length);
+            return refuse(Kind::BadArgument, detail);
+        }
+        let most = if space.components.is_empty() { i32::MAX as u64 } else { space.components.len() as u64 };
+        let full = matches!(self, Self::PnetCdf | Self::MpiIo) || space.rows == Rows::Icrvqd;
+        for molecule in molecules {
+            let id = molecule.id;
+            if molecule.component >= most {
+                let detail = format!(
+                    "molecule {id} is of component {}, counted from 0, of {most}",
+                    molecule.component
+                );
+                return refuse(Kind::BadArgument, detail);
+            }
+            if !region::inside(molecule.position, space.length) {
+                let detail = format!(
+                    "molecule {id} at {:?} is outside of the box {:?}",
+                    molecule.position, space.length
+                );
+                return refuse(Kind::BadArgument, detail);
+            }
+            if self == Self::OldStyle && !molecule.numbers().iter().all(|value| value.is_finite()) {
+                let detail = format!("molecule {id} has a number that is not finite, which text cannot hold");
+                return refuse(Kind::NotHeld, detail);
+            }
+            if !full && !molecule.is_upright() {
+                let detail = format!("rows {} lose how molecule {id} turns; use ICRVQD", space.rows.name());
+                return refuse(Kind::NotHeld, detail);
+            }
+            if space.rows == Rows::Irv
+                && self != Self::PnetCdf
+                && self != Self::MpiIo
+                && molecule.component != 0
+            {
+                let detail = format!("rows IRV lose the component of molecule {id}; use ICRV or ICRVQD");
+                return refuse(Kind::NotHeld, detail);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! `Binary`: a header, and rows of bytes.
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::{Mode, Open};
+
+use super::old_style::{finish, unlikely};
+use super::phase_space::{PhaseSpace, Rows};
+use super::{Files, text, xml};
+use crate::error::{Error, Kind, Result, agree, from_first};
+use crate::molecule::{Molecule, UPRIGHT};
+use crate::region::Region;
+
+/// Rows are packed in pieces of about this size.
+const PIECE: usize = 4 << 20;
+
+/// Rows in rank order. The header comes when they are durable: as XML where its name says so, else as text.
+pub(super) fn write(comm: &Comm, files: &Files, space: &PhaseSpace, molecules: &[Molecule]) -> Result<()> {
+    let talk = |error| Error::talk("write", &files.data, &error);
+    forget(comm, &files.header)?;
+    let count = molecules.len() as u64;
+    let before = comm.exclusive_scan_one(Op::Sum, count).map_err(talk)?.unwrap_or(0);
+    let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
+    let size = space.rows.size();
+    let file = Open::new(Mode::write_only().create()).open(comm, &files.data)?;
+    // An older, longer file would leave its end.
+    file.set_size(total * size as u64)?;
+    let mut place = before * size as u64;
+    let mut piece = Vec::with_capacity(PIECE + size);
+    let mut outcome = Ok(());
+    for some in molecules.chunks(PIECE / size) {
+        piece.clear();
+        some.iter().for_each(|molecule| put(&mut piece, molecule, space.rows));
+        outcome = file.at(place).write(&piece).map(|_| ());
+        if outcome.is_err() {
+            break;
+        }
+        place += piece.len() as u64;
+    }
+    agree(comm, "write", &files.data, outcome.map_err(Error::from))?;
+    file.sync()?;
+    file.close()?;
+    let xml = std::path::Path::new(&files.header)
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("xml"));
+    let head = if xml { xml::written(space, total) } else { text::written(space, total, space.rows) };
+    put_header(comm, &files.header, &head)
+}
+
+/// Takes an old header away, durably enough: it must not speak for new data.
+pub(super) fn forget(comm: &Comm, name: &str) -> Result<()> {
+    from_first(comm, "write", name, || match aqueduct_file::delete(name) {
+        Err(error) if error.kind() != aqueduct_file::Kind::NoSuchFile => Err(error.into()),
+        _ => Ok(Vec::new()),
+    })?;
+    Ok(())
+}
+
+/// Rank 0 writes a small file.
+pub(super) fn put_header(comm: &Comm, name: &str, head: &str) -> Result<()> {
+    from_first(comm, "write", name, || {
+        let file = Open::new(Mode::write_only().create()).open(&comm.alone(), name)?;
+        file.set_size(0)?;
+        file.at(0).write(head.as_bytes())?;
+        file.sync()?;
+        file.close()?;
+        Ok(Vec::new())
+    })?;
+    Ok(())
+}
+
+fn put(piece: &mut Vec<u8>, molecule: &Molecule, rows: Rows) {
+    piece.extend_from_slice(&molecule.id.to_le_bytes());
+    if rows != Rows::Irv {
+        piece.extend_from_slice(&(molecule.component as u32 + 1).to_le_bytes());
+    }
+    for value in &molecule.numbers()[..rows.numbers()] {
+        piece.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Each rank takes an even share of the rows.
+pub(super) fn read(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    region: Option<&Region>,
+) -> Result<Vec<Molecule>> {
+    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let (size, length) = (space.rows.size(), file.size()?);
+    if u128::from(space.molecules) * size as u128 != u128::from(length) {
+        let detail = format!(
+            "{} molecules of {size} bytes ({}) do not make the {length} bytes of the file; if its end is left over from an older file, cut it off",
+            space.molecules,
+            space.rows.name()
+        );
+        return Err(Error::new(Kind::Damaged, "read", name, detail));
+    }
+    let part = |rank: usize| (u128::from(space.molecules) * rank as u128 / comm.size() as u128) as u64;
+    let (mut row, end) = (part(comm.rank()), part(comm.rank() + 1));
+    let mut molecules = Vec::with_capacity((end - row) as usize);
+    let mut outcome = Ok(());
+    let mut piece = vec![0; (PIECE / size).min((end - row) as usize) * size];
+    while row < end && outcome.is_ok() {
+        let count = ((end - row) as usize).min(PIECE / size);
+        outcome = load(&file, row, &mut piece[..count * size], space, &mut molecules);
+        row += count as u64;
+    }
+    agree(comm, "read", name, outcome)?;
+    file.close()?;
+    finish(comm, name, space, molecules, region)
+}
+
+fn load(
+    file: &aqueduct_file::File,
+    row: u64,
+    bytes: &mut [u8],
+    space: &PhaseSpace,
+    molecules: &mut Vec<Molecule>,
+) -> Result<()> {
+    let size = space.rows.size();
+    let start = row * size as u64;
+    let damaged = |place: u64, what: String| {
+        Error::new(Kind::Damaged, "read", file.name(), format!("byte {place}: {what}"))
+    };
+    let read = file.at(start).read(&mut *bytes)?.bytes();
+    if read < bytes.len() as u64 {
+        return Err(damaged(start + read, "the file ends here".into()));
+    }
+    for (bytes, index) in bytes.chunks_exact(size).zip(0..) {
+        let place = start + index * size as u64;
+        let molecule = take(bytes, space.rows).map_err(|what| damaged(place, what))?;
+        if let Some(what) = unlikely(&molecule, space) {
+            return Err(damaged(place, what));
+        }
+        molecules.push(molecule);
+    }
+    Ok(())
+}
+
+fn take(bytes: &[u8], rows: Rows) -> std::result::Result<Molecule, String> {
+    let word = |at: usize| bytes[at..].first_chunk::<8>().copied().unwrap_or_default();
+    let id = u64::from_le_bytes(word(0));
+    let (component, first) = if rows == Rows::Irv {
+        (1, 8)
+    } else {
+        (u32::from_le_bytes(bytes[8..].first_chunk().copied().unwrap_or_default()), 12)
+    };
+    if component == 0 {
+        return Err(format!("molecule {id} is of component 0; they count from 1"));
+    }
+    let mut numbers = [0.0; 13];
+    numbers[6..10].copy_from_slice(&UPRIGHT);
+    for (index, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
+        *number = f64::from_le_bytes(word(first + 8 * index));
+    }
+    Ok(Molecule::from_numbers(id, u64::from(component) - 1, &numbers))
+}

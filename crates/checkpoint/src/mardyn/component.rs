@@ -1,0 +1,83 @@
+//! Components: the kinds of molecules, made of sites.
+
+/// A kind of molecule: its sites and its moments of inertia.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Component {
+    /// Lennard-Jones centres.
+    pub lennard_jones: Vec<LennardJones>,
+    /// Point charges.
+    pub charges: Vec<Charge>,
+    /// Point dipoles.
+    pub dipoles: Vec<Axial>,
+    /// Point quadrupoles.
+    pub quadrupoles: Vec<Axial>,
+    /// Tersoff centres.
+    pub tersoff: Vec<Tersoff>,
+    /// Principal moments of inertia; zeros: to be computed from the sites.
+    pub inertia: [f64; 3],
+}
+
+/// A Lennard-Jones centre.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LennardJones {
+    /// Relative to the centre of mass.
+    pub position: [f64; 3],
+    /// Mass.
+    pub mass: f64,
+    /// Depth of the potential.
+    pub epsilon: f64,
+    /// Where the potential is zero.
+    pub sigma: f64,
+    /// Cutoff of the truncated potential; 0 where the file does not say.
+    pub cutoff: f64,
+    /// Whether the potential is shifted to be zero at the cutoff; a number in the files, 0 where they do not say.
+    pub shift: f64,
+}
+
+/// A point charge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Charge {
+    /// Relative to the centre of mass.
+    pub position: [f64; 3],
+    /// Mass.
+    pub mass: f64,
+    /// Charge.
+    pub charge: f64,
+}
+
+/// A dipole or quadrupole: a direction and a strength.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axial {
+    /// Relative to the centre of mass.
+    pub position: [f64; 3],
+    /// Where it points.
+    pub direction: [f64; 3],
+    /// Its moment.
+    pub moment: f64,
+}
+
+/// A Tersoff centre.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tersoff {
+    /// Relative to the centre of mass.
+    pub position: [f64; 3],
+    /// Mass.
+    pub mass: f64,
+    /// A, B, λ, μ, R, S, c, d, h, n, β.
+    pub parameters: [f64; 11],
+}
+
+impl Component {
+    /// A single Lennard-Jones centre at the centre of mass.
+    pub fn single(mass: f64, epsilon: f64, sigma: f64) -> Self {
+        let centre = LennardJones { position: [0.0; 3], mass, epsilon, sigma, cutoff: 0.0, shift: 0.0 };
+        Self { lennard_jones: vec![centre], ..Self::default() }
+    }
+
+    /// The mass of all sites.
+    pub fn mass(&self) -> f64 {
+        let lennard_jones = self.lennard_jones.iter().map(|site| site.mass);
+        let charges = self.charges.iter().map(|site| site.mass);
+        lennard_jones.chain(charges).chain(self.tersoff.iter().map(|site| site.mass)).sum()
+    }
+}

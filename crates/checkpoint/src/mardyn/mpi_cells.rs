@@ -1,0 +1,230 @@
+//! `MPI-IO`: a header, and the cell file that `MarDyn` once wrote.
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{Mode, Open};
+
+use super::binary::{forget, put_header};
+use super::old_style::unlikely;
+use super::phase_space::{PhaseSpace, Rows};
+use super::{Files, text};
+use crate::cells::place::{Entry, blocks, place};
+use crate::cells::sort::sorted;
+use crate::cells::view;
+use crate::error::{Error, Kind, Result, agree, from_first};
+use crate::grid::Grid;
+use crate::molecule::{Molecule, repeated};
+use crate::region::Region;
+
+/// Bytes of a molecule.
+const ROW: u64 = 116;
+
+/// Bytes before the counts.
+const FIXED: u64 = 40;
+
+pub(super) fn write(
+    comm: &Comm,
+    files: &Files,
+    space: &PhaseSpace,
+    grid: &Grid,
+    molecules: &[Molecule],
+) -> Result<()> {
+    let name = &files.data;
+    forget(comm, &files.header)?;
+    let (ordered, runs) = sorted(grid, molecules);
+    let placed = place(comm, name, grid, &runs, &[])?;
+    let head = if comm.rank() == 0 { head(name, grid, &placed.cells, placed.total) } else { Ok(Vec::new()) };
+    let head = agree(comm, "write", name, head)?;
+    let start = FIXED + 4 * grid.count();
+    let file = Open::new(Mode::write_only().create()).open(comm, name)?;
+    file.set_size(0)?;
+    file.set_size(start + ROW * placed.total)?;
+    let mut bytes = Vec::with_capacity(ordered.len() * ROW as usize);
+    ordered.iter().for_each(|molecule| put(&mut bytes, molecule));
+    let places = placed.first.iter().zip(&runs).map(|(first, run)| (*first, run.count));
+    let view = view(name, start, &blocks(places, ROW))?;
+    file.through(&view).all().write(&bytes)?;
+    let first = if comm.rank() == 0 { file.at(0).write(&head).map(|_| ()) } else { Ok(()) };
+    agree(comm, "write", name, first.map_err(Error::from))?;
+    file.sync()?;
+    file.close()?;
+    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd))
+}
+
+fn head(name: &str, grid: &Grid, cells: &[Entry], total: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity((FIXED + 4 * grid.count()) as usize);
+    bytes.extend_from_slice(&grid.count().to_le_bytes());
+    bytes.extend_from_slice(&total.to_le_bytes());
+    grid.edge().iter().for_each(|edge| bytes.extend_from_slice(&edge.to_le_bytes()));
+    bytes.resize(bytes.capacity(), 0);
+    for entry in cells {
+        let Ok(count) = i32::try_from(entry.count) else {
+            let detail = format!(
+                "cell {} has {} molecules, more than this format can count; use smaller cells",
+                entry.cell, entry.count
+            );
+            return Err(Error::new(Kind::NotHeld, "write", name, detail));
+        };
+        let place = (FIXED + 4 * entry.cell) as usize;
+        bytes[place..place + 4].copy_from_slice(&count.to_le_bytes());
+    }
+    Ok(bytes)
+}
+
+fn put(bytes: &mut Vec<u8>, molecule: &Molecule) {
+    molecule.numbers().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+    bytes.extend_from_slice(&molecule.id.to_le_bytes());
+    bytes.extend_from_slice(&(molecule.component as u32).to_le_bytes());
+}
+
+/// Each rank reads the cells that its region overlaps, or an even share of them.
+pub(super) fn read(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    region: Option<&Region>,
+) -> Result<Vec<Molecule>> {
+    let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
+    let head = from_first(comm, "read", name, || load(comm, name, space))?;
+    let (grid, counts) = decode(&head, space).map_err(damaged)?;
+    let stored = Stored::new(grid, counts);
+    let cells = stored.wanted(comm, region);
+    let blocks = blocks(cells.iter().map(|cell| (stored.firsts[*cell], stored.counts[*cell])), ROW);
+    let start = head.len() as u64;
+    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let view = view(name, start, &blocks)?;
+    let mut bytes = vec![0; blocks.iter().map(|(length, _)| *length as usize).sum()];
+    let read = file.through(&view).all().read(&mut bytes)?.bytes();
+    let taken = if read == bytes.len() as u64 {
+        take_all(&bytes, &blocks, start, space).map_err(damaged)
+    } else {
+        Err(damaged("the file ends before its last cell".into()))
+    };
+    let molecules = agree(comm, "read", name, taken)?;
+    file.close()?;
+    finish(comm, name, space, molecules, region)
+}
+
+/// What cell formats have in common after cells were read: no molecule twice, and none that is not wanted.
+pub(super) fn finish(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    mut molecules: Vec<Molecule>,
+    region: Option<&Region>,
+) -> Result<Vec<Molecule>> {
+    let double = repeated(molecules.iter().map(|molecule| molecule.id));
+    let refuse = |id| Err(Error::new(Kind::Damaged, "read", name, format!("molecule {id} occurs twice")));
+    agree(comm, "read", name, double.map_or(Ok(()), refuse))?;
+    if let Some(region) = region {
+        molecules.retain(|molecule| region.contains(molecule.position, space.length));
+    }
+    Ok(molecules)
+}
+
+/// How many molecules the cells of a file hold.
+pub(super) struct Stored {
+    pub(super) grid: Grid,
+    pub(super) counts: Vec<u64>,
+    /// How many lie before each cell.
+    pub(super) firsts: Vec<u64>,
+}
+
+impl Stored {
+    pub(super) fn new(grid: Grid, counts: Vec<u64>) -> Self {
+        let sum = |before: &mut u64, count: &u64| {
+            let first = *before;
+            *before += count;
+            Some(first)
+        };
+        let firsts = counts.iter().scan(0, sum).collect();
+        Self { grid, counts, firsts }
+    }
+
+    /// The cells that a region overlaps; without one, those whose first molecule is in this rank's share.
+    pub(super) fn wanted(&self, comm: &Comm, region: Option<&Region>) -> Vec<usize> {
+        let Some(region) = region else {
+            let total: u64 = self.counts.iter().sum();
+            let border = |rank: usize| (u128::from(total) * rank as u128 / comm.size() as u128) as u64;
+            let share = border(comm.rank())..border(comm.rank() + 1);
+            let mine = |cell: &usize| self.counts[*cell] > 0 && share.contains(&self.firsts[*cell]);
+            return (0..self.counts.len()).filter(mine).collect();
+        };
+        let runs = self.grid.overlapped(region);
+        runs.into_iter().flat_map(|(first, count)| first as usize..(first + count) as usize).collect()
+    }
+}
+
+/// The bytes before the molecules, if they and the length of the file agree.
+fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
+    let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
+    let file = Open::new(Mode::read_only()).open(&comm.alone(), name)?;
+    let length = file.size()?;
+    let mut head = vec![0; FIXED as usize];
+    if file.at(0).read(&mut head)?.bytes() < FIXED {
+        return Err(damaged(format!("byte {length}: the file ends inside of its header")));
+    }
+    let (cells, molecules) = (word(&head, 0), word(&head, 8));
+    let start = cells.checked_mul(4).and_then(|size| size.checked_add(FIXED));
+    let end = start.and_then(|start| molecules.checked_mul(ROW)?.checked_add(start));
+    let Some(start) = start.filter(|_| end == Some(length)) else {
+        let detail = format!(
+            "byte 0: {cells} cells and {molecules} molecules do not make the {length} bytes of the file"
+        );
+        return Err(damaged(detail));
+    };
+    head.resize(start as usize, 0);
+    file.at(FIXED).read(&mut head[FIXED as usize..])?;
+    decode(&head, space).map_err(damaged)?;
+    Ok(head)
+}
+
+/// The cells, and how many molecules each holds.
+fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<(Grid, Vec<u64>), String> {
+    let (cells, molecules) = (word(head, 0), word(head, 8));
+    if molecules != space.molecules {
+        return Err(format!("byte 8: {molecules} molecules, but the header says {}", space.molecules));
+    }
+    let edge = [16, 24, 32].map(|at| f64::from_bits(word(head, at)));
+    let grid = Grid::with_edge(space.length, edge).filter(|grid| grid.count() == cells);
+    let grid = grid.ok_or_else(|| {
+        format!("byte 16: a box of {:?} is not cut into {cells} cells by {edge:?}", space.length)
+    })?;
+    let mut counts = Vec::with_capacity(cells as usize);
+    for (bytes, place) in head[FIXED as usize..].chunks_exact(4).zip((FIXED..).step_by(4)) {
+        let count = i32::from_le_bytes(bytes.first_chunk().copied().unwrap_or_default());
+        counts.push(u64::try_from(count).map_err(|_| format!("byte {place}: a cell of {count} molecules"))?);
+    }
+    let sum: u64 = counts.iter().sum();
+    if sum == molecules {
+        return Ok((grid, counts));
+    }
+    Err(format!("byte {FIXED}: the cells hold {sum} molecules, not {molecules}"))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default())
+}
+
+fn take_all(
+    bytes: &[u8],
+    blocks: &[(u64, i64)],
+    start: u64,
+    space: &PhaseSpace,
+) -> std::result::Result<Vec<Molecule>, String> {
+    let mut molecules = Vec::with_capacity(bytes.len() / ROW as usize);
+    let places = blocks
+        .iter()
+        .flat_map(|(length, place)| (0..*length).step_by(ROW as usize).map(move |at| *place as u64 + at));
+    for (row, place) in bytes.chunks_exact(ROW as usize).zip(places) {
+        let numbers = std::array::from_fn(|index| f64::from_bits(word(row, 8 * index)));
+        let component = u32::from_le_bytes(row[112..].first_chunk().copied().unwrap_or_default());
+        let molecule = Molecule::from_numbers(word(row, 104), u64::from(component), &numbers);
+        let wrong = (component > i32::MAX as u32)
+            .then(|| format!("molecule {} is of component {}", molecule.id, component as i32));
+        if let Some(what) = wrong.or_else(|| unlikely(&molecule, space)) {
+            return Err(format!("byte {}: {what}", start + place));
+        }
+        molecules.push(molecule);
+    }
+    Ok(molecules)
+}

@@ -1,0 +1,262 @@
+//! `OldStyle`: one ASCII file, a line per molecule.
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::{File, Mode, Open};
+
+use super::input::flawed;
+use super::phase_space::{PhaseSpace, Rows};
+use super::scan::{Flaw, Scan, shown};
+use super::{exchange, number, text};
+use crate::error::{Error, Kind, Result, agree};
+use crate::molecule::{Molecule, UPRIGHT};
+use crate::region::{self, Region};
+
+/// Text is made and taken apart in pieces of this size.
+const PIECE: usize = 4 << 20;
+
+/// No line of a phase space is longer.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// The ranks make text in rounds: each knows what the others have made and so where its own belongs. The head comes last: without it the file is none.
+pub(super) fn write(comm: &Comm, name: &str, space: &PhaseSpace, molecules: &[Molecule]) -> Result<()> {
+    let total = comm
+        .allreduce_one(Op::Sum, molecules.len() as u64)
+        .map_err(|error| Error::talk("write", name, &error))?;
+    let head = text::written(space, total, space.rows);
+    let file = Open::new(Mode::write_only().create()).open(comm, name)?;
+    file.set_size(0)?;
+    let mut place = head.len() as u64;
+    let mut rest = molecules;
+    let mut failed = None;
+    let mut piece = Vec::with_capacity(PIECE + LONGEST_LINE);
+    loop {
+        piece.clear();
+        rest = fill(&mut piece, rest, space.rows);
+        let lengths =
+            comm.allgather(&[piece.len() as u64]).map_err(|error| Error::talk("write", name, &error))?;
+        let round: u64 = lengths.iter().sum();
+        if round == 0 {
+            break;
+        }
+        let before: u64 = lengths[..comm.rank()].iter().sum();
+        if failed.is_none() {
+            failed = file.at(place + before).write(&piece).err();
+        }
+        place += round;
+    }
+    agree(comm, "write", name, failed.map_or(Ok(()), |error| Err(error.into())))?;
+    file.sync()?;
+    let first = if comm.rank() == 0 { file.at(0).write(head.as_bytes()).map(|_| ()) } else { Ok(()) };
+    agree(comm, "write", name, first.map_err(Error::from))?;
+    file.sync()?;
+    Ok(file.close()?)
+}
+
+/// Lines until the piece is full; what is left.
+fn fill<'m>(piece: &mut Vec<u8>, molecules: &'m [Molecule], rows: Rows) -> &'m [Molecule] {
+    let mut rest = molecules;
+    while let Some((molecule, others)) = rest.split_first() {
+        if piece.len() >= PIECE {
+            break;
+        }
+        number::put_whole(piece, molecule.id);
+        if rows != Rows::Irv {
+            piece.push(b' ');
+            number::put_whole(piece, molecule.component + 1);
+        }
+        for value in &molecule.numbers()[..rows.numbers()] {
+            piece.push(b' ');
+            number::put_float(piece, *value);
+        }
+        piece.push(b'\n');
+        rest = others;
+    }
+    rest
+}
+
+/// Each rank takes the lines that begin in its share of the bytes.
+pub(super) fn read(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    (start, line): (u64, u64),
+    region: Option<&Region>,
+) -> Result<Vec<Molecule>> {
+    let talk = |error| Error::talk("read", name, &error);
+    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let end = file.size()?.max(start);
+    let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
+    let mut lines = Lines { space, molecules: Vec::new(), lines: 0, flaw: None };
+    let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
+    // Lines are counted from the beginning of the file, wherever this rank's share begins.
+    let before = comm.exclusive_scan_one(Op::Sum, lines.lines).map_err(talk)?.unwrap_or(0);
+    let outcome = outcome.map_err(Error::from).and_then(|()| match lines.flaw {
+        Some(flaw) => Err(flawed("read", name, &Flaw::new(line + before + flaw.line - 1, flaw.what))),
+        None => Ok(()),
+    });
+    agree(comm, "read", name, outcome)?;
+    file.close()?;
+    finish(comm, name, space, lines.molecules, region)
+}
+
+/// What all formats of rows have in common after the rows were read: their number, their ids, and where they belong.
+pub(super) fn finish(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    molecules: Vec<Molecule>,
+    region: Option<&Region>,
+) -> Result<Vec<Molecule>> {
+    let talk = |error| Error::talk("read", name, &error);
+    let mine = molecules.len() as u64;
+    let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(talk)?.unwrap_or(0);
+    let total = comm.allreduce_one(Op::Sum, mine).map_err(talk)?;
+    if total != space.molecules {
+        let detail = format!("the head says {} molecules, but {total} are there", space.molecules);
+        return Err(Error::new(Kind::Damaged, "read", name, detail));
+    }
+    exchange::distinct(comm, name, &molecules, before)?;
+    match region {
+        Some(region) => exchange::by_region(comm, name, molecules, region, space.length),
+        None => Ok(molecules),
+    }
+}
+
+/// What is wrong with a molecule that was read.
+pub(super) fn unlikely(molecule: &Molecule, space: &PhaseSpace) -> Option<String> {
+    let id = molecule.id;
+    if !space.components.is_empty() && molecule.component >= space.components.len() as u64 {
+        let (component, most) = (molecule.component + 1, space.components.len());
+        return Some(format!("molecule {id} is of component {component}, but there are {most}"));
+    }
+    (!region::inside(molecule.position, space.length))
+        .then(|| format!("molecule {id} at {:?} is outside of the box {:?}", molecule.position, space.length))
+}
+
+/// Lines becoming molecules.
+struct Lines<'a> {
+    space: &'a PhaseSpace,
+    molecules: Vec<Molecule>,
+    /// How many lines have ended.
+    lines: u64,
+    /// The first thing that is wrong; lines are counted on, for the ranks behind.
+    flaw: Option<Flaw>,
+}
+
+impl Lines<'_> {
+    /// Takes the lines that begin in `share`. One begins at `start`, the others behind a line's end.
+    fn take(
+        &mut self,
+        file: &File,
+        start: u64,
+        share: std::ops::Range<u64>,
+        end: u64,
+    ) -> aqueduct_file::Result<()> {
+        let mut at = share.start;
+        // The byte before tells whether a line begins here.
+        let mut inside = at > start && at < share.end;
+        if inside {
+            at -= 1;
+        }
+        let mut bytes: Vec<u8> = Vec::new();
+        while at < end && (at < share.end || !bytes.is_empty()) {
+            // Behind the share only the rest of a line is wanted.
+            let wanted = if at < share.end {
+                (share.end - at).min(PIECE as u64)
+            } else {
+                (end - at).min(LONGEST_LINE as u64)
+            };
+            let kept = bytes.len();
+            bytes.resize(kept + wanted as usize, 0);
+            let read = file.at(at).read(&mut bytes[kept..])?.bytes();
+            if read == 0 {
+                bytes.truncate(kept);
+                break;
+            }
+            bytes.truncate(kept + read as usize);
+            let behind = at >= share.end;
+            at += read;
+            let newline = |bytes: &[u8]| bytes.iter().position(|&byte| byte == b'\n');
+            if inside {
+                let Some(first) = newline(&bytes) else {
+                    bytes.clear();
+                    continue;
+                };
+                bytes.drain(..=first);
+                inside = false;
+            }
+            let whole = if behind { newline(&bytes) } else { bytes.iter().rposition(|&byte| byte == b'\n') };
+            match whole {
+                Some(last) => {
+                    self.parse(&bytes[..=last]);
+                    if behind {
+                        return Ok(());
+                    }
+                    bytes.drain(..=last);
+                }
+                None if bytes.len() > 2 * LONGEST_LINE => break,
+                None => {}
+            }
+        }
+        if bytes.len() > LONGEST_LINE {
+            let flaw = Flaw::new(self.lines + 1, format!("a line of more than {LONGEST_LINE} bytes"));
+            self.flaw.get_or_insert(flaw);
+        } else if !bytes.is_empty() {
+            self.parse(&bytes);
+        }
+        Ok(())
+    }
+
+    /// Takes whole lines.
+    fn parse(&mut self, bytes: &[u8]) {
+        if self.flaw.is_none() {
+            let mut scan = Scan::new(bytes);
+            while let Some(first) = scan.word() {
+                let row = row(&mut scan, first, self.space);
+                let what = match row {
+                    Ok(molecule) => match unlikely(&molecule, self.space) {
+                        None => {
+                            self.molecules.push(molecule);
+                            continue;
+                        }
+                        Some(what) => what,
+                    },
+                    Err(what) => what,
+                };
+                self.flaw = Some(Flaw::new(self.lines + scan.line(), what));
+                break;
+            }
+        }
+        self.lines += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    }
+}
+
+/// A molecule from the words of a line.
+fn row(scan: &mut Scan<'_>, first: &[u8], space: &PhaseSpace) -> std::result::Result<Molecule, String> {
+    let rows = space.rows;
+    let id = number::whole(first).ok_or_else(|| format!("{} is no id of a molecule", shown(first)))?;
+    let mut component = 1;
+    if rows != Rows::Irv {
+        let word = scan.word_on_line().ok_or_else(|| format!("molecule {id} has no component"))?;
+        let known = number::whole(word).filter(|component| *component > 0);
+        component = known
+            .ok_or_else(|| format!("{} is no component of molecule {id}; they count from 1", shown(word)))?;
+    }
+    let mut numbers = [0.0; 13];
+    numbers[6..10].copy_from_slice(&UPRIGHT);
+    for (count, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
+        let word = scan.word_on_line().ok_or_else(|| {
+            format!(
+                "molecule {id} has {count} numbers of the {} that rows {} have",
+                rows.numbers(),
+                rows.name()
+            )
+        })?;
+        *number =
+            number::float(word).ok_or_else(|| format!("{} of molecule {id} is no number", shown(word)))?;
+    }
+    if let Some(word) = scan.word_on_line() {
+        return Err(format!("{} behind molecule {id}: rows {} end before it", shown(word), rows.name()));
+    }
+    Ok(Molecule::from_numbers(id, component - 1, &numbers))
+}

@@ -1,0 +1,181 @@
+//! `PnetCDF`: a header, and a netCDF file with a variable per cell.
+
+use aqueduct_comm::Comm;
+use aqueduct_format::netcdf::{Create, Dataset, Open, Type, Values};
+
+use super::binary::{forget, put_header};
+use super::mpi_cells::{Stored, finish};
+use super::old_style::unlikely;
+use super::phase_space::{PhaseSpace, Rows};
+use super::{Files, text};
+use crate::cells::place::place;
+use crate::cells::sort::sorted;
+use crate::error::{Error, Kind, Result, agree};
+use crate::grid::Grid;
+use crate::molecule::Molecule;
+use crate::region::Region;
+
+/// Doubles of a molecule: its numbers, its id, its component from 0.
+const WIDTH: usize = 15;
+
+/// Attributes of the file.
+const EDGE: &str = "cell_length";
+const CELLS: &str = "cells";
+const MOLECULES: &str = "molecules";
+
+/// Cells without molecules may be so many, whatever the others.
+const MOST_EMPTY: u64 = 1 << 20;
+
+/// Whole numbers up to here are doubles.
+const EXACT: u64 = 1 << 53;
+
+/// A cell without molecules has no variable: a dimension cannot be empty.
+pub(super) fn write(
+    comm: &Comm,
+    files: &Files,
+    space: &PhaseSpace,
+    grid: &Grid,
+    molecules: &[Molecule],
+) -> Result<()> {
+    let name = &files.data;
+    let talk = |error| Error::talk("write", name, &error);
+    let large = molecules.iter().find(|molecule| molecule.id > EXACT);
+    let held = large.map_or(Ok(()), |molecule| {
+        let detail = format!("id {} cannot be a double; use another format", molecule.id);
+        Err(Error::new(Kind::NotHeld, "write", name, detail))
+    });
+    agree(comm, "write", name, held)?;
+    forget(comm, &files.header)?;
+    let (ordered, runs) = sorted(grid, molecules);
+    let placed = place(comm, name, grid, &runs, &[])?;
+    let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
+    if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
+        let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
+        return Err(Error::new(Kind::NotHeld, "write", name, detail));
+    }
+    let mut dataset = Create::new().replace().create(comm, name)?;
+    let variables = dataset.define(|file| {
+        file.attribute(EDGE, grid.edge().to_vec())?;
+        file.attribute(CELLS, vec![grid.count()])?;
+        file.attribute(MOLECULES, vec![placed.total])?;
+        let mut variables = Vec::with_capacity(cells.len());
+        for entry in &cells {
+            let dimension = file.dimension(&format!("d{}", entry.cell), entry.count * WIDTH as u64)?;
+            variables
+                .push((entry.cell, file.variable(&format!("v{}", entry.cell), Type::Double, &[dimension])?));
+        }
+        Ok(variables)
+    })?;
+    let values: Vec<f64> = ordered.iter().flat_map(packed).collect();
+    let mut rest = &values[..];
+    let mut queue = dataset.queue();
+    for run in &runs {
+        let (mine, others) = rest.split_at(run.count as usize * WIDTH);
+        rest = others;
+        if let Ok(index) = variables.binary_search_by_key(&run.cell, |(cell, _)| *cell) {
+            queue.put(variables[index].1, 0..mine.len() as u64, mine);
+        }
+    }
+    queue.run_all()?;
+    dataset.commit()?;
+    dataset.close()?;
+    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd))
+}
+
+fn packed(molecule: &Molecule) -> [f64; WIDTH] {
+    let mut values = [0.0; WIDTH];
+    values[..13].copy_from_slice(&molecule.numbers());
+    values[13] = molecule.id as f64;
+    values[14] = molecule.component as f64;
+    values
+}
+
+/// Each rank reads the cells that its region overlaps, or an even share of them.
+pub(super) fn read(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    region: Option<&Region>,
+) -> Result<Vec<Molecule>> {
+    let damaged = |detail: String| Error::new(Kind::Damaged, "read", name, detail);
+    let dataset = Open::new().open(comm, name)?;
+    let stored = describe(&dataset, space).map_err(damaged)?;
+    let cells: Vec<usize> =
+        stored.wanted(comm, region).into_iter().filter(|cell| stored.counts[*cell] > 0).collect();
+    let mut values: Vec<Vec<f64>> =
+        cells.iter().map(|cell| vec![0.0; stored.counts[*cell] as usize * WIDTH]).collect();
+    let mut queue = dataset.queue();
+    for (cell, values) in cells.iter().zip(&mut values) {
+        let variable = dataset.variable(&format!("v{cell}"))?;
+        queue.get(variable, 0..values.len() as u64, values);
+    }
+    queue.run_all().map_err(|error| match error.file_kind() {
+        // Where variables begin is what the file says, not what the program asks for.
+        Some(aqueduct_file::Kind::BadArgument) => damaged(error.detail().to_owned()),
+        _ => error.into(),
+    })?;
+    dataset.close()?;
+    let mut molecules = Vec::with_capacity(values.iter().map(Vec::len).sum::<usize>() / WIDTH);
+    let taken = cells.iter().zip(&values).try_for_each(|(cell, values)| {
+        values.chunks_exact(WIDTH).zip(0..).try_for_each(|(row, index)| {
+            let place = |what| damaged(format!("row {index} of v{cell}: {what}"));
+            molecules.push(unpacked(row, space).map_err(place)?);
+            Ok(())
+        })
+    });
+    agree(comm, "read", name, taken)?;
+    finish(comm, name, space, molecules, region)
+}
+
+fn unpacked(row: &[f64], space: &PhaseSpace) -> std::result::Result<Molecule, String> {
+    let whole = |value: f64, what: &str| {
+        let sane = value >= 0.0 && value <= EXACT as f64 && value.fract() == 0.0;
+        if sane { Ok(value as u64) } else { Err(format!("{value} is no {what}")) }
+    };
+    let numbers = std::array::from_fn(|index| row[index]);
+    let molecule = Molecule::from_numbers(whole(row[13], "id")?, whole(row[14], "component")?, &numbers);
+    if molecule.component > i32::MAX as u64 {
+        return Err(format!("molecule {} is of component {}", molecule.id, molecule.component));
+    }
+    unlikely(&molecule, space).map_or(Ok(molecule), Err)
+}
+
+/// The cells of the file, from its attributes and dimensions.
+fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored, String> {
+    let header = dataset.header();
+    let numbers = |name: &str| {
+        let values = header.attribute(name).and_then(Values::numbers);
+        values.ok_or_else(|| format!("there is no attribute {name} with numbers"))
+    };
+    let (edge, cells) = (numbers(EDGE)?, numbers(CELLS)?);
+    let (&[x, y, z], &[cells]) = (&edge[..], &cells[..]) else {
+        return Err(format!("the attributes {EDGE} and {CELLS} have three values and one"));
+    };
+    // Cells that hold nothing have no variable: how many there may be is bounded by those that do.
+    let most = MOST_EMPTY + 64 * header.variables.len() as u64;
+    let grid = Grid::with_edge(space.length, [x, y, z])
+        .filter(|grid| grid.count() as f64 == cells && grid.count() <= most);
+    let grid =
+        grid.ok_or_else(|| format!("a box of {:?} is not cut into {cells} cells by {edge:?}", space.length))?;
+    let mut counts = vec![0; grid.count() as usize];
+    for variable in &header.variables {
+        let Some(cell) = variable.name.strip_prefix('v').and_then(|number| number.parse::<usize>().ok())
+        else {
+            continue;
+        };
+        let id = header.find_variable(&variable.name).ok_or("a variable without a name")?;
+        let shape = dataset.shape(id).map_err(|error| error.to_string())?;
+        let (Some(count), &[length]) = (counts.get_mut(cell), &shape[..]) else {
+            return Err(format!("variable {} is no cell of {}", variable.name, grid.count()));
+        };
+        if variable.kind != Type::Double || !length.is_multiple_of(WIDTH as u64) {
+            return Err(format!("variable {} does not hold {WIDTH} doubles per molecule", variable.name));
+        }
+        *count = length / WIDTH as u64;
+    }
+    let total: u64 = counts.iter().sum();
+    if total != space.molecules {
+        return Err(format!("the cells hold {total} molecules, but the header says {}", space.molecules));
+    }
+    Ok(Stored::new(grid, counts))
+}

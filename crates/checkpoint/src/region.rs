@@ -1,0 +1,59 @@
+//! A box of space that a rank is in charge of.
+
+/// A box: from `low` up to, not including, `high`. Of the domain it lies in, the upper faces belong to it where it reaches them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region {
+    /// The lower corner.
+    pub low: [f64; 3],
+    /// The upper corner.
+    pub high: [f64; 3],
+}
+
+impl Region {
+    /// All of space.
+    pub const EVERYWHERE: Self = Self { low: [f64::NEG_INFINITY; 3], high: [f64::INFINITY; 3] };
+
+    /// The box between two corners.
+    pub fn new(low: [f64; 3], high: [f64; 3]) -> Self {
+        Self { low, high }
+    }
+
+    /// The box from the origin to `length`.
+    pub fn of(length: [f64; 3]) -> Self {
+        Self { low: [0.0; 3], high: length }
+    }
+
+    /// Whether a particle at this place of a domain of this length belongs here. What rounding has put on the upper face of the
+    /// domain belongs to whoever reaches that face.
+    pub fn contains(&self, position: [f64; 3], length: [f64; 3]) -> bool {
+        (0..3).all(|d| {
+            let (at, low, high) = (position[d], self.low[d], self.high[d]);
+            at >= low && (at < high || (at >= length[d] && high >= length[d]))
+        })
+    }
+}
+
+/// Whether a place lies in the domain, its upper faces included.
+pub(crate) fn inside(position: [f64; 3], length: [f64; 3]) -> bool {
+    (0..3).all(|d| position[d] >= 0.0 && position[d] <= length[d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_the_domain_belongs_to_exactly_one_of_its_halves() {
+        let length = [2.0; 3];
+        let halves = [Region::new([0.0; 3], [1.0, 2.0, 2.0]), Region::new([1.0, 0.0, 0.0], [2.0; 3])];
+        for x in [0.0, 0.5, 1.0, 1.5, 2.0] {
+            let holders = halves.iter().filter(|half| half.contains([x, 2.0, 0.0], length)).count();
+            assert_eq!(holders, 1, "{x}");
+        }
+        assert!(
+            !inside([0.0, -1e-300, 0.0], length)
+                && inside([2.0; 3], length)
+                && !inside([f64::NAN; 3], length)
+        );
+    }
+}

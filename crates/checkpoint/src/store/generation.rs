@@ -1,0 +1,225 @@
+//! A committed generation: what it holds, and reading it on any number of ranks.
+
+use std::path::PathBuf;
+
+use aqueduct_comm::{Comm, Plain};
+use aqueduct_file::{Mode, Open};
+use aqueduct_object::{Object, decode};
+
+use super::commit::{Place, differing, head_sum, sums};
+use super::manifest::{Entry, Manifest, undigits};
+use super::part::{Block, volume};
+use super::{array, folder, list, part_path};
+use crate::cells::{Cells, verify};
+use crate::error::{Error, Kind, Result, agree, from_first};
+use crate::molecule::Particle;
+use crate::region::Region;
+
+/// Manifests are not longer than this.
+const LONGEST_MANIFEST: u64 = 256 << 20;
+
+/// A committed checkpoint.
+#[derive(Debug)]
+pub struct Generation {
+    comm: Comm,
+    place: Place,
+    path: PathBuf,
+    manifest: Manifest,
+    passed: Vec<PassedOver>,
+}
+
+/// A generation that could not be used.
+#[derive(Debug)]
+pub struct PassedOver {
+    /// Which one.
+    pub generation: u64,
+    /// Why.
+    pub error: Error,
+}
+
+impl Generation {
+    pub(super) fn open(comm: &Comm, place: &Place, number: u64) -> Result<Self> {
+        let path = folder::committed(&place.folder, number);
+        let name = place.name(&path.join("manifest.json"));
+        let damaged = |detail: String| Error::new(Kind::Damaged, "open", &name, detail);
+        let text = from_first(comm, "open", &name, || {
+            let file = Open::new(Mode::read_only()).open(&comm.alone(), &name)?;
+            let size = file.size()?;
+            if size > LONGEST_MANIFEST {
+                return Err(damaged(format!("{size} bytes are no manifest")));
+            }
+            let mut text = vec![0; size as usize];
+            file.at(0).read(&mut text)?;
+            Ok(text)
+        });
+        let text = text.map_err(|error| match error.file_kind() {
+            Some(aqueduct_file::Kind::NoSuchFile) => {
+                let detail = format!("there is no generation {number}");
+                Error::new(Kind::NoCheckpoint, "open", &place.folder.to_string_lossy(), detail)
+            }
+            _ => error,
+        })?;
+        let manifest = Manifest::decode(&text).map_err(damaged)?;
+        if manifest.generation != number {
+            return Err(damaged(format!("this is the manifest of generation {}", manifest.generation)));
+        }
+        Ok(Self { comm: comm.clone(), place: place.clone(), path, manifest, passed: Vec::new() })
+    }
+
+    pub(super) fn after(mut self, passed: Vec<PassedOver>) -> Self {
+        self.passed = passed;
+        self
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.manifest.generation
+    }
+
+    /// The program's own number for it.
+    pub fn step(&self) -> u64 {
+        self.manifest.step
+    }
+
+    /// How many ranks wrote it.
+    pub fn ranks(&self) -> u64 {
+        self.manifest.ranks
+    }
+
+    /// When it was written, in seconds since 1970.
+    pub fn time(&self) -> u64 {
+        self.manifest.time
+    }
+
+    /// Newer generations that [`Store::latest`](crate::Store::latest) could not use.
+    pub fn passed_over(&self) -> &[PassedOver] {
+        &self.passed
+    }
+
+    /// The names of its parts.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.manifest.parts.iter().map(|entry| entry.name.as_str())
+    }
+
+    /// Whether there is a part of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.parts().any(|part| part == name)
+    }
+
+    /// The particles in this rank's region. Collective; the regions may be any.
+    pub fn cells<P: Particle>(&self, name: &str, region: &Region) -> Result<Vec<P>> {
+        let entry = self.part(name, "cells", "")?;
+        Cells::open(&self.comm, &self.file(entry))?.read(region)
+    }
+
+    /// A box of an array, any. Collective.
+    pub fn array<T: Object + Plain>(&self, name: &str, block: &Block) -> Result<Vec<T>> {
+        let entry = self.part(name, "array", T::schema().signature());
+        let checked = entry.and_then(|entry| match block.elements() {
+            Some(elements) if block.global == entry.shape => Ok((entry, elements)),
+            _ => {
+                let detail = format!("{block:?} is no box of part {name:?} of shape {:?}", entry.shape);
+                Err(Error::new(Kind::BadArgument, "read", &self.shown(), detail))
+            }
+        });
+        let (entry, elements) = agree(&self.comm, "read", &self.shown(), checked)?;
+        let file = self.file(entry);
+        list::with_file(&self.comm, &file, |opened| {
+            let mut values = vec![T::zeroed(); elements as usize];
+            let view = array::view(&file, size_of::<T>() as u64, block)?;
+            let read =
+                opened.through(&view).all().read(bytemuck::cast_slice_mut::<T, u8>(&mut values))?.bytes();
+            if read == size_of_val(&values[..]) as u64 {
+                return Ok(values);
+            }
+            Err(Error::new(Kind::Damaged, "read", &file, "the file ends before the array does"))
+        })
+    }
+
+    /// This rank's even share of a list of objects, in the order of the list. Collective.
+    pub fn objects<T: Object>(&self, name: &str) -> Result<Vec<T>> {
+        let entry = self.part(name, "objects", T::schema().signature())?;
+        let count = u128::from(entry.count.unwrap_or(0));
+        let border = |rank: usize| (count * rank as u128 / self.comm.size() as u128) as u64;
+        let file = self.file(entry);
+        list::with_file(&self.comm, &file, |opened| {
+            let size = T::SIZE.map(|size| size as u64);
+            let (bytes, borders) =
+                list::read(opened, size, entry, border(self.comm.rank()), border(self.comm.rank() + 1))?;
+            let objects = borders.windows(2).map(|pair| decode(&bytes[pair[0]..pair[1]]));
+            let objects: std::result::Result<Vec<T>, _> = objects.collect();
+            objects.map_err(|error| Error::new(Kind::Damaged, "read", &file, error.to_string()))
+        })
+    }
+
+    /// A value that all ranks have in common. Nobody is asked.
+    pub fn value<T: Object>(&self, name: &str) -> Result<T> {
+        let entry = self.part(name, "value", T::schema().signature())?;
+        let bytes = entry.value.as_deref().and_then(undigits);
+        let bad = |detail: String| {
+            Error::new(Kind::Damaged, "read", &self.shown(), format!("value {name:?}: {detail}"))
+        };
+        let bytes = bytes.ok_or_else(|| bad("no hexadecimal digits".into()))?;
+        decode(&bytes).map_err(|error| bad(error.to_string()))
+    }
+
+    /// Reads everything, each rank a share, and compares all checksums. Collective.
+    pub fn verify(&self) -> Result<()> {
+        for entry in &self.manifest.parts {
+            let name = self.file(entry);
+            match entry.kind.as_str() {
+                "cells" => self.verify_cells(&name, entry)?,
+                "value" => {}
+                _ => {
+                    let file = Open::new(Mode::read_only()).open(&self.comm, &name)?;
+                    let found = sums(&self.comm, &file, entry.bytes)?;
+                    let longer = file.size()? != entry.bytes;
+                    file.close()?;
+                    let wrong = (self.comm.rank() == 0).then(|| differing(&found, &entry.sums)).flatten();
+                    let wrong =
+                        wrong.or_else(|| longer.then(|| format!("the file has not {} bytes", entry.bytes)));
+                    let outcome = wrong
+                        .map_or(Ok(()), |detail| Err(Error::new(Kind::Damaged, "verify", &name, detail)));
+                    agree(&self.comm, "verify", &name, outcome)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_cells(&self, name: &str, entry: &Entry) -> Result<()> {
+        let file = Open::new(Mode::read_only()).open(&self.comm, name)?;
+        let (found, size) = (head_sum(&file)?, file.size()?);
+        file.close()?;
+        if entry.sums != [found] || size != entry.bytes {
+            let detail = "byte 0: this is not the cell file that the manifest speaks of";
+            return Err(Error::new(Kind::Damaged, "verify", name, detail));
+        }
+        verify(&self.comm, name)
+    }
+
+    fn shown(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    fn file(&self, entry: &Entry) -> String {
+        self.place.name(&part_path(&self.path, &entry.name, &entry.kind))
+    }
+
+    /// The part of this name, if it is what is asked for.
+    fn part(&self, name: &str, kind: &str, signature: &str) -> Result<&Entry> {
+        let Some(entry) = self.manifest.parts.iter().find(|entry| entry.name == name) else {
+            let parts: Vec<&str> = self.parts().collect();
+            let detail =
+                format!("there is no part {name:?} in generation {}; there are {parts:?}", self.number());
+            return Err(Error::new(Kind::NoSuchPart, "read", &self.shown(), detail));
+        };
+        let sane = super::part::is_name(name) && (kind != "array" || volume(&entry.shape).is_some());
+        if sane && entry.kind == kind && entry.signature == signature {
+            return Ok(entry);
+        }
+        let detail =
+            format!("part {name:?} is {} {:?}, not {kind} {signature:?}", entry.kind, entry.signature);
+        Err(Error::new(Kind::WrongType, "read", &self.shown(), detail))
+    }
+}

@@ -1,0 +1,133 @@
+//! The manifest: what a generation consists of, as text. Touches no file.
+
+use serde::{Deserialize, Serialize};
+
+const FORMAT: &str = "aqueduct-checkpoint";
+const VERSION: u32 = 1;
+
+/// What a generation consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    format: String,
+    version: u32,
+    pub(super) generation: u64,
+    pub(super) step: u64,
+    /// Seconds since 1970.
+    pub(super) time: u64,
+    pub(super) ranks: u64,
+    pub(super) parts: Vec<Entry>,
+}
+
+/// A part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) bytes: u64,
+    #[serde(rename = "type", default, skip_serializing_if = "String::is_empty")]
+    pub(super) signature: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) shape: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) count: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) index: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sums: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<String>,
+}
+
+impl Manifest {
+    pub(super) fn new(generation: u64, step: u64, time: u64, ranks: u64, parts: Vec<Entry>) -> Self {
+        Self { format: FORMAT.into(), version: VERSION, generation, step, time, ranks, parts }
+    }
+
+    pub(super) fn encode(&self) -> Result<String, String> {
+        let json = serde_json::to_string(self).map_err(|error| error.to_string())?;
+        let sum = crc32c::crc32c(json.as_bytes());
+        Ok(format!("{json}\ncrc32c {sum:08x}\n"))
+    }
+
+    pub(super) fn decode(text: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(text)
+            .map_err(|error| format!("byte {}: this is no text", error.valid_up_to()))?;
+        let (json, rest) = text.split_once('\n').ok_or("byte 0: a manifest has two lines")?;
+        let sum = rest
+            .strip_prefix("crc32c ")
+            .and_then(|rest| u32::from_str_radix(rest.strip_suffix('\n')?, 16).ok());
+        let sum = sum.ok_or_else(|| format!("byte {}: the second line is no checksum", json.len() + 1))?;
+        if sum != crc32c::crc32c(json.as_bytes()) {
+            return Err(format!("byte {}: the checksum is wrong", json.len() + 1));
+        }
+        let manifest: Self =
+            serde_json::from_str(json).map_err(|error| format!("byte {}: {error}", error.column()))?;
+        if manifest.format != FORMAT || manifest.version != VERSION {
+            return Err(format!(
+                "byte 0: {} of version {} is not known here",
+                manifest.format, manifest.version
+            ));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hexadecimal digits.
+pub(super) fn undigits(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_comes_back_as_it_was_and_no_byte_can_change() {
+        let cells = Entry {
+            name: "m".into(),
+            kind: "cells".into(),
+            bytes: 700,
+            sums: vec![1, 2],
+            ..Entry::default()
+        };
+        let value = Entry {
+            name: "t".into(),
+            kind: "value".into(),
+            bytes: 1,
+            value: Some("0f".into()),
+            ..Entry::default()
+        };
+        let manifest = Manifest::new(3, 1000, 7, 4, vec![cells, value]);
+        let text = manifest.encode().unwrap();
+        assert_eq!(Manifest::decode(text.as_bytes()), Ok(manifest));
+        for at in 0..text.len() {
+            let mut broken = text.clone().into_bytes();
+            broken[at] ^= 1;
+            assert!(Manifest::decode(&broken).is_err(), "{at}");
+            assert!(Manifest::decode(&text.as_bytes()[..at]).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn keys_of_newer_programs_are_ignored_and_newer_versions_refused() {
+        let sealed = |json: &str| format!("{json}\ncrc32c {:08x}\n", crc32c::crc32c(json.as_bytes()));
+        let json = r#"{"format":"aqueduct-checkpoint","version":1,"new":[1],"generation":1,"step":2,"time":3,"ranks":4,"parts":[]}"#;
+        assert_eq!(Manifest::decode(sealed(json).as_bytes()).unwrap().step, 2);
+        let error =
+            Manifest::decode(sealed(&json.replace("\"version\":1", "\"version\":2")).as_bytes()).unwrap_err();
+        assert!(error.contains("version 2"));
+    }
+
+    #[test]
+    fn digits_come_back() {
+        assert_eq!(undigits(&digits(&[0, 1, 0xab, 0xff])), Some(vec![0, 1, 0xab, 0xff]));
+        assert_eq!((undigits("abc"), undigits("gg")), (None, None));
+    }
+}

@@ -1,0 +1,206 @@
+//! What a program puts into a checkpoint.
+
+use std::borrow::Cow;
+
+use aqueduct_comm::Plain;
+use aqueduct_object::{Encoder, Object, encode};
+
+use crate::cells::sort::{Run, sorted};
+use crate::grid::Grid;
+use crate::molecule::Particle;
+use crate::region;
+
+/// A box of a global array: the shape of the whole, and where a rank's elements are in it. The last dimension is the fastest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The shape of the whole array.
+    pub global: Vec<u64>,
+    /// The first element along each dimension.
+    pub start: Vec<u64>,
+    /// How many along each dimension.
+    pub shape: Vec<u64>,
+}
+
+impl Block {
+    /// The box of this shape, from `start` on, of an array of shape `global`.
+    pub fn new(global: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>, shape: impl Into<Vec<u64>>) -> Self {
+        Self { global: global.into(), start: start.into(), shape: shape.into() }
+    }
+
+    /// How many elements the box has, if it is one.
+    pub(super) fn elements(&self) -> Option<u64> {
+        let fits = self.global.len() == self.start.len() && self.global.len() == self.shape.len();
+        let inside =
+            |d: usize| self.start[d].checked_add(self.shape[d]).is_some_and(|end| end <= self.global[d]);
+        let sane = fits && (0..self.global.len()).all(inside) && volume(&self.global).is_some();
+        sane.then(|| volume(&self.shape)).flatten()
+    }
+}
+
+/// The number of elements of an array.
+pub(super) fn volume(shape: &[u64]) -> Option<u64> {
+    shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
+}
+
+/// A part, as this rank has it.
+#[derive(Clone, Debug)]
+pub(super) enum Part<'a> {
+    Cells {
+        grid: Grid,
+        rows: Cow<'a, [u8]>,
+        row: u64,
+        runs: Vec<Run>,
+    },
+    Array {
+        kind: String,
+        element: u64,
+        block: Block,
+        bytes: Cow<'a, [u8]>,
+    },
+    /// Where each object ends is kept for those of variable size.
+    Objects {
+        kind: String,
+        size: Option<u64>,
+        count: u64,
+        bytes: Vec<u8>,
+        ends: Vec<u64>,
+    },
+    Value {
+        kind: String,
+        bytes: Vec<u8>,
+    },
+    /// What cannot be stored, and why; told when it is written, so that all ranks hear of it.
+    Refused(String),
+}
+
+/// The state of a program: named parts, the same names in the same order on all ranks.
+///
+/// Parts are borrowed where they can be. [`Store::write`](crate::Store::write) writes them as they are, [`Store::start`](crate::Store::start) copies them.
+#[derive(Clone, Debug)]
+pub struct Checkpoint<'a> {
+    pub(super) step: u64,
+    pub(super) parts: Vec<(String, Part<'a>)>,
+}
+
+impl<'a> Checkpoint<'a> {
+    /// A checkpoint without parts, of the program's own step.
+    pub fn new(step: u64) -> Self {
+        Self { step, parts: Vec::new() }
+    }
+
+    /// Adds particles, which a region of any other decomposition can be read from. No two ranks hold particles of the same cell. They are copied
+    /// unless they lie in the order of their cells.
+    pub fn cells<P: Particle>(&mut self, name: &str, grid: &Grid, particles: &'a [P]) -> &mut Self {
+        let outside = particles.iter().find(|particle| !region::inside(particle.position(), grid.length()));
+        let part = match outside {
+            Some(particle) => Part::Refused(format!(
+                "a particle at {:?} is outside of the box {:?}",
+                particle.position(),
+                grid.length()
+            )),
+            None => {
+                let (ordered, runs) = sorted(grid, particles);
+                let rows = match ordered {
+                    Cow::Borrowed(particles) => Cow::Borrowed(bytemuck::cast_slice(particles)),
+                    Cow::Owned(particles) => Cow::Owned(bytemuck::cast_slice::<P, u8>(&particles).to_vec()),
+                };
+                Part::Cells { grid: *grid, rows, row: size_of::<P>() as u64, runs }
+            }
+        };
+        self.add(name, part)
+    }
+
+    /// Adds this rank's box of a global array. Every element of the array belongs to exactly one rank.
+    pub fn array<T: Object + Plain>(&mut self, name: &str, block: &Block, values: &'a [T]) -> &mut Self {
+        let element = size_of::<T>() as u64;
+        let kind = T::schema().signature().to_owned();
+        let part = if block.elements() != Some(values.len() as u64) {
+            Part::Refused(format!("{} values for {block:?}", values.len()))
+        } else if T::SIZE.map(|size| size as u64) != Some(element) {
+            Part::Refused(format!("{kind} is not stored as it lies in memory; use objects"))
+        } else {
+            Part::Array {
+                kind,
+                element,
+                block: block.clone(),
+                bytes: Cow::Borrowed(bytemuck::cast_slice(values)),
+            }
+        };
+        self.add(name, part)
+    }
+
+    /// Adds a list of objects: those of rank 0 come first. They are encoded, which is a copy.
+    pub fn objects<T: Object>(&mut self, name: &str, objects: &[T]) -> &mut Self {
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        if T::SIZE.is_some() {
+            Encoder::new(&mut bytes).put_all(objects);
+        } else {
+            for object in objects {
+                object.encode(&mut Encoder::new(&mut bytes));
+                ends.push(bytes.len() as u64);
+            }
+        }
+        let size = T::SIZE.map(|size| size as u64);
+        let kind = T::schema().signature().to_owned();
+        self.add(name, Part::Objects { kind, size, count: objects.len() as u64, bytes, ends })
+    }
+
+    /// Adds a value that all ranks have in common: the time, a random state, a configuration.
+    pub fn value<T: Object>(&mut self, name: &str, value: &T) -> &mut Self {
+        self.add(name, Part::Value { kind: T::schema().signature().to_owned(), bytes: encode(value) })
+    }
+
+    /// The same without borrows: the one copy of an asynchronous checkpoint.
+    pub fn into_owned(self) -> Checkpoint<'static> {
+        let owned = |part| match part {
+            Part::Cells { grid, rows, row, runs } => {
+                Part::Cells { grid, rows: Cow::Owned(rows.into_owned()), row, runs }
+            }
+            Part::Array { kind, element, block, bytes } => {
+                Part::Array { kind, element, block, bytes: Cow::Owned(bytes.into_owned()) }
+            }
+            Part::Objects { kind, size, count, bytes, ends } => {
+                Part::Objects { kind, size, count, bytes, ends }
+            }
+            Part::Value { kind, bytes } => Part::Value { kind, bytes },
+            Part::Refused(why) => Part::Refused(why),
+        };
+        let parts = self.parts.into_iter().map(|(name, part)| (name, owned(part))).collect();
+        Checkpoint { step: self.step, parts }
+    }
+
+    fn add(&mut self, name: &str, part: Part<'a>) -> &mut Self {
+        self.parts.push((name.to_owned(), part));
+        self
+    }
+}
+
+impl Part<'_> {
+    /// The word in the manifest, and the ending of the file.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Part::Cells { .. } => "cells",
+            Part::Array { .. } => "array",
+            Part::Objects { .. } => "objects",
+            Part::Value { .. } | Part::Refused(_) => "value",
+        }
+    }
+
+    /// What all ranks must have in common, as text.
+    pub(super) fn common(&self) -> String {
+        match self {
+            Part::Cells { grid, row, .. } => format!("cells {grid:?} {row}"),
+            Part::Array { kind, block, .. } => format!("array {kind} {:?}", block.global),
+            Part::Objects { kind, .. } => format!("objects {kind}"),
+            Part::Value { kind, bytes } => format!("value {kind} {:x}", crc32c::crc32c(bytes)),
+            Part::Refused(_) => String::new(),
+        }
+    }
+}
+
+/// Whether a part can be called so: its name becomes that of a file.
+pub(super) fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=100).contains(&name.len()) && !name.starts_with('.') && name.chars().all(allowed)
+}

@@ -1,0 +1,184 @@
+//! Cell files: any ranks, few accesses, and damage that is found.
+
+mod cases;
+
+use aqueduct_checkpoint::cells::{self, Cells};
+use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region, Result};
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::{Mode, Open};
+use cases::{BOTH, by_id, molecules, same, space};
+
+#[test]
+fn any_number_of_ranks_reads_what_any_other_wrote() {
+    let space = space();
+    let all = molecules(500, 21, &space);
+    for writers in 1..=7 {
+        for how in BOTH {
+            let name = format!("memfs:cells-{writers}-{how:?}").to_lowercase();
+            let write = |world: &Comm| {
+                let mine = how.mine(writers, world.rank(), &all, space.length);
+                cells::write(world, &name, &how.grid(writers, space.length), &mine)
+            };
+            Launch::threads(writers).run(write).unwrap();
+            for readers in 1..=7 {
+                for other in BOTH {
+                    let read = |world: &Comm| {
+                        let file = Cells::<Molecule>::open(world, &name)?;
+                        let region = other.region(readers, world.rank(), space.length);
+                        Ok::<_, Error>((file.read(&region)?, file.read_share()?))
+                    };
+                    let (read, shares): (Vec<_>, Vec<_>) =
+                        Launch::threads(readers).run(read).unwrap().into_iter().unzip();
+                    assert!(same(&by_id(read.concat()), &all), "{writers} {how:?} to {readers} {other:?}");
+                    assert!(same(&by_id(shares.concat()), &all), "shares of {readers}");
+                }
+            }
+        }
+    }
+}
+
+fn bytes_of(world: &Comm, name: &str) -> Result<Vec<u8>> {
+    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let mut bytes = vec![0; file.size()? as usize];
+    file.at(0).read(&mut bytes)?;
+    file.close()?;
+    Ok(bytes)
+}
+
+fn put_bytes(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
+    let file = Open::new(Mode::write_only().create()).open(world, name)?;
+    file.set_size(0)?;
+    file.at(0).write(bytes)?;
+    Ok(file.close()?)
+}
+
+/// The bytes, put together by hand from docs/format-cells.md.
+#[test]
+fn a_cell_file_has_the_bytes_of_its_document() {
+    let all = [
+        Molecule::new(7, [1.5, 0.25, 0.5], [1.0, -2.0, 1e-7]),
+        Molecule::new(300, [0.5, 0.5, 0.5], [0.0; 3]),
+    ];
+    let row = |molecule: &Molecule| {
+        let numbers =
+            [&molecule.position[..], &molecule.velocity, &molecule.orientation, &molecule.angular_momentum]
+                .concat();
+        let mut row = [molecule.id.to_le_bytes(), molecule.component.to_le_bytes()].concat();
+        numbers.iter().for_each(|value| row.extend_from_slice(&value.to_le_bytes()));
+        row
+    };
+    let (low, high) = (row(&all[1]), row(&all[0]));
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let sum = |bytes: &[u8]| u64::from(crc32c::crc32c(bytes));
+    // Three cells along x, of which the last is empty.
+    let table = words(&[0, 1, sum(&low), 1, 1, sum(&high), 2, 0, 0]);
+    let mut header = b"AQUECELL\x01\0\0\0\x04\x03\x02\x01".to_vec();
+    header.extend(words(&[
+        2,
+        3,
+        1,
+        1,
+        3f64.to_bits(),
+        1f64.to_bits(),
+        1f64.to_bits(),
+        120,
+        512,
+        4096,
+        sum(&table),
+    ]));
+    header.resize(508, 0);
+    let seal = crc32c::crc32c(&header).to_le_bytes();
+    let mut expected = [header, seal.to_vec(), table].concat();
+    expected.resize(4096, 0);
+    expected.extend([low, high].concat());
+    let run = |world: &Comm| {
+        let grid = Grid::new([3.0, 1.0, 1.0], [3, 1, 1]).unwrap();
+        cells::write(world, "memfs:golden.cells", &grid, &all[world.rank()..=world.rank()])?;
+        bytes_of(world, "memfs:golden.cells")
+    };
+    assert!(Launch::threads(2).run(run).unwrap()[0] == expected);
+}
+
+#[test]
+fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("many.cells").to_string_lossy().into_owned();
+    let grid = Grid::new([8.0; 3], [8; 3]).unwrap();
+    let all: Vec<Molecule> = (0..512 * 20)
+        .map(|id| {
+            let at = |d: u32| (id / 8_u64.pow(d) % 8) as f64 + 0.5;
+            Molecule::new(id, [at(0), at(1), at(2)], [0.0; 3])
+        })
+        .collect();
+    let read = Launch::threads(1).run(|world| {
+        cells::write(world, &name, &grid, &all)?;
+        let file = Cells::<Molecule>::open(world, &name)?;
+        let before = file.counters();
+        // Two planes of cells: one run; then a column of 2 × 2: eight of two.
+        let planes = file.read(&Region::new([0.0, 0.0, 2.0], [8.0, 8.0, 3.9]))?;
+        let between = file.counters();
+        let column = file.read(&Region::new([2.0, 2.0, 0.0], [3.9, 3.9, 8.0]))?;
+        let after = file.counters();
+        let asked = [between.read - before.read, after.read - between.read];
+        let accesses = [between.reads - before.reads, after.reads - between.reads];
+        Ok::<_, Error>((planes.len(), column.len(), asked, accesses))
+    });
+    let (planes, column, asked, accesses) = read.unwrap().remove(0);
+    assert_eq!((planes, column), (2 * 64 * 20, 4 * 8 * 20));
+    assert_eq!(asked, [2 * 64 * 20 * 120, 4 * 8 * 20 * 120]);
+    assert_eq!(accesses, [1, 1]);
+}
+
+#[test]
+fn damage_is_found_wherever_it_is() {
+    let all: Vec<Molecule> =
+        (0..10).map(|id| Molecule::new(id, [0.1 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
+    let grid = Grid::new([1.0; 3], [4, 1, 1]).unwrap();
+    let run = |world: &Comm| {
+        cells::write(world, "memfs:damage.cells", &grid, &all)?;
+        cells::verify(world, "memfs:damage.cells")?;
+        let bytes = bytes_of(world, "memfs:damage.cells")?;
+        let meaningful = (0..512 + 4 * 24).chain(4096..bytes.len());
+        for at in meaningful {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1 << (at % 8);
+            put_bytes(world, "memfs:damage.cells", &broken)?;
+            let error = cells::verify(world, "memfs:damage.cells").expect_err("damage");
+            assert!(error.kind() == Kind::Damaged && error.detail().contains("byte"), "{at}: {error}");
+            let read = Cells::<Molecule>::open(world, "memfs:damage.cells")
+                .and_then(|file| file.read(&Region::EVERYWHERE));
+            assert!(read.is_err(), "{at}");
+        }
+        for length in (0..bytes.len()).step_by(61) {
+            put_bytes(world, "memfs:damage.cells", &bytes[..length])?;
+            assert!(cells::verify(world, "memfs:damage.cells").is_err(), "{length}");
+        }
+        // A file that was never finished says so.
+        let mut unfinished = bytes.clone();
+        unfinished[..512].fill(0);
+        put_bytes(world, "memfs:damage.cells", &unfinished)?;
+        assert_eq!(cells::verify(world, "memfs:damage.cells").unwrap_err().kind(), Kind::Incomplete);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(1).run(run).unwrap();
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_on_all_ranks() {
+    let grid = Grid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
+    let cases = [
+        ([0.5, 0.5, 0.5], Kind::Overlap),
+        ([2.5, 0.5, 0.5], Kind::BadArgument),
+        ([f64::NAN; 3], Kind::BadArgument),
+    ];
+    for (position, kind) in cases {
+        let told = Launch::threads(3).run(|world| {
+            // The last rank is wrong, the others are right.
+            let place = if world.rank() == 2 { position } else { [0.5 + world.rank() as f64, 0.5, 0.5] };
+            let outcome =
+                cells::write(world, "memfs:refused.cells", &grid, &[Molecule::new(1, place, [0.0; 3])]);
+            Ok::<_, Error>(outcome.unwrap_err().kind())
+        });
+        assert_eq!(told.unwrap(), [kind; 3]);
+    }
+}

@@ -1,0 +1,343 @@
+//! The four formats: any number of ranks, any decomposition, the same molecules bit for bit; bytes as the documents have them; what is malformed is told
+//! with its place.
+
+mod cases;
+
+use aqueduct_checkpoint::mardyn::{Component, Files, Format, PhaseSpace, Rows, convert};
+use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region, Result};
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::{Mode, Open};
+use cases::{BOTH, Decomposition, by_id, molecules, same, space};
+
+fn one<T: Send>(work: impl Fn(&Comm) -> Result<T> + Sync) -> T {
+    Launch::threads(1).run(work).unwrap().remove(0)
+}
+
+fn bytes_of(name: &str) -> Vec<u8> {
+    one(|world| {
+        let file = Open::new(Mode::read_only()).open(world, name)?;
+        let mut bytes = vec![0; file.size()? as usize];
+        file.at(0).read(&mut bytes)?;
+        file.close()?;
+        Ok(bytes)
+    })
+}
+
+fn put_bytes(name: &str, bytes: &[u8]) {
+    one(|world| {
+        let file = Open::new(Mode::write_only().create()).open(world, name)?;
+        file.set_size(0)?;
+        file.at(0).write(bytes)?;
+        Ok(file.close()?)
+    });
+}
+
+/// Writes by so many ranks.
+fn write(
+    format: Format,
+    files: &Files,
+    space: &PhaseSpace,
+    all: &[Molecule],
+    ranks: usize,
+    how: Decomposition,
+) {
+    let work = |world: &Comm| {
+        let mine = how.mine(ranks, world.rank(), all, space.length);
+        format.write(world, files, space, &how.grid(ranks, space.length), &mine)
+    };
+    Launch::threads(ranks).run(work).unwrap();
+}
+
+/// What so many ranks read, together in the order of ids.
+fn read(format: Format, files: &Files, ranks: usize, how: Decomposition) -> (PhaseSpace, Vec<Molecule>) {
+    let work = |world: &Comm| {
+        let input = format.open(world, files)?;
+        let region = how.region(ranks, world.rank(), input.space().length);
+        Ok::<_, Error>((input.space().clone(), input.read(&region)?))
+    };
+    let mut all = Launch::threads(ranks).run(work).unwrap();
+    let space = all[0].0.clone();
+    (space, by_id(all.drain(..).flat_map(|(_, molecules)| molecules)))
+}
+
+#[test]
+fn any_number_of_ranks_reads_what_any_other_wrote() {
+    let space = space();
+    let all = molecules(300, 11, &space);
+    for format in Format::ALL {
+        for writers in 1..=7 {
+            for how in BOTH {
+                let files =
+                    format.files(&format!("memfs:any-{}-{writers}-{how:?}", format.name()).to_lowercase());
+                write(format, &files, &space, &all, writers, how);
+                for readers in 1..=7 {
+                    for other in BOTH {
+                        let (_, found) = read(format, &files, readers, other);
+                        let case =
+                            format!("{format:?}, {writers} ranks {how:?} to {readers} ranks {other:?}");
+                        assert!(same(&found, &all), "{case}: {} of {}", found.len(), all.len());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
+    let space = space();
+    let all = molecules(200, 12, &space);
+    // A header that is no XML has room for components.
+    let files = |format: Format, tag: &str| match format {
+        Format::Binary => Files::two(format!("memfs:{tag}.head"), format!("memfs:{tag}.dat")),
+        _ => format.files(&format!("memfs:{tag}-{}", format.name()).to_lowercase()),
+    };
+    let first = files(Format::MpiIo, "conversion");
+    write(Format::MpiIo, &first, &space, &all, 3, Decomposition::Tree);
+    let mut before = (Format::MpiIo, first);
+    for (step, format) in Format::ALL.into_iter().chain(Format::ALL.into_iter().rev()).enumerate() {
+        let mut made = Vec::new();
+        for ranks in [1, 3] {
+            let to = files(format, &format!("conversion-{step}-{ranks}"));
+            Launch::threads(ranks).run(|world| convert(world, (before.0, &before.1), (format, &to))).unwrap();
+            made.push((
+                bytes_of(&to.header),
+                if to.data.is_empty() { Vec::new() } else { bytes_of(&to.data) },
+            ));
+            let (head, found) = read(format, &to, 2, Decomposition::Regular);
+            assert!(same(&found, &all), "{format:?}");
+            let expected = PhaseSpace { molecules: 200, ..space.clone() };
+            assert_eq!(head, expected, "{format:?}");
+            before = (format, to);
+        }
+        assert!(made[0] == made[1], "{format:?} depends on the number of ranks");
+    }
+    // Rows come in the order of ids.
+    let rows = one(|world| before_rows(world, &files(Format::Binary, "conversion-1-3")));
+    assert!(same(&rows, &all));
+}
+
+fn before_rows(world: &Comm, files: &Files) -> Result<Vec<Molecule>> {
+    Format::Binary.open(world, files)?.read_share()
+}
+
+#[test]
+fn shares_are_all_and_without_regions_the_order_is_that_of_the_file() {
+    let space = space();
+    let all = molecules(100, 13, &space);
+    for format in Format::ALL {
+        let files = format.files(&format!("memfs:shares-{}", format.name()).to_lowercase());
+        write(format, &files, &space, &all, 1, Decomposition::Regular);
+        for ranks in 1..=5 {
+            let shares =
+                Launch::threads(ranks).run(|world| format.open(world, &files)?.read_share()).unwrap();
+            let found = shares.concat();
+            assert!(same(&by_id(found.clone()), &all), "{format:?} on {ranks}");
+            if matches!(format, Format::OldStyle | Format::Binary) {
+                assert!(same(&found, &all), "{format:?} on {ranks}: the order");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
+    let mut space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0); 2]);
+    let mut all: Vec<Molecule> =
+        (0..9).map(|id| Molecule::new(id, [0.1 * id as f64; 3], [-0.0, 1e-9, 3.0])).collect();
+    for (rows, size) in [(Rows::Irv, 56), (Rows::Icrv, 60), (Rows::Icrvqd, 116)] {
+        space.rows = rows;
+        for format in [Format::OldStyle, Format::Binary] {
+            let files = format.files(&format!("memfs:rows-{}-{}", rows.name(), format.name()).to_lowercase());
+            write(format, &files, &space, &all, 2, Decomposition::Regular);
+            let (head, found) = read(format, &files, 3, Decomposition::Tree);
+            assert!(same(&found, &all) && head.rows == rows);
+            if format == Format::Binary {
+                assert_eq!(bytes_of(&files.data).len(), 9 * size);
+            }
+        }
+    }
+    let files = Files::one("memfs:rows-lost");
+    let grid = Grid::whole(space.length).unwrap();
+    let refused = |space: &PhaseSpace, all: &[Molecule]| {
+        one(|world| Ok(Format::OldStyle.write(world, &files, space, &grid, all).unwrap_err()))
+    };
+    all[3].component = 1;
+    space.rows = Rows::Irv;
+    assert!(refused(&space, &all).kind() == Kind::NotHeld);
+    all[3].angular_momentum[1] = 1.0;
+    space.rows = Rows::Icrv;
+    let error = refused(&space, &all);
+    assert!(error.kind() == Kind::NotHeld && error.to_string().contains("molecule 3"), "{error}");
+    space.rows = Rows::Icrvqd;
+    all[3].velocity[0] = f64::NAN;
+    assert!(refused(&space, &all).to_string().contains("molecule 3"));
+    all[3].position[0] = 2.5;
+    assert!(refused(&space, &all).to_string().contains("outside of the box"));
+}
+
+/// The bytes, put together by hand from the documents.
+#[test]
+fn files_have_the_bytes_of_the_documents() {
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let mut first = Molecule::new(7, [1.5, 0.25, 0.5], [1.0, -2.0, 1e-7]);
+    first.orientation = [0.5, 0.5, -0.5, 0.5];
+    first.angular_momentum = [1.0, 2.0, 3.0];
+    let second = Molecule::new(300, [0.5, 0.5, 0.5], [0.0; 3]);
+    let all = [first, second];
+    let grid = Grid::new(space.length, [2, 1, 1]).unwrap();
+    let put = |format: Format, files: &Files| one(|world| format.write(world, files, &space, &grid, &all));
+    let numbers = |m: &Molecule| [&m.position[..], &m.velocity, &m.orientation, &m.angular_momentum].concat();
+    let floats = |m: &Molecule| numbers(m).iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+
+    let files = Files::one("memfs:golden.inp");
+    put(Format::OldStyle, &files);
+    let text = "mardyn trunk 20120726\ncurrentTime 0.0\nLength 2.0 1.0 1.0\nNumberOfComponents 1\n1 0 0 0 0\n\
+                0.0 0.0 0.0 1.0 2.0 3.0 0.0 0.0\n0.0 0.0 0.0\n10000000000.0\nNumberOfMolecules 2\nMoleculeFormat ICRVQD\n\
+                7 1 1.5 0.25 0.5 1.0 -2.0 1e-7 0.5 0.5 -0.5 0.5 1.0 2.0 3.0\n300 1 0.5 0.5 0.5 0.0 0.0 0.0 1.0 0.0 0.0 0.0 0.0 0.0 0.0\n";
+    let found = String::from_utf8(bytes_of(&files.header)).unwrap();
+    assert_eq!(found, text);
+
+    let files = Format::Binary.files("memfs:golden");
+    put(Format::Binary, &files);
+    let row = |m: &Molecule| [&m.id.to_le_bytes()[..], &1_u32.to_le_bytes(), &floats(m)].concat();
+    assert_eq!(bytes_of(&files.data), [row(&first), row(&second)].concat());
+    let header = String::from_utf8(bytes_of(&files.header)).unwrap();
+    assert!(
+        header.contains("<number>2</number>") && header.contains("<format type=\"ICRVQD\"/>"),
+        "{header}"
+    );
+
+    let files = Format::MpiIo.files("memfs:golden-cells");
+    put(Format::MpiIo, &files);
+    // The second molecule lies in the first cell.
+    let head = [
+        2_i64.to_le_bytes(),
+        2_i64.to_le_bytes(),
+        1f64.to_le_bytes(),
+        1f64.to_le_bytes(),
+        1f64.to_le_bytes(),
+    ];
+    let counts = [1_i32.to_le_bytes(), 1_i32.to_le_bytes()].concat();
+    let row = |m: &Molecule| [&floats(m)[..], &m.id.to_le_bytes(), &0_i32.to_le_bytes()].concat();
+    assert_eq!(bytes_of(&files.data), [head.concat(), counts, row(&second), row(&first)].concat());
+}
+
+/// What each way of breaking a text is answered with.
+#[test]
+fn malformed_texts_are_told_with_their_lines() {
+    let head =
+        "mardyn trunk 20120726\nt 0\nL 2 2 2\nC 1\n1 0 0 0 0\n0 0 0 1 1 1 0 0\n0 0 0\n1e10\nN 3\nM ICRV\n";
+    let rows = ["1 1 0 0 0 0 0 0\n", "2 1 1 1 1 0 0 0\n", "3 1 2 2 2 0 0 0\n"];
+    let cases = [
+        ([rows[0], rows[1], "3 1 2 2 2 0 0\n"].concat(), "line 13: molecule 3 has 5 numbers"),
+        (
+            [rows[0], "# a\n\n", "2 1 1 1 x 0 0 0\n", rows[2]].concat(),
+            "line 14: \"x\" of molecule 2 is no number",
+        ),
+        ([rows[0], "2 1 1 1 nan 0 0 0\n", rows[2]].concat(), "line 12"),
+        ([rows[0], "2 2 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: molecule 2 is of component 2"),
+        ([rows[0], "2 0 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: \"0\" is no component"),
+        (
+            [rows[0], "2 1 1 1 2.5 0 0 0\n", rows[2]].concat(),
+            "line 12: molecule 2 at [1.0, 1.0, 2.5] is outside",
+        ),
+        ([rows[0], "-2 1 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: \"-2\" is no id"),
+        ([rows[0], "2 1 1 1 1 0 0 0 7\n", rows[2]].concat(), "line 12: \"7\" behind molecule 2"),
+        ([rows[0], rows[1]].concat(), "the head says 3 molecules, but 2 are there"),
+        ([rows[0], rows[1], rows[2], "4 1 1 1 1 0 0 0"].concat(), "but 4 are there"),
+        ([rows[0], rows[1], "1 1 2 2 2 0 0 0\n"].concat(), "molecule 1 occurs 2 times: rows 1, 3"),
+        ([rows[0], rows[1], &"x".repeat(200_000)].concat(), "line 13"),
+    ];
+    for (index, (body, expected)) in cases.iter().enumerate() {
+        let name = format!("memfs:malformed-{index}");
+        put_bytes(&name, format!("{head}{body}").as_bytes());
+        for ranks in [1, 2, 5] {
+            let told = Launch::threads(ranks).run(|world| {
+                let input = Format::OldStyle.open(world, &Files::one(&name))?;
+                Ok::<_, Error>(input.read(&Region::EVERYWHERE).unwrap_err())
+            });
+            for error in told.unwrap() {
+                assert_eq!(error.kind(), Kind::Damaged, "{error}");
+                assert!(error.to_string().contains(expected), "{ranks} ranks: {error}; not {expected}");
+            }
+        }
+    }
+    put_bytes("memfs:malformed-good", format!("{head}{}", rows.concat().trim_end()).as_bytes());
+    let found = read(Format::OldStyle, &Files::one("memfs:malformed-good"), 3, Decomposition::Regular).1;
+    assert_eq!(found.len(), 3, "without a newline at its end");
+}
+
+#[test]
+fn malformed_bytes_are_told_with_their_places() {
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let all: Vec<Molecule> =
+        (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
+    let cases: [(Format, usize, &[u8], &str); 9] = [
+        (Format::Binary, 0, &3_u64.to_le_bytes(), "molecule 3 occurs 2 times: rows 1, 4"),
+        (Format::Binary, 116 + 8, &0_u32.to_le_bytes(), "byte 116: molecule 1 is of component 0"),
+        (Format::Binary, 116 + 8, &9_u32.to_le_bytes(), "byte 116: molecule 1 is of component 9"),
+        (Format::Binary, 232 + 12, &(-1f64).to_le_bytes(), "byte 232: molecule 2 at"),
+        (Format::MpiIo, 0, &3_i64.to_le_bytes(), "byte 0: 3 cells"),
+        (Format::MpiIo, 16, &f64::NAN.to_le_bytes(), "byte 16"),
+        (Format::MpiIo, 40, &(-1_i32).to_le_bytes(), "byte 40: a cell of -1"),
+        (Format::MpiIo, 40, &7_i32.to_le_bytes(), "byte 40: the cells hold"),
+        (Format::MpiIo, 48 + 112, &(-1_i32).to_le_bytes(), "byte 48: molecule 0 is of component -1"),
+    ];
+    for (index, (format, at, new, expected)) in cases.into_iter().enumerate() {
+        let files = format.files(&format!("memfs:broken-{index}"));
+        write(format, &files, &space, &all, 2, Decomposition::Regular);
+        let mut bytes = bytes_of(&files.data);
+        // An XML header knows no components.
+        let head = "mardyn trunk 20120726\nL 2 1 1\nC 1\n0 0 0 0 0\n0 0 0\n1\nN 6\nM ICRVQD\n";
+        put_bytes(&files.header, head.as_bytes());
+        bytes[at..at + new.len()].copy_from_slice(new);
+        put_bytes(&files.data, &bytes);
+        let told = Launch::threads(2).run(|world| {
+            let input = format.open(world, &files)?;
+            Ok::<_, Error>(input.read(&Region::EVERYWHERE).unwrap_err())
+        });
+        for error in told.unwrap() {
+            assert!(
+                error.kind() == Kind::Damaged && error.to_string().contains(expected),
+                "{error}; not {expected}"
+            );
+        }
+        // Cut off anywhere, it is refused.
+        for length in [0, 1, 39, 40, 47, 100, bytes.len() - 1] {
+            put_bytes(&files.data, &bytes[..length]);
+            let error = one(|world| Ok(format.open(world, &files)?.read(&Region::EVERYWHERE).unwrap_err()));
+            assert_eq!(error.kind(), Kind::Damaged, "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_cell_on_two_ranks_is_refused_on_all() {
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    for format in [Format::MpiIo, Format::PnetCdf] {
+        let told = Launch::threads(3).run(|world| {
+            let mine = [Molecule::new(world.rank() as u64, [0.1, 0.1, 0.1], [0.0; 3])];
+            let grid = Grid::new(space.length, [2, 1, 1]).unwrap();
+            let files = format.files("memfs:twice");
+            Ok::<_, Error>(format.write(world, &files, &space, &grid, &mine).unwrap_err())
+        });
+        for error in told.unwrap() {
+            assert_eq!(error.kind(), Kind::Overlap);
+            assert!(error.to_string().contains("ranks 0 and 1 both hold particles of cell 0"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn many_cells_are_no_limit_of_netcdf() {
+    let space = PhaseSpace::new([5000.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let all: Vec<Molecule> =
+        (0..5000).map(|id| Molecule::new(id, [id as f64 + 0.5, 0.5, 0.5], [0.0; 3])).collect();
+    let files = Format::PnetCdf.files("memfs:many");
+    let grid = Grid::new(space.length, [5000, 1, 1]).unwrap();
+    let half = |world: &Comm| &all[2500 * world.rank()..2500 * (world.rank() + 1)];
+    Launch::threads(2).run(|world| Format::PnetCdf.write(world, &files, &space, &grid, half(world))).unwrap();
+    let (_, found) = read(Format::PnetCdf, &files, 3, Decomposition::Regular);
+    assert!(same(&found, &all));
+}

@@ -1,0 +1,238 @@
+//! Stores: generations are whole or not there, and come back on any number of ranks.
+
+mod cases;
+#[path = "cases/state.rs"]
+mod state;
+
+use std::path::Path;
+use std::time::Duration;
+
+use aqueduct_checkpoint::{Block, Checkpoint, Error, Keep, Kind, Result, Store};
+use aqueduct_comm::{Comm, Launch};
+use cases::{BOTH, Decomposition};
+use state::{COLUMNS, Pair, ROWS, Walker, check, rows, save};
+
+#[test]
+fn any_number_of_ranks_comes_back_to_what_any_other_left() {
+    for writers in 1..=7 {
+        let folder = tempfile::tempdir().unwrap();
+        let how = BOTH[writers % 2];
+        let write = |world: &Comm| {
+            let mut store = Store::open(world, folder.path())?;
+            save(world, &mut store, 5, how, false)?;
+            save(world, &mut store, 6, how, true)?;
+            assert_eq!(store.wait()?, Some(2));
+            assert_eq!(store.wait()?, None);
+            Ok::<_, Error>(())
+        };
+        Launch::threads(writers).run(write).unwrap();
+        for readers in 1..=7 {
+            let how = BOTH[(readers / 2) % 2];
+            let read = |world: &Comm| check(world, &Store::open(world, folder.path())?, how);
+            assert_eq!(
+                Launch::threads(readers).run(read).unwrap(),
+                vec![Some(6); readers],
+                "{writers} to {readers}"
+            );
+        }
+    }
+}
+
+#[test]
+fn as_many_generations_are_kept_as_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |world: &Comm| {
+        let save = |keep: Keep, step| -> Result<Vec<u64>> {
+            let mut store = Store::open(world, folder.path())?.keep(keep);
+            save(world, &mut store, step, Decomposition::Regular, step % 2 == 0)?;
+            store.wait()?;
+            store.generations()
+        };
+        assert_eq!(save(Keep::All, 1)?, [1]);
+        assert_eq!(save(Keep::All, 2)?, [1, 2]);
+        assert_eq!(save(Keep::All, 3)?, [1, 2, 3]);
+        assert_eq!(save(Keep::Last(2), 4)?, [3, 4]);
+        assert_eq!(save(Keep::Younger(Duration::from_secs(3600)), 5)?, [3, 4, 5]);
+        assert_eq!(save(Keep::Younger(Duration::ZERO), 6)?, [6]);
+        assert_eq!(save(Keep::Last(0), 7)?, [7]);
+        let mut store = Store::open(world, folder.path())?;
+        assert!(store.prune()?.is_empty());
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(run).unwrap();
+    assert_eq!(entries(folder.path()), [".lock", "generation-0000000007"]);
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entry =
+        |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().to_string_lossy().into_owned();
+    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(entry).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
+    for later in [false, true] {
+        // The medium fills up at any point of a commit, and syncs and writes fail at any number of them.
+        let rooms = (0..40).map(|turn| format!("nospace={}", turn * 700));
+        let others = (1..14).map(|turn| format!("sync=nospace@#{turn}"));
+        let writes = (1..14).map(|turn| format!("write=nospace@#{turn},rank=0"));
+        let mut failures = 0;
+        for (turn, fault) in rooms.chain(others).chain(writes).enumerate() {
+            let folder = tempfile::tempdir().unwrap();
+            let prefix = format!("fault=seed={},{fault}:ufs:", turn + 1000 * usize::from(later));
+            let told = Launch::threads(2).run(|world| {
+                let mut store = Store::open(world, folder.path())?;
+                save(world, &mut store, 1, Decomposition::Tree, false)?;
+                drop(store);
+                let mut store = Store::open(world, folder.path())?.through(&prefix);
+                let outcome = save(world, &mut store, 2, Decomposition::Tree, later)
+                    .and_then(|()| store.wait().map(|_| ()));
+                Ok::<_, Error>(outcome.err())
+            });
+            let told = told.unwrap();
+            let expected = if told[0].is_some() { 1 } else { 2 };
+            failures += usize::from(expected == 1);
+            for error in &told {
+                assert_eq!(error.is_some(), expected == 1, "{fault}: the ranks agree");
+                if let Some(error) = error {
+                    assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSpace), "{fault}: {error}");
+                }
+            }
+            let step =
+                |world: &Comm| check(world, &Store::open(world, folder.path())?, Decomposition::Regular);
+            assert_eq!(Launch::threads(3).run(step).unwrap(), [Some(expected); 3], "{fault}");
+            let whole: Vec<String> =
+                (1..=expected).map(|number| format!("generation-{number:010}")).collect();
+            assert_eq!(entries(folder.path())[1..], whole, "{fault}: nothing is left over");
+        }
+        assert!(failures > 30, "only {failures} of them failed");
+    }
+}
+
+#[test]
+fn a_damaged_generation_is_passed_over_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |world: &Comm| {
+        let mut store = Store::open(world, folder.path())?.keep(Keep::All);
+        (1..=3).try_for_each(|step| save(world, &mut store, step, Decomposition::Regular, false))
+    };
+    Launch::threads(2).run(run).unwrap();
+    let newest = folder.path().join("generation-0000000003");
+    let files: Vec<_> = std::fs::read_dir(&newest).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 5, "{files:?}");
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap();
+        let ways: [&dyn Fn(&mut Vec<u8>); 4] = [
+            &|bytes| bytes[10] ^= 4,
+            &|bytes| *bytes.last_mut().unwrap() ^= 4,
+            &|bytes| bytes.truncate(bytes.len() - 1),
+            &|bytes| bytes.push(0),
+        ];
+        for way in ways {
+            let mut broken = bytes.clone();
+            way(&mut broken);
+            std::fs::write(&file, &broken).unwrap();
+            let look = |world: &Comm| {
+                let store = Store::open(world, folder.path())?;
+                let latest = store.latest()?.expect("an older one");
+                let passed = latest.passed_over();
+                assert!(passed.len() == 1 && passed[0].generation == 3);
+                assert!(passed[0].error.kind() == Kind::Damaged, "{}", passed[0].error);
+                Ok::<_, Error>((latest.number(), check(world, &store, Decomposition::Tree)?))
+            };
+            assert_eq!(Launch::threads(3).run(look).unwrap(), [(2, Some(2)); 3], "{}", file.display());
+        }
+        std::fs::write(&file, &bytes).unwrap();
+    }
+    let sound = |world: &Comm| check(world, &Store::open(world, folder.path())?, Decomposition::Tree);
+    assert_eq!(Launch::threads(1).run(sound).unwrap(), [Some(3)]);
+}
+
+#[test]
+fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |world: &Comm| {
+        let mut store = Store::open(world, folder.path())?;
+        assert!(store.latest()?.is_none());
+        assert_eq!(store.generation(1).unwrap_err().kind(), Kind::NoCheckpoint);
+        save(world, &mut store, 1, Decomposition::Regular, false)?;
+        let latest = store.generation(1)?;
+        assert_eq!(latest.parts().collect::<Vec<_>>(), ["time", "molecules", "field", "walkers", "pairs"]);
+        assert_eq!((latest.ranks(), latest.has("field"), latest.has("fields")), (2, true, false));
+        let kinds = [
+            latest.value::<f64>("times").map(|_| ()),
+            latest.value::<f32>("time").map(|_| ()),
+            latest.array::<f64>("field", &rows(world)).map(|_| ()),
+            latest.array::<i32>("field", &Block::new([12], [0], [12])).map(|_| ()),
+            latest.array::<i32>("field", &Block::new([ROWS, COLUMNS], [0, 8], [1, 3])).map(|_| ()),
+            latest.objects::<Pair>("walkers").map(|_| ()),
+            latest.objects::<Walker>("field").map(|_| ()),
+        ];
+        let kinds: Vec<Kind> = kinds.into_iter().map(|outcome| outcome.unwrap_err().kind()).collect();
+        use Kind::{BadArgument, NoSuchPart, WrongType};
+        assert_eq!(kinds, [NoSuchPart, WrongType, WrongType, BadArgument, BadArgument, WrongType, WrongType]);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(run).unwrap();
+}
+
+#[test]
+fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
+    type Make = fn(&Comm, &mut Checkpoint<'_>);
+    let cases: [(Make, Kind); 9] = [
+        (|_, checkpoint| _ = checkpoint.value("a/b", &1_u8), Kind::BadArgument),
+        (|_, checkpoint| _ = checkpoint.value(".a", &1_u8), Kind::BadArgument),
+        (|_, checkpoint| _ = checkpoint.value("a", &1_u8).value("a", &1_u8), Kind::BadArgument),
+        (|world, checkpoint| _ = checkpoint.value("a", &world.rank()), Kind::NotSame),
+        (|world, checkpoint| _ = (world.rank() == 1).then(|| checkpoint.value("a", &1_u8)), Kind::NotSame),
+        (
+            |_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [0], [3]), &[0_u8; 4]),
+            Kind::BadArgument,
+        ),
+        (
+            |_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [2], [3]), &[0_u8; 3]),
+            Kind::BadArgument,
+        ),
+        (|_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [0], [2]), &[0_u8; 2]), Kind::Overlap),
+        (
+            |world, checkpoint| {
+                _ = checkpoint.array("a", &Block::new([9], [3 * world.rank() as u64], [3]), &[0_u8; 3])
+            },
+            Kind::BadArgument,
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (make, kind) in cases {
+        let told = Launch::threads(2).run(|world| {
+            let mut checkpoint = Checkpoint::new(1);
+            make(world, &mut checkpoint);
+            let mut store = Store::open(world, folder.path())?;
+            Ok::<_, Error>(store.write(&checkpoint).unwrap_err().kind())
+        });
+        assert_eq!(told.unwrap(), [kind; 2]);
+    }
+    assert_eq!(entries(folder.path()), [".lock"]);
+}
+
+#[test]
+fn one_program_writes_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |world: &Comm| {
+        let mut first = Store::open(world, folder.path())?;
+        let mut second = Store::open(world, folder.path())?;
+        save(world, &mut first, 1, Decomposition::Regular, false)?;
+        assert_eq!(
+            save(world, &mut second, 2, Decomposition::Regular, false).unwrap_err().kind(),
+            Kind::InUse
+        );
+        drop(first);
+        // All have dropped it, not only this one.
+        world.barrier()?;
+        save(world, &mut second, 2, Decomposition::Regular, false)?;
+        assert_eq!(second.generations()?, [1, 2]);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(3).run(run).unwrap();
+}
