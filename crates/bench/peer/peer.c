@@ -483,9 +483,10 @@ static void memory_cell(const struct cell *cell, char *result, size_t room)
         if (clear < 0 || write(clear, "5", 1) != 1)
             snprintf(trouble, sizeof trouble, "the peak of memory cannot be reset");
         close(clear);
-        long before = status_field("VmRSS:");
+        long before = status_field("VmRSS:"), files = status_field("RssFile:");
         operate(cell, file);
-        more = status_field("VmHWM:") - before;
+        /* Mapped pages of files are the page cache's, and stay. */
+        more = status_field("VmHWM:") - before - (status_field("RssFile:") - files);
     }
     MPI_Reduce(&more, &most, 1, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     if (file != MPI_FILE_NULL)
@@ -493,6 +494,8 @@ static void memory_cell(const struct cell *cell, char *result, size_t room)
     MPI_Info_free(&info);
     snprintf(result, room, "memory %ld", most);
 }
+
+#include "overlap.h"
 
 /* Sizes of one pattern come in ascending order: whether this one would take too long, judged by the one before. */
 static int is_capped(const struct cell *cell, const struct cell *before)
@@ -529,11 +532,13 @@ int main(int count, char **words)
     struct stat status;
     char path[4096], result[4096];
     int64_t largest = 4096;
-    MPI_Init(&count, &words);
+    int overlaps = count == 3 && strcmp(words[1], "overlap") == 0, level;
+    /* The cells are timed as most programs run: without threads. */
+    MPI_Init_thread(&count, &words, overlaps ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (count < 3) {
-        fprintf(stderr, "peer time|verify|memory FILE CELL...\n");
+        fprintf(stderr, "peer time|verify|memory FILE CELL...\npeer overlap FILE\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Info_create(&hints);
@@ -544,6 +549,11 @@ int main(int count, char **words)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     file_length = status.st_size;
+    if (overlaps) {
+        overlap(level);
+        MPI_Finalize();
+        return 0;
+    }
     for (int at = 3; at < count; at++) {
         if (!parse(words[at], &cell)) {
             fprintf(stderr, "%s is no cell\n", words[at]);

@@ -1,16 +1,23 @@
-//! How much memory a process had at most.
+//! How much memory a process had at most, besides mapped pages of files: these are the page cache's, which has them anyway and lets others see them.
 
 use anyhow::{Context, Result};
 
-/// Forgets the highest point so far; the resident memory, in KiB.
-pub(crate) fn forget_peak() -> Result<u64> {
-    std::fs::write("/proc/self/clear_refs", "5").context("resetting the peak of resident memory")?;
-    field("VmRSS:")
+/// Resident memory at some moment, in KiB.
+pub(crate) struct Resident {
+    all: u64,
+    files: u64,
 }
 
-/// The highest point of resident memory since then, in KiB.
-pub(crate) fn peak() -> Result<u64> {
-    field("VmHWM:")
+/// Forgets the highest point so far; what is resident now.
+pub(crate) fn forget_peak() -> Result<Resident> {
+    std::fs::write("/proc/self/clear_refs", "5").context("resetting the peak of resident memory")?;
+    Ok(Resident { all: field("VmRSS:")?, files: field("RssFile:")? })
+}
+
+/// How much more was resident at the highest point since then, in KiB, without pages of files: what is mapped of them stays so.
+pub(crate) fn peak_since(before: &Resident) -> Result<u64> {
+    let files = field("RssFile:")?.saturating_sub(before.files);
+    Ok(field("VmHWM:")?.saturating_sub(before.all).saturating_sub(files))
 }
 
 fn field(name: &str) -> Result<u64> {

@@ -165,7 +165,7 @@ impl Bench<'_> {
         self.world.barrier()?;
         let before = memory::forget_peak()?;
         self.operate(cell, &file)?;
-        let more = memory::peak()?.saturating_sub(before);
+        let more = memory::peak_since(&before)?;
         file.close()?;
         Ok(self.world.allreduce_one(Op::Max, more)?)
     }

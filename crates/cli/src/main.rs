@@ -1,7 +1,9 @@
 //! The human door: the `aqueduct` command.
 
+mod bench;
 mod demo;
 mod exec;
+mod overlap;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,9 @@ enum Command {
     Demo(demo::Arguments),
     /// Runs an MPI program unchanged, its files served by aqueduct: aqueduct exec -- mpirun -n 4 program
     Exec(exec::Arguments),
+    /// Measures
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +36,7 @@ fn main() -> ExitCode {
         None => demo::run(&arguments.demo).map(|()| ExitCode::SUCCESS),
         Some(Command::Demo(options)) => demo::run(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Exec(options)) => exec::run(&options),
+        Some(Command::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,

@@ -1,19 +1,36 @@
 //! A part of a file in memory: bytes are read and written where they lie in the page cache, without a call for each run.
 //!
-//! `unsafe` here: mapping, and unmapping what was mapped. Whoever goes through the pointer promises more, and says so there.
+//! `unsafe` here: mapping, and unmapping what was mapped; asking what is resident. Whoever goes through the pointer promises more, and says
+//! so there.
 #![allow(unsafe_code)]
+
+mod pages;
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+
+use rustix::fs::{Access, AtFlags, CWD};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::syscalls::count;
+use pages::Pages;
 
 /// The granule of mappings: what the processor maps as one large page, where the page cache holds one.
 const GRANULE: u64 = 2 << 20;
+/// How many pages one call is asked about.
+const ASKED: usize = 1024;
+
+/// What a mapping may be used for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights {
+    /// Stores, besides loads.
+    pub(crate) write: bool,
+    /// Whether a page that had room on the medium keeps it: the file system writes in place.
+    pub(crate) in_place: bool,
+}
 
 /// A part of a file in memory.
 #[derive(Debug)]
@@ -21,7 +38,11 @@ pub struct Mapping {
     /// What it shows of the file; it may reach behind its end, where nothing may be touched.
     range: Range<u64>,
     memory: NonNull<u8>,
-    write: bool,
+    rights: Rights,
+    /// Whether the system tells what is resident: it keeps it from those who may not write a file.
+    told: bool,
+    /// Pages that were made writable once, and have room since.
+    roomy: Pages,
 }
 
 // SAFETY: it is memory of the whole process, and what is done through the pointer is for those who do it to order.
@@ -31,17 +52,18 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `range`, rounded to whole granules; none if the system does not.
-    pub(crate) fn new(file: BorrowedFd<'_>, range: Range<u64>, write: bool) -> Option<Self> {
+    pub(crate) fn new(file: BorrowedFd<'_>, range: Range<u64>, rights: Rights) -> Option<Self> {
         let start = range.start / GRANULE * GRANULE;
         let end = range.end.checked_next_multiple_of(GRANULE).filter(|end| i64::try_from(*end).is_ok())?;
         let len = usize::try_from(end - start).ok().filter(|len| *len > 0)?;
-        let access = if write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let access = if rights.write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         count();
         // SAFETY: a new mapping at a place of the system's choice disturbs no other memory.
         let memory =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
-        Some(Self { range: start..end, memory, write })
+        let told = rights.write || is_writable(file);
+        Some(Self { range: start..end, memory, rights, told, roomy: Pages::new(len.div_ceil(page_size())) })
     }
 
     /// What it shows of the file.
@@ -49,23 +71,80 @@ impl Mapping {
         self.range.clone()
     }
 
+    /// Whether pages that were made writable once stay so, as far as room on the medium goes.
+    pub fn keeps_room(&self) -> bool {
+        self.rights.write && self.rights.in_place
+    }
+
+    /// Whether a part of the file was made writable before.
+    pub fn has_room(&self, part: &Range<u64>) -> bool {
+        self.roomy.contain(&self.pages(part))
+    }
+
     /// Where a part of the file lies in memory, made present: to be read and, with `write`, to be written. None if that cannot be:
     /// behind the end of the file, without room on the medium, or after an error of it. Touched without this, such bytes would end the
     /// program by a signal; so do bytes that someone cuts off the file after this.
     pub fn reach(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
         let inside = part.start >= self.range.start && part.end <= self.range.end && part.start < part.end;
-        if !inside || (write && !self.write) {
+        if !inside || (write && !self.rights.write) {
             return None;
         }
-        let page = rustix::param::page_size() as u64;
-        let (start, end) = (part.start / page * page, part.end.next_multiple_of(page));
+        let pages = self.pages(part);
+        if !self.is_ready(&pages, write) {
+            self.populate(&pages, write)?;
+        }
+        Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
+    }
+
+    /// The pages of a part of the range.
+    fn pages(&self, part: &Range<u64>) -> Range<usize> {
+        let from = |place: u64| (place - self.range.start) as usize;
+        from(part.start) / page_size()..from(part.end).div_ceil(page_size())
+    }
+
+    /// Whether touching pages leads to no error that populating them would have told: they are in the page cache and, to be written, have
+    /// room on the medium. To ask costs a hundredth of populating, which visits every page even if there is nothing to do.
+    fn is_ready(&self, pages: &Range<usize>, write: bool) -> bool {
+        let roomy = !write || self.rights.in_place && self.roomy.contain(pages);
+        roomy && self.told && self.is_resident(pages)
+    }
+
+    fn is_resident(&self, pages: &Range<usize>) -> bool {
+        let mut told = [0; ASKED];
+        pages.clone().step_by(ASKED).all(|first| {
+            let asked = ASKED.min(pages.end - first);
+            count();
+            // SAFETY: the pages lie in this mapping, and there is a byte for each in `told`.
+            let failed =
+                unsafe { libc::mincore(self.page(first), asked * page_size(), told.as_mut_ptr().cast()) };
+            failed == 0 && told[..asked].iter().all(|page: &u8| page & 1 == 1)
+        })
+    }
+
+    fn populate(&self, pages: &Range<usize>, write: bool) -> Option<()> {
         let advice = if write { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
-        let at = self.memory.as_ptr().wrapping_add((start - self.range.start) as usize);
         count();
         // SAFETY: the pages lie in this mapping; to populate them changes no byte of them.
-        unsafe { rustix::mm::madvise(at.cast::<c_void>(), (end - start) as usize, advice) }.ok()?;
-        Some(at.wrapping_add((part.start - start) as usize))
+        unsafe { rustix::mm::madvise(self.page(pages.start), pages.len() * page_size(), advice) }.ok()?;
+        if write {
+            self.roomy.add(pages);
+        }
+        Some(())
     }
+
+    fn page(&self, page: usize) -> *mut c_void {
+        self.memory.as_ptr().wrapping_add(page * page_size()).cast()
+    }
+}
+
+fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Whether this process might write a file, however it was opened.
+fn is_writable(file: BorrowedFd<'_>) -> bool {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
 impl Drop for Mapping {
@@ -82,11 +161,13 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
+    const WRITES: Rights = Rights { write: true, in_place: true };
+
     #[test]
     fn bytes_are_reached_in_the_file_and_not_behind_it() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
-        let mapping = Mapping::new(file.as_fd(), 5000..6000, true).unwrap();
+        let mapping = Mapping::new(file.as_fd(), 5000..6000, WRITES).unwrap();
         assert_eq!(mapping.range(), 0..GRANULE);
         let at = mapping.reach(&(5000..9000), true).unwrap();
         // SAFETY: just reached, and nobody cuts the file.
@@ -97,6 +178,31 @@ mod tests {
         assert!(mapping.reach(&(9000..20_000), true).is_none(), "behind the end");
         assert!(mapping.reach(&(0..GRANULE + 1), false).is_none(), "behind the mapping");
         assert!(mapping.reach(&(5..5), false).is_none());
-        assert!(Mapping::new(file.as_fd(), 0..100, false).unwrap().reach(&(0..100), true).is_none());
+        let read_only = Rights { write: false, ..WRITES };
+        assert!(Mapping::new(file.as_fd(), 0..100, read_only).unwrap().reach(&(0..100), true).is_none());
+    }
+
+    #[test]
+    fn pages_are_populated_once_and_then_only_asked_for() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 10_000], 0).unwrap();
+        let mapping = Mapping::new(file.as_fd(), 0..10_000, WRITES).unwrap();
+        assert!(mapping.is_ready(&(0..3), false) && !mapping.is_ready(&(0..3), true));
+        mapping.reach(&(5000..9000), true).unwrap();
+        assert!(mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), true));
+        // Cut and grown again, the file has no room there any more.
+        file.set_len(0).unwrap();
+        file.set_len(10_000).unwrap();
+        assert!(!mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), false));
+        assert!(mapping.reach(&(5000..9000), true).is_some());
+    }
+
+    #[test]
+    fn where_pages_move_they_are_populated_each_time() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 10_000], 0).unwrap();
+        let mapping = Mapping::new(file.as_fd(), 0..10_000, Rights { in_place: false, ..WRITES }).unwrap();
+        mapping.reach(&(0..9000), true).unwrap();
+        assert!(!mapping.is_ready(&(0..2), true) && mapping.is_ready(&(0..2), false));
     }
 }

@@ -351,7 +351,7 @@ impl File {
         self.collective.submit(job).map_err(|source| self.no_thread(&source))
     }
 
-    fn no_thread(&self, source: &std::io::Error) -> crate::Error {
+    pub(crate) fn no_thread(&self, source: &std::io::Error) -> crate::Error {
         let detail = format!("no thread could be started for it: {source}; use the blocking form");
         self.core.error(Kind::Io, "start", detail)
     }

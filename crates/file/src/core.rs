@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
+use crate::buffer::{Buffer, Hull};
 use crate::counters::{Counters, Tally};
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
 use crate::plan::{Domains, Experience, Strategy};
+use crate::rewrites::Rewrites;
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
 use crate::transfer::Company;
@@ -48,12 +50,16 @@ pub(crate) struct Core {
     pub(crate) settled: AtomicU64,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
     experience: [Mutex<Experience>; 2],
+    /// What of the file is written again and again.
+    rewrites: Mutex<Rewrites>,
     /// What this rank has done.
     pub(crate) tally: Tally,
     /// What had been sent when the file was opened: the talk may have been another file's before.
     traffic: Traffic,
     /// How accesses were done the last time it was told, by company and direction.
     pub(crate) told: Mutex<[[Option<Strategy>; 2]; 2]>,
+    /// What is accepted and not yet written, if the file is buffered.
+    pub(crate) buffer: OnceLock<Buffer>,
 }
 
 impl Core {
@@ -87,8 +93,10 @@ impl Core {
             mapped: Mutex::new(None),
             settled: AtomicU64::new(0),
             experience: Default::default(),
+            rewrites: Mutex::default(),
             tally: Tally::default(),
             told: Mutex::default(),
+            buffer: OnceLock::new(),
         }
     }
 
@@ -143,12 +151,31 @@ impl Core {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn rewrites(&self) -> MutexGuard<'_, Rewrites> {
+        self.rewrites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {
         self.experience[company as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_atomic(&self) -> bool {
         self.atomic.load(Ordering::Relaxed)
+    }
+
+    /// The buffer that takes writes. Atomic ones are seen by all at once, so that none takes them.
+    pub(crate) fn accepting(&self) -> Option<&Buffer> {
+        self.buffer.get().filter(|_| !self.is_atomic())
+    }
+
+    /// Waits until what is buffered and may lie in these bytes is in the file.
+    pub(crate) fn settle(&self, hull: Hull) -> Result<()> {
+        self.buffer.get().map_or(Ok(()), |buffer| buffer.settle(hull))
+    }
+
+    /// Waits until everything that this rank has buffered is in the file.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.buffer.get().map_or(Ok(()), Buffer::flush)
     }
 
     pub(crate) fn poison(&self) {

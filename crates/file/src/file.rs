@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_device::{LockScope, SyncScope};
+use aqueduct_device::LockScope;
 
+use crate::buffer::{Drainer, Hull};
 use crate::core::{Core, agree_whether};
 use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
@@ -47,6 +48,8 @@ pub struct File {
     pub(crate) independent: Queue,
     pub(crate) collective: Queue,
     pub(crate) split: Arc<AtomicBool>,
+    /// Goes last: the threads above hand over to it.
+    pub(crate) drainer: Option<Drainer>,
 }
 
 struct State {
@@ -73,6 +76,7 @@ impl File {
             independent: Queue::default(),
             collective: Queue::default(),
             split: Arc::default(),
+            drainer: None,
         }
     }
 
@@ -80,6 +84,7 @@ impl File {
     #[doc(alias = "MPI_File_close")]
     pub fn close(self) -> Result<()> {
         self.settle();
+        let written = self.finish();
         let (core, path, beside) = (Arc::clone(&self.core), self.path.clone(), self.comm.clone());
         drop(self);
         let (name, delete, counters) =
@@ -100,7 +105,7 @@ impl File {
         if let Some(desk) = desk {
             desk.leave(&beside);
         }
-        Ok(())
+        written
     }
 
     /// The ranks that have it open: the communicator it was opened on.
@@ -136,9 +141,11 @@ impl File {
     pub fn set_info(&self, info: &Info) -> Result<()> {
         // What is under way was planned with the old hints on all ranks, or it would be planned differently.
         self.settle();
-        let hints = Hints::parse(&info.over(&self.info()));
+        let mut hints = Hints::parse(&info.over(&self.info()));
+        // Whether a file is buffered is decided when it is opened.
+        hints.buffered.clone_from(&self.core.hints().buffered);
         let told = self.same_on_all("set_info", hints.info_text().as_bytes());
-        self.core.agree("set_info", told)?;
+        self.core.agree("set_info", told.and_then(|()| self.core.flush()))?;
         *self.core.hints() = hints;
         *self.core.plans() = Cache::default();
         Ok(())
@@ -147,6 +154,7 @@ impl File {
     /// The length in bytes.
     #[doc(alias = "MPI_File_get_size")]
     pub fn size(&self) -> Result<u64> {
+        self.core.settle(Hull::EVERYTHING)?;
         self.core.device("size", self.core.handle.len())
     }
 
@@ -172,6 +180,8 @@ impl File {
         self.settle();
         let same = self.same_on_all(operation, &size.to_ne_bytes());
         let allowed = same.and_then(|()| self.core.sound(operation)).and_then(|()| self.may_write(operation));
+        // What all ranks have accepted before is in the file before it changes its size.
+        let allowed = allowed.and_then(|()| self.core.flush());
         self.core.agree(operation, allowed)?;
         // What was cut off is extended anew.
         self.core.settled.fetch_min(size, Ordering::Relaxed);
@@ -183,8 +193,7 @@ impl File {
     #[doc(alias = "MPI_File_sync")]
     pub fn sync(&self) -> Result<()> {
         self.settle();
-        let sync = || self.core.device("sync", self.core.handle.sync(SyncScope::Entry));
-        let outcome = self.core.sound("sync").and_then(|()| sync());
+        let outcome = self.core.sound("sync").and_then(|()| self.durable("sync"));
         self.core.agree("sync", outcome).inspect_err(|_| self.core.poison())
     }
 
@@ -313,6 +322,7 @@ impl File {
         let mut key = offset.to_ne_bytes().to_vec();
         key.push(whence as u8);
         let same = self.same_on_all("seek_shared", &key).and_then(|()| self.not_in_sequence("seek_shared"));
+        let same = same.and_then(|()| if whence == Whence::End { self.core.flush() } else { Ok(()) });
         self.core.agree("seek_shared", same)?;
         let here = self.core.advance_ordered("seek_shared", 0)?;
         let to = self.target("seek_shared", &view, offset, whence, here);
@@ -368,7 +378,7 @@ impl File {
             }
             Ok(())
         });
-        self.core.agree("set_atomic", able)?;
+        self.core.agree("set_atomic", able.and_then(|()| self.core.flush()))?;
         self.core.atomic.store(atomic, Ordering::Relaxed);
         Ok(())
     }

@@ -60,6 +60,15 @@ impl Outflow<'_> {
         Ok(())
     }
 
+    /// Copies what begins at a byte, as much as there is room for.
+    pub(crate) fn copy(&self, tally: &Tally, from: u64, into: &mut [u8]) {
+        tally.copied.add(into.len() as u64);
+        match self {
+            Self::Straight(bytes) => into.copy_from_slice(&bytes[from as usize..][..into.len()]),
+            Self::LaidOut(bytes, layout) => layout.gather(bytes, from, into).expect(CHECKED),
+        }
+    }
+
     /// A part in one piece.
     pub(crate) fn packed(&self, tally: &Tally, part: Range<u64>) -> Cow<'_, [u8]> {
         match self {

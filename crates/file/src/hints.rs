@@ -6,6 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Once;
 
+use aqueduct_device::quantity::Size;
+
+use crate::buffer::{Buffered, Capacity};
 use crate::plan::{Direction, Strategy};
 
 /// Hints as text: keys and values.
@@ -143,6 +146,9 @@ pub struct Hints {
     pub map: bool,
     /// One strategy for everything (`aqueduct_strategy`: direct, list, sieve, map, two-phase); none = by cost.
     pub strategy: Option<Strategy>,
+    /// Memory of each rank that writes are copied into (`aqueduct_buffer`: `256MiB`, or `25%` of what is free), with a folder for what does
+    /// not fit (`aqueduct_spill`) and a limit for it (`aqueduct_spill_size`); none = not buffered.
+    pub buffered: Option<Buffered>,
 }
 
 impl Default for Hints {
@@ -161,6 +167,7 @@ impl Default for Hints {
             direct: false,
             map: true,
             strategy: None,
+            buffered: None,
         }
     }
 }
@@ -209,6 +216,7 @@ impl Hints {
         hints.direct = info.get("aqueduct_direct").and_then(flag).unwrap_or(false);
         hints.map = info.get("aqueduct_map").and_then(flag).unwrap_or(true);
         hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
+        hints.buffered = buffered(info);
         hints
     }
 
@@ -236,13 +244,33 @@ impl Hints {
             ("striping_unit", self.stripe.map(|bytes| bytes.to_string())),
             ("aqueduct_strategy", self.strategy.map(|strategy| strategy.name().to_owned())),
         ];
-        for (key, value) in known {
+        let buffered = self.buffered.as_ref();
+        let spill = buffered.and_then(|buffered| buffered.spill.as_ref());
+        let buffering = [
+            ("aqueduct_buffer", buffered.map(|buffered| buffered.memory.to_string())),
+            ("aqueduct_spill", spill.map(|folder| folder.to_string_lossy().into_owned())),
+            (
+                "aqueduct_spill_size",
+                buffered.and_then(|buffered| buffered.spill_size).map(|bytes| bytes.to_string()),
+            ),
+        ];
+        for (key, value) in known.into_iter().chain(buffering) {
             if let Some(value) = value {
                 info.set(key, value);
             }
         }
         info
     }
+}
+
+/// How the file is to be buffered; a capacity of nothing means not at all.
+fn buffered(info: &Info) -> Option<Buffered> {
+    let memory = info.get("aqueduct_buffer").and_then(|text| text.parse::<Capacity>().ok());
+    let memory = memory.filter(|memory| !matches!(memory, Capacity::Bytes(0) | Capacity::Share(0)))?;
+    let spill = info.get("aqueduct_spill").filter(|folder| !folder.is_empty()).map(Into::into);
+    let spill_size =
+        info.get("aqueduct_spill_size").and_then(|text| text.parse().ok()).map(|Size(bytes)| bytes);
+    Some(Buffered { memory, spill, spill_size })
 }
 
 fn flag(text: &str) -> Option<bool> {
@@ -268,9 +296,14 @@ mod tests {
             ("aqueduct_strategy", "two-phase"),
             ("aqueduct_direct", "true"),
             ("aqueduct_map", "false"),
+            ("aqueduct_buffer", "256MiB"),
+            ("aqueduct_spill", "scratch"),
+            ("aqueduct_spill_size", "1GiB"),
         ]);
         let hints = Hints::parse(&info);
         assert_eq!((hints.aggregators, hints.stripe, hints.permissions), (Some(3), Some(4096), 0o600));
+        let buffered = Buffered::new(Capacity::Bytes(256 << 20)).spill("scratch", Some(1 << 30));
+        assert_eq!(hints.buffered, Some(buffered));
         assert_eq!(Hints::parse(&hints.info()), hints);
     }
 
@@ -281,6 +314,8 @@ mod tests {
             ("cb_buffer_size", "0"),
             ("colour", "blue"),
             ("romio_ds_read", "maybe"),
+            ("aqueduct_buffer", "0"),
+            ("aqueduct_spill", "scratch"),
         ]);
         assert_eq!(Hints::parse(&info), Hints::default());
     }

@@ -75,6 +75,10 @@
 //! Slices and vectors of plain values go as they are. [`Source::laid_out`] and [`Sink::laid_out`] put a layout over bytes, so that the
 //! inner part of an array with ghost cells is written without copying it out by hand.
 //!
+//! # Buffered files
+//! [`File::buffered`], or [`Open::buffered`], makes of any file one whose writes are copied and return at once; a thread of the rank writes them while the
+//! program computes. `docs/buffering.md` has the promises.
+//!
 //! # How it is done
 //! An access is *planned* by pure functions ([`plan`]) and then executed: run by run, as lists of runs, by sieving, or in two phases, where ranks
 //! exchange data so that few of them move large contiguous parts. The cheapest is estimated; hints ([`Info`]) decide otherwise.
@@ -83,6 +87,7 @@
 //! What is guaranteed, and where that is more than MPI's standard does, is in `docs/semantics.md`.
 
 pub mod access;
+mod buffer;
 mod core;
 mod counters;
 mod desk;
@@ -105,6 +110,7 @@ pub mod plan;
 mod queue;
 mod representation;
 mod request;
+mod rewrites;
 mod scope;
 mod shared_pointer;
 mod sieve;
@@ -115,13 +121,14 @@ pub mod verbose;
 mod view;
 
 pub use access::{Access, Etypes, Split, Together};
+pub use buffer::{Buffered, Buffering, Capacity, Level};
 pub use counters::Counters;
 pub use error::{Class, Error, Kind, Result};
 pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use mode::Mode;
-pub use open::{Open, delete};
+pub use open::{Open, delete, path};
 pub use pfs::{Pfs, PfsMode};
 pub use representation::{Conversion, Representation};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};

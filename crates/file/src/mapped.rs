@@ -15,13 +15,12 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::field::Field;
 use crate::layout::Pattern;
+use crate::rewrites::REGION;
 use crate::sieve::{Stretches, there};
 use crate::transfer::{BATCH, span};
 
 /// Bytes of the file that are made present at once.
 const STEP: u64 = 4 << 20;
-/// Bytes of the file that are mapped at once, and stay so for the next access.
-const REACH: u64 = 256 << 20;
 
 impl Core {
     pub(crate) fn write_mapped(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) -> Result<u64> {
@@ -94,17 +93,25 @@ impl Core {
     /// A mapping that shows a part of the file: the one there is, or a new one in its place.
     fn mapping(&self, hull: &Range<u64>) -> Option<Arc<Mapping>> {
         let mut kept = self.mapped();
-        let shows = |mapping: &&Arc<Mapping>| {
-            let range = mapping.range();
-            range.start <= hull.start && hull.end <= range.end
-        };
-        if let Some(mapping) = kept.as_ref().filter(shows) {
+        if let Some(mapping) = kept.as_ref().filter(|mapping| shows(mapping, hull)) {
             return Some(Arc::clone(mapping));
         }
-        let start = hull.start / REACH * REACH;
-        let end = start.checked_add(REACH)?.max(hull.end);
+        let start = hull.start / REGION * REGION;
+        let end = start.checked_add(REGION)?.max(hull.end);
         let made = Arc::new(self.handle.map(start..end)?);
         *kept = Some(Arc::clone(&made));
         Some(made)
     }
+
+    /// The same, but another part that lies in memory stays there: to map parts in turns costs more than it gains.
+    pub(crate) fn mapping_beside(&self, part: &Range<u64>) -> Option<Arc<Mapping>> {
+        let elsewhere = self.mapped().as_ref().is_some_and(|mapping| !shows(mapping, part));
+        if elsewhere { None } else { self.mapping(part) }
+    }
+}
+
+/// Whether a mapping shows a part of the file.
+fn shows(mapping: &Mapping, part: &Range<u64>) -> bool {
+    let range = mapping.range();
+    range.start <= part.start && part.end <= range.end
 }

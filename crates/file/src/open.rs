@@ -2,11 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_comm::Comm;
 use aqueduct_device::{self as device, Handle, OpenOptions};
 
+use crate::buffer::Buffered;
 use crate::core::{Core, agree_whether};
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
@@ -52,17 +54,33 @@ impl Open {
         self
     }
 
+    /// Buffers the file; see [`File::buffered`].
+    #[must_use]
+    pub fn buffered(self, settings: &Buffered) -> Self {
+        let open = self.hint("aqueduct_buffer", settings.memory.to_string());
+        let Some(folder) = &settings.spill else { return open };
+        let open = open.hint("aqueduct_spill", folder.to_string_lossy());
+        settings.spill_size.map_or(open.clone(), |bytes| open.hint("aqueduct_spill_size", bytes.to_string()))
+    }
+
     /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
     #[doc(alias = "MPI_File_open")]
     pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<File> {
         let name = name.as_ref();
         let shown: Arc<str> = name.to_string_lossy().into();
-        let hints = Hints::parse(&self.info.over(&Info::from_env()));
+        let mut hints = Hints::parse(&self.info.over(&Info::from_env()));
+        // Other opens of a buffered file see less of it, so that only the program asks for it, not the site.
+        hints.buffered = Hints::parse(&self.info).buffered;
+        let buffered = hints.buffered.clone();
         let desk = self.meet(comm, name, &shown, &hints)?;
         match self.open_together(&desk, name, &shown, &hints) {
             Ok((handle, start, plain)) => {
                 let core = Core::new(shown, desk, handle, start, plain, self.mode, hints);
-                Ok(File::new(Arc::new(core), name.to_owned(), comm.clone()))
+                let file = File::new(Arc::new(core), name.to_owned(), comm.clone());
+                match buffered {
+                    Some(settings) => file.buffered(&settings),
+                    None => Ok(file),
+                }
             }
             Err(error) => {
                 desk.leave(comm);
@@ -188,4 +206,17 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
     device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
+}
+
+/// The path of the operating system that a name means: for libraries that open files themselves. None for a name with a wrapper, or
+/// of a device that has no such files.
+///
+/// ```
+/// assert_eq!(aqueduct_file::path("uring:a/b"), Some("a/b".into()));
+/// assert_eq!(aqueduct_file::path("memfs:a/b"), None);
+/// ```
+pub fn path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    // Of a name with wrappers the first one is taken for the device, which then is none of these.
+    let name = device::name::Name::parse(name.as_ref(), |_| false).ok()?;
+    ["ufs", "uring"].contains(&name.device.prefix.as_str()).then(|| name.path.into())
 }

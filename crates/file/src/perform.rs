@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::buffer::Hull;
 use crate::core::Core;
 use crate::error::{Kind, Result};
 use crate::flow::{Inflow, Outflow};
@@ -90,6 +91,15 @@ fn metered(core: &Core, direction: Direction, operation: impl FnOnce() -> Result
 
 fn write_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &Source<'_>) -> Result<Count> {
     let (view, first) = place_together(core, position, Direction::Write, claim);
+    if let Some(buffer) = core.accepting() {
+        // Each rank accepts its part for itself; that all could is agreed as ever.
+        let turn = Some(buffer.turn());
+        let accepted = first.and_then(|first| {
+            let flow = stored(core, &view, first, data)?;
+            buffer.accept(&core.tally, &view, first, &flow, turn)
+        });
+        return core.agree("write_all", accepted).map(|()| Count::new(data.size()));
+    }
     let flow = first.and_then(|first| Ok((first, stored(core, &view, first, data)?)));
     let (first, flow) = match &flow {
         Ok((first, flow)) => (*first, Ok(flow)),
@@ -111,6 +121,7 @@ fn read_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &mu
     let checked = data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()));
     let (view, first) = place_together(core, position, Direction::Read, claim);
     let first = first.and_then(|first| checked.map(|()| first));
+    let first = first.and_then(|first| settled(core, &view, first, data.size()));
     let (first, failed) = first.map_or_else(|error| (0, Some(error)), |first| (first, None));
     if view.representation().is_native() && failed.is_none() {
         return core.read_together(position, view.pattern(), first, Ok(&mut data.flow())).map(Count::new);
@@ -133,6 +144,10 @@ pub(crate) fn read_alone(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> R
 
 fn write_placed(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count> {
     let flow = stored(core, &placed.view, placed.first, data)?;
+    if let Some(buffer) = core.accepting() {
+        buffer.accept(&core.tally, &placed.view, placed.first, &flow, None)?;
+        return Ok(Count::new(data.size()));
+    }
     core.write_window(Company::Alone, placed.view.pattern(), placed.first, &flow)
         .map(|_| Count::new(data.size()))
 }
@@ -140,6 +155,7 @@ fn write_placed(core: &Core, placed: &Placed, data: &Source<'_>) -> Result<Count
 fn read_placed(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Count> {
     let (view, first) = (&placed.view, placed.first);
     data.check().map_err(|error| core.error(Kind::BadCount, "read", error.to_string()))?;
+    settled(core, view, first, data.size())?;
     if view.representation().is_native() {
         return core.read_window(Company::Alone, view.pattern(), first, &mut data.flow()).map(Count::new);
     }
@@ -148,6 +164,15 @@ fn read_placed(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Coun
     let count = core.read_window(Company::Alone, view.pattern(), first, flow)?;
     packed.truncate(count as usize);
     loaded(core, view, first, packed, data)
+}
+
+/// The first data byte of a read, once what is buffered and may lie in its way is in the file.
+fn settled(core: &Core, view: &View, first: u64, bytes: u64) -> Result<u64> {
+    if core.buffer.get().is_some() {
+        let stored = bytes / view.etype().size() * view.stored();
+        core.settle(Hull::of(view, &(first..first + stored)))?;
+    }
+    Ok(first)
 }
 
 /// The data as it lies in the file.

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
 use crate::plan::{self, Choice, Direction, Extent, Market, Strategy};
+use crate::rewrites::Rewrites;
 use crate::verbose;
 
 /// Runs in one call of the device: as many as one vectored system call takes.
@@ -38,9 +39,7 @@ impl Core {
         let span = span(pattern, &window);
         if is_one_run(&window, &span) {
             let _guard = self.write_lock(&span, self.sieves_writes())?;
-            return self.pour(data, |part, bytes| {
-                self.device("write", self.handle.write_at(span.start + part.start, bytes))
-            });
+            return self.write_run(pattern, first, &span, data);
         }
         let choice = self.choose(company, Direction::Write, pattern, &window);
         // Where anyone reads, changes and writes back, everyone who writes must lock.
@@ -56,6 +55,46 @@ impl Core {
                 }
             })
         })
+    }
+
+    /// Writes one run of the file: by a call, until it has been written so often that its pages are worth mapping.
+    fn write_run(&self, pattern: &Pattern, first: u64, run: &Range<u64>, data: &Outflow<'_>) -> Result<u64> {
+        let (strategy, telling) = self.way_for(run);
+        let start = telling.then(Instant::now);
+        let count = self.pour(data, |part, bytes| match strategy {
+            Strategy::Map => {
+                self.write_mapped(pattern, first + part.start..first + part.end, bytes).map(drop)
+            }
+            _ => self.device("write", self.handle.write_at(run.start + part.start, bytes)),
+        })?;
+        if let Some(start) = start {
+            self.rewrites().learn(strategy, run, start.elapsed().as_nanos() as f64);
+        }
+        Ok(count)
+    }
+
+    /// How a run is written, and whether what that takes is telling: not where pages are made writable for all later writes.
+    fn way_for(&self, run: &Range<u64>) -> (Strategy, bool) {
+        let hints = self.hints();
+        if !self.can.maps || !hints.map || hints.strategy.is_some_and(|strategy| strategy != Strategy::Map) {
+            return (Strategy::List, false);
+        }
+        let mut rewrites = self.rewrites();
+        let (often, told) = (rewrites.note(run), hints.strategy.is_some());
+        let mapping = if often || told { self.mapping_beside(run) } else { None };
+        match mapping.filter(|mapping| mapping.keeps_room()) {
+            Some(_) if told => (Strategy::Map, false),
+            Some(mapping) => {
+                let choice = rewrites.choose(run);
+                let bytes = run.end - run.start;
+                let extent = Extent { span: bytes, bytes, runs: 1 };
+                self.tell(Company::Alone, Direction::Write, extent, choice, || rewrites.prices(run).to_vec());
+                let strategy = choice.strategy;
+                let lasting = strategy == Strategy::Map && !mapping.has_room(run);
+                (strategy, !lasting && Rewrites::is_telling(run))
+            }
+            None => (Strategy::List, Rewrites::is_telling(run)),
+        }
     }
 
     /// Writes data piece by piece; an error tells how much went before it.
@@ -133,7 +172,8 @@ impl Core {
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
         let extent = extent(pattern, window);
         let choice = plan::independent(direction, &extent, &market);
-        self.tell(company, direction, extent, choice, &market);
+        let together = company == Company::All;
+        self.tell(company, direction, extent, choice, || market.prices(direction, &extent, together));
         choice
     }
 
@@ -144,7 +184,7 @@ impl Core {
         direction: Direction,
         extent: Extent,
         choice: Choice,
-        market: &Market<'_>,
+        prices: impl FnOnce() -> Vec<Choice>,
     ) {
         let aloud = verbose::is_on() && self.comm.rank() == 0;
         if !aloud && !self.can.records {
@@ -155,8 +195,7 @@ impl Core {
         if *last != Some(choice.strategy) {
             *last = Some(choice.strategy);
             let together = company == Company::All;
-            let prices = &market.prices(direction, &extent, together);
-            let access = verbose::Access { direction, together, extent, choice, prices };
+            let access = verbose::Access { direction, together, extent, choice, prices: &prices() };
             if aloud {
                 eprintln!("aqueduct: {}: {access}", self.name);
             }
@@ -177,7 +216,7 @@ impl Core {
             let market = Market { hints: &hints, can: &self.can, experience: &experience };
             let extent = extent(pattern, window);
             let choice = market.price(direction, Strategy::TwoPhase, &extent);
-            self.tell(Company::All, direction, extent, choice, &market);
+            self.tell(Company::All, direction, extent, choice, || market.prices(direction, &extent, true));
             choice
         };
         self.timed(Company::All, direction, choice, access)

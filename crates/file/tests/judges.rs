@@ -1,32 +1,11 @@
 //! The file engine before its judges: every device, one node and pretended several, one to seven ranks.
 
-use std::sync::mpsc;
-use std::time::Duration;
+mod watched;
 
 use aqueduct_comm::{Error, Launch};
 use aqueduct_file::Info;
 use aqueduct_testkit::file;
-
-/// Longer than any of these tests takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(240);
-
-/// Fails where the work hangs, instead of hanging with it.
-fn watched(title: &str, work: impl FnOnce() + Send + 'static) {
-    let (done, waiting) = mpsc::channel();
-    let worker = std::thread::spawn(move || {
-        work();
-        let _ = done.send(());
-    });
-    match waiting.recv_timeout(PATIENCE) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{title} hangs"),
-        // Done, or ended by a panic, which joining tells.
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            if let Err(panic) = worker.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
-}
+use watched::watched;
 
 fn judge_with(launch: Launch, place: String, info: Info) {
     let title = format!("{place} {launch:?}");

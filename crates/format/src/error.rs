@@ -31,6 +31,8 @@ pub enum Kind {
     ReadOnly,
     /// The ranks gave different values for what must be the same.
     NotSame,
+    /// A library that a format needs reports an error.
+    Library,
     /// The file layer reports an error: [`Error::file_kind`] tells which.
     File,
     /// The ranks could not talk, or another one failed.
@@ -38,7 +40,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Damaged,
         Self::NoSuchName,
         Self::NameExists,
@@ -48,6 +50,7 @@ impl Kind {
         Self::NeedsRoom,
         Self::ReadOnly,
         Self::NotSame,
+        Self::Library,
         Self::File,
         Self::Communication,
     ];

@@ -6,8 +6,30 @@
 //! | module | format | who reads it |
 //! |---|---|---|
 //! | [`netcdf`] | netCDF classic: CDF-1, CDF-2, CDF-5 | netCDF, `PnetCDF`, xarray, `ParaView` … |
+//! | `hdf5` | HDF5, with the feature `hdf5` | h5py, h5dump and all of the field |
+//!
+//! Conventions, so that output is usable at once:
+//!
+//! | module | convention | who reads it |
+//! |---|---|---|
+//! | [`cf`] | CF-1.8 in netCDF: coordinates, units, time | xarray |
+//! | `h5md` | H5MD 1.1 in HDF5: trajectories of particles | MDAnalysis |
+//! | `vtkhdf` | VTKHDF 2 in HDF5: images | `ParaView`, vtk |
+//! | [`xyz`] | extended XYZ, text: atoms in a box | ASE |
 
+pub mod cf;
+mod combine;
 mod error;
+#[cfg(feature = "hdf5")]
+pub mod h5md;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 pub mod netcdf;
+mod region;
+mod slab;
+#[cfg(feature = "hdf5")]
+pub mod vtkhdf;
+pub mod xyz;
 
 pub use error::{Error, Kind, Result};
+pub use slab::Slab;

@@ -57,7 +57,7 @@
 
 mod access;
 mod arrange;
-mod combine;
+mod cut;
 mod dataset;
 mod decode;
 mod define;
@@ -70,12 +70,11 @@ mod name;
 mod open;
 mod queue;
 mod rearrange;
-mod region;
 mod replace;
-mod slab;
 mod value;
 mod version;
 
+pub use crate::slab::Slab;
 pub use access::{Access, Together};
 pub use dataset::Dataset;
 pub use decode::Flaw;
@@ -84,6 +83,5 @@ pub use header::{Attribute, Dimension, DimensionId, Header, Variable, VariableId
 pub use kind::Type;
 pub use open::{Create, Open};
 pub use queue::Queue;
-pub use slab::Slab;
 pub use value::{Value, Values};
 pub use version::Version;

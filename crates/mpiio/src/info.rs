@@ -47,6 +47,17 @@ pub(crate) fn read(mpi: &Mpi, handle: usize) -> Outcome<Info> {
     Ok(info)
 }
 
+/// Hints that the user gives in the environment, for programs that know nothing of them: how files are buffered.
+pub(crate) fn from_env() -> Info {
+    let known = [
+        ("AQUEDUCT_BUFFER", "aqueduct_buffer"),
+        ("AQUEDUCT_SPILL", "aqueduct_spill"),
+        ("AQUEDUCT_SPILL_SIZE", "aqueduct_spill_size"),
+    ];
+    let given = known.into_iter().filter_map(|(variable, key)| Some((key, std::env::var(variable).ok()?)));
+    given.collect()
+}
+
 /// A new info object with these hints.
 pub(crate) fn create(mpi: &Mpi, info: &Info) -> Outcome<usize> {
     let mut handle = 0;

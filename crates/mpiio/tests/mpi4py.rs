@@ -11,7 +11,7 @@ use launch::{Job, MPICH, Mpi, OPEN_MPI, is_missing, launcher};
 /// How many tests the two files have at least: fewer means that some were not run.
 const TESTS: [(&str, usize); 2] = [("test_file.py", 34), ("test_io.py", 55)];
 
-fn all_pass(mpi: Mpi, ranks: usize) {
+fn all_pass(mpi: Mpi, ranks: usize, buffer: &str) {
     let folder = std::env::var_os("AQUEDUCT_TEST_MPI4PY").map(PathBuf::from);
     if is_missing("mpi4py", folder.as_deref().is_some_and(Path::exists)) || launcher(mpi).is_none() {
         return;
@@ -23,7 +23,8 @@ fn all_pass(mpi: Mpi, ranks: usize) {
     let python = path(&["venv", "bin", "python3"]);
     for (file, least) in TESTS {
         let build = path(&[mpi.name]);
-        let variables = [("PYTHONPATH", build.as_str()), ("PYTHONDONTWRITEBYTECODE", "1")];
+        let variables =
+            [("PYTHONPATH", build.as_str()), ("PYTHONDONTWRITEBYTECODE", "1"), ("AQUEDUCT_BUFFER", buffer)];
         let output =
             Job { mpi, ranks, door: true, variables: &variables }.run(&[&python, &path(&["test", file])]);
         let text = output.text();
@@ -37,23 +38,27 @@ fn all_pass(mpi: Mpi, ranks: usize) {
 }
 
 macro_rules! ranks {
-    ($($name:ident $mpi:ident $ranks:literal;)*) => {$(
+    ($($name:ident $mpi:ident $ranks:literal $buffer:literal;)*) => {$(
         #[test]
         fn $name() {
-            all_pass($mpi, $ranks);
+            all_pass($mpi, $ranks, $buffer);
         }
     )*};
 }
 
 ranks! {
-    open_mpi_1 OPEN_MPI 1;
-    open_mpi_2 OPEN_MPI 2;
-    open_mpi_3 OPEN_MPI 3;
-    open_mpi_4 OPEN_MPI 4;
-    open_mpi_5 OPEN_MPI 5;
-    mpich_1 MPICH 1;
-    mpich_2 MPICH 2;
-    mpich_3 MPICH 3;
-    mpich_4 MPICH 4;
-    mpich_5 MPICH 5;
+    open_mpi_1 OPEN_MPI 1 "0";
+    open_mpi_2 OPEN_MPI 2 "0";
+    open_mpi_3 OPEN_MPI 3 "0";
+    open_mpi_4 OPEN_MPI 4 "0";
+    open_mpi_5 OPEN_MPI 5 "0";
+    mpich_1 MPICH 1 "0";
+    mpich_2 MPICH 2 "0";
+    mpich_3 MPICH 3 "0";
+    mpich_4 MPICH 4 "0";
+    mpich_5 MPICH 5 "0";
+    open_mpi_2_buffered OPEN_MPI 2 "256MiB";
+    open_mpi_3_buffered OPEN_MPI 3 "1B";
+    mpich_2_buffered MPICH 2 "1B";
+    mpich_3_buffered MPICH 3 "256MiB";
 }

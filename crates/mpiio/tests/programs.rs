@@ -41,29 +41,32 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|entry| read(entry.expect("an entry"))).collect()
 }
 
-/// Runs a program both ways and compares what it prints and leaves.
+/// Runs a program natively, through the door and, through the door, buffered, and compares what it prints and leaves.
 fn compare(mpi: Mpi, ranks: usize, command: &[&str], more: &[&str]) {
-    let mut runs = Vec::new();
-    for door in [false, true] {
+    let run = |door: bool, variables: &[(&str, &str)]| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out").to_string_lossy().into_owned();
         let words = [command, &[path.as_str()], more].concat();
-        let output = Job { mpi, ranks, door, variables: &[] }.run(&words);
-        assert!(output.success, "{} with {ranks} ranks, door {door}: {}", mpi.name, output.text());
+        let output = Job { mpi, ranks, door, variables }.run(&words);
+        let way = format!("{} with {ranks} ranks, door {door}, {variables:?}", mpi.name);
+        assert!(output.success, "{way}: {}", output.text());
         if door {
             assert!(!output.printed.contains("cancelled 1"), "{}", output.printed);
         }
-        runs.push((comparable(&output.printed, mpi), files(folder.path())));
-    }
-    let (native, ours) = (&runs[0], &runs[1]);
-    for (native, ours) in native.0.iter().zip(&ours.0) {
-        assert_eq!(native, ours, "{} with {ranks} ranks", mpi.name);
-    }
-    assert_eq!(native.0.len(), ours.0.len());
+        (comparable(&output.printed, mpi), files(folder.path()), way)
+    };
+    let native = run(false, &[]);
     assert!(!native.0.is_empty(), "a program that prints nothing shows nothing");
-    let names: Vec<_> = native.1.keys().collect();
-    assert_eq!(names, ours.1.keys().collect::<Vec<_>>(), "the files left behind");
-    assert!(native.1 == ours.1, "{} with {ranks} ranks: the bytes differ in one of {names:?}", mpi.name);
+    for variables in [&[][..], &[("AQUEDUCT_BUFFER", "64KiB")]] {
+        let ours = run(true, variables);
+        for (native, line) in native.0.iter().zip(&ours.0) {
+            assert_eq!(native, line, "{}", ours.2);
+        }
+        assert_eq!(native.0.len(), ours.0.len());
+        let names: Vec<_> = native.1.keys().collect();
+        assert_eq!(names, ours.1.keys().collect::<Vec<_>>(), "the files left behind");
+        assert!(native.1 == ours.1, "{}: the bytes differ in one of {names:?}", ours.2);
+    }
 }
 
 /// Runs a program that checks itself, through the door only.
@@ -197,6 +200,12 @@ fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
             let printed = check(mpi, 3, &program.path, &[("AQUEDUCT_DEVICE", plan)]);
             assert!(printed.contains(expected), "{} {plan}: {printed}", mpi.name);
         }
+        // Buffered, a write that fails is told later, at the latest when the file is closed.
+        for (plan, expected) in &plans[3..] {
+            let variables = [("AQUEDUCT_DEVICE", *plan), ("AQUEDUCT_BUFFER", "1MiB")];
+            let printed = check(mpi, 3, &program.path, &variables);
+            assert!(printed.contains(expected), "{} {plan}, buffered: {printed}", mpi.name);
+        }
         let nodes = [("AQUEDUCT_DEVICE", plans[1].0), ("AQUEDUCT_NODE_RANKS", "2")];
         assert!(check(mpi, 4, &program.path, &nodes).contains("failed some"));
     }
@@ -272,13 +281,18 @@ fn the_user_is_told_what_serves_and_what_was_done() {
         let trace = folder.path().join("traces");
         std::fs::create_dir(&trace).expect("a folder");
         let (path, trace_path) = (folder.path().join("out"), trace.to_string_lossy().into_owned());
-        let variables = [("AQUEDUCT_VERBOSE", "1"), ("AQUEDUCT_TRACE", trace_path.as_str())];
+        let variables = [
+            ("AQUEDUCT_VERBOSE", "1"),
+            ("AQUEDUCT_TRACE", trace_path.as_str()),
+            ("AQUEDUCT_BUFFER", "64KiB"),
+        ];
         let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
         let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
         assert!(output.success, "{}", output.text());
         assert!(output.said.contains("serves MPI_File_*"), "{}", output.said);
         assert!(output.said.contains(mpi.version), "{}", output.said);
         assert!(output.said.contains("2 ranks wrote"), "{}", output.said);
+        assert!(output.said.contains("the first rank's buffer took"), "{}", output.said);
         let traces: Vec<String> =
             files(&trace).into_values().map(|text| String::from_utf8(text).unwrap()).collect();
         assert_eq!(traces.len(), 2, "one for each rank");

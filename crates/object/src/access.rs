@@ -13,15 +13,19 @@ use aqueduct_file::{Access as Bytes, Count, Sink, Source};
 
 use crate::error::{Error, Kind, Result};
 use crate::file::{ObjectFile, split_pending};
-use crate::items::{Items, Packed};
+use crate::items::{Items, Packed, measured};
 use crate::meta::Entry;
 use crate::request::{ReadRequest, Split, WriteRequest};
+use crate::schema::ByteOrder;
 use crate::store::Written;
 use crate::view::ObjectView;
-use crate::{Object, cast};
+use crate::{Encoder, Object, cast};
 
 /// Objects of variable size that lie no further apart than this are read together.
 const GAP: u64 = 1 << 16;
+
+/// Bytes of objects of variable size that are encoded before they are written.
+const PART: usize = 1 << 20;
 
 /// Where an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,17 +97,51 @@ impl<'f, T: Object> Access<'f, T> {
 
     /// Writes objects; how many.
     pub fn write<'a>(self, objects: impl Items<'a, T>) -> Result<u64> {
+        if let Some(objects) = objects.slice().filter(|objects| self.file.streams(objects)) {
+            return self.write_encoding(objects);
+        }
         let packed = objects.pack();
         let count = packed.count as u64;
         let (offset, packed, written) =
             self.prepare_write(packed).map_err(|error| self.refuse_write(error))?;
-        let bytes: &[u8] = &packed.bytes;
+        self.write_bytes(offset, &packed.bytes)?;
+        self.file.store.note(written);
+        Ok(count)
+    }
+
+    /// Writes many objects of variable size, a part of them encoded at a time: memory that the processor's cache holds instead of memory of their
+    /// size.
+    fn write_encoding(&self, objects: &[T]) -> Result<u64> {
+        let prepared = self.prepare_write(measured(objects));
+        let (offset, _, written) = prepared.map_err(|error| self.refuse_write(error))?;
+        let end = offset + written.ends.last().copied().unwrap_or(0);
+        let (mut at, mut part) = (offset, Vec::with_capacity(PART));
+        for object in objects {
+            if part.len() >= PART {
+                self.place(at).write(&part).map_err(|error| self.refuse_write(error.into()))?;
+                at += part.len() as u64;
+                part.clear();
+            }
+            object.encode(&mut Encoder::new(&mut part));
+        }
+        if at + part.len() as u64 != end {
+            let name = self.file.store.schema.name();
+            let detail =
+                format!("encoded_size of {name} is not what encode makes; mend its implementation of Object");
+            return Err(self.refuse_write(self.file.store.error(Kind::BadArgument, "write", detail)));
+        }
+        // If the ranks write together, it is in this that they meet.
+        self.write_bytes(at, &part)?;
+        self.file.store.note(written);
+        Ok(objects.len() as u64)
+    }
+
+    fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         match self.place(offset) {
             place if self.together => place.all().write(bytes).map_err(Error::together)?,
             place => place.write(bytes)?,
         };
-        self.file.store.note(written);
-        Ok(count)
+        Ok(())
     }
 
     /// A write that cannot be: if the ranks write together, this one takes part in it with its error, so that the others learn of it.
@@ -263,7 +301,7 @@ impl<'f, T: Object> Access<'f, T> {
 
     /// Room in the data for objects of variable size, by prefix sums if all ranks write together; where it is, and where each object ends in it.
     fn find_room(&self, placed: &Placed, packed: &mut Packed<'_>) -> Result<(u64, Vec<u64>)> {
-        let (store, bytes) = (&self.file.store, packed.bytes.len() as u64);
+        let (store, bytes) = (&self.file.store, packed.size() as u64);
         let offset = if self.together {
             store.data.reserve_ordered(bytes)?
         } else {
@@ -331,6 +369,16 @@ impl<'f, T: Object> Access<'f, T> {
 }
 
 impl<T: Object> ObjectFile<T> {
+    /// Whether objects are written while they are encoded: many of variable size, in the order of bytes they have in memory.
+    fn streams(&self, objects: &[T]) -> bool {
+        let mut bytes = 0;
+        let mut is_much = |object: &T| {
+            bytes += object.encoded_size();
+            bytes > 2 * PART
+        };
+        T::SIZE.is_none() && self.store.order == ByteOrder::Little && objects.iter().any(&mut is_much)
+    }
+
     /// Compares checksums of what was read, and whether it is all there.
     pub(crate) fn check_read(
         &self,

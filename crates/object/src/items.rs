@@ -32,6 +32,11 @@ pub struct Packed<'a> {
 pub trait Items<'a, T: Object> {
     /// Their encoded form: without a copy for trivial types that lie one after the other.
     fn pack(self) -> Packed<'a>;
+
+    /// The objects, where they lie one after the other.
+    fn slice(&self) -> Option<&'a [T]> {
+        None
+    }
 }
 
 /// One object.
@@ -50,8 +55,18 @@ impl Packed<'_> {
 
     /// How many bytes they have.
     pub fn size(&self) -> usize {
-        self.bytes.len()
+        self.ends.last().map_or(self.bytes.len(), |end| *end as usize)
     }
+}
+
+/// Objects of variable size that are not encoded yet: only where each will end.
+pub(crate) fn measured<'a, T: Object>(objects: &[T]) -> Packed<'a> {
+    let mut end = 0;
+    let ends = objects.iter().map(|object| {
+        end += object.encoded_size() as u64;
+        end
+    });
+    Packed { bytes: Cow::Borrowed(&[]), count: objects.len(), ends: ends.collect() }
 }
 
 impl<'a, T: Object> Items<'a, T> for &'a [T] {
@@ -61,11 +76,19 @@ impl<'a, T: Object> Items<'a, T> for &'a [T] {
             None => packed(self.iter(), self.iter().map(Object::encoded_size).sum()),
         }
     }
+
+    fn slice(&self) -> Option<&'a [T]> {
+        Some(self)
+    }
 }
 
 impl<'a, T: Object> Items<'a, T> for &'a Vec<T> {
     fn pack(self) -> Packed<'a> {
         self.as_slice().pack()
+    }
+
+    fn slice(&self) -> Option<&'a [T]> {
+        Some(self)
     }
 }
 

@@ -58,7 +58,7 @@ pub use error::{Error, Kind, Result};
 pub use field::Field;
 pub use file::ObjectFile;
 pub use items::{Each, Items, One, Packed};
-pub use object::{Object, decode, encode};
+pub use object::{Object, bytes_mut, decode, decode_all, encode, encode_all};
 pub use request::{ReadRequest, Split, WriteRequest};
 pub use schema::Schema;
 pub use store::{ObjectOpen, Repaired, repair};

@@ -4,9 +4,11 @@
 #![allow(unsafe_code)]
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::cast;
 use crate::category::Category;
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::schema::{Schema, Scribe, Type};
@@ -104,6 +106,40 @@ pub fn encode<T: Object>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(value.encoded_size());
     value.encode(&mut Encoder::new(&mut bytes));
     bytes
+}
+
+/// The encoded form of values, one after the other: without a copy where they lie in memory like that.
+///
+/// ```
+/// assert_eq!(*aqueduct_object::encode_all(&[1u16, 2]), [1, 0, 2, 0]);
+/// ```
+pub fn encode_all<T: Object>(values: &[T]) -> Cow<'_, [u8]> {
+    cast::bytes(values).map_or_else(
+        || {
+            let mut bytes = Vec::with_capacity(values.iter().map(Object::encoded_size).sum());
+            Encoder::new(&mut bytes).put_all(values);
+            Cow::Owned(bytes)
+        },
+        Cow::Borrowed,
+    )
+}
+
+/// So many values, of an encoded form that has no more.
+///
+/// ```
+/// assert_eq!(aqueduct_object::decode_all::<u16>(&[1, 0, 2, 0], 2)?, [1, 2]);
+/// # Ok::<(), aqueduct_object::DecodeError>(())
+/// ```
+pub fn decode_all<T: Object>(bytes: &[u8], count: usize) -> Result<Vec<T>, DecodeError> {
+    let mut input = Decoder::new(bytes);
+    let values = input.take_all(count)?;
+    input.end()?;
+    Ok(values)
+}
+
+/// The encoded form of values, to be overwritten, where they lie in memory like that.
+pub fn bytes_mut<T: Object>(values: &mut [T]) -> Option<&mut [u8]> {
+    cast::bytes_mut(values)
 }
 
 /// The value of an encoded form, all of it.

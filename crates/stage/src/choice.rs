@@ -9,6 +9,9 @@ use crate::options::Mode;
 
 /// Steps below this, over all ranks, are not worth a thread.
 const SMALL: f64 = 1.5e6;
+/// Leaders are worth their gathering from so many ranks of a node on, each with less than this.
+const FEW: usize = 4;
+const SCANTY: f64 = 65536.0;
 /// What must be saved of the time of a step.
 const WORTHWHILE: f64 = 0.05;
 /// With a thread a step must take less than this share of what it took without.
@@ -77,6 +80,39 @@ fn choose(seen: &Seen) -> Decision {
     stay(Mode::Thread, reason)
 }
 
+/// How ranks and data are spread: known before anything is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    ranks: usize,
+    nodes: usize,
+    /// What all ranks store in a step.
+    bytes: u64,
+}
+
+impl Spread {
+    /// Collective.
+    pub(crate) fn new(comm: &Comm, bytes: u64) -> aqueduct_comm::Result<Self> {
+        let bytes = comm.allreduce_one(Op::Sum, bytes)?;
+        Ok(Self { ranks: comm.size(), nodes: comm.node_count(), bytes })
+    }
+}
+
+/// Whether ranks hand their bytes to leaders, and why so: where it was asked for, or where pieces are small and would cross the network
+/// in many small meetings.
+pub(crate) fn gathering(asked: Mode, spread: &Spread) -> Option<String> {
+    let each = spread.bytes as f64 / spread.ranks as f64;
+    match asked {
+        Mode::Leaders => Some("asked for".to_owned()),
+        Mode::Auto if spread.nodes > 1 && spread.ranks >= FEW * spread.nodes && each < SCANTY => {
+            let (per_node, kilobytes) = (spread.ranks / spread.nodes, each / 1e3);
+            Some(format!(
+                "{per_node} ranks of a node have {kilobytes:.0} kB each: one of them writes for all"
+            ))
+        }
+        _ => None,
+    }
+}
+
 /// Measures steps, and finds with the other ranks what to do.
 pub(crate) struct Chooser {
     comm: Comm,
@@ -84,6 +120,8 @@ pub(crate) struct Chooser {
     open: bool,
     reason: String,
     first: Mode,
+    /// Why leaders write for their groups, if they do.
+    gathering: Option<String>,
     window: Window,
     /// How many steps are measured before the next decision.
     wanted: u64,
@@ -102,7 +140,7 @@ struct Window {
 }
 
 impl Chooser {
-    pub(crate) fn new(comm: Comm, asked: Mode) -> Self {
+    pub(crate) fn new(comm: Comm, asked: Mode, gathering: Option<String>) -> Self {
         let able = comm.serves_threads();
         let (first, reason) = match asked {
             Mode::Blocking => (Mode::Blocking, "asked for"),
@@ -110,17 +148,49 @@ impl Chooser {
                 Mode::Blocking,
                 "MPI does not let threads talk between nodes; ask it for thread level multiple",
             ),
-            Mode::Thread => (Mode::Thread, "asked for"),
-            Mode::Auto => (Mode::Blocking, "nothing measured yet"),
+            Mode::Thread | Mode::Leaders => (Mode::Thread, "asked for"),
+            // Servers have no choice: see `served`.
+            Mode::Auto | Mode::Servers => (Mode::Blocking, "nothing measured yet"),
         };
         let open = asked == Mode::Auto && able;
-        let window = Window::default();
-        Self { comm, open, reason: reason.to_owned(), first, window, wanted: AT_FIRST, before: None }
+        let (window, wanted) = (Window::default(), AT_FIRST);
+        let mut chooser =
+            Self { comm, open, reason: String::new(), first, gathering, window, wanted, before: None };
+        chooser.reason = chooser.explained(reason.to_owned());
+        chooser
+    }
+
+    /// For an output that servers write.
+    pub(crate) fn served(comm: Comm, asked: Mode, servers: usize) -> Self {
+        let mut chooser = Self::new(comm, Mode::Blocking, None);
+        chooser.first = Mode::Servers;
+        chooser.reason = match asked {
+            Mode::Servers => "asked for".to_owned(),
+            _ => format!("{servers} of the ranks do nothing but write"),
+        };
+        chooser
     }
 
     /// What to begin with.
     pub(crate) fn first(&self) -> Mode {
         self.first
+    }
+
+    /// The mode that is told, if the hand that writes is in this one.
+    pub(crate) fn called(&self, hand: Mode) -> Mode {
+        if hand == Mode::Thread && self.is_gathering() { Mode::Leaders } else { hand }
+    }
+
+    /// Whether leaders write for their groups.
+    pub(crate) fn is_gathering(&self) -> bool {
+        self.gathering.is_some()
+    }
+
+    fn explained(&self, reason: String) -> String {
+        match &self.gathering {
+            Some(why) if *why != reason => format!("{reason}; {why}"),
+            _ => reason,
+        }
     }
 
     pub(crate) fn reason(&self) -> &str {
@@ -176,7 +246,7 @@ impl Chooser {
             (Mode::Thread, _) => (2 * self.wanted).min(SELDOM),
             _ => WITH_THREAD,
         };
-        self.reason = decision.reason;
+        self.reason = self.explained(decision.reason);
         Ok(decision.mode)
     }
 }

@@ -1,4 +1,4 @@
-//! Who writes: the program itself, or its I/O thread.
+//! Who writes: the program itself, its I/O thread, or a server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::options::Mode;
 use crate::packing::Packing;
 use crate::progress::Board;
+use crate::server::Client;
 use crate::target::{Parcel, Supply, Target};
 use crate::worker::{Limits, Worker};
 
@@ -25,6 +26,13 @@ pub(crate) struct Driver {
 enum Hand {
     Own(Own),
     Thread(Worker),
+    Served(Served),
+}
+
+/// A server writes.
+struct Served {
+    client: Arc<Client>,
+    board: Arc<Board>,
 }
 
 /// The program itself writes.
@@ -47,8 +55,19 @@ impl Driver {
         Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
     }
 
+    /// Hands parcels to a server.
+    pub(crate) fn served(client: Arc<Client>, board: &Arc<Board>, limits: Limits) -> Self {
+        let hand = Some(Hand::Served(Served { client, board: Arc::clone(board) }));
+        let (board, pinned) = (Arc::clone(board), Vec::new());
+        Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
+    }
+
     pub(crate) fn mode(&self) -> Mode {
-        if matches!(self.hand, Some(Hand::Thread(_))) { Mode::Thread } else { Mode::Blocking }
+        match self.hand {
+            Some(Hand::Thread(_)) => Mode::Thread,
+            Some(Hand::Served(_)) => Mode::Servers,
+            Some(Hand::Own(_)) | None => Mode::Blocking,
+        }
     }
 
     /// Goes over to another mode, when everything so far is written.
@@ -66,6 +85,8 @@ impl Driver {
             Some(Hand::Thread(worker)) => {
                 self.hand = worker.into_target().map(|target| Hand::Own(Own::new(target)));
             }
+            // A server stays one.
+            Some(Hand::Served(served)) => self.hand = Some(Hand::Served(served)),
             None => {}
         }
         Ok(())
@@ -75,6 +96,10 @@ impl Driver {
     pub(crate) fn write(&mut self, parcel: Parcel, packing: Result<&mut Packing<'_>, Error>) -> Result<()> {
         match &mut self.hand {
             Some(Hand::Thread(worker)) => worker.write(parcel, packing),
+            Some(Hand::Served(served)) => {
+                let (step, outcome) = (parcel.step, served.client.write(parcel, packing));
+                self.settle(outcome.map_err(|error| error.in_step(step)))
+            }
             Some(Hand::Own(own)) => {
                 let outcome = own.write(&parcel, packing, &self.board, self.limits);
                 self.settle(outcome.map_err(|error| error.in_step(parcel.step)))
@@ -87,6 +112,11 @@ impl Driver {
     pub(crate) fn sync(&mut self) {
         match &mut self.hand {
             Some(Hand::Thread(worker)) => worker.sync(),
+            Some(Hand::Served(served)) => {
+                let outcome = served.client.sync();
+                // Told by the board.
+                let _ = self.settle(outcome);
+            }
             Some(Hand::Own(own)) => {
                 let outcome = own.sync(&self.board);
                 // Told by the board.
@@ -99,10 +129,19 @@ impl Driver {
     /// Ends the file; what buffers have taken at most, and how long was written. Failures are on the board.
     pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
         let hand = self.hand.take();
-        if !matches!(hand, Some(Hand::Thread(_))) {
+        if matches!(hand, Some(Hand::Own(_))) {
             self.count(hand.as_ref());
         }
         match hand {
+            Some(Hand::Served(served)) => {
+                match served.client.finish(steps) {
+                    Ok(()) => {
+                        self.board.note(|progress| (progress.visible, progress.durable) = (steps, steps));
+                    }
+                    Err(error) => self.board.fail(error),
+                }
+                self.count(Some(&Hand::Served(served)));
+            }
             Some(Hand::Thread(worker)) => {
                 let (memory, writing) = worker.finish(steps);
                 self.memory_peak = self.memory_peak.max(memory);
@@ -129,10 +168,18 @@ impl Driver {
         let (memory, writing) = match hand {
             Some(Hand::Own(own)) => (own.buffer.capacity() as u64, own.writing),
             Some(Hand::Thread(worker)) => worker.usage(),
+            Some(Hand::Served(served)) => served.client.usage(),
             None => return,
         };
         self.memory_peak = self.memory_peak.max(memory);
         self.writing += writing;
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.client.let_go();
+        self.board.close();
     }
 }
 
@@ -180,6 +227,10 @@ struct Packed<'a, 'p, 'd> {
 impl Supply for Packed<'_, '_, '_> {
     fn chunks(&self) -> u64 {
         self.packing.as_ref().map_or(1, |packing| packing.chunks())
+    }
+
+    fn refusal(&self) -> Option<Error> {
+        self.packing.as_ref().err().cloned()
     }
 
     fn next(&mut self) -> Result<&[u8]> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::{self as comm, Comm, Op};
 use aqueduct_file as file;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of an operation on streams.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -123,6 +124,43 @@ impl Error {
     }
 }
 
+/// An error on its way to another rank.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Told {
+    kind: u8,
+    operation: String,
+    file: String,
+    step: Option<u64>,
+    detail: String,
+    rank: Option<usize>,
+    below: Option<u8>,
+}
+
+impl Error {
+    /// As it is told to another rank.
+    pub(crate) fn told(&self) -> Told {
+        Told {
+            kind: self.kind as u8,
+            operation: self.operation.to_owned(),
+            file: self.file.to_string(),
+            step: self.step,
+            detail: self.detail.clone(),
+            rank: self.rank,
+            below: self.below.map(|kind| kind as u8),
+        }
+    }
+}
+
+impl Told {
+    /// As it was before.
+    pub(crate) fn into_error(self) -> Error {
+        const KNOWN: [&str; 8] = ["write", "create", "sync", "finish", "commit", "fetch", "close", "open"];
+        let operation = KNOWN.into_iter().find(|known| *known == self.operation).unwrap_or("write");
+        let made = Error::new(Kind::from_code(self.kind), operation, &self.file, self.detail);
+        Error { step: self.step, rank: self.rank, below: self.below.map(file::Kind::from_code), ..made }
+    }
+}
+
 impl From<file::Error> for Error {
     fn from(error: file::Error) -> Self {
         let made = Self::new(Kind::File, error.operation(), error.file(), error.detail());
@@ -185,5 +223,8 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(Kind::from_code(kind as u8), kind);
         }
+        let text = serde_json::to_vec(&error.told()).unwrap();
+        let back = serde_json::from_slice::<Told>(&text).unwrap().into_error();
+        assert_eq!((back.to_string(), back.kind()), (error.to_string(), error.kind()));
     }
 }

@@ -33,7 +33,8 @@
 //! | | |
 //! |---|---|
 //! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, cuboids, points, lists; reductions |
-//! | [`Options`], [`Mode`] | who writes: the program, an I/O thread, or what pays; buffers, memory, durability |
+//! | [`Options`], [`Mode`] | who writes: the program, an I/O thread, leaders of groups, servers, or what pays; buffers, memory, durability |
+//! | [`split`], [`Role`], [`Crew`], [`Server`] | ranks that only write |
 //! | [`Output`], [`Step`] | handing steps over |
 //! | [`Receipt`], [`Safety`], [`Progress`] | accepted, visible and durable are different things |
 //! | [`Reader`] | which steps are complete, and their values |
@@ -44,10 +45,12 @@
 mod accumulator;
 mod choice;
 mod cuboid;
+mod cuts;
 mod declared;
 mod description;
 mod driver;
 mod error;
+mod group;
 mod options;
 mod output;
 mod packing;
@@ -55,6 +58,7 @@ mod piece;
 mod progress;
 mod reader;
 mod record;
+mod server;
 mod stream;
 mod sum;
 pub mod target;
@@ -68,6 +72,7 @@ pub use error::{Error, Kind, Result};
 pub use options::{Mode, Options};
 pub use output::{Output, Report, Step};
 pub use progress::{Progress, Receipt, Safety};
-pub use reader::{Lost, Reader, Stored};
+pub use reader::{Lost, Prefetched, Reader, Stored};
+pub use server::{Crew, Role, Server, Service, split};
 pub use stream::{Key, Reduction, Stream, Streams};
 pub use value::{Value, ValueKind};

@@ -1,15 +1,25 @@
 //! How an output is made: mode, buffers, memory, durability.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 
+use crate::choice::{self, Chooser, Spread};
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, agree};
-use crate::output::Output;
+use crate::output::{Memory, Output};
+use crate::server::{Client, Crew, Room};
 use crate::stream::Streams;
-use crate::target::{FileTarget, Target};
+use crate::target::{FileTarget, Leaders, Plan, Target};
 use crate::worker::Limits;
+
+/// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, and what
+/// becomes of it.
+pub(crate) const GATHERING: usize = 4;
+
+/// The least size of a symmetric buffer, where memory allows it: lists may have anything in a step.
+const SYMMETRIC: u64 = 1 << 20;
 
 /// Who writes, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,7 +28,11 @@ pub enum Mode {
     Blocking,
     /// One thread per rank, while the program computes.
     Thread,
-    /// What pays, by what is measured.
+    /// As with threads, but groups of ranks hand their bytes to one of them, and only these leaders meet over the file.
+    Leaders,
+    /// Ranks of their own, split off the world: see [`split`](crate::split).
+    Servers,
+    /// What pays, by what is measured; servers, where there are some.
     #[default]
     Auto,
 }
@@ -47,11 +61,14 @@ pub struct Options {
     memory: Option<u64>,
     durable_every: Option<u64>,
     pub(crate) pinned: Vec<usize>,
+    group: Option<usize>,
+    crew: Option<Crew>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { mode: Mode::Auto, buffers: 2, memory: None, durable_every: None, pinned: Vec::new() }
+        let (buffers, pinned) = (2, Vec::new());
+        Self { mode: Mode::Auto, buffers, memory: None, durable_every: None, pinned, group: None, crew: None }
     }
 }
 
@@ -96,15 +113,33 @@ impl Options {
         self
     }
 
+    /// How many ranks hand their bytes to a leader, where leaders write; without this, those of a node that follow one another.
+    #[must_use]
+    pub fn group(mut self, ranks: usize) -> Self {
+        self.group = Some(ranks);
+        self
+    }
+
+    /// The crew's servers write, unless another mode is asked for. The output is then created on [`Crew::comm`].
+    #[must_use]
+    pub fn served_by(mut self, crew: &Crew) -> Self {
+        self.crew = Some(crew.clone());
+        self
+    }
+
     /// Creates a stream file of this name, or empties it. Collective.
     pub fn create(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Output> {
+        if let (Mode::Auto | Mode::Servers, Some(crew)) = (self.mode, &self.crew) {
+            return self.create_served(comm, crew, name, streams);
+        }
         let file = |talk: &Comm, declared: &Arc<Declared>| {
             Ok(Box::new(FileTarget::create(talk, name, declared)?) as Box<dyn Target>)
         };
         self.create_on(comm, name, streams, file)
     }
 
-    /// An output into a target of one's own, which gets a communicator of its own; `name` is for messages. Collective.
+    /// An output into a target of one's own, which gets a communicator of its own; `name` is for messages. Collective. Servers make their targets
+    /// themselves: [`Server::serve_into`](crate::Server::serve_into).
     pub fn create_on(
         &self,
         comm: &Comm,
@@ -112,17 +147,59 @@ impl Options {
         streams: &Streams,
         target: impl FnOnce(&Comm, &Arc<Declared>) -> Result<Box<dyn Target>>,
     ) -> Result<Output> {
-        let mut limits = agree(comm, "create", name, self.limits(comm, name))?;
+        agree(comm, "create", name, self.check(name))?;
         self.check_same(comm, name)?;
         let declared = Arc::new(Declared::new(comm, name, streams)?);
-        limits.expected = declared.bytes_of_a_step();
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
+        let layout = Spread::new(comm, declared.bytes_of_a_step()).map_err(talk)?;
+        let gathering = choice::gathering(self.mode, &layout);
+        let more = if gathering.is_some() { GATHERING } else { 0 };
+        let limits = agree(comm, "create", name, self.limits(comm, name, more));
+        let mut limits = Limits { expected: declared.bytes_of_a_step(), ..limits? };
+        if gathering.is_some() {
+            // A leader asks for no more than any of its members has room for.
+            limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+        }
         let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
-        let target = target(&theirs, &declared)?;
-        Output::new(own, name, declared, target, self, limits)
+        let gathered = Arc::new(AtomicU64::new(0));
+        let target = if gathering.is_some() {
+            let plan =
+                Plan { size: self.group, capacity: limits.capacity, memory_peak: Arc::clone(&gathered) };
+            Box::new(Leaders::create(&theirs, name, &declared, plan, target)?)
+        } else {
+            target(&theirs, &declared)?
+        };
+        let chooser = Chooser::new(own, self.mode, gathering);
+        Output::new(chooser, name, declared, target, &self.pinned, Memory { limits, more, gathered })
     }
 
-    fn limits(&self, comm: &Comm, name: &str) -> Result<Limits> {
+    /// An output that servers write. Collective, for servers too.
+    fn create_served(&self, comm: &Comm, crew: &Crew, name: &str, streams: &Streams) -> Result<Output> {
+        let same = if comm.size() == crew.comm().size() {
+            self.check(name)
+        } else {
+            let detail = "an output that servers write is created on the crew's communicator: Crew::comm";
+            Err(Error::new(Kind::BadArgument, "create", name, detail))
+        };
+        agree(comm, "create", name, same)?;
+        self.check_same(comm, name)?;
+        let declared = Arc::new(Declared::new(comm, name, streams)?);
+        let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
+        let limits = agree(comm, "create", name, self.limits(comm, name, 1))?;
+        // Of equal size on all clients, and no larger than the largest step.
+        let largest = comm.allreduce_one(Op::Max, declared.bytes_of_a_step()).map_err(talk)?;
+        let least = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+        let slot = least.min(largest.max(SYMMETRIC));
+        let room = Room { slots: self.buffers as u32, slot, allowance: 0 };
+        let client = Client::open(crew, name, &declared, self.durable_every, room);
+        let client = Arc::new(agree(comm, "create", name, client)?);
+        let limits = Limits { capacity: client.capacity(), expected: 0, ..limits };
+        let own = comm.dup().map_err(talk)?;
+        let chooser = Chooser::served(own, self.mode, crew.servers());
+        Ok(Output::served(chooser, name, declared, client, limits))
+    }
+
+    fn check(&self, name: &str) -> Result<()> {
         let refuse = |detail: &str| Err(Error::new(Kind::BadArgument, "create", name, detail));
         if self.buffers == 0 {
             return refuse("an output needs at least one buffer");
@@ -130,19 +207,35 @@ impl Options {
         if self.durable_every == Some(0) {
             return refuse("durable every 0 steps; give 1 or more, or leave it out");
         }
+        if self.mode == Mode::Servers && self.crew.is_none() {
+            return refuse(
+                "there are no servers; split them off the world, and give Options::served_by the crew",
+            );
+        }
+        if self.group == Some(0) {
+            return refuse("groups of 0 ranks; give 1 or more, or leave it out");
+        }
+        Ok(())
+    }
+
+    /// The limits of this rank's buffers, of which so many more are needed elsewhere.
+    fn limits(&self, comm: &Comm, name: &str, more: usize) -> Result<Limits> {
         let memory = self.memory.unwrap_or_else(|| share_of_free(comm));
-        let capacity = memory / self.buffers as u64;
+        let shares = self.buffers + more;
+        let capacity = memory / shares as u64;
         if capacity < 64 {
-            return refuse("the memory is too small: a buffer needs 64 bytes at least");
+            let detail = "the memory is too small: a buffer needs 64 bytes at least";
+            return Err(Error::new(Kind::BadArgument, "create", name, detail));
         }
         Ok(Limits { buffers: self.buffers, capacity, expected: 0, durable_every: self.durable_every })
     }
 
     fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {
-        let mine = [self.mode as u64, self.durable_every.unwrap_or(0)];
+        let (group, served) = (self.group.unwrap_or(0) as u64, u64::from(self.crew.is_some()));
+        let mine = [self.mode as u64, self.durable_every.unwrap_or(0), group, served];
         let mut first = mine;
         comm.broadcast(0, &mut first).map_err(|error| Error::talk("create", name, &error))?;
-        let detail = "this rank and rank 0 gave different modes or durability; give the same on all ranks";
+        let detail = "this rank and rank 0 gave different modes, groups, servers or durability; give the same on all ranks";
         let same =
             if mine == first { Ok(()) } else { Err(Error::new(Kind::NotSame, "create", name, detail)) };
         agree(comm, "create", name, same)
@@ -150,7 +243,7 @@ impl Options {
 }
 
 /// An eighth of the memory that is free, divided by the ranks that share it.
-fn share_of_free(comm: &Comm) -> u64 {
+pub(crate) fn share_of_free(comm: &Comm) -> u64 {
     let system = rustix::system::sysinfo();
     let unit = u64::from(system.mem_unit.max(1));
     let free = (system.freeram as u64).saturating_add(system.bufferram as u64).saturating_mul(unit);

@@ -1,6 +1,7 @@
 //! An output: steps are handed over, and written by whoever the mode says.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
@@ -13,7 +14,8 @@ use crate::driver::Driver;
 use crate::error::{Error, Kind, Result};
 use crate::options::{Mode, Options};
 use crate::packing::{Feed, Packing};
-use crate::progress::{Board, Progress, Receipt};
+use crate::progress::{Board, Herald, Progress, Receipt};
+use crate::server::Client;
 use crate::stream::{Key, Reduction, Streams};
 use crate::target::{Entry, Parcel, Target};
 use crate::value::{Value, ValueKind};
@@ -28,11 +30,19 @@ pub struct Output {
     board: Arc<Board>,
     driver: Driver,
     chooser: Chooser,
-    limits: Limits,
+    memory: Memory,
     steps: u64,
     /// An error of this rank that the others have not learnt of yet.
     untold: Option<Error>,
     tally: Tally,
+}
+
+/// What buffers may take, and what gathering for others has taken beside them.
+pub(crate) struct Memory {
+    pub(crate) limits: Limits,
+    /// Buffers that are needed beside those that rotate.
+    pub(crate) more: usize,
+    pub(crate) gathered: Arc<AtomicU64>,
 }
 
 /// What an output has done on this rank.
@@ -65,6 +75,12 @@ pub struct Report {
     pub writing: Duration,
 }
 
+impl Memory {
+    fn cap(&self) -> u64 {
+        self.limits.capacity * (self.limits.buffers + self.more) as u64
+    }
+}
+
 impl Output {
     /// Creates a stream file with the usual [`Options`]. Collective.
     pub fn create(comm: &Comm, name: &str, streams: &Streams) -> Result<Self> {
@@ -72,33 +88,59 @@ impl Output {
     }
 
     pub(crate) fn new(
-        comm: Comm,
+        chooser: Chooser,
         name: &str,
         declared: Arc<Declared>,
         target: Box<dyn Target>,
-        options: &Options,
-        limits: Limits,
+        pinned: &[usize],
+        memory: Memory,
     ) -> Result<Self> {
+        let board = Arc::new(Board::default());
+        let driver = Driver::blocking(target, &board, memory.limits, pinned);
+        let mut output = Self::driven(chooser, name, declared, driver, (board, memory));
+        let first = output.chooser.first();
+        output.follow(first)?;
+        Ok(output)
+    }
+
+    /// An output that a server writes.
+    pub(crate) fn served(
+        chooser: Chooser,
+        name: &str,
+        declared: Arc<Declared>,
+        client: Arc<Client>,
+        limits: Limits,
+    ) -> Self {
+        let board = Arc::new(Board::heralded(Arc::clone(&client) as Arc<dyn Herald>));
+        let driver = Driver::served(client, &board, limits);
+        // One more: a message to the server.
+        let memory = Memory { limits, more: 1, gathered: Arc::default() };
+        Self::driven(chooser, name, declared, driver, (board, memory))
+    }
+
+    fn driven(
+        chooser: Chooser,
+        name: &str,
+        declared: Arc<Declared>,
+        driver: Driver,
+        (board, memory): (Arc<Board>, Memory),
+    ) -> Self {
         let reduced = declared.abouts.iter().zip(&declared.pieces).map(|(about, piece)| {
             let reduction = about.reduction;
             (reduction != Reduction::None).then(|| Accumulator::new(about.kind, reduction, piece.items))
         });
-        let board = Arc::new(Board::default());
-        let mut output = Self {
+        Self {
             name: name.into(),
             accumulators: reduced.collect(),
-            driver: Driver::blocking(target, &board, limits, &options.pinned),
-            chooser: Chooser::new(comm, options.mode),
+            driver,
+            chooser,
             declared,
             board,
-            limits,
+            memory,
             steps: 0,
             untold: None,
             tally: Tally::default(),
-        };
-        let first = output.chooser.first();
-        output.follow(first)?;
-        Ok(output)
+        }
     }
 
     /// Begins a step. Fails with what has failed since the last call, in the background too.
@@ -123,7 +165,7 @@ impl Output {
 
     /// How steps are written now, and why so.
     pub fn mode(&self) -> (Mode, &str) {
-        (self.driver.mode(), self.chooser.reason())
+        (self.chooser.called(self.driver.mode()), self.chooser.reason())
     }
 
     /// Stores what reductions have come to, makes everything durable, and ends the file. Fails with what has failed in the background.
@@ -133,14 +175,15 @@ impl Output {
         let (entries, feeds) = closing(&self.declared, &mut self.accumulators);
         let parcel = Parcel { step: self.steps.saturating_sub(1), closing: true, entries };
         if !parcel.entries.is_empty() || self.untold.is_some() {
-            let mut packing = Packing::new(feeds, self.limits.capacity);
+            let mut packing = Packing::new(feeds, self.memory.limits.capacity);
             self.tally.bytes += packing.size();
             let refused = self.untold.take();
             self.driver.write(parcel, refused.map_or(Ok(&mut packing), Err))?;
         }
         let report = self.report();
         let (driver, board, steps) = (self.driver, self.board, self.steps);
-        let (memory_peak, writing) = driver.finish(steps);
+        let (buffers, writing) = driver.finish(steps);
+        let memory_peak = buffers + self.memory.gathered.load(Ordering::Relaxed);
         board.check()?;
         board.note(|progress| progress.in_memory = 0);
         board.close();
@@ -150,12 +193,12 @@ impl Output {
     fn report(&self) -> Report {
         let kept = self.accumulators.iter().flatten().map(Accumulator::memory).sum();
         Report {
-            mode: self.driver.mode(),
+            mode: self.chooser.called(self.driver.mode()),
             reason: self.chooser.reason().to_owned(),
             steps: self.steps,
             bytes: self.tally.bytes,
             memory_peak: 0,
-            memory_cap: self.limits.capacity * self.limits.buffers as u64,
+            memory_cap: self.memory.cap(),
             reduction_memory: kept,
             in_commit: self.tally.in_commit,
             writing: Duration::ZERO,
@@ -187,7 +230,7 @@ impl Output {
         let (entries, feeds) = due(&self.declared, &mut self.accumulators, step, data);
         let parcel = Parcel { step, closing: false, entries };
         let nothing = parcel.entries.is_empty();
-        let mut packing = Packing::new(feeds, self.limits.capacity);
+        let mut packing = Packing::new(feeds, self.memory.limits.capacity);
         let bytes = packing.size();
         let refused = if nothing { None } else { self.untold.take() };
         let written = self.driver.write(parcel, refused.map_or(Ok(&mut packing), Err));

@@ -2,6 +2,8 @@
 
 use aqueduct_file::layout::{LayoutError, Pattern};
 
+use crate::cuts::Cuts;
+
 /// Values of one stream in memory.
 #[derive(Clone, Debug)]
 pub(crate) enum Feed<'a> {
@@ -34,82 +36,68 @@ impl Feed<'_> {
     }
 }
 
-/// A place in the values of a step.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    feed: usize,
-    /// Bytes of the feed before it.
-    offset: u64,
-}
-
 /// The values of a step, handed out in chunks of whole values.
 #[derive(Debug)]
 pub(crate) struct Packing<'a> {
     feeds: Vec<Feed<'a>>,
-    place: Place,
+    cuts: Cuts,
+    /// Bytes that were handed out.
+    done: u64,
+    /// The feed that comes next, and the bytes of those before it.
+    feed: usize,
+    before: u64,
     /// Bytes of the largest chunk; at least those of a value.
     capacity: u64,
 }
 
 impl<'a> Packing<'a> {
     pub(crate) fn new(feeds: Vec<Feed<'a>>, capacity: u64) -> Self {
-        Self { feeds, place: Place::default(), capacity: capacity.max(8) }
+        let cuts = Cuts::new(feeds.iter().map(|feed| (feed.size(), feed.width())).collect());
+        Self { feeds, cuts, done: 0, feed: 0, before: 0, capacity: capacity.max(8) }
     }
 
     /// Bytes of all values.
     pub(crate) fn size(&self) -> u64 {
-        self.feeds.iter().map(Feed::size).sum()
+        self.cuts.bytes()
     }
 
     /// How many chunks there are in all.
     pub(crate) fn chunks(&self) -> u64 {
-        let (mut place, mut chunks) = (Place::default(), 0);
-        while self.advance(&mut place, |_, _, _| Ok(())).unwrap_or(0) > 0 {
-            chunks += 1;
-        }
-        chunks
+        self.cuts.count(self.capacity)
+    }
+
+    /// How long the next chunk is; 0 behind the last.
+    pub(crate) fn next_length(&self) -> usize {
+        (self.cuts.end(self.done, self.capacity) - self.done) as usize
     }
 
     /// Copies the next chunk to the front of `buffer`, which grows to what is needed; how long it is, 0 behind the last.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LayoutError> {
-        let mut place = self.place;
-        let length = self.advance(&mut { place }, |_, _, _| Ok(()))?;
+        let length = self.next_length();
         if buffer.len() < length {
             buffer.reserve_exact(length - buffer.len());
             buffer.resize(length, 0);
         }
-        let mut rest = &mut buffer[..length];
-        self.advance(&mut place, |feed, first, bytes| {
-            let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes as usize);
-            rest = later;
-            feed.copy(first, now)
-        })?;
-        self.place = place;
+        self.fill_slice(&mut buffer[..length])?;
         Ok(length)
     }
 
-    /// Goes through one chunk, part by part: a feed, the first of its bytes, and how many of them.
-    fn advance(
-        &self,
-        place: &mut Place,
-        mut part: impl FnMut(&Feed<'a>, u64, u64) -> Result<(), LayoutError>,
-    ) -> Result<usize, LayoutError> {
-        let mut length = 0;
-        while let Some(feed) = self.feeds.get(place.feed) {
-            let left = feed.size() - place.offset;
-            let fits = (self.capacity - length) / feed.width() * feed.width();
-            let bytes = left.min(fits);
-            if bytes > 0 {
-                part(feed, place.offset, bytes)?;
+    /// Copies the next chunk, which is as long as `chunk`.
+    pub(crate) fn fill_slice(&mut self, chunk: &mut [u8]) -> Result<(), LayoutError> {
+        let mut rest = chunk;
+        while let (Some(feed), false) = (self.feeds.get(self.feed), rest.is_empty()) {
+            let first = self.done - self.before;
+            let bytes = (feed.size() - first).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(bytes as usize);
+            feed.copy(first, now)?;
+            rest = later;
+            self.done += bytes;
+            if first + bytes == feed.size() {
+                self.before += feed.size();
+                self.feed += 1;
             }
-            length += bytes;
-            place.offset += bytes;
-            if bytes < left {
-                break;
-            }
-            *place = Place { feed: place.feed + 1, offset: 0 };
         }
-        Ok(length as usize)
+        Ok(())
     }
 }
 

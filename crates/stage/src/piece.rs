@@ -9,6 +9,8 @@ use crate::stream::{Sampled, Stream};
 /// What this rank has of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
+    /// What this rank holds of the global array.
+    pub(crate) block: Cuboid,
     /// How many values the program hands over in a step; none: any number.
     pub(crate) expected: Option<u64>,
     /// The sampled values among them.
@@ -81,7 +83,8 @@ impl Piece {
         let (memory, place) = match &stream.sampled {
             Sampled::List => {
                 let item = Layout::bytes(about.item_bytes().unwrap_or(0))?;
-                return Ok(Self { expected: None, memory: sampled.tiled(0)?, place: item, items: 0 });
+                let block = stream.block.clone();
+                return Ok(Self { block, expected: None, memory: sampled.tiled(0)?, place: item, items: 0 });
             }
             Sampled::Points(points) => {
                 let at = |point: &u64| linear(&position(*point, &stream.shape)?, &stream.block, &inside);
@@ -92,7 +95,7 @@ impl Piece {
             Sampled::Whole | Sampled::Cuboids(_) => boxes(stream, about, &inside, &sampled, &stored)?,
         };
         let items = memory.size() / about.kind.width();
-        Ok(Self { expected, memory: memory.tiled(1)?, place, items })
+        Ok(Self { block: stream.block.clone(), expected, memory: memory.tiled(1)?, place, items })
     }
 }
 

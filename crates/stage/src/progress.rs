@@ -28,11 +28,27 @@ pub struct Progress {
     pub in_memory: u64,
 }
 
+/// What is heard of an output that is written elsewhere.
+#[derive(Debug)]
+pub(crate) struct Tidings {
+    pub(crate) visible: u64,
+    pub(crate) durable: u64,
+    pub(crate) failure: Option<Error>,
+}
+
+/// Who brings tidings: they are asked for, since nobody here waits for them.
+pub(crate) trait Herald: Send + Sync + std::fmt::Debug {
+    /// The latest; or, waiting asleep, what comes next.
+    fn tidings(&self, wait: bool) -> Result<Tidings>;
+}
+
 /// Where progress is noted, by whoever writes, and looked up, by whoever asks.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     state: Mutex<State>,
     change: Condvar,
+    /// Where the output is written, if not here.
+    herald: Mutex<Option<Arc<dyn Herald>>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +65,36 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A board for an output that is written elsewhere.
+    pub(crate) fn heralded(herald: Arc<dyn Herald>) -> Self {
+        Self { herald: Mutex::new(Some(herald)), ..Self::default() }
+    }
+
+    /// Notes what is heard; whether there is anybody to be heard.
+    fn listen(&self, wait: bool) -> bool {
+        let herald = self.herald.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(herald) = herald.filter(|_| !self.is_settled()) else { return false };
+        match herald.tidings(wait) {
+            Ok(Tidings { visible, durable, failure }) => {
+                self.note(|progress| {
+                    progress.visible = progress.visible.max(visible);
+                    progress.durable = progress.durable.max(durable);
+                });
+                failure.into_iter().for_each(|error| self.fail(error));
+            }
+            Err(error) => self.fail(error),
+        }
+        true
+    }
+
+    /// Nothing changes any more.
+    fn is_settled(&self) -> bool {
+        let state = self.lock();
+        state.closed || state.failure.is_some()
+    }
+
     pub(crate) fn progress(&self) -> Progress {
+        self.listen(false);
         self.lock().progress
     }
 
@@ -67,11 +112,14 @@ impl Board {
     /// Nothing will change any more.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
+        // Whoever keeps a receipt keeps no server waiting.
+        *self.herald.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.change.notify_all();
     }
 
     /// The failure, if there is one.
     pub(crate) fn check(&self) -> Result<()> {
+        self.listen(false);
         self.lock().failure.clone().map_or(Ok(()), Err)
     }
 
@@ -79,6 +127,7 @@ impl Board {
     pub(crate) fn wait(&self, operation: &'static str, enough: impl Fn(&Progress) -> bool) -> Result<()> {
         let waiting =
             |state: &mut State| !enough(&state.progress) && state.failure.is_none() && !state.closed;
+        while !enough(&self.progress()) && self.listen(true) {}
         let state = self.change.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
         if enough(&state.progress) {
             return Ok(());

@@ -1,10 +1,13 @@
 //! Reading a stream file: which steps are complete, and their values.
 
+mod ahead;
 mod opening;
+mod walk;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_file::File;
+use aqueduct_file::layout::Layout;
+use aqueduct_file::{File, View};
 
 use crate::cuboid::Cuboid;
 use crate::description::{About, Region};
@@ -12,6 +15,9 @@ use crate::error::{Error, Kind, Result};
 use crate::record::{ABSENT, Of, Record};
 use crate::sum::sum;
 use crate::value::Value;
+use ahead::{Ahead, Want};
+
+pub use ahead::Prefetched;
 
 /// Bytes that are read at a time where sums are looked at.
 const WINDOW: usize = 1 << 20;
@@ -50,6 +56,8 @@ pub struct Reader {
     parcels: Vec<Stored>,
     lost: Vec<Lost>,
     finished: bool,
+    /// What is read ahead of the program.
+    ahead: Mutex<Ahead>,
 }
 
 /// What is stored of a step, complete.
@@ -116,11 +124,30 @@ impl Reader {
         Ok((entry.start != ABSENT).then_some(entry.samples))
     }
 
+    /// How many bytes are read ahead for a program that walks through time; 64 MiB unless it is said, 0 for none.
+    ///
+    /// Steps in a row, forwards or backwards, or at a distance that repeats, are a walk: while the program looks at one, the next are read, as many as
+    /// fit and eight at most.
+    pub fn prefetch(&self, bytes: u64) {
+        self.ahead().limit(bytes);
+    }
+
+    /// What came of reading ahead.
+    pub fn prefetched(&self) -> Prefetched {
+        self.ahead().told()
+    }
+
     /// All values of a stream in a parcel: the array or the cuboids one after the other, values of points, items of a list.
     pub fn read<T: Value>(&self, stream: &str, parcel: &Stored) -> Result<Vec<T>> {
-        let (index, start, items) = self.entry::<T>(stream, parcel)?;
-        let width = self.abouts[index].item_bytes().unwrap_or(0) / size_of::<T>() as u64;
-        self.values(start, items.saturating_mul(width), parcel)
+        let (index, ..) = self.entry::<T>(stream, parcel)?;
+        let width = self.abouts[index].item_bytes().unwrap_or(0);
+        let find = |parcel: &Stored| {
+            let (_, start, items) = self.entry::<T>(stream, parcel)?;
+            let bytes = items.saturating_mul(width) / size_of::<T>() as u64 * size_of::<T>() as u64;
+            let view = self.fits(View::of(start, &byte()), start, bytes, parcel)?;
+            Ok(Want { view, bytes })
+        };
+        self.values(&(index, None), parcel, find)
     }
 
     /// The values of a part of a stored box: of the whole domain (`number` 0), or of a cuboid. `part` is counted from the start of the
@@ -132,7 +159,7 @@ impl Reader {
         number: usize,
         part: &Cuboid,
     ) -> Result<Vec<T>> {
-        let (index, start, _) = self.entry::<T>(stream, parcel)?;
+        let (index, ..) = self.entry::<T>(stream, parcel)?;
         let boxes = self.abouts[index].boxes();
         let refuse = |detail: String| Err(self.error(Kind::BadArgument, detail).in_step(parcel.step));
         let Some(outer) = boxes.get(number) else {
@@ -149,15 +176,17 @@ impl Reader {
             return refuse(format!("{part:?} does not lie in {outer:?}"));
         }
         let before: u64 = boxes[..number].iter().filter_map(Cuboid::volume).sum();
-        let element = aqueduct_file::layout::Layout::bytes(size_of::<T>() as u64);
-        let layout = element.and_then(|element| inner.layout(&element, &outer.shape));
+        let width = size_of::<T>() as u64;
+        let layout = Layout::bytes(width).and_then(|element| inner.layout(&element, &outer.shape));
         let layout = layout.map_err(|error| self.error(Kind::BadArgument, error.to_string()))?;
-        let mut values = Vec::new();
-        for run in layout.runs(..) {
-            let at = start + before * size_of::<T>() as u64 + run.offset as u64;
-            values.extend(self.values::<T>(at, run.len / size_of::<T>() as u64, parcel)?);
-        }
-        Ok(values)
+        let find = |parcel: &Stored| {
+            let (_, start, _) = self.entry::<T>(stream, parcel)?;
+            let start = start.saturating_add(before * width);
+            let end = (layout.true_lower_bound() + layout.true_extent()).max(0) as u64;
+            let view = self.fits(View::new(start, &byte(), &layout), start, end, parcel)?;
+            Ok(Want { view, bytes: layout.size() })
+        };
+        self.values(&(index, Some((number, part.start.clone(), part.shape.clone()))), parcel, find)
     }
 
     /// Reads everything and compares it with its sums; the parcels that are not what was written.
@@ -197,27 +226,65 @@ impl Reader {
         Ok((index, entry.start, entry.items))
     }
 
-    fn values<T: Value>(&self, start: u64, count: u64, parcel: &Stored) -> Result<Vec<T>> {
-        let bytes = count.saturating_mul(size_of::<T>() as u64);
-        // Before memory is asked for: the record may lie.
+    /// A view of values, if they all lie before the end of the data. Asked before there is memory for them: the record may lie.
+    fn fits(
+        &self,
+        view: aqueduct_file::Result<View>,
+        start: u64,
+        bytes: u64,
+        parcel: &Stored,
+    ) -> Result<View> {
         if start.checked_add(bytes).is_none_or(|end| self.data.size().is_ok_and(|size| end > size)) {
             let detail = format!("{bytes} bytes at {start} lie behind the end of the data: it was cut off");
             return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
         }
-        let mut values = vec![T::zeroed(); count as usize];
-        let read =
-            self.data.at(start).read(&mut values).map_err(|error| Error::from(error).in_step(parcel.step))?;
-        if read.bytes() < bytes {
-            let detail =
-                format!("only {} of {bytes} bytes at {start} are there: it was cut off", read.bytes());
+        view.map_err(|error| Error::from(error).in_step(parcel.step))
+    }
+
+    /// Values that were read ahead, or are read now; and those that will be wanted next are asked for.
+    fn values<T: Value>(
+        &self,
+        kind: &ahead::Kind,
+        parcel: &Stored,
+        find: impl Fn(&Stored) -> Result<Want>,
+    ) -> Result<Vec<T>> {
+        let early = self.ahead().take(kind, parcel.record);
+        let values = match early {
+            Some(bytes) => {
+                let mut values = vec![T::zeroed(); bytes.len() / size_of::<T>()];
+                bytemuck::cast_slice_mut(&mut values).copy_from_slice(&bytes);
+                values
+            }
+            None => self.read_now(&find(parcel)?, parcel)?,
+        };
+        let next = |record: usize| find(self.parcels.iter().find(|parcel| parcel.record == record)?).ok();
+        self.ahead().go_on(&self.data, kind, parcel.record, next);
+        Ok(values)
+    }
+
+    fn read_now<T: Value>(&self, want: &Want, parcel: &Stored) -> Result<Vec<T>> {
+        let mut values = vec![T::zeroed(); want.bytes as usize / size_of::<T>()];
+        let read = self.data.through(&want.view).read(&mut values);
+        let read = read.map_err(|error| Error::from(error).in_step(parcel.step))?.bytes();
+        if read < want.bytes {
+            let (bytes, start) = (want.bytes, want.view.displacement());
+            let detail = format!("only {read} of {bytes} bytes at {start} are there: it was cut off");
             return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
         }
         Ok(values)
     }
 
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn error(&self, kind: Kind, detail: String) -> Error {
         Error::new(kind, "read", &self.name, detail)
     }
+}
+
+fn byte() -> Layout {
+    aqueduct_file::layout::Basic::Byte.into()
 }
 
 /// Whether the data of a record has the sum that it says; not, if there is less data.

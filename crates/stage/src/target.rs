@@ -2,14 +2,18 @@
 
 mod arrangement;
 mod file;
+mod leaders;
 
 pub use self::arrangement::Arrangement;
 pub use self::file::FileTarget;
+pub(crate) use self::leaders::{Leaders, Plan};
 
-use crate::error::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
 
 /// What is stored of a step: the same streams on all ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parcel {
     /// The step, from 0.
     pub step: u64,
@@ -20,7 +24,7 @@ pub struct Parcel {
 }
 
 /// A stream in a parcel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Which one.
     pub stream: usize,
@@ -51,6 +55,28 @@ pub trait Supply {
     /// How many chunks there are.
     fn chunks(&self) -> u64;
 
+    /// Why this rank has no bytes to give, where that is known before they are asked for.
+    fn refusal(&self) -> Option<Error> {
+        None
+    }
+
     /// The next chunk; nothing behind the last one. An error means that this rank has no bytes to give: it takes part with the error.
     fn next(&mut self) -> Result<&[u8]>;
+}
+
+/// Ranks that take part with an error.
+pub(crate) struct Refused(pub(crate) Error);
+
+impl Supply for Refused {
+    fn chunks(&self) -> u64 {
+        1
+    }
+
+    fn refusal(&self) -> Option<Error> {
+        Some(self.0.clone())
+    }
+
+    fn next(&mut self) -> Result<&[u8]> {
+        Err(self.0.clone())
+    }
 }

@@ -297,6 +297,10 @@ impl Supply for Queued<'_> {
         self.chunks.as_ref().map_or(1, |chunks| *chunks)
     }
 
+    fn refusal(&self) -> Option<Error> {
+        self.chunks.as_ref().err().cloned()
+    }
+
     fn next(&mut self) -> Result<&[u8]> {
         if let Some((buffer, _)) = self.current.take() {
             self.shared.release(buffer);

@@ -16,7 +16,7 @@ use aqueduct_stage::{
 use story::Cut;
 
 const CUT: Cut = Cut { axis: 0, uneven: false, halo: 0 };
-const MODES: [Mode; 2] = [Mode::Blocking, Mode::Thread];
+const MODES: [Mode; 3] = [Mode::Blocking, Mode::Thread, Mode::Leaders];
 
 /// A row of ten numbers per rank.
 fn rows(world: &Comm) -> (Streams, Key<f64>) {

@@ -11,7 +11,7 @@ mod story;
 use std::process::Command;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_stage::{Error, Mode, Options, Reader};
+use aqueduct_stage::{Error, Mode, Options, Reader, Role, split};
 use aqueduct_testkit::launcher::Launcher;
 use story::{Cut, check, check_end, write};
 
@@ -25,7 +25,7 @@ const CUT: Cut = Cut { axis: 1, uneven: true, halo: 1 };
 const FATAL: u64 = 5;
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
-    for mode in [Mode::Blocking, Mode::Thread, Mode::Auto] {
+    for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Auto] {
         for (memory, kind) in [(1 << 20, "roomy"), (700, "tight")] {
             let name = format!("ufs:{folder}/{mode:?}-{kind}");
             write(world, &name, &Options::new().mode(mode).memory(memory), CUT, STEPS)?;
@@ -34,10 +34,93 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
             check_end(&reader, STEPS);
         }
     }
+    for (servers, memory) in [(1, 1 << 20), (1, 4000), (2, 1 << 20), (2, 4000)] {
+        if world.size() >= 3 * servers {
+            served(world, &format!("ufs:{folder}/served-{servers}-{memory}"), servers, memory)?;
+        }
+    }
     if world.rank() == 0 {
         println!("streams passed on {} ranks of {} nodes", world.size(), world.node_count());
     }
     Ok(())
+}
+
+/// The same with ranks that only write, which have little memory.
+fn served(world: &Comm, name: &str, servers: usize, memory: u64) -> Result<(), Error> {
+    match split(world, servers)? {
+        Role::Server(server) => {
+            let service = server.memory(memory).serve()?;
+            assert!(service.memory_peak <= memory && service.failures.is_empty(), "{service:?}");
+        }
+        Role::Compute(crew) => {
+            let options = Options::new().served_by(&crew).memory(memory);
+            let report = write(crew.comm(), name, &options, CUT, STEPS)?;
+            assert!(report.mode == Mode::Servers && report.memory_peak <= report.memory_cap, "{report:?}");
+        }
+    }
+    world.barrier()?;
+    let reader = Reader::open(world, name)?;
+    check(&reader, world.size() - servers, 0..STEPS);
+    check_end(&reader, STEPS);
+    Ok(())
+}
+
+fn die() {
+    let myself = rustix::process::getpid();
+    rustix::process::kill_process(myself, rustix::process::Signal::KILL).expect("a process may kill itself");
+}
+
+/// The last rank, which serves, or the first one, which computes, is killed.
+fn served_to_be_killed(world: &Comm, folder: &str, server_dies: bool) -> Result<(), Error> {
+    match split(world, 1)? {
+        Role::Server(server) if server_dies => {
+            let deadly = |comm: &Comm, name: &str, declared: &std::sync::Arc<aqueduct_stage::Declared>| {
+                let target = aqueduct_stage::target::FileTarget::create(comm, name, declared)?;
+                Ok(Box::new(Deadly(target)) as Box<dyn aqueduct_stage::target::Target>)
+            };
+            server.serve_into(deadly).map(drop)
+        }
+        Role::Server(server) => server.serve().map(drop),
+        Role::Compute(crew) => {
+            let (streams, keys) = story::declare(crew.comm(), CUT);
+            let options = Options::new().served_by(&crew).durable_every(2);
+            let mut output = options.create(crew.comm(), &format!("ufs:{folder}/killed"), &streams)?;
+            for step in 0..STEPS {
+                if !server_dies && step == FATAL && world.rank() == 0 {
+                    die();
+                }
+                story::step(crew.comm(), &mut output, &keys, CUT, step)?;
+                if crew.comm().rank() == 1 {
+                    println!("durable: {}", output.progress().durable);
+                }
+            }
+            output.finish().map(drop)
+        }
+    }
+}
+
+/// A target that dies, and its process with it.
+struct Deadly(aqueduct_stage::target::FileTarget);
+
+impl aqueduct_stage::target::Target for Deadly {
+    fn write(
+        &mut self,
+        parcel: &aqueduct_stage::target::Parcel,
+        supply: &mut dyn aqueduct_stage::target::Supply,
+    ) -> Result<(), Error> {
+        if parcel.step == FATAL {
+            die();
+        }
+        self.0.write(parcel, supply)
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.0.sync()
+    }
+
+    fn finish(self: Box<Self>, steps: u64) -> Result<(), Error> {
+        Box::new(self.0).finish(steps)
+    }
 }
 
 /// Says what is durable, until its last rank is killed.
@@ -47,9 +130,7 @@ fn job_to_be_killed(world: &Comm, folder: &str, mode: Mode) -> Result<(), Error>
     let mut output = options.create(world, &format!("ufs:{folder}/killed"), &streams)?;
     for step in 0..STEPS {
         if step == FATAL && world.rank() + 1 == world.size() {
-            let myself = rustix::process::getpid();
-            rustix::process::kill_process(myself, rustix::process::Signal::KILL)
-                .expect("a process may kill itself");
+            die();
         }
         story::step(world, &mut output, &keys, CUT, step)?;
         if world.rank() == 0 {
@@ -67,7 +148,8 @@ fn a_job() {
     let name = std::env::var(FOLDER).unwrap_or(own);
     let killed = std::env::var(KILLED).ok().filter(|mode| !mode.is_empty());
     let mode = if killed.as_deref() == Some("blocking") { Mode::Blocking } else { Mode::Thread };
-    let run = |world: &Comm| match &killed {
+    let run = |world: &Comm| match killed.as_deref() {
+        Some("server" | "client") => served_to_be_killed(world, &name, killed.as_deref() == Some("server")),
         Some(_) => job_to_be_killed(world, &name, mode),
         None => job(world, &name),
     };
@@ -110,7 +192,7 @@ fn threads_that_are_killed() {
 fn under(name: &str) {
     let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
     let arguments = ["--exact", "a_job", "--nocapture"];
-    for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "2", 2)] {
+    for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "", 1), (4, "2", 2), (8, "4", 2)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let path = folder.path().to_str().unwrap();
         let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node), (KILLED, "")];
@@ -124,6 +206,13 @@ fn under(name: &str) {
         let job = launcher.job(3, &arguments, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, mode)]);
         assert!(!job.success, "{}", job.output);
         judge_killed(path, 3, &job.output, &format!("{name}, {mode}"));
+    }
+    for who in ["server", "client"] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let job = launcher.job(4, &arguments, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, who)]);
+        assert!(!job.success, "{}", job.output);
+        judge_killed(path, 3, &job.output, &format!("{name}, {who}"));
     }
 }
 

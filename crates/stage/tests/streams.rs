@@ -53,6 +53,15 @@ fn thread() {
 }
 
 #[test]
+fn leaders() {
+    every_number_of_ranks("leaders", &Options::new().mode(Mode::Leaders));
+    for size in [1, 2, 3] {
+        let options = Options::new().mode(Mode::Leaders).group(size);
+        every_number_of_ranks(&format!("leaders-of-{size}"), &options);
+    }
+}
+
+#[test]
 fn auto() {
     every_number_of_ranks("auto", &Options::new());
 }
@@ -60,7 +69,10 @@ fn auto() {
 #[test]
 fn steps_larger_than_the_memory() {
     for (buffers, memory) in [(1, 64), (2, 128), (2, 1000), (3, 5000)] {
-        for mode in [Mode::Blocking, Mode::Thread] {
+        for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
+            // Gathering takes four buffers more.
+            let memory =
+                if mode == Mode::Leaders { memory / buffers as u64 * (buffers as u64 + 4) } else { memory };
             let options = Options::new().mode(mode).buffers(buffers).memory(memory).durable_every(2);
             let cut = Cut { axis: 0, uneven: true, halo: 0 };
             for ranks in [1, 2, 5] {
@@ -91,4 +103,6 @@ fn modes_write_the_same_data() {
     let tight = Options::new().mode(Mode::Thread).memory(600);
     assert!(blocking == bytes("same-thread", &tight));
     assert!(blocking == bytes("same-auto", &Options::new()));
+    assert!(blocking == bytes("same-leaders", &Options::new().mode(Mode::Leaders).group(2)));
+    assert!(blocking == bytes("same-tight", &Options::new().mode(Mode::Leaders).memory(600)));
 }

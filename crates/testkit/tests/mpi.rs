@@ -30,22 +30,26 @@ fn suite_between_nodes(name: &str) {
 }
 
 /// The judges of the file engine: so many ranks, on nodes of so many.
-fn judge_files(name: &str, jobs: &[(usize, &str)]) {
+fn judge_files(name: &str, suite: &str, jobs: &[(usize, &str)]) {
     let Some(launcher) = launcher(name) else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = folder.path().to_str().expect("a path of the build");
     for (ranks, per_node) in jobs {
-        let output = launcher.succeeds(*ranks, &["file", path], &[("AQUEDUCT_NODE_RANKS", per_node)]);
+        let output = launcher.succeeds(*ranks, &[suite, path], &[("AQUEDUCT_NODE_RANKS", per_node)]);
         assert!(output.contains(&format!("file cases passed on {ranks} ranks")), "{output}");
     }
 }
 
 fn files(name: &str) {
-    judge_files(name, &[(1, ""), (2, ""), (3, ""), (4, "")]);
+    judge_files(name, "file", &[(1, ""), (2, ""), (3, ""), (4, "")]);
+}
+
+fn buffered_files(name: &str) {
+    judge_files(name, "buffered", &[(2, ""), (3, "")]);
 }
 
 fn files_between_nodes(name: &str) {
-    judge_files(name, &[(2, "1"), (3, "2"), (4, "2")]);
+    judge_files(name, "file", &[(2, "1"), (3, "2"), (4, "2")]);
 }
 
 fn inject_faults(name: &str, per_node: &str) {
@@ -138,9 +142,9 @@ macro_rules! on {
 }
 
 on! {
-    openmpi: suite 1..=5, suite_between_nodes, files, files_between_nodes, faults, faults_between_nodes, failure, ends, thread_levels, host, large;
-    mpich: suite 1..=5, suite_between_nodes, files, files_between_nodes, faults, faults_between_nodes, failure, ends, thread_levels, host, large;
-    standard: suite 1..=4, suite_between_nodes, files, files_between_nodes, failure, ends, thread_levels, host, large;
+    openmpi: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, faults, faults_between_nodes, failure, ends, thread_levels, host, large;
+    mpich: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, faults, faults_between_nodes, failure, ends, thread_levels, host, large;
+    standard: suite 1..=4, suite_between_nodes, files, buffered_files, files_between_nodes, failure, ends, thread_levels, host, large;
     openmpi5: suite 1..=3, failure, host;
     mpich5: suite 1..=3, failure, host;
 }
@@ -158,7 +162,7 @@ fn a_missing_mpi_says_what_was_looked_for() {
 fn hints_come_from_files_that_the_environment_names() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, romio) = (folder.path().join("ours"), folder.path().join("romio"));
-    std::fs::write(&ours, "# of the site\ncb_buffer_size 65536\ncb_nodes 7\n").unwrap();
+    std::fs::write(&ours, "# of the site\ncb_buffer_size 65536\ncb_nodes 7\naqueduct_buffer 1MiB\n").unwrap();
     std::fs::write(&romio, "cb_buffer_size 1\nstriping_unit 4096\n").unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("hints").env("AQUEDUCT_RANKS", "2").env("AQUEDUCT_HINTS", &ours).env("ROMIO_HINTS", &romio);
@@ -167,6 +171,7 @@ fn hints_come_from_files_that_the_environment_names() {
     for line in ["cb_nodes = 3", "cb_buffer_size = 65536", "striping_unit = 4096"] {
         assert!(output.lines().any(|found| found == line), "{line} in {output}");
     }
+    assert!(!output.contains("aqueduct_buffer"), "a site does not buffer files of programs: {output}");
     let missing = Command::new(PROGRAM)
         .arg("hints")
         .env("AQUEDUCT_HINTS", folder.path().join("none"))

@@ -175,6 +175,13 @@ fn scaled(mantissa: u64, power: i32) -> Option<f64> {
         1e18, 1e19, 1e20, 1e21, 1e22,
     ];
     let places = power.unsigned_abs() as usize;
+    // First what most numbers take: whether a mantissa is below 2^53 is as good as random.
+    if (-27..0).contains(&power)
+        && mantissa != 0
+        && let Some(value) = by_inverse(mantissa, places)
+    {
+        return Some(value);
+    }
     if mantissa <= 1 << 53 && places <= 22 {
         let (value, ten) = (mantissa as f64, EXACT[places]);
         return Some(if power < 0 { value / ten } else { value * ten });
@@ -182,7 +189,7 @@ fn scaled(mantissa: u64, power: i32) -> Option<f64> {
     match power {
         _ if mantissa == 0 => Some(0.0),
         0 => Some(mantissa as f64),
-        -27..0 => Some(by_inverse(mantissa, places).unwrap_or_else(|| by_division(mantissa, places))),
+        -27..0 => Some(by_division(mantissa, places)),
         _ => None,
     }
 }

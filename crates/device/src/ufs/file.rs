@@ -65,9 +65,17 @@ const LOCAL: [u64; 7] = [
     0x8584_58F6, // ramfs
 ];
 
+/// Those of them that write a page that has room on the medium to the same place again, and so never lack room for it.
+const IN_PLACE: [u64; 3] = [0xEF53, 0x0102_1994, 0x8584_58F6];
+
 /// Whether the page cache of this machine is the one truth about a file.
 pub(super) fn is_local(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| LOCAL.contains(&(stat.f_type as u64)))
+}
+
+/// Whether what has room on the medium keeps it.
+pub(super) fn is_in_place(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|stat| IN_PLACE.contains(&(stat.f_type as u64)))
 }
 
 /// Repeats a call that a signal interrupted.

@@ -13,6 +13,7 @@ use super::direct::Direct;
 use super::file::{self, retry};
 use super::lock::FileLocks;
 use super::transfer::{self, Progress};
+use crate::mapping::Rights;
 use crate::{
     Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, Mapping,
     OpenOptions, Operation, Piece, PieceMut, Result, SyncScope, piece,
@@ -242,8 +243,9 @@ impl Handle for UfsHandle {
     }
 
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
-        let whole = self.check_whole(Operation::Write).is_ok();
-        if self.maps { Mapping::new(self.file(), range, self.write && whole) } else { None }
+        let write = self.write && self.check_whole(Operation::Write).is_ok();
+        let rights = || Rights { write, in_place: file::is_in_place(self.file()) };
+        if self.maps { Mapping::new(self.file(), range, rights()) } else { None }
     }
 }
 

@@ -3,12 +3,13 @@
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Source, View};
 
-use super::combine::{Combined, combine};
+use super::cut::Cut;
 use super::dataset::Dataset;
 use super::header::VariableId;
-use super::slab::{Cut, Slab};
 use super::value::{self, Value};
+use crate::combine::{Combined, combine};
 use crate::error::{Error, Kind, Result};
+use crate::slab::Slab;
 
 impl Dataset {
     /// A part of a variable, for this rank alone; [`all`](Access::all) makes it a collective access.
@@ -158,7 +159,7 @@ impl Dataset {
             let detail = format!("variable {name:?} is of type {kind}; {given} is another one");
             return Err(self.error(Kind::WrongType, operation, detail));
         }
-        let cut = slab.cut(target, writes, values as u64);
+        let cut = target.cut(slab, writes, values as u64);
         cut.map_err(|what| self.error(Kind::BadArgument, operation, what))
     }
 
@@ -170,7 +171,7 @@ impl Dataset {
         slab: &Slab,
     ) -> Result<Vec<T>> {
         let target = self.target(operation, variable, false)?;
-        let count = slab.values(target).map_err(|what| self.error(Kind::BadArgument, operation, what))?;
+        let count = target.values(slab).map_err(|what| self.error(Kind::BadArgument, operation, what))?;
         // A header may promise anything; memory is taken for what the file can have.
         let bytes = count.saturating_mul(size_of::<T>() as u64);
         if !self.writable && bytes > self.file.size()? {

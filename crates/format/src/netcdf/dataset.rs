@@ -7,9 +7,9 @@ use aqueduct_comm::Comm;
 use aqueduct_file::{Counters, File};
 
 use super::arrange::Room;
+use super::cut::Target;
 use super::geometry::Geometry;
 use super::header::{DimensionId, Header, Variable, VariableId};
-use super::slab::Target;
 use crate::error::{Error, Kind, Result, agree, agree_most};
 
 /// A netCDF file that all ranks of a communicator have open.

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::combine::{Combined, Share};
+use super::cut::Cut;
 use super::dataset::Dataset;
 use super::header::VariableId;
-use super::slab::{Cut, Slab};
 use super::value::{self, Value};
+use crate::combine::{Combined, Share};
 use crate::error::Result;
+use crate::slab::Slab;
 use aqueduct_file::View;
 
 /// Accesses that wait to be done as one: however many variables they are to, the file layer sees one write and one read.

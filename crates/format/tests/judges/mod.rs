@@ -1,4 +1,4 @@
-//! The judges: other people's programs that read and write netCDF. Those that are missing are said to be skipped;
+//! The judges: other people's programs that read and write netCDF and HDF5. Those that are missing are said to be skipped;
 //! `AQUEDUCT_REQUIRE_NETCDF=1` makes that a failure.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -45,18 +45,26 @@ pub(crate) fn dump(path: &Path) -> Option<String> {
     command("ncdump").map(|dump| said(Command::new(dump).arg(path)))
 }
 
-/// A Python that has the netCDF4 module.
-pub(crate) fn python() -> Option<&'static str> {
+/// A Python that has a module.
+pub(crate) fn python(module: &str) -> Option<String> {
     // The first python3 on the path may be one beside the system's, which has the packages.
-    let found = ["python3", "/usr/bin/python3"].into_iter().find(|python| {
-        let found = Command::new(python).args(["-c", "import netCDF4"]).output();
+    // That of the environment for readers has what Debian has not.
+    let own = std::env::var("AQUEDUCT_TEST_READERS").map(|folder| format!("{folder}/bin/python"));
+    let known = ["python3".to_owned(), "/usr/bin/python3".to_owned()];
+    let found = own.into_iter().chain(known).find(|python| {
+        let found = Command::new(python).args(["-c", &format!("import {module}")]).output();
         found.is_ok_and(|found| found.status.success())
     });
-    if is_missing("python3 with netCDF4", found.is_some()) { None } else { found }
+    if is_missing(&format!("python3 with {module}"), found.is_some()) { None } else { found }
 }
 
-/// Runs a script of `tests/programs`; what it printed.
+/// Runs a script of `tests/programs` that needs netCDF4; what it printed.
 pub(crate) fn run_python(script: &str, words: &[&str]) -> Option<String> {
+    run_with("netCDF4", script, words)
+}
+
+/// Runs a script of `tests/programs` that needs a module; what it printed.
+pub(crate) fn run_with(module: &str, script: &str, words: &[&str]) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(script);
-    python().map(|python| said(Command::new(python).arg("-W").arg("ignore").arg(path).args(words)))
+    python(module).map(|python| said(Command::new(python).arg("-W").arg("ignore").arg(path).args(words)))
 }

@@ -1,5 +1,7 @@
 //! Opening a stream file: the header, the description, and what of the records can be believed.
 
+use std::sync::Mutex;
+
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{File, Mode, Open};
 
@@ -30,6 +32,7 @@ impl Reader {
             parcels: Vec::new(),
             lost: Vec::new(),
             finished: false,
+            ahead: Mutex::default(),
         };
         for ((number, record), complete) in found.records.into_iter().enumerate().zip(believed) {
             reader.enter(number as u64, record, complete, found.durable);

@@ -9,9 +9,10 @@ use std::ffi::{c_int, c_void};
 use std::process::ExitCode;
 
 use aqueduct_comm::{Comm, Error, Kind, Op, abi};
+use aqueduct_file::Info;
 use aqueduct_testkit::{file, transport};
 
-const USAGE: &str = "conformance suite | file FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | \
+const USAGE: &str = "conformance suite | file FOLDER | buffered FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | \
      twice | worker | facts | hints | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
@@ -20,7 +21,8 @@ fn main() -> ExitCode {
     let text = || arguments.get(1).map_or("", String::as_str);
     let outcome = match arguments.first().map(String::as_str) {
         Some("suite") => aqueduct_comm::run(suite),
-        Some("file") => aqueduct_comm::run(|world| files(world, text())),
+        Some("file") => aqueduct_comm::run(|world| files(world, text(), &Info::new())),
+        Some("buffered") => aqueduct_comm::run(|world| files(world, text(), &buffered(text()))),
         Some("faults") => aqueduct_comm::run(|world| faults(world, text())),
         Some("panic") => aqueduct_comm::run(|world| fail(world, number(), true)),
         Some("error") => aqueduct_comm::run(|world| fail(world, number(), false)),
@@ -62,12 +64,17 @@ fn suite(world: &Comm) -> Result<(), Error> {
 
 /// The file engine on files of a folder that all ranks see.
 #[allow(clippy::unnecessary_wraps)]
-fn files(world: &Comm, folder: &str) -> Result<(), Error> {
-    let cases = file::conformance(world, &format!("ufs:{folder}/"));
+fn files(world: &Comm, folder: &str, info: &Info) -> Result<(), Error> {
+    let cases = file::conformance_with(world, &format!("ufs:{folder}/"), info);
     if world.rank() == 0 {
         println!("{cases} file cases passed on {} ranks of {} nodes", world.size(), world.node_count());
     }
     Ok(())
+}
+
+/// Little memory and a spill file, so that both are used.
+fn buffered(folder: &str) -> Info {
+    Info::from([("aqueduct_buffer", "20KiB"), ("aqueduct_spill", folder)])
 }
 
 /// The fault matrix on files of a folder that all ranks see.

@@ -22,8 +22,8 @@ pub(super) fn measure(contenders: &[Contender], ranks: &[usize], file: &Path) ->
     let cells: Vec<Cell> = layouts.flat_map(|pattern| pattern.cells(&[BYTES])).collect();
     let cells: Vec<Cell> = cells.into_iter().filter(|cell| cell.family.cache == Cache::Cached).collect();
     let mut text = format!(
-        "peak of resident memory in KiB beyond what was there before the first operation, 16 MiB per rank, \
-         buffers of 64 KiB by hint; ours at most {MOST}\n{:41}",
+        "peak of resident memory in KiB beyond what was there before the first operation, without mapped pages of files, \
+         16 MiB per rank, buffers of 64 KiB by hint; ours at most {MOST}\n{:41}",
         ""
     );
     for contender in &contenders {

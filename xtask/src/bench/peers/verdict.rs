@@ -7,9 +7,9 @@ use super::results::{Rate, Results, median};
 /// How one of ours did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
-    /// Of the best peer, medians.
+    /// Of the best peer that counts, medians.
     pub(super) peer: Option<f64>,
-    /// Of the best peer, best times.
+    /// The same, best times.
     pub(super) peer_best: Option<f64>,
     /// Of our own contiguous transfer, medians.
     pub(super) contiguous: Option<f64>,
@@ -56,12 +56,12 @@ impl Row {
     ) -> Self {
         let rate = |name: &'static str| (name, results.rate(name, ranks, &cell));
         let peers: Vec<_> = peers.iter().map(|name| rate(name)).collect();
-        let best = |of: fn(&Rate) -> f64| {
-            let sound = peers.iter().filter(|(name, _)| counts(&cell.family, name));
-            sound.filter_map(|(_, rate)| rate.as_ref().map(of)).max_by(f64::total_cmp)
-        };
-        let (best_median, best_best) = (best(|rate| rate.median), best(|rate| rate.best));
         let judge = |name: &'static str| {
+            let best = |of: fn(&Rate) -> f64| {
+                let sound = peers.iter().filter(|(peer, _)| counts(&cell.family, name, peer));
+                sound.filter_map(|(_, rate)| rate.as_ref().map(of)).max_by(f64::total_cmp)
+            };
+            let (best_median, best_best) = (best(|rate| rate.median), best(|rate| rate.best));
             let mine = rate(name).1;
             let contiguous = Cell { family: Family { pattern: "contiguous", ..cell.family }, ..cell };
             let contiguous = results.rate(name, ranks, &contiguous);
@@ -143,6 +143,20 @@ mod tests {
     fn who_takes_no_lock_is_no_measure_for_atomic_access() {
         let figures = [("ours/threads", "atomic", 1.0), ("ompio", "atomic", 0.1), ("mpich", "atomic", 2.0)];
         assert_eq!(row("atomic", &figures).ours[0].2.peer, Some(2.0));
+    }
+
+    #[test]
+    fn through_the_door_the_library_itself_is_the_measure() {
+        let mut results = Results::default();
+        let cell = cell("tiles");
+        for (name, seconds) in [("door/mpich", 1.0), ("door/openmpi", 1.0), ("ompio", 3.0), ("mpich", 2.0)] {
+            results.add(name, 2, cell, Outcome::Seconds(vec![seconds], None));
+        }
+        let row = Row::new(&results, 2, cell, &["door/mpich", "door/openmpi"], &PEERS);
+        assert_eq!(
+            row.ours.iter().map(|(_, _, ratios)| ratios.peer).collect::<Vec<_>>(),
+            [Some(2.0), Some(3.0)]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use aqueduct_file::layout::{Layout, LayoutError, Member};
 
-use super::region::Region;
+use crate::region::Region;
 
 /// A part of one of the regions that were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,8 +111,8 @@ fn split(piece: Piece) -> Vec<Piece> {
 mod tests {
     use aqueduct_testkit::seeded::Seeded;
 
-    use super::super::region::Step;
     use super::*;
+    use crate::region::Step;
 
     /// The bytes of a region, one by one.
     fn bytes(region: &Region) -> Vec<u64> {

@@ -1,0 +1,133 @@
+//! The command line.
+
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aqueduct::comm::{Comm, Launch};
+use aqueduct_md::config::Config;
+use aqueduct_md::run::{self, Job};
+use aqueduct_md::saver::{Every, Policy};
+
+/// What is simulated where no configuration is given.
+const ARGON: &str = "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\n\
+    phaseSpaceFile Generator fcc 4000 0.8442 1.44\nparallelization KDDecomposition\n";
+
+/// Lennard-Jones molecular dynamics after `MarDyn`: linked cells, leapfrog, checkpoints, restart on any number of ranks.
+///
+/// Ranks are threads of this process, or the processes of an MPI job: `mpirun -n 4 md liquid.cfg`. A trajectory is the same, to the
+/// bit, on any number of ranks and for every decomposition.
+#[derive(clap::Parser)]
+#[command(name = "md", version)]
+pub(crate) struct Command {
+    /// The configuration [default: 4000 molecules of liquid argon, nothing written]
+    config: Option<PathBuf>,
+    /// The last step, counted from the start of the trajectory
+    #[arg(long, short, default_value_t = 200)]
+    steps: u64,
+    /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
+    #[arg(long, short = 'n')]
+    ranks: Option<usize>,
+    /// Rows of energies to print; 0 prints nothing at all
+    #[arg(long, default_value_t = 10)]
+    rows: u64,
+    /// The folder for checkpoints; nothing else belongs there
+    #[arg(long, value_name = "FOLDER")]
+    checkpoints: Option<PathBuf>,
+    /// Steps between two checkpoints, or `auto`: as often as it pays, by what they cost and how often the machine fails
+    #[arg(long, value_name = "STEPS", default_value = "auto", requires = "checkpoints")]
+    every: Frequency,
+    /// The mean time between failures, for `--every auto`: 90m, 24h, 7d
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
+    mtbf: Duration,
+    /// Checkpoints that are kept
+    #[arg(long, default_value_t = 2)]
+    keep: usize,
+    /// Wait for each checkpoint instead of computing on while it is written
+    #[arg(long)]
+    blocking: bool,
+    /// Come back to the `latest` checkpoint, on any number of ranks; without one, begin at the beginning
+    #[arg(long, value_name = "WHICH", requires = "checkpoints")]
+    restart: Option<Which>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Which {
+    Latest,
+}
+
+/// How often checkpoints are written.
+#[derive(Clone, Copy)]
+enum Frequency {
+    Auto,
+    Steps(u64),
+}
+
+impl FromStr for Frequency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("auto", _) => Ok(Self::Auto),
+            (_, Ok(steps)) if steps > 0 => Ok(Self::Steps(steps)),
+            _ => Err("give a number of steps, or auto".to_owned()),
+        }
+    }
+}
+
+/// Seconds, minutes, hours or days.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let factor = match unit {
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86400.0,
+        _ => return Err("give a number and s, m, h or d".to_owned()),
+    };
+    let seconds = number.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds * factor).ok());
+    duration.ok_or_else(|| format!("`{number}` is not a positive number"))
+}
+
+pub(crate) fn run(command: &Command) -> Result<()> {
+    let launch = Launch::from_env()?;
+    let launch = command.ranks.map_or(launch.clone(), |ranks| launch.ranks(ranks));
+    launch.run(|world| rank(world, command).map_err(|error| format!("{error:#}")))?;
+    Ok(())
+}
+
+fn rank(world: &Comm, command: &Command) -> Result<()> {
+    let every = match command.every {
+        Frequency::Auto => Every::Auto(command.mtbf),
+        Frequency::Steps(steps) => Every::Steps(steps),
+    };
+    let policy = |folder: &PathBuf| Policy {
+        folder: folder.clone(),
+        every,
+        keep: command.keep,
+        blocking: command.blocking,
+    };
+    let job = Job {
+        config: config(world, command)?,
+        steps: command.steps,
+        rows: command.rows,
+        checkpoints: command.checkpoints.as_ref().map(policy),
+        restart: command.restart.is_some(),
+    };
+    run::run(world, &job)?;
+    Ok(())
+}
+
+/// Rank 0 reads it; all ranks understand the same text.
+fn config(world: &Comm, command: &Command) -> Result<Config> {
+    let Some(path) = &command.config else { return Config::parse("argon", ARGON) };
+    let text = match world.rank() {
+        0 => fs::read(path).with_context(|| format!("reading the configuration {}", path.display()))?,
+        _ => Vec::new(),
+    };
+    let text = world.broadcast_vec(0, text)?;
+    Config::parse(&path.display().to_string(), &String::from_utf8_lossy(&text))
+}

@@ -1,0 +1,288 @@
+//! The configuration file, line by line, as `MarDyn` has it.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `MDProjectConfig` | the first one |
+//! | `timestepLength 0.002` | length of a step |
+//! | `cutoffRadius 2.5` | where forces end; also `LJCutoffRadius` |
+//! | `phaseSpaceFile OldStyle liquid.inp` | where molecules come from; `Binary`, `PnetCDF` and `MPI-IO` have a header and a data file |
+//! | `phaseSpaceFile Generator fcc 4000 0.8 1.1 7` | a start of our own: lattice (`fcc`, `cubic`), molecules, density, temperature, seed (1 where it is missing) |
+//! | `components liquid.inp` | an `OldStyle` file that describes the components, where the header of the molecules does not |
+//! | `parallelization DomainDecomposition` | or `KDDecomposition`, with the steps between two looks at the load (100) |
+//! | `datastructure LinkedCells 1` | the only one; cells are as large as the cutoff |
+//! | `thermostat 1.1 10` | scale velocities to this temperature every ten steps |
+//! | `output ResultWriter 10 energies` | writer, steps between two outputs, prefix of the files; any number of them |
+//!
+//! `#` begins a comment.
+
+use anyhow::{Context, Result, bail, ensure};
+use aqueduct::checkpoint::mardyn::{Files, Format};
+
+use crate::decomposition::Manner;
+use crate::simulation::Thermostat;
+use crate::start::{Lattice, Start};
+
+/// What a configuration says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Length of a time step.
+    pub timestep: f64,
+    /// Where forces end.
+    pub cutoff: f64,
+    /// Where molecules come from.
+    pub origin: Origin,
+    /// A file that describes the components.
+    pub components: Option<String>,
+    /// How the box is dealt out.
+    pub manner: Manner,
+    /// Steps between two looks at the load.
+    pub rebalance: u64,
+    /// The temperature to keep.
+    pub thermostat: Option<Thermostat>,
+    /// What is written, how often and where to.
+    pub outputs: Vec<Line>,
+}
+
+/// Where molecules come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// Files of one of `MarDyn`'s formats.
+    Files(Format, Files),
+    /// A start of our own.
+    Generator(Start),
+}
+
+/// A line `output`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What writes.
+    pub writer: Writer,
+    /// Steps between two outputs.
+    pub every: u64,
+    /// What the names of the files begin with.
+    pub prefix: String,
+}
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// Energies, as a table and as a plot.
+    Result,
+    /// Molecules for viewers.
+    Xyz,
+    /// A trajectory in HDF5, as H5MD has it.
+    H5md,
+    /// Checkpoints of one of `MarDyn`'s formats.
+    Phase(Format),
+}
+
+impl Writer {
+    fn all() -> impl Iterator<Item = Self> {
+        [Self::Result, Self::Xyz, Self::H5md].into_iter().chain(Format::ALL.map(Self::Phase))
+    }
+
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Result => "ResultWriter",
+            Self::Xyz => "XyzWriter",
+            Self::H5md => "H5MD",
+            Self::Phase(format) => format.writer(),
+        }
+    }
+}
+
+/// What has been read so far; what must be there may still be missing.
+#[derive(Default)]
+struct Draft {
+    timestep: Option<f64>,
+    cutoff: Option<f64>,
+    origin: Option<Origin>,
+    components: Option<String>,
+    manner: Manner,
+    rebalance: Option<u64>,
+    thermostat: Option<Thermostat>,
+    outputs: Vec<Line>,
+}
+
+impl Config {
+    /// Reads the text of the file `name`; errors tell the line.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
+        let mut draft = Draft::default();
+        let mut begun = false;
+        for (at, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+            let Some((key, values)) = words.split_first() else { continue };
+            let place = || format!("{name}, line {}", at + 1);
+            if begun {
+                draft.line(key, values).with_context(place)?;
+            } else {
+                ensure!(
+                    *key == "MDProjectConfig",
+                    "{}: it begins with `{key}` instead of MDProjectConfig",
+                    place()
+                );
+                begun = true;
+            }
+        }
+        let missing = |key: &str| format!("{name}: the line `{key}` is missing");
+        Ok(Self {
+            timestep: draft.timestep.with_context(|| missing("timestepLength"))?,
+            cutoff: draft.cutoff.with_context(|| missing("cutoffRadius"))?,
+            origin: draft.origin.with_context(|| missing("phaseSpaceFile"))?,
+            components: draft.components,
+            manner: draft.manner,
+            rebalance: draft.rebalance.unwrap_or(100),
+            thermostat: draft.thermostat,
+            outputs: draft.outputs,
+        })
+    }
+}
+
+impl Draft {
+    fn line(&mut self, key: &str, values: &[&str]) -> Result<()> {
+        match (key, values) {
+            ("timestepLength", [value]) => once(&mut self.timestep, key, positive(value)?),
+            ("cutoffRadius" | "LJCutoffRadius", [value]) => once(&mut self.cutoff, key, positive(value)?),
+            ("phaseSpaceFile", ["Generator", values @ ..]) => {
+                once(&mut self.origin, key, Origin::Generator(generator(values)?))
+            }
+            ("phaseSpaceFile", [format, files @ ..]) => once(&mut self.origin, key, origin(format, files)?),
+            ("components", [file]) => once(&mut self.components, key, (*file).to_owned()),
+            ("parallelization", [manner, rest @ ..]) => self.parallelization(manner, rest),
+            ("datastructure", ["LinkedCells", ..]) => Ok(()),
+            ("datastructure", [other, ..]) => {
+                bail!("the data structure `{other}` is not known; use LinkedCells")
+            }
+            ("thermostat", [temperature, rest @ ..]) => {
+                let every = rest.first().map_or(Ok(1), |every| count(every))?;
+                once(&mut self.thermostat, key, Thermostat { temperature: positive(temperature)?, every })
+            }
+            ("output", [writer, every, prefix]) => {
+                let known = Writer::all().find(|known| known.name() == *writer);
+                let names = || Writer::all().map(Writer::name).collect::<Vec<_>>().join(", ");
+                let known = known
+                    .with_context(|| format!("the writer `{writer}` is not known; there are {}", names()))?;
+                self.outputs.push(Line { writer: known, every: count(every)?, prefix: (*prefix).to_owned() });
+                Ok(())
+            }
+            ("timestepLength" | "cutoffRadius" | "LJCutoffRadius" | "components", _) => {
+                bail!("`{key}` wants one value, not {}", values.len())
+            }
+            ("output", _) => bail!("`output` wants a writer, a number of steps and a prefix"),
+            ("phaseSpaceFile" | "parallelization" | "datastructure" | "thermostat", _) => {
+                bail!("`{key}` wants a value")
+            }
+            _ => bail!(
+                "`{key}` is not known; there are timestepLength, cutoffRadius, phaseSpaceFile, components, parallelization, \
+                 datastructure, thermostat and output"
+            ),
+        }
+    }
+
+    fn parallelization(&mut self, manner: &str, rest: &[&str]) -> Result<()> {
+        self.manner = match manner {
+            "DomainDecomposition" => Manner::Regular,
+            "KDDecomposition" => Manner::Kd,
+            other => {
+                bail!("the decomposition `{other}` is not known; use DomainDecomposition or KDDecomposition")
+            }
+        };
+        if let Some(steps) = rest.first() {
+            self.rebalance = Some(count(steps)?);
+        }
+        Ok(())
+    }
+}
+
+fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<()> {
+    ensure!(place.is_none(), "`{key}` is given a second time");
+    *place = Some(value);
+    Ok(())
+}
+
+fn origin(name: &str, files: &[&str]) -> Result<Origin> {
+    let known = Format::ALL.into_iter().find(|format| format.name() == name);
+    let names = || Format::ALL.map(Format::name).join(", ");
+    let format = known
+        .with_context(|| format!("the format `{name}` is not known; there are {}, Generator", names()))?;
+    match (format, files) {
+        (Format::OldStyle, [file]) => Ok(Origin::Files(format, Files::one(*file))),
+        (Format::OldStyle, _) => bail!("`{name}` wants one file"),
+        (_, [header, data]) => Ok(Origin::Files(format, Files::two(*header, *data))),
+        _ => bail!("`{name}` wants two files, the header and the data"),
+    }
+}
+
+fn generator(values: &[&str]) -> Result<Start> {
+    let ([lattice, molecules, density, temperature] | [lattice, molecules, density, temperature, _]) = values
+    else {
+        bail!("`Generator` wants a lattice, molecules, density, temperature and perhaps a seed");
+    };
+    let lattice = match *lattice {
+        "fcc" => Lattice::Fcc,
+        "cubic" => Lattice::Cubic,
+        other => bail!("the lattice `{other}` is not known; use fcc or cubic"),
+    };
+    let seed = values.get(4).map_or(Ok(1), |seed| count(seed))?;
+    let (density, temperature) = (positive(density)?, positive(temperature)?);
+    Ok(Start { lattice, molecules: count(molecules)?, density, temperature, seed })
+}
+
+fn positive(text: &str) -> Result<f64> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.with_context(|| format!("`{text}` is not a positive number"))
+}
+
+fn count(text: &str) -> Result<u64> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.with_context(|| format!("`{text}` is not a whole number above zero"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "# a liquid\nMDProjectConfig\n\ntimestepLength 0.01 # short\ncutoffRadius 5.\n\
+        phaseSpaceFile OldStyle lj40000.inp\nparallelization KDDecomposition 50\ndatastructure LinkedCells 1\n\
+        output ResultWriter 10 lj\noutput MPI-IOCheckpointWriter 100 lj\nthermostat 0.7 5\n";
+
+    #[test]
+    fn every_line_is_understood() {
+        let config = Config::parse("lj.cfg", WHOLE).unwrap();
+        assert_eq!((config.timestep, config.cutoff), (0.01, 5.0));
+        assert_eq!((config.manner, config.rebalance), (Manner::Kd, 50));
+        assert_eq!(config.thermostat, Some(Thermostat { temperature: 0.7, every: 5 }));
+        let lines: Vec<String> = config
+            .outputs
+            .iter()
+            .map(|line| format!("{} {} {}", line.writer.name(), line.every, line.prefix))
+            .collect();
+        assert_eq!(lines, ["ResultWriter 10 lj", "MPI-IOCheckpointWriter 100 lj"]);
+        let generated = WHOLE.replace("OldStyle lj40000.inp", "Generator fcc 4000 0.8 1.1");
+        let start = Start { lattice: Lattice::Fcc, molecules: 4000, density: 0.8, temperature: 1.1, seed: 1 };
+        assert_eq!(Config::parse("lj.cfg", &generated).unwrap().origin, Origin::Generator(start));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (from, to, told) in [
+            ("MDProjectConfig", "Config", "lj.cfg, line 2: it begins with `Config`"),
+            ("0.01", "-1", "lj.cfg, line 4: `-1` is not a positive number"),
+            ("0.01", "nan", "line 4"),
+            ("0.01", "0.01 0.02", "`timestepLength` wants one value, not 2"),
+            ("timestepLength 0.01", "", "lj.cfg: the line `timestepLength` is missing"),
+            ("cutoffRadius 5.", "timestepLength 3", "line 5: `timestepLength` is given a second time"),
+            ("OldStyle lj40000.inp", "Binary x", "line 6: `Binary` wants two files"),
+            ("OldStyle lj40000.inp", "Generator fcc 0 1 1", "`0` is not a whole number above zero"),
+            ("OldStyle", "XML", "the format `XML` is not known"),
+            ("KDDecomposition", "Metis", "line 7: the decomposition `Metis`"),
+            ("ResultWriter", "Writer", "line 9: the writer `Writer` is not known; there are ResultWriter,"),
+            ("thermostat", "thermos", "line 11: `thermos` is not known"),
+        ] {
+            let error = Config::parse("lj.cfg", &WHOLE.replacen(from, to, 1)).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(told), "{from} -> {to}: {error}");
+        }
+    }
+}

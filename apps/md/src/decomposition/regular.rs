@@ -1,0 +1,43 @@
+//! Equal boxes on a grid of ranks.
+
+use super::Cut;
+use crate::brick::Brick;
+
+/// The cuts of a grid of ranks as those of a tree: first between slabs of x, then of y, then of z.
+pub(super) struct Cuts {
+    shape: [i64; 3],
+    ranks: [usize; 3],
+}
+
+impl Cuts {
+    pub(super) fn new(shape: [i64; 3], ranks: usize) -> Self {
+        Self { shape, ranks: best_grid(shape, ranks) }
+    }
+
+    /// The cut between `count` ranks from `first` on, which are whole slabs of the first axis they can be.
+    pub(super) fn next(&mut self, _: &Brick, first: usize, count: usize) -> Cut {
+        let mut slab = count;
+        let mut axis = 0;
+        for (at, behind) in [self.ranks[1] * self.ranks[2], self.ranks[2], 1].into_iter().enumerate() {
+            if count > behind {
+                (axis, slab) = (at, behind);
+                break;
+            }
+        }
+        let (from, slabs) = (first / slab % self.ranks[axis], count / slab);
+        let below = slabs / 2;
+        let at = self.shape[axis] * (from + below) as i64 / self.ranks[axis] as i64;
+        Cut { axis, at, below: below * slab }
+    }
+}
+
+/// Ranks per axis: the largest box as small as can be, then the least surface.
+fn best_grid(shape: [i64; 3], ranks: usize) -> [usize; 3] {
+    let divisors = |number: usize| (1..=number).filter(move |divisor| number.is_multiple_of(*divisor));
+    let grids = divisors(ranks).flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]));
+    let cost = |grid: &[usize; 3]| {
+        let [x, y, z] = [0, 1, 2].map(|axis| (shape[axis] as u64).div_ceil(grid[axis] as u64));
+        (x * y * z, x * y + y * z + z * x)
+    };
+    grids.min_by_key(cost).unwrap_or([ranks, 1, 1])
+}

@@ -1,0 +1,62 @@
+//! What a state amounts to: energies, temperature, pressure.
+
+use anyhow::Result;
+use aqueduct::comm::Comm;
+
+use crate::exact::Sum;
+use crate::force::Pull;
+use crate::potential::Potential;
+use aqueduct::checkpoint::Molecule;
+
+/// Sums over all molecules of all ranks: the same, to the bit, for every decomposition.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Energies {
+    /// ½ Σ m v².
+    pub kinetic: f64,
+    /// Of all pairs.
+    pub potential: f64,
+    /// Σ over pairs of force times distance.
+    pub virial: f64,
+    /// Σ m v.
+    pub momentum: [f64; 3],
+    /// Molecules that move.
+    pub moving: u64,
+}
+
+impl Energies {
+    /// Of the molecules of all ranks. Collective.
+    pub fn measure(
+        world: &Comm,
+        potential: &Potential,
+        molecules: &[Molecule],
+        pulls: &[Pull],
+    ) -> Result<Self> {
+        let mut sums = [Sum::default(); 7];
+        for (molecule, pull) in molecules.iter().zip(pulls) {
+            let Some(centre) = potential.centre(molecule.component as usize) else { continue };
+            let [x, y, z] = molecule.velocity;
+            let terms = [0.5 * centre.mass * (x * x + y * y + z * z), pull.energy, pull.virial];
+            let momentum = molecule.velocity.map(|speed| centre.mass * speed);
+            let terms = terms.into_iter().chain(momentum).chain([1.0]);
+            sums.iter_mut().zip(terms).for_each(|(sum, term)| sum.add(term));
+        }
+        let sums = Sum::allreduce(world, &sums)?;
+        let [kinetic, potential, virial, x, y, z, moving] = std::array::from_fn(|at| sums[at].value());
+        Ok(Self { kinetic, potential, virial, momentum: [x, y, z], moving: moving as u64 })
+    }
+
+    /// Kinetic and potential energy.
+    pub fn total(&self) -> f64 {
+        self.kinetic + self.potential
+    }
+
+    /// From the kinetic energy of three degrees of freedom per molecule; Boltzmann's constant is 1.
+    pub fn temperature(&self) -> f64 {
+        if self.moving == 0 { 0.0 } else { 2.0 * self.kinetic / (3.0 * self.moving as f64) }
+    }
+
+    /// In a box of this volume.
+    pub fn pressure(&self, volume: f64) -> f64 {
+        (2.0 * self.kinetic + self.virial) / (3.0 * volume)
+    }
+}

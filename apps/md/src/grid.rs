@@ -1,0 +1,108 @@
+//! The cells of the whole box: the same on all ranks and for every decomposition, so that sums are formed in the same order everywhere.
+
+use anyhow::{Result, ensure};
+
+/// The periodic box from 0 to `length`, cut into equal cells that are no smaller than the cutoff.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    /// Edges of the box.
+    pub length: [f64; 3],
+    /// Cells along each edge.
+    pub shape: [i64; 3],
+}
+
+/// Cells are larger than the cutoff by this much, so that rounding never puts a partner two cells away.
+const MARGIN: f64 = 1.0 + 1e-9;
+
+impl Grid {
+    /// Cells for so many molecules: as small as the cutoff allows, but not many more than there are molecules.
+    pub fn new(length: [f64; 3], cutoff: f64, molecules: u64) -> Result<Self> {
+        ensure!(cutoff.is_finite() && cutoff > 0.0, "the cutoff radius {cutoff} must be a positive number");
+        for (axis, edge) in ["x", "y", "z"].iter().zip(length) {
+            ensure!(
+                edge.is_finite() && edge >= cutoff * MARGIN,
+                "the box is {edge} long in {axis}, less than the cutoff radius {cutoff}: take a larger box or a smaller cutoff"
+            );
+        }
+        let most = (4.0 * molecules as f64).max(64.0);
+        let finest = length.map(|edge| edge / (cutoff * MARGIN));
+        let excess = (finest.iter().product::<f64>() / most).max(1.0).cbrt();
+        Ok(Self { length, shape: finest.map(|cells| (cells / excess).max(1.0) as i64) })
+    }
+
+    /// The cell of a position inside the box.
+    pub fn cell_of(&self, position: [f64; 3]) -> [i64; 3] {
+        std::array::from_fn(|axis| {
+            let cells = self.shape[axis];
+            ((position[axis] * (cells as f64 / self.length[axis])) as i64).clamp(0, cells - 1)
+        })
+    }
+
+    /// The edge of a cell along each axis.
+    pub fn cell_length(&self) -> [f64; 3] {
+        std::array::from_fn(|axis| self.length[axis] / self.shape[axis] as f64)
+    }
+
+    /// A position that has left the box by less than its length, brought back on the other side.
+    pub fn wrap(&self, mut position: [f64; 3]) -> [f64; 3] {
+        for (x, length) in position.iter_mut().zip(self.length) {
+            if *x < 0.0 {
+                *x += length;
+            } else if *x >= length {
+                *x -= length;
+            }
+            // A tiny negative number plus the length is the length.
+            if *x >= length {
+                *x = 0.0;
+            }
+        }
+        position
+    }
+
+    /// How many cells there are.
+    pub fn cells(&self) -> usize {
+        self.shape.iter().product::<i64>() as usize
+    }
+
+    /// The number of a cell, x fastest.
+    pub fn index(&self, cell: [i64; 3]) -> usize {
+        ((cell[2] * self.shape[1] + cell[1]) * self.shape[0] + cell[0]) as usize
+    }
+
+    /// The volume of the box.
+    pub fn volume(&self) -> f64 {
+        self.length.iter().product()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_hold_the_cutoff_and_positions_find_them() {
+        let grid = Grid::new([10.0, 7.4, 2.5], 2.4, 1000).unwrap();
+        assert_eq!(grid.shape, [4, 3, 1]);
+        assert!(grid.cell_length().iter().all(|edge| *edge > 2.4));
+        assert_eq!(grid.cell_of([9.999, 0.0, 2.4]), [3, 0, 0]);
+        assert_eq!(grid.cell_of([10.0f64.next_down(), 7.4f64.next_down(), 0.0]), [3, 2, 0]);
+    }
+
+    #[test]
+    fn a_large_empty_box_has_few_cells() {
+        assert!(Grid::new([1e6; 3], 1.0, 1000).unwrap().cells() <= 4000);
+    }
+
+    #[test]
+    fn positions_come_back_inside() {
+        let grid = Grid::new([3.0; 3], 1.0, 10).unwrap();
+        assert_eq!(grid.wrap([-1.0, 3.0, 4.5]), [2.0, 0.0, 1.5]);
+        assert_eq!(grid.wrap([-1e-30, 0.0, 1.0]), [0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_box_smaller_than_the_cutoff_is_refused() {
+        let error = Grid::new([5.0, 1.0, 5.0], 2.0, 10).unwrap_err().to_string();
+        assert!(error.contains("in y") && error.contains("cutoff radius 2"), "{error}");
+    }
+}

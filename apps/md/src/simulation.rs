@@ -1,0 +1,238 @@
+//! A running simulation: what a rank knows, and how it takes a step.
+
+use anyhow::{Result, bail, ensure};
+use aqueduct::comm::{Comm, Op};
+
+use crate::brick::Brick;
+use crate::cells::{self, Cells};
+use crate::decomposition::{Decomposition, Manner};
+use crate::energy::Energies;
+use crate::exchange;
+use crate::force::{self, Pull};
+use crate::grid::Grid;
+use crate::halo::{self, Neighbour};
+use crate::potential::Potential;
+use aqueduct::checkpoint::Molecule;
+
+/// What does not change while it runs.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The box and its cells.
+    pub grid: Grid,
+    /// What acts between molecules.
+    pub potential: Potential,
+    /// Length of a time step.
+    pub timestep: f64,
+    /// Who is scaled to which temperature how often.
+    pub thermostat: Option<Thermostat>,
+    /// How the box is dealt out.
+    pub manner: Manner,
+    /// Steps between two looks at the load, where boxes follow it.
+    pub rebalance: u64,
+}
+
+/// Scales velocities to a temperature.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thermostat {
+    /// The temperature.
+    pub temperature: f64,
+    /// Steps between two scalings.
+    pub every: u64,
+}
+
+/// The state of one rank.
+pub struct Simulation<'w> {
+    world: &'w Comm,
+    model: Model,
+    decomposition: Decomposition,
+    neighbours: Vec<Neighbour>,
+    molecules: Vec<Molecule>,
+    pulls: Vec<Pull>,
+    step: u64,
+    time: f64,
+}
+
+impl<'w> Simulation<'w> {
+    /// Starts from molecules that lie anywhere: each is brought to the rank in charge. Collective.
+    pub fn new(
+        world: &'w Comm,
+        model: Model,
+        molecules: Vec<Molecule>,
+        step: u64,
+        time: f64,
+    ) -> Result<Self> {
+        for molecule in &molecules {
+            let (id, at) = (molecule.id, molecule.position);
+            let inside = at.iter().zip(model.grid.length).all(|(x, length)| (0.0..=length).contains(x));
+            ensure!(inside, "molecule {id} at {at:?} lies outside of the box {:?}", model.grid.length);
+            let known = (molecule.component as usize) < model.potential.components();
+            ensure!(
+                known,
+                "molecule {id} is of component {}, which is not described",
+                molecule.component + 1
+            );
+        }
+        let decomposition = Decomposition::regular(&model.grid, world.size());
+        let pulls = Vec::new();
+        let mut simulation =
+            Self { world, model, decomposition, neighbours: Vec::new(), molecules, pulls, step, time };
+        for molecule in &mut simulation.molecules {
+            molecule.position = simulation.model.grid.wrap(molecule.position);
+        }
+        simulation.deal_out()?;
+        simulation.find_forces()?;
+        Ok(simulation)
+    }
+
+    /// One leapfrog step: half a kick, a drift, forces, the other half. Collective.
+    pub fn advance(&mut self) -> Result<()> {
+        self.kick();
+        self.drift()?;
+        let due =
+            self.model.manner == Manner::Kd && (self.step + 1).is_multiple_of(self.model.rebalance.max(1));
+        if due {
+            self.deal_out()?;
+        } else {
+            let grid = &self.model.grid;
+            exchange::migrate(self.world, grid, &self.decomposition, &self.neighbours, &mut self.molecules)?;
+        }
+        self.find_forces()?;
+        self.kick();
+        self.step += 1;
+        self.time += self.model.timestep;
+        self.keep_temperature()
+    }
+
+    /// Half a step of acceleration.
+    fn kick(&mut self) {
+        for (molecule, pull) in self.molecules.iter_mut().zip(&self.pulls) {
+            if let Some(centre) = self.model.potential.centre(molecule.component as usize) {
+                let share = 0.5 * self.model.timestep / centre.mass;
+                (0..3).for_each(|axis| molecule.velocity[axis] += share * pull.force[axis]);
+            }
+        }
+    }
+
+    /// A step of motion.
+    fn drift(&mut self) -> Result<()> {
+        let (grid, step) = (&self.model.grid, self.step);
+        let edge = grid.cell_length();
+        for molecule in &mut self.molecules {
+            if self.model.potential.centre(molecule.component as usize).is_none() {
+                continue;
+            }
+            for (axis, edge) in edge.into_iter().enumerate() {
+                let way = self.model.timestep * molecule.velocity[axis];
+                if way.is_nan() || way.abs() >= edge {
+                    let (id, speed) = (molecule.id, molecule.velocity);
+                    bail!(
+                        "step {step}: molecule {id} with velocity {speed:?} crosses more than a cell in one step: \
+                         take a shorter timestepLength, or a start without overlaps"
+                    );
+                }
+                molecule.position[axis] += way;
+            }
+            molecule.position = grid.wrap(molecule.position);
+        }
+        Ok(())
+    }
+
+    /// Cuts the box anew and brings every molecule to its owner.
+    fn deal_out(&mut self) -> Result<()> {
+        let (world, grid) = (self.world, &self.model.grid);
+        self.decomposition = match self.model.manner {
+            Manner::Regular => Decomposition::regular(grid, world.size()),
+            Manner::Kd => {
+                let mut load = vec![0u64; grid.cells()];
+                self.molecules
+                    .iter()
+                    .for_each(|molecule| load[grid.index(grid.cell_of(molecule.position))] += 1);
+                world.allreduce_in_place(Op::Sum, &mut load)?;
+                Decomposition::kd(grid, world.size(), &load)
+            }
+        };
+        self.neighbours = halo::neighbours(grid, &self.decomposition, world.rank());
+        let owner = |molecule: &Molecule| self.decomposition.owner(grid.cell_of(molecule.position));
+        self.molecules = exchange::settle(world, owner, &self.molecules)?;
+        Ok(())
+    }
+
+    fn find_forces(&mut self) -> Result<()> {
+        let (grid, brick) = (&self.model.grid, self.brick());
+        let starts = cells::sort(grid, &brick, &mut self.molecules);
+        let ghosts = exchange::ghosts(self.world, &brick, &self.neighbours, &self.molecules, &starts)?;
+        let cells = Cells::new(grid, &brick, &self.molecules, &ghosts);
+        self.pulls = force::pulls(&brick, &cells, &self.model.potential);
+        let finite = |pull: &Pull| pull.force.iter().all(|force| force.is_finite());
+        if let Some(at) = self.pulls.iter().position(|pull| !finite(pull)) {
+            let Molecule { id, position, .. } = self.molecules[at];
+            bail!(
+                "step {}: the force on molecule {id} at {position:?} is not finite: another is at the same place",
+                self.step
+            );
+        }
+        Ok(())
+    }
+
+    fn keep_temperature(&mut self) -> Result<()> {
+        let Some(Thermostat { temperature, every }) = self.model.thermostat else { return Ok(()) };
+        if !self.step.is_multiple_of(every.max(1)) {
+            return Ok(());
+        }
+        let now = self.energies()?.temperature();
+        if now > 0.0 {
+            let factor = (temperature / now).sqrt();
+            for molecule in &mut self.molecules {
+                if self.model.potential.centre(molecule.component as usize).is_some() {
+                    molecule.velocity = molecule.velocity.map(|speed| speed * factor);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the state amounts to. Collective.
+    pub fn energies(&self) -> Result<Energies> {
+        Energies::measure(self.world, &self.model.potential, &self.molecules, &self.pulls)
+    }
+
+    /// The cells of this rank.
+    pub fn brick(&self) -> Brick {
+        self.decomposition.brick(self.world.rank())
+    }
+
+    /// Which rank has which cells.
+    pub fn decomposition(&self) -> &Decomposition {
+        &self.decomposition
+    }
+
+    /// The molecules of this rank, by cell and id.
+    pub fn molecules(&self) -> &[Molecule] {
+        &self.molecules
+    }
+
+    /// What acts on them.
+    pub fn pulls(&self) -> &[Pull] {
+        &self.pulls
+    }
+
+    /// What does not change.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The ranks.
+    pub fn world(&self) -> &'w Comm {
+        self.world
+    }
+
+    /// Steps taken since the start of the trajectory.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Simulated time.
+    pub fn time(&self) -> f64 {
+        self.time
+    }
+}

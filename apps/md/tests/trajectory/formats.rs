@@ -1,0 +1,220 @@
+//! Molecules through every format, from any number of ranks to any other, for both decompositions: the same to the bit.
+
+use std::path::{Path, PathBuf};
+
+use crate::liquid::{gather, on};
+use anyhow::Result;
+use aqueduct::checkpoint::Molecule;
+use aqueduct::checkpoint::mardyn::{Component, Format, LennardJones, PhaseSpace};
+use aqueduct::comm::Comm;
+use aqueduct_md::config::Config;
+use aqueduct_md::decomposition::Manner;
+use aqueduct_md::output::{phase, xyz};
+use aqueduct_md::simulation::Simulation;
+use aqueduct_md::{origin, run};
+
+/// Argon, another, and a molecule of two centres that is carried along.
+fn space() -> PhaseSpace {
+    let site = |x: f64| LennardJones {
+        position: [x, 0.0, 0.0],
+        mass: 0.5,
+        epsilon: 1.1,
+        sigma: 0.9,
+        cutoff: 0.0,
+        shift: 0.0,
+    };
+    let pair = Component { lennard_jones: vec![site(-0.3), site(0.3)], ..Component::default() };
+    let components = vec![Component::single(1.0, 1.0, 1.0), Component::single(2.0, 0.7, 1.1), pair];
+    let mut space = PhaseSpace::new([11.0, 9.5, 13.0], components);
+    space.mixing = vec![[0.95, 1.0], [1.0, 1.0], [0.9, 1.02]];
+    space.molecules = COUNT;
+    space
+}
+
+const COUNT: u64 = 297;
+
+/// On a loose grid, some on the borders of cells, with digits that no short number has.
+fn molecules(length: [f64; 3]) -> Vec<Molecule> {
+    let molecule = |id: u64| {
+        let place = [id % 11, id / 11 % 3 * 3, id / 33];
+        let position = std::array::from_fn(|axis| place[axis] as f64 / [11.0, 9.0, 9.0][axis] * length[axis]);
+        let fraction = |by: u64| ((id + 1) as f64 / by as f64).sin();
+        Molecule {
+            component: id % 3,
+            orientation: [0.5, fraction(3), fraction(5), fraction(7)],
+            angular_momentum: [fraction(11), 0.0, -fraction(13)],
+            ..Molecule::new(3 * id + 1, position, [fraction(17), 1e-300, -fraction(19)])
+        }
+    };
+    (0..COUNT).map(molecule).collect()
+}
+
+fn config(format: Format, folder: &Path, prefix: &str, manner: Manner) -> Config {
+    let files = format.files(prefix);
+    let decomposition = if manner == Manner::Kd { "KDDecomposition" } else { "DomainDecomposition" };
+    let text = format!(
+        "MDProjectConfig\ntimestepLength 1e-9\ncutoffRadius 1.5\nphaseSpaceFile {} {} {}\nparallelization {decomposition}\n\
+         components {}/components.inp\n",
+        format.name(),
+        files.header,
+        files.data,
+        folder.display()
+    );
+    Config::parse("test", &text).unwrap()
+}
+
+fn bytes(molecules: &[Molecule]) -> &[u8] {
+    bytemuck::cast_slice(molecules)
+}
+
+/// Begins as a configuration says; the molecules of all ranks.
+fn read(world: &Comm, config: &Config) -> Result<Vec<Molecule>> {
+    let origin::Beginning { space, molecules } = origin::begin(world, config)?;
+    let simulation = Simulation::new(world, run::model(config, &space)?, molecules, 0, space.time)?;
+    gather(world, simulation.molecules())
+}
+
+fn every_number_of_ranks(format: Format) {
+    let folder = tempfile::tempdir().unwrap();
+    let (space, all) = (space(), molecules(space().length));
+    let path = folder.path().join("components").display().to_string();
+    on(1, |world| {
+        let grid = aqueduct::checkpoint::Grid::whole(space.length).expect("a box has a volume");
+        let files = aqueduct::checkpoint::mardyn::Files::one(format!("{path}.inp"));
+        Ok(Format::OldStyle.write(world, &files, &space, &grid, &[])?)
+    });
+    for (writers, manner) in (1..=7).flat_map(|writers| [(writers, Manner::Regular), (writers, Manner::Kd)]) {
+        let prefix = folder.path().join(format!("{writers}{manner:?}")).display().to_string();
+        let config = config(format, folder.path(), &prefix, manner);
+        on(writers, |world| {
+            let mine = all.iter().filter(|molecule| molecule.id as usize % writers == world.rank());
+            let model = run::model(&config, &space)?;
+            let simulation = Simulation::new(world, model, mine.copied().collect(), 0, 0.25)?;
+            phase::write(&simulation, &space, format, &prefix)
+        });
+        for readers in 1..=7 {
+            let back = on(readers, |world| read(world, &config));
+            assert!(bytes(&back) == bytes(&all), "{format:?}: {writers} ranks, {manner:?}, to {readers}");
+        }
+    }
+}
+
+#[test]
+fn old_style() {
+    every_number_of_ranks(Format::OldStyle);
+}
+
+#[test]
+fn binary() {
+    every_number_of_ranks(Format::Binary);
+}
+
+#[test]
+fn pnetcdf() {
+    every_number_of_ranks(Format::PnetCdf);
+}
+
+#[test]
+fn mpi_io() {
+    every_number_of_ranks(Format::MpiIo);
+}
+
+#[test]
+fn real_files_can_be_simulated() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mardyn");
+    let file =
+        std::env::var_os("AQUEDUCT_MARDYN_DATA").map_or(beside, PathBuf::from).join("simple-lj-tiny.inp");
+    if !file.exists() {
+        eprintln!("skipped: there is no {}", file.display());
+        return;
+    }
+    let text = format!(
+        "MDProjectConfig\ntimestepLength 0.01\ncutoffRadius 5.\nphaseSpaceFile OldStyle {}\nparallelization KDDecomposition\n",
+        file.display()
+    );
+    let config = Config::parse("real", &text).unwrap();
+    on(3, |world| {
+        let job = run::Job { config: config.clone(), steps: 10, rows: 0, checkpoints: None, restart: false };
+        let row = run::run(world, &job)?;
+        assert!(row.step == 10 && row.potential < 0.0 && row.kinetic > 0.0, "{row:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn xyz_is_the_same_from_every_number_of_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (space, all) = (space(), molecules(space().length));
+    let config = config(Format::OldStyle, folder.path(), "unused", Manner::Kd);
+    let frame = |ranks: usize| {
+        let name = folder.path().join(format!("{ranks}.xyz")).display().to_string();
+        on(ranks, |world| {
+            let mine = all.iter().filter(|molecule| molecule.id as usize % ranks == world.rank());
+            let simulation =
+                Simulation::new(world, run::model(&config, &space)?, mine.copied().collect(), 7, 0.25)?;
+            // Twice: a longer frame of the same name leaves nothing behind.
+            if world.rank() == 0 {
+                std::fs::write(&name, "x".repeat(1 << 20))?;
+            }
+            world.barrier()?;
+            xyz::write(&simulation, &name)
+        });
+        std::fs::read_to_string(name).unwrap()
+    };
+    let one = frame(1);
+    let lines: Vec<&str> = one.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (2 + COUNT as usize, "297"));
+    assert!(
+        lines[1].contains("Lattice=\"11 0 0 0 9.5 0 0 0 13\"") && lines[1].contains("=0.25"),
+        "{}",
+        lines[1]
+    );
+    for (line, molecule) in lines[2..].iter().zip(&all) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let numbers: Vec<f64> = words[1..].iter().map(|word| word.parse().unwrap()).collect();
+        assert_eq!(words[0], ["Ar", "Kr", "Xe"][molecule.component as usize]);
+        assert_eq!(numbers, molecule.position);
+    }
+    (2..=7).for_each(|ranks| assert_eq!(frame(ranks), one, "{ranks} ranks"));
+}
+
+#[test]
+#[cfg(not(feature = "hdf5"))]
+fn without_hdf5_a_trajectory_is_an_error_with_the_way_out() {
+    let text = "MDProjectConfig\ntimestepLength 1e-3\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1\noutput H5MD 2 run\n";
+    let config = Config::parse("test", text).unwrap();
+    let job = run::Job { config, steps: 2, rows: 0, checkpoints: None, restart: false };
+    let error = on(1, |world| Ok(run::run(world, &job).unwrap_err().to_string()));
+    assert!(error.contains("output H5MD run") && error.contains("--features hdf5"), "{error}");
+}
+
+#[test]
+#[cfg(feature = "hdf5")]
+fn h5md_has_every_frame_in_the_order_of_ids() {
+    use aqueduct::format::Slab;
+    use aqueduct::format::hdf5::Open;
+
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("run").display().to_string();
+    let text = format!(
+        "MDProjectConfig\ntimestepLength 1e-3\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1\n\
+         output H5MD 2 {prefix}\noutput CheckpointWriter 4 {prefix}\n"
+    );
+    let config = Config::parse("test", &text).unwrap();
+    let job = run::Job { config, steps: 5, rows: 0, checkpoints: None, restart: false };
+    on(3, |world| run::run(world, &job));
+    let last = Format::OldStyle.files(&format!("{prefix}-4"));
+    let molecules = on(1, |world| gather(world, &Format::OldStyle.open(world, &last)?.read_share()?));
+    on(2, |world| {
+        let file = Open::new().open(world, format!("{prefix}-0.h5md"))?;
+        assert_eq!(file.is_complete(), Some(true));
+        let steps: Vec<i64> =
+            file.at(file.dataset("/particles/trajectory/position/step")?, 0..3).all().read_vec()?;
+        assert_eq!(steps, [0, 2, 4]);
+        let positions = file.dataset("/particles/trajectory/position/value")?;
+        let third: Vec<f64> = file.at(positions, Slab::record(2)).all().read_vec()?;
+        let expected: Vec<f64> = molecules.iter().flat_map(|molecule| molecule.position).collect();
+        assert_eq!(third, expected);
+        Ok(file.close()?)
+    });
+}

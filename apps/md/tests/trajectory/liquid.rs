@@ -1,0 +1,48 @@
+//! What the tests share: small liquids, and all molecules in one place.
+
+use anyhow::Result;
+use aqueduct::checkpoint::Molecule;
+use aqueduct::comm::{Comm, Launch};
+use aqueduct_md::decomposition::{Decomposition, Manner};
+use aqueduct_md::grid::Grid;
+use aqueduct_md::potential::{Centre, Potential};
+use aqueduct_md::simulation::{Model, Simulation, Thermostat};
+use aqueduct_md::start::{Lattice, Start};
+
+pub(crate) const ARGON: Centre = Centre { mass: 1.0, epsilon: 1.0, sigma: 1.0, shifted: true };
+
+/// Argon at this density.
+pub(crate) fn liquid(
+    molecules: u64,
+    density: f64,
+    manner: Manner,
+    thermostat: Option<Thermostat>,
+) -> (Start, Model) {
+    let start = Start { lattice: Lattice::Fcc, molecules, density, temperature: 1.1, seed: 3 };
+    let grid = Grid::new([start.length().unwrap(); 3], 2.5, molecules).unwrap();
+    let potential = Potential::new(vec![Some(ARGON)], 2.5, |_, _| (1.0, 1.0));
+    (start, Model { grid, potential, timestep: 0.004, thermostat, manner, rebalance: 5 })
+}
+
+/// A simulation at its beginning.
+pub(crate) fn begin<'w>(world: &'w Comm, start: &Start, model: &Model) -> Result<Simulation<'w>> {
+    let decomposition = Decomposition::regular(&model.grid, world.size());
+    let mut molecules = start.place(&model.grid, &decomposition, world.rank());
+    start.warm(world, 1.0, &mut molecules)?;
+    Simulation::new(world, model.clone(), molecules, 0, 0.0)
+}
+
+/// The molecules of all ranks, by id.
+pub(crate) fn gather(world: &Comm, mine: &[Molecule]) -> Result<Vec<Molecule>> {
+    let mut all = world.allgather_varied(mine)?.concat();
+    all.sort_by_key(|molecule| molecule.id);
+    Ok(all)
+}
+
+/// What rank 0 of so many threads returns.
+pub(crate) fn on<T: Send>(ranks: usize, program: impl Fn(&Comm) -> Result<T> + Sync) -> T {
+    Launch::threads(ranks)
+        .run(|world| program(world).map_err(|error| format!("{error:#}")))
+        .unwrap()
+        .remove(0)
+}

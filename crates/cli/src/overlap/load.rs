@@ -1,0 +1,93 @@
+//! What the program does between two steps: loads of the processor, of the memory and of the network.
+
+use std::hint::black_box;
+
+use anyhow::Result;
+use aqueduct::comm::Comm;
+
+/// Side of the matrices of which a product is one unit of the processor's load.
+const SIDE: usize = 64;
+
+/// The load of one rank in one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amount {
+    /// Products of matrices.
+    pub(crate) products: f64,
+    /// Bytes copied in memory.
+    pub(crate) copied: u64,
+    /// Bytes broadcast from one rank to all.
+    pub(crate) broadcast: u64,
+}
+
+impl Amount {
+    /// What each of fewer ranks has to do, if all of them together do the same.
+    pub(crate) fn shared_by(self, ranks: usize, of: usize) -> Self {
+        let factor = of as f64 / ranks as f64;
+        let scaled = |bytes: u64| (bytes as f64 * factor) as u64;
+        Self { products: self.products * factor, copied: scaled(self.copied), broadcast: self.broadcast }
+    }
+}
+
+/// A load with the memory that it works in.
+pub(crate) struct Load {
+    amount: Amount,
+    /// What is left of a product after the last step.
+    rest: f64,
+    left: Vec<f64>,
+    right: Vec<f64>,
+    product: Vec<f64>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    message: Vec<u8>,
+}
+
+/// Memory that is copied at a time: more than caches hold.
+const COPIED: u64 = 16 << 20;
+
+impl Load {
+    pub(crate) fn new(amount: Amount) -> Self {
+        let matrix = |seed: usize| (0..SIDE * SIDE).map(|at| ((at * seed) % 17) as f64).collect();
+        let bytes = amount.copied.min(COPIED) as usize;
+        Self {
+            amount,
+            rest: 0.0,
+            left: matrix(3),
+            right: matrix(5),
+            product: vec![0.0; SIDE * SIDE],
+            from: vec![1; bytes],
+            to: vec![0; bytes],
+            message: vec![0; amount.broadcast as usize],
+        }
+    }
+
+    /// Does what is to be done in a step. Collective, if there is a load of the network.
+    pub(crate) fn work(&mut self, comm: &Comm, step: u64) -> Result<()> {
+        self.rest += self.amount.products;
+        while self.rest >= 1.0 {
+            self.multiply();
+            self.rest -= 1.0;
+        }
+        let mut left = self.amount.copied;
+        while left > 0 {
+            let now = left.min(COPIED) as usize;
+            self.to[..now].copy_from_slice(&self.from[..now]);
+            black_box(&self.to);
+            left -= now as u64;
+        }
+        if !self.message.is_empty() {
+            comm.broadcast(step as usize % comm.size(), &mut self.message)?;
+        }
+        Ok(())
+    }
+
+    fn multiply(&mut self) {
+        for (row, sums) in self.product.chunks_mut(SIDE).enumerate() {
+            sums.fill(0.0);
+            for (at, factor) in self.left[row * SIDE..(row + 1) * SIDE].iter().enumerate() {
+                let terms = &self.right[at * SIDE..(at + 1) * SIDE];
+                sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += factor * term);
+            }
+        }
+        black_box(&self.product);
+    }
+}

@@ -1,0 +1,98 @@
+//! What was measured, for people and for programs.
+
+use std::fmt::Write as _;
+
+use aqueduct::comm::Comm;
+
+use super::trial::Trial;
+use super::{Arguments, Choice};
+
+/// The fastest run of every mode, in the order in which they ran.
+pub(crate) fn fastest(trials: &[Trial]) -> Vec<&Trial> {
+    let mut best: Vec<&Trial> = Vec::new();
+    for trial in trials {
+        match best.iter_mut().find(|best| best.choice == trial.choice) {
+            Some(best) if best.seconds > trial.seconds => *best = trial,
+            Some(_) => {}
+            None => best.push(trial),
+        }
+    }
+    best
+}
+
+pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> String {
+    let mut text = String::new();
+    let (ranks, nodes) = (world.size(), world.node_count());
+    let megabytes = arguments.bytes() as f64 / 1e6;
+    let _ = writeln!(text, "{ranks} ranks on {nodes} nodes, by {}", world.transport());
+    let _ = writeln!(
+        text,
+        "grid {}, {:?} stored, {} iterations × {} steps × {} quantities: {megabytes:.1} MB, {:.2} MB a step, into {}",
+        arguments.grid,
+        arguments.region,
+        arguments.iterations,
+        arguments.write,
+        arguments.data,
+        megabytes / arguments.steps().max(1) as f64,
+        arguments.file
+    );
+    let best = fastest(trials);
+    let blocking = best.iter().copied().find(|trial| trial.choice == Choice::Blocking);
+    let bound = blocking.map(|trial| trial.computing.max(trial.seconds - trial.computing));
+    let _ = writeln!(
+        text,
+        "{:<9} {:>8} {:>9} {:>8} {:>8} {:>7} {:>9} {:>7}  at the end",
+        "mode", "total s", "compute s", "commit s", "write s", "÷ block", "÷ longer", "memory"
+    );
+    for trial in best {
+        let over = |whole: Option<f64>| {
+            whole.map_or("-".to_owned(), |whole| format!("{:.2}", trial.seconds / whole))
+        };
+        let _ = writeln!(
+            text,
+            "{:<9} {:>8.3} {:>9.3} {:>8.3} {:>8.3} {:>7} {:>9} {:>6.0}%  {}",
+            trial.choice.to_string(),
+            trial.seconds,
+            trial.computing,
+            trial.in_commit,
+            trial.writing,
+            over(blocking.map(|trial| trial.seconds)),
+            over(bound),
+            100.0 * trial.memory,
+            trial.told
+        );
+    }
+    let _ = writeln!(
+        text,
+        "÷ block: of the total of blocking; ÷ longer: of its longer part, computing or all the rest"
+    );
+    let _ = writeln!(text, "every value of every step verified in every mode");
+    text
+}
+
+pub(crate) fn csv(arguments: &Arguments, trials: &[Trial]) -> String {
+    let mut text = String::from(
+        "mode,computing ranks,grid,region,iterations,write,data,bytes,seconds,computing,in commit,writing,memory share,at the end\n",
+    );
+    for trial in trials {
+        let _ = writeln!(
+            text,
+            "{},{},{},{:?},{},{},{},{},{},{},{},{},{},\"{}\"",
+            trial.choice,
+            trial.computers,
+            arguments.grid,
+            arguments.region,
+            arguments.iterations,
+            arguments.write,
+            arguments.data,
+            arguments.bytes(),
+            trial.seconds,
+            trial.computing,
+            trial.in_commit,
+            trial.writing,
+            trial.memory,
+            trial.told.replace('"', "\"\"")
+        );
+    }
+    text
+}

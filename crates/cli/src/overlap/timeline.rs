@@ -1,0 +1,101 @@
+//! When each rank computed, handed over and wrote.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::Result;
+use aqueduct::comm::Comm;
+use aqueduct::stage::target::{Parcel, Supply, Target};
+use aqueduct::stage::{Declared, Error};
+
+/// What a rank was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Computing = 0,
+    HandingOver = 1,
+    Writing = 2,
+}
+
+/// From when to when, in seconds since all ranks began.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) doing: Doing,
+    pub(crate) begin: f64,
+    pub(crate) end: f64,
+}
+
+/// What one rank noted, from its threads too.
+#[derive(Clone, Debug)]
+pub(crate) struct Notes {
+    zero: Instant,
+    spans: Arc<Mutex<Vec<Span>>>,
+}
+
+impl Notes {
+    /// From now on.
+    pub(crate) fn begin() -> Self {
+        Self { zero: Instant::now(), spans: Arc::default() }
+    }
+
+    /// Notes what is done in `work`.
+    pub(crate) fn during<T>(&self, doing: Doing, work: impl FnOnce() -> T) -> T {
+        let begin = self.zero.elapsed().as_secs_f64();
+        let done = work();
+        let span = Span { doing, begin, end: self.zero.elapsed().as_secs_f64() };
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
+        done
+    }
+
+    /// The notes of all ranks, on rank 0. Collective.
+    pub(crate) fn gather(&self, comm: &Comm) -> Result<Option<Vec<Vec<Span>>>> {
+        let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let numbers = |span: Span| [f64::from(span.doing as u8), span.begin, span.end];
+        let mine: Vec<f64> = spans.into_iter().flat_map(numbers).collect();
+        let all = comm.gather_varied(0, &mine)?;
+        let spans = |numbers: Vec<f64>| numbers.chunks_exact(3).map(span).collect();
+        Ok(all.map(|all| all.into_iter().map(spans).collect()))
+    }
+}
+
+fn span(numbers: &[f64]) -> Span {
+    let doing = match numbers[0] as u8 {
+        0 => Doing::Computing,
+        1 => Doing::HandingOver,
+        _ => Doing::Writing,
+    };
+    Span { doing, begin: numbers[1], end: numbers[2] }
+}
+
+/// A target whose writes are noted.
+pub(crate) struct Noted {
+    inner: Box<dyn Target>,
+    notes: Notes,
+}
+
+impl Noted {
+    /// A stream file, as every output makes it.
+    pub(crate) fn create(
+        comm: &Comm,
+        name: &str,
+        declared: &Arc<Declared>,
+        notes: &Notes,
+    ) -> Result<Box<dyn Target>, Error> {
+        let inner = Box::new(aqueduct::stage::target::FileTarget::create(comm, name, declared)?);
+        Ok(Box::new(Self { inner, notes: notes.clone() }))
+    }
+}
+
+impl Target for Noted {
+    fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
+        self.notes.clone().during(Doing::Writing, || self.inner.write(parcel, supply))
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.notes.clone().during(Doing::Writing, || self.inner.sync())
+    }
+
+    fn finish(self: Box<Self>, steps: u64) -> Result<(), Error> {
+        let Self { inner, notes } = *self;
+        notes.during(Doing::Writing, || inner.finish(steps))
+    }
+}

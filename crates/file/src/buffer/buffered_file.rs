@@ -1,0 +1,74 @@
+//! A file that is buffered: turning it on, looking at it, and making everything durable.
+
+use aqueduct_device::SyncScope;
+
+use super::{Buffer, Buffered, Buffering, Drainer};
+use crate::error::Result;
+use crate::file::File;
+use crate::verbose;
+
+impl File {
+    /// The same file, buffered from now on: a write is copied and returns, and a thread of this rank writes the copy while the program computes. All
+    /// access methods stay as they are; `docs/buffering.md` has the promises. Collective, with the same settings on all ranks. A file that is buffered
+    /// already, or open for reading only, stays as it is.
+    ///
+    /// ```
+    /// use aqueduct_file::{Buffered, Capacity, Mode, Open};
+    ///
+    /// # aqueduct_comm::Launch::threads(2).run(|world| {
+    /// let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:buffered")?;
+    /// let file = file.buffered(&Buffered::new(Capacity::Bytes(1 << 20)))?;
+    /// let mut snapshot = vec![world.rank() as f64; 1000];
+    /// file.at(8000 * world.rank() as u64).all().write(&snapshot)?;
+    /// // The array is the program's again.
+    /// snapshot.fill(-1.0);
+    /// // `sync` waits until everything is durable.
+    /// file.sync()?;
+    /// let told = file.buffering().expect("it is buffered");
+    /// assert_eq!((told.accepted, told.durable), (8000, 8000));
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn buffered(mut self, settings: &Buffered) -> Result<Self> {
+        self.settle();
+        if self.core.buffer.get().is_some() || !self.core.mode.is_write() {
+            return Ok(self);
+        }
+        let buffer = Buffer::new(&self.core.name, &self.core.comm, settings);
+        let buffer = self.core.talk("buffered", buffer)?;
+        let _ = self.core.buffer.set(buffer);
+        let started = Drainer::start(&self.core).map_err(|source| self.no_thread(&source));
+        self.drainer = Some(self.core.agree("buffered", started)?);
+        Ok(self)
+    }
+
+    /// How far this rank's writes have come, and what holding them takes; none for a file that is not buffered.
+    pub fn buffering(&self) -> Option<Buffering> {
+        self.core.buffer.get().map(Buffer::report)
+    }
+
+    /// Makes what is buffered durable before the file is closed. Collective, where the file is buffered.
+    pub(crate) fn finish(&self) -> Result<()> {
+        if self.core.buffer.get().is_none() {
+            return Ok(());
+        }
+        let written =
+            if self.core.mode.is_delete_on_close() { self.core.flush() } else { self.durable("close") };
+        if verbose::is_on() && self.core.comm.rank() == 0 {
+            self.buffering().iter().for_each(|told| eprintln!("aqueduct: {}: {told}", self.core.name));
+        }
+        self.core.agree("close", written)
+    }
+
+    /// Makes what this rank has written durable.
+    pub(crate) fn durable(&self, operation: &'static str) -> Result<()> {
+        self.core.flush()?;
+        let visible = self.buffering().map(|told| told.visible);
+        self.core.device(operation, self.core.handle.sync(SyncScope::Entry))?;
+        if let (Some(buffer), Some(visible)) = (self.core.buffer.get(), visible) {
+            buffer.synced(visible);
+        }
+        Ok(())
+    }
+}

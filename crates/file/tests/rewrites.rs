@@ -1,0 +1,124 @@
+//! What is written again and again goes through mapped pages, and stays right whatever happens to the file meanwhile.
+
+use std::path::Path;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::{File, Mode, Open, Result};
+
+const MINE: usize = 300_000;
+
+/// What a rank writes in a step.
+fn values(rank: usize, step: usize) -> Vec<u8> {
+    (0..MINE).map(|at| (at * 7 + rank * 31 + step * 3) as u8).collect()
+}
+
+fn write(file: &File, world: &Comm, step: usize) -> Result<()> {
+    let at = (world.rank() * MINE) as u64;
+    match step % 3 {
+        0 => file.at(at).write(&values(world.rank(), step))?,
+        1 => file.at(at).all().write(&values(world.rank(), step))?,
+        _ => file.at(at).start_write(values(world.rank(), step))?.wait()?.1,
+    };
+    Ok(())
+}
+
+/// Every rank looks at what the next one wrote.
+fn check(file: &File, world: &Comm, step: usize) -> Result<()> {
+    file.sync()?;
+    let next = (world.rank() + 1) % world.size();
+    let mut back = vec![0; MINE];
+    file.at((next * MINE) as u64).read(&mut back)?;
+    assert_eq!(back, values(next, step), "step {step}");
+    file.sync()
+}
+
+/// Whether files of a folder keep their room, so that their pages are worth mapping: on tmpfs they do.
+fn with_tmpfs(program: impl Fn(&str)) {
+    if Path::new("/dev/shm").is_dir() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        program(&format!("ufs:{}", folder.path().join("a").display()));
+    }
+}
+
+#[test]
+fn steps_that_overwrite_one_another_are_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("ufs:{}", folder.path().join("a").display());
+    for ranks in [1, 2, 3] {
+        let program = |world: &Comm| {
+            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, &name)?;
+            for step in 0..40 {
+                match step {
+                    12 => file.set_size(0)?,
+                    20 => file.set_size(50_000)?,
+                    25 => file.set_atomic(true)?,
+                    30 => file.set_atomic(false)?,
+                    _ => {}
+                }
+                write(&file, world, step)?;
+                check(&file, world, step)?;
+            }
+            file.close()
+        };
+        Launch::threads(ranks).run(program).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_often_is_copied_instead() {
+    with_tmpfs(|name| {
+        let program = |world: &Comm| {
+            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, name)?;
+            for step in 0..30 {
+                file.at((world.rank() * MINE) as u64).write(&values(world.rank(), step))?;
+                // After that it is tried, and the cheaper way taken, which may be either.
+                assert_eq!(file.counters().copied > 0, step >= 4, "step {step}");
+            }
+            check(&file, world, 29)?;
+            file.close()
+        };
+        Launch::threads(2).run(program).unwrap();
+    });
+}
+
+#[test]
+fn hints_keep_to_calls() {
+    with_tmpfs(|name| {
+        for hint in [("aqueduct_map", "false"), ("aqueduct_strategy", "list")] {
+            let program = |world: &Comm| {
+                let open = Open::new(Mode::read_write().create().delete_on_close()).hint(hint.0, hint.1);
+                let file = open.open(world, name)?;
+                for step in 0..30 {
+                    file.at(0).write(&values(0, step))?;
+                }
+                assert_eq!((file.counters().copied, file.counters().system_calls), (0, 30));
+                file.close()
+            };
+            Launch::threads(1).run(program).unwrap();
+        }
+    });
+}
+
+#[test]
+fn someone_who_cuts_the_file_between_the_steps_loses_nothing_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let name = format!("ufs:{}", path.display());
+    let program = |world: &Comm| {
+        let file = Open::new(Mode::read_write().create()).open(world, &name)?;
+        for step in 0..30 {
+            if step % 7 == 6 {
+                std::fs::OpenOptions::new()
+                    .write(true)
+                    .open(&path)
+                    .unwrap()
+                    .set_len(step as u64 * 1000)
+                    .unwrap();
+            }
+            file.at(0).write(&values(0, step))?;
+            assert!(std::fs::read(&path).unwrap() == values(0, step), "step {step}");
+        }
+        file.close()
+    };
+    Launch::threads(1).run(program).unwrap();
+}

@@ -1,0 +1,154 @@
+//! H5MD 1.1: trajectories of particles in HDF5.
+//!
+//! ```
+//! use aqueduct_comm::Launch;
+//! use aqueduct_format::h5md::{Creator, Frame, Trajectory};
+//!
+//! Launch::threads(2).run(|world| {
+//!     let creator = Creator { author: "A. Author", program: "example", version: "1.0" };
+//!     let mut trajectory = Trajectory::create(world, "memfs:run.h5md", &creator, 10)?;
+//!     // Each rank has five of the ten particles.
+//!     let first = 5 * world.rank() as u64;
+//!     for step in 0..3 {
+//!         let positions = [[step as f64, 1.0, 2.0]; 5];
+//!         let frame = Frame { step, time: 0.1 * step as f64, edges: [10.0; 3] };
+//!         trajectory.write(&frame, first, &positions)?;
+//!     }
+//!     trajectory.close()
+//! })?;
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+//!
+//! A frame is complete or is not there: the attribute `aqueduct_complete` of each dataset says how many are.
+
+use std::ffi::OsStr;
+
+use aqueduct_comm::Comm;
+
+use crate::error::Result;
+use crate::hdf5::{Container, Create, DatasetId, Definitions};
+use crate::slab::Slab;
+
+/// The group of the particles; readers expect this name.
+const PARTICLES: &str = "/particles/trajectory";
+/// Numbers of one per frame lie in chunks of so many.
+const MANY: u64 = 256;
+
+/// Who has made a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Creator<'a> {
+    /// The name of a person.
+    pub author: &'a str,
+    /// The name of the program.
+    pub program: &'a str,
+    /// Its version.
+    pub version: &'a str,
+}
+
+/// What a frame is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// The number of the step.
+    pub step: i64,
+    /// The time, in picoseconds.
+    pub time: f64,
+    /// The edges of the periodic box, in Ångström.
+    pub edges: [f64; 3],
+}
+
+/// A trajectory that is being written by all ranks: positions in Ångström.
+#[derive(Debug)]
+pub struct Trajectory {
+    file: Container,
+    particles: u64,
+    frames: u64,
+    position: Element,
+    edges: Element,
+}
+
+/// A quantity over time: its values, and the step and time of each.
+#[derive(Clone, Copy, Debug)]
+struct Element {
+    value: DatasetId,
+    step: DatasetId,
+    time: DatasetId,
+}
+
+impl Trajectory {
+    /// Creates a file for so many particles, instead of one that is there. Collective.
+    pub fn create(
+        comm: &Comm,
+        name: impl AsRef<OsStr>,
+        creator: &Creator<'_>,
+        particles: u64,
+    ) -> Result<Self> {
+        let mut file = Create::new().replace().create(comm, name)?;
+        let (position, edges) = file.define(|file| {
+            file.group("/h5md/author")?;
+            file.group("/h5md/creator")?;
+            file.attribute("/h5md", "version", [1i32, 1])?;
+            file.attribute("/h5md/author", "name", creator.author)?;
+            file.attribute("/h5md/creator", "name", creator.program)?;
+            file.attribute("/h5md/creator", "version", creator.version)?;
+            let of_box = format!("{PARTICLES}/box");
+            file.group(&of_box)?;
+            file.attribute(&of_box, "dimension", 3i32)?;
+            file.attribute(&of_box, "boundary", ["periodic", "periodic", "periodic"])?;
+            let position = element(file, "position", &[0, particles, 3])?;
+            Ok((position, element(file, "box/edges", &[0, 3])?))
+        })?;
+        Ok(Self { file, particles, frames: 0, position, edges })
+    }
+
+    /// Adds a frame: this rank has the positions of particles from number `first` on. Collective.
+    pub fn write(&mut self, frame: &Frame, first: u64, positions: &[[f64; 3]]) -> Result<()> {
+        let (at, rows) = (self.frames, self.frames + 1);
+        let elements = [self.position, self.edges];
+        self.file.define(|file| {
+            let datasets = elements.iter().flat_map(|element| [element.value, element.step, element.time]);
+            datasets.into_iter().try_for_each(|dataset| file.extend(dataset, rows))
+        })?;
+        let (steps, times, edges) = ([frame.step], [frame.time], frame.edges);
+        let flat: Vec<f64> = positions.iter().flatten().copied().collect();
+        let mut queue = self.file.queue();
+        let count = positions.len() as u64;
+        queue.put(self.position.value, Slab::block([at, first, 0], [1, count, 3]), &flat);
+        if self.file.is_first() {
+            for element in &elements {
+                queue.put(element.step, at..rows, &steps).put(element.time, at..rows, &times);
+            }
+            queue.put(self.edges.value, [at..rows, 0..3], &edges);
+        }
+        queue.run_all()?;
+        self.file.commit()?;
+        self.frames = rows;
+        Ok(())
+    }
+
+    /// How many particles there are.
+    pub fn particles(&self) -> u64 {
+        self.particles
+    }
+
+    /// How many frames were written.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Closes the file. Collective.
+    pub fn close(self) -> Result<()> {
+        self.file.close()
+    }
+}
+
+fn element(file: &mut Definitions<'_>, name: &str, shape: &[u64]) -> Result<Element> {
+    let path = |part: &str| format!("{PARTICLES}/{name}/{part}");
+    let chunk: Vec<u64> =
+        std::iter::once(1).chain(shape[1..].iter().map(|length| (*length).max(1))).collect();
+    let value = file.growing::<f64>(&path("value"), shape, &chunk)?;
+    let step = file.growing::<i64>(&path("step"), &[0], &[MANY])?;
+    let time = file.growing::<f64>(&path("time"), &[0], &[MANY])?;
+    file.attribute(&path("value"), "unit", "Angstrom")?;
+    file.attribute(&path("time"), "unit", "ps")?;
+    Ok(Element { value, step, time })
+}

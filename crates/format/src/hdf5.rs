@@ -1,0 +1,83 @@
+//! HDF5: groups, attributes and datasets, read and written by all ranks at once.
+//!
+//! The C library, the serial one, looks after the file's description alone, on one rank and in memory; the values go to their places by our own
+//! engine: any number of datasets in one collective, from any thread, on every device. What is written here `h5py`, `h5dump` and every
+//! other program that uses HDF5 opens, and the other way round.
+//!
+//! ```
+//! use aqueduct_comm::Launch;
+//! use aqueduct_format::Slab;
+//! use aqueduct_format::hdf5::{Create, Open};
+//! use aqueduct_object::Object;
+//!
+//! #[derive(Object, Clone, Debug, PartialEq)]
+//! struct Particle { position: [f64; 3], id: u32 }
+//!
+//! Launch::threads(4).run(|world| {
+//!     let mut file = Create::new().replace().create(world, "memfs:run.h5")?;
+//!     let (energy, particles) = file.define(|file| {
+//!         let energy = file.growing::<f64>("/observables/energy", &[0, 4], &[16, 4])?;
+//!         file.attribute("/observables/energy", "unit", "J")?;
+//!         Ok((energy, file.dataset::<Particle>("/particles", &[40])?))
+//!     })?;
+//!     let rank = world.rank() as u64;
+//!     let mine = vec![Particle { position: [rank as f64; 3], id: rank as u32 }; 10];
+//!     file.at(particles, 10 * rank..10 * (rank + 1)).all().write(&mine)?;
+//!     for step in 0..3 {
+//!         file.define(|file| file.extend(energy, step + 1))?;
+//!         file.at(energy, [step..step + 1, rank..rank + 1]).all().write(&[0.5 * step as f64])?;
+//!         // What is written so far is complete, and the file says so.
+//!         file.commit()?;
+//!     }
+//!     file.close()?;
+//!
+//!     let file = Open::new().open(world, "memfs:run.h5")?;
+//!     assert_eq!(file.is_complete(), Some(true));
+//!     let energy = file.dataset("/observables/energy")?;
+//!     assert_eq!(file.describe(energy)?.shape, [3, 4]);
+//!     let last: Vec<f64> = file.at(energy, Slab::record(2)).all().read_vec()?;
+//!     assert_eq!(last, [1.0; 4]);
+//!     let particles: Vec<Particle> = file.at(file.dataset("/particles")?, 19..21).all().read_vec()?;
+//!     assert_eq!(particles[1].id, 2);
+//!     file.close()
+//! })?;
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+//!
+//! # What is promised
+//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens here, and says which rows of each dataset are complete: the attribute
+//!   `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Container::commit`] sets it after the data.
+//! - Definitions are made at any time, all or none; a change that was left half-way is finished by whoever opens the file next.
+//! - Types are not converted. Objects of constant size are compound types without gaps.
+//! - A value that lies behind the end of a file that was cut off is an error, not a zero.
+//!
+//! `docs/hdf5.md` has what is supported and what is not.
+
+mod access;
+mod apply;
+mod attribute;
+mod change;
+mod container;
+mod datatype;
+mod define;
+mod folder;
+mod library;
+mod mark;
+mod number;
+mod open;
+mod patch;
+mod place;
+mod queue;
+mod raw;
+mod shadow;
+mod tree;
+
+pub use access::{Access, Together};
+pub use attribute::Attribute;
+pub use container::{Container, DatasetId};
+pub use datatype::Datatype;
+pub use define::Definitions;
+pub use number::numbers;
+pub use open::{Create, Open};
+pub use queue::{Queue, Writing};
+pub use tree::{Dataset, MARK, Node, Tree};

@@ -1,0 +1,317 @@
+//! Definitions: at any time, all or none of a batch, the same on all ranks.
+
+use std::sync::atomic::Ordering;
+
+use aqueduct_object::{Object, decode, encode};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::attribute::Attribute;
+use super::change::{Change, New, Placed};
+use super::container::{Container, DatasetId, begun};
+use super::datatype::Datatype;
+use super::shadow::Piece;
+use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, absolute, parent};
+use super::{library, mark};
+use crate::error::{Error, Kind, Result};
+
+/// The largest chunk that the format allows.
+const LARGEST_CHUNK: u64 = (1 << 32) - 1;
+/// The longest attribute that lies where attributes lie.
+const LONGEST_ATTRIBUTE: usize = 64_000;
+
+/// Definitions that are being made: what a closure given to [`Container::define`] gets.
+#[derive(Debug)]
+pub struct Definitions<'a> {
+    file: &'a str,
+    tree: Tree,
+    paths: Vec<String>,
+    changes: Vec<Change>,
+}
+
+impl Definitions<'_> {
+    /// What there is, with the definitions made so far.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// A group, with those it lies in. One that is there already is left as it is.
+    #[doc(alias = "H5Gcreate")]
+    pub fn group(&mut self, path: &str) -> Result<()> {
+        let path = self.checked(path)?;
+        match self.tree.get(&path) {
+            Some(node) if node.dataset.is_none() => return Ok(()),
+            Some(_) => {
+                return Err(self.error(
+                    Kind::NameExists,
+                    format!("there is a dataset {path:?}, which cannot hold others"),
+                ));
+            }
+            None => {}
+        }
+        if let Some(outer) = parent(&path) {
+            self.group(outer)?;
+        }
+        self.tree.insert(path.clone(), Node::group());
+        self.changes.push(Change::Group(path));
+        Ok(())
+    }
+
+    /// A dataset of this shape, its elements in one piece; without dimensions a single value. Groups are made as needed.
+    #[doc(alias = "H5Dcreate")]
+    pub fn dataset<T: Object>(&mut self, path: &str, shape: &[u64]) -> Result<DatasetId> {
+        let datatype = self.datatype::<T>()?;
+        self.dataset_as(path, datatype, shape)
+    }
+
+    /// The same, of a type that is known as a value.
+    pub fn dataset_as(&mut self, path: &str, datatype: Datatype, shape: &[u64]) -> Result<DatasetId> {
+        self.add(path, New { datatype, shape: shape.to_vec(), grows: false, chunk: None })
+    }
+
+    /// A dataset in chunks, whose first dimension can be [extended](Definitions::extend). A chunk is accessed in one piece: one that
+    /// holds what is written at once serves best.
+    pub fn growing<T: Object>(&mut self, path: &str, shape: &[u64], chunk: &[u64]) -> Result<DatasetId> {
+        let datatype = self.datatype::<T>()?;
+        self.growing_as(path, datatype, shape, chunk)
+    }
+
+    /// The same, of a type that is known as a value.
+    pub fn growing_as(
+        &mut self,
+        path: &str,
+        datatype: Datatype,
+        shape: &[u64],
+        chunk: &[u64],
+    ) -> Result<DatasetId> {
+        self.add(path, New { datatype, shape: shape.to_vec(), grows: true, chunk: Some(chunk.to_vec()) })
+    }
+
+    /// Gives a growing dataset so many rows in all.
+    #[doc(alias = "H5Dset_extent")]
+    pub fn extend(&mut self, id: DatasetId, rows: u64) -> Result<()> {
+        let Some(path) = self.paths.get(id.0).cloned() else {
+            let detail = format!("there is no dataset number {}; it belongs to another file", id.0);
+            return Err(self.error(Kind::NoSuchName, detail));
+        };
+        let known = self.tree.get_mut(&path).and_then(|node| node.dataset.as_mut());
+        let Some(dataset) = known.filter(|dataset| dataset.grows) else {
+            let detail = format!("dataset {path:?} cannot grow; define it with `growing`");
+            return Err(self.error(Kind::BadArgument, detail));
+        };
+        if rows < dataset.shape[0] {
+            let detail = format!("dataset {path:?} has {} rows; {rows} would be fewer", dataset.shape[0]);
+            return Err(self.error(Kind::BadArgument, detail));
+        }
+        if rows > dataset.shape[0] {
+            dataset.shape[0] = rows;
+            self.fits(&path)?;
+            self.changes.push(Change::Extend(path, rows));
+        }
+        Ok(())
+    }
+
+    /// Says something about a group or dataset, instead of what the attribute of this name said before.
+    #[doc(alias = "H5Acreate")]
+    pub fn attribute(&mut self, path: &str, name: &str, values: impl Into<Attribute>) -> Result<()> {
+        let (path, values) = (self.checked(path)?, values.into());
+        if name.is_empty() || name.contains('\0') || name == MARK {
+            let detail =
+                format!("{name:?} is no name for an attribute: empty, with a zero, or the one of marks");
+            return Err(self.error(Kind::BadArgument, detail));
+        }
+        if encode(&values).len() > LONGEST_ATTRIBUTE {
+            let detail =
+                format!("attribute {name:?} has more than {LONGEST_ATTRIBUTE} bytes; make it a dataset");
+            return Err(self.error(Kind::TooLarge, detail));
+        }
+        let Some(node) = self.tree.get_mut(&path) else {
+            return Err(self.error(Kind::NoSuchName, format!("there is no {path:?} to say {name:?} about")));
+        };
+        node.attributes.insert(name.to_owned(), values.clone());
+        self.changes.push(Change::Attribute(path, name.to_owned(), values));
+        Ok(())
+    }
+
+    fn add(&mut self, path: &str, new: New) -> Result<DatasetId> {
+        let path = self.checked(path)?;
+        if self.tree.contains_key(&path) {
+            return Err(self.error(Kind::NameExists, format!("there is a group or dataset {path:?} already")));
+        }
+        if let Some(what) = new.datatype.foreign() {
+            return Err(self.error(Kind::WrongType, format!("dataset {path:?} cannot be of {what}")));
+        }
+        if let Some(chunk) = &new.chunk {
+            let bytes = chunk.iter().try_fold(new.datatype.size(), |all, length| all.checked_mul(*length));
+            let sound = chunk.len() == new.shape.len() && !chunk.is_empty();
+            if !sound || bytes.is_none_or(|bytes| bytes == 0 || bytes > LARGEST_CHUNK) {
+                let detail = format!(
+                    "chunks of {chunk:?} do not suit dataset {path:?} of {:?}: as many dimensions, none of length 0, up to 4 GiB",
+                    new.shape
+                );
+                return Err(self.error(Kind::BadArgument, detail));
+            }
+        }
+        if let Some(outer) = parent(&path) {
+            self.group(outer)?;
+        }
+        let storage = match &new.chunk {
+            Some(chunk) => Storage::Chunked(chunk.clone(), Vec::new()),
+            None => Storage::Contiguous(NOWHERE),
+        };
+        let dataset =
+            Dataset { datatype: new.datatype.clone(), shape: new.shape.clone(), grows: new.grows, storage };
+        self.tree.insert(path.clone(), Node { dataset: Some(dataset), ..Node::group() });
+        self.fits(&path)?;
+        self.paths.push(path.clone());
+        self.changes.push(Change::Dataset(path, new));
+        Ok(DatasetId(self.paths.len() - 1))
+    }
+
+    fn fits(&self, path: &str) -> Result<()> {
+        let dataset = self.tree.get(path).and_then(|node| node.dataset.as_ref());
+        let bytes = dataset.and_then(|dataset| dataset.elements()?.checked_mul(dataset.datatype.size()));
+        if bytes.is_some_and(|bytes| bytes < 1 << 62) {
+            return Ok(());
+        }
+        Err(self.error(Kind::TooLarge, format!("dataset {path:?} is larger than every file")))
+    }
+
+    fn datatype<T: Object>(&self) -> Result<Datatype> {
+        Datatype::of::<T>().map_err(|what| self.error(Kind::WrongType, what))
+    }
+
+    fn checked(&self, path: &str) -> Result<String> {
+        absolute(path).ok_or_else(|| {
+            let detail =
+                format!("{path:?} is no path: names between single slashes, none of them \".\" or \"..\"");
+            self.error(Kind::BadArgument, detail)
+        })
+    }
+
+    fn error(&self, kind: Kind, detail: impl Into<String>) -> Error {
+        Error::new(kind, "define", self.file, detail)
+    }
+}
+
+/// What rank 0 tells about definitions it has made.
+#[derive(Object, Default)]
+struct Made {
+    placed: Vec<Placed>,
+    length: u64,
+}
+
+/// What rank 0 keeps of them: what is to be written, and where marks lie now.
+#[derive(Default)]
+struct Ours {
+    pieces: Vec<Piece>,
+    marks: Vec<(String, u64)>,
+}
+
+impl Container {
+    /// Makes the definitions of a closure, all of them or none: whenever they are wanted, before and after data is written. Collective, and
+    /// the same on all ranks. What it returns, the closure returned.
+    ///
+    /// Nothing of the file is lost if the program ends in between.
+    pub fn define<R>(&mut self, define: impl FnOnce(&mut Definitions<'_>) -> Result<R>) -> Result<R> {
+        let defined = self.may_write("define").and_then(|()| {
+            let paths = self.datasets.iter().map(|(path, _)| path.clone()).collect();
+            let mut definitions =
+                Definitions { file: &self.name, tree: self.tree.clone(), paths, changes: Vec::new() };
+            define(&mut definitions).map(|result| (result, definitions.tree, definitions.changes))
+        });
+        let sum = defined.as_ref().map_or(0, |(_, _, changes)| xxh3_64(&encode(changes)));
+        let ((result, tree, changes), [most, least]) = self.meet("define", defined, [sum, !sum])?;
+        if most != !least {
+            return Err(self.error(
+                Kind::NotSame,
+                "define",
+                "the ranks make different definitions; they are the same on all",
+            ));
+        }
+        if changes.is_empty() {
+            return Ok(result);
+        }
+        self.session += 1;
+        let before = self.shadow.as_ref().and_then(|shadow| shadow.len().ok());
+        let made = if self.comm.rank() == 0 { self.make(&tree, &changes) } else { Ok(Default::default()) };
+        let made = self.agree("define", made).inspect_err(|_| {
+            let restored = self
+                .shadow
+                .as_ref()
+                .zip(before)
+                .is_none_or(|(shadow, length)| shadow.restore(length).is_ok());
+            self.broken |= !restored;
+        });
+        let (made, Ours { pieces, marks }) = made?;
+        let told = self.comm.broadcast_vec(0, encode(&made));
+        let told = told.map_err(|error| Error::talk("define", &self.name, &error))?;
+        let made: Made =
+            decode(&told).map_err(|error| self.error(Kind::Communication, "define", error.to_string()))?;
+        self.apply("define", pieces, made.length).inspect_err(|_| self.broken = true)?;
+        self.adopt(tree, &changes, made.placed, marks);
+        Ok(result)
+    }
+
+    /// Rank 0 has the library change the shadow.
+    fn make(&mut self, tree: &Tree, changes: &[Change]) -> Result<(Made, Ours)> {
+        let name = std::sync::Arc::clone(&self.name);
+        let failed = |what: String| Error::new(Kind::Library, "define", &name, what);
+        let io = |error: rustix::io::Errno| failed(format!("the file's description in memory: {error}"));
+        let shadow =
+            self.shadow.as_mut().ok_or_else(|| failed("there is nothing to define in".to_owned()))?;
+        let placed = library::perform(&shadow.path(), changes, &self.tree)
+            .map_err(|error| failed(error.to_string()))?;
+        // Marks of new datasets are to be found; those of changed ones may have moved.
+        let mut touched: Vec<(&str, u64)> = Vec::new();
+        for path in changes.iter().filter_map(|change| match change {
+            Change::Dataset(path, _) | Change::Attribute(path, ..) => Some(path.as_str()),
+            _ => None,
+        }) {
+            let known = self.datasets.iter().find(|(known, _)| known == path).map(|(_, progress)| progress);
+            let is_new = known.is_none() && tree.get(path).is_some_and(|node| node.dataset.is_some());
+            let marked = is_new
+                || known.is_some_and(|progress| progress.marked)
+                || (path == "/" && self.root.is_some());
+            if marked && !touched.iter().any(|(there, _)| *there == path) {
+                touched.push((path, known.map_or(0, |progress| progress.complete.load(Ordering::Relaxed))));
+            }
+        }
+        let marks = if self.root.is_some() { touched } else { Vec::new() };
+        let addresses = mark::locate(shadow, &marks, self.session).map_err(failed)?;
+        let marks: Vec<(String, u64)> =
+            marks.iter().map(|(path, _)| (*path).to_owned()).zip(addresses).collect();
+        let (pieces, length) = (shadow.changes().map_err(io)?, shadow.len().map_err(io)?);
+        Ok((Made { placed, length }, Ours { pieces, marks }))
+    }
+
+    /// Takes definitions that were made for what there is.
+    fn adopt(&mut self, mut tree: Tree, changes: &[Change], placed: Vec<Placed>, marks: Vec<(String, u64)>) {
+        for Placed { path, known, addresses } in placed {
+            let Some(dataset) = tree.get_mut(&path).and_then(|node| node.dataset.as_mut()) else { continue };
+            match &mut dataset.storage {
+                Storage::Contiguous(address) => *address = addresses.first().copied().unwrap_or(NOWHERE),
+                Storage::Chunked(_, all) => {
+                    all.truncate(known as usize);
+                    all.extend(addresses);
+                }
+                Storage::Elsewhere(_) => {}
+            }
+        }
+        let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
+        for path in changes.iter().filter_map(|change| match change {
+            Change::Dataset(path, _) => Some(path),
+            _ => None,
+        }) {
+            if !self.datasets.iter().any(|(known, _)| known == path) {
+                self.datasets.push((path.clone(), begun(marked.then_some(0))));
+            }
+        }
+        self.tree = tree;
+        for (path, address) in marks {
+            match self.datasets.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, progress)) => progress.address = address,
+                None => self.root = Some(address),
+            }
+        }
+    }
+}

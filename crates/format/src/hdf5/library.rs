@@ -1,0 +1,327 @@
+//! The C library at work on a file of the operating system: what it is asked to change, and what it finds. One rank does this.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hdf5_metno::dataset::Layout;
+use hdf5_metno::plist::attribute_create::CharEncoding;
+use hdf5_metno::plist::dataset_create::{AllocTime, FillTime};
+use hdf5_metno::types::{FixedAscii, FixedUnicode, TypeDescriptor, VarLenAscii, VarLenUnicode};
+use hdf5_metno::{Extent, Extents, File, Group, LinkType, Location, LocationType, Result, SimpleExtents};
+
+use super::attribute::Attribute;
+use super::change::{Change, New, Placed};
+use super::datatype::Datatype;
+use super::raw;
+use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, grid};
+
+/// Small things lie together in blocks of so many bytes, so that data follows data.
+const META_BLOCK: u64 = 64 << 10;
+/// Everything begins at a multiple of so many bytes: a mark then lies in one sector.
+const ALIGNMENT: u64 = 8;
+/// Groups inside of groups that are followed: a link to a group further out would never end.
+const DEEPEST: usize = 64;
+/// The longest text of fixed length.
+const LONGEST: usize = 4096;
+
+/// Makes an empty file, with its mark.
+pub(super) fn create(path: &Path) -> Result<()> {
+    let file = options().create(path)?;
+    mark(&file)?;
+    file.close()
+}
+
+fn options() -> hdf5_metno::FileBuilder {
+    let mut options = File::with_options();
+    // The earliest format: its headers have no checksums, so that marks can be changed in their places.
+    options.with_fapl(|access| {
+        access.libver_bounds(
+            hdf5_metno::file::LibraryVersion::Earliest,
+            hdf5_metno::file::LibraryVersion::latest(),
+        );
+        // The library's lock would live on in programs that this one starts meanwhile.
+        access.file_locking(false);
+        access.alignment(1, ALIGNMENT).meta_block_size(META_BLOCK)
+    });
+    options
+}
+
+/// Makes changes; where datasets are afterwards.
+pub(super) fn perform(path: &Path, changes: &[Change], tree: &Tree) -> Result<Vec<Placed>> {
+    let file = options().open_rw(path)?;
+    // Where the file as a whole says nothing, its datasets do not either.
+    let marked = file.attr(MARK).is_ok();
+    let mut placed = Vec::new();
+    for change in changes {
+        match change {
+            Change::Group(path) => drop(file.create_group(path)?),
+            Change::Dataset(path, new) => placed.push(make(&file, path, new, marked)?),
+            Change::Extend(path, rows) => placed.push(extend(&file, path, *rows, tree, &placed)?),
+            Change::Attribute(path, name, values) => say(&at(&file, path)?, name, values)?,
+        }
+    }
+    file.close()?;
+    Ok(placed)
+}
+
+/// Writes the marks of these objects.
+pub(super) fn set_marks<'a>(path: &Path, marks: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
+    let file = options().open_rw(path)?;
+    for (path, value) in marks {
+        at(&file, path)?.attr(MARK)?.write_scalar(&value)?;
+    }
+    file.close()
+}
+
+fn mark(location: &Location) -> Result<()> {
+    // With a name in ASCII the value begins at a multiple of eight bytes, and so lies in one sector.
+    location.new_attr::<u64>().char_encoding(CharEncoding::Ascii).create(MARK)?.write_scalar(&0u64)
+}
+
+/// A group or dataset.
+fn at(file: &File, path: &str) -> Result<Location> {
+    file.open_by_token(file.loc_info_by_name(path)?.token)
+}
+
+fn make(file: &File, path: &str, new: &New, marked: bool) -> Result<Placed> {
+    let dimension = |(at, length): (usize, &u64)| {
+        if at == 0 && new.grows {
+            Extent::resizable(*length as usize)
+        } else {
+            Extent::fixed(*length as usize)
+        }
+    };
+    let extents = match new.shape.as_slice() {
+        [] => Extents::Scalar,
+        shape => Extents::Simple(SimpleExtents::from_vec(shape.iter().enumerate().map(dimension).collect())),
+    };
+    // As a finished type: a description would be laid out as C does it, with gaps.
+    let datatype = hdf5_metno::Datatype::from_descriptor(&new.datatype.descriptor()?)?;
+    let builder = file.new_dataset_builder().empty_as(&datatype).shape(extents);
+    let builder =
+        builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).obj_track_times(false);
+    let builder = match &new.chunk {
+        Some(chunk) => builder.chunk(chunk.iter().map(|length| *length as usize).collect::<Vec<_>>()),
+        None => builder.no_chunk().layout(Layout::Contiguous),
+    };
+    let dataset = builder.create(path)?;
+    if marked {
+        mark(&dataset)?;
+    }
+    let addresses = match &new.chunk {
+        Some(chunk) => chunks(&dataset, &new.shape, chunk, 0)?,
+        None => vec![dataset.offset().unwrap_or(NOWHERE)],
+    };
+    Ok(Placed { path: path.to_owned(), known: 0, addresses })
+}
+
+fn extend(file: &File, path: &str, rows: u64, tree: &Tree, placed: &[Placed]) -> Result<Placed> {
+    let dataset = file.dataset(path)?;
+    let mut shape: Vec<u64> = dataset.shape().iter().map(|length| *length as u64).collect();
+    shape[0] = rows;
+    dataset.resize(shape.iter().map(|length| *length as usize).collect::<Vec<_>>())?;
+    let chunk: Vec<u64> = dataset.chunk().unwrap_or_default().iter().map(|length| *length as u64).collect();
+    let before =
+        tree.get(path).and_then(|node| node.dataset.as_ref()).map_or(0, |dataset| match &dataset.storage {
+            Storage::Chunked(_, addresses) => addresses.len() as u64,
+            _ => 0,
+        });
+    let now = placed
+        .iter()
+        .filter(|placed| placed.path == path)
+        .map(|placed| placed.known + placed.addresses.len() as u64);
+    let known = now.max().unwrap_or(before);
+    Ok(Placed { path: path.to_owned(), known, addresses: chunks(&dataset, &shape, &chunk, known)? })
+}
+
+/// The addresses of chunks, from one of them on.
+fn chunks(dataset: &hdf5_metno::Dataset, shape: &[u64], chunk: &[u64], first: u64) -> Result<Vec<u64>> {
+    let grid = grid(shape, chunk);
+    let count = grid.iter().product::<u64>();
+    let address = |mut number: u64| {
+        let mut coordinates = vec![0; grid.len()];
+        for at in (0..grid.len()).rev() {
+            coordinates[at] = number % grid[at] * chunk[at];
+            number /= grid[at];
+        }
+        raw::chunk(dataset, &coordinates).map(|(address, _)| address)
+    };
+    (first..count).map(address).collect()
+}
+
+fn say(location: &Location, name: &str, values: &Attribute) -> Result<()> {
+    if location.attr(name).is_ok() {
+        location.delete_attr(name)?;
+    }
+    let text = |text: &str| text.parse::<VarLenUnicode>().map_err(|error| error.to_string());
+    match values {
+        Attribute::Text(value) => {
+            location.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&text(value)?)
+        }
+        Attribute::FixedText(value) => {
+            // Some readers take text of fixed length in ASCII alone.
+            let size = value.len().max(1);
+            let ascii = value.is_ascii();
+            let ty =
+                if ascii { TypeDescriptor::FixedAscii(size) } else { TypeDescriptor::FixedUnicode(size) };
+            let made = location.new_attr_builder().empty_as(&ty).create(name)?;
+            let long = || format!("text of fixed length has up to {LONGEST} bytes, and no zeros");
+            if ascii {
+                made.write_scalar(&FixedAscii::<LONGEST>::from_ascii(value).map_err(|_| long())?)
+            } else {
+                made.write_scalar(&value.parse::<FixedUnicode<LONGEST>>().map_err(|_| long())?)
+            }
+        }
+        Attribute::Texts(values) => {
+            let values =
+                values.iter().map(|value| text(value)).collect::<std::result::Result<Vec<_>, _>>()?;
+            location.new_attr::<VarLenUnicode>().shape(values.len()).create(name)?.write_raw(&values)
+        }
+        Attribute::Values(ty, shape, bytes) => {
+            let ty = hdf5_metno::Datatype::from_descriptor(&ty.descriptor()?)?;
+            let shape: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
+            let builder = location.new_attr_builder().empty_as(&ty);
+            let made =
+                if shape.is_empty() { builder.create(name)? } else { builder.shape(shape).create(name)? };
+            raw::write(&made, &ty, bytes)
+        }
+        Attribute::Other(what) => {
+            Err(format!("attribute {name} is {what}, which is not written here").into())
+        }
+    }
+}
+
+/// What there is in a file.
+pub(super) fn look(path: &Path) -> Result<Tree> {
+    let file = options().open(path)?;
+    let mut tree = Tree::new();
+    tree.insert("/".to_owned(), Node { attributes: heard(&file), dataset: None });
+    walk(&file, "", 0, &mut tree)?;
+    Ok(tree)
+}
+
+fn walk(group: &Group, path: &str, depth: usize, tree: &mut Tree) -> Result<()> {
+    if depth > DEEPEST {
+        return Err(format!(
+            "{path}: groups lie in groups more than {DEEPEST} deep; perhaps a link to one further out"
+        )
+        .into());
+    }
+    let mut names = Vec::new();
+    group.iter_visit_default(|name, link| {
+        if link.link_type == LinkType::Hard {
+            names.push(name.to_owned());
+        }
+        Ok(())
+    })?;
+    for name in names {
+        let inner = format!("{path}/{name}");
+        let kind = group.loc_type_by_name(&name)?;
+        if kind == LocationType::Group {
+            let group = group.group(&name)?;
+            tree.insert(inner.clone(), Node { attributes: heard(&group), dataset: None });
+            walk(&group, &inner, depth + 1, tree)?;
+        } else if kind == LocationType::Dataset {
+            let dataset = group.dataset(&name)?;
+            let attributes = heard(&dataset);
+            tree.insert(inner, Node { attributes, dataset: Some(described(&dataset)?) });
+        }
+    }
+    Ok(())
+}
+
+fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
+    let shape: Vec<u64> = dataset.shape().iter().map(|length| *length as u64).collect();
+    let grows = dataset
+        .space()?
+        .maxdims()
+        .first()
+        .is_some_and(|most| most.is_none_or(|most| most as u64 > shape.first().copied().unwrap_or(0)));
+    let datatype = datatype(&dataset.dtype()?);
+    let storage = if let Some(filter) = dataset.filters().first() {
+        Storage::Elsewhere(format!("its chunks are packed ({filter:?}); `h5repack -f NONE` unpacks them"))
+    } else {
+        match dataset.layout() {
+            Layout::Contiguous => match dataset.offset() {
+                Some(address) if dataset.storage_size() > 0 || dataset.size() == 0 => {
+                    Storage::Contiguous(address)
+                }
+                _ if dataset.size() == 0 => Storage::Contiguous(0),
+                _ => Storage::Elsewhere("nothing was written to it, and it has no place yet".to_owned()),
+            },
+            Layout::Chunked => {
+                let chunk: Vec<u64> =
+                    dataset.chunk().unwrap_or_default().iter().map(|length| *length as u64).collect();
+                let addresses = chunks(dataset, &shape, &chunk, 0)?;
+                Storage::Chunked(chunk, addresses)
+            }
+            other => Storage::Elsewhere(format!(
+                "its layout is {other:?}; `h5repack -l CONTI` makes it contiguous"
+            )),
+        }
+    };
+    Ok(Dataset { datatype, shape, grows, storage })
+}
+
+/// A type, if its bytes are what ours would be.
+fn datatype(ty: &hdf5_metno::Datatype) -> Datatype {
+    let Ok(descriptor) = ty.to_descriptor() else {
+        return Datatype::Other("a type that is not known here".to_owned(), ty.size() as u64);
+    };
+    let known = Datatype::described(&descriptor);
+    let text = matches!(known, Datatype::Text(_));
+    let same = known.descriptor().ok().and_then(|same| hdf5_metno::Datatype::from_descriptor(&same).ok());
+    if text || same.is_some_and(|same| same == *ty) {
+        return known;
+    }
+    Datatype::Other(format!("{descriptor}, in another form than this machine's"), ty.size() as u64)
+}
+
+/// All that is said about something.
+fn heard(location: &Location) -> BTreeMap<String, Attribute> {
+    let names = location.attr_names().unwrap_or_default();
+    let value = |name: String| {
+        let value = location.attr(&name).and_then(|attribute| hear(&attribute));
+        (name, value.unwrap_or_else(|error| Attribute::Other(error.to_string())))
+    };
+    names.into_iter().map(value).collect()
+}
+
+fn hear(attribute: &hdf5_metno::Attribute) -> Result<Attribute> {
+    let ty = attribute.dtype()?;
+    let descriptor = ty.to_descriptor()?;
+    let texts = |texts: Vec<String>| {
+        if attribute.is_scalar() {
+            Attribute::Text(texts.into_iter().next().unwrap_or_default())
+        } else {
+            Attribute::Texts(texts)
+        }
+    };
+    Ok(match &descriptor {
+        TypeDescriptor::VarLenUnicode => {
+            texts(attribute.read_raw::<VarLenUnicode>()?.iter().map(ToString::to_string).collect())
+        }
+        TypeDescriptor::VarLenAscii => {
+            texts(attribute.read_raw::<VarLenAscii>()?.iter().map(ToString::to_string).collect())
+        }
+        TypeDescriptor::FixedAscii(size) if *size <= LONGEST && attribute.is_scalar() => {
+            Attribute::FixedText(attribute.read_scalar::<FixedAscii<LONGEST>>()?.to_string())
+        }
+        TypeDescriptor::FixedUnicode(size) if *size <= LONGEST && attribute.is_scalar() => {
+            Attribute::FixedText(attribute.read_scalar::<FixedUnicode<LONGEST>>()?.to_string())
+        }
+        _ => {
+            let known = datatype(&ty);
+            if let Some(what) = known.foreign() {
+                return Ok(Attribute::Other(what.to_owned()));
+            }
+            let shape = attribute.shape().iter().map(|length| *length as u64).collect();
+            Attribute::Values(known, shape, raw::read(attribute, &ty)?)
+        }
+    })
+}
+
+/// The version of the superblock, if that is what these bytes begin with.
+pub(super) fn version_of(first: &[u8]) -> Option<u8> {
+    first.strip_prefix(b"\x89HDF\r\n\x1a\n").and_then(|rest| rest.first().copied())
+}

@@ -1,0 +1,123 @@
+//! Marks: attributes that say what is complete, changed in their places.
+//!
+//! A mark is eight bytes in one sector, so that it is changed at once or not at all, and each speaks for its own dataset alone. Where it lies is found by
+//! letting the library write a number into the shadow that is nowhere else, and looking for that.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aqueduct_comm::Op;
+use aqueduct_file::View;
+use aqueduct_file::layout::{Basic, Layout};
+
+use super::container::Container;
+use super::library;
+use super::shadow::Shadow;
+use super::tree::NOWHERE;
+use crate::combine::combine;
+use crate::error::{Error, Kind, Result};
+use crate::region::Region;
+
+/// How far a dataset is.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Whether the file says so.
+    pub(super) marked: bool,
+    /// Where; known to rank 0.
+    pub(super) address: u64,
+    /// How many rows are marked as complete.
+    pub(super) complete: AtomicU64,
+    /// How many rows this rank knows to be written.
+    pub(super) reached: AtomicU64,
+}
+
+/// Finds where the marks of these objects lie in a shadow, and gives them these values there.
+pub(super) fn locate(
+    shadow: &Shadow,
+    objects: &[(&str, u64)],
+    session: u64,
+) -> std::result::Result<Vec<u64>, String> {
+    if objects.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Nothing else in a file looks like that: the last byte is that of no count, address or text.
+    let word = |at: usize| 0xF7A9_0000_0000_0000 | (session & 0xFF_FFFF) << 24 | at as u64;
+    let words: HashMap<u64, usize> = (0..objects.len()).map(|at| (word(at), at)).collect();
+    let marks = objects.iter().enumerate().map(|(at, (path, _))| (*path, word(at)));
+    library::set_marks(&shadow.path(), marks).map_err(|error| error.to_string())?;
+    let found = shadow.find(&words).map_err(|error| error.to_string())?;
+    let mut addresses = Vec::new();
+    for (at, (path, value)) in objects.iter().enumerate() {
+        let address = found
+            .get(&at)
+            .copied()
+            .ok_or_else(|| format!("the mark of {path} is not where it could be changed"))?;
+        shadow.write(address, &value.to_le_bytes()).map_err(|error| error.to_string())?;
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+impl Container {
+    /// Rank 0 writes marks, durably. Collective; all ranks know whether there are any.
+    pub(super) fn write_marks(&mut self, operation: &'static str, marks: &[(u64, u64)]) -> Result<()> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        self.write_root(operation, marks)
+    }
+
+    /// The same, where only rank 0 knows of them.
+    pub(super) fn write_root(&self, operation: &'static str, marks: &[(u64, u64)]) -> Result<()> {
+        let written = if self.comm.rank() == 0 { self.put(marks) } else { Ok(()) };
+        self.agree(operation, written)?;
+        self.sync()
+    }
+
+    fn put(&self, marks: &[(u64, u64)]) -> Result<()> {
+        let regions: Vec<_> = marks.iter().map(|(address, _)| Region::new(*address, [], 8)).collect();
+        let combined =
+            combine(&regions).map_err(|error| self.error(Kind::BadArgument, "mark", error.to_string()))?;
+        let Some(combined) = combined else { return Ok(()) };
+        let mut bytes = vec![0; combined.bytes as usize];
+        for share in &combined.shares {
+            bytes[share.at as usize..share.at as usize + 8]
+                .copy_from_slice(&marks[share.item].1.to_le_bytes());
+        }
+        let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
+        self.file.through(&view).write(&bytes)?;
+        // The shadow has what the file has.
+        if let Some(shadow) = &self.shadow {
+            for (address, value) in marks {
+                let outcome = shadow.write(*address, &value.to_le_bytes());
+                outcome.map_err(|error| self.error(Kind::Library, "mark", error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes marks back before rows that are complete change: `lowest` is the first row of each dataset that this rank changes. Collective.
+    pub(super) fn lower(&self, lowest: &[u64]) -> Result<()> {
+        let talk = |error| Error::talk("write", &self.name, &error);
+        let lowest = self.comm.allreduce(Op::Min, lowest).map_err(talk)?;
+        let mut marks = Vec::new();
+        for ((_, progress), row) in self.datasets.iter().zip(lowest) {
+            if progress.marked && row < progress.complete.load(Ordering::Relaxed) {
+                progress.complete.store(row, Ordering::Relaxed);
+                marks.push((progress.address, row));
+            }
+        }
+        self.write_root("write", &marks)
+    }
+
+    /// Which rows of datasets a write changes that are marked as complete: the first of each, and whether there are any.
+    pub(super) fn undone(&self, writes: impl Iterator<Item = (usize, u64)>) -> (Vec<u64>, bool) {
+        let (mut lowest, mut any) = (vec![NOWHERE; self.datasets.len()], false);
+        for (dataset, row) in writes {
+            let progress = &self.datasets[dataset].1;
+            any |= progress.marked && row < progress.complete.load(Ordering::Relaxed);
+            lowest[dataset] = lowest[dataset].min(row);
+        }
+        (lowest, any)
+    }
+}

@@ -1,0 +1,125 @@
+//! Patches: changes of a file's own description, in an order that loses nothing. Pure.
+//!
+//! What lies behind the old end of the file nobody refers to yet: it is written first. What changes in its place is first written behind the
+//! new end, as a *journal*; a program that ends in between leaves the journal, and whoever opens the file next finishes the work.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::shadow::Piece;
+
+const MAGIC: &[u8; 16] = b"aqueduct-journal";
+/// Bytes of a journal's end: where it begins, how long it is, its sum, the magic.
+pub(super) const TRAILER: u64 = 8 + 8 + 8 + 16;
+/// What a device writes whole or not at all.
+const SECTOR: u64 = 512;
+
+/// Changes, sorted by when they may be written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Patch {
+    /// Where nobody looks yet.
+    pub(super) fresh: Vec<Piece>,
+    /// In places that are in use.
+    pub(super) placed: Vec<Piece>,
+}
+
+impl Patch {
+    /// The changes of a file that had so many bytes. A new file is in use when it has its first sector.
+    pub(super) fn new(changes: Vec<Piece>, before: u64) -> Self {
+        let border = if before == 0 { SECTOR } else { before };
+        let (mut fresh, mut placed) = (Vec::new(), Vec::new());
+        for (offset, mut bytes) in changes {
+            if offset >= border {
+                fresh.push((offset, bytes));
+            } else {
+                let later = bytes.split_off(((border - offset) as usize).min(bytes.len()));
+                placed.push((offset, bytes));
+                if !later.is_empty() {
+                    fresh.push((border, later));
+                }
+            }
+        }
+        Self { fresh, placed }
+    }
+
+    /// Whether what is in use changes at once, or not at all.
+    pub(super) fn is_atomic(&self) -> bool {
+        match self.placed.as_slice() {
+            [] => true,
+            [(offset, bytes)] => offset / SECTOR == (offset + bytes.len() as u64 - 1) / SECTOR,
+            _ => false,
+        }
+    }
+
+    /// What is written behind the end of a file, which lies at `end`, before what is in use changes.
+    pub(super) fn journal(&self, end: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (offset, piece) in &self.placed {
+            bytes.extend_from_slice(&offset.to_le_bytes());
+            bytes.extend_from_slice(&(piece.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(piece);
+        }
+        let (length, sum) = (bytes.len() as u64, xxh3_64(&bytes));
+        for number in [end, length, sum] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(MAGIC);
+        bytes
+    }
+}
+
+/// Where a journal begins, and how long it is, by the last bytes of a file of this length.
+pub(super) fn found(trailer: &[u8], file: u64) -> Option<(u64, u64)> {
+    let rest = trailer.strip_suffix(MAGIC)?;
+    let (numbers, []) = rest.as_chunks::<8>() else { return None };
+    let [end, length, _] = <[_; 3]>::try_from(numbers).ok()?.map(u64::from_le_bytes);
+    (end.checked_add(length)?.checked_add(TRAILER)? == file).then_some((end, length))
+}
+
+/// The pieces of a journal, which begins where the file ended; none if it is not whole.
+pub(super) fn pieces(journal: &[u8]) -> Option<Vec<Piece>> {
+    let (bytes, trailer) = journal.split_at_checked(journal.len().checked_sub(TRAILER as usize)?)?;
+    let sum = u64::from_le_bytes(*trailer.get(16..)?.first_chunk()?);
+    if sum != xxh3_64(bytes) {
+        return None;
+    }
+    let (mut rest, mut pieces) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        let (offset, tail) = rest.split_first_chunk()?;
+        let (length, tail) = tail.split_first_chunk()?;
+        let (piece, tail) = tail.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        pieces.push((u64::from_le_bytes(*offset), piece.to_vec()));
+        rest = tail;
+    }
+    Some(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_use_comes_last() {
+        let patch = Patch::new(vec![(10, vec![1; 4]), (98, vec![2; 4]), (300, vec![3])], 100);
+        assert_eq!(patch.fresh, [(100, vec![2; 2]), (300, vec![3])]);
+        assert_eq!(patch.placed, [(10, vec![1; 4]), (98, vec![2; 2])]);
+        assert!(!patch.is_atomic());
+        assert!(Patch::new(vec![(0, vec![1; 2000])], 0).is_atomic(), "a new file has nothing to lose");
+        assert!(!Patch::new(vec![(500, vec![1; 20])], 9000).is_atomic(), "over the border of a sector");
+    }
+
+    #[test]
+    fn a_journal_is_found_whole_or_not() {
+        let patch = Patch::new(vec![(10, vec![1; 4]), (50, vec![2; 9])], 100);
+        let journal = patch.journal(100);
+        let file = 100 + journal.len() as u64;
+        let trailer = &journal[journal.len() - TRAILER as usize..];
+        assert_eq!(found(trailer, file), Some((100, journal.len() as u64 - TRAILER)));
+        assert_eq!(found(trailer, file + 1), None);
+        assert_eq!(pieces(&journal), Some(patch.placed));
+        for at in 0..journal.len() - TRAILER as usize {
+            let mut torn = journal.clone();
+            torn[at] ^= 1;
+            assert_eq!(pieces(&torn), None);
+        }
+    }
+}

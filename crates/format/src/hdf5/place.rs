@@ -1,0 +1,166 @@
+//! Places: which bytes of the file, and of memory, a part of a dataset has. Pure.
+
+use super::tree::{Dataset, NOWHERE, Storage, grid};
+use crate::region::{Region, Step};
+use crate::slab::Block;
+
+/// As many bytes in the file as in memory, in the same order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: Region,
+    pub(super) memory: Region,
+}
+
+/// The places of a part, which lies inside the dataset, has values, and no more than memory.
+pub(super) fn places(dataset: &Dataset, block: &Block) -> Result<Vec<Place>, String> {
+    let size = dataset.datatype.size();
+    match &dataset.storage {
+        Storage::Contiguous(address) => {
+            let sub = Sub {
+                first: block.start.clone(),
+                memory: vec![0; block.count.len()],
+                count: block.count.clone(),
+            };
+            place(size, *address, &dataset.shape, &sub, block).map(|place| vec![place])
+        }
+        Storage::Chunked(chunk, addresses) => chunked(size, chunk, addresses, dataset, block),
+        Storage::Elsewhere(why) => Err(why.clone()),
+    }
+}
+
+/// What a chunk has of a block: where it begins in the chunk and in the block, and how many there are, in each dimension.
+struct Sub {
+    first: Vec<u64>,
+    memory: Vec<u64>,
+    count: Vec<u64>,
+}
+
+/// One piece of storage of a shape, at an address.
+fn place(size: u64, address: u64, shape: &[u64], sub: &Sub, block: &Block) -> Result<Place, String> {
+    let (strides, inner) = (strides(size, shape)?, strides(size, &block.count)?);
+    let mut file = Some(address).filter(|address| *address != NOWHERE);
+    let mut memory = 0;
+    let (mut outer_steps, mut inner_steps) = (Vec::new(), Vec::new());
+    for at in 0..shape.len() {
+        file = file.and_then(|file| file.checked_add(sub.first[at].checked_mul(strides[at])?));
+        memory += sub.memory[at] * inner[at];
+        let stride = strides[at].checked_mul(block.stride[at]).ok_or("a stride behind every file")?;
+        outer_steps.push(Step { count: sub.count[at], stride });
+        inner_steps.push(Step { count: sub.count[at], stride: inner[at] });
+    }
+    let file = file
+        .filter(|file| *file < i64::MAX as u64)
+        .ok_or("a part of it was never given a place in the file")?;
+    Region::new(file, outer_steps, size)
+        .zip(Region::new(memory, inner_steps, size))
+        .map(|(file, memory)| Place { file, memory })
+        .ok_or_else(|| "nothing is in it".to_owned())
+}
+
+/// Bytes from one to the next in each dimension.
+fn strides(size: u64, shape: &[u64]) -> Result<Vec<u64>, String> {
+    let mut strides = vec![size; shape.len()];
+    for at in (1..shape.len()).rev() {
+        let stride = strides[at].checked_mul(shape[at]).filter(|stride| i64::try_from(*stride).is_ok());
+        strides[at - 1] = stride.ok_or("it is larger than every file")?;
+    }
+    Ok(strides)
+}
+
+/// What lies in each chunk.
+fn chunked(
+    size: u64,
+    chunk: &[u64],
+    addresses: &[u64],
+    dataset: &Dataset,
+    block: &Block,
+) -> Result<Vec<Place>, String> {
+    let rank = chunk.len();
+    let cuts: Vec<Vec<(u64, u64, u64, u64)>> = (0..rank)
+        .map(|at| cuts(block.start[at], block.count[at], block.stride[at], chunk[at].max(1)))
+        .collect();
+    let grid = grid(&dataset.shape, chunk);
+    let mut places = Vec::new();
+    let mut which = vec![0; rank];
+    loop {
+        let chosen: Vec<_> = which.iter().zip(&cuts).map(|(which, cuts)| cuts[*which]).collect();
+        let number = chosen.iter().zip(&grid).fold(0, |number, (cut, count)| number * count + cut.0);
+        let sub = Sub {
+            first: chosen.iter().map(|cut| cut.1).collect(),
+            memory: chosen.iter().map(|cut| cut.2).collect(),
+            count: chosen.iter().map(|cut| cut.3).collect(),
+        };
+        let address = addresses.get(number as usize).copied().unwrap_or(NOWHERE);
+        places.push(place(size, address, chunk, &sub, block)?);
+        // The next one, the last dimension first.
+        let Some(at) = (0..rank).rev().find(|at| which[*at] + 1 < cuts[*at].len()) else { return Ok(places) };
+        which[at] += 1;
+        which[at + 1..].fill(0);
+    }
+}
+
+/// One dimension cut by chunks: which chunk, where it begins in it, where in the block, how many.
+fn cuts(start: u64, count: u64, stride: u64, chunk: u64) -> Vec<(u64, u64, u64, u64)> {
+    let (mut cuts, mut done) = (Vec::new(), 0);
+    while done < count {
+        let at = start + done * stride;
+        let number = at / chunk;
+        let room = ((number + 1) * chunk - at).div_ceil(stride).min(count - done);
+        cuts.push((number, at - number * chunk, done, room));
+        done += room;
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_testkit::seeded::Seeded;
+
+    use super::super::datatype::Datatype;
+    use super::*;
+
+    /// The bytes of a region, one by one.
+    fn bytes(region: &Region) -> Vec<u64> {
+        match region.split() {
+            Some(parts) => parts.flat_map(|part| bytes(&part)).collect(),
+            None => (region.offset..region.offset + region.run).collect(),
+        }
+    }
+
+    /// Every element of every block is found at its place, in chunks of any shape.
+    #[test]
+    fn elements_lie_where_chunks_say() {
+        for seed in 0..2000 {
+            let seeded = &mut Seeded::new(seed);
+            let mut below = |most: usize| seeded.below(most) as u64;
+            let shape = [1 + below(5), 1 + below(7)];
+            let chunk = [1 + below(4), 1 + below(4)];
+            let count = grid(&shape, &chunk);
+            let addresses: Vec<u64> = (0..count[0] * count[1]).map(|at| (at * 7 + 3) * 100).collect();
+            let stride = [1 + below(2), 1 + below(3)];
+            let start = [below(shape[0] as usize), below(shape[1] as usize)];
+            let most = |at: usize| (shape[at] - start[at]).div_ceil(stride[at]) as usize;
+            let taken = [1 + below(most(0)), 1 + below(most(1))];
+            let block = Block { start: start.to_vec(), count: taken.to_vec(), stride: stride.to_vec() };
+            let storage = Storage::Chunked(chunk.to_vec(), addresses.clone());
+            let dataset =
+                Dataset { datatype: Datatype::UInt(2), shape: shape.to_vec(), grows: true, storage };
+            let mut found = vec![None; (taken[0] * taken[1]) as usize];
+            for place in places(&dataset, &block).unwrap() {
+                let pairs: Vec<_> = bytes(&place.file).into_iter().zip(bytes(&place.memory)).collect();
+                for pair in pairs.chunks(2) {
+                    assert!(found[pair[0].1 as usize / 2].replace(pair[0].0).is_none(), "seed {seed}: twice");
+                }
+            }
+            for row in 0..taken[0] {
+                for column in 0..taken[1] {
+                    let at = [start[0] + row * stride[0], start[1] + column * stride[1]];
+                    let number = at[0] / chunk[0] * count[1] + at[1] / chunk[1];
+                    let inside = at[0] % chunk[0] * chunk[1] + at[1] % chunk[1];
+                    let expected = addresses[number as usize] + 2 * inside;
+                    assert_eq!(found[(row * taken[1] + column) as usize], Some(expected), "seed {seed}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Queues: many accesses, done as one.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use aqueduct_file::layout::{Basic, Layout, Pattern};
+use aqueduct_file::{Request, Source, View};
+use aqueduct_object::{Object, bytes_mut, decode_all, encode_all};
+
+use super::container::{Container, DatasetId};
+use super::datatype::Datatype;
+use super::place::{Place, places};
+use crate::combine::{Combined, combine};
+use crate::error::{Error, Kind, Result};
+use crate::slab::{Block, Slab, Target};
+
+/// Accesses that wait to be done as one: however many datasets they are to, the file layer sees one write and one read.
+///
+/// Values are borrowed until then. Writes are done before reads; where they overlap, the last one queued counts.
+///
+/// ```
+/// # use aqueduct_comm::Launch;
+/// # use aqueduct_format::hdf5::Create;
+/// # Launch::threads(2).run(|world| {
+/// # let mut file = Create::new().replace().create(world, "memfs:queued.h5")?;
+/// let datasets = file.define(|file| {
+///     (0..3).map(|number| file.dataset::<f64>(&format!("/group/d{number}"), &[8])).collect::<Result<Vec<_>, _>>()
+/// })?;
+/// let mine = 4 * world.rank() as u64;
+/// let values = [[0.5f64; 4], [1.5; 4], [2.5; 4]];
+/// let mut queue = file.queue();
+/// for (dataset, values) in datasets.iter().zip(&values) {
+///     queue.put(*dataset, mine..mine + 4, values);
+/// }
+/// queue.run_all()?;
+/// # file.close()
+/// # })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[must_use = "nothing is accessed before `run` or `run_all`"]
+pub struct Queue<'q> {
+    container: &'q Container,
+    puts: Vec<Put<'q>>,
+    gets: Vec<Get<'q>>,
+    /// The first access that cannot be: kept for the run, where all ranks learn of it.
+    failed: Result<()>,
+}
+
+struct Put<'q> {
+    dataset: usize,
+    /// The first row it has, and behind the last.
+    rows: [u64; 2],
+    places: Vec<Place>,
+    bytes: Cow<'q, [u8]>,
+}
+
+struct Get<'q> {
+    places: Vec<Place>,
+    bytes: usize,
+    values: Box<dyn Incoming + 'q>,
+}
+
+trait Incoming {
+    /// The memory of the values, where bytes can be put into it as they are.
+    fn memory(&mut self) -> Option<&mut [u8]>;
+
+    /// Takes the values from their bytes.
+    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String>;
+}
+
+impl<T: Object> Incoming for &mut [T] {
+    fn memory(&mut self) -> Option<&mut [u8]> {
+        bytes_mut(self)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
+        let values = decode_all(bytes, self.len()).map_err(|error| error.to_string())?;
+        self.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        Ok(())
+    }
+}
+
+/// Memory that takes bytes as they are, whatever they stand for.
+struct Bytes<'q>(&'q mut [u8]);
+
+impl Incoming for Bytes<'_> {
+    fn memory(&mut self) -> Option<&mut [u8]> {
+        Some(self.0)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
+        self.0.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Container {
+    /// A queue of accesses.
+    pub fn queue(&self) -> Queue<'_> {
+        Queue { container: self, puts: Vec::new(), gets: Vec::new(), failed: Ok(()) }
+    }
+
+    /// A part of a dataset whose elements are of this type, and as many as it has.
+    fn cut(
+        &self,
+        operation: &'static str,
+        id: DatasetId,
+        slab: &Slab,
+        ty: Option<&Datatype>,
+        values: u64,
+    ) -> Result<(Block, Vec<Place>)> {
+        let writes = operation == "write";
+        if writes {
+            self.may_write(operation)?;
+        }
+        let (path, dataset, _) = self.known(operation, id)?;
+        let stored = &dataset.datatype;
+        if ty.is_some_and(|ty| ty != stored) || stored.foreign().is_some() {
+            let given = ty.map_or("bytes".to_owned(), ToString::to_string);
+            let detail = format!("dataset {path:?} is of type {stored}; {given} is another one");
+            return Err(self.error(Kind::WrongType, operation, detail));
+        }
+        let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
+        let bad = |what: String| self.error(Kind::BadArgument, operation, what);
+        let block = slab.cut(target, writes, values).map_err(bad)?;
+        let places = if values == 0 { Ok(Vec::new()) } else { places(dataset, &block) };
+        Ok((block, places.map_err(|what| bad(format!("dataset {path:?}: {what}")))?))
+    }
+
+    /// How many elements a part has that is to be read.
+    pub(super) fn count(&self, id: DatasetId, slab: &Slab) -> Result<u64> {
+        let (path, dataset, _) = self.known("read", id)?;
+        let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
+        let count = slab.values(target).map_err(|what| self.error(Kind::BadArgument, "read", what))?;
+        // A description may promise anything; memory is taken for what the file can have.
+        let bytes = count.saturating_mul(dataset.datatype.size());
+        if bytes > self.file.size()? {
+            return Err(self.cut_off(bytes, 0));
+        }
+        Ok(count)
+    }
+
+    fn complete_read(&self, wanted: u64, count: u64) -> Result<()> {
+        if count == wanted { Ok(()) } else { Err(self.cut_off(wanted, count)) }
+    }
+
+    fn cut_off(&self, wanted: u64, count: u64) -> Error {
+        let length = self.file.size().unwrap_or(0);
+        let missing = wanted - count;
+        let detail = format!(
+            "the file ends at byte {length}, {missing} bytes of these {wanted} lie behind it: it is cut off"
+        );
+        self.error(Kind::Damaged, "read", detail)
+    }
+
+    /// All places as one view of the file; none if there are none.
+    fn combined<'p>(&self, places: impl Iterator<Item = &'p Place>) -> Result<Option<(View, Combined)>> {
+        let regions: Vec<_> = places.map(|place| Some(place.file.clone())).collect();
+        let bad = |error: aqueduct_file::layout::LayoutError| {
+            self.error(Kind::BadArgument, "access", error.to_string())
+        };
+        let Some(combined) = combine(&regions).map_err(bad)? else { return Ok(None) };
+        let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
+        Ok(Some((view, combined)))
+    }
+
+    /// The bytes of a place in memory.
+    fn memory(&self, place: &Place) -> Result<Pattern> {
+        let made =
+            place.memory.layout().and_then(|layout| layout.tiled(1)?.shifted(place.memory.offset as i64));
+        made.map_err(|error| self.error(Kind::BadArgument, "access", error.to_string()))
+    }
+}
+
+impl<'q> Queue<'q> {
+    /// Queues writing values to a part of a dataset. One that cannot be fails the run.
+    #[doc(alias = "H5Dwrite")]
+    pub fn put<T: Object>(&mut self, id: DatasetId, slab: impl Into<Slab>, values: &'q [T]) -> &mut Self {
+        let ty = Datatype::of::<T>().map_err(|what| self.container.error(Kind::WrongType, "write", what));
+        let cut =
+            ty.and_then(|ty| self.container.cut("write", id, &slab.into(), Some(&ty), values.len() as u64));
+        self.add_put(id, cut, || encode_all(values))
+    }
+
+    /// The same with bytes as they lie in the file, whatever they stand for.
+    pub fn put_bytes(&mut self, id: DatasetId, slab: impl Into<Slab>, bytes: &'q [u8]) -> &mut Self {
+        let cut = self
+            .elements("write", id, bytes.len())
+            .and_then(|count| self.container.cut("write", id, &slab.into(), None, count));
+        self.add_put(id, cut, || Cow::Borrowed(bytes))
+    }
+
+    fn add_put(
+        &mut self,
+        id: DatasetId,
+        cut: Result<(Block, Vec<Place>)>,
+        bytes: impl FnOnce() -> Cow<'q, [u8]>,
+    ) -> &mut Self {
+        match cut {
+            Ok((block, places)) => {
+                let rows = [block.start.first().copied().unwrap_or(0), block.rows()];
+                if !places.is_empty() {
+                    self.puts.push(Put { dataset: id.0, rows, places, bytes: bytes() });
+                }
+            }
+            Err(error) => self.failed = self.failed.clone().and(Err(error)),
+        }
+        self
+    }
+
+    /// Queues filling values from a part of a dataset. One that cannot be fails the run.
+    #[doc(alias = "H5Dread")]
+    pub fn get<T: Object>(&mut self, id: DatasetId, slab: impl Into<Slab>, values: &'q mut [T]) -> &mut Self {
+        let ty = Datatype::of::<T>().map_err(|what| self.container.error(Kind::WrongType, "read", what));
+        let count = values.len();
+        let cut = ty.and_then(|ty| {
+            let (_, places) = self.container.cut("read", id, &slab.into(), Some(&ty), count as u64)?;
+            Ok((places, count * ty.size() as usize))
+        });
+        self.add_get(cut, Box::new(values))
+    }
+
+    /// The same with bytes as they lie in the file, whatever they stand for.
+    pub fn get_bytes(&mut self, id: DatasetId, slab: impl Into<Slab>, bytes: &'q mut [u8]) -> &mut Self {
+        let length = bytes.len();
+        let cut = self.elements("read", id, length).and_then(|count| {
+            let (_, places) = self.container.cut("read", id, &slab.into(), None, count)?;
+            Ok((places, length))
+        });
+        self.add_get(cut, Box::new(Bytes(bytes)))
+    }
+
+    fn add_get(&mut self, cut: Result<(Vec<Place>, usize)>, values: Box<dyn Incoming + 'q>) -> &mut Self {
+        match cut {
+            Ok((places, bytes)) if !places.is_empty() => self.gets.push(Get { places, bytes, values }),
+            Ok(_) => {}
+            Err(error) => self.failed = self.failed.clone().and(Err(error)),
+        }
+        self
+    }
+
+    /// How many elements so many bytes are.
+    fn elements(&self, operation: &'static str, id: DatasetId, bytes: usize) -> Result<u64> {
+        let (path, dataset, _) = self.container.known(operation, id)?;
+        let size = dataset.datatype.size().max(1);
+        if (bytes as u64).is_multiple_of(size) {
+            return Ok(bytes as u64 / size);
+        }
+        let detail = format!("{bytes} bytes are no whole elements of dataset {path:?}, which have {size}");
+        Err(self.container.error(Kind::BadArgument, operation, detail))
+    }
+
+    /// How many accesses wait.
+    pub fn len(&self) -> usize {
+        self.puts.len() + self.gets.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Does all accesses, for this rank alone. Rows that are complete are not written alone: others could not know.
+    pub fn run(mut self) -> Result<()> {
+        let (puts, gets) = self.plan()?;
+        let container = self.container;
+        if let (_, true) = self.undone() {
+            let detail = "rows that are complete would change; write them together, with `all` or `run_all`";
+            return Err(container.error(Kind::BadArgument, "write", detail));
+        }
+        if let Some((view, combined)) = &puts {
+            let packed = self.packed(combined)?;
+            container.file.through(view).write(self.source(packed.as_ref()))?;
+            self.note();
+        }
+        let Some((view, combined)) = &gets else { return Ok(()) };
+        let mut bytes = vec![0; combined.bytes as usize];
+        let count = container.file.through(view).read(&mut bytes)?.bytes();
+        container.complete_read(combined.bytes, count)?;
+        self.scatter(combined, &bytes)
+    }
+
+    /// Does the accesses of all ranks as one collective write and one collective read. Collective; a rank may have nothing to do.
+    pub fn run_all(mut self) -> Result<()> {
+        let container = self.container;
+        let planned = self.plan().and_then(|(puts, gets)| {
+            let packed = puts.as_ref().map(|(_, combined)| self.packed(combined)).transpose()?.flatten();
+            Ok((puts, gets, packed))
+        });
+        let (lowest, undone) = self.undone();
+        let numbers = [(!self.puts.is_empty()).into(), (!self.gets.is_empty()).into(), undone.into()];
+        let ((puts, gets, packed), [any_puts, any_gets, undone]) =
+            container.meet("queue", planned, numbers)?;
+        if undone > 0 {
+            container.lower(&lowest)?;
+        }
+        let nothing = View::default();
+        if any_puts > 0 {
+            let view = puts.as_ref().map_or(&nothing, |(view, _)| view);
+            container.file.through(view).all().write(self.source(packed.as_ref()))?;
+            self.note();
+        }
+        if any_gets > 0 {
+            let view = gets.as_ref().map_or(&nothing, |(view, _)| view);
+            self.read_all(view, gets.as_ref().map(|(_, combined)| combined))?;
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self, view: &View, combined: Option<&Combined>) -> Result<()> {
+        let container = self.container;
+        // One place that is whole in memory is read straight into it.
+        if let [Get { places, values, .. }] = self.gets.as_mut_slice()
+            && let ([place], Some(memory)) = (places.as_slice(), values.memory())
+            && place.memory.steps.is_empty()
+        {
+            let wanted = memory.len() as u64;
+            let count = container.file.through(view).all().read(memory)?.bytes();
+            return container.agree("queue", container.complete_read(wanted, count));
+        }
+        let mut bytes = vec![0; combined.map_or(0, |combined| combined.bytes) as usize];
+        let count = container.file.through(view).all().read(&mut bytes)?.bytes();
+        let outcome = container.complete_read(bytes.len() as u64, count);
+        let outcome =
+            outcome.and_then(|()| combined.map_or(Ok(()), |combined| self.scatter(combined, &bytes)));
+        container.agree("queue", outcome)
+    }
+
+    /// Begins the writes of all ranks as one collective write, done by the file's own threads while the program goes on. Collective. Values are copied;
+    /// reads are not begun like that.
+    #[doc(alias = "H5Dwrite_async")]
+    pub fn start_all(mut self) -> Result<Writing<'q>> {
+        let container = self.container;
+        let planned = self.plan().and_then(|(puts, gets)| {
+            if gets.is_some() {
+                return Err(container.error(Kind::BadArgument, "queue", "reads wait; `run_all` does them"));
+            }
+            let bytes = puts.as_ref().map(|(_, combined)| self.gathered(combined)).transpose()?;
+            Ok((puts, bytes.unwrap_or_default()))
+        });
+        let (lowest, undone) = self.undone();
+        let ((puts, bytes), [undone]) = container.meet("queue", planned, [undone.into()])?;
+        if undone > 0 {
+            container.lower(&lowest)?;
+        }
+        let nothing = View::default();
+        let view = puts.as_ref().map_or(&nothing, |(view, _)| view);
+        let request = container.file.through(view).all().start_write(bytes)?;
+        let written = self.puts.iter().map(|put| (put.dataset, put.rows[1])).collect();
+        Ok(Writing { container, request, written })
+    }
+
+    #[expect(clippy::type_complexity, reason = "writes and reads, taken apart at once")]
+    fn plan(&mut self) -> Result<(Option<(View, Combined)>, Option<(View, Combined)>)> {
+        std::mem::replace(&mut self.failed, Ok(()))?;
+        let puts = self.container.combined(self.puts.iter().flat_map(|put| &put.places))?;
+        let gets = self.container.combined(self.gets.iter().flat_map(|get| &get.places))?;
+        Ok((puts, gets))
+    }
+
+    fn undone(&self) -> (Vec<u64>, bool) {
+        self.container.undone(self.puts.iter().map(|put| (put.dataset, put.rows[0])))
+    }
+
+    fn note(&self) {
+        for put in &self.puts {
+            self.container.reach(put.dataset, put.rows[1]);
+        }
+    }
+
+    /// The one write there is, if its bytes lie in memory as in the file.
+    fn straight(&self) -> Option<&[u8]> {
+        let [Put { places, bytes, .. }] = self.puts.as_slice() else { return None };
+        let [place] = places.as_slice() else { return None };
+        place.memory.steps.is_empty().then_some(bytes)
+    }
+
+    /// The bytes of all writes, in the order of the file, unless they lie so already.
+    fn packed(&self, combined: &Combined) -> Result<Option<Vec<u8>>> {
+        if self.straight().is_some() { Ok(None) } else { self.gathered(combined).map(Some) }
+    }
+
+    fn source<'a>(&'a self, packed: Option<&'a Vec<u8>>) -> Source<'a> {
+        let straight = packed.map(Vec::as_slice).or_else(|| self.straight());
+        Source::from(straight.unwrap_or_default())
+    }
+
+    fn gathered(&self, combined: &Combined) -> Result<Vec<u8>> {
+        let items: Vec<(&Place, &[u8])> =
+            self.puts.iter().flat_map(|put| put.places.iter().map(|place| (place, &*put.bytes))).collect();
+        let mut bytes = vec![0; combined.bytes as usize];
+        for share in &combined.shares {
+            let (place, memory) = items[share.item];
+            let length = (share.bytes.end - share.bytes.start) as usize;
+            let out = &mut bytes[share.at as usize..share.at as usize + length];
+            let outcome = self.container.memory(place)?.gather(memory, share.bytes.start, out);
+            outcome.map_err(|error| self.container.error(Kind::BadArgument, "write", error.to_string()))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Gives all reads their values.
+    fn scatter(&mut self, combined: &Combined, bytes: &[u8]) -> Result<()> {
+        let container = self.container;
+        let bad = |what: String| container.error(Kind::Damaged, "read", what);
+        let mut item = 0;
+        for get in &mut self.gets {
+            let own = item..item + get.places.len();
+            item = own.end;
+            let mut decoded = Vec::new();
+            let memory = match get.values.memory() {
+                Some(memory) => memory,
+                None => {
+                    decoded.resize(get.bytes, 0);
+                    decoded.as_mut_slice()
+                }
+            };
+            let first = combined.shares.partition_point(|share| share.item < own.start);
+            for share in combined.shares[first..].iter().take_while(|share| own.contains(&share.item)) {
+                let place = &get.places[share.item - own.start];
+                let length = (share.bytes.end - share.bytes.start) as usize;
+                let from = &bytes[share.at as usize..share.at as usize + length];
+                let outcome = container.memory(place)?.scatter(from, share.bytes.start, memory);
+                outcome.map_err(|error| bad(error.to_string()))?;
+            }
+            if !decoded.is_empty() {
+                get.values.take(&decoded).map_err(bad)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Container {
+    /// Notes that rows are written up to this one.
+    fn reach(&self, dataset: usize, rows: u64) {
+        self.datasets[dataset].1.reached.fetch_max(rows, Ordering::Relaxed);
+    }
+}
+
+/// Writes under way; see [`Queue::start_all`].
+#[must_use = "what is not waited for is not known to be written"]
+pub struct Writing<'q> {
+    container: &'q Container,
+    request: Request<Vec<u8>>,
+    written: Vec<(usize, u64)>,
+}
+
+impl Writing<'_> {
+    /// Waits until it is done. Collective: it succeeds on all ranks or on none.
+    pub fn wait(self) -> Result<()> {
+        self.request.wait()?;
+        for (dataset, rows) in self.written {
+            self.container.reach(dataset, rows);
+        }
+        Ok(())
+    }
+
+    /// Whether it is done.
+    pub fn is_done(&self) -> bool {
+        self.request.is_done()
+    }
+}

@@ -1,0 +1,137 @@
+//! What a file says about itself, as values: groups, datasets, attributes. Pure.
+
+use std::collections::BTreeMap;
+
+use aqueduct_object::Object;
+
+use super::attribute::Attribute;
+use super::datatype::Datatype;
+
+/// The attribute that says how many rows of a dataset are complete; of the root group, whether all of the file is.
+pub const MARK: &str = "aqueduct_complete";
+
+/// The address of what has none.
+pub(super) const NOWHERE: u64 = u64::MAX;
+
+/// All groups and datasets, by their paths; the root is `/`.
+pub type Tree = BTreeMap<String, Node>;
+
+/// A group or a dataset.
+#[derive(Clone, Debug, PartialEq, Object)]
+pub struct Node {
+    /// What is said about it.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// What it holds; none for a group.
+    pub dataset: Option<Dataset>,
+}
+
+/// An array.
+#[derive(Clone, Debug, PartialEq, Object)]
+pub struct Dataset {
+    /// What its elements are.
+    pub datatype: Datatype,
+    /// The length of each dimension; none for a single value.
+    pub shape: Vec<u64>,
+    /// Whether its first dimension can be extended.
+    pub grows: bool,
+    /// Where its bytes are.
+    pub(super) storage: Storage,
+}
+
+/// Where the bytes of a dataset are.
+#[derive(Clone, Debug, PartialEq, Object)]
+pub(super) enum Storage {
+    /// In one piece, from this byte of the file on.
+    Contiguous(u64),
+    /// In chunks of this shape, at these addresses: the last dimension of chunks side by side.
+    Chunked(Vec<u64>, Vec<u64>),
+    /// Not where they could be accessed, and why.
+    Elsewhere(String),
+}
+
+impl Node {
+    /// A group about which nothing is said.
+    pub(super) fn group() -> Self {
+        Self { attributes: BTreeMap::new(), dataset: None }
+    }
+
+    /// What an attribute says.
+    pub fn attribute(&self, name: &str) -> Option<&Attribute> {
+        self.attributes.get(name)
+    }
+
+    /// How many rows are complete, where the file says that: one row for a single value, and for the root if all is complete.
+    pub fn complete(&self) -> Option<u64> {
+        self.attribute(MARK)?.values::<u64>()?.first().copied()
+    }
+}
+
+impl Dataset {
+    /// The shape of its chunks, if it has any.
+    pub fn chunk(&self) -> Option<&[u64]> {
+        match &self.storage {
+            Storage::Chunked(chunk, _) => Some(chunk),
+            _ => None,
+        }
+    }
+
+    /// How many rows it has: the length of its first dimension; one for a single value.
+    pub fn rows(&self) -> u64 {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// How many elements it has, if that is a number.
+    pub fn elements(&self) -> Option<u64> {
+        self.shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length))
+    }
+
+    /// Bytes of the file that hold its elements: where they begin, and how many.
+    pub(super) fn extents(&self) -> Vec<(u64, u64)> {
+        let size = |shape: &[u64]| {
+            shape.iter().fold(self.datatype.size(), |bytes, length| bytes.saturating_mul(*length))
+        };
+        match &self.storage {
+            Storage::Contiguous(address) => vec![(*address, size(&self.shape))],
+            Storage::Chunked(chunk, addresses) => {
+                let bytes = size(chunk);
+                addresses.iter().filter(|at| **at != NOWHERE).map(|at| (*at, bytes)).collect()
+            }
+            Storage::Elsewhere(_) => Vec::new(),
+        }
+    }
+}
+
+/// How many chunks there are in each dimension.
+pub(super) fn grid(shape: &[u64], chunk: &[u64]) -> Vec<u64> {
+    shape.iter().zip(chunk).map(|(length, chunk)| length.div_ceil((*chunk).max(1))).collect()
+}
+
+/// The group that an object is in.
+pub(super) fn parent(path: &str) -> Option<&str> {
+    if path == "/" {
+        return None;
+    }
+    path.rsplit_once('/').map(|(parent, _)| if parent.is_empty() { "/" } else { parent })
+}
+
+/// A path as it is kept: absolute, without an end of `/`. None for what is no path.
+pub(super) fn absolute(path: &str) -> Option<String> {
+    let inner = path.trim_matches('/');
+    let sound =
+        !path.contains('\0') && inner.split('/').all(|name| !name.is_empty() && name != "." && name != "..");
+    (inner.is_empty() && !path.contains('\0') || sound).then(|| format!("/{inner}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_absolute() {
+        assert_eq!(absolute("a/b").as_deref(), Some("/a/b"));
+        assert_eq!(absolute("/").as_deref(), Some("/"));
+        assert_eq!(absolute("/a/b/").as_deref(), Some("/a/b"));
+        assert_eq!([absolute("a//b"), absolute("a/../b"), absolute("a\0")], [None, None, None]);
+        assert_eq!([parent("/a/b"), parent("/a"), parent("/")], [Some("/a"), Some("/"), None]);
+    }
+}

@@ -1,0 +1,194 @@
+//! Slabs: which part of a variable or dataset. Pure.
+
+use std::ops::Range;
+
+/// A part of a variable or dataset: all of it, a block, or a block with strides.
+///
+/// ```
+/// use aqueduct_format::netcdf::Slab;
+///
+/// let whole = Slab::whole();
+/// let block = Slab::from([0..1, 10..20]);
+/// assert_eq!(block, Slab::block([0, 10], [1, 10]));
+/// // Every second of them.
+/// let every_second = Slab::block([0, 10], [1, 5]).stride([1, 2]);
+/// # let _ = (whole, every_second);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slab(Part);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Record(u64),
+    Block { start: Vec<u64>, count: Vec<u64>, stride: Option<Vec<u64>> },
+}
+
+impl Slab {
+    /// All of it. Of a variable with records: as many as there are, or, written, as many as there are values for.
+    pub fn whole() -> Self {
+        Self(Part::Whole)
+    }
+
+    /// One record.
+    pub fn record(number: u64) -> Self {
+        Self(Part::Record(number))
+    }
+
+    /// One value.
+    pub fn value(at: impl Into<Vec<u64>>) -> Self {
+        let start = at.into();
+        let count = vec![1; start.len()];
+        Self(Part::Block { start, count, stride: None })
+    }
+
+    /// A block: where it starts and how many there are in each dimension. No values are a part too.
+    pub fn block(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
+        Self(Part::Block { start: start.into(), count: count.into(), stride: None })
+    }
+
+    /// The same number of values of a block, so far apart in each dimension. All of a variable has no strides.
+    #[must_use]
+    pub fn stride(self, strides: impl Into<Vec<u64>>) -> Self {
+        let strides = strides.into();
+        Self(match self.0 {
+            Part::Block { start, count, .. } => Part::Block { start, count, stride: Some(strides) },
+            // Refused when it is used: the variable is known then.
+            _ => Part::Block { start: Vec::new(), count: Vec::new(), stride: Some(strides) },
+        })
+    }
+}
+
+/// Of a variable with one dimension.
+impl From<Range<u64>> for Slab {
+    fn from(range: Range<u64>) -> Self {
+        Self::from([range])
+    }
+}
+
+impl<const N: usize> From<[Range<u64>; N]> for Slab {
+    fn from(ranges: [Range<u64>; N]) -> Self {
+        Self::from(&ranges[..])
+    }
+}
+
+impl From<&[Range<u64>]> for Slab {
+    fn from(ranges: &[Range<u64>]) -> Self {
+        let start: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+        let count: Vec<u64> = ranges.iter().map(|range| range.end.saturating_sub(range.start)).collect();
+        Self::block(start, count)
+    }
+}
+
+/// What a part is cut from.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    /// A variable or a dataset.
+    pub(crate) what: &'static str,
+    pub(crate) name: &'a str,
+    /// How far it may be accessed in each dimension.
+    pub(crate) lengths: &'a [u64],
+    /// Whether its first dimension grows with what is written.
+    pub(crate) grows: bool,
+}
+
+/// A part with all its numbers, inside its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) start: Vec<u64>,
+    pub(crate) count: Vec<u64>,
+    pub(crate) stride: Vec<u64>,
+}
+
+impl Block {
+    /// How many values it has, if that is a number.
+    fn values(&self) -> Option<u64> {
+        self.count.iter().try_fold(1u64, |all, count| all.checked_mul(*count))
+    }
+
+    /// Behind the last of the first dimension.
+    pub(crate) fn rows(&self) -> u64 {
+        match (self.start.first(), self.count.first(), self.stride.first()) {
+            (Some(start), Some(count), Some(stride)) if *count > 0 => start + (count - 1) * stride + 1,
+            (None, ..) => 1,
+            _ => 0,
+        }
+    }
+}
+
+impl Slab {
+    /// How many values this part has, to be read.
+    pub(crate) fn values(&self, target: Target<'_>) -> Result<u64, String> {
+        let values = self.resolve(target, false, 0)?.values();
+        values.ok_or_else(|| format!("the part of {} {:?} is larger than memory", target.what, target.name))
+    }
+
+    /// This part, which is to have so many values.
+    pub(crate) fn cut(&self, target: Target<'_>, writes: bool, values: u64) -> Result<Block, String> {
+        let Target { what, name, lengths, .. } = target;
+        let block = self.resolve(target, writes, values)?;
+        let wanted = block.values();
+        if wanted != Some(values) {
+            let wanted = wanted.map_or("more than memory holds".to_owned(), |wanted| wanted.to_string());
+            let count = &block.count;
+            return Err(format!(
+                "the part of {what} {name:?} has {wanted} values ({count:?}), {values} were given"
+            ));
+        }
+        for (dimension, length) in lengths.iter().enumerate() {
+            let (start, count, stride) =
+                (block.start[dimension], block.count[dimension], block.stride[dimension]);
+            check(start, count, stride, *length)
+                .map_err(|why| format!("dimension {dimension} of {what} {name:?}: {why}"))?;
+        }
+        Ok(block)
+    }
+
+    /// Start, count and stride in each dimension.
+    fn resolve(&self, target: Target<'_>, writes: bool, values: u64) -> Result<Block, String> {
+        let Target { what, name, lengths, grows } = target;
+        let rank = lengths.len();
+        let (start, count) = match &self.0 {
+            Part::Whole => {
+                let mut count = lengths.to_vec();
+                if grows && writes {
+                    let record = lengths[1..].iter().try_fold(1u64, |all, length| all.checked_mul(*length));
+                    count[0] = values.div_ceil(record.unwrap_or(u64::MAX).max(1));
+                }
+                (vec![0; rank], count)
+            }
+            Part::Record(_) if !grows => {
+                return Err(format!("{what} {name:?} has no records: its first dimension is not unlimited"));
+            }
+            Part::Record(number) => {
+                let (mut start, mut count) = (vec![0; rank], lengths.to_vec());
+                (start[0], count[0]) = (*number, 1);
+                (start, count)
+            }
+            Part::Block { start, count, .. } => (start.clone(), count.clone()),
+        };
+        let stride = match &self.0 {
+            Part::Block { stride: Some(stride), .. } => stride.clone(),
+            _ => vec![1; rank],
+        };
+        if [start.len(), count.len(), stride.len()] != [rank; 3] {
+            return Err(format!(
+                "{what} {name:?} has {rank} dimensions; give as many starts, counts and strides"
+            ));
+        }
+        Ok(Block { start, count, stride })
+    }
+}
+
+fn check(start: u64, count: u64, stride: u64, length: u64) -> Result<(), String> {
+    if stride == 0 {
+        return Err("a stride of 0 takes one value again and again; it is at least 1".to_owned());
+    }
+    let last = count.saturating_sub(1).checked_mul(stride).and_then(|by| start.checked_add(by));
+    let inside = if count == 0 { start <= length } else { last.is_some_and(|last| last < length) };
+    if inside {
+        return Ok(());
+    }
+    let by = if stride == 1 { String::new() } else { format!(", every {stride}th") };
+    Err(format!("{count} from {start} on{by} reach over its length of {length}"))
+}

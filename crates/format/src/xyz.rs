@@ -1,0 +1,116 @@
+//! Extended XYZ: atoms in a box, as text, all ranks into one file.
+//!
+//! Each rank writes its own lines at their computed place; the file is the same for any number of ranks. Numbers have all their digits.
+//!
+//! ```
+//! use aqueduct_comm::Launch;
+//! use aqueduct_format::xyz::{Atom, Frame, Writer};
+//!
+//! Launch::threads(2).run(|world| {
+//!     let mut writer = Writer::create(world, "memfs:argon.xyz")?;
+//!     let atom = Atom { species: "Ar", position: [world.rank() as f64, 0.5, 0.25] };
+//!     writer.write(&Frame { time: 0.5, edges: [10.0, 10.0, 20.0] }, &[atom])?;
+//!     writer.close()
+//! })?;
+//! # let file = aqueduct_file::Open::new(aqueduct_file::Mode::read_only());
+//! # let read = |world: &aqueduct_comm::Comm| {
+//! #     let mut text = vec![0u8; 400];
+//! #     let count = file.open(world, "memfs:argon.xyz")?.at(0).read(&mut text)?.bytes();
+//! #     text.truncate(count as usize);
+//! #     Ok::<_, aqueduct_file::Error>(String::from_utf8(text).unwrap())
+//! # };
+//! # let text = Launch::threads(1).run(read)?.remove(0);
+//! assert!(text.ends_with("Ar 0 0.5 0.25\nAr 1 0.5 0.25\n"));
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::{self as file, File, Mode};
+
+use crate::error::{Error, Kind, Result, agree};
+
+/// An atom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Atom<'a> {
+    /// Its chemical symbol.
+    pub species: &'a str,
+    /// Where it is.
+    pub position: [f64; 3],
+}
+
+/// What a frame is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// The time.
+    pub time: f64,
+    /// The edges of the periodic box.
+    pub edges: [f64; 3],
+}
+
+/// A file that is being written by all ranks.
+#[derive(Debug)]
+pub struct Writer {
+    comm: Comm,
+    file: File,
+    end: u64,
+}
+
+impl Writer {
+    /// Creates a file, instead of one that is there. Collective.
+    pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
+        let file = file::Open::new(Mode::read_write().create()).open(comm, name)?;
+        file.set_size(0)?;
+        let comm = comm.dup().map_err(|error| Error::talk("create", file.name(), &error))?;
+        Ok(Self { comm, file, end: 0 })
+    }
+
+    /// Adds a frame: the atoms of all ranks, in the order of the ranks. Collective.
+    pub fn write(&mut self, frame: &Frame, atoms: &[Atom<'_>]) -> Result<()> {
+        let name = self.file.name();
+        let talk = |error| Error::talk("write", name, &error);
+        let lines = agree(&self.comm, "write", name, lines(name, atoms))?;
+        let counts = self.comm.allgather(&[atoms.len() as u64, lines.len() as u64]).map_err(talk)?;
+        let count: u64 = counts.iter().step_by(2).sum();
+        let head = head(frame, count);
+        let rank = self.comm.rank();
+        let before: u64 = counts.iter().skip(1).step_by(2).take(rank).sum();
+        let text = if rank == 0 { head.clone() + &lines } else { lines };
+        let at = if rank == 0 { self.end } else { self.end + head.len() as u64 + before };
+        self.file.at(at).all().write(text.as_bytes())?;
+        self.end += head.len() as u64 + counts.iter().skip(1).step_by(2).sum::<u64>();
+        Ok(())
+    }
+
+    /// Makes the file durable, and closes it. Collective.
+    pub fn close(self) -> Result<()> {
+        self.file.sync()?;
+        // Nobody closes before all have written.
+        let talk = |error| Error::talk("close", self.file.name(), &error);
+        self.comm.allreduce(Op::Max, &[self.end]).map_err(talk)?;
+        Ok(self.file.close()?)
+    }
+}
+
+fn head(frame: &Frame, count: u64) -> String {
+    let [x, y, z] = frame.edges;
+    let time = frame.time;
+    format!(
+        "{count}\nLattice=\"{x} 0 0 0 {y} 0 0 0 {z}\" Properties=species:S:1:pos:R:3 Time={time} pbc=\"T T T\"\n"
+    )
+}
+
+fn lines(name: &str, atoms: &[Atom<'_>]) -> Result<String> {
+    let mut text = String::with_capacity(atoms.len() * 64);
+    for Atom { species, position: [x, y, z] } in atoms {
+        if species.is_empty() || species.contains(|letter: char| letter.is_whitespace() || letter == '"') {
+            let detail = format!("{species:?} is no chemical symbol: letters without spaces");
+            return Err(Error::new(Kind::BadArgument, "write", name, detail));
+        }
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{species} {x} {y} {z}");
+    }
+    Ok(text)
+}

@@ -1,0 +1,72 @@
+//! Many objects of variable size are written while they are encoded: the same file, the same outcome on all ranks.
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_object::{Each, Error, ObjectFile};
+
+/// Objects of so many ranks: 60 000 of rank 0 have about 8 MiB, those of rank 1 a few KiB, rank 2 has none, rank 3 one of 5 MiB.
+fn mine(rank: usize) -> Vec<Vec<u32>> {
+    let make = |id: usize| vec![id as u32; id % 64 + 1];
+    match rank % 4 {
+        0 => (0..60_000).map(make).collect(),
+        1 => (0..100).map(make).collect(),
+        2 => Vec::new(),
+        _ => vec![vec![7; 5 << 18], vec![8]],
+    }
+}
+
+fn first(rank: usize) -> u64 {
+    (0..rank).map(|before| mine(before).len() as u64).sum()
+}
+
+fn write(world: &Comm, name: &str) -> Result<(), Error> {
+    let file = ObjectFile::<Vec<u32>>::create(world, name)?;
+    let (place, objects) = (first(world.rank()), mine(world.rank()));
+    file.at(place).all().write(&objects)?;
+    // The same again, alone, behind them: those who have an iterator encode first.
+    let behind = first(world.size()) + place;
+    if world.rank() == 1 {
+        file.at(behind).write(Each(objects.iter()))?
+    } else {
+        file.at(behind).write(&objects)?
+    };
+    file.close()
+}
+
+fn read(world: &Comm, name: &str, writers: usize) -> Result<(), Error> {
+    let file = ObjectFile::<Vec<u32>>::open(world, name)?;
+    for rank in (0..writers).filter(|rank| rank % world.size() == world.rank()) {
+        for place in [first(rank), first(writers) + first(rank)] {
+            let expected = mine(rank);
+            assert!(file.at(place).read_vec(expected.len() as u64)? == expected, "of rank {rank} at {place}");
+        }
+    }
+    file.close()
+}
+
+#[test]
+fn few_and_many_objects_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["memfs:streamed".to_owned(), format!("ufs:{}/a", folder.path().display())] {
+        for (writers, readers) in [(1, 2), (4, 3), (5, 1)] {
+            Launch::threads(writers).run(|world| write(world, &name)).unwrap();
+            Launch::threads(readers).run(|world| read(world, &name, writers)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_device_that_fails_in_between_fails_all_ranks() {
+    let mut failed = 0;
+    for failing in 1..12 {
+        let name = format!("fault=write=#{failing}:memfs:streamed-{failing}");
+        let outcome = Launch::threads(4).run(|world| {
+            let Ok(file) = ObjectFile::<Vec<u32>>::create(world, &name) else { return Ok(0) };
+            let written = file.at(first(world.rank())).all().write(&mine(world.rank()));
+            Ok::<_, Error>(u8::from(written.is_ok()) + 1)
+        });
+        let outcomes = outcome.unwrap();
+        assert!(outcomes.iter().all(|one| *one == outcomes[0]), "write {failing}: {outcomes:?}");
+        failed += u32::from(outcomes[0] == 1);
+    }
+    assert!(failed > 2, "{failed} writes failed");
+}

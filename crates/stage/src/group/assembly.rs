@@ -1,0 +1,64 @@
+//! How the bytes of a parcel of a group are put together: window by window, from what the members have. Pure.
+
+use std::ops::Range;
+
+use aqueduct_file::layout::{LayoutError, Pattern};
+
+use crate::cuts::Cuts;
+
+/// A parcel of a group. Its bytes are in the order of the file; so are those of each member among them, so that a window of the one is a range of the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Assembly {
+    /// Where each member's bytes lie.
+    spots: Vec<Pattern>,
+    /// How many items the group has of each stream of the parcel.
+    items: Vec<u64>,
+    cuts: Cuts,
+}
+
+impl Assembly {
+    pub(super) fn new(spots: Vec<Pattern>, items: Vec<u64>, sizes: Vec<(u64, u64)>) -> Self {
+        Self { spots, items, cuts: Cuts::new(sizes) }
+    }
+
+    pub(crate) fn items(&self) -> &[u64] {
+        &self.items
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.cuts.bytes()
+    }
+
+    /// How many windows of at most so many bytes there are.
+    pub(crate) fn windows(&self, capacity: u64) -> u64 {
+        self.cuts.count(capacity)
+    }
+
+    /// The window that begins at `start`.
+    pub(crate) fn window(&self, start: u64, capacity: u64) -> Range<u64> {
+        start..self.cuts.end(start, capacity)
+    }
+
+    /// Which of a member's bytes lie in a window.
+    pub(crate) fn of(&self, member: usize, window: &Range<u64>) -> Range<u64> {
+        let spot = &self.spots[member];
+        spot.data_within(window.start as i64..window.end as i64).unwrap_or(0..0)
+    }
+
+    /// Puts a member's bytes, from number `first` of them on, into the window that begins at `start`.
+    pub(crate) fn put(
+        &self,
+        member: usize,
+        first: u64,
+        bytes: &[u8],
+        start: u64,
+        window: &mut [u8],
+    ) -> Result<(), LayoutError> {
+        self.spots[member].shifted(-(start as i64))?.scatter(bytes, first, window)
+    }
+
+    #[cfg(test)]
+    pub(super) fn spot(&self, member: usize) -> &Pattern {
+        &self.spots[member]
+    }
+}

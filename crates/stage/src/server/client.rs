@@ -1,0 +1,211 @@
+//! The client's side of an output that a server writes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aqueduct_comm::Comm;
+
+use super::protocol::{ANSWER, DATA, News, Open, REQUEST, Request, Room, SERVER, news_of, tell, told};
+use super::slots::{Place, Slots};
+use super::split::{Crew, Link};
+use super::symmetric::Symmetric;
+use crate::declared::Declared;
+use crate::error::{Error, Kind, Result, Told};
+use crate::group::Share;
+use crate::packing::Packing;
+use crate::progress::{Herald, Tidings};
+use crate::target::Parcel;
+
+/// An output that a server writes, on a rank that computes. It has no thread: what the server says is heard whenever somebody asks.
+#[derive(Debug)]
+pub(crate) struct Client {
+    name: Arc<str>,
+    link: Arc<Link>,
+    number: u32,
+    /// Which row of the symmetric buffers is this client's; none where it shares no memory with its server.
+    symmetric: Option<(Symmetric, usize)>,
+    room: Room,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    slots: Slots,
+    last: News,
+    /// The server has been told of the end.
+    ended: bool,
+}
+
+impl Client {
+    /// Opens an output at the server, together with all other clients of all servers. An error is that of all clients of a server.
+    pub(crate) fn open(
+        crew: &Crew,
+        name: &str,
+        declared: &Declared,
+        durable_every: Option<u64>,
+        room: Room,
+    ) -> Result<Self> {
+        let link = Arc::clone(&crew.link);
+        let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
+        let (streams, shares) = (declared.abouts.clone(), Share::of(declared));
+        let open = Open { name: name.to_owned(), streams, shares, durable_every, room };
+        tell(&link.comm, SERVER, REQUEST, &Request::Open(open)).map_err(talk)?;
+        let (number, room): (u32, Room) = answer(&link.comm, name)?;
+        let symmetric = share(&link.comm, room).map_err(talk);
+        answer::<()>(&link.comm, name)?;
+        let symmetric = symmetric?;
+        let slots = if symmetric.is_some() { room.slots } else { 0 };
+        let room = Room { slots, ..room };
+        let state = State { slots: Slots::new(room), last: News::default(), ended: false };
+        Ok(Self { name: name.into(), link, number, symmetric, room, state: Mutex::new(state) })
+    }
+
+    /// Bytes of the largest chunk.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.room.slot
+    }
+
+    /// Hands a parcel over, chunk by chunk: returns when the last one is with the server, or where that will fetch it.
+    pub(crate) fn write(&self, parcel: Parcel, packing: Result<&mut Packing<'_>, Error>) -> Result<()> {
+        let step = parcel.step;
+        let told = packing.as_ref().map(|packing| packing.size()).map_err(Error::told);
+        self.ask(&Request::Parcel(self.number, parcel, told))?;
+        let Ok(packing) = packing else { return Ok(()) };
+        loop {
+            let length = packing.next_length();
+            if length == 0 {
+                return Ok(());
+            }
+            let place = self.place(length as u64)?;
+            let packed = self.hand_over(place, length, packing);
+            packed.map_err(|error| error.in_step(step))?;
+        }
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.ask(&Request::Sync(self.number))
+    }
+
+    /// Ends the output and waits until the server has.
+    pub(crate) fn finish(&self, steps: u64) -> Result<()> {
+        self.ask(&Request::Finish(self.number, steps))?;
+        self.lock().ended = true;
+        while !self.lock().last.finished {
+            self.hear(true)?;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// The output is dropped, unless it has ended.
+    pub(crate) fn let_go(&self) {
+        let ended = std::mem::replace(&mut self.lock().ended, true);
+        if !ended {
+            let _ = self.ask(&Request::Drop(self.number));
+        }
+    }
+
+    /// The most memory that was used here at a time, and how long the server has written.
+    pub(crate) fn usage(&self) -> (u64, Duration) {
+        let state = self.lock();
+        (state.slots.memory_peak(), Duration::from_nanos(state.last.nanoseconds))
+    }
+
+    /// A place for a chunk; waits, asleep, until there is one.
+    fn place(&self, bytes: u64) -> Result<Place> {
+        self.hear(false)?;
+        loop {
+            self.check()?;
+            let place = self.lock().slots.take(bytes);
+            match place {
+                Some(place) => return Ok(place),
+                None => self.hear(true)?,
+            }
+        }
+    }
+
+    /// Packs a chunk where it goes, and tells the server. One that cannot be packed is told as a chunk without bytes.
+    fn hand_over(&self, place: Place, length: usize, packing: &mut Packing<'_>) -> Result<()> {
+        let mut message = Vec::new();
+        let packed = match (place, &self.symmetric) {
+            (Place::Slot(slot), Some((symmetric, row))) => {
+                let filled = symmetric.fill(*row, slot, length, |room| packing.fill_slice(room));
+                filled.unwrap_or_else(|| packing.fill(&mut message).map(drop))
+            }
+            _ => packing.fill(&mut message).map(drop),
+        };
+        let slot = if let Place::Slot(slot) = place { Some(slot) } else { None };
+        let bytes = if packed.is_ok() { length as u64 } else { 0 };
+        self.ask(&Request::Chunk(self.number, bytes, slot))?;
+        let refuse = |detail: String| Error::new(Kind::BadArgument, "commit", &self.name, detail);
+        packed.map_err(|error| refuse(error.to_string()))?;
+        if slot.is_some() {
+            return Ok(());
+        }
+        // It is the server's only when it has left.
+        let sending = self.link.comm.start_send(SERVER, DATA, message);
+        sending.and_then(aqueduct_comm::Sending::wait).map_err(|error| self.silent(&error))
+    }
+
+    fn ask(&self, request: &Request) -> Result<()> {
+        tell(&self.link.comm, SERVER, REQUEST, request).map_err(|error| self.silent(&error))
+    }
+
+    /// Takes news from the server: what has come, or what comes next.
+    fn hear(&self, wait: bool) -> Result<()> {
+        let tag = news_of(self.number);
+        // One at a time, so that news are taken in the order in which they came.
+        let mut state = self.lock();
+        let mut wait = wait;
+        loop {
+            let there = self.link.comm.try_probe(SERVER, tag).map_err(|error| self.silent(&error))?.is_some();
+            if !there && !wait {
+                return Ok(());
+            }
+            let (bytes, _) = self.link.comm.receive(SERVER, tag).map_err(|error| self.silent(&error))?;
+            let news: News = told(&bytes)?;
+            state.slots.release(news.released);
+            state.last = news;
+            wait = false;
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let failure = self.lock().last.failure.clone();
+        failure.map_or(Ok(()), |told| Err(told.into_error()))
+    }
+
+    fn silent(&self, error: &aqueduct_comm::Error) -> Error {
+        Error::talk("ask the server for", &self.name, error)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Herald for Client {
+    fn tidings(&self, wait: bool) -> Result<Tidings> {
+        self.hear(wait)?;
+        let state = self.lock();
+        let failure = state.last.failure.clone().map(Told::into_error);
+        Ok(Tidings { visible: state.last.visible, durable: state.last.durable, failure })
+    }
+}
+
+/// An answer of the server to an opening.
+fn answer<T: serde::de::DeserializeOwned>(link: &Comm, name: &str) -> Result<T> {
+    let (bytes, _) = link.receive(SERVER, ANSWER).map_err(|error| Error::talk("create", name, &error))?;
+    told::<Result<T, Told>>(&bytes)?.map_err(Told::into_error)
+}
+
+/// Symmetric buffers of the clients that share memory with the server, and which row is this one's; none for the others. Collective over the link.
+pub(super) fn share(link: &Comm, room: Room) -> aqueduct_comm::Result<Option<(Symmetric, usize)>> {
+    let near = link.node_of(link.rank()) == link.node_of(SERVER);
+    let Some(near) = link.split(near.then_some(0), 0)? else { return Ok(None) };
+    if near.size() < 2 {
+        return Ok(None);
+    }
+    let region = near.region(Symmetric::bytes(near.size() - 1, room))?;
+    Ok(Some((Symmetric::new(region, room), near.rank().saturating_sub(1))))
+}

@@ -1,0 +1,290 @@
+//! A server listens to its clients until they are gone; threads write.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use aqueduct_comm::{Comm, Source};
+
+use super::client::share;
+use super::desk::{Desk, Held, Pool, Private, State, Writer};
+use super::ledger::Item;
+use super::protocol::{ANSWER, DATA, Open, REQUEST, Request, Room, tell, told};
+use super::split::Server;
+use crate::declared::Declared;
+use crate::error::{Error, Kind, Result, Told, agree};
+use crate::group::{Group, Share};
+use crate::target::{FileTarget, Target};
+
+/// How long a server that has lost a client waits for its threads, which may wait for other servers.
+const COURTESY: Duration = Duration::from_secs(2);
+/// The smallest chunk that is worth a message.
+const LEAST: u64 = 64;
+
+/// What a server has done.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// How many outputs it has written.
+    pub outputs: u64,
+    /// How many parcels of them, and how many bytes.
+    pub parcels: u64,
+    /// Bytes that this server has written.
+    pub bytes: u64,
+    /// The most memory that it has held for its clients at a time.
+    pub memory_peak: u64,
+    /// What it might have held.
+    pub memory_cap: u64,
+    /// What has failed; the clients know.
+    pub failures: Vec<Error>,
+}
+
+/// How outputs become targets, on all servers together.
+type Make<'a> = &'a dyn Fn(&Comm, &str, &Arc<Declared>) -> Result<Box<dyn Target>>;
+
+impl Server {
+    /// Writes stream files for the clients until all of them are gone. Everything they handed over is written first.
+    pub fn serve(self) -> Result<Service> {
+        self.serve_into(|comm, name, declared| Ok(Box::new(FileTarget::create(comm, name, declared)?)))
+    }
+
+    /// As [`serve`](Self::serve), into targets of one's own; called with a communicator of the servers, on each of them, for every output.
+    pub fn serve_into(
+        self,
+        make: impl Fn(&Comm, &str, &Arc<Declared>) -> Result<Box<dyn Target>>,
+    ) -> Result<Service> {
+        let memory = self.memory.unwrap_or_else(|| half_of_free(&self.link));
+        let clients = self.clients();
+        let (pool, left) = (Arc::new(Pool::default()), memory);
+        let mut listener = Listener {
+            server: self,
+            make: &make,
+            memory,
+            left,
+            pool,
+            openings: vec![None; clients],
+            desks: HashMap::new(),
+            opened: 0,
+        };
+        match listener.listen() {
+            Ok(()) => Ok(listener.close(None)),
+            Err(error) => {
+                listener.close(Some(&error));
+                Err(error)
+            }
+        }
+    }
+}
+
+struct Listener<'a> {
+    server: Server,
+    make: Make<'a>,
+    /// What may be held for all outputs, and what of it is promised to none yet.
+    memory: u64,
+    left: u64,
+    pool: Arc<Pool>,
+    /// What clients want to open, until all of them do.
+    openings: Vec<Option<Open>>,
+    desks: HashMap<u32, Counter>,
+    opened: u32,
+}
+
+/// An output and the thread that writes it.
+struct Counter {
+    desk: Arc<Desk>,
+    thread: JoinHandle<()>,
+    /// Which clients have a row of the symmetric buffers.
+    rows: Vec<Option<usize>>,
+    /// What of the server's memory is set aside for it.
+    budget: u64,
+}
+
+impl Listener<'_> {
+    fn listen(&mut self) -> Result<()> {
+        let mut here = self.server.clients();
+        while here > 0 {
+            let talk = |error: aqueduct_comm::Error| Error::talk("serve", "the clients", &error);
+            let (bytes, status) = self.server.link.receive::<u8>(Source::Any, REQUEST).map_err(talk)?;
+            let client = status.source - 1;
+            match told(&bytes)? {
+                Request::Bye => here -= 1,
+                Request::Open(open) => {
+                    self.openings[client] = Some(open);
+                    if self.openings.iter().all(Option::is_some) {
+                        self.open();
+                    }
+                }
+                Request::Parcel(output, parcel, bytes) => {
+                    self.hand_in(output, client, Item::Parcel(parcel, bytes.map_err(Told::into_error)));
+                }
+                Request::Chunk(output, bytes, slot) => self.take_chunk(output, client, bytes, slot)?,
+                Request::Sync(output) => self.hand_in(output, client, Item::Sync),
+                Request::Finish(output, steps) => self.hand_in(output, client, Item::Finish(steps)),
+                Request::Drop(output) => self.hand_in(output, client, Item::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_in(&self, output: u32, client: usize, item: Item<Held>) {
+        if let Some(counter) = self.desks.get(&output) {
+            counter.desk.arrive(client, item);
+        }
+    }
+
+    fn take_chunk(&self, output: u32, client: usize, bytes: u64, slot: Option<u32>) -> Result<()> {
+        let row = self.desks.get(&output).and_then(|counter| counter.rows[client]);
+        let held = match (bytes, slot, row) {
+            (0, ..) | (_, Some(_), None) => Held::Nothing,
+            (bytes, Some(slot), Some(row)) => Held::Slot(row, slot, bytes as usize),
+            (_, None, _) => {
+                let talk = |error: aqueduct_comm::Error| Error::talk("serve", "the clients", &error);
+                let (bytes, _) = self.server.link.receive(client + 1, DATA).map_err(talk)?;
+                Held::Private(Private::new(bytes, &self.pool))
+            }
+        };
+        self.hand_in(output, client, Item::Chunk(held));
+        Ok(())
+    }
+
+    /// Opens an output that all clients want. Collective over all servers and clients.
+    fn open(&mut self) {
+        let opens: Vec<Open> = self.openings.iter_mut().filter_map(Option::take).collect();
+        // What ended outputs had is free again.
+        for counter in self.desks.values_mut().filter(|counter| counter.desk.lock().ended) {
+            self.left += std::mem::take(&mut counter.budget);
+        }
+        let name = opens[0].name.clone();
+        let room = agree(&self.server.servers, "create", &name, self.room(&opens));
+        let number = self.opened;
+        self.answer(&room.as_ref().map(|(room, _)| (number, *room)).map_err(Error::told));
+        let Ok((room, budget)) = room else { return };
+        let symmetric = share(&self.server.link, room);
+        let desk = symmetric
+            .map_err(|error| Error::talk("create", &name, &error))
+            .and_then(|symmetric| self.desk(&opens, budget, symmetric.map(|(symmetric, _)| symmetric)));
+        let started =
+            agree(&self.server.servers, "create", &name, desk).and_then(|desk| self.start(desk, budget));
+        let started = agree(&self.server.servers, "create", &name, started);
+        self.answer(&started.as_ref().map(|_| ()).map_err(Error::told));
+        if let Ok(counter) = started {
+            self.desks.insert(number, counter);
+            self.opened += 1;
+            self.left -= budget;
+        }
+    }
+
+    fn answer<T: serde::Serialize>(&self, what: &T) {
+        for client in 1..self.server.link.size() {
+            // One that is gone is noticed by listening.
+            let _ = tell(&self.server.link, client, ANSWER, what);
+        }
+    }
+
+    /// Room for each client of an output, and what of this server's memory is set aside for it: a quarter to put windows together, the rest for
+    /// chunks that did not fit in symmetric buffers.
+    fn room(&self, opens: &[Open]) -> Result<(Room, u64)> {
+        let budget = self.left / 4 * 3;
+        let allowance = budget / 4 * 3 / opens.len() as u64;
+        let least = |of: fn(&Room) -> u64| opens.iter().map(|open| of(&open.room)).min().unwrap_or(0);
+        let slot = least(|room| room.slot).min(allowance);
+        if slot < LEAST {
+            let detail = format!(
+                "a server has {budget} bytes left for the output, too few for {} clients; give it more memory",
+                opens.len()
+            );
+            return Err(Error::new(Kind::BadArgument, "create", &opens[0].name, detail));
+        }
+        Ok((Room { slots: least(|room| u64::from(room.slots)) as u32, slot, allowance }, budget))
+    }
+
+    fn desk(
+        &self,
+        opens: &[Open],
+        budget: u64,
+        symmetric: Option<super::symmetric::Symmetric>,
+    ) -> Result<Desk> {
+        let name = &opens[0].name;
+        let shares: Vec<Vec<Share>> = opens.iter().map(|open| open.shares.clone()).collect();
+        let group = Group::new(&opens[0].streams, &shares);
+        let group =
+            group.map_err(|error| Error::new(Kind::BadArgument, "create", name, error.to_string()))?;
+        Ok(Desk {
+            name: name.as_str().into(),
+            number: self.opened,
+            link: self.server.link.clone(),
+            symmetric,
+            group,
+            window: (budget / 4).max(LEAST),
+            durable_every: opens[0].durable_every,
+            pool: Arc::clone(&self.pool),
+            state: Mutex::new(State::new(opens.len())),
+            change: Condvar::new(),
+        })
+    }
+
+    /// Makes the target and starts its thread. Collective over all servers.
+    fn start(&self, desk: Desk, budget: u64) -> Result<Counter> {
+        let talk = |error: aqueduct_comm::Error| Error::talk("create", &desk.name, &error);
+        let (file, meeting) =
+            (self.server.servers.dup().map_err(talk)?, self.server.servers.dup().map_err(talk)?);
+        let target = (self.make)(&file, &desk.name, &Arc::new(desk.group.declared.clone()))?;
+        let link = &self.server.link;
+        let near: Vec<bool> = (1..link.size()).map(|rank| link.node_of(rank) == link.node_of(0)).collect();
+        let rows = near
+            .iter()
+            .enumerate()
+            .map(|(at, here)| here.then(|| near[..at].iter().filter(|near| **near).count()));
+        let rows = rows.collect();
+        let desk = Arc::new(desk);
+        let writer = Writer {
+            desk: Arc::clone(&desk),
+            target: Some(target),
+            talk: meeting,
+            last: None,
+            window: Vec::new(),
+        };
+        let thread = std::thread::Builder::new().name("aqueduct server".to_owned()).spawn(|| writer.run());
+        let refuse = |error| {
+            Error::new(
+                Kind::Unsupported,
+                "create",
+                &desk.name,
+                format!("no thread could be started: {error}"),
+            )
+        };
+        Ok(Counter { thread: thread.map_err(refuse)?, desk, rows, budget })
+    }
+
+    /// Ends all outputs: those that still hold something write it first, unless a client was lost.
+    fn close(self, lost: Option<&Error>) -> Service {
+        let mut service = Service { memory_cap: self.memory, ..Service::default() };
+        for counter in self.desks.into_values() {
+            let desk = &counter.desk;
+            match lost {
+                Some(error) => {
+                    desk.fail(error);
+                    let limit = desk.change.wait_timeout_while(desk.lock(), COURTESY, |state| !state.ended);
+                    drop(limit.unwrap_or_else(PoisonError::into_inner));
+                }
+                None => {
+                    desk.terminate();
+                    let _ = counter.thread.join();
+                }
+            }
+            let state = desk.lock();
+            service.outputs += 1;
+            service.parcels += state.parcels;
+            service.bytes += state.bytes;
+            drop(state);
+            service.failures.extend(desk.failure());
+        }
+        service.memory_peak = self.pool.peak();
+        service
+    }
+}
+
+/// Half of the memory that is free, divided by the ranks that share it.
+fn half_of_free(link: &Comm) -> u64 {
+    4 * crate::options::share_of_free(link)
+}

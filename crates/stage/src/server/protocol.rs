@@ -1,0 +1,90 @@
+//! What clients and servers say to each other.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use aqueduct_comm::Comm;
+
+use crate::description::About;
+use crate::error::{Error, Kind, Result, Told};
+use crate::group::Share;
+use crate::target::Parcel;
+
+/// The server's rank among its clients.
+pub(crate) const SERVER: usize = 0;
+/// What clients ask for.
+pub(crate) const REQUEST: u32 = 0;
+/// Bytes that did not fit.
+pub(crate) const DATA: u32 = 1;
+/// Answers to an opening.
+pub(crate) const ANSWER: u32 = 2;
+
+/// News of an output.
+pub(crate) fn news_of(output: u32) -> u32 {
+    16 + output
+}
+
+/// What a client asks its server for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Open(Open),
+    /// A parcel, whose chunks follow: so many bytes; or the error that this client takes part with.
+    Parcel(u32, Parcel, Result<u64, Told>),
+    /// A chunk of so many bytes: in a slot of the symmetric buffer, or in a message. One without bytes is an error of the client.
+    Chunk(u32, u64, Option<u32>),
+    Sync(u32),
+    /// The output ends after so many steps.
+    Finish(u32, u64),
+    /// The output was dropped.
+    Drop(u32),
+    /// This client has no outputs any more.
+    Bye,
+}
+
+/// What a server must know of an output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Open {
+    pub(crate) name: String,
+    pub(crate) streams: Vec<About>,
+    pub(crate) shares: Vec<Share>,
+    pub(crate) durable_every: Option<u64>,
+    pub(crate) room: Room,
+}
+
+/// Room for what a client hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Room {
+    /// Slots of the symmetric buffer, and bytes of each.
+    pub(crate) slots: u32,
+    pub(crate) slot: u64,
+    /// Bytes that may be under way in messages.
+    pub(crate) allowance: u64,
+}
+
+/// What has become of what a client handed over.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct News {
+    /// How many chunks of this client are let go.
+    pub(crate) released: u64,
+    pub(crate) visible: u64,
+    pub(crate) durable: u64,
+    /// The output has ended, and all is durable.
+    pub(crate) finished: bool,
+    /// How long the server has written.
+    pub(crate) nanoseconds: u64,
+    pub(crate) failure: Option<Told>,
+}
+
+/// Tells something to a rank.
+pub(crate) fn tell<T: Serialize>(link: &Comm, to: usize, tag: u32, what: &T) -> aqueduct_comm::Result<()> {
+    let bytes = serde_json::to_vec(what).expect("names, numbers and lists of them are JSON");
+    link.send(to, tag, &bytes)
+}
+
+/// What a rank has told.
+pub(crate) fn told<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let detail =
+        |error| format!("a message that cannot be understood: {error}; all ranks must run the same program");
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::new(Kind::Communication, "receive", "the servers", detail(error)))
+}

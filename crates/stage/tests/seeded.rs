@@ -1,0 +1,46 @@
+//! A thousand runs with random delays of the device, in every mode: no step is lost, none is doubled, memory keeps to its cap.
+
+#[path = "cases/model.rs"]
+mod model;
+#[path = "cases/story.rs"]
+mod story;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_stage::{Error, Mode, Options, Reader};
+use aqueduct_testkit::seeded::Seeded;
+use story::{Cut, check, check_end, write};
+
+fn run(seed: u64) {
+    let mut dice = Seeded::new(seed);
+    let ranks = 1 + dice.below(3);
+    let steps = 1 + dice.below(5) as u64;
+    let mode = [Mode::Blocking, Mode::Thread, Mode::Auto][dice.below(3)];
+    let options =
+        Options::new().mode(mode).buffers(1 + dice.below(3)).memory(2000 + dice.below(20_000) as u64);
+    let options = options.durable_every(1 + dice.below(3) as u64);
+    let cut = Cut { axis: dice.below(3), uneven: dice.below(2) == 0, halo: dice.below(2) as u64 };
+    let inner = format!("memfs:seeded-{seed}");
+    let name = format!("fault=seed={seed},delay=40us@0.{}:{inner}", dice.below(9));
+    let reports = Launch::threads(ranks).run(|world| write(world, &name, &options, cut, steps)).unwrap();
+    let kept = reports.iter().all(|report| report.steps == steps && report.memory_peak <= report.memory_cap);
+    assert!(kept, "seed {seed}: {reports:?}");
+    let read = |world: &Comm| {
+        let reader = Reader::open(world, &inner)?;
+        let stored: Vec<u64> =
+            reader.parcels().iter().filter(|parcel| !parcel.is_closing).map(|parcel| parcel.step).collect();
+        assert_eq!(stored, (0..steps).collect::<Vec<_>>(), "seed {seed}: each step once");
+        assert!(reader.is_finished() && reader.lost().is_empty(), "seed {seed}: {:?}", reader.lost());
+        check(&reader, ranks, 0..steps);
+        check_end(&reader, steps);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(1).run(read).unwrap();
+    for part in [inner.clone(), format!("{inner}.steps")] {
+        aqueduct_file::delete(part).unwrap();
+    }
+}
+
+#[test]
+fn no_step_is_lost_or_doubled_in_a_thousand_runs_with_random_delays() {
+    (0..1000).for_each(run);
+}
