@@ -31,6 +31,17 @@ impl<'a> Scan<'a> {
         self.at
     }
 
+    /// What has not been gone through.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Goes behind a line that someone else has read: so many bytes, of which the last is its end.
+    pub(super) fn skip_line(&mut self, length: usize) {
+        self.at += length;
+        self.line += 1;
+    }
+
     /// The line of the last word.
     pub(super) fn line(&self) -> u64 {
         self.line
