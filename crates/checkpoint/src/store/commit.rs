@@ -35,13 +35,11 @@ pub(super) fn commit(comm: &Comm, place: &Place, keep: Keep, checkpoint: &Checkp
     let shown = place.folder.to_string_lossy().into_owned();
     same(comm, &shown, checkpoint)?;
     let begun =
-        from_first(comm, "begin", &shown, || Ok(folder::begin(&place.folder)?.0.to_le_bytes().to_vec()))?;
+        from_first(comm, "begin", &shown, || Ok(folder::begin(&place.folder)?.to_le_bytes().to_vec()))?;
     let number = u64::from_le_bytes(begun.first_chunk().copied().unwrap_or_default());
-    let writing = place.folder.join(format!(".writing-{number:010}"));
+    let writing = folder::writing(&place.folder, number);
     let outcome = fill(comm, place, &writing, number, checkpoint).and_then(|()| {
-        from_first(comm, "commit", &shown, || {
-            folder::commit(&place.folder, &writing, number).map(|()| Vec::new())
-        })
+        from_first(comm, "commit", &shown, || folder::commit(&place.folder, number).map(|()| Vec::new()))
     });
     match outcome {
         Ok(_) => prune(comm, place, keep).map(|_| number),

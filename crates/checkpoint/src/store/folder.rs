@@ -14,6 +14,11 @@ pub(super) fn committed(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{COMMITTED}{number:010}"))
 }
 
+/// Where a generation is written.
+pub(super) fn writing(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{WRITING}{number:010}"))
+}
+
 /// The committed generations, ascending.
 pub(super) fn generations(folder: &Path) -> Result<Vec<u64>> {
     let number = |name: String| name.strip_prefix(COMMITTED).and_then(|number| number.parse().ok());
@@ -46,23 +51,23 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// Removes what others have left unfinished, and makes room for the next generation: its number and its folder.
-pub(super) fn begin(folder: &Path) -> Result<(u64, PathBuf)> {
+/// Removes what others have left unfinished, and makes room for the next generation: its number.
+pub(super) fn begin(folder: &Path) -> Result<u64> {
     for name in names(folder)?.iter().filter(|name| name.starts_with(WRITING) || name.starts_with(PRUNED)) {
         let path = folder.join(name);
         fs::remove_dir_all(&path).map_err(|error| Error::system("clean", &path, &error))?;
     }
     let number = generations(folder)?.last().map_or(1, |last| last + 1);
-    let path = folder.join(format!("{WRITING}{number:010}"));
+    let path = writing(folder, number);
     fs::create_dir(&path).map_err(|error| Error::system("begin", &path, &error))?;
-    Ok((number, path))
+    Ok(number)
 }
 
 /// Makes what was written a generation.
-pub(super) fn commit(folder: &Path, writing: &Path, number: u64) -> Result<()> {
-    sync(writing)?;
-    let path = committed(folder, number);
-    fs::rename(writing, &path).map_err(|error| Error::system("commit", &path, &error))?;
+pub(super) fn commit(folder: &Path, number: u64) -> Result<()> {
+    let (writing, path) = (writing(folder, number), committed(folder, number));
+    sync(&writing)?;
+    fs::rename(&writing, &path).map_err(|error| Error::system("commit", &path, &error))?;
     sync(folder)
 }
 
