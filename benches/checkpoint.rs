@@ -1,6 +1,5 @@
-//! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`; `-- 330000` for another number of molecules than 3.3 million, `-- cells`, `linear`,
-//! `ascii`, `waiting` for these parts only.
-//! Files go to `target/checkpoint-bench`.
+//! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`. `-- 330000` for another number of molecules than 3.3 million,
+//! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`.
 
 #[path = "foundations/table.rs"]
 mod table;
@@ -262,10 +261,12 @@ fn loops(path: &Path, count: u64) -> [Cost; 2] {
     let written = Cost::of(|| {
         let mut file = BufWriter::new(std::fs::File::create(path).expect("a file"));
         for molecule in &all {
-            let ([x, y, z], [u, v, w]) = (molecule.position, molecule.velocity);
-            let ([a, b, c, d], [e, f, g]) = (molecule.orientation, molecule.angular_momentum);
-            writeln!(file, "{} 1 {x} {y} {z} {u} {v} {w} {a} {b} {c} {d} {e} {f} {g}", molecule.id)
-                .expect("room");
+            write!(file, "{} 1", molecule.id).expect("room");
+            let turning = molecule.orientation.iter().chain(&molecule.angular_momentum);
+            for number in molecule.position.iter().chain(&molecule.velocity).chain(turning) {
+                write!(file, " {number}").expect("room");
+            }
+            writeln!(file).expect("room");
         }
         file.into_inner().expect("room").sync_all().expect("room");
     });
@@ -298,9 +299,9 @@ fn waiting(folder: &Path, count: u64) {
             let mut checkpoint = Checkpoint::new(1);
             checkpoint.cells("molecules", &slabs(RANKS as u64), mine);
             if later {
-                store.start(checkpoint)?
+                store.start(checkpoint)?;
             } else {
-                _ = store.write(&checkpoint)?
+                store.write(&checkpoint)?;
             }
             let waited = start.elapsed();
             if world.rank() == 0 {

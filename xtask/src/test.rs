@@ -65,14 +65,26 @@ fn hdf5() -> Result<()> {
         command
     };
     let readers = wheels::readers()?;
-    let packages = ["--package", "aqueduct-format", "--package", "aqueduct-cli", "--features"];
-    let packages = [&packages[..], &["aqueduct-format/hdf5,aqueduct-cli/hdf5"]].concat();
+    let names = ["aqueduct-format", "aqueduct-cli", "aqueduct-md"];
+    let packages = names.iter().flat_map(|name| ["--package", name]);
+    let packages: Vec<&str> =
+        packages.chain(["--features", "aqueduct-format/hdf5,aqueduct-cli/hdf5,aqueduct-md/hdf5"]).collect();
     run(with(&["clippy", "--all-targets"]).args(&packages).args(["--", "--deny", "warnings"]))?;
     run(with(&["test", "--doc"]).args(&packages[..2]).args(["--features", "hdf5"]))?;
     let tests = ["--lib", "--test", "hdf5", "--test", "hdf5_crash", "--test", "presets"];
     let mut command = with(&["test", "--package", "aqueduct-format", "--features", "hdf5"]);
     run(command.args(tests).env(wheels::READERS_VARIABLE, &readers))?;
-    run(&mut with(&["test", "--package", "aqueduct-cli", "--features", "hdf5", "--test", "data"]))
+    run(&mut with(&["test", "--package", "aqueduct-cli", "--features", "hdf5", "--test", "data"]))?;
+    run(&mut with(&[
+        "test",
+        "--package",
+        "aqueduct-md",
+        "--features",
+        "hdf5",
+        "--test",
+        "trajectory",
+        "h5md",
+    ]))
 }
 
 /// What comes from the Python registry, and the variables that tell tests where it is.

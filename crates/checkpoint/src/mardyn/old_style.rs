@@ -5,7 +5,7 @@ use aqueduct_file::{File, Mode, Open};
 
 use super::input::flawed;
 use super::phase_space::{PhaseSpace, Rows};
-use super::scan::{Flaw, Scan, shown};
+use super::scan::{Flaw, Scan, ends, shown};
 use super::{exchange, number, text};
 use crate::error::{Error, Kind, Result, agree};
 use crate::molecule::{Molecule, UPRIGHT};
@@ -86,13 +86,13 @@ pub(super) fn read(
     let file = Open::new(Mode::read_only()).open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
-    let mut lines = Lines { space, molecules: Vec::new(), lines: 0, flaw: None };
+    let mut lines = Lines { space, molecules: Vec::new(), ended: 0, flaw: None };
     // No more than the head says, and no more than there can be.
     let likely = (space.molecules / comm.size() as u64).min((end - start) / comm.size() as u64 / 16);
     lines.molecules.reserve(likely as usize);
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
     // Lines are counted from the beginning of the file, wherever this rank's share begins.
-    let before = comm.exclusive_scan_one(Op::Sum, lines.lines).map_err(talk)?.unwrap_or(0);
+    let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
     let outcome = outcome.map_err(Error::from).and_then(|()| match lines.flaw {
         Some(flaw) => Err(flawed("read", name, &Flaw::new(line + before + flaw.line - 1, flaw.what))),
         None => Ok(()),
@@ -141,7 +141,7 @@ struct Lines<'a> {
     space: &'a PhaseSpace,
     molecules: Vec<Molecule>,
     /// How many lines have ended.
-    lines: u64,
+    ended: u64,
     /// The first thing that is wrong; lines are counted on, for the ranks behind.
     flaw: Option<Flaw>,
 }
@@ -197,7 +197,7 @@ impl Lines<'_> {
             }
         }
         if filled > LONGEST_LINE {
-            let flaw = Flaw::new(self.lines + 1, format!("a line of more than {LONGEST_LINE} bytes"));
+            let flaw = Flaw::new(self.ended + 1, format!("a line of more than {LONGEST_LINE} bytes"));
             self.flaw.get_or_insert(flaw);
         } else {
             self.parse(&buffer[..filled]);
@@ -208,7 +208,7 @@ impl Lines<'_> {
     /// Takes whole lines.
     fn parse(&mut self, bytes: &[u8]) {
         if self.flaw.is_some() {
-            self.lines += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            self.ended += ends(bytes);
             return;
         }
         let mut scan = Scan::new(bytes);
@@ -227,13 +227,13 @@ impl Lines<'_> {
             match checked {
                 Ok(molecule) => self.molecules.push(molecule),
                 Err(what) => {
-                    self.flaw = Some(Flaw::new(self.lines + scan.line(), what));
-                    self.lines += scan.line() - 1;
+                    self.flaw = Some(Flaw::new(self.ended + scan.line(), what));
+                    self.ended += scan.line() - 1;
                     return self.parse(scan.rest());
                 }
             }
         }
-        self.lines += scan.line() - 1;
+        self.ended += scan.line() - 1;
     }
 }
 

@@ -88,6 +88,11 @@ impl<'a> Scan<'a> {
     }
 }
 
+/// How many lines end in a text.
+pub(super) fn ends(bytes: &[u8]) -> u64 {
+    bytes.split(|&byte| byte == b'\n').count() as u64 - 1
+}
+
 /// A word for a message: shortened, and printable.
 pub(super) fn shown(word: &[u8]) -> String {
     let text = String::from_utf8_lossy(&word[..word.len().min(40)]).into_owned();
