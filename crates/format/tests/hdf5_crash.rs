@@ -19,8 +19,9 @@ use aqueduct_testkit::launcher::Launcher;
 use aqueduct_testkit::seeded::Seeded;
 
 const LENGTH: u64 = 300;
-/// Where a job has its file, and after how many microseconds its last rank is killed.
+/// Where a job has its file; how many rows are complete when the time of its last rank begins to run out, and how many microseconds it has then.
 const FILE: &str = "AQUEDUCT_TEST_HDF5";
+const ROWS: &str = "AQUEDUCT_TEST_KILL_ROWS";
 const AFTER: &str = "AQUEDUCT_TEST_KILL_AFTER";
 
 /// Two datasets that grow, in chunks and groups of their own; attributes come in between. Says what is complete.
@@ -83,18 +84,26 @@ fn found(name: &str) -> Result<u64> {
 #[test]
 fn a_job() {
     let Ok(name) = std::env::var(FILE) else { return };
-    let after: u64 = std::env::var(AFTER).ok().and_then(|after| after.parse().ok()).unwrap_or(0);
+    let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse::<u64>().ok());
+    let (rows, after) = (number(ROWS), number(AFTER).unwrap_or(0));
+    let doom = || {
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(after));
+            let myself = rustix::process::getpid();
+            rustix::process::kill_process(myself, rustix::process::Signal::KILL).expect("it may");
+        });
+    };
     let run = |world: &Comm| {
-        if world.rank() + 1 == world.size() {
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_micros(after));
-                let myself = rustix::process::getpid();
-                rustix::process::kill_process(myself, rustix::process::Signal::KILL).expect("it may");
-            });
+        let last = world.rank() + 1 == world.size();
+        if last && rows.is_none() {
+            doom();
         }
-        story(world, &name, u64::MAX, false, |rows| {
+        story(world, &name, u64::MAX, false, |complete| {
             if world.rank() == 0 {
-                println!("complete: {rows}");
+                println!("complete: {complete}");
+            }
+            if last && rows == Some(complete) {
+                doom();
             }
         })
     };
@@ -108,10 +117,8 @@ fn judge_killed(path: &Path, said: &str) -> Option<u64> {
     match found(name) {
         Ok(rows) => {
             let least = least.unwrap_or(0);
-            assert!(
-                rows >= least && rows <= least + 1,
-                "{name}: {rows} rows are complete, {least} were said to be"
-            );
+            // The last words of a job may be lost with it: there may be more rows than it was heard to say, and they are right.
+            assert!(rows >= least, "{name}: {rows} rows are complete, {least} were said to be");
             // Opened for writing it is in order for others too.
             Launch::threads(2).run(|world| Open::new().writable().open(world, path).map(drop)).unwrap();
             assert_eq!(found(name).unwrap(), rows);
@@ -135,21 +142,24 @@ fn h5py_agrees(paths: &[PathBuf]) {
 #[test]
 fn threads_that_are_killed() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (mut left, mut most) = (Vec::new(), 0);
+    let mut left = Vec::new();
     let seeded = &mut Seeded::new(8);
     for round in 0..40 {
         let path = folder.path().join(format!("killed-{round}.h5"));
-        let after = (seeded.below(60_000) + 1_000).to_string();
+        // Every fourth one from the start, else when there is something to lose.
+        let (rows, after) = if round % 4 == 0 {
+            (String::new(), seeded.below(20_000))
+        } else {
+            ((round / 6).to_string(), seeded.below(4_000))
+        };
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_job", "--nocapture"]).env(FILE, &path).env(AFTER, after);
-        let output = command.env("AQUEDUCT_RANKS", "3").output().unwrap();
+        command.args(["--exact", "a_job", "--nocapture"]).env(FILE, &path);
+        command.env(ROWS, rows).env(AFTER, after.to_string()).env("AQUEDUCT_RANKS", "3");
+        let output = command.output().unwrap();
         assert!(!output.status.success());
-        if let Some(rows) = judge_killed(&path, &String::from_utf8_lossy(&output.stdout)) {
-            most = most.max(rows);
-            left.push(path);
-        }
+        left.extend(judge_killed(&path, &String::from_utf8_lossy(&output.stdout)).map(|_| path));
     }
-    assert!(left.len() > 20 && most > 3, "{} files, up to {most} rows", left.len());
+    assert!(left.len() >= 30, "{} files", left.len());
     h5py_agrees(&left);
 }
 
@@ -157,14 +167,16 @@ fn killed_under(name: &str) {
     let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut left = Vec::new();
-    for (round, after) in [3_000, 40_000, 170_000, 430_000].into_iter().enumerate() {
+    for (round, (rows, after)) in
+        [("", 3_000), ("0", 500), ("2", 1_500), ("5", 2_500)].into_iter().enumerate()
+    {
         let path = folder.path().join(format!("killed-{round}.h5"));
-        let variables = [(FILE, path.to_str().unwrap()), (AFTER, &after.to_string())];
+        let variables = [(FILE, path.to_str().unwrap()), (ROWS, rows), (AFTER, &after.to_string())];
         let job = launcher.job(3, &["--exact", "a_job", "--nocapture"], &variables);
         assert!(!job.success, "{}", job.output);
         left.extend(judge_killed(&path, &job.output).map(|_| path));
     }
-    assert!(left.len() > 1, "{} files", left.len());
+    assert!(left.len() >= 3, "{} files", left.len());
     h5py_agrees(&left);
 }
 
