@@ -11,10 +11,11 @@ mod library;
 mod resident;
 mod session;
 mod traffic;
+mod window;
 mod wire;
 
 pub use abi::{Fact, Flavour, facts};
-pub use host::{Host, leave_mpi_alone};
+pub use host::{Host, before_mpi_ends, leave_mpi_alone};
 pub(crate) use library::Choice;
 pub(crate) use session::{Session, start};
 

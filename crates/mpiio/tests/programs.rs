@@ -183,6 +183,26 @@ fn in_rank_order_at_every_thread_level() {
     }
 }
 
+/// Between nodes, and as MPI itself goes between nodes: without shortcuts through the memory of this one.
+#[test]
+fn by_the_shared_pointer_at_every_thread_level() {
+    let apart = [("OMPI_MCA_osc", "^sm"), ("MPIR_CVAR_NOLOCAL", "1")];
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "shared.c", &[]) else { return };
+        for level in ["0", "1", "2", "3"] {
+            let variables = [("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "1"), apart[0], apart[1]];
+            for ranks in [2, 3, 5] {
+                check(mpi, ranks, &program.path, &variables[..2]);
+            }
+            check(mpi, 3, &program.path, &variables);
+        }
+        for level in ["0", "3"] {
+            check(mpi, 3, &program.path, &[("THREAD_LEVEL", level)]);
+            check(mpi, 5, &program.path, &[("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "2")]);
+        }
+    }
+}
+
 #[test]
 fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
     let plans = [
