@@ -38,6 +38,7 @@ static MPI_Offset write_records(MPI_File file, int from, int to, int fixed) {
         int len = record(data[number], fixed ? fixed : 3 + dice(LONGEST - 2), number);
         total += len;
         if (number % 3 == 0) {
+            requests[pending] = MPI_REQUEST_NULL;
             EXPECT(MPI_File_iwrite_shared(file, data[number], len, MPI_INT, &requests[pending++]) == MPI_SUCCESS);
         } else {
             EXPECT(MPI_File_write_shared(file, data[number], len, MPI_INT, &status) == MPI_SUCCESS);
@@ -139,9 +140,9 @@ static void reads(MPI_Comm comm, MPI_File file, int *seen) {
         EXPECT(MPI_File_read_shared(file, data, FIXED, MPI_INT, &status) == MPI_SUCCESS);
         MPI_Get_count(&status, MPI_INT, &count);
         EXPECT(count == 0 || (count == FIXED && is_whole(data, FIXED)));
+        if (turn == 0 && me > 0) MPI_Send(NULL, 0, MPI_INT, 0, HALF, comm);
         if (wrong) break;
         if (count == FIXED) seen[data[1] * RECORDS + data[2]]++;
-        if (turn == 0 && me > 0) MPI_Send(NULL, 0, MPI_INT, 0, HALF, comm);
     }
     expect_once(comm, seen);
     /* Each rank has asked for one record more than there was. */
