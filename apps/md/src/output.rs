@@ -73,6 +73,16 @@ impl Outputs {
         Ok(())
     }
 
+    /// Makes tables durable, so that none is behind a checkpoint, whatever fails.
+    pub fn sync(&self) -> Result<()> {
+        for (_, plugin) in &self.plugins {
+            if let Plugin::Results(Some(results)) = plugin {
+                results.sync()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the run's outputs: plots are drawn, files closed. Collective.
     pub fn finish(self) -> Result<()> {
         for (_, plugin) in self.plugins {

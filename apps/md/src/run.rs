@@ -98,7 +98,7 @@ fn steps(
         }
         outputs.write(simulation, space, row.as_ref())?;
         if let (Some(saver), true) = (&mut saver, step > first) {
-            saver.step(simulation)?;
+            saver.step(simulation, || outputs.sync())?;
         }
         if let Some(row) = row.filter(|_| last) {
             progress.finish();

@@ -121,12 +121,13 @@ impl Saver {
         Ok(Some(Restored { step, time: latest.value("time")?, molecules, note }))
     }
 
-    /// Writes a checkpoint if one is due. Collective.
-    pub fn step(&mut self, simulation: &Simulation) -> Result<()> {
+    /// Writes a checkpoint if one is due, after `before`: what is to be durable no later than it. Collective.
+    pub fn step(&mut self, simulation: &Simulation, before: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.saved == Some(simulation.step()) || !self.is_due(simulation)? {
             return Ok(());
         }
         let began = Instant::now();
+        before()?;
         self.save(simulation, self.blocking)?;
         let took = began.elapsed();
         self.cost = Cost { checkpoints: self.cost.checkpoints + 1, time: self.cost.time + took };

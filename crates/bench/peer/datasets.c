@@ -1,4 +1,4 @@
-/* 64 datasets of one file, each written by all ranks together: datasets FILE DOUBLES ROUNDS. With -DPNETCDF variables of a netCDF file, all queued
+/* COUNT datasets of one file (64, or what -DCOUNT= says), each written by all ranks together: datasets FILE DOUBLES ROUNDS. With -DPNETCDF variables of a netCDF file, all queued
  * and written at once; else datasets of an HDF5 file, one after the other. Prints what creating, writing and closing took, in seconds, for each
  * round; looks at the last file afterwards. */
 #include <mpi.h>
@@ -10,7 +10,9 @@
 #include <hdf5.h>
 #endif
 
-enum { COUNT = 64 };
+#ifndef COUNT
+#define COUNT 64
+#endif
 
 static int rank, ranks;
 

@@ -4,6 +4,7 @@
 mod cell;
 mod clock;
 mod contents;
+mod datasets;
 mod memory;
 mod objects;
 mod overlap;
@@ -25,6 +26,7 @@ use trial::Bench;
 const USAGE: &str = "\
 aqueduct-bench time|verify|memory FILE CELL…    cells such as tiles:collective:write:1048576:cached
 aqueduct-bench overlap FILE
+aqueduct-bench datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS    as peer/datasets.c
 FILE.cached and FILE.direct have to exist and to be large enough.";
 
 fn main() -> ExitCode {
@@ -45,6 +47,9 @@ fn job(world: &Comm, words: &[String]) -> Result<()> {
     let file = PathBuf::from(file);
     if verb == "overlap" {
         return overlap::run(world, &file);
+    }
+    if verb == "datasets" {
+        return datasets::run(world, &file, cells);
     }
     let cells: Vec<Cell> = cells.iter().map(|text| text.parse()).collect::<Result<_>>()?;
     let path = file.with_extension("cached");

@@ -72,7 +72,7 @@ impl Grid {
         let low: [u64; 3] = std::array::from_fn(|d| self.step(d, region.low[d]));
         let high: [u64; 3] = std::array::from_fn(|d| self.step(d, region.high[d]));
         let empty = (0..3).any(|d| {
-            !(region.low[d] < region.high[d]) || region.low[d] > self.length[d] || region.high[d] < 0.0
+            region.low[d] >= region.high[d] || region.low[d] > self.length[d] || region.high[d] < 0.0
         });
         if empty {
             return Vec::new();

@@ -35,9 +35,12 @@ impl Molecule {
 
     /// The thirteen numbers in the order of the files.
     pub(crate) fn numbers(&self) -> [f64; 13] {
-        let ([x, y, z], [u, v, w]) = (self.position, self.velocity);
-        let ([q0, q1, q2, q3], [d0, d1, d2]) = (self.orientation, self.angular_momentum);
-        [x, y, z, u, v, w, q0, q1, q2, q3, d0, d1, d2]
+        let mut numbers = [0.0; 13];
+        numbers[..3].copy_from_slice(&self.position);
+        numbers[3..6].copy_from_slice(&self.velocity);
+        numbers[6..10].copy_from_slice(&self.orientation);
+        numbers[10..].copy_from_slice(&self.angular_momentum);
+        numbers
     }
 
     pub(crate) fn from_numbers(id: u64, component: u64, n: &[f64; 13]) -> Self {

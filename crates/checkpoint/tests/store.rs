@@ -10,6 +10,7 @@ use std::time::Duration;
 use aqueduct_checkpoint::{Block, Checkpoint, Error, Keep, Kind, Result, Store};
 use aqueduct_comm::{Comm, Launch};
 use cases::{BOTH, Decomposition};
+
 use state::{COLUMNS, Pair, ROWS, Walker, check, rows, save};
 
 #[test]
@@ -124,11 +125,11 @@ fn a_damaged_generation_is_passed_over_and_told() {
     assert_eq!(files.len(), 5, "{files:?}");
     for file in files {
         let bytes = std::fs::read(&file).unwrap();
-        let ways: [&dyn Fn(&mut Vec<u8>); 4] = [
-            &|bytes| bytes[10] ^= 4,
-            &|bytes| *bytes.last_mut().unwrap() ^= 4,
-            &|bytes| bytes.truncate(bytes.len() - 1),
-            &|bytes| bytes.push(0),
+        let ways: [fn(&mut Vec<u8>); 4] = [
+            |bytes| bytes[10] ^= 4,
+            |bytes| *bytes.last_mut().unwrap() ^= 4,
+            |bytes| bytes.truncate(bytes.len() - 1),
+            |bytes| bytes.push(0),
         ];
         for way in ways {
             let mut broken = bytes.clone();
@@ -171,8 +172,18 @@ fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
             latest.objects::<Walker>("field").map(|_| ()),
         ];
         let kinds: Vec<Kind> = kinds.into_iter().map(|outcome| outcome.unwrap_err().kind()).collect();
-        use Kind::{BadArgument, NoSuchPart, WrongType};
-        assert_eq!(kinds, [NoSuchPart, WrongType, WrongType, BadArgument, BadArgument, WrongType, WrongType]);
+        assert_eq!(
+            kinds,
+            [
+                Kind::NoSuchPart,
+                Kind::WrongType,
+                Kind::WrongType,
+                Kind::BadArgument,
+                Kind::BadArgument,
+                Kind::WrongType,
+                Kind::WrongType
+            ]
+        );
         Ok::<_, Error>(())
     };
     Launch::threads(2).run(run).unwrap();
@@ -198,7 +209,7 @@ fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
         (|_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [0], [2]), &[0_u8; 2]), Kind::Overlap),
         (
             |world, checkpoint| {
-                _ = checkpoint.array("a", &Block::new([9], [3 * world.rank() as u64], [3]), &[0_u8; 3])
+                _ = checkpoint.array("a", &Block::new([9], [3 * world.rank() as u64], [3]), &[0_u8; 3]);
             },
             Kind::BadArgument,
         ),

@@ -1,9 +1,15 @@
 //! The human door: the `aqueduct` command.
 
 mod bench;
+mod compare;
+mod convert;
+mod data;
 mod demo;
+mod dump;
 mod exec;
+mod inspect;
 mod overlap;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -25,6 +31,16 @@ enum Command {
     Demo(demo::Arguments),
     /// Runs an MPI program unchanged, its files served by aqueduct: aqueduct exec -- mpirun -n 4 program
     Exec(exec::Arguments),
+    /// What a file holds: arrays, their types and shapes, what is complete, what is said about them
+    Inspect(inspect::Arguments),
+    /// The values of a file as text, a row of the first dimension per line
+    Dump(dump::Arguments),
+    /// Whether a file is whole: checksums, marks of completeness, and that all of it can be read
+    Verify(verify::Arguments),
+    /// How far two files are apart, step by step; fails where that is more than a threshold
+    Compare(compare::Arguments),
+    /// Writes what a file holds into a file of another format
+    Convert(convert::Arguments),
     /// Measures
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -36,6 +52,11 @@ fn main() -> ExitCode {
         None => demo::run(&arguments.demo).map(|()| ExitCode::SUCCESS),
         Some(Command::Demo(options)) => demo::run(&options).map(|()| ExitCode::SUCCESS),
         Some(Command::Exec(options)) => exec::run(&options),
+        Some(Command::Inspect(options)) => inspect::run(&options),
+        Some(Command::Dump(options)) => dump::run(&options),
+        Some(Command::Verify(options)) => Ok(verify::run(&options)),
+        Some(Command::Compare(options)) => compare::run(&options),
+        Some(Command::Convert(options)) => convert::run(&options),
         Some(Command::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

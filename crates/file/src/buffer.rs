@@ -8,7 +8,9 @@ mod buffered_file;
 mod client;
 mod drain;
 mod notice;
+mod reach;
 mod settings;
+mod slots;
 mod spill;
 mod state;
 mod tuner;
@@ -26,11 +28,12 @@ use crate::flow::Outflow;
 use crate::verbose;
 use crate::view::View;
 use batch::{Batch, Entry, Part, Store};
-pub(crate) use batch::{Hull, Turn};
+use batch::{Hull, Turn};
 pub use client::Level;
 use client::{Client, Costs, Verdict};
 pub(crate) use drain::Drainer;
 use notice::Notice;
+pub(crate) use reach::Reach;
 pub use settings::{Buffered, Capacity};
 use spill::{Ring, Spill};
 use state::State;
@@ -126,7 +129,7 @@ impl Buffer {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let mut state = self.lock();
         state.begin(turn);
-        self.notice.tell(&state.held);
+        self.notice.tell(&state.held, &state.slots);
         turn
     }
 
@@ -144,7 +147,7 @@ impl Buffer {
         if window.is_empty() {
             return self.sound();
         }
-        self.notice.wait_for_others(Hull::of(view, &window), turn);
+        self.notice.wait_for_others(&Reach::of(view, &window), turn);
         let start = self.begun.elapsed();
         let access = self.lock().next_access();
         let mut done = 0;
@@ -232,8 +235,10 @@ impl Buffer {
         if let Some(store) = store {
             state.queue.push_back(Batch::new(store, 1));
         }
-        state.enter(part);
-        self.notice.tell(&state.held);
+        if let Some((place, slot)) = state.enter(part) {
+            self.notice.tell_slot(place, &slot);
+        }
+        self.notice.tell(&state.held, &state.slots);
         self.change.notify_all();
     }
 
@@ -254,9 +259,9 @@ impl Buffer {
     }
 
     /// Waits until what a read or a look at the length depends on is in the file.
-    pub(crate) fn settle(&self, hull: Hull) -> Result<()> {
-        self.notice.wait_for_others(hull, None);
-        let last = self.lock().last_that_meets(hull);
+    pub(crate) fn settle(&self, reach: &Reach) -> Result<()> {
+        self.notice.wait_for_others(reach, None);
+        let last = self.lock().last_that_meets(reach.hull);
         self.wait_until(last)
     }
 

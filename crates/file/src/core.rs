@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use aqueduct_comm::{Comm, Op, Traffic};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
 
-use crate::buffer::{Buffer, Hull};
+use crate::buffer::{Buffer, Reach};
 use crate::counters::{Counters, Tally};
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
@@ -169,8 +169,8 @@ impl Core {
     }
 
     /// Waits until what is buffered and may lie in these bytes is in the file.
-    pub(crate) fn settle(&self, hull: Hull) -> Result<()> {
-        self.buffer.get().map_or(Ok(()), |buffer| buffer.settle(hull))
+    pub(crate) fn settle(&self, reach: &Reach) -> Result<()> {
+        self.buffer.get().map_or(Ok(()), |buffer| buffer.settle(reach))
     }
 
     /// Waits until everything that this rank has buffered is in the file.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::LockScope;
 
-use crate::buffer::{Drainer, Hull};
+use crate::buffer::{Drainer, Reach};
 use crate::core::{Core, agree_whether};
 use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
@@ -154,7 +154,7 @@ impl File {
     /// The length in bytes.
     #[doc(alias = "MPI_File_get_size")]
     pub fn size(&self) -> Result<u64> {
-        self.core.settle(Hull::EVERYTHING)?;
+        self.core.settle(&Reach::EVERYTHING)?;
         self.core.device("size", self.core.handle.len())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::buffer::Hull;
+use crate::buffer::Reach;
 use crate::core::Core;
 use crate::error::{Kind, Result};
 use crate::flow::{Inflow, Outflow};
@@ -168,9 +168,12 @@ fn read_placed(core: &Core, placed: &Placed, data: &mut Sink<'_>) -> Result<Coun
 
 /// The first data byte of a read, once what is buffered and may lie in its way is in the file.
 fn settled(core: &Core, view: &View, first: u64, bytes: u64) -> Result<u64> {
-    if core.buffer.get().is_some() {
-        let stored = bytes / view.etype().size() * view.stored();
-        core.settle(Hull::of(view, &(first..first + stored)))?;
+    let stored = bytes / view.etype().size() * view.stored();
+    if core.buffer.get().is_some() && stored > 0 {
+        let reach = Reach::of(view, &(first..first + stored));
+        let length = core.device("read", core.handle.len())?;
+        // Behind the end of the file, whatever makes it longer makes the read longer.
+        core.settle(&if reach.hull.end > length { reach.onwards() } else { reach })?;
     }
     Ok(first)
 }

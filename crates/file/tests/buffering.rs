@@ -45,11 +45,11 @@ fn contents(name: &str) -> Vec<u8> {
 #[test]
 fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
     on(2, |world| {
-        let file = open(world, "throttle=300ms:memfs:words", &memory(1 << 20))?;
+        let file = open(world, "throttle=1s:memfs:words", &memory(1 << 20))?;
         let mut data = pattern(0, 5000);
         let begun = Instant::now();
         file.at(5000 * world.rank() as u64).write(&data)?;
-        assert!(begun.elapsed() < Duration::from_millis(250), "a write does not wait for the device");
+        assert!(begun.elapsed() < Duration::from_millis(900), "a write does not wait for the device");
         data.fill(0);
         let now = told(&file);
         assert_eq!((now.accepted, now.visible, now.durable), (5000, 0, 0));
@@ -90,8 +90,8 @@ fn what_memory_does_not_hold_the_spill_file_does_up_to_its_cap() {
     let folder = tempfile::tempdir().unwrap();
     let settings = memory(256 * KIB).spill(folder.path(), Some(1 << 20));
     on(1, |world| {
-        // The device does nothing at all for a while.
-        let file = open(world, "fault=delay=200ms@#1:memfs:spilled", &settings)?;
+        // After it was opened the device does nothing at all for a while.
+        let file = open(world, "fault=delay=1s@#2:memfs:spilled", &settings)?;
         file.at(0).write(&pattern(0, 1 << 20))?;
         let now = told(&file);
         assert!(now.waits == 0 && now.visible == 0, "everything had room: {now:?}");
@@ -133,7 +133,7 @@ fn scattered_writes_count_with_their_lists() {
 #[test]
 fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
     on(3, |world| {
-        let file = open(world, "throttle=300ms:memfs:interlocked", &memory(1 << 20))?;
+        let file = open(world, "throttle=1s:memfs:interlocked", &memory(1 << 20))?;
         file.set_view(&View::round_robin(world, &Layout::from(Basic::U64))?)?;
         for step in 0..4u64 {
             file.next().all().write(&[step * 10 + world.rank() as u64; 100])?;
@@ -146,6 +146,44 @@ fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
         bytes.chunks(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
     let wrong = numbers.iter().enumerate().find(|(at, number)| **number != (at / 300 * 10 + at % 3) as u64);
     assert_eq!((wrong, numbers.len()), (None, 1200));
+}
+
+#[test]
+fn ranks_that_write_alone_beside_one_another_do_not_wait() {
+    on(3, |world| {
+        let file = open(world, "throttle=1s:memfs:beside", &memory(1 << 20))?;
+        // In turn, by offsets, and through a view; and over it all once more.
+        for _ in 0..2 {
+            for number in 0..3 {
+                let place = (number * 3 + world.rank() as u64) * 100;
+                file.at(place).write(&[world.rank() as u8 + 1; 100])?;
+            }
+            let turns = View::round_robin(world, &Layout::from(Basic::U64))?;
+            let turns = View::new(900 + turns.displacement(), turns.etype(), turns.filetype())?;
+            file.through(&turns).write(&[world.rank() as u64 + 1; 100])?;
+        }
+        assert_eq!(told(&file).visible, 0, "nothing had to be written");
+        file.close()
+    });
+    let bytes = contents("memfs:beside");
+    let expected = (0..900).map(|at| (at / 100 % 3 + 1) as u8);
+    let expected: Vec<u8> = expected.chain((0..300).flat_map(|at| (at % 3 + 1u64).to_ne_bytes())).collect();
+    assert!(bytes == expected);
+}
+
+#[test]
+fn what_makes_the_file_longer_makes_reads_longer() {
+    on(2, |world| {
+        let file = open(world, "throttle=20ms:memfs:longer", &memory(1 << 20))?;
+        if world.rank() == 0 {
+            file.at(1000).write(&[1u8])?;
+            assert_eq!(file.at(10).read(&mut [9u8; 50])?.bytes(), 50, "a hole before what this rank wrote");
+            file.at(2000).write(&[1u8])?;
+        }
+        world.barrier().expect("a barrier");
+        assert_eq!(file.at(1500).read(&mut [9u8; 50])?.bytes(), 50, "a hole before what another rank wrote");
+        file.close()
+    });
 }
 
 #[test]

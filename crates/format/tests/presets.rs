@@ -37,7 +37,7 @@ fn ase_reads_xyz() {
         for step in 0..2 {
             let place = |at: u64| f64::from(at as u32) / 3.0 + f64::from(step);
             let atom = |at: u64| xyz::Atom {
-                species: if at % 2 == 0 { "Ar" } else { "He" },
+                species: if at.is_multiple_of(2) { "Ar" } else { "He" },
                 position: [place(3 * at), place(3 * at + 1), place(3 * at + 2)],
             };
             let atoms: Vec<_> = share(world, 10).map(atom).collect();

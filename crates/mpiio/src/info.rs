@@ -4,11 +4,14 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
+use std::sync::Once;
 
+use aqueduct_comm::Comm;
 use aqueduct_file::Info;
 
 use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
+use crate::verbose;
 
 /// More than any implementation's longest key.
 const KEY: usize = 1024;
@@ -48,14 +51,31 @@ pub(crate) fn read(mpi: &Mpi, handle: usize) -> Outcome<Info> {
 }
 
 /// Hints that the user gives in the environment, for programs that know nothing of them: how files are buffered.
-pub(crate) fn from_env() -> Info {
+///
+/// Between machines a buffered file keeps to MPI's rule of sync, barrier, sync and to nothing more. Programs there are that count on more, parallel HDF5
+/// among them, so that the user has to say that this one does not.
+pub(crate) fn from_env(ranks: &Comm) -> Info {
+    static SAID: Once = Once::new();
     let known = [
         ("AQUEDUCT_BUFFER", "aqueduct_buffer"),
         ("AQUEDUCT_SPILL", "aqueduct_spill"),
         ("AQUEDUCT_SPILL_SIZE", "aqueduct_spill_size"),
     ];
     let given = known.into_iter().filter_map(|(variable, key)| Some((key, std::env::var(variable).ok()?)));
-    given.collect()
+    let info: Info = given.collect();
+    let everywhere = std::env::var_os("AQUEDUCT_BUFFER_NODES").is_some_and(|value| value == "1");
+    if info.get("aqueduct_buffer").is_none() || ranks.node_count() == 1 || everywhere {
+        return info;
+    }
+    if verbose::is_wanted() && ranks.rank() == 0 {
+        SAID.call_once(|| {
+            verbose::say(
+                "files are not buffered: the ranks are on several machines; if the program syncs before ranks read or write over what \
+                 others wrote, as MPI wants it, AQUEDUCT_BUFFER_NODES=1 buffers them",
+            );
+        });
+    }
+    Info::new()
 }
 
 /// A new info object with these hints.

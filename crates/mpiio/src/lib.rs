@@ -30,7 +30,7 @@
 //! | `AQUEDUCT_TRACE=folder` | every operation on the medium, one file per process |
 //! | `AQUEDUCT_DEVICE=throttle=200MB/s` | a wrapper around every file: `fault`, `throttle`, `crash` |
 //! | `AQUEDUCT_HINTS`, `ROMIO_HINTS` | files with hints |
-//! | `AQUEDUCT_BUFFER=256MiB` | writes are copied and written while the program computes; `AQUEDUCT_SPILL=folder`, `AQUEDUCT_SPILL_SIZE=1GiB` for what does not fit. The hints `aqueduct_buffer`, `aqueduct_spill`, `aqueduct_spill_size` do the same for one file |
+//! | `AQUEDUCT_BUFFER=256MiB` | writes are copied and written while the program computes; `AQUEDUCT_SPILL=folder`, `AQUEDUCT_SPILL_SIZE=1GiB` for what does not fit; `AQUEDUCT_BUFFER_NODES=1` on several machines too. The hints `aqueduct_buffer`, `aqueduct_spill`, `aqueduct_spill_size` do the same for one file |
 
 mod buffer;
 mod communicator;

@@ -337,3 +337,25 @@ fn the_user_is_told_what_serves_and_what_was_done() {
         assert!(traces.iter().any(|trace| trace.contains("Write")), "{traces:?}");
     }
 }
+
+/// Where MPI's rule is all that is promised, the user has to say that it is enough.
+#[test]
+fn files_on_several_machines_are_buffered_on_request() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "tiles.cpp", &[]) else { return };
+        for (everywhere, said) in [("0", "files are not buffered"), ("1", "the first rank's buffer took")] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("out");
+            let variables = [
+                ("AQUEDUCT_VERBOSE", "1"),
+                ("AQUEDUCT_NODE_RANKS", "1"),
+                ("AQUEDUCT_BUFFER", "1MiB"),
+                ("AQUEDUCT_BUFFER_NODES", everywhere),
+            ];
+            let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
+            let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
+            assert!(output.success && output.said.contains(said), "{}", output.text());
+            assert_eq!(output.said.contains("buffer took"), everywhere == "1", "{}", output.said);
+        }
+    }
+}

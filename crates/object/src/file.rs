@@ -11,7 +11,6 @@ use aqueduct_file::{Counters, Mode, Whence};
 use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
 use crate::items::Packed;
-use crate::meta::State;
 use crate::schema::{ByteOrder, Migration, Schema, swap};
 use crate::store::{ObjectOpen, Store, leave_line};
 use crate::view::ObjectView;
@@ -231,19 +230,7 @@ impl<T: Object> ObjectFile<T> {
 
     /// Compares all data with its checksums, the ranks sharing the work. Collective. What was written since the last commit has none: commit first.
     pub fn verify(&self) -> Result<()> {
-        let (length, changed) = {
-            let changes = self.store.changes();
-            (changes.slot.length, !changes.dirty.is_empty() || changes.slot.state == State::Changing)
-        };
-        if changed {
-            let detail = "there are changes that have not been committed; commit first";
-            return self.store.agree("verify", Err(self.store.error(Kind::BadArgument, "verify", detail)));
-        }
-        if !self.store.checksums {
-            return self.store.agree("verify", Ok(()));
-        }
-        let blocks = self.store.share(&(0..length.div_ceil(crate::meta::BLOCK)));
-        self.store.agree("verify", self.store.compare(blocks))
+        self.store.verify_all()
     }
 
     /// Commits, if the file was opened for writing, and closes. Collective.

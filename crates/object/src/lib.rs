@@ -46,6 +46,7 @@ mod request;
 pub mod schema;
 mod store;
 mod talk;
+mod untyped;
 mod view;
 
 pub use access::Access;
@@ -63,4 +64,5 @@ pub use request::{ReadRequest, Split, WriteRequest};
 pub use schema::Schema;
 pub use store::{ObjectOpen, Repaired, repair};
 pub use talk::{ReceivingObjects, Talk};
+pub use untyped::Untyped;
 pub use view::ObjectView;

@@ -52,6 +52,18 @@ impl Declared {
         streams.map(|(about, piece)| piece.items * about.stored().width()).sum()
     }
 
+    /// The parts of a stream's [boxes](About::boxes) that this rank stores, in the order of its values: the number of the box, and the part,
+    /// counted from the start of the global array. None of points and lists.
+    pub fn parts(&self, stream: usize) -> &[(usize, Cuboid)] {
+        &self.pieces[stream].parts
+    }
+
+    /// The points of a stream that this rank stores, in the order of its values, and how many those of the ranks before it are.
+    pub fn points(&self, stream: usize) -> (&[u64], u64) {
+        let (points, before) = &self.points[stream];
+        (points, *before)
+    }
+
     /// Where this rank's values of a stream lie in the stream's part of a parcel; of a list, one item.
     pub fn place(&self, stream: usize) -> &aqueduct_file::layout::Layout {
         &self.pieces[stream].place

@@ -168,6 +168,20 @@ impl From<file::Error> for Error {
     }
 }
 
+impl From<aqueduct_format::Error> for Error {
+    fn from(error: aqueduct_format::Error) -> Self {
+        let kind = match error.kind() {
+            aqueduct_format::Kind::File => Kind::File,
+            aqueduct_format::Kind::Communication => Kind::Communication,
+            aqueduct_format::Kind::NotSame => Kind::NotSame,
+            aqueduct_format::Kind::Damaged => Kind::Damaged,
+            _ => Kind::BadArgument,
+        };
+        let made = Self::new(kind, error.operation(), error.file(), error.detail());
+        Self { rank: error.rank(), below: error.file_kind(), ..made }
+    }
+}
+
 impl From<comm::Error> for Error {
     fn from(error: comm::Error) -> Self {
         Self::talk(error.call(), "the ranks", &error)

@@ -32,14 +32,22 @@ impl Group {
             let shares: Vec<&Share> = members.iter().filter_map(|shares| shares.get(stream)).collect();
             let first = shares.first().map_or(0, |share| share.before);
             let all: Vec<u64> = shares.iter().flat_map(|share| share.points.iter().copied()).collect();
+            let mut parts = Vec::new();
             let (place, places) = match about.region {
                 Region::List => (Layout::bytes(about.item_bytes().unwrap_or(0))?, Vec::new()),
                 Region::Points(_) => points_of(about, &shares, first)?,
-                Region::Whole | Region::Cuboids(_) => boxes_of(about, &shares)?,
+                Region::Whole | Region::Cuboids(_) => boxes_of(about, &shares, &mut parts)?,
             };
             let items = if about.region == Region::List { 0 } else { place.size() / about.stored().width() };
             let block = Cuboid::empty(about.shape.len());
-            pieces.push(Piece { block, expected: None, memory: Layout::empty().tiled(0)?, place, items });
+            pieces.push(Piece {
+                block,
+                parts,
+                expected: None,
+                memory: Layout::empty().tiled(0)?,
+                place,
+                items,
+            });
             spots.push(places);
             points.push((all, first));
         }
@@ -92,12 +100,16 @@ fn points_of(about: &About, shares: &[&Share], first: u64) -> Result<(Layout, Ve
 }
 
 /// Boxes in the order of the file: where they lie in the stream, and each member's part of them among the bytes of all.
-fn boxes_of(about: &About, shares: &[&Share]) -> Result<(Layout, Vec<Layout>), LayoutError> {
+fn boxes_of(
+    about: &About,
+    shares: &[&Share],
+    joints: &mut Vec<(usize, Cuboid)>,
+) -> Result<(Layout, Vec<Layout>), LayoutError> {
     let width = about.stored().width();
     let value = Layout::bytes(width)?;
     let (mut place, mut parts) = (Vec::new(), vec![Vec::new(); shares.len()]);
     let (mut start, mut data) = (0u64, 0u64);
-    for cuboid in about.boxes() {
+    for (number, cuboid) in about.boxes().into_iter().enumerate() {
         let held = |share: &&Share| share.block.intersection(&cuboid).relative_to(&cuboid);
         let held: Vec<Cuboid> = shares.iter().map(held).collect();
         for joint in order::in_order(&held, &cuboid.shape) {
@@ -110,6 +122,7 @@ fn boxes_of(about: &About, shares: &[&Share]) -> Result<(Layout, Vec<Layout>), L
                 }
             }
             data += there.size();
+            joints.push((number, joint.shifted(&cuboid.start)));
             place.push(Member { count: 1, displacement: start as i64, layout: there });
         }
         start += cuboid.volume().unwrap_or(0) * width;

@@ -14,9 +14,9 @@ use crate::stream::Streams;
 use crate::target::{FileTarget, Leaders, Plan, Target};
 use crate::worker::Limits;
 
-/// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, and what
-/// becomes of it.
-pub(crate) const GATHERING: usize = 4;
+/// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, what
+/// becomes of it, and what is being written meanwhile.
+pub(crate) const GATHERING: usize = 5;
 
 /// The least size of a symmetric buffer, where memory allows it: lists may have anything in a step.
 const SYMMETRIC: u64 = 1 << 20;

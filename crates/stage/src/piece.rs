@@ -11,6 +11,9 @@ use crate::stream::{Sampled, Stream};
 pub(crate) struct Piece {
     /// What this rank holds of the global array.
     pub(crate) block: Cuboid,
+    /// The parts of the stream's boxes that this rank stores, in the order of its values: the number of the box, and the part, counted from
+    /// the start of the global array.
+    pub(crate) parts: Vec<(usize, Cuboid)>,
     /// How many values the program hands over in a step; none: any number.
     pub(crate) expected: Option<u64>,
     /// The sampled values among them.
@@ -84,7 +87,8 @@ impl Piece {
             Sampled::List => {
                 let item = Layout::bytes(about.item_bytes().unwrap_or(0))?;
                 let block = stream.block.clone();
-                return Ok(Self { block, expected: None, memory: sampled.tiled(0)?, place: item, items: 0 });
+                let (parts, memory) = (Vec::new(), sampled.tiled(0)?);
+                return Ok(Self { block, parts, expected: None, memory, place: item, items: 0 });
             }
             Sampled::Points(points) => {
                 let at = |point: &u64| linear(&position(*point, &stream.shape)?, &stream.block, &inside);
@@ -95,7 +99,9 @@ impl Piece {
             Sampled::Whole | Sampled::Cuboids(_) => boxes(stream, about, &inside, &sampled, &stored)?,
         };
         let items = memory.size() / about.kind.width();
-        Ok(Self { block: stream.block.clone(), expected, memory: memory.tiled(1)?, place, items })
+        let held = about.boxes().into_iter().map(|one| one.intersection(&stream.block)).enumerate();
+        let parts = held.filter(|(_, part)| !part.is_empty()).collect();
+        Ok(Self { block: stream.block.clone(), parts, expected, memory: memory.tiled(1)?, place, items })
     }
 }
 

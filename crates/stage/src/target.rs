@@ -3,10 +3,12 @@
 mod arrangement;
 mod file;
 mod leaders;
+mod netcdf;
 
 pub use self::arrangement::Arrangement;
 pub use self::file::FileTarget;
 pub(crate) use self::leaders::{Leaders, Plan};
+pub use self::netcdf::NetcdfTarget;
 
 use serde::{Deserialize, Serialize};
 

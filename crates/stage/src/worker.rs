@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Kind, Result};
 use crate::packing::Packing;
+use crate::pin;
 use crate::progress::Board;
 use crate::target::{Parcel, Supply, Target};
 
@@ -88,19 +89,14 @@ impl Worker {
             board: Arc::clone(board),
             limits,
         });
-        let (theirs, cpus) = (Arc::clone(&shared), pinned.to_vec());
-        let (tell, told) = std::sync::mpsc::channel();
+        let theirs = Arc::clone(&shared);
         let work = move || {
-            let pinned = pin(&cpus);
-            let fine = pinned.is_ok();
-            let _ = tell.send(pinned);
-            let target = if fine { theirs.work(target) } else { None };
+            let target = theirs.work(target);
             theirs.lock().ended = true;
             theirs.change.notify_all();
             target
         };
-        let thread = std::thread::Builder::new().name("aqueduct stage".to_owned()).spawn(work)?;
-        told.recv().unwrap_or(Ok(()))?;
+        let thread = pin::start("aqueduct stage", pinned, work)?;
         Ok(Self { shared, thread: Some(thread), limits })
     }
 
@@ -156,7 +152,7 @@ impl Worker {
 
     fn join(&mut self) -> Option<Box<dyn Target>> {
         self.shared.stop();
-        self.thread.take().and_then(|thread| thread.join().ok().flatten())
+        self.thread.take().and_then(|thread| thread.join().ok()?)
     }
 
     /// A buffer that nothing is written from any more; waits, asleep, until there is one.
@@ -328,18 +324,4 @@ fn touched(bytes: usize) -> Vec<u8> {
     buffer.reserve_exact(bytes);
     buffer.resize(bytes, 0);
     buffer
-}
-
-/// Keeps this thread on the given processors; on any, if none are given.
-fn pin(cpus: &[usize]) -> std::io::Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    let mut set = rustix::thread::CpuSet::new();
-    let known = cpus.iter().all(|cpu| *cpu < rustix::thread::CpuSet::MAX_CPU);
-    if !known {
-        return Err(std::io::Error::from(std::io::ErrorKind::InvalidInput));
-    }
-    cpus.iter().for_each(|cpu| set.set(*cpu));
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }

@@ -6,7 +6,7 @@ mod model;
 mod story;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_stage::{Error, Mode, Options, Reader};
+use aqueduct_stage::{Error, Mode, Options, Reader, Report, Role, split};
 use aqueduct_testkit::seeded::Seeded;
 use story::{Cut, check, check_end, write};
 
@@ -14,16 +14,29 @@ fn run(seed: u64) {
     let mut dice = Seeded::new(seed);
     let ranks = 1 + dice.below(3);
     let steps = 1 + dice.below(5) as u64;
-    let mode = [Mode::Blocking, Mode::Thread, Mode::Auto][dice.below(3)];
-    let options =
-        Options::new().mode(mode).buffers(1 + dice.below(3)).memory(2000 + dice.below(20_000) as u64);
+    let mode = [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Servers, Mode::Auto][dice.below(5)];
+    let memory = 2000 + dice.below(20_000) as u64;
+    let options = Options::new().buffers(1 + dice.below(3)).memory(memory);
     let options = options.durable_every(1 + dice.below(3) as u64);
     let cut = Cut { axis: dice.below(3), uneven: dice.below(2) == 0, halo: dice.below(2) as u64 };
     let inner = format!("memfs:seeded-{seed}");
     let name = format!("fault=seed={seed},delay=40us@0.{}:{inner}", dice.below(9));
-    let reports = Launch::threads(ranks).run(|world| write(world, &name, &options, cut, steps)).unwrap();
+    let write = |world: &Comm| {
+        if mode != Mode::Servers {
+            return write(world, &name, &options.clone().mode(mode), cut, steps).map(Some);
+        }
+        match split(world, 1)? {
+            Role::Server(server) => server.memory(1 << 20).serve().map(|_| None),
+            Role::Compute(crew) => {
+                write(crew.comm(), &name, &options.clone().served_by(&crew), cut, steps).map(Some)
+            }
+        }
+    };
+    let servers = usize::from(mode == Mode::Servers);
+    let reports = Launch::threads(ranks + servers).run(write).unwrap();
+    let reports: Vec<Report> = reports.into_iter().flatten().collect();
     let kept = reports.iter().all(|report| report.steps == steps && report.memory_peak <= report.memory_cap);
-    assert!(kept, "seed {seed}: {reports:?}");
+    assert!(kept && reports.len() == ranks, "seed {seed}: {reports:?}");
     let read = |world: &Comm| {
         let reader = Reader::open(world, &inner)?;
         let stored: Vec<u64> =

@@ -8,7 +8,9 @@ mod story;
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Launch};
+use aqueduct_stage::target::{Parcel, Supply, Target};
 use aqueduct_stage::{Error, Mode, Options, Reader, Role, Safety, Service, Stream, Streams, split};
+use aqueduct_testkit::seeded::Seeded;
 use story::{Cut, check, check_end, write};
 
 const STEPS: u64 = 7;
@@ -225,4 +227,104 @@ fn what_cannot_be_is_refused_on_all_ranks() {
         Ok::<_, Error>(())
     };
     Launch::threads(4).run(run).unwrap();
+}
+
+/// Looks where it is called.
+struct Looks(usize);
+
+impl Target for Looks {
+    fn write(&mut self, _parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
+        while !supply.next()?.is_empty() {}
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        assert!(allowed.is_set(self.0) && allowed.count() == 1);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _steps: u64) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_server_writes_on_its_processor() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+    let run = |world: &Comm| match split(world, 1)? {
+        Role::Server(server) => {
+            let service = server.pin([cpu]).serve_into(|_, _, _| Ok(Box::new(Looks(cpu))))?;
+            assert_eq!((service.parcels, service.failures.len()), (1, 0), "{service:?}");
+            Ok::<_, Error>(())
+        }
+        Role::Compute(crew) => {
+            let mut streams = Streams::new();
+            let key = streams.add::<u64>(Stream::array("a", [10]).block([0], [10]));
+            let mut output = Options::new().served_by(&crew).create(crew.comm(), "pinned", &streams)?;
+            output.step()?.put(key, &[1; 10]).commit()?;
+            output.finish().map(drop)
+        }
+    };
+    Launch::threads(2).run(run).unwrap();
+}
+
+/// Everything chosen by a seed, delays too: no step is lost or doubled, and the caps hold.
+fn seeded(number: u64) {
+    let mut seed = Seeded::new(number);
+    let servers = 1 + seed.below(2);
+    let ranks = 2 * servers + seed.below(4);
+    let (values, steps) = (1 + seed.number() % 60, seed.number() % 8);
+    let (buffers, memory) = (1 + seed.below(3), 400 + seed.number() % 2000);
+    let (reserve, per_node) = (4000 + seed.number() % 20_000, 1 + seed.below(ranks));
+    let name = format!("memfs:seeded-{number}");
+    let run = |world: &Comm| {
+        let mut delays = Seeded::new(number ^ (world.rank() as u64) << 40);
+        match split(world, servers)? {
+            Role::Server(server) => {
+                let service = server.memory(reserve).serve()?;
+                assert!(service.memory_peak <= reserve && service.failures.is_empty(), "{service:?}");
+                assert_eq!(service.parcels, steps);
+            }
+            Role::Compute(crew) => {
+                let (rank, size) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+                let mut streams = Streams::new();
+                let array = Stream::array("a", [size, values]).block([rank, 0], [1, values]);
+                let key = streams.add::<u64>(array);
+                let options = Options::new().served_by(&crew).buffers(buffers).memory(memory);
+                let mut output = options.create(crew.comm(), &name, &streams)?;
+                for step in 0..steps {
+                    std::thread::sleep(Duration::from_micros(delays.number() % 200));
+                    let mut data: Vec<u64> = (0..values).map(|at| step * 1000 + rank * 100 + at).collect();
+                    output.step()?.put(key, &data).commit()?;
+                    // The program's again.
+                    data.fill(u64::MAX);
+                }
+                let report = output.finish()?;
+                assert!(report.memory_peak <= report.memory_cap && report.memory_cap <= memory, "{report:?}");
+            }
+        }
+        world.barrier()?;
+        let reader = Reader::open(world, &name)?;
+        assert!(reader.is_finished() && reader.parcels().len() as u64 == steps);
+        for step in 0..steps {
+            let found = reader.read::<u64>("a", reader.step(step).expect("complete"))?;
+            let row = |rank: u64| (0..values).map(move |at| step * 1000 + rank * 100 + at);
+            let expected: Vec<u64> = (0..(ranks - servers) as u64).flat_map(row).collect();
+            assert_eq!(found, expected, "step {step}");
+        }
+        Ok::<_, Error>(())
+    };
+    let launch = Launch::threads(ranks).node_ranks(per_node);
+    launch.run(run).unwrap_or_else(|error| panic!("seed {number}: {error}"));
+}
+
+#[test]
+fn seeded_runs_with_random_delays() {
+    let first = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok());
+    match first {
+        Some(seed) => seeded(seed),
+        None => (0..1000).for_each(seeded),
+    }
 }

@@ -70,9 +70,9 @@ fn auto() {
 fn steps_larger_than_the_memory() {
     for (buffers, memory) in [(1, 64), (2, 128), (2, 1000), (3, 5000)] {
         for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
-            // Gathering takes four buffers more.
+            // Gathering takes five buffers more.
             let memory =
-                if mode == Mode::Leaders { memory / buffers as u64 * (buffers as u64 + 4) } else { memory };
+                if mode == Mode::Leaders { memory / buffers as u64 * (buffers as u64 + 5) } else { memory };
             let options = Options::new().mode(mode).buffers(buffers).memory(memory).durable_every(2);
             let cut = Cut { axis: 0, uneven: true, halo: 0 };
             for ranks in [1, 2, 5] {

@@ -58,7 +58,7 @@ fn race(name: &str, program: &Path, folder: &Path, ranks: usize, doubles: usize)
     Ok(())
 }
 
-fn best_and_median(mut times: Vec<f64>) -> [f64; 2] {
+pub(super) fn best_and_median(mut times: Vec<f64>) -> [f64; 2] {
     times.sort_by(f64::total_cmp);
     [times[0], times[times.len() / 2]]
 }
@@ -91,7 +91,13 @@ fn hdf5(folder: &Path) -> Option<PathBuf> {
     compile("h5pcc.openmpi", folder, "datasets.hdf5", &[], &[])
 }
 
-fn compile(compiler: &str, folder: &Path, name: &str, before: &[&str], after: &[&str]) -> Option<PathBuf> {
+pub(super) fn compile(
+    compiler: &str,
+    folder: &Path,
+    name: &str,
+    before: &[&str],
+    after: &[&str],
+) -> Option<PathBuf> {
     let program = folder.join(name);
     let mut command = command(compiler, &["-O2", "-Wall", "-o"]);
     command.arg(&program).args(before).arg(root().join("crates/bench/peer/datasets.c")).args(after);

@@ -31,6 +31,7 @@ impl Results {
         let failed = || format!("ResultWriter: writing {}", fresh.display());
         let mut file = File::create(&fresh).with_context(failed)?;
         file.write_all(text.as_bytes()).with_context(failed)?;
+        file.sync_all().with_context(failed)?;
         fs::rename(&fresh, &path).with_context(|| format!("ResultWriter: replacing {}", path.display()))?;
         Ok(Self { path, file, rows })
     }
@@ -46,6 +47,11 @@ impl Results {
         written.with_context(|| format!("ResultWriter: writing {}", self.path.display()))?;
         self.rows.push(*row);
         Ok(())
+    }
+
+    /// Makes the rows durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().with_context(|| format!("ResultWriter: syncing {}", self.path.display()))
     }
 
     /// Draws what there is into `<prefix>.svg`; its name, where there was something to draw.

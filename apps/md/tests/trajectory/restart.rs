@@ -80,7 +80,7 @@ fn remove_newest(checkpoints: &Path) {
     fs::remove_dir_all(newest).unwrap();
 }
 
-/// The molecules at a step of a run that writes MarDyn's checkpoints, by id.
+/// The files that a run writes after its last step.
 fn written(
     ranks: usize,
     origin: &str,

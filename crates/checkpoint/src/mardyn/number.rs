@@ -1,19 +1,36 @@
 //! Numbers as text, both ways, fast and exact: a phase space in ASCII is limited by this.
 
-/// Powers of ten that fit 64 bits.
-const TENS: [u64; 20] = {
-    let mut tens = [1; 20];
+/// Powers of five that fit 64 bits.
+const FIVES: [u64; 28] = {
+    let mut fives = [1; 28];
     let mut k = 1;
-    while k < 20 {
-        tens[k] = tens[k - 1] * 10;
+    while k < 28 {
+        fives[k] = fives[k - 1] * 5;
         k += 1;
     }
-    tens
+    fives
+};
+
+/// 2^191 by each of them, shifted to 64 bits, rounded down: 128 bits.
+const INVERSES: [u128; 28] = {
+    let mut inverses = [0; 28];
+    let mut k = 1;
+    while k < 28 {
+        let five = (FIVES[k] << FIVES[k].leading_zeros()) as u128;
+        let (high, rest) = ((1 << 127) / five, (1 << 127) % five);
+        inverses[k] = (high << 64) | ((rest << 64) / five);
+        k += 1;
+    }
+    inverses
 };
 
 /// Appends the shortest text that is read back as the same number. Infinities and NaN are the caller's to refuse.
 #[inline]
 pub(super) fn put_float(out: &mut Vec<u8>, value: f64) {
+    // What does not turn has many of these.
+    if value.to_bits() == 0 {
+        return out.extend_from_slice(b"0.0");
+    }
     out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
 }
 
@@ -45,9 +62,9 @@ pub(super) fn whole(token: &[u8]) -> Option<u64> {
 }
 
 /// A finite number that fills the token, correctly rounded.
-#[inline]
 pub(super) fn float(token: &[u8]) -> Option<f64> {
-    usual(token).or_else(|| unusual(token))
+    let all = float_prefix(token).filter(|(_, length)| *length == token.len());
+    all.map(|(value, _)| value).or_else(|| unusual(token))
 }
 
 /// What the standard library reads, except what is not finite.
@@ -57,44 +74,59 @@ fn unusual(token: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Up to 19 digits with few decimal places, which is what simulations write; none where more care is needed.
+/// The number at the front, correctly rounded, and its length, if it is one that simulations write: up to 19 digits that count, few decimal places. None
+/// where more care is needed, or if it is no number.
 #[inline]
-fn usual(token: &[u8]) -> Option<f64> {
-    let (negative, digits) = match token.first()? {
-        b'-' => (true, &token[1..]),
-        b'+' => (false, &token[1..]),
-        _ => (false, token),
-    };
-    let (before, rest) = run_of_digits(0, digits);
+pub(super) fn float_prefix(bytes: &[u8]) -> Option<(f64, usize)> {
+    let first = *bytes.first()?;
+    let negative = first == b'-';
+    let digits = &bytes[usize::from(negative || first == b'+')..];
+    let (mut mantissa, mut rest) = run_of_digits(0, digits);
     let whole = digits.len() - rest.len();
-    let (mantissa, rest, places) = match rest.split_first() {
-        Some((b'.', fraction)) => {
-            let (mantissa, rest) = run_of_digits(before, fraction);
-            (mantissa, rest, fraction.len() - rest.len())
+    let (mut places, mut counting) = (0, whole);
+    if let Some((b'.', fraction)) = rest.split_first() {
+        let before = mantissa;
+        (mantissa, rest) = run_of_digits(before, fraction);
+        places = fraction.len() - rest.len();
+        counting = whole + places;
+        // Zeros before the first digit that counts do not count.
+        if counting > 19 && before == 0 {
+            counting = places - fraction.iter().take_while(|byte| **byte == b'0').count();
         }
-        _ => (before, rest, 0),
-    };
-    // 19 digits fit 64 bits; leading zeros are counted among them, at no loss but speed.
-    if !(1..=19).contains(&(whole + places)) {
+    }
+    if whole + places == 0 || counting > 19 {
         return None;
     }
-    let exponent = match rest.split_first() {
-        None => 0,
-        Some((b'e' | b'E', power)) => small_power(power)?,
-        Some(_) => return None,
-    };
-    let value = scaled(mantissa, exponent - places as i32)?;
-    Some(if negative { -value } else { value })
+    let mut power = 0;
+    if let Some((b'e' | b'E', after)) = rest.split_first() {
+        (power, rest) = small_power(after)?;
+    }
+    let value = scaled(mantissa, power - places as i32)?;
+    // No branch: signs come at random.
+    let value = f64::from_bits(value.to_bits() | u64::from(negative) << 63);
+    Some((value, bytes.len() - rest.len()))
 }
 
-/// Takes digits off the front, onto a number; wraps around where there are too many, which the caller has counted.
+/// The whole number at the front, and its length, if it is not too long.
+#[inline]
+pub(super) fn whole_prefix(bytes: &[u8]) -> Option<(u64, usize)> {
+    let (value, rest) = run_of_digits(0, bytes);
+    let length = bytes.len() - rest.len();
+    (1..=19).contains(&length).then_some((value, length))
+}
+
+/// Takes digits off the front, onto a number; wraps around where there are too many, which the caller counts. Eight at a time, also where fewer are left:
+/// how many digits a number has is hard to predict, and a branch for each costs more than the arithmetic.
 #[inline]
 fn run_of_digits(mut value: u64, mut bytes: &[u8]) -> (u64, &[u8]) {
-    while let Some((eight, rest)) = bytes.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*eight);
-        let Some(digits) = eight_digits(word) else { break };
-        value = value.wrapping_mul(100_000_000).wrapping_add(digits);
-        bytes = rest;
+    const TENS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+    while let Some(eight) = bytes.first_chunk::<8>() {
+        let (digits, count) = digits_of(u64::from_le_bytes(*eight));
+        value = value.wrapping_mul(TENS[count]).wrapping_add(digits);
+        bytes = &bytes[count..];
+        if count < 8 {
+            return (value, bytes);
+        }
     }
     while let Some((byte, rest)) = bytes.split_first() {
         let digit = byte.wrapping_sub(b'0');
@@ -107,31 +139,32 @@ fn run_of_digits(mut value: u64, mut bytes: &[u8]) -> (u64, &[u8]) {
     (value, bytes)
 }
 
-/// The number that eight digits make, the first in the lowest byte: pairs, then fours, then all, side by side in one word.
+/// The number that the digits at the front of eight bytes make, the first in the lowest byte, and how many they are: pairs, then fours, then all, side by side
+/// in one word.
 #[inline]
-fn eight_digits(word: u64) -> Option<u64> {
+fn digits_of(word: u64) -> (u64, usize) {
     let zeros = word.wrapping_sub(0x3030_3030_3030_3030);
     let above = word.wrapping_add(0x4646_4646_4646_4646);
-    if (zeros | above) & 0x8080_8080_8080_8080 != 0 {
-        return None;
-    }
-    let pairs = zeros.wrapping_mul(10).wrapping_add(zeros >> 8) & 0x00ff_00ff_00ff_00ff;
+    // The lowest byte that is marked is the first that is no digit; borrows and carries go upwards only.
+    let count = ((zeros | above) & 0x8080_8080_8080_8080).trailing_zeros() as usize / 8;
+    // Digits move to the end, with zeros before them; all of them out of the word where there are none.
+    let digits = if count == 0 { 0 } else { zeros << (64 - 8 * count) };
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
-    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
+    (fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff, count)
 }
 
+/// An exponent at the front, and what follows it.
 #[inline]
-fn small_power(text: &[u8]) -> Option<i32> {
+fn small_power(text: &[u8]) -> Option<(i32, &[u8])> {
     let (negative, digits) = match text.first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    if !(1..=3).contains(&digits.len()) {
-        return None;
-    }
-    let value = whole(digits)? as i32;
-    Some(if negative { -value } else { value })
+    let (value, rest) = run_of_digits(0, digits);
+    let value = (1..=3).contains(&(digits.len() - rest.len())).then_some(value as i32)?;
+    Some((if negative { -value } else { value }, rest))
 }
 
 /// mantissa · 10^power, correctly rounded, where one exact operation gives it.
@@ -142,30 +175,57 @@ fn scaled(mantissa: u64, power: i32) -> Option<f64> {
         1e18, 1e19, 1e20, 1e21, 1e22,
     ];
     let places = power.unsigned_abs() as usize;
+    // First what most numbers take: whether a mantissa is below 2^53 is as good as random.
+    if (-27..0).contains(&power)
+        && mantissa != 0
+        && let Some(value) = by_inverse(mantissa, places)
+    {
+        return Some(value);
+    }
     if mantissa <= 1 << 53 && places <= 22 {
         let (value, ten) = (mantissa as f64, EXACT[places]);
         return Some(if power < 0 { value / ten } else { value * ten });
     }
     match power {
+        _ if mantissa == 0 => Some(0.0),
         0 => Some(mantissa as f64),
-        -19..0 => Some(quotient(mantissa, TENS[places])),
+        -27..0 => Some(by_division(mantissa, places)),
         _ => None,
     }
 }
 
-/// a / b to the nearest double; neither is 0. A quotient of 63 bits or more and whether anything is left over tell how to round.
+/// mantissa / 10^places to the nearest double; the mantissa is not 0. A product with the inverse is short of the quotient by less than two units of its
+/// last place: where these could make a difference to how it is rounded there is none.
 #[inline]
-fn quotient(a: u64, b: u64) -> f64 {
-    let (up, down) = (a.leading_zeros(), b.leading_zeros());
-    let (a, b) = (u128::from(a << up) << 63, u128::from(b << down));
-    let (bits, left) = ((a / b) as u64, a % b != 0);
+fn by_inverse(mantissa: u64, places: usize) -> Option<f64> {
+    let up = mantissa.leading_zeros();
+    let (inverse, factor) = (INVERSES[places], u128::from(mantissa << up));
+    let low = ((inverse & u128::from(u64::MAX)) * factor) >> 64;
+    let product = (inverse >> 64) * factor + low;
+    let rest = product as u64;
+    (2..u64::MAX - 2).contains(&rest).then(|| rounded((product >> 64) as u64, true, up, places))
+}
+
+/// The same, always.
+#[cold]
+fn by_division(mantissa: u64, places: usize) -> f64 {
+    let up = mantissa.leading_zeros();
+    let (a, b) =
+        (u128::from(mantissa << up) << 63, u128::from(FIVES[places] << FIVES[places].leading_zeros()));
+    rounded((a / b) as u64, a % b != 0, up, places)
+}
+
+/// The nearest double to a quotient of 63 bits or more, with something left over or not, of a mantissa that was shifted up.
+#[inline]
+fn rounded(bits: u64, left: bool, up: u32, places: usize) -> f64 {
     let shift = bits.leading_zeros();
     let bits = bits << shift;
     let (mantissa, below) = (bits >> 11, bits & 0x7ff);
     let odd = mantissa & 1 == 1;
-    let rounded = mantissa + u64::from(below > 0x400 || (below == 0x400 && (left || odd)));
-    let power = 11 + i64::from(down) - i64::from(up) - 63 - i64::from(shift);
-    rounded as f64 * f64::from_bits(((1023 + power) as u64) << 52)
+    let mantissa = mantissa + u64::from(below > 0x400 || (below == 0x400 && (left || odd)));
+    let down = i64::from(FIVES[places].leading_zeros());
+    let power = 11 + down - i64::from(up) - 63 - i64::from(shift) - places as i64;
+    mantissa as f64 * f64::from_bits(((1023 + power) as u64) << 52)
 }
 
 #[cfg(test)]
@@ -201,10 +261,37 @@ mod tests {
             };
             let sign = ["", "-", "+"][random.below(3)];
             let (before, after) = (digits(&mut random, 12), digits(&mut random, 22));
-            let power = ["".into(), format!("e{}", random.below(40)), format!("E-{}", random.below(340))];
+            let power = [String::new(), format!("e{}", random.below(40)), format!("E-{}", random.below(340))];
             let text = format!("{sign}{before}.{after}{}", power[random.below(3)]);
             let standard = text.parse::<f64>().ok().filter(|value| value.is_finite());
             assert_eq!(float(text.as_bytes()).map(f64::to_bits), standard.map(f64::to_bits), "{text}");
+        }
+    }
+
+    #[test]
+    fn both_ways_to_divide_agree() {
+        let mut random = Seeded::new(9);
+        let mut refused = 0;
+        for turn in 0..300_000 {
+            let mantissa = random.number() >> random.below(12);
+            let places = 1 + turn % 27;
+            match by_inverse(mantissa, places) {
+                Some(value) => assert_eq!(
+                    value.to_bits(),
+                    by_division(mantissa, places).to_bits(),
+                    "{mantissa} {places}"
+                ),
+                None => refused += 1,
+            }
+        }
+        assert!(refused < 300_000 / 8, "{refused}");
+        for mantissa in [5_u64.pow(27), 3 * 5_u64.pow(23), (1 << 63) + (1 << 9), (1 << 60) + (1 << 6)] {
+            for places in 1..28 {
+                let text = format!("{mantissa}e-{places}");
+                let expected: f64 = text.parse().unwrap();
+                let ways = [by_inverse(mantissa, places).unwrap_or(expected), by_division(mantissa, places)];
+                assert_eq!(ways.map(f64::to_bits), [expected.to_bits(); 2], "{text}");
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use aqueduct_file::{File, Mode, Open};
 
 use super::input::flawed;
 use super::phase_space::{PhaseSpace, Rows};
-use super::scan::{Flaw, Scan, shown};
+use super::scan::{Flaw, Scan, ends, shown};
 use super::{exchange, number, text};
 use crate::error::{Error, Kind, Result, agree};
 use crate::molecule::{Molecule, UPRIGHT};
@@ -86,10 +86,13 @@ pub(super) fn read(
     let file = Open::new(Mode::read_only()).open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
-    let mut lines = Lines { space, molecules: Vec::new(), lines: 0, flaw: None };
+    let mut lines = Lines { space, molecules: Vec::new(), ended: 0, flaw: None };
+    // No more than the head says, and no more than there can be.
+    let likely = (space.molecules / comm.size() as u64).min((end - start) / comm.size() as u64 / 16);
+    lines.molecules.reserve(likely as usize);
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
     // Lines are counted from the beginning of the file, wherever this rank's share begins.
-    let before = comm.exclusive_scan_one(Op::Sum, lines.lines).map_err(talk)?.unwrap_or(0);
+    let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
     let outcome = outcome.map_err(Error::from).and_then(|()| match lines.flaw {
         Some(flaw) => Err(flawed("read", name, &Flaw::new(line + before + flaw.line - 1, flaw.what))),
         None => Ok(()),
@@ -138,7 +141,7 @@ struct Lines<'a> {
     space: &'a PhaseSpace,
     molecules: Vec<Molecule>,
     /// How many lines have ended.
-    lines: u64,
+    ended: u64,
     /// The first thing that is wrong; lines are counted on, for the ranks behind.
     flaw: Option<Flaw>,
 }
@@ -158,77 +161,108 @@ impl Lines<'_> {
         if inside {
             at -= 1;
         }
-        let mut bytes: Vec<u8> = Vec::new();
-        while at < end && (at < share.end || !bytes.is_empty()) {
+        let mut buffer = vec![0; (share.end - share.start).min(PIECE as u64) as usize + 2 * LONGEST_LINE];
+        let mut filled = 0;
+        let newline = |bytes: &[u8]| bytes.iter().position(|&byte| byte == b'\n');
+        while at < end && (at < share.end || filled > 0) {
+            let behind = at >= share.end;
             // Behind the share only the rest of a line is wanted.
-            let wanted = if at < share.end {
-                (share.end - at).min(PIECE as u64)
-            } else {
-                (end - at).min(LONGEST_LINE as u64)
-            };
-            let kept = bytes.len();
-            bytes.resize(kept + wanted as usize, 0);
-            let read = file.at(at).read(&mut bytes[kept..])?.bytes();
+            let wanted = if behind { (end - at).min(LONGEST_LINE as u64) } else { share.end - at };
+            let room = filled + (wanted as usize).min(buffer.len() - filled);
+            let read = file.at(at).read(&mut buffer[filled..room])?.bytes();
             if read == 0 {
-                bytes.truncate(kept);
                 break;
             }
-            bytes.truncate(kept + read as usize);
-            let behind = at >= share.end;
-            at += read;
-            let newline = |bytes: &[u8]| bytes.iter().position(|&byte| byte == b'\n');
+            (at, filled) = (at + read, filled + read as usize);
             if inside {
-                let Some(first) = newline(&bytes) else {
-                    bytes.clear();
+                let Some(first) = newline(&buffer[..filled]) else {
+                    filled = 0;
                     continue;
                 };
-                bytes.drain(..=first);
-                inside = false;
+                buffer.copy_within(first + 1..filled, 0);
+                (filled, inside) = (filled - first - 1, false);
             }
-            let whole = if behind { newline(&bytes) } else { bytes.iter().rposition(|&byte| byte == b'\n') };
-            match whole {
-                Some(last) => {
-                    self.parse(&bytes[..=last]);
-                    if behind {
-                        return Ok(());
-                    }
-                    bytes.drain(..=last);
+            let bytes = &buffer[..filled];
+            let whole = if behind { newline(bytes) } else { bytes.iter().rposition(|&byte| byte == b'\n') };
+            if let Some(last) = whole {
+                self.parse(&buffer[..=last]);
+                if behind {
+                    return Ok(());
                 }
-                None if bytes.len() > 2 * LONGEST_LINE => break,
-                None => {}
+                buffer.copy_within(last + 1..filled, 0);
+                filled -= last + 1;
+            }
+            if filled > LONGEST_LINE {
+                break;
             }
         }
-        if bytes.len() > LONGEST_LINE {
-            let flaw = Flaw::new(self.lines + 1, format!("a line of more than {LONGEST_LINE} bytes"));
+        if filled > LONGEST_LINE {
+            let flaw = Flaw::new(self.ended + 1, format!("a line of more than {LONGEST_LINE} bytes"));
             self.flaw.get_or_insert(flaw);
-        } else if !bytes.is_empty() {
-            self.parse(&bytes);
+        } else {
+            self.parse(&buffer[..filled]);
         }
         Ok(())
     }
 
     /// Takes whole lines.
     fn parse(&mut self, bytes: &[u8]) {
-        if self.flaw.is_none() {
-            let mut scan = Scan::new(bytes);
-            while let Some(first) = scan.word() {
-                let row = row(&mut scan, first, self.space);
-                let what = match row {
-                    Ok(molecule) => match unlikely(&molecule, self.space) {
-                        None => {
-                            self.molecules.push(molecule);
-                            continue;
-                        }
-                        Some(what) => what,
-                    },
-                    Err(what) => what,
-                };
-                self.flaw = Some(Flaw::new(self.lines + scan.line(), what));
-                break;
+        if self.flaw.is_some() {
+            self.ended += ends(bytes);
+            return;
+        }
+        let mut scan = Scan::new(bytes);
+        loop {
+            if let Some((molecule, length)) = usual_row(scan.rest(), self.space.rows)
+                && unlikely(&molecule, self.space).is_none()
+            {
+                self.molecules.push(molecule);
+                scan.skip_line(length);
+                continue;
+            }
+            let Some(first) = scan.word() else { break };
+            let checked = row(&mut scan, first, self.space);
+            let checked =
+                checked.and_then(|molecule| unlikely(&molecule, self.space).map_or(Ok(molecule), Err));
+            match checked {
+                Ok(molecule) => self.molecules.push(molecule),
+                Err(what) => {
+                    self.flaw = Some(Flaw::new(self.ended + scan.line(), what));
+                    self.ended += scan.line() - 1;
+                    return self.parse(scan.rest());
+                }
             }
         }
-        self.lines += bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.ended += scan.line() - 1;
     }
+}
+
+/// A molecule from a line as programs write it, and the length of that line with its end; none where more care is needed.
+#[inline]
+fn usual_row(bytes: &[u8], rows: Rows) -> Option<(Molecule, usize)> {
+    let blanks = |at: usize| {
+        let mut end = at;
+        while let Some(b' ' | b'\t') = bytes.get(end) {
+            end += 1;
+        }
+        (end > at).then_some(end)
+    };
+    let (id, mut at) = number::whole_prefix(bytes)?;
+    let mut component = 1;
+    if rows != Rows::Irv {
+        let start = blanks(at)?;
+        let (value, length) = number::whole_prefix(&bytes[start..])?;
+        (component, at) = (value, start + length);
+    }
+    let mut numbers = [0.0; 13];
+    numbers[6..10].copy_from_slice(&UPRIGHT);
+    for number in &mut numbers[..rows.numbers()] {
+        let start = blanks(at)?;
+        let (value, length) = number::float_prefix(&bytes[start..])?;
+        (*number, at) = (value, start + length);
+    }
+    let sound = component > 0 && bytes.get(at) == Some(&b'\n');
+    sound.then(|| (Molecule::from_numbers(id, component - 1, &numbers), at + 1))
 }
 
 /// A molecule from the words of a line.

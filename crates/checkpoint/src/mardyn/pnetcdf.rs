@@ -154,7 +154,7 @@ fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored
     // Cells that hold nothing have no variable: how many there may be is bounded by those that do.
     let most = MOST_EMPTY + 64 * header.variables.len() as u64;
     let grid = Grid::with_edge(space.length, [x, y, z])
-        .filter(|grid| grid.count() as f64 == cells && grid.count() <= most);
+        .filter(|grid| grid.count() <= most && (grid.count() as f64).to_bits() == cells.to_bits());
     let grid =
         grid.ok_or_else(|| format!("a box of {:?} is not cut into {cells} cells by {edge:?}", space.length))?;
     let mut counts = vec![0; grid.count() as usize];

@@ -31,6 +31,17 @@ impl<'a> Scan<'a> {
         self.at
     }
 
+    /// What has not been gone through.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Goes behind a line that someone else has read: so many bytes, of which the last is its end.
+    pub(super) fn skip_line(&mut self, length: usize) {
+        self.at += length;
+        self.line += 1;
+    }
+
     /// The line of the last word.
     pub(super) fn line(&self) -> u64 {
         self.line
@@ -75,6 +86,11 @@ impl<'a> Scan<'a> {
         }
         None
     }
+}
+
+/// How many lines end in a text.
+pub(super) fn ends(bytes: &[u8]) -> u64 {
+    bytes.split(|&byte| byte == b'\n').count() as u64 - 1
 }
 
 /// A word for a message: shortened, and printable.

@@ -61,7 +61,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Head, Flaw> {
         words = ahead;
     }
     space.rows = rows.unwrap_or_default();
-    if space.length == [0.0; 3] {
+    if space.length[0] <= 0.0 {
         return Err(words.flaw("the head has no Length"));
     }
     Ok(Head { space, end: words.scan.at(), line: words.scan.line() })

@@ -2,7 +2,7 @@
 
 use super::number;
 use super::phase_space::{PhaseSpace, Rows};
-use super::scan::{Flaw, shown};
+use super::scan::{Flaw, ends, shown};
 
 /// Elements may be nested so deep.
 const DEEPEST: usize = 64;
@@ -22,13 +22,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<PhaseSpace, Flaw> {
         match (path.as_str(), event) {
             ("mardyn/headerinfo/time", Event::Text(text)) => (space.time, found[0]) = (number(text)?, true),
             ("mardyn/headerinfo/length/x", Event::Text(text)) => {
-                (space.length[0], found[1]) = (number(text)?, true)
+                (space.length[0], found[1]) = (number(text)?, true);
             }
             ("mardyn/headerinfo/length/y", Event::Text(text)) => {
-                (space.length[1], found[2]) = (number(text)?, true)
+                (space.length[1], found[2]) = (number(text)?, true);
             }
             ("mardyn/headerinfo/length/z", Event::Text(text)) => {
-                (space.length[2], found[3]) = (number(text)?, true)
+                (space.length[2], found[3]) = (number(text)?, true);
             }
             ("mardyn/headerinfo/number", Event::Text(text)) => {
                 let count = number::whole(text)
@@ -91,7 +91,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn line(&self) -> u64 {
-        1 + self.bytes[..self.at].iter().filter(|&&byte| byte == b'\n').count() as u64
+        1 + ends(&self.bytes[..self.at])
     }
 
     fn flaw(&self, what: impl Into<String>) -> Flaw {

@@ -67,8 +67,8 @@ fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
                 format!("a part cannot be called {name:?}: letters, digits, _, - and . only"),
             );
         }
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refuse(Kind::BadArgument, format!("two parts are called {:?}", pair[0]));
+        if let Some(&[name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(Kind::BadArgument, format!("two parts are called {name:?}"));
         }
         checkpoint.parts.iter().try_for_each(|(name, part)| match part {
             Part::Refused(why) => refuse(Kind::BadArgument, format!("part {name:?}: {why}")),

@@ -150,7 +150,7 @@ impl Buffer {
                 state.fail(lost);
             }
         }
-        self.notice.tell(&state.held);
+        self.notice.tell(&state.held, &state.slots);
         self.change.notify_all();
     }
 

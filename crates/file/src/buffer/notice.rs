@@ -3,14 +3,18 @@
 //! Nobody sends or answers anything: whoever is about to access bytes that another rank has accepted before looks here, and waits, asleep, until that
 //! rank's own thread has written them.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Region, Result};
 
 use super::batch::{Hull, Turn};
+use super::reach::{Lane, Reach};
+use super::slots::{SLOTS, Slot, Slots};
 
-const WORDS: usize = 16;
+/// Words of a rank: what it holds at large, and its slots.
+const WORDS: usize = SLOT + SLOTS * SLOT_WORDS;
 /// Which words of a rank mean what.
 const VERSION: usize = 0;
 const TURN: usize = 1;
@@ -20,6 +24,12 @@ const OLDER: usize = 4;
 const FRESH: usize = 6;
 /// Set by those who wait.
 const HURRY: usize = 8;
+/// How many slots there have been, how many are written, and whether they are not told.
+const HEAD: usize = 9;
+const TAIL: usize = 10;
+const CROWDED: usize = 11;
+const SLOT: usize = 16;
+const SLOT_WORDS: usize = 8;
 
 /// What a rank holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +82,7 @@ impl Notice {
     }
 
     /// Tells what this rank holds. One thread of the rank at a time.
-    pub(crate) fn tell(&self, held: &Held) {
+    pub(crate) fn tell(&self, held: &Held, slots: &Slots) {
         let put = |word, value| self.word(self.rank, word).store(value, Ordering::SeqCst);
         let version = self.word(self.rank, VERSION);
         // Odd while it changes.
@@ -84,10 +94,32 @@ impl Notice {
         put(OLDER + 1, held.older.end);
         put(FRESH, held.fresh.start);
         put(FRESH + 1, held.fresh.end);
+        put(HEAD, slots.head);
+        put(TAIL, slots.tail);
+        put(CROWDED, u64::from(slots.crowded));
         version.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn look(&self, rank: usize) -> Held {
+    /// Tells one slot, before it is [told](Notice::tell) that it is there. Whoever reads it meanwhile does so at the same time as this rank accesses the
+    /// file, and need not know of it; one that is read over again is written.
+    pub(crate) fn tell_slot(&self, place: usize, slot: &Slot) {
+        let Reach { hull, lane } = slot.reach;
+        let words = [hull.start, hull.end, lane.period, lane.start, lane.len, slot.turn, slot.last];
+        for (word, value) in words.into_iter().enumerate() {
+            self.word(self.rank, SLOT + place * SLOT_WORDS + word).store(value, Ordering::SeqCst);
+        }
+    }
+
+    fn slot(&self, rank: usize, number: u64) -> Slot {
+        let first = SLOT + (number as usize % SLOTS) * SLOT_WORDS;
+        let get = |word| self.word(rank, first + word).load(Ordering::SeqCst);
+        let lane = Lane { period: get(2), start: get(3), len: get(4) };
+        let reach = Reach { hull: Hull { start: get(0), end: get(1) }, lane };
+        Slot { reach, turn: get(5), last: get(6) }
+    }
+
+    /// What a rank holds, and which of its slots are in use, if they are told.
+    fn look(&self, rank: usize) -> (Held, Option<Range<u64>>) {
         let get = |word| self.word(rank, word).load(Ordering::SeqCst);
         loop {
             let version = get(VERSION);
@@ -99,24 +131,33 @@ impl Notice {
                 older: hull(OLDER),
                 fresh: hull(FRESH),
             };
+            let slots = (get(CROWDED) == 0).then(|| get(TAIL)..get(HEAD));
             if version.is_multiple_of(2) && version == get(VERSION) {
-                return held;
+                return (held, slots);
             }
             std::thread::yield_now();
         }
     }
 
+    /// The part of another rank that must be written before an access; none where nothing stands before it.
+    fn stands_before(&self, other: usize, reach: &Reach, turn: Turn) -> Option<u64> {
+        let (held, slots) = self.look(other);
+        if !held.stands_before(reach.hull, turn) {
+            return None;
+        }
+        let Some(slots) = slots else { return Some(held.accepted) };
+        let slots = slots.map(|number| self.slot(other, number));
+        let before = slots.filter(|slot| turn != Some(slot.turn) && slot.reach.meets(reach));
+        before.map(|slot| slot.last).max()
+    }
+
     /// Waits, asleep, until nothing that other ranks had accepted before stands before an access.
-    pub(crate) fn wait_for_others(&self, hull: Hull, turn: Turn) {
+    pub(crate) fn wait_for_others(&self, reach: &Reach, turn: Turn) {
         for other in &self.others {
-            let accepted = self.look(*other).accepted;
+            let Some(part) = self.stands_before(*other, reach, turn) else { continue };
             let mut pause = Duration::from_micros(20);
-            loop {
-                let held = self.look(*other);
-                if held.written >= accepted || !held.stands_before(hull, turn) {
-                    break;
-                }
-                self.word(*other, HURRY).fetch_max(accepted, Ordering::SeqCst);
+            while self.look(*other).0.written < part {
+                self.word(*other, HURRY).fetch_max(part, Ordering::SeqCst);
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
             }

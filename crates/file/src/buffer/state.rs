@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::batch::{Batch, Hull, Part, Store};
 use super::client::{Client, Phase};
 use super::notice::Held;
+use super::reach::Reach;
+use super::slots::{Slot, Slots};
 use super::spill::Ring;
 use super::tuner::{Tuner, Tuning};
 use crate::error::{Error, Result};
@@ -26,6 +28,7 @@ pub(super) struct State {
     pub(super) tuning: Option<Tuning>,
     /// What the other ranks are told.
     pub(super) held: Held,
+    pub(super) slots: Slots,
     /// Accesses so far.
     accesses: u64,
     /// Bytes that have come so far.
@@ -52,6 +55,7 @@ impl State {
             tuner,
             tuning: None,
             held,
+            slots: Slots::default(),
             accesses: 0,
             accepted: 0,
             visible: 0,
@@ -86,17 +90,20 @@ impl State {
         self.queue.back_mut().filter(room)
     }
 
-    /// Enters a part whose bytes lie behind all others of the last batch.
-    pub(super) fn enter(&mut self, part: Part<'_>) {
-        let hull = Hull::of(part.view, &part.window);
+    /// Enters a part whose bytes lie behind all others of the last batch; the slot that it changes for the other ranks.
+    pub(super) fn enter(&mut self, part: Part<'_>) -> Option<(usize, Slot)> {
+        let reach = Reach::of(part.view, &part.window);
+        let hull = reach.hull;
         self.accepted += part.window.end - part.window.start;
         self.held.accepted += 1;
         match part.turn {
             Some(turn) if turn == self.held.turn => self.held.fresh = self.held.fresh.with(hull),
             _ => self.held.older = self.held.older.with(hull),
         }
+        let changed = self.slots.enter(reach, part.turn, self.held.accepted);
         let batch = self.queue.back_mut().expect("a batch was made for it");
         batch.add(part, self.held.accepted);
+        changed
     }
 
     fn batches(&self) -> impl Iterator<Item = &Batch> {
@@ -116,6 +123,7 @@ impl State {
     /// The batch that was busy is in the file.
     pub(super) fn written(&mut self, batch: Batch, block_cost: u64) {
         self.held.written = batch.last;
+        self.slots.retire(batch.last, batch.last == self.held.accepted);
         self.visible += batch.filled as u64;
         match batch.store {
             Store::Memory(bytes) => {
@@ -150,6 +158,7 @@ impl State {
         self.queue.clear();
         self.spare.clear();
         self.held.written = self.held.accepted;
+        self.slots.retire(self.held.accepted, true);
         (self.held.older, self.held.fresh) = (Hull::NOTHING, Hull::NOTHING);
     }
 

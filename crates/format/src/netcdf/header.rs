@@ -97,7 +97,7 @@ impl Header {
     }
 
     /// Whether the variable has records: its first dimension is the unlimited one.
-    pub(crate) fn is_record(&self, variable: &Variable) -> bool {
+    pub fn is_record(&self, variable: &Variable) -> bool {
         let first = variable.dimensions.first().and_then(|id| self.dimensions.get(id.0));
         first.is_some_and(|dimension| dimension.length.is_none())
     }

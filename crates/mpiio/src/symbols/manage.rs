@@ -70,7 +70,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
         Err(fault) => (".".into(), contradiction(), Info::new(), Some(fault)),
     };
     let resolved = name::resolve(&name, wrappers());
-    let opened = Open::new(mode).hints(&info::from_env()).hints(&hints).open(&ranks, resolved);
+    let opened = Open::new(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),
         (opened, None) => told(mpi, opened)?,

@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Result, agree, announce};
 use crate::file::ObjectFile;
 use crate::meta::{Area, DESCRIPTION, Description, NoSlot, Slot, State, UNIT, VERSION};
 use crate::schema::{ByteOrder, Migration, Mismatch, Schema};
+use crate::untyped::Untyped;
 use crate::{Object, cast};
 
 /// How to open an object file; the same on all ranks.
@@ -81,7 +82,26 @@ impl ObjectOpen {
 
     /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
     pub fn open<T: Object>(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<ObjectFile<T>> {
-        let name = name.as_ref();
+        let (store, migration) =
+            self.found::<T>(comm, name.as_ref(), |shown, told| self.understand::<T>(shown, told))?;
+        let straight = migration.is_none() && store.order == ByteOrder::Little && cast::is_plain::<T>();
+        ObjectFile::new(store, migration, straight)
+    }
+
+    /// Opens `name` for reading without knowing its type: the file says what it holds. Collective.
+    pub fn open_untyped(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Untyped> {
+        let open = Self::new(Mode::read_only());
+        let understand = |shown: &str, told: &[u8]| open.decoded(shown, told);
+        open.found::<u8>(comm, name.as_ref(), understand).map(|(store, _)| Untyped::new(store))
+    }
+
+    /// The file, once all ranks have understood what rank 0 has found.
+    fn found<T: Object>(
+        &self,
+        comm: &Comm,
+        name: &OsStr,
+        understand: impl FnOnce(&str, &[u8]) -> Result<Understood>,
+    ) -> Result<(Store, Option<Migration>)> {
         let shown: Arc<str> = name.to_string_lossy().into();
         let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
         let (own, ranks) = (comm.alone(), comm.clone());
@@ -89,8 +109,7 @@ impl ObjectOpen {
         let talked = comm.traffic();
         let found = if comm.rank() == 0 { self.look::<T>(&own, name, &shown) } else { Ok(Vec::new()) };
         let told = announce(&comm, "open", &shown, found)?;
-        let mine =
-            self.understand::<T>(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
+        let mine = understand(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
         let (Understood { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
             agree(&comm, "open", &shown, mine)?;
         let (data, numbers) = self.open_all(&ranks, name, schema.size().is_some())?;
@@ -118,8 +137,7 @@ impl ObjectOpen {
             changes: Mutex::new(changes),
         };
         store.begin(longer)?;
-        let straight = migration.is_none() && order == ByteOrder::Little && cast::is_plain::<T>();
-        ObjectFile::new(store, migration, straight)
+        Ok((store, migration))
     }
 
     /// Rank 0: what there is, or what was made; whether the data is longer than what was committed, a slot and a description.
@@ -210,6 +228,19 @@ impl ObjectOpen {
 
     /// All ranks: what rank 0 found, compared with what this program wants.
     fn understand<T: Object>(&self, shown: &str, told: &[u8]) -> Result<Understood> {
+        let understood = self.decoded(shown, told)?;
+        let (schema, wanted) = (&understood.schema, T::schema());
+        let migration =
+            Migration::plan(schema, &wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
+        if migration.is_some() && self.mode.is_write() {
+            let why = "a file can be written as its own type only; read it as it is and write a new one";
+            return Err(Error::wrong_type("open", shown, &Mismatch::new(schema, &wanted, why)));
+        }
+        Ok(Understood { migration, ..understood })
+    }
+
+    /// All ranks: what rank 0 found.
+    fn decoded(&self, shown: &str, told: &[u8]) -> Result<Understood> {
         let broken = |why: String| {
             Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
         };
@@ -218,16 +249,9 @@ impl ObjectOpen {
         let (slot, description) = told.split_at_checked(UNIT).ok_or_else(missing)?;
         let slot = Slot::decode(slot).map_err(|_| broken("its slot".to_owned()))?;
         let (description, schema) = Description::decode(description).map_err(broken)?;
-        let wanted = T::schema();
-        let migration =
-            Migration::plan(&schema, &wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
-        if migration.is_some() && self.mode.is_write() {
-            let why = "a file can be written as its own type only; read it as it is and write a new one";
-            return Err(Error::wrong_type("open", shown, &Mismatch::new(&schema, &wanted, why)));
-        }
         let order = if self.raw { self.order } else { description.byte_order };
         let (longer, checksums) = (*longer != 0, description.checksums);
-        Ok(Understood { longer, slot, schema: Arc::new(schema), order, checksums, migration })
+        Ok(Understood { longer, slot, schema: Arc::new(schema), order, checksums, migration: None })
     }
 
     /// The data and the `.meta`, for this rank alone.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Store, merged};
 use crate::error::{Kind, Result};
-use crate::meta::{BLOCK, SUMS, Sums, UNIT};
+use crate::meta::{BLOCK, SUMS, State, Sums, UNIT};
 
 /// Blocks that are read at once.
 const BATCH: u64 = 16;
@@ -58,6 +58,23 @@ impl Store {
             return Ok(());
         }
         self.compare(bytes.start / BLOCK..bytes.end.div_ceil(BLOCK))
+    }
+
+    /// Compares all data with its checksums, the work dealt out to all ranks. Collective.
+    pub(crate) fn verify_all(&self) -> Result<()> {
+        let (length, changed) = {
+            let changes = self.changes();
+            (changes.slot.length, !changes.dirty.is_empty() || changes.slot.state == State::Changing)
+        };
+        if changed {
+            let detail = "there are changes that have not been committed; commit first";
+            return self.agree("verify", Err(self.error(Kind::BadArgument, "verify", detail)));
+        }
+        if !self.checksums {
+            return self.agree("verify", Ok(()));
+        }
+        let blocks = self.share(&(0..length.div_ceil(BLOCK)));
+        self.agree("verify", self.compare(blocks))
     }
 
     /// As [`verify`](Store::verify), the work dealt out to all ranks. Collective.

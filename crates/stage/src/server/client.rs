@@ -54,6 +54,11 @@ impl Client {
         let symmetric = share(&link.comm, room).map_err(talk);
         answer::<()>(&link.comm, name)?;
         let symmetric = symmetric?;
+        // Pages and all: the first steps shall cost no more than the others.
+        if let Some((symmetric, row)) = &symmetric {
+            (0..room.slots)
+                .for_each(|slot| _ = symmetric.fill(*row, slot, room.slot as usize, |slot| slot.fill(0)));
+        }
         let slots = if symmetric.is_some() { room.slots } else { 0 };
         let room = Room { slots, ..room };
         let state = State { slots: Slots::new(room), last: News::default(), ended: false };

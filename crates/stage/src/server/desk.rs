@@ -13,6 +13,7 @@ use super::protocol::{News, news_of, tell};
 use super::symmetric::Symmetric;
 use crate::error::{Error, Kind, Result};
 use crate::group::{Assembly, Group};
+use crate::relay::Relay;
 use crate::target::{Entry, Parcel, Refused, Target};
 
 /// A chunk that a server knows of.
@@ -83,6 +84,8 @@ pub(super) struct Desk {
     pub(super) window: u64,
     pub(super) durable_every: Option<u64>,
     pub(super) pool: Arc<Pool>,
+    /// What of it windows take.
+    pub(super) windows: AtomicU64,
     pub(super) state: Mutex<State>,
     pub(super) change: Condvar,
 }
@@ -161,6 +164,12 @@ impl Desk {
         }
     }
 
+    /// A window has grown.
+    pub(super) fn grow(&self, bytes: u64) {
+        self.pool.take(bytes);
+        self.windows.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(super) fn turn_to(&self, phase: Phase) {
         self.lock().ledger.turn_to(phase);
     }
@@ -211,7 +220,7 @@ pub(super) struct Writer {
     /// The writers of all servers.
     pub(super) talk: Comm,
     pub(super) last: Option<(Vec<usize>, Assembly)>,
-    pub(super) window: Vec<u8>,
+    pub(super) windows: [Vec<u8>; 2],
 }
 
 impl Writer {
@@ -248,7 +257,7 @@ impl Writer {
             }
         }
         self.target = None;
-        self.desk.pool.give_back(self.window.capacity() as u64);
+        self.desk.pool.give_back(self.desk.windows.load(Ordering::Relaxed));
         self.desk.lock().ended = true;
         self.desk.change.notify_all();
     }
@@ -312,10 +321,12 @@ impl Writer {
         let entries = first.entries.iter().zip(assembly.items());
         let entries = entries.map(|(entry, items)| Entry { items: *items, ..*entry }).collect();
         let parcel = Parcel { entries, ..first.clone() };
-        let (desk, mut window) = (Arc::clone(&self.desk), std::mem::take(&mut self.window));
-        let mut fetched = Fetched::new(&desk, &assembly, &mut window);
-        let outcome = self.target()?.write(&parcel, &mut fetched);
-        self.window = window;
+        let desk = Arc::clone(&self.desk);
+        let mut fetched = Fetched::new(&desk, &assembly);
+        let windows = assembly.windows(desk.window);
+        let Some(target) = &mut self.target else { return Err(self.gone()) };
+        let relay = Relay { parcel: &parcel, windows, threads: true, buffers: &mut self.windows };
+        let outcome = relay.run(&mut **target, |window| fetched.fill(window));
         outcome?;
         let parcels = {
             let mut state = desk.lock();

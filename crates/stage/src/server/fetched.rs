@@ -4,7 +4,6 @@ use super::desk::{Desk, Held};
 use super::ledger::Phase;
 use crate::error::{Error, Kind, Result};
 use crate::group::Assembly;
-use crate::target::Supply;
 
 /// What a server has fetched of a parcel.
 pub(super) struct Fetched<'a> {
@@ -13,7 +12,6 @@ pub(super) struct Fetched<'a> {
     /// Where the next window begins.
     start: u64,
     clients: Vec<Cursor>,
-    window: &'a mut Vec<u8>,
 }
 
 /// How far a client's bytes are fetched.
@@ -25,13 +23,33 @@ struct Cursor {
 }
 
 impl<'a> Fetched<'a> {
-    pub(super) fn new(desk: &'a Desk, assembly: &'a Assembly, window: &'a mut Vec<u8>) -> Self {
+    pub(super) fn new(desk: &'a Desk, assembly: &'a Assembly) -> Self {
         let clients = (0..desk.clients()).map(|_| Cursor::default()).collect();
-        Self { desk, assembly, start: 0, clients, window }
+        Self { desk, assembly, start: 0, clients }
+    }
+
+    /// Puts the next window together.
+    pub(super) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+        let window = self.assembly.window(self.start, self.desk.window);
+        let length = (window.end - window.start) as usize;
+        self.desk.turn_to(Phase::Fetching);
+        if buffer.capacity() < length {
+            let before = buffer.capacity();
+            buffer.reserve_exact(length - buffer.len());
+            self.desk.grow((buffer.capacity() - before) as u64);
+        }
+        buffer.resize(length, 0);
+        for client in 0..self.clients.len() {
+            let bytes = self.assembly.of(client, &window);
+            self.fetch(client, bytes.end - bytes.start, buffer)?;
+        }
+        self.start = window.end;
+        self.desk.turn_to(Phase::Writing);
+        Ok(())
     }
 
     /// Fetches so many bytes of a client into the window that begins at `start`.
-    fn fetch(&mut self, client: usize, bytes: u64) -> Result<()> {
+    fn fetch(&mut self, client: usize, bytes: u64, window: &mut [u8]) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
             let cursor = &mut self.clients[client];
@@ -42,7 +60,7 @@ impl<'a> Fetched<'a> {
             let length = length(&held);
             let now = (length - at).min(left as usize);
             let mut put = |chunk: &[u8]| {
-                self.assembly.put(client, cursor.done, &chunk[at..at + now], self.start, self.window)
+                self.assembly.put(client, cursor.done, &chunk[at..at + now], self.start, window)
             };
             let put = match &held {
                 Held::Private(chunk) => Some(put(chunk.bytes())),
@@ -72,33 +90,5 @@ fn length(held: &Held) -> usize {
         Held::Slot(_, _, bytes) => *bytes,
         Held::Private(private) => private.bytes().len(),
         Held::Nothing => 0,
-    }
-}
-
-impl Supply for Fetched<'_> {
-    fn chunks(&self) -> u64 {
-        self.assembly.windows(self.desk.window)
-    }
-
-    fn next(&mut self) -> Result<&[u8]> {
-        let window = self.assembly.window(self.start, self.desk.window);
-        let length = (window.end - window.start) as usize;
-        if length == 0 {
-            return Ok(&[]);
-        }
-        self.desk.turn_to(Phase::Fetching);
-        if self.window.capacity() < length {
-            let before = self.window.capacity();
-            self.window.reserve_exact(length - self.window.len());
-            self.desk.pool.take((self.window.capacity() - before) as u64);
-        }
-        self.window.resize(length, 0);
-        for client in 0..self.clients.len() {
-            let bytes = self.assembly.of(client, &window);
-            self.fetch(client, bytes.end - bytes.start)?;
-        }
-        self.start = window.end;
-        self.desk.turn_to(Phase::Writing);
-        Ok(self.window)
     }
 }

@@ -224,7 +224,7 @@ mod tests {
                 })
                 .collect();
             let mut ledger = Ledger::new(clients);
-            let (mut given, mut syncs) = (vec![Vec::new(); clients], 0);
+            let (mut given, mut syncs, mut begun) = (vec![Vec::new(); clients], 0, 0);
             while ledger.phase() != Phase::Ended {
                 let client = seed.below(clients);
                 if let Some(item) = scripts[client].pop_front() {
@@ -235,6 +235,7 @@ mod tests {
                         syncs += 1;
                         ledger.turn_to(Phase::Listening);
                     }
+                    Some(Job::Parcel(_)) => begun += 1,
                     Some(Job::Finish(end)) => assert_eq!(end, steps),
                     _ => {}
                 }
@@ -242,9 +243,7 @@ mod tests {
                     if let Next::Chunk(chunk) = ledger.chunk(client) {
                         given[client].push(chunk);
                     }
-                    if given.iter().all(|one| one.len() % 2 == 0 && !one.is_empty())
-                        && given.iter().all(|one| one.len() == given[0].len())
-                    {
+                    if given.iter().all(|given| given.len() == 2 * begun) {
                         ledger.turn_to(Phase::Writing);
                         ledger.turn_to(Phase::Listening);
                     }

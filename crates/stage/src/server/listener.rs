@@ -1,6 +1,7 @@
 //! A server listens to its clients until they are gone; threads write.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::split::Server;
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, Told, agree};
 use crate::group::{Group, Share};
+use crate::pin;
 use crate::target::{FileTarget, Target};
 
 /// How long a server that has lost a client waits for its threads, which may wait for other servers.
@@ -165,12 +167,19 @@ impl Listener<'_> {
             .and_then(|symmetric| self.desk(&opens, budget, symmetric.map(|(symmetric, _)| symmetric)));
         let started =
             agree(&self.server.servers, "create", &name, desk).and_then(|desk| self.start(desk, budget));
-        let started = agree(&self.server.servers, "create", &name, started);
-        self.answer(&started.as_ref().map(|_| ()).map_err(Error::told));
-        if let Ok(counter) = started {
-            self.desks.insert(number, counter);
-            self.opened += 1;
-            self.left -= budget;
+        let (counter, mine) =
+            started.map_or_else(|error| (None, Err(error)), |counter| (Some(counter), Ok(())));
+        let outcome = agree(&self.server.servers, "create", &name, mine);
+        self.answer(&outcome.as_ref().map_err(Error::told));
+        // A number is used once, so that nobody hears of another output.
+        self.opened += 1;
+        match (outcome, counter) {
+            (Ok(()), Some(counter)) => {
+                self.desks.insert(number, counter);
+                self.left -= budget;
+            }
+            (Err(error), Some(counter)) => counter.desk.fail(&error),
+            (_, None) => {}
         }
     }
 
@@ -181,7 +190,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Room for each client of an output, and what of this server's memory is set aside for it: a quarter to put windows together, the rest for
+    /// Room for each client of an output, and what of this server's memory is set aside for it: a quarter for two windows, the rest for
     /// chunks that did not fit in symmetric buffers.
     fn room(&self, opens: &[Open]) -> Result<(Room, u64)> {
         let budget = self.left / 4 * 3;
@@ -215,9 +224,10 @@ impl Listener<'_> {
             link: self.server.link.clone(),
             symmetric,
             group,
-            window: (budget / 4).max(LEAST),
+            window: (budget / 8).max(LEAST),
             durable_every: opens[0].durable_every,
             pool: Arc::clone(&self.pool),
+            windows: AtomicU64::new(0),
             state: Mutex::new(State::new(opens.len())),
             change: Condvar::new(),
         })
@@ -242,9 +252,9 @@ impl Listener<'_> {
             target: Some(target),
             talk: meeting,
             last: None,
-            window: Vec::new(),
+            windows: Default::default(),
         };
-        let thread = std::thread::Builder::new().name("aqueduct server".to_owned()).spawn(|| writer.run());
+        let thread = pin::start("aqueduct server", &self.server.pinned, || writer.run());
         let refuse = |error| {
             Error::new(
                 Kind::Unsupported,

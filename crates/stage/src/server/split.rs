@@ -38,6 +38,7 @@ pub struct Server {
     /// This server, then its clients.
     pub(super) link: Comm,
     pub(super) memory: Option<u64>,
+    pub(super) pinned: Vec<usize>,
 }
 
 /// Splits `servers` ranks off the world, evenly: the last rank of each of as many equal parts serves the others of its part. With as many servers as
@@ -56,7 +57,7 @@ pub fn split(world: &Comm, servers: usize) -> Result<Role> {
     let link = world.split(Some(part), i64::from(!serves)).map_err(talk)?;
     let (comm, link) = kind.zip(link).expect("every rank has a kind and a part");
     Ok(if serves {
-        Role::Server(Server { servers: comm, link, memory: None })
+        Role::Server(Server { servers: comm, link, memory: None, pinned: Vec::new() })
     } else {
         Role::Compute(Crew { comm, servers, link: Arc::new(Link { comm: link }) })
     })
@@ -107,6 +108,13 @@ impl Server {
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
+        self
+    }
+
+    /// Keeps the threads that write on these processors, numbered from 0.
+    #[must_use]
+    pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.pinned = cpus.into_iter().collect();
         self
     }
 

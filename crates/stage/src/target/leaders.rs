@@ -10,6 +10,7 @@ use crate::declared::Declared;
 use crate::description::Region;
 use crate::error::{Error, Kind, Result, agree};
 use crate::group::{Assembly, Group, Share};
+use crate::relay::Relay;
 
 /// The group of each rank, given the node of each: ranks of a node that follow one another, or so many at a time. Groups follow one another as
 /// their ranks do, so that points and lists keep the order of the ranks.
@@ -57,7 +58,7 @@ struct Lead {
     /// Bytes of the largest window.
     capacity: u64,
     assembly: Option<Assembly>,
-    window: Vec<u8>,
+    windows: [Vec<u8>; 2],
 }
 
 /// Those a leader writes for, at the time of a parcel.
@@ -99,7 +100,7 @@ impl Leaders {
         // Leaders fail together; the others learn of it.
         let lead = leaders.zip(merged).map(|(leaders, group)| {
             let target = target(&leaders, &Arc::new(group.declared.clone()))?;
-            Ok(Lead { target, group, capacity: plan.capacity, assembly: None, window: Vec::new() })
+            Ok(Lead { target, group, capacity: plan.capacity, assembly: None, windows: Default::default() })
         });
         let lead = agree(&group, "create", name, lead.transpose())?;
         let lists = declared.abouts.iter().map(|about| about.region == Region::List).collect();
@@ -180,6 +181,7 @@ impl Lead {
         let entries = parcel.entries.iter().zip(assembly.items());
         let entries = entries.map(|(entry, items)| Entry { items: *items, ..*entry }).collect();
         let parcel = Parcel { entries, ..parcel.clone() };
+        let windows = wanted.len() as u64;
         let mut gathered = Gathered {
             group,
             name,
@@ -190,10 +192,11 @@ impl Lead {
             next: 0,
             start: 0,
             firsts: vec![0; group.size()],
-            window: &mut self.window,
             memory_peak,
         };
-        let outcome = self.target.write(&parcel, &mut gathered);
+        let relay =
+            Relay { parcel: &parcel, windows, threads: group.serves_threads(), buffers: &mut self.windows };
+        let outcome = relay.run(&mut *self.target, |window| gathered.fill(window));
         // Members give all their windows, also where nobody asked for them any more.
         while gathered.next < wanted.len() {
             let _ = gathered.meet()?;
@@ -288,7 +291,6 @@ struct Gathered<'a> {
     /// Where the next window begins, and how many bytes of each member lie before it.
     start: u64,
     firsts: Vec<u64>,
-    window: &'a mut Vec<u8>,
     memory_peak: &'a AtomicU64,
 }
 
@@ -304,15 +306,17 @@ impl Gathered<'_> {
         mine.map(|()| (parts, window))
     }
 
-    fn fill(&mut self) -> Result<()> {
+    /// Puts the next window together.
+    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
         let (parts, window) = self.meet()?;
         let length = (window.end - window.start) as usize;
-        if self.window.len() < length {
-            self.window.reserve_exact(length - self.window.len());
+        if buffer.capacity() < length {
+            buffer.reserve_exact(length - buffer.len());
         }
-        self.window.resize(length, 0);
+        buffer.resize(length, 0);
         let gathered: usize = parts.iter().map(Vec::capacity).sum();
-        let taken = self.window.capacity() + gathered + self.own.rest.capacity();
+        let windows = buffer.capacity() * self.wanted.len().min(2);
+        let taken = windows + gathered + self.own.rest.capacity();
         self.memory_peak.fetch_max(taken as u64, Ordering::Relaxed);
         for (member, part) in parts.iter().enumerate() {
             let expected = self.assembly.of(member, &window);
@@ -320,25 +324,11 @@ impl Gathered<'_> {
                 let detail = format!("rank {member} of the group could not give its bytes");
                 return Err(Error::new(Kind::BadArgument, "write", self.name, detail));
             }
-            let put = self.assembly.put(member, self.firsts[member], part, window.start, self.window);
+            let put = self.assembly.put(member, self.firsts[member], part, window.start, buffer);
             put.map_err(|error| Error::new(Kind::BadArgument, "write", self.name, error.to_string()))?;
             self.firsts[member] += part.len() as u64;
         }
         Ok(())
-    }
-}
-
-impl Supply for Gathered<'_> {
-    fn chunks(&self) -> u64 {
-        self.assembly.windows(self.capacity)
-    }
-
-    fn next(&mut self) -> Result<&[u8]> {
-        if self.next == self.wanted.len() {
-            return Ok(&[]);
-        }
-        self.fill()?;
-        Ok(self.window)
     }
 }
 

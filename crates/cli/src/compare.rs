@@ -1,0 +1,211 @@
+//! `aqueduct compare`: how far two files are apart, step by step.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::data::{self, Array, Data, Shape};
+
+/// For each step, the first dimension of arrays with several or that grow, the error relative to either side, the worse one: in the Frobenius norm,
+/// and in the infinity norm (the greatest sum of absolute values of a row). Fails if a step is above the threshold, if shapes differ, or an array is missing.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A file
+    one: OsString,
+    /// Another one, of any format
+    other: OsString,
+    /// This array, or all arrays of this group, only
+    #[arg(long)]
+    array: Option<String>,
+    /// Relative errors above it count as differences
+    #[arg(long, default_value_t = 0.0)]
+    threshold: f64,
+    /// Prints each step, not only the worst one
+    #[arg(long)]
+    steps: bool,
+    #[command(flatten)]
+    raw: Shape,
+}
+
+/// The errors of one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Errors {
+    frobenius: f64,
+    infinity: f64,
+}
+
+/// What is known of an array's steps.
+#[derive(Debug, Default, PartialEq)]
+struct Worst {
+    steps: u64,
+    /// Those above the threshold.
+    over: u64,
+    /// The greatest error, and in which step.
+    frobenius: (f64, u64),
+    infinity: (f64, u64),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let differences = data::alone(|world| {
+        let [one, other] =
+            [&arguments.one, &arguments.other].map(|name| data::open(world, name, &arguments.raw));
+        let (one, other) = (one?, other?);
+        let names = names(&*one, &*other, arguments.array.as_deref())?;
+        let mut differences = 0;
+        for name in names {
+            differences += u64::from(!same(&name, &*one, &*other, arguments)?);
+        }
+        Ok(differences)
+    })?;
+    if differences == 0 {
+        println!("no differences");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{differences} arrays differ");
+    Ok(ExitCode::FAILURE)
+}
+
+/// The arrays to compare. One that is alone in its file stands for whatever it is compared with.
+fn names(one: &dyn Data, other: &dyn Data, wanted: Option<&str>) -> Result<BTreeSet<String>> {
+    let named = |file: &dyn Data| -> Result<BTreeSet<String>> {
+        let chosen = data::chosen(file.arrays(), wanted)?;
+        Ok(chosen.into_iter().map(|at| plain(&file.arrays()[at])).collect())
+    };
+    let alone = |file: &dyn Data| file.arrays().len() == 1;
+    match (alone(one), alone(other)) {
+        (true, true) => Ok(one.arrays().iter().map(plain).collect()),
+        (true, false) if wanted.is_some() => named(other),
+        (false, true) if wanted.is_some() => named(one),
+        _ => Ok(named(one)?.into_iter().chain(named(other)?).collect()),
+    }
+}
+
+/// The name of an array without what formats put around it.
+fn plain(array: &Array) -> String {
+    array.name.trim_matches('/').replace('/', ".")
+}
+
+fn same(name: &str, one: &dyn Data, other: &dyn Data, arguments: &Arguments) -> Result<bool> {
+    let find = |file: &dyn Data| {
+        let only = file.arrays().len() == 1;
+        file.arrays().iter().position(|array| only || plain(array) == name)
+    };
+    let (Some(at), Some(there)) = (find(one), find(other)) else {
+        println!("{name}: in one of them only");
+        return Ok(false);
+    };
+    let (array, twin) = (&one.arrays()[at], &other.arrays()[there]);
+    if array.shape != twin.shape {
+        println!("{name}: shapes {:?} and {:?}", array.shape, twin.shape);
+        return Ok(false);
+    }
+    let mut worst = Worst::default();
+    // What has no steps is one, in one piece.
+    let whole = (!steps(array)).then(|| 0..array.rows());
+    for rows in whole.into_iter().chain(array.portions().filter(|_| steps(array))) {
+        let count = if steps(array) { rows.end - rows.start } else { 1 };
+        let (mine, its) = (one.read(at, rows.clone())?, other.read(there, rows)?);
+        let (Some(mine), Some(its)) = (array.element.numbers(&mine), twin.element.numbers(&its)) else {
+            bail!("{name}: {} and {} are not numbers alone", array.element.name, twin.element.name);
+        };
+        if mine.len() != its.len() {
+            println!("{name}: elements {} and {}", array.element.name, twin.element.name);
+            return Ok(false);
+        }
+        let columns = array.shape.last().copied().unwrap_or(1).max(1) as usize;
+        let length = (mine.len() / count.max(1) as usize).max(1);
+        for (mine, its) in mine.chunks(length).zip(its.chunks(length)) {
+            let errors = errors(mine, its, columns);
+            if arguments.steps {
+                println!("{name} {}: {:e} {:e}", worst.steps, errors.frobenius, errors.infinity);
+            }
+            worst.add(errors, arguments.threshold);
+        }
+    }
+    let Worst { steps, over, frobenius, infinity } = worst;
+    println!(
+        "{name}: {steps} steps, Frobenius {:e} (step {}), infinity {:e} (step {}), {over} over {:e}",
+        frobenius.0, frobenius.1, infinity.0, infinity.1, arguments.threshold
+    );
+    Ok(over == 0)
+}
+
+/// Whether the first dimension of an array is its steps.
+fn steps(array: &Array) -> bool {
+    array.shape.len() > 1 || array.grows
+}
+
+impl Worst {
+    fn add(&mut self, errors: Errors, threshold: f64) {
+        let step = self.steps;
+        self.steps += 1;
+        self.over += u64::from(errors.frobenius > threshold || errors.infinity > threshold);
+        for (worst, error) in [(&mut self.frobenius, errors.frobenius), (&mut self.infinity, errors.infinity)]
+        {
+            if error > worst.0 {
+                *worst = (error, step);
+            }
+        }
+    }
+}
+
+/// The errors of values in rows of so many, relative to either side, the worse one.
+fn errors(one: &[f64], other: &[f64], columns: usize) -> Errors {
+    // The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
+    let difference = |(a, b): (&f64, &f64)| {
+        let far = (a - b).abs();
+        if a.total_cmp(b).is_eq() || (a.is_nan() && b.is_nan()) {
+            0.0
+        } else if far.is_nan() {
+            f64::INFINITY
+        } else {
+            far
+        }
+    };
+    let apart: Vec<f64> = one.iter().zip(other).map(difference).collect();
+    let worse = |norm: &dyn Fn(&[f64]) -> f64| {
+        let far = norm(&apart);
+        [one, other].into_iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
+    };
+    let frobenius = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let infinity = |values: &[f64]| {
+        let rows = values.chunks(columns.max(1));
+        rows.map(|row| row.iter().map(|value| value.abs()).sum::<f64>()).fold(0.0, f64::max)
+    };
+    Errors { frobenius: worse(&frobenius), infinity: worse(&infinity) }
+}
+
+fn relative(far: f64, whole: f64) -> f64 {
+    if far == 0.0 {
+        0.0
+    } else if far.is_infinite() || whole.is_nan() || whole <= 0.0 {
+        f64::INFINITY
+    } else {
+        far / whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_relative_to_the_worse_side() {
+        let Errors { frobenius, infinity } = errors(&[3.0, 4.0], &[3.0, 0.0], 2);
+        assert!((frobenius - 4.0 / 3.0).abs() < 1e-15 && (infinity - 4.0 / 3.0).abs() < 1e-15);
+        // Two rows: their sums are 3 and 7, the differences 0 and 1.
+        let Errors { frobenius, infinity } = errors(&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 5.0], 2);
+        assert!((infinity - 1.0 / 7.0).abs() < 1e-15 && (frobenius - 1.0 / 30f64.sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn what_is_no_number_is_the_same_or_far() {
+        let nothing = Errors::default();
+        assert_eq!(errors(&[f64::NAN, f64::INFINITY], &[f64::NAN, f64::INFINITY], 2), nothing);
+        assert_eq!(errors(&[0.0], &[0.0], 1), nothing);
+        assert!(errors(&[f64::NAN], &[1.0], 1).frobenius.is_infinite());
+        assert!(errors(&[0.0], &[1.0], 1).infinity.is_infinite());
+    }
+}

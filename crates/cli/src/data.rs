@@ -1,0 +1,155 @@
+//! What a file holds, whatever its format: the one seam between commands and formats.
+
+mod element;
+#[cfg(feature = "hdf5")]
+mod hdf5;
+mod netcdf;
+mod object;
+mod raw;
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+
+use anyhow::{Result, bail, ensure};
+use aqueduct::comm::{Comm, Launch};
+use aqueduct::file::{Mode, Open};
+
+pub(crate) use element::{Element, Number};
+pub(crate) use raw::Shape;
+
+/// What is worked on at once.
+const PORTION: u64 = 16 << 20;
+
+/// An array of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Array {
+    /// Its path: `/group/name` in HDF5, else a name.
+    pub(crate) name: String,
+    pub(crate) element: Element,
+    pub(crate) shape: Vec<u64>,
+    /// Whether its first dimension grows with the file: steps.
+    pub(crate) grows: bool,
+    /// How many rows are complete, where the file says so.
+    pub(crate) complete: Option<u64>,
+}
+
+impl Array {
+    /// How many rows it has: the length of its first dimension, one for a single value.
+    pub(crate) fn rows(&self) -> u64 {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// Bytes of a row.
+    pub(crate) fn row(&self) -> u64 {
+        self.shape.iter().skip(1).product::<u64>() * self.element.size
+    }
+
+    /// Its rows in portions that suit memory.
+    pub(crate) fn portions(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        let (rows, at_once) = (self.rows(), (PORTION / self.row().max(1)).max(1));
+        (0..rows.div_ceil(at_once)).map(move |at| at * at_once..((at + 1) * at_once).min(rows))
+    }
+}
+
+/// An open file. Its bytes are little-endian, whatever they are in the file.
+pub(crate) trait Data {
+    /// What kind of file it is, for people.
+    fn format(&self) -> String;
+
+    fn arrays(&self) -> &[Array];
+
+    /// What is said about it: about what, and what.
+    fn notes(&self) -> Vec<(String, String)>;
+
+    /// Rows of an array, by its number.
+    fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>>;
+
+    /// What is wrong beside what reading would tell.
+    fn complaints(&self) -> Result<Vec<String>>;
+}
+
+/// Opens a file, whatever it is; one that says nothing about itself is raw, of the shape that is given.
+pub(crate) fn open(world: &Comm, name: &OsStr, raw: &Shape) -> Result<Box<dyn Data>> {
+    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let mut first = [0; 8];
+    file.at(0).read(&mut first)?;
+    drop(file);
+    if first.starts_with(b"CDF") {
+        return Ok(Box::new(netcdf::File::open(world, name)?));
+    }
+    if first.starts_with(b"\x89HDF") {
+        return open_hdf5(world, name);
+    }
+    let mut meta: OsString = name.to_owned();
+    meta.push(".meta");
+    if Open::new(Mode::read_only()).open(world, &meta).is_ok() {
+        return Ok(Box::new(object::File::open(world, name)?));
+    }
+    Ok(Box::new(raw::File::open(world, name, raw)?))
+}
+
+#[cfg(feature = "hdf5")]
+fn open_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn Data>> {
+    Ok(Box::new(hdf5::File::open(world, name)?))
+}
+
+#[cfg(not(feature = "hdf5"))]
+fn open_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn Data>> {
+    bail!(
+        "{} is an HDF5 file, and this command was built without it: cargo build --features hdf5",
+        name.display()
+    )
+}
+
+/// What arrays are written into.
+pub(crate) trait Sink {
+    /// Makes room for arrays.
+    fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()>;
+
+    /// Rows of an array, by its number.
+    fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Creates a file of the format that the end of its name stands for.
+pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
+    let text = name.to_string_lossy();
+    match text.rsplit_once('.').map_or("", |(_, end)| end) {
+        "nc" => Ok(Box::new(netcdf::Writer::create(world, name)?)),
+        "h5" | "hdf5" => create_hdf5(world, name),
+        "obj" => Ok(Box::new(object::Writer::new(world, name))),
+        "raw" | "bin" => Ok(Box::new(raw::Writer::create(world, name)?)),
+        other => bail!("{text}: the end {other:?} stands for no format; .nc, .h5, .obj and .raw do"),
+    }
+}
+
+#[cfg(feature = "hdf5")]
+fn create_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
+    Ok(Box::new(hdf5::Writer::create(world, name)?))
+}
+
+#[cfg(not(feature = "hdf5"))]
+fn create_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
+    bail!("{}: this command was built without HDF5: cargo build --features hdf5", name.display())
+}
+
+/// Does the work of a command on one rank.
+pub(crate) fn alone<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> Result<R> {
+    let mut results = Launch::threads(1).run(|world| work(world).map_err(|error| format!("{error:#}")))?;
+    ensure!(results.len() == 1, "one rank has one result");
+    Ok(results.remove(0))
+}
+
+/// The arrays that a name stands for: one of them, all in a group, or all without a name.
+pub(crate) fn chosen(arrays: &[Array], name: Option<&str>) -> Result<Vec<usize>> {
+    let Some(name) = name else { return Ok((0..arrays.len()).collect()) };
+    let wanted = name.trim_matches('/');
+    let fits = |array: &Array| {
+        let own = array.name.trim_start_matches('/');
+        own == wanted || own.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let found: Vec<usize> = (0..arrays.len()).filter(|at| fits(&arrays[*at])).collect();
+    ensure!(!found.is_empty(), "there is no array or group {name:?} among {}", arrays.len());
+    Ok(found)
+}

@@ -1,0 +1,200 @@
+//! HDF5 files.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use aqueduct::comm::Comm;
+use aqueduct::format::Slab;
+use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Open};
+
+use super::{Array, Data, Element, Number, Sink};
+
+fn element(ty: &Datatype) -> Element {
+    let mut parts = Vec::new();
+    let known = collect(ty, 0, "", &mut parts).is_some();
+    Element { name: ty.to_string(), size: ty.size(), parts: known.then_some(parts) }
+}
+
+/// The numbers of a type; none where it has others.
+fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, Number)>) -> Option<()> {
+    let number = match ty {
+        Datatype::Int(1) => Number::I8,
+        Datatype::Int(2) => Number::I16,
+        Datatype::Int(4) => Number::I32,
+        Datatype::Int(8) => Number::I64,
+        Datatype::UInt(1) | Datatype::Bool => Number::U8,
+        Datatype::UInt(2) => Number::U16,
+        Datatype::UInt(4) | Datatype::Enum(4, _) => Number::U32,
+        Datatype::UInt(8) => Number::U64,
+        Datatype::Float(4) => Number::F32,
+        Datatype::Float(8) => Number::F64,
+        Datatype::Array(of, count) => {
+            return (0..*count).try_for_each(|index| {
+                collect(of, at + index * of.size(), &format!("{name}[{index}]"), parts)
+            });
+        }
+        Datatype::Compound(_, fields) => {
+            return fields.iter().try_for_each(|(field, offset, ty)| {
+                let inner = if name.is_empty() { field.clone() } else { format!("{name}.{field}") };
+                collect(ty, at + offset, &inner, parts)
+            });
+        }
+        _ => return None,
+    };
+    parts.push((at, name.to_owned(), number));
+    Some(())
+}
+
+/// The type of records whose numbers are these.
+fn datatype(element: &Element) -> Result<Datatype> {
+    let one = |number: Number| match number {
+        Number::I8 | Number::I16 | Number::I32 | Number::I64 => Datatype::Int(number.size() as u32),
+        Number::U8 | Number::U16 | Number::U32 | Number::U64 => Datatype::UInt(number.size() as u32),
+        Number::F32 | Number::F64 => Datatype::Float(number.size() as u32),
+    };
+    if let Some(number) = element.as_number() {
+        return Ok(one(number));
+    }
+    let parts = element.parts.as_ref().ok_or_else(|| anyhow!("{} is not made of numbers", element.name))?;
+    let fields = parts.iter().map(|(at, name, number)| (name.clone(), *at, one(*number))).collect();
+    Ok(Datatype::Compound(element.size, fields))
+}
+
+/// A part of rows, all of the other dimensions.
+fn slab(array: &Array, rows: &Range<u64>) -> Slab {
+    let mut parts: Vec<Range<u64>> = array.shape.iter().map(|length| 0..*length).collect();
+    if let Some(first) = parts.first_mut() {
+        *first = rows.clone();
+    }
+    Slab::from(&parts[..])
+}
+
+pub(crate) struct File {
+    open: Container,
+    datasets: Vec<DatasetId>,
+    arrays: Vec<Array>,
+}
+
+impl File {
+    pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
+        let file = Open::new().open(world, name)?;
+        let (mut datasets, mut arrays) = (Vec::new(), Vec::new());
+        for (id, path) in file.datasets() {
+            let dataset = file.describe(id)?;
+            arrays.push(Array {
+                name: path.to_owned(),
+                element: element(&dataset.datatype),
+                shape: dataset.shape.clone(),
+                grows: dataset.grows,
+                complete: file.complete(id)?,
+            });
+            datasets.push(id);
+        }
+        Ok(Self { open: file, datasets, arrays })
+    }
+}
+
+fn shown(value: &Attribute) -> String {
+    match value {
+        Attribute::Text(text) | Attribute::FixedText(text) => text.clone(),
+        Attribute::Texts(texts) => texts.join(", "),
+        Attribute::Other(what) => format!("({what})"),
+        Attribute::Values(ty, _, _) => value.numbers().map_or(format!("({ty})"), |numbers| {
+            numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        }),
+    }
+}
+
+impl Data for File {
+    fn format(&self) -> String {
+        let complete = match self.open.is_complete() {
+            None => "says nothing about completeness",
+            Some(true) => "complete",
+            Some(false) => "not closed: being written, or interrupted",
+        };
+        format!("HDF5, {complete}")
+    }
+
+    fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    fn notes(&self) -> Vec<(String, String)> {
+        let nodes = self.open.tree().iter();
+        let all = nodes.flat_map(|(path, node)| {
+            node.attributes.iter().map(move |(name, value)| (format!("{path}@{name}"), shown(value)))
+        });
+        all.collect()
+    }
+
+    fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
+        Ok(self.open.at(self.datasets[array], slab(&self.arrays[array], &rows)).all().read_bytes()?)
+    }
+
+    fn complaints(&self) -> Result<Vec<String>> {
+        let mut complaints = Vec::new();
+        if self.open.is_complete() == Some(false) {
+            complaints
+                .push("it was not closed: it is being written, or its program was interrupted".to_owned());
+        }
+        for array in &self.arrays {
+            if let Some(complete) = array.complete.filter(|complete| *complete < array.rows()) {
+                complaints.push(format!("{}: {complete} of {} rows are complete", array.name, array.rows()));
+            }
+        }
+        Ok(complaints)
+    }
+}
+
+pub(crate) struct Writer {
+    file: Container,
+    arrays: Vec<(DatasetId, Array)>,
+}
+
+impl Writer {
+    pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Self> {
+        Ok(Self { file: Create::new().create(world, name)?, arrays: Vec::new() })
+    }
+}
+
+impl Sink for Writer {
+    fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()> {
+        let types = arrays.iter().map(|array| datatype(&array.element)).collect::<Result<Vec<_>>>()?;
+        let made = self.file.define(|file| {
+            let mut datasets = Vec::new();
+            for (array, ty) in arrays.iter().zip(types) {
+                let dataset = if array.grows {
+                    // Chunks of about a MiB.
+                    let rows = ((1 << 20) / array.row().max(1)).clamp(1, array.rows().max(1));
+                    let others = array.shape.iter().skip(1).map(|length| (*length).max(1));
+                    let chunk: Vec<u64> = std::iter::once(rows).chain(others).collect();
+                    file.growing_as(&array.name, ty, &array.shape, &chunk)?
+                } else {
+                    file.dataset_as(&array.name, ty, &array.shape)?
+                };
+                for (note, value) in notes {
+                    let own = note.strip_prefix(array.name.as_str()).and_then(|rest| rest.strip_prefix('@'));
+                    if let Some(own) = own.filter(|own| *own != aqueduct::hdf5::MARK) {
+                        file.attribute(&array.name, own, value.as_str())?;
+                    }
+                }
+                datasets.push(dataset);
+            }
+            Ok(datasets)
+        })?;
+        self.arrays = made.into_iter().zip(arrays.iter().cloned()).collect();
+        Ok(())
+    }
+
+    fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        let (dataset, what) = &self.arrays[array];
+        let mut queue = self.file.queue();
+        queue.put_bytes(*dataset, slab(what, &rows), bytes);
+        Ok(queue.run_all()?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.file.close()?)
+    }
+}

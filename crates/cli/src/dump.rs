@@ -1,0 +1,76 @@
+//! `aqueduct dump`: the values of a file as text.
+
+use std::ffi::OsString;
+use std::io::{BufWriter, Write, stdout};
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+
+use crate::data::{self, Array, Data, Shape};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// An object file, netCDF, HDF5, or a raw file
+    file: OsString,
+    /// This array, or all arrays of this group, only
+    #[arg(long)]
+    array: Option<String>,
+    /// From this row of the first dimension on
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// So many rows at most
+    #[arg(long)]
+    rows: Option<u64>,
+    #[command(flatten)]
+    raw: Shape,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    data::alone(|world| {
+        let file = data::open(world, &arguments.file, &arguments.raw)?;
+        let out = &mut BufWriter::new(stdout().lock());
+        for at in data::chosen(file.arrays(), arguments.array.as_deref())? {
+            print(&*file, at, arguments, out)?;
+        }
+        Ok(out.flush()?)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write) -> Result<()> {
+    let array = &file.arrays()[at];
+    ensure!(
+        arguments.from <= array.rows(),
+        "{} has {} rows, not {}",
+        array.name,
+        array.rows(),
+        arguments.from
+    );
+    let end =
+        arguments.rows.map_or(array.rows(), |rows| arguments.from.saturating_add(rows).min(array.rows()));
+    writeln!(out, "# {} {}", array.name, array.element.name)?;
+    for portion in array.portions() {
+        let portion = portion.start.max(arguments.from)..portion.end.min(end);
+        if portion.start >= portion.end {
+            continue;
+        }
+        let bytes = file.read(at, portion)?;
+        for row in bytes.chunks((array.row().max(1)) as usize) {
+            writeln!(out, "{}", line(array, row))?;
+        }
+    }
+    Ok(())
+}
+
+fn line(array: &Array, row: &[u8]) -> String {
+    let element = |bytes: &[u8]| match &array.element.parts {
+        Some(parts) => {
+            let numbers: Vec<String> =
+                parts.iter().map(|(at, _, number)| number.read(&bytes[*at as usize..]).0).collect();
+            numbers.join(" ")
+        }
+        None => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat(),
+    };
+    let elements: Vec<String> = row.chunks_exact(array.element.size.max(1) as usize).map(element).collect();
+    elements.join(" ")
+}

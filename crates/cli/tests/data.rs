@@ -1,0 +1,196 @@
+//! `aqueduct inspect`, `dump`, `verify`, `compare`, `convert` on all formats.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use aqueduct::comm::{Comm, Launch};
+use aqueduct::netcdf::{Create, Type};
+use aqueduct::object::{Object, ObjectFile};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs the command on files of this folder: words with a dot are their names.
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+        command.args(words).current_dir(self.0.path()).output().unwrap()
+    }
+
+    /// What the command prints; it succeeds.
+    fn said(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        let (text, errors) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success(), "{words:?}: {text}{errors}");
+        text
+    }
+
+    /// What the command says when it fails.
+    fn refused(&self, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// Three steps of a field of 2 × 4, and five places.
+fn sample(path: &Path, spoil: f64) {
+    let write = |world: &Comm| {
+        let mut file = Create::new().create(world, path)?;
+        let (field, places) = file.define(|file| {
+            let (time, y, x) = (file.unlimited("time")?, file.dimension("y", 2)?, file.dimension("x", 4)?);
+            let n = file.dimension("n", 5)?;
+            let field = file.variable("field", Type::Double, &[time, y, x])?;
+            file.attribute_of(field, "units", "K")?;
+            Ok((field, file.variable("places", Type::Int, &[n])?))
+        })?;
+        for step in 0..3 {
+            let mut values: Vec<f64> = (0..8).map(|at| f64::from(at + 1) + step as f64).collect();
+            if step == 1 {
+                values[5] += spoil;
+            }
+            file.at(field, [step..step + 1, 0..2, 0..4]).all().write(&values)?;
+        }
+        file.at(places, 0..5).all().write(&[5, 4, 3, 2, 1])?;
+        file.close()
+    };
+    Launch::threads(1).run(write).unwrap();
+}
+
+#[test]
+fn netcdf_is_inspected_dumped_and_verified() {
+    let folder = Folder::new();
+    sample(&folder.path("a.nc"), 0.0);
+    let told = folder.said(&["inspect", "a.nc"]);
+    for part in ["CDF-5", "field f64 3 × 2 × 4, grows, 3 complete", "places i32 5", "field@units = K"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let dumped = folder.said(&["dump", "a.nc", "--array", "field", "--from", "1", "--rows", "1"]);
+    assert_eq!(dumped, "# field f64\n2 3 4 5 6 7 8 9\n");
+    assert_eq!(folder.said(&["verify", "a.nc"]), "a.nc: whole\n");
+    let bytes = std::fs::read(folder.path("a.nc")).unwrap();
+    std::fs::write(folder.path("cut.nc"), &bytes[..bytes.len() - 8]).unwrap();
+    let told = folder.refused(&["verify", "a.nc", "cut.nc"]);
+    assert!(
+        told.contains("a.nc: whole") && told.contains("cut.nc: field") && told.contains("cut off"),
+        "{told}"
+    );
+    let told = folder.refused(&["dump", "a.nc", "--array", "nothing"]);
+    assert!(told.contains("\"nothing\""), "{told}");
+}
+
+#[test]
+fn differences_are_measured_step_by_step() {
+    let folder = Folder::new();
+    sample(&folder.path("a.nc"), 0.0);
+    sample(&folder.path("b.nc"), 0.001);
+    assert!(folder.said(&["compare", "a.nc", "a.nc"]).contains("no differences"));
+    let told = folder.refused(&["compare", "a.nc", "b.nc", "--steps"]);
+    assert!(
+        told.contains("field 0: 0e0 0e0") && told.contains("1 over 0e0") && told.contains("1 arrays differ"),
+        "{told}"
+    );
+    // The Frobenius norm of 2 … 9 is √284, the greatest sum of a row 30.
+    let line = told.lines().find(|line| line.starts_with("field 1: ")).unwrap();
+    let errors: Vec<f64> = line["field 1: ".len()..].split(' ').map(|error| error.parse().unwrap()).collect();
+    assert!((errors[0] / (0.001 / 284f64.sqrt()) - 1.0).abs() < 1e-3, "{line}");
+    assert!((errors[1] / (0.001 / 30.0) - 1.0).abs() < 1e-3, "{line}");
+    assert!(folder.said(&["compare", "a.nc", "b.nc", "--threshold", "1e-3"]).contains("0 over 1e-3"));
+    assert!(folder.said(&["compare", "a.nc", "b.nc", "--array", "places"]).contains("no differences"));
+}
+
+#[test]
+fn arrays_go_from_format_to_format() {
+    let folder = Folder::new();
+    sample(&folder.path("a.nc"), 0.0);
+    let told = folder.refused(&["convert", "a.nc", "a.raw"]);
+    assert!(told.contains("--array") && !folder.path("a.raw").exists(), "{told}");
+    folder.said(&["convert", "a.nc", "field.raw", "--array", "field"]);
+    let raw = ["--raw", "f64", "--shape", "3,2,4"];
+    assert_eq!(std::fs::metadata(folder.path("field.raw")).unwrap().len(), 3 * 8 * 8);
+    let words = [&["compare", "a.nc", "field.raw", "--array", "field"], &raw[..]].concat();
+    assert!(folder.said(&words).contains("field: 3 steps"));
+    folder.said(&["convert", "a.nc", "places.obj", "--array", "places"]);
+    assert_eq!(folder.said(&["dump", "places.obj"]), "# objects i32\n5\n4\n3\n2\n1\n");
+    assert!(folder.said(&["verify", "places.obj"]).contains("whole"));
+    folder.said(&["convert", "places.obj", "places.nc"]);
+    assert_eq!(folder.said(&["dump", "places.nc"]), "# objects i32\n5\n4\n3\n2\n1\n");
+    // What is there is not overwritten.
+    let told = folder.refused(&["convert", "places.obj", "places.nc"]);
+    assert!(told.contains("exists"), "{told}");
+}
+
+#[derive(Object, Clone)]
+struct Particle {
+    id: u16,
+    position: [f64; 2],
+}
+
+#[test]
+fn object_files_say_what_they_hold_and_damage_is_found() {
+    let folder = Folder::new();
+    let path = folder.path("particles");
+    let write = |world: &Comm| {
+        let file = ObjectFile::<Particle>::create(world, &path)?;
+        let some: Vec<Particle> = (0..3).map(|id| Particle { id, position: [f64::from(id), 0.5] }).collect();
+        file.next().all().write(&some)?;
+        file.close()
+    };
+    Launch::threads(1).run(write).unwrap();
+    assert!(folder.said(&["inspect", "particles"]).contains("objects Particle 3, grows, 3 complete"));
+    assert_eq!(folder.said(&["dump", "particles"]), "# objects Particle\n0 0 0.5\n1 1 0.5\n2 2 0.5\n");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert!(folder.refused(&["verify", "particles"]).contains("checksum"));
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn hdf5_takes_part() {
+    let folder = Folder::new();
+    sample(&folder.path("a.nc"), 0.0);
+    sample(&folder.path("b.nc"), 0.001);
+    folder.said(&["convert", "a.nc", "a.h5"]);
+    let told = folder.said(&["inspect", "a.h5"]);
+    for part in ["HDF5, complete", "/field f64 3 × 2 × 4, grows, 3 complete", "/field@units = K"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(folder.said(&["compare", "a.nc", "a.h5"]).contains("no differences"));
+    assert!(folder.refused(&["compare", "b.nc", "a.h5"]).contains("1 arrays differ"));
+    assert_eq!(folder.said(&["verify", "a.h5"]), "a.h5: whole\n");
+    folder.said(&["convert", "a.h5", "again.nc"]);
+    assert!(folder.said(&["compare", "again.nc", "a.nc"]).contains("no differences"));
+    // Groups are walked.
+    let write = |world: &Comm| {
+        let mut file = aqueduct::hdf5::Create::new().create(world, folder.path("deep.h5"))?;
+        let ids = file.define(|file| {
+            Ok([
+                file.dataset::<Particle>("/g/inner/p", &[2])?,
+                file.dataset::<f32>("/g/x", &[3])?,
+                file.dataset::<u8>("/h", &[])?,
+            ])
+        })?;
+        let some = vec![Particle { id: 7, position: [1.0, 2.0] }; 2];
+        file.at(ids[0], 0..2).all().write(&some)?;
+        file.at(ids[1], 0..3).all().write(&[1f32, 2.0, 3.0])?;
+        file.commit()
+    };
+    Launch::threads(1).run(write).unwrap();
+    assert_eq!(
+        folder.said(&["dump", "deep.h5", "--array", "g"]),
+        "# /g/inner/p {id: u16, position: [f64; 2]}\n7 1 2\n7 1 2\n# /g/x f32\n1\n2\n3\n"
+    );
+    assert!(folder.said(&["compare", "deep.h5", "deep.h5", "--array", "/g"]).contains("no differences"));
+    // It was not closed, and one dataset was never written.
+    let told = folder.refused(&["verify", "deep.h5"]);
+    assert!(told.contains("not closed") && told.contains("/h: 0 of 1 rows"), "{told}");
+}
