@@ -211,7 +211,8 @@ fn without_a_window_nobody_hangs() {
     check(OPEN_MPI, 3, &ordered.path, &variables);
     let Some(shared) = compile(OPEN_MPI, "shared.c", &[]) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let words = [&shared.path, &folder.path().join("out")].map(|path| path.to_str().expect("UTF-8"));
+    let out = folder.path().join("out");
+    let words = [&shared.path, &out].map(|path| path.to_str().expect("UTF-8"));
     let output = Job { mpi: OPEN_MPI, ranks: 3, door: true, variables: &variables }.run(&words);
     assert!(!output.success && output.printed.contains("MPI_File_write_shared"), "{}", output.text());
     assert!(output.said.contains("cannot count together: MPI_Win_allocate"), "{}", output.said);

@@ -15,9 +15,9 @@ use crate::value::{ValueKind, by_kind};
 
 /// A netCDF file (CDF-5) that is being written.
 ///
-/// A stream of the whole domain is a variable of its name, each of its cuboids one with its number behind the name (`corner.0`), points one, with their numbers in the
-/// global array in another (`probes.points`). What is stored more than once has the unlimited dimension `step`: record t holds what step t stored, and
-/// zeros where it stored nothing. Lists of items have no place in such a file and are refused.
+/// A stream of the whole domain is a variable of its name, each of its cuboids one with its number behind the name (`corner.0`), points one, with their
+/// numbers in the global array in another (`probes.points`). What is stored more than once has the unlimited dimension `step`: record t holds what step
+/// t stored, and zeros where it stored nothing. Lists of items have no place in such a file and are refused.
 ///
 /// Each parcel is committed durably: what is visible is durable too.
 ///

@@ -12,8 +12,8 @@ use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_file::Info;
 use aqueduct_testkit::{file, transport};
 
-const USAGE: &str = "conformance suite | file FOLDER | buffered FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | unreceived | \
-     twice | worker | facts | hints | large | threads | host LIBRARY";
+const USAGE: &str = "conformance suite | file FOLDER | buffered FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | \
+     unreceived | twice | worker | facts | hints | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

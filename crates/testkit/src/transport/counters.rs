@@ -18,7 +18,7 @@ fn counter(world: &Comm, start: u64) -> Option<Counter> {
     match world.thread_level() {
         None | Some(ThreadLevel::Multiple) => assert!(counter.is_none(), "threads can serve"),
         Some(ThreadLevel::Single | ThreadLevel::Funneled) => {
-            assert!(counter.is_some(), "no thread can serve")
+            assert!(counter.is_some(), "no thread can serve");
         }
         // It depends on whose program this is.
         Some(ThreadLevel::Serialized) => (),
