@@ -29,7 +29,7 @@
 //! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
 //! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`Source::Any`] |
 //! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node) |
-//! | shared memory | [`region`](Comm::region) |
+//! | shared memory | [`region`](Comm::region); one number between nodes where threads may not serve it: [`counter`](Comm::counter) |
 //!
 //! Values are [`Plain`]: numbers and structures of numbers without padding. Reductions are over [`Number`]s with an [`Op`].
 //!
@@ -57,6 +57,7 @@ mod call;
 mod calls;
 mod collective;
 mod comm;
+mod counter;
 mod error;
 mod hub;
 mod launch;
@@ -79,11 +80,12 @@ pub mod abi {
 }
 
 pub use comm::Comm;
+pub use counter::Counter;
 pub use error::{Error, Kind, Result};
 pub use launch::{Launch, run};
 pub use messages::{Receiving, Sending, Source, Status, wait_all, wait_any};
 pub use meter::Traffic;
-pub use mpi::{Host, ThreadLevel, leave_mpi_alone};
+pub use mpi::{Host, ThreadLevel, before_mpi_ends, leave_mpi_alone};
 pub use number::{Number, Op};
 pub use packet::Plain;
 pub use region::Region;

@@ -1,8 +1,8 @@
 //! The transport among MPI processes: the MPI library is loaded when the program starts, not linked.
 //!
-//! MPI serves as a wire for packets between processes and nothing else: matching, communicators and collective calls are ours, so
-//! that they are the same for threads and processes and never spin. All of it lies in this module, shared with whoever starts
-//! from a communicator handle that a host program already has ([`Comm::from_mpi`](crate::Comm::from_mpi)).
+//! MPI serves as a wire for packets between processes, and keeps a number where none of our threads may: matching, communicators and
+//! collective calls are ours, so that they are the same for threads and processes and never spin. All of it lies in this module, shared
+//! with whoever starts from a communicator handle that a host program already has ([`Comm::from_mpi`](crate::Comm::from_mpi)).
 
 pub(crate) mod abi;
 mod functions;
@@ -11,10 +11,11 @@ mod library;
 mod resident;
 mod session;
 mod traffic;
+mod window;
 mod wire;
 
 pub use abi::{Fact, Flavour, facts};
-pub use host::{Host, leave_mpi_alone};
+pub use host::{Host, before_mpi_ends, leave_mpi_alone};
 pub(crate) use library::Choice;
 pub(crate) use session::{Session, start};
 

@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use crate::block::Block;
+use crate::counter::Places;
 use crate::mailbox::Mailbox;
 use crate::packet::{Body, Header};
 use crate::rendezvous::Nap;
-use crate::{Error, Result, ThreadLevel};
+use crate::{Error, Kind, Result, ThreadLevel};
 
 /// How the ranks of a node find a block that one of them offers.
 pub(crate) type Ticket = [u64; 2];
+
+/// What becomes of a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    Add(u64),
+    Set(u64),
+}
 
 /// One rank's end of a transport. Ranks here are those of the world.
 pub(crate) trait Wire: Nap + Send + Sync {
@@ -64,4 +72,23 @@ pub(crate) trait Wire: Nap + Send + Sync {
 
     /// Fails where a wait of this thread for messages would never end, because it may not move them.
     fn check_wait(&self, call: &'static str) -> Result<()>;
+
+    /// Whether this thread may make and change numbers that the first rank has and all count on.
+    fn may_count(&self) -> bool {
+        false
+    }
+
+    /// Which of those numbers this rank holds. The first call makes them, for all ranks that may count, collectively; none where
+    /// that cannot be.
+    fn places(&self) -> Option<&Places> {
+        None
+    }
+
+    /// Changes one of them in one step, from any rank; what it was before.
+    fn count(&self, _place: usize, _change: Change) -> Result<u64> {
+        Err(Error::new(Kind::Unsupported, "counter", "this transport has no counters"))
+    }
+
+    /// Gives back what all ranks have to give back together before MPI ends. Collective.
+    fn release(&self) {}
 }

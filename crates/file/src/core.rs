@@ -234,8 +234,9 @@ impl Core {
     }
 
     pub(crate) fn nobody_serves(&self, operation: &'static str) -> Error {
-        let detail = "between nodes the shared pointer needs a thread on rank 0 that may call MPI; \
-                      ask for thread level serialized or multiple, and for more threads where they are limited";
+        let detail = "between nodes the shared pointer needs a thread on rank 0 that may call MPI, or a window of MPI's over all \
+                      processes of its communicator; ask for thread level multiple, for more threads where they are limited, \
+                      or open the file on all processes";
         self.error(Kind::Unsupported, operation, detail)
     }
 

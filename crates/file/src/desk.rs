@@ -32,9 +32,9 @@ impl Desk {
         self.comm.number()
     }
 
-    /// Whether the next file can use it: between nodes a thread serves the pointer, and ends with the file.
+    /// Whether the next file can use it: a thread that serves the pointer between nodes ends with the file.
     pub(crate) fn is_lasting(&self) -> bool {
-        matches!(self.pointer, SharedPointer::Here(_))
+        matches!(self.pointer, SharedPointer::Here(_) | SharedPointer::Remote(_))
     }
 
     /// Leaves it to the next file.

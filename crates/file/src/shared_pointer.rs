@@ -1,13 +1,14 @@
 //! The shared file pointer: one number that all ranks advance.
 //!
 //! On one node it is an atomic in shared memory. Between nodes the first rank keeps it and a thread of its serves the others; the
-//! thread sleeps until it is asked. Where no thread can serve, the first rank still moves it for all in collective operations.
+//! thread sleeps until it is asked. Where threads may not call MPI, MPI itself reaches it in the first rank's memory. Where none of that
+//! can be had, the first rank still moves it for all in collective operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use aqueduct_comm::{Comm, Region, Result, Source};
+use aqueduct_comm::{Comm, Counter, Region, Result, Source};
 
 const ASK: u32 = 1;
 const TELL: u32 = 2;
@@ -19,7 +20,9 @@ pub(crate) enum SharedPointer {
     Here(Region),
     /// Kept by rank 0.
     Kept(Kept),
-    /// Rank 0 has it, and nobody can serve it to the others: MPI lets only one thread communicate, or there was no thread to be had.
+    /// In the first rank's memory, reached by MPI's one-sided calls: MPI lets only threads of the program communicate.
+    Remote(Counter),
+    /// Rank 0 has it, and the others cannot reach it: there was no thread or no counter to be had.
     Unserved(AtomicU64),
 }
 
@@ -52,7 +55,8 @@ impl SharedPointer {
             return Ok(Self::Here(region));
         }
         if !comm.serves_threads() {
-            return Ok(Self::Unserved(AtomicU64::new(start)));
+            let counter = comm.counter(start)?;
+            return Ok(counter.map_or_else(|| Self::Unserved(AtomicU64::new(start)), Self::Remote));
         }
         let comm = comm.dup()?;
         let mut keeper = None;
@@ -75,6 +79,7 @@ impl SharedPointer {
         match self {
             Self::Here(region) => Ok(Some(region.atomic(0)?.fetch_add(by, Ordering::SeqCst))),
             Self::Kept(kept) => kept.ask(by, 0).map(Some),
+            Self::Remote(counter) => counter.add(by).map(Some),
             Self::Unserved(_) => Ok(None),
         }
     }
@@ -84,6 +89,7 @@ impl SharedPointer {
         match self {
             Self::Here(region) => Ok(region.atomic(0)?.fetch_add(by, Ordering::SeqCst)),
             Self::Kept(kept) => kept.ask(by, 0),
+            Self::Remote(counter) => counter.add(by),
             Self::Unserved(pointer) => Ok(pointer.fetch_add(by, Ordering::SeqCst)),
         }
     }
@@ -93,6 +99,7 @@ impl SharedPointer {
         match self {
             Self::Here(region) => Ok(region.atomic(0)?.swap(to, Ordering::SeqCst)),
             Self::Kept(kept) => kept.ask(to, 1),
+            Self::Remote(counter) => counter.swap(to),
             Self::Unserved(pointer) => Ok(pointer.swap(to, Ordering::SeqCst)),
         }
     }

@@ -34,6 +34,7 @@ unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extr
 
 /// MPI deletes the attributes of `MPI_COMM_SELF` before anything else when it ends.
 unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
+    aqueduct_comm::before_mpi_ends();
     progress::end();
     committed::end();
     0

@@ -183,6 +183,41 @@ fn in_rank_order_at_every_thread_level() {
     }
 }
 
+/// Between nodes, and as MPI itself goes between nodes: without shortcuts through the memory of this one.
+#[test]
+fn by_the_shared_pointer_at_every_thread_level() {
+    let apart = [("OMPI_MCA_osc", "^sm"), ("MPIR_CVAR_NOLOCAL", "1")];
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "shared.c", &[]) else { return };
+        for level in ["0", "1", "2", "3"] {
+            let variables = [("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "1"), apart[0], apart[1]];
+            for ranks in [2, 3, 5] {
+                check(mpi, ranks, &program.path, &variables[..2]);
+            }
+            check(mpi, 3, &program.path, &variables);
+        }
+        for level in ["0", "3"] {
+            check(mpi, 2, &program.path, &[("THREAD_LEVEL", level)]);
+            check(mpi, 5, &program.path, &[("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "2")]);
+        }
+    }
+}
+
+/// Where MPI makes no window either, accesses in rank order go on, and the others fail at once.
+#[test]
+fn without_a_window_nobody_hangs() {
+    let variables = [("THREAD_LEVEL", "0"), ("AQUEDUCT_NODE_RANKS", "1"), ("OMPI_MCA_osc", "monitoring")];
+    let Some(ordered) = compile(OPEN_MPI, "ordered.c", &[]) else { return };
+    check(OPEN_MPI, 3, &ordered.path, &variables);
+    let Some(shared) = compile(OPEN_MPI, "shared.c", &[]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out");
+    let words = [&shared.path, &out].map(|path| path.to_str().expect("UTF-8"));
+    let output = Job { mpi: OPEN_MPI, ranks: 3, door: true, variables: &variables }.run(&words);
+    assert!(!output.success && output.printed.contains("MPI_File_write_shared"), "{}", output.text());
+    assert!(output.said.contains("cannot count together: MPI_Win_allocate"), "{}", output.said);
+}
+
 #[test]
 fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
     let plans = [
@@ -228,6 +263,10 @@ fn newer_implementations_and_the_standard_interface() {
         for source in ["walk.c", "combiners.c"] {
             let Some(program) = compile(mpi, source, &[]) else { return };
             logs.push((source, check(mpi, 2, &program.path, &[])));
+        }
+        let Some(program) = compile(mpi, "shared.c", &[]) else { return };
+        for level in ["0", "2"] {
+            check(mpi, 3, &program.path, &[("THREAD_LEVEL", level), ("AQUEDUCT_NODE_RANKS", "1")]);
         }
     }
     // All of them see the same.

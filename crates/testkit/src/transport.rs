@@ -3,6 +3,7 @@
 //! Each case is a program of all ranks that compares what it gets with what it computes by itself.
 
 mod collectives;
+mod counters;
 mod groups;
 mod messages;
 mod misuse;
@@ -21,11 +22,16 @@ pub struct Case {
 
 /// All cases, in the order they are run.
 pub fn cases() -> Vec<Case> {
-    [messages::CASES, collectives::CASES, groups::CASES, regions::CASES, misuse::CASES, mixture::CASES]
-        .concat()
-        .into_iter()
-        .map(|(name, program)| Case { name, program })
-        .collect()
+    let families = [
+        messages::CASES,
+        collectives::CASES,
+        groups::CASES,
+        regions::CASES,
+        counters::CASES,
+        misuse::CASES,
+        mixture::CASES,
+    ];
+    families.concat().into_iter().map(|(name, program)| Case { name, program }).collect()
 }
 
 /// Runs all cases on `world` and returns how many there were. A failing case panics, naming itself and the rank.

@@ -52,6 +52,19 @@ fn files_between_nodes(name: &str) {
     judge_files(name, "file", &[(2, "1"), (3, "2"), (4, "2")]);
 }
 
+/// Where the shared pointer has no thread to serve it.
+fn files_of_one_thread(name: &str) {
+    let Some(launcher) = launcher(name) else { return };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = folder.path().to_str().expect("a path of the build");
+    for (ranks, per_node, level) in [(2, "1", "single"), (3, "1", "funneled"), (5, "2", "funneled")] {
+        let variables = [("AQUEDUCT_NODE_RANKS", per_node), ("AQUEDUCT_MPI_THREADS", level)];
+        launcher.succeeds(ranks, &["suite"], &variables);
+        let output = launcher.succeeds(ranks, &["file", path], &variables);
+        assert!(output.contains(&format!("file cases passed on {ranks} ranks")), "{output}");
+    }
+}
+
 fn inject_faults(name: &str, per_node: &str) {
     let Some(launcher) = launcher(name) else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -142,13 +155,14 @@ macro_rules! on {
 }
 
 on! {
-    openmpi: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, faults, faults_between_nodes, failure, ends,
+    openmpi: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, faults,
+        faults_between_nodes, failure, ends, thread_levels, host, large;
+    mpich: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, faults,
+        faults_between_nodes, failure, ends, thread_levels, host, large;
+    standard: suite 1..=4, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, failure, ends,
         thread_levels, host, large;
-    mpich: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, faults, faults_between_nodes, failure, ends,
-        thread_levels, host, large;
-    standard: suite 1..=4, suite_between_nodes, files, buffered_files, files_between_nodes, failure, ends, thread_levels, host, large;
-    openmpi5: suite 1..=3, failure, host;
-    mpich5: suite 1..=3, failure, host;
+    openmpi5: suite 1..=3, files_of_one_thread, failure, host;
+    mpich5: suite 1..=3, files_of_one_thread, failure, host;
 }
 
 #[test]

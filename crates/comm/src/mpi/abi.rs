@@ -53,6 +53,19 @@ pub(crate) struct Constants<H> {
     pub(crate) errors_return: H,
     pub(crate) request_null: H,
     pub(crate) message_null: H,
+    pub(crate) info_null: H,
+    pub(crate) uint64: H,
+    pub(crate) sum: H,
+    pub(crate) replace: H,
+}
+
+impl<H> Constants<H> {
+    /// As [`OPEN_MPI_OBJECTS`] names them.
+    fn in_order(self) -> [H; HANDLES] {
+        let Self { world, byte, errors_return, request_null, message_null, info_null, uint64, sum, replace } =
+            self;
+        [world, byte, errors_return, request_null, message_null, info_null, uint64, sum, replace]
+    }
 }
 
 macro_rules! status {
@@ -77,12 +90,19 @@ pub(crate) struct OpenMpi;
 pub(crate) struct Mpich;
 pub(crate) struct Standard;
 
-const OPEN_MPI_OBJECTS: [(&str, &str); 5] = [
+/// How many constants there are.
+const HANDLES: usize = 9;
+
+const OPEN_MPI_OBJECTS: [(&str, &str); HANDLES] = [
     ("MPI_COMM_WORLD", "ompi_mpi_comm_world"),
     ("MPI_BYTE", "ompi_mpi_byte"),
     ("MPI_ERRORS_RETURN", "ompi_mpi_errors_return"),
     ("MPI_REQUEST_NULL", "ompi_request_null"),
     ("MPI_MESSAGE_NULL", "ompi_message_null"),
+    ("MPI_INFO_NULL", "ompi_mpi_info_null"),
+    ("MPI_UINT64_T", "ompi_mpi_uint64_t"),
+    ("MPI_SUM", "ompi_mpi_op_sum"),
+    ("MPI_REPLACE", "ompi_mpi_op_replace"),
 ];
 
 impl Abi for OpenMpi {
@@ -100,6 +120,10 @@ impl Abi for OpenMpi {
             errors_return: object(2)?,
             request_null: object(3)?,
             message_null: object(4)?,
+            info_null: object(5)?,
+            uint64: object(6)?,
+            sum: object(7)?,
+            replace: object(8)?,
         })
     }
 
@@ -114,6 +138,10 @@ const MPICH: Constants<c_int> = Constants {
     errors_return: 0x5400_0001,
     request_null: 0x2c00_0000,
     message_null: 0x2c00_0000,
+    info_null: 0x1c00_0000,
+    uint64: 0x4c00_083e,
+    sum: 0x5800_0003,
+    replace: 0x5800_000d,
 };
 
 impl Abi for Mpich {
@@ -132,8 +160,17 @@ impl Abi for Mpich {
     }
 }
 
-const STANDARD: Constants<usize> =
-    Constants { world: 0x101, byte: 0x247, errors_return: 0x143, request_null: 0x180, message_null: 0x128 };
+const STANDARD: Constants<usize> = Constants {
+    world: 0x101,
+    byte: 0x247,
+    errors_return: 0x143,
+    request_null: 0x180,
+    message_null: 0x128,
+    info_null: 0x130,
+    uint64: 0x259,
+    sum: 0x21,
+    replace: 0x3c,
+};
 
 impl Abi for Standard {
     const FLAVOUR: Flavour = Flavour::Standard;
@@ -171,25 +208,15 @@ pub fn facts(flavour: Flavour) -> Vec<Fact> {
             }));
             facts
         }
-        Flavour::Mpich => {
-            let values =
-                [MPICH.world, MPICH.byte, MPICH.errors_return, MPICH.request_null, MPICH.message_null];
-            [common_facts::<Mpich>(), handle_facts(values.map(i64::from))].concat()
-        }
+        Flavour::Mpich => [common_facts::<Mpich>(), handle_facts(MPICH.in_order().map(i64::from))].concat(),
         Flavour::Standard => {
-            let known = [
-                STANDARD.world,
-                STANDARD.byte,
-                STANDARD.errors_return,
-                STANDARD.request_null,
-                STANDARD.message_null,
-            ];
-            [common_facts::<Standard>(), handle_facts(known.map(|handle| handle as i64))].concat()
+            let known = STANDARD.in_order().map(|handle| handle as i64);
+            [common_facts::<Standard>(), handle_facts(known)].concat()
         }
     }
 }
 
-fn handle_facts(values: [i64; 5]) -> Vec<Fact> {
+fn handle_facts(values: [i64; HANDLES]) -> Vec<Fact> {
     let named = OPEN_MPI_OBJECTS.iter().map(|(constant, _)| constant).zip(values);
     named.map(|(constant, value)| fact(format!("(long)(intptr_t){constant}"), value)).collect()
 }
@@ -200,11 +227,13 @@ fn common_facts<A: Abi>() -> Vec<Fact> {
         fact("MPI_ANY_SOURCE", i64::from(A::ANY_SOURCE)),
         fact("sizeof(MPI_Status)", size_of::<A::Status>() as i64),
         fact("offsetof(MPI_Status, MPI_SOURCE)", source_offset::<A>()),
+        fact("sizeof(MPI_Aint)", size_of::<isize>() as i64),
         fact("MPI_MAX_ERROR_STRING <= 8192", 1),
         fact("MPI_MAX_LIBRARY_VERSION_STRING <= 8192", 1),
     ];
-    for handle in ["MPI_Comm", "MPI_Datatype", "MPI_Request", "MPI_Message", "MPI_Errhandler"] {
-        facts.push(fact(format!("sizeof({handle})"), size_of::<A::Handle>() as i64));
+    let handles = ["Comm", "Datatype", "Request", "Message", "Errhandler", "Info", "Op", "Win"];
+    for handle in handles {
+        facts.push(fact(format!("sizeof(MPI_{handle})"), size_of::<A::Handle>() as i64));
     }
     let levels = ["SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"];
     for (level, value) in levels.iter().zip(A::THREAD_LEVELS) {

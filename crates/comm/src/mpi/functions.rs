@@ -51,6 +51,13 @@ functions! {
     imrecv = "MPI_Imrecv" (*mut c_void, c_int, A::Handle, *mut A::Handle, *mut A::Handle);
     test = "MPI_Test" (*mut A::Handle, *mut c_int, *mut A::Status);
     get_count = "MPI_Get_count" (*const A::Status, A::Handle, *mut c_int);
+    win_allocate = "MPI_Win_allocate" (isize, c_int, A::Handle, A::Handle, *mut c_void, *mut A::Handle);
+    win_set_errhandler = "MPI_Win_set_errhandler" (A::Handle, A::Handle);
+    win_lock_all = "MPI_Win_lock_all" (c_int, A::Handle);
+    win_unlock_all = "MPI_Win_unlock_all" (A::Handle);
+    win_flush = "MPI_Win_flush" (c_int, A::Handle);
+    win_free = "MPI_Win_free" (*mut A::Handle);
+    fetch_and_op = "MPI_Fetch_and_op" (*const c_void, *mut c_void, A::Handle, c_int, isize, A::Handle, A::Handle);
 }
 
 /// The MPI library behind typed calls.
@@ -257,6 +264,56 @@ impl<A: Abi> Functions<A> {
         // SAFETY: a request of ours; integers and status live here.
         let outcome = unsafe { (self.table.test)(request, &raw mut flag, &raw mut status) };
         self.check("MPI_Test", outcome).map(|()| flag != 0)
+    }
+
+    /// A window with `len` bytes of this process, not set to anything, open to one-sided calls until it is closed. It returns errors
+    /// instead of aborting. Collective in MPI's sense.
+    pub(crate) fn open_window(&self, comm: A::Handle, len: usize) -> Result<A::Handle> {
+        let (mut window, mut memory) = (self.constants.info_null, ptr::null_mut::<c_void>());
+        let (unit, info) = (size_of::<u64>() as c_int, self.constants.info_null);
+        let start = (&raw mut memory).cast();
+        // SAFETY: a valid communicator; handle and address are filled, and MPI keeps the memory itself.
+        unsafe {
+            let outcome = (self.table.win_allocate)(len as isize, unit, info, comm, start, &raw mut window);
+            self.check("MPI_Win_allocate", outcome)?;
+            let outcome = (self.table.win_set_errhandler)(window, self.constants.errors_return);
+            self.check("MPI_Win_set_errhandler", outcome)?;
+            self.check("MPI_Win_lock_all", (self.table.win_lock_all)(0, window))?;
+        }
+        Ok(window)
+    }
+
+    /// Changes the number at a place of the first process's memory, in one step; what it was before.
+    pub(crate) fn fetch_and_op(
+        &self,
+        window: A::Handle,
+        place: usize,
+        value: u64,
+        operation: A::Handle,
+    ) -> Result<u64> {
+        let cell = Box::leak(Box::new([value, 0]));
+        let [value, before] = &mut *cell;
+        let (value, before) = ((&raw const *value).cast(), (&raw mut *before).cast());
+        // SAFETY: the window is open; MPI reads and writes the cell until the second call says that it is done with it.
+        unsafe {
+            let kind = self.constants.uint64;
+            let outcome =
+                (self.table.fetch_and_op)(value, before, kind, 0, place as isize, operation, window);
+            self.check("MPI_Fetch_and_op", outcome)?;
+            // If this fails MPI may write the cell later: it is never freed then.
+            self.check("MPI_Win_flush", (self.table.win_flush)(0, window))?;
+        }
+        // SAFETY: leaked above, and MPI is done with it.
+        Ok(unsafe { Box::from_raw(cell) }[1])
+    }
+
+    /// Gives a window back. Collective in MPI's sense.
+    pub(crate) fn close_window(&self, mut window: A::Handle) {
+        // SAFETY: a window of ours, not used again. An error leaves it to the end of the job.
+        unsafe {
+            (self.table.win_unlock_all)(window);
+            (self.table.win_free)(&raw mut window);
+        }
     }
 
     fn check(&self, function: &'static str, code: c_int) -> Result<()> {

@@ -5,12 +5,14 @@
 
 use std::cell::Cell;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Flavour;
 use super::library::Library;
 use super::session::adopt;
 use crate::comm::Inner;
 use crate::launch::node_ranks;
+use crate::wire::Wire;
 use crate::{Comm, Result};
 
 thread_local! {
@@ -21,6 +23,17 @@ thread_local! {
 /// MPI only if any thread may at any time. It can always take part where ranks share memory.
 pub fn leave_mpi_alone() {
     IN_THE_BACKGROUND.set(true);
+}
+
+/// What was made of communicators of the host program, in the order that all ranks have made it in.
+static ADOPTED: Mutex<Vec<Weak<dyn Wire>>> = Mutex::new(Vec::new());
+
+/// Gives back what the host's MPI wants back from all processes together before it ends; [counters](crate::Counter) fail from then on.
+/// For a host program that ends MPI while communicators of [`Comm::from_mpi`] are in use after all: every process calls it, best when MPI
+/// deletes the attributes of `MPI_COMM_SELF`.
+pub fn before_mpi_ends() {
+    let adopted: Vec<_> = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
+    adopted.iter().filter_map(Weak::upgrade).for_each(|wire| wire.release());
 }
 
 pub(crate) fn is_in_the_background() -> bool {
@@ -63,12 +76,18 @@ impl Host {
 impl Comm {
     /// A communicator of the processes of an MPI communicator of the host program: an `MPI_Comm` as its MPI library has it, an
     /// address for Open MPI and the standard interface, an integer for MPICH. Collective over it, in MPI's sense. The host's own
-    /// messages are never touched: ours travel on a copy, which is given back when the last handle made from it is dropped.
+    /// messages are never touched: ours travel on a copy, which is given back when the last handle made from it is dropped, by all ranks in
+    /// the same order.
     ///
     /// # Safety
     /// `handle` must be a valid communicator of the MPI library loaded in this process, and MPI must not be finalized while the
     /// result or anything made from it is in use.
     pub unsafe fn from_mpi(handle: usize) -> Result<Self> {
-        Inner::world(&adopt(handle)?, node_ranks()?)
+        let wire = adopt(handle)?;
+        let mut adopted = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner);
+        adopted.retain(|known| known.strong_count() > 0);
+        adopted.push(Arc::downgrade(&wire));
+        drop(adopted);
+        Inner::world(&wire, node_ranks()?)
     }
 }

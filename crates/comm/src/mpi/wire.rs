@@ -16,12 +16,14 @@ use super::abi::{Abi, Flavour};
 use super::functions::Functions;
 use super::host::is_in_the_background;
 use super::traffic::Traffic;
+use super::window::Window;
 use crate::block::{Block, MemfdTicket};
+use crate::counter::Places;
 use crate::hub;
 use crate::mailbox::Mailbox;
 use crate::packet::{Body, Header};
 use crate::rendezvous::Nap;
-use crate::wire::{Ticket, Wire};
+use crate::wire::{Change, Ticket, Wire};
 use crate::{Error, Kind, Result};
 
 /// So many fruitless looks only yield; then sleeps grow from the first to the second length.
@@ -49,6 +51,8 @@ pub(crate) struct MpiWire<A: Abi> {
     comm: A::Handle,
     mailbox: Mailbox,
     traffic: Mutex<Traffic<A>>,
+    /// Where counters lie, once the first is made; none if MPI could not make it.
+    window: OnceLock<Option<Window<A>>>,
     /// Descriptors of blocks that others still attach to.
     offers: Mutex<HashMap<i32, OwnedFd>>,
     /// Looks since something last moved.
@@ -82,6 +86,7 @@ impl<A: Abi> MpiWire<A> {
             comm,
             mailbox: Mailbox::default(),
             traffic: Mutex::new(Traffic::new(comm)),
+            window: OnceLock::new(),
             offers: Mutex::default(),
             quiet: AtomicU32::new(0),
             watched: Mutex::default(),
@@ -106,6 +111,7 @@ impl<A: Abi> MpiWire<A> {
             self.advance()?;
             thread::sleep(self.rest());
         }
+        self.release();
         self.closed.store(true, Ordering::Relaxed);
         self.mpi.free(self.comm);
         Ok(())
@@ -181,9 +187,14 @@ impl<A: Abi> MpiWire<A> {
 
 impl<A: Abi> Drop for MpiWire<A> {
     fn drop(&mut self) {
-        // Of a host's MPI we give back what we took, unless it has ended or something of ours is still on its way.
-        let ours = self.ruler == Ruler::Host && self.may_call() && self.traffic().is_still();
-        if ours && matches!(self.mpi.running(), Ok(Some(_))) {
+        // Of a host's MPI we give back what we took, unless it has ended.
+        let ours = self.ruler == Ruler::Host && self.may_call();
+        if !ours || !matches!(self.mpi.running(), Ok(Some(_))) {
+            return;
+        }
+        self.release();
+        // Not what something of ours is still on its way on.
+        if self.traffic().is_still() {
             self.mpi.free(self.comm);
         }
     }
@@ -313,6 +324,34 @@ impl<A: Abi> Wire for MpiWire<A> {
 
     fn check_wait(&self, call: &'static str) -> Result<()> {
         self.check_call(call)
+    }
+
+    fn may_count(&self) -> bool {
+        // Where threads may send, one that waits inside MPI for all ranks could keep out the one that they wait for.
+        !self.threads_may_send() && self.may_call()
+    }
+
+    fn places(&self) -> Option<&Places> {
+        let make = || {
+            let made = Window::new(&self.mpi, self.comm, self.rank);
+            if let (Err(error), 0) = (&made, self.rank) {
+                eprintln!("aqueduct: ranks on different nodes cannot count together: {error}");
+            }
+            made.ok()
+        };
+        self.window.get_or_init(make).as_ref().map(|window| &window.held)
+    }
+
+    fn count(&self, place: usize, change: Change) -> Result<u64> {
+        self.check_call("counter")?;
+        let none = || Error::new(Kind::Unsupported, "counter", "MPI could not make a window for it");
+        self.window.get().and_then(Option::as_ref).ok_or_else(none)?.change(place, change)
+    }
+
+    fn release(&self) {
+        if let Some(Some(window)) = self.window.get() {
+            window.release();
+        }
     }
 }
 

@@ -12,9 +12,8 @@ use aqueduct_comm::{Comm, Error, Kind, Op, abi};
 use aqueduct_file::Info;
 use aqueduct_testkit::{file, transport};
 
-const USAGE: &str = "conformance suite | file FOLDER | buffered FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | \
-    silent RANK | keep RANK | unreceived | \
-     twice | worker | facts | hints | large | threads | host LIBRARY";
+const USAGE: &str = "conformance suite | file FOLDER | buffered FOLDER | faults FOLDER | panic RANK | error RANK | leave RANK | silent RANK | keep RANK | \
+     unreceived | twice | worker | facts | hints | large | threads | host LIBRARY";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -225,8 +224,14 @@ fn host(library: &str) -> Result<Vec<()>, Error> {
         give_up_with_traffic(Comm::from_mpi(raw)?)?;
         let again = Comm::from_mpi(raw)?;
         assert_eq!(again.allreduce_one(Op::Sum, 1usize)?, world.size());
-        drop((world, again));
+        let counter = again.counter(3)?.expect("MPI_Init lets one thread call");
+        assert_eq!((counter.swap(3)?, world.counter(4)?.is_some()), (3, true));
+        drop(world);
+        // What is still there when MPI ends has been given back, and does not call it any more.
+        aqueduct_comm::before_mpi_ends();
+        assert_eq!(counter.add(1).map_err(|error| error.kind()), Err(Kind::Mpi));
         assert_eq!((*mpi.get::<Finalize>(b"MPI_Finalize").map_err(broken)?)(), 0);
+        drop((again, counter));
     }
     Ok(Vec::new())
 }

@@ -1,0 +1,47 @@
+//! Memory of the first process that all change by MPI's one-sided calls.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::abi::Abi;
+use super::functions::Functions;
+use crate::counter::{PLACES, Places};
+use crate::wire::Change;
+use crate::{Error, Kind, Result};
+
+/// The numbers of all counters of a wire.
+pub(crate) struct Window<A: Abi> {
+    mpi: Arc<Functions<A>>,
+    /// None once it is given back.
+    handle: Mutex<Option<A::Handle>>,
+    pub(crate) held: Places,
+}
+
+impl<A: Abi> Window<A> {
+    /// One over all processes of `comm`. Collective in MPI's sense.
+    pub(crate) fn new(mpi: &Arc<Functions<A>>, comm: A::Handle, rank: usize) -> Result<Self> {
+        let len = if rank == 0 { PLACES * size_of::<u64>() } else { 0 };
+        let handle = Mutex::new(Some(mpi.open_window(comm, len)?));
+        Ok(Self { mpi: Arc::clone(mpi), handle, held: Places::default() })
+    }
+
+    /// Changes a number in one step; what it was before.
+    pub(crate) fn change(&self, place: usize, change: Change) -> Result<u64> {
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended =
+            || Error::new(Kind::Mpi, "counter", "the program ends MPI, and the counter went before it");
+        let window = handle.ok_or_else(ended)?;
+        let (value, operation) = match change {
+            Change::Add(by) => (by, self.mpi.constants.sum),
+            Change::Set(to) => (to, self.mpi.constants.replace),
+        };
+        self.mpi.fetch_and_op(window, place, value, operation)
+    }
+
+    /// Gives it back. Collective in MPI's sense, once; after that it does nothing.
+    pub(crate) fn release(&self) {
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(window) = handle {
+            self.mpi.close_window(window);
+        }
+    }
+}
