@@ -2,7 +2,7 @@
 //! `AQUEDUCT_KILLS=200` kills more often.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -105,15 +105,23 @@ fn threads_are_killed() {
     println!("{kills} kills, {returns} returns");
 }
 
-/// Kills one rank of a job whose command line has this word; whether there was one.
-fn kill_a_rank(word: &str, dice: &mut Dice) -> bool {
+/// The processes of a job whose command line has this word.
+fn ranks_of(word: &str) -> Vec<PathBuf> {
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_md")).unwrap();
-    let is_ours = |path: &Path| {
+    let is_ours = |path: &PathBuf| {
         let ours = fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program);
         ours && fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(word))
     };
-    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let ranks: Vec<_> = processes.filter(|path| is_ours(path)).collect();
+    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(is_ours).collect()
+}
+
+/// Kills one rank of a job, some time after it has begun, however long starting it takes; whether there was one left.
+fn kill_a_rank(word: &str, dice: &mut Dice, is_over: impl Fn() -> bool) -> bool {
+    while ranks_of(word).is_empty() && !is_over() {
+        thread::sleep(Duration::from_millis(2));
+    }
+    thread::sleep(Duration::from_millis(dice.below(300)));
+    let ranks = ranks_of(word);
     if ranks.is_empty() {
         return false;
     }
@@ -131,19 +139,21 @@ fn ranks_are_killed(launcher: &str) {
     let mut kills = 0;
     for attempt in 0.. {
         let ranks = 1 + dice.below(4) as usize;
-        let delay = Duration::from_millis(300 + dice.below(900));
         let job = thread::scope(|scope| {
             let job = scope.spawn(|| launcher.job(ranks, &arguments, &[]));
             if attempt < 5 {
-                thread::sleep(delay);
-                kills += usize::from(kill_a_rank(&checkpoints, &mut dice));
+                kills += usize::from(kill_a_rank(&checkpoints, &mut dice, || job.is_finished()));
             }
             job.join().unwrap()
         });
-        if job.success {
+        if job.success && (kills > 0 || attempt >= 5) {
             break;
         }
         assert!(attempt < 5, "{}", job.errors);
+        if job.success {
+            // Over before it could be killed: once more from the start.
+            fs::remove_dir_all(&checkpoints).unwrap();
+        }
     }
     assert!(kills > 0, "every run was over before it could be killed");
     assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), expected);
