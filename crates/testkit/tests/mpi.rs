@@ -159,10 +159,10 @@ on! {
         faults_between_nodes, failure, ends, thread_levels, host, large;
     mpich: suite 1..=5, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, faults,
         faults_between_nodes, failure, ends, thread_levels, host, large;
-    standard: suite 1..=4, suite_between_nodes, files, buffered_files, files_between_nodes, files_of_one_thread, failure, ends,
+    standard: suite 1..=4, suite_between_nodes, files, buffered_files, files_between_nodes, failure, ends,
         thread_levels, host, large;
-    openmpi5: suite 1..=3, files_of_one_thread, failure, host;
-    mpich5: suite 1..=3, files_of_one_thread, failure, host;
+    openmpi5: suite 1..=3, failure, host;
+    mpich5: suite 1..=3, failure, host;
 }
 
 #[test]
