@@ -11,7 +11,7 @@ mod wheels;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test                 install what is missing, then run everything CI runs
+cargo xtask test [STAGE…]        install what is missing, then run everything CI runs, or the stages named
 cargo xtask prepare              install what tests need, without running them; prints the variables that tell them where it is
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["test"] => test::run_all(),
+        ["test", stages @ ..] => test::run_stages(stages),
         ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),
         ["bench", "foundations"] => bench::foundations(),

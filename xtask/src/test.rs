@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, run, succeeds};
 use crate::{mpi4py, packages, wheels};
@@ -23,9 +23,14 @@ const STAGES: [Stage; 8] = [
     ("HDF5", hdf5),
 ];
 
-/// Installs what is missing, then runs all stages; the first that fails ends it.
-pub(crate) fn run_all() -> Result<()> {
-    for (name, stage) in STAGES {
+/// Installs what is missing, then runs all stages, or those that are named; the first that fails ends it.
+pub(crate) fn run_stages(wanted: &[&str]) -> Result<()> {
+    let is_unknown = |name: &&&str| !STAGES.iter().any(|(stage, _)| *stage == **name);
+    if let Some(unknown) = wanted.iter().find(is_unknown) {
+        let names: Vec<&str> = STAGES.iter().map(|(name, _)| *name).collect();
+        bail!("there is no stage {unknown}; there are {}", names.join(", "));
+    }
+    for (name, stage) in STAGES.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name)) {
         let start = Instant::now();
         stage().with_context(|| format!("stage \"{name}\""))?;
         println!("stage \"{name}\" took {:.0} s", start.elapsed().as_secs_f64());

@@ -27,7 +27,7 @@ enum Plugin {
     /// At rank 0 only.
     Results(Option<Results>),
     Xyz,
-    H5md(Frames),
+    H5md(Box<Frames>),
     Phase(Format),
 }
 
@@ -39,7 +39,7 @@ impl Outputs {
                 Writer::Result if rank > 0 => Plugin::Results(None),
                 Writer::Result => Plugin::Results(Some(Results::open(&line.prefix, back_to)?)),
                 Writer::Xyz => Plugin::Xyz,
-                Writer::H5md => Plugin::H5md(Frames::new(&line.prefix)?),
+                Writer::H5md => Plugin::H5md(Box::new(Frames::new(&line.prefix)?)),
                 Writer::Phase(format) => Plugin::Phase(format),
             })
         };
