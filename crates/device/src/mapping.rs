@@ -43,6 +43,8 @@ pub struct Mapping {
     told: bool,
     /// Pages that were made writable once, and have room since.
     roomy: Pages,
+    /// Pages that were reached to be read: the next time they cost no fault.
+    seen: Pages,
 }
 
 // SAFETY: it is memory of the whole process, and what is done through the pointer is for those who do it to order.
@@ -63,7 +65,8 @@ impl Mapping {
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
         let told = rights.write || is_writable(file);
-        Some(Self { range: start..end, memory, rights, told, roomy: Pages::new(len.div_ceil(page_size())) })
+        let pages = || Pages::new(len.div_ceil(page_size()));
+        Some(Self { range: start..end, memory, rights, told, roomy: pages(), seen: pages() })
     }
 
     /// What it shows of the file.
@@ -76,9 +79,10 @@ impl Mapping {
         self.rights.write && self.rights.in_place
     }
 
-    /// Whether a part of the file was made writable before.
-    pub fn has_room(&self, part: &Range<u64>) -> bool {
-        self.roomy.contain(&self.pages(part))
+    /// Whether a part of the file was reached before, in this direction.
+    pub fn was_reached(&self, part: &Range<u64>, write: bool) -> bool {
+        let pages = if write { &self.roomy } else { &self.seen };
+        pages.contain(&self.pages(part))
     }
 
     /// Where a part of the file lies in memory, made present: to be read and, with `write`, to be written. None if that cannot be:
@@ -92,6 +96,9 @@ impl Mapping {
         let pages = self.pages(part);
         if !self.is_ready(&pages, write) {
             self.populate(&pages, write)?;
+        }
+        if !write && !self.seen.contain(&pages) {
+            self.seen.add(&pages);
         }
         Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
     }
@@ -188,8 +195,12 @@ mod tests {
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0..10_000, WRITES).unwrap();
         assert!(mapping.is_ready(&(0..3), false) && !mapping.is_ready(&(0..3), true));
+        assert!(!mapping.was_reached(&(5000..9000), true));
         mapping.reach(&(5000..9000), true).unwrap();
         assert!(mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), true));
+        assert!(mapping.was_reached(&(5000..9000), true) && !mapping.was_reached(&(5000..9000), false));
+        mapping.reach(&(5000..9000), false).unwrap();
+        assert!(mapping.was_reached(&(5000..9000), false) && !mapping.was_reached(&(0..9000), false));
         // Cut and grown again, the file has no room there any more.
         file.set_len(0).unwrap();
         file.set_len(10_000).unwrap();

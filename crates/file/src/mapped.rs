@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::field::Field;
 use crate::layout::Pattern;
-use crate::rewrites::REGION;
+use crate::repeats::REGION;
 use crate::sieve::{Stretches, there};
 use crate::transfer::{BATCH, span};
 
