@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::plan::{Choice, Strategy};
+use crate::plan::{self, Choice, Strategy};
 
 /// What is watched of a file: the part around the last access.
 pub(crate) const REGION: u64 = 256 << 20;
@@ -14,12 +14,6 @@ const OFTEN: u64 = 4;
 
 /// Shorter accesses tell little about what a byte costs.
 const TELLING: u64 = 16 << 10;
-/// How much an access counts that took less than those before it.
-const BETTER: f64 = 0.3;
-/// The same, if it took more: it may have lost its core meanwhile, which tells nothing about either way.
-const WORSE: f64 = 0.05;
-/// As much as one access can change the estimate, in multiples of it.
-const SURPRISE: f64 = 3.0;
 /// After so many accesses the dearer way is tried once more: the load may be another.
 const PATIENCE: u32 = 100;
 
@@ -91,10 +85,7 @@ impl Repeats {
     pub(crate) fn learn(&mut self, strategy: Strategy, part: &Range<u64>, took: f64) {
         let cost = &mut self.costs[usize::from(strategy == Strategy::Map)];
         let seen = took / (part.end - part.start) as f64;
-        *cost = Some(cost.map_or(seen, |cost| {
-            let weight = if seen < cost { BETTER } else { WORSE };
-            cost + (seen.min(cost * SURPRISE) - cost) * weight
-        }));
+        *cost = Some(cost.map_or(seen, |cost| plan::learned(cost, seen)));
     }
 }
 
