@@ -17,6 +17,7 @@ use crate::plan::{Direction, Domains, Experience, Strategy};
 use crate::repeats::Repeats;
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::streak::Streak;
 use crate::transfer::Company;
 use crate::two_phase::{Between, Cache};
 use crate::view::View;
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     experience: [Mutex<Experience>; 2],
     /// What of the file is accessed again and again, by direction.
     repeats: [Mutex<Repeats>; 2],
+    /// Small accesses that follow one another, by direction.
+    streaks: [Mutex<Streak>; 2],
     /// What this rank has done.
     pub(crate) tally: Tally,
     /// What had been sent when the file was opened: the talk may have been another file's before.
@@ -94,6 +97,7 @@ impl Core {
             settled: AtomicU64::new(0),
             experience: Default::default(),
             repeats: Default::default(),
+            streaks: Default::default(),
             tally: Tally::default(),
             told: Mutex::default(),
             buffer: OnceLock::new(),
@@ -153,6 +157,10 @@ impl Core {
 
     pub(crate) fn repeats(&self, direction: Direction) -> MutexGuard<'_, Repeats> {
         self.repeats[direction as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn streak(&self, direction: Direction) -> MutexGuard<'_, Streak> {
+        self.streaks[direction as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {

@@ -115,6 +115,7 @@ mod scope;
 mod shared_pointer;
 mod sieve;
 mod staging;
+mod streak;
 mod transfer;
 mod two_phase;
 pub mod verbose;

@@ -77,17 +77,12 @@ impl Core {
         run: &Range<u64>,
         data: &mut Inflow<'_>,
     ) -> Result<u64> {
-        let read = |strategy, data: &mut Inflow<'_>| {
+        self.repeated(Direction::Read, run, |strategy| {
             self.draw(data, |part, bytes| match strategy {
                 Strategy::Map => self.read_mapped(pattern, first + part.start..first + part.end, bytes),
                 _ => self.device("read", self.handle.read_at(run.start + part.start, bytes)),
             })
-        };
-        if !Repeats::is_telling(run) {
-            // What a call costs is what it costs to ask whether the pages are there.
-            return read(Strategy::List, data);
-        }
-        self.repeated(Direction::Read, run, |strategy| read(strategy, data))
+        })
     }
 
     /// Accesses one run of the file the way that has been cheaper, and remembers what it cost.
@@ -114,6 +109,16 @@ impl Core {
             return (Strategy::List, false);
         }
         let write = direction == Direction::Write;
+        if !Repeats::is_telling(run) {
+            let follows = hints.strategy.is_none() && self.streak(direction).note(run);
+            if follows && self.reach_ahead(run, direction) {
+                return (Strategy::Map, false);
+            }
+            if !write {
+                // To ask whether the pages are there would cost what the call does.
+                return (Strategy::List, false);
+            }
+        }
         let mut repeats = self.repeats(direction);
         let (often, told) = (repeats.note(run), hints.strategy.is_some());
         let mapping = if often || told { self.mapping_beside(run) } else { None };
