@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn leased_pages_are_there_for_a_moment() {
         let file = tempfile::tempfile().unwrap();
-        file.write_all_at(&[7; 100_000], 0).unwrap();
+        file.write_all_at(&vec![7; 100_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0..100_000, WRITES).unwrap();
         assert!(mapping.lease(&(5000..90_000), false));
         // A slow machine may take longer than a moment for this.
