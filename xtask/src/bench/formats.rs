@@ -67,7 +67,10 @@ pub(crate) fn run_all() -> Result<()> {
             match compile(rival.compiler, &folder, &name, &before, rival.after) {
                 Some(program) => race(&folder, &program, rival, case)?,
                 None => {
-                    println!("{}: n/a, its compiler wrapper or library for Open MPI is not there", rival.name)
+                    println!(
+                        "{}: n/a, its compiler wrapper or library for Open MPI is not there",
+                        rival.name
+                    );
                 }
             }
         }

@@ -166,7 +166,10 @@ impl Open {
         let mut made = assemble(self.opening.open(comm, name)?, Tree::new());
         let left = if made.is_first() { made.interrupted() } else { Ok(None) };
         let left = made.core.agree("open", left)?;
-        let left = if self.opening.writable { made.finish(left)? } else { left };
+        if self.opening.writable {
+            made.finish(left.as_ref())?;
+        }
+        let left = left.filter(|_| !self.opening.writable);
         let found = if made.is_first() { look(&made.core, name, left.as_ref()).map(Some) } else { Ok(None) };
         let found = made.core.agree("open", found)?;
         let (tree, shadow, marks) = match found {
@@ -186,15 +189,15 @@ impl Open {
 
 impl Container {
     /// Finishes a change that a program has left half-way. Collective; rank 0 knows of it.
-    fn finish(&self, left: Option<Left>) -> Result<Option<Left>> {
-        let end = left.as_ref().map_or(0, |left| left.end);
+    fn finish(&self, left: Option<&Left>) -> Result<()> {
+        let end = left.map_or(0, |left| left.end);
         let ((), [end]) = self.core.meet("open", Ok(()), [end])?;
         if end > 0 {
-            self.write_pieces("open", left.iter().flat_map(|left| &left.pieces))?;
+            self.write_pieces("open", left.into_iter().flat_map(|left| &left.pieces))?;
             self.core.file.set_size(end)?;
             self.core.sync()?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Takes back the mark of the whole file, which is about to change; without marks that can be changed, datasets have none. Collective.

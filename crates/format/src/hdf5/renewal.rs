@@ -289,7 +289,7 @@ mod tests {
         }
         // More objects than a node has entries, and names than a heap has room for.
         for number in 0..6 {
-            let names = (0..number % 3 * 5 + 1).map(|name| growing(&format!("/a/number{number}-{name}"), 4));
+            let names = (0..=number % 3 * 5).map(|name| growing(&format!("/a/number{number}-{name}"), 4));
             pair.change(&names.collect::<Vec<_>>());
         }
         pair.change(&[says("/a/number3-0", "late", 1u64), Change::Extend("/a/number5-2".into(), 3)]);
