@@ -80,7 +80,7 @@ fn hdf5() -> Result<()> {
     let mut command = with(&["test", "--package", "aqueduct-format", "--features", "hdf5"]);
     run(command.args(tests).env(wheels::READERS_VARIABLE, &readers))?;
     run(&mut with(&["test", "--package", "aqueduct-cli", "--features", "hdf5", "--test", "data"]))?;
-    run(&mut with(&[
+    let words = [
         "test",
         "--package",
         "aqueduct-md",
@@ -88,8 +88,11 @@ fn hdf5() -> Result<()> {
         "hdf5",
         "--test",
         "trajectory",
+        "--",
         "h5md",
-    ]))
+        "every_output",
+    ];
+    run(with(&words).env(wheels::READERS_VARIABLE, &readers))
 }
 
 /// What comes from the Python registry, and the variables that tell tests where it is.

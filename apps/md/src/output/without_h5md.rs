@@ -3,13 +3,14 @@
 use anyhow::{Result, bail};
 
 use crate::simulation::Simulation;
+use crate::units::Units;
 
 /// Nothing can be written here.
 pub enum Frames {}
 
 impl Frames {
     /// Tells what to do.
-    pub fn new(prefix: &str) -> Result<Self> {
+    pub fn new(prefix: &str, _: Option<Units>) -> Result<Self> {
         bail!(
             "output H5MD {prefix}: this program was built without HDF5; install libhdf5-dev and build it with `--features hdf5`"
         )
