@@ -1,6 +1,6 @@
 //! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`. `-- 330000` for another number of molecules than 3.3 million,
-//! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`; `linear` goes up to ten times the number, 4 GB, and wants
-//! 10 GB of memory.
+//! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`; `linear` goes up to ten times the number, 4 GB, and
+//! wants 10 GB of memory.
 
 #[path = "foundations/table.rs"]
 mod table;

@@ -1,7 +1,8 @@
 //! Killed at any moment, a program comes back to the last generation it was told of, or a later one; never to a torn one.
 //!
-//! The program is this one: each rank runs the one test `a_job`, until one kills itself (`SIGKILL`), so many steps and so much of a step after it came back: the
-//! seed says how many and how much. Measured by its own steps, it is killed inside of them however slow the machine is. `AQUEDUCT_KILLS` says how often.
+//! The program is this one: each rank runs the one test `a_job`, until one kills itself (`SIGKILL`), so many steps and so much of a step after it came
+//! back: the seed says how many and how much. Measured by its own steps, it is killed inside of them however slow the machine is. `AQUEDUCT_KILLS` says how
+//! often.
 
 mod cases;
 #[path = "cases/state.rs"]
