@@ -16,10 +16,11 @@ const UNITS: [f64; 2] = [3.405, 2.156];
 fn go(ranks: usize, prefix: &str, units: &str) {
     let h5md = if cfg!(feature = "hdf5") { "H5MD" } else { "XyzWriter" };
     let writers = ["ResultWriter", "XyzWriter", h5md].into_iter().chain(Format::ALL.map(Format::writer));
-    let lines: String = writers.map(|writer| format!("output {writer} 2 {prefix}{writer}\n")).collect();
+    let lines: Vec<String> = writers.map(|writer| format!("output {writer} 2 {prefix}{writer}\n")).collect();
     let text = format!(
         "MDProjectConfig\ntimestepLength 4e-3\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1\n\
-         parallelization KDDecomposition 2\n{units}{lines}"
+         parallelization KDDecomposition 2\n{units}{}",
+        lines.concat()
     );
     let config = Config::parse("test", &text).unwrap();
     let job = Job { config, steps: 4, rows: 0, checkpoints: None, restart: false };
