@@ -183,6 +183,23 @@ impl From<aqueduct_format::Error> for Error {
     }
 }
 
+impl From<aqueduct_object::Error> for Error {
+    fn from(error: aqueduct_object::Error) -> Self {
+        let kind = match error.kind() {
+            aqueduct_object::Kind::File => Kind::File,
+            aqueduct_object::Kind::Communication => Kind::Communication,
+            aqueduct_object::Kind::Damaged | aqueduct_object::Kind::NoMeta => Kind::Damaged,
+            aqueduct_object::Kind::NotComplete => Kind::NotComplete,
+            aqueduct_object::Kind::UnknownVersion => Kind::UnknownVersion,
+            aqueduct_object::Kind::Unsupported => Kind::Unsupported,
+            aqueduct_object::Kind::WrongType => Kind::NoSuch,
+            aqueduct_object::Kind::BadArgument => Kind::BadArgument,
+        };
+        let made = Self::new(kind, error.operation(), error.place(), error.detail());
+        Self { rank: error.rank(), below: error.file_kind(), ..made }
+    }
+}
+
 impl From<comm::Error> for Error {
     fn from(error: comm::Error) -> Self {
         Self::talk(error.call(), "the ranks", &error)
