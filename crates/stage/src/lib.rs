@@ -44,6 +44,7 @@
 
 mod accumulator;
 mod choice;
+mod chooser;
 mod cuboid;
 mod cuts;
 mod declared;
@@ -51,6 +52,7 @@ mod description;
 mod driver;
 mod error;
 mod group;
+mod helm;
 mod options;
 mod output;
 mod packing;
@@ -67,6 +69,7 @@ pub mod target;
 mod value;
 mod worker;
 
+pub use chooser::Change;
 pub use cuboid::Cuboid;
 pub use declared::Declared;
 pub use description::{About, Region};
