@@ -7,6 +7,8 @@ pub mod h5md;
 pub mod h5md;
 pub mod phase;
 pub mod result;
+#[cfg(all(test, feature = "hdf5"))]
+pub mod without_h5md;
 pub mod xyz;
 
 use anyhow::Result;

@@ -13,6 +13,7 @@ use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
 pub use bundle::{Bundle, allot, runs_of, union};
+pub(crate) use cost::learned;
 pub use cost::{Choice, Experience, Extent, Market};
 pub use coverage::Coverage;
 pub use domains::{Domains, Window, aggregators};

@@ -25,3 +25,14 @@ impl Frames {
         match self {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trajectory_is_an_error_with_the_way_out() {
+        let error = Frames::new("run").err().unwrap().to_string();
+        assert!(error.contains("output H5MD run") && error.contains("--features hdf5"), "{error}");
+    }
+}

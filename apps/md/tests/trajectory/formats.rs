@@ -179,16 +179,6 @@ fn xyz_is_the_same_from_every_number_of_ranks() {
 }
 
 #[test]
-#[cfg(not(feature = "hdf5"))]
-fn without_hdf5_a_trajectory_is_an_error_with_the_way_out() {
-    let text = "MDProjectConfig\ntimestepLength 1e-3\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1\noutput H5MD 2 run\n";
-    let config = Config::parse("test", text).unwrap();
-    let job = run::Job { config, steps: 2, rows: 0, checkpoints: None, restart: false };
-    let error = on(1, |world| Ok(run::run(world, &job).unwrap_err().to_string()));
-    assert!(error.contains("output H5MD run") && error.contains("--features hdf5"), "{error}");
-}
-
-#[test]
 #[cfg(feature = "hdf5")]
 fn h5md_has_every_frame_in_the_order_of_ids() {
     use aqueduct::format::Slab;
