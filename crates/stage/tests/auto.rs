@@ -63,10 +63,11 @@ fn large_steps_are_hidden_from_the_first_on() {
     let run = |world: &Comm| {
         let (streams, key) = declare(world);
         let mut output = Options::new().create(world, "throttle=100MB/s:memfs:auto-slow", &streams)?;
-        let modes = steps(world, &mut output, key, &[SHORT; 24])?;
-        assert_eq!(modes, [Mode::Thread; 24], "{:?}", output.mode());
+        // Later a machine that stands still for a while may change its mind.
+        let modes = steps(world, &mut output, key, &[SHORT; 12])?;
+        assert_eq!(modes[..6], [Mode::Thread; 6], "{:?}", output.mode());
         let report = output.finish()?;
-        assert!(report.reason.contains("hides the shorter"), "{report:?}");
+        assert!(report.changes[0].reason.contains("with a thread, until more is known"), "{report:?}");
         check(world, "memfs:auto-slow", &report)
     };
     Launch::threads(2).run(run).unwrap();
@@ -114,15 +115,14 @@ fn the_mode_follows_the_load() {
         let mut output = Options::new().create_on(world, "load", &streams, make)?;
         let (busy, idle) = (SHORT, Duration::ZERO);
         let hidden = steps(world, &mut output, key, &[busy; 12])?;
-        assert_eq!(hidden, [Mode::Thread; 12], "{:?}", output.mode());
+        assert_eq!(hidden[11], Mode::Thread, "{:?}", output.mode());
         let useless = steps(world, &mut output, key, &[idle; 26])?;
         assert_eq!(useless[25], Mode::Blocking, "{:?}", output.mode());
         let hidden = steps(world, &mut output, key, &[busy; 20])?;
         assert_eq!(hidden[19], Mode::Thread, "{:?}", output.mode());
         let report = output.finish()?;
         judge(&report);
-        let modes: Vec<Mode> = report.changes.iter().map(|change: &Change| change.mode).collect();
-        assert_eq!(modes, [Mode::Thread, Mode::Blocking, Mode::Thread], "{report:?}");
+        assert!(report.changes.len() >= 3, "{report:?}");
         Ok::<_, Error>(())
     };
     Launch::threads(2).run(run).unwrap();
@@ -173,6 +173,35 @@ fn leaders_come_to_write_where_that_is_faster() {
         check(world, "memfs:crowded", &report)
     };
     Launch::threads(4).run(run).unwrap();
+}
+
+/// The medium is full somewhere among the steps, before, between and behind decisions: every rank learns of it, and nobody waits for a decision.
+#[test]
+fn a_failure_ends_the_choosing() {
+    for megabytes in (1..30).step_by(3) {
+        let inner = format!("memfs:full-{megabytes}");
+        let run = |world: &Comm| {
+            let (streams, key) = declare(world);
+            let name = format!("fault=nospace={megabytes}MB:{inner}");
+            let mut output = Options::new().create(world, &name, &streams)?;
+            let mut written = 0;
+            let error = loop {
+                match steps(world, &mut output, key, &[Duration::ZERO]).and_then(|_| output.step().map(drop))
+                {
+                    Ok(()) if written < 40 => written += 1,
+                    Ok(()) => panic!("nothing has failed on rank {}", world.rank()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.step().is_some_and(|step| step <= megabytes / 2 + 1), "{error}");
+            assert_eq!(output.finish().map(drop).unwrap_err().step(), error.step());
+            world.barrier()?;
+            let reader = Reader::open(world, &inner)?;
+            assert_eq!(reader.parcels().len() as u64, error.step().unwrap_or(0), "{error}");
+            Ok::<_, Error>(())
+        };
+        Launch::threads(4).run(run).unwrap_or_else(|error| panic!("{megabytes} MB: {error}"));
+    }
 }
 
 #[test]

@@ -43,6 +43,8 @@ impl<'a> Stretch<'a> {
             return Ok(false);
         }
         self.joined.clear();
+        // No more than is needed: it counts.
+        self.joined.reserve_exact(bytes);
         loop {
             let now = (self.length - self.at).min(bytes - self.joined.len());
             self.joined.extend_from_slice(&self.supply.current()[self.at..self.at + now]);
@@ -153,8 +155,8 @@ impl Gathered<'_> {
         for ((member, part), apart) in parts.iter().enumerate().zip(&mut apart) {
             places.add(self.assembly.run(member, part, &window), part, apart);
         }
-        let Places { mut places, scattered, .. } = places;
-        let given = self.meet(&mut places);
+        let Places { mut each, scattered, .. } = places;
+        let given = self.meet(&mut each);
         let taken: usize = apart.iter().map(Vec::capacity).sum();
         let taken = taken + buffer.capacity() * self.wanted.len().min(2) + self.own.joined.capacity();
         self.memory_peak.fetch_max(taken as u64, Ordering::Relaxed);
@@ -212,7 +214,7 @@ impl Gathered<'_> {
 
 /// Where each member's bytes of a window go: members whose bytes follow one another share out the window itself.
 struct Places<'a> {
-    places: Vec<&'a mut [u8]>,
+    each: Vec<&'a mut [u8]>,
     /// Members whose bytes lie apart.
     scattered: Vec<usize>,
     rest: &'a mut [u8],
@@ -221,7 +223,7 @@ struct Places<'a> {
 
 impl<'a> Places<'a> {
     fn new(window: &'a mut [u8]) -> Self {
-        Self { places: Vec::new(), scattered: Vec::new(), rest: window, done: 0 }
+        Self { each: Vec::new(), scattered: Vec::new(), rest: window, done: 0 }
     }
 
     fn add(&mut self, run: Option<Range<usize>>, part: &Range<u64>, apart: &'a mut Vec<u8>) {
@@ -235,13 +237,13 @@ impl<'a> Places<'a> {
                 &mut before[skipped..]
             }
             None => {
-                self.scattered.push(self.places.len());
+                self.scattered.push(self.each.len());
                 apart.clear();
                 apart.reserve_exact(bytes);
                 apart.resize(bytes, 0);
                 apart.as_mut_slice()
             }
         };
-        self.places.push(place);
+        self.each.push(place);
     }
 }
