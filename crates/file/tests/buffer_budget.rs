@@ -183,7 +183,7 @@ fn random_program(world: &Comm, seed: u64, folder: &std::path::Path) -> Result<(
 fn random_programs_with_several_files_lose_nothing_and_end() {
     watched("random programs", || {
         let folder = tempfile::tempdir().unwrap();
-        for seed in 0..150 {
+        for seed in 0..60 {
             Launch::threads(2).run(|world| random_program(world, seed, folder.path())).unwrap();
         }
     });

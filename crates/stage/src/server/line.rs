@@ -80,6 +80,9 @@ impl Line {
     /// The client hands a piece over.
     pub(super) fn arrive_piece(&self, runs: Vec<Run>, held: Held) {
         let mut state = self.lock();
+        if state.ledger.phase() == Phase::Ended {
+            return;
+        }
         let parcel = Parcel { step: state.arrived, closing: false, entries: Vec::new() };
         state.arrived += 1;
         state.ledger.arrive(0, Item::Parcel(parcel, Ok(0)));
@@ -147,13 +150,18 @@ impl Line {
     /// Writes until the client has ended, or something fails.
     pub(super) fn run(&self, file: File) {
         aqueduct_comm::leave_mpi_alone();
-        let mut outcome = Ok(false);
-        while let (Ok(false), Some(job)) = (&outcome, self.next()) {
-            outcome = catch_unwind(AssertUnwindSafe(|| self.perform(&file, &job))).unwrap_or_else(|_| {
-                let detail = "the thread that writes panicked; this is a defect, please report it";
-                Err(Error::new(Kind::Unsupported, "write", &self.name, detail))
-            });
-        }
+        let work = || {
+            while let Some(job) = self.next() {
+                if self.perform(&file, &job)? {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            let detail = "the thread that writes panicked; this is a defect, please report it";
+            Err(Error::new(Kind::Unsupported, "write", &self.name, detail))
+        });
         // Whoever is told of the end may delete the file.
         let closed = file.close().map_err(Error::from);
         let failure = outcome.err().or(closed.err());
