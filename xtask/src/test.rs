@@ -12,15 +12,14 @@ use crate::{mpi4py, packages, wheels};
 /// A part of the work, by name.
 type Stage = (&'static str, fn() -> Result<()>);
 
-const STAGES: [Stage; 8] = [
+const STAGES: [Stage; 7] = [
     ("packages", packages::install),
     ("format", || run(&mut cargo(&["fmt", "--all", "--check"]))),
-    ("lints", || run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))),
+    ("lints", lints),
     ("documentation", documentation),
-    ("documentation examples", || run(&mut cargo(&["test", "--workspace", "--doc"]))),
+    ("documentation examples", || run(&mut whole(&["test", "--doc"]))),
     ("demonstration", || run(&mut cargo(&["run", "--release", "--", "--size", "8MiB"]))),
     ("tests", tests),
-    ("HDF5", hdf5),
 ];
 
 /// Installs what is missing, then runs all stages, or those that are named; the first that fails ends it.
@@ -38,8 +37,22 @@ pub(crate) fn run_stages(wanted: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Cargo at work on all of it, with every feature: everything that is built here is built once.
+fn whole(words: &[&str]) -> Command {
+    let mut command = cargo(words);
+    command.args(["--workspace", "--all-features"]);
+    with_hdf5(&mut command);
+    command
+}
+
+/// With every feature, and without: that is how most people build it.
+fn lints() -> Result<()> {
+    run(whole(&["clippy", "--all-targets"]).args(["--", "--deny", "warnings"]))?;
+    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+}
+
 fn documentation() -> Result<()> {
-    run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+    run(whole(&["doc", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
 /// All tests, those under `mpirun` too: here a missing MPI is a failure.
@@ -47,8 +60,8 @@ fn tests() -> Result<()> {
     let nextest = succeeds(&mut cargo(&["nextest", "--version"]));
     let words: &[&str] =
         if nextest { &["nextest", "run"] } else { &["test", "--tests", "--bins", "--examples"] };
-    let mut command = cargo(words);
-    command.args(["--workspace"]).env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
+    let mut command = whole(words);
+    command.env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
     command.env("AQUEDUCT_REQUIRE_NETCDF", "1");
     command.envs(installed()?);
     run(&mut command)
@@ -59,37 +72,6 @@ pub(crate) fn with_hdf5(command: &mut Command) {
     if std::env::var_os("HDF5_DIR").is_none() {
         command.env("HDF5_DIR", format!("/usr/lib/{}-linux-gnu/hdf5/serial", std::env::consts::ARCH));
     }
-}
-
-/// What the feature `hdf5` adds.
-fn hdf5() -> Result<()> {
-    let with = |words: &[&str]| {
-        let mut command = cargo(words);
-        command.env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NETCDF", "1");
-        with_hdf5(&mut command);
-        command
-    };
-    let readers = wheels::readers()?;
-    let names = ["aqueduct-format", "aqueduct-cli", "aqueduct-md"];
-    let packages = names.iter().flat_map(|name| ["--package", name]);
-    let packages: Vec<&str> =
-        packages.chain(["--features", "aqueduct-format/hdf5,aqueduct-cli/hdf5,aqueduct-md/hdf5"]).collect();
-    run(with(&["clippy", "--all-targets"]).args(&packages).args(["--", "--deny", "warnings"]))?;
-    run(with(&["test", "--doc"]).args(&packages[..2]).args(["--features", "hdf5"]))?;
-    let tests = ["--lib", "--test", "hdf5", "--test", "hdf5_crash", "--test", "presets"];
-    let mut command = with(&["test", "--package", "aqueduct-format", "--features", "hdf5"]);
-    run(command.args(tests).env(wheels::READERS_VARIABLE, &readers))?;
-    run(&mut with(&["test", "--package", "aqueduct-cli", "--features", "hdf5", "--test", "data"]))?;
-    run(&mut with(&[
-        "test",
-        "--package",
-        "aqueduct-md",
-        "--features",
-        "hdf5",
-        "--test",
-        "trajectory",
-        "h5md",
-    ]))
 }
 
 /// What comes from the Python registry, and the variables that tell tests where it is.

@@ -10,6 +10,8 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, AtFlags, CWD};
 
@@ -43,7 +45,21 @@ pub struct Mapping {
     told: bool,
     /// Pages that were made writable once, and have room since.
     roomy: Pages,
+    /// Pages that were reached to be read: the next time they cost no fault.
+    seen: Pages,
+    lease: Mutex<Option<Lease>>,
 }
+
+/// Pages that were made present a moment ago, and are taken to be so still.
+#[derive(Debug)]
+struct Lease {
+    pages: Range<usize>,
+    write: bool,
+    since: Instant,
+}
+
+/// How long pages are not asked for again: the system takes none back so soon.
+const MOMENT: Duration = Duration::from_millis(2);
 
 // SAFETY: it is memory of the whole process, and what is done through the pointer is for those who do it to order.
 unsafe impl Send for Mapping {}
@@ -63,7 +79,16 @@ impl Mapping {
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
         let told = rights.write || is_writable(file);
-        Some(Self { range: start..end, memory, rights, told, roomy: Pages::new(len.div_ceil(page_size())) })
+        let pages = || Pages::new(len.div_ceil(page_size()));
+        Some(Self {
+            range: start..end,
+            memory,
+            rights,
+            told,
+            roomy: pages(),
+            seen: pages(),
+            lease: Mutex::default(),
+        })
     }
 
     /// What it shows of the file.
@@ -76,24 +101,55 @@ impl Mapping {
         self.rights.write && self.rights.in_place
     }
 
-    /// Whether a part of the file was made writable before.
-    pub fn has_room(&self, part: &Range<u64>) -> bool {
-        self.roomy.contain(&self.pages(part))
+    /// Whether a part of the file was reached before, in this direction.
+    pub fn was_reached(&self, part: &Range<u64>, write: bool) -> bool {
+        let pages = if write { &self.roomy } else { &self.seen };
+        pages.contain(&self.pages(part))
     }
 
     /// Where a part of the file lies in memory, made present: to be read and, with `write`, to be written. None if that cannot be:
     /// behind the end of the file, without room on the medium, or after an error of it. Touched without this, such bytes would end the
     /// program by a signal; so do bytes that someone cuts off the file after this.
     pub fn reach(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
-        let inside = part.start >= self.range.start && part.end <= self.range.end && part.start < part.end;
-        if !inside || (write && !self.rights.write) {
+        if !self.shows(part) || (write && !self.rights.write) {
             return None;
         }
         let pages = self.pages(part);
-        if !self.is_ready(&pages, write) {
+        if !self.holds(&pages, write) && !self.is_ready(&pages, write) {
             self.populate(&pages, write)?;
         }
+        if !write && !self.seen.contain(&pages) {
+            self.seen.add(&pages);
+        }
         Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
+    }
+
+    /// Makes a part of the file present, so that [`reach`](Mapping::reach) need not ask for what lies in it in the next moments; whether
+    /// that could be done. To be written, pages have to keep their room for so long.
+    pub fn lease(&self, part: &Range<u64>, write: bool) -> bool {
+        let may = self.shows(part) && (!write || self.keeps_room());
+        let made = may && self.populate(&self.pages(part), write).is_some();
+        let lease = made.then(|| Lease { pages: self.pages(part), write, since: Instant::now() });
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+        made
+    }
+
+    /// Whether a part of the file was made present a moment ago.
+    pub fn is_leased(&self, part: &Range<u64>, write: bool) -> bool {
+        self.shows(part) && self.holds(&self.pages(part), write)
+    }
+
+    /// Whether it shows a part of the file, which is not empty.
+    fn shows(&self, part: &Range<u64>) -> bool {
+        part.start >= self.range.start && part.end <= self.range.end && part.start < part.end
+    }
+
+    fn holds(&self, pages: &Range<usize>, write: bool) -> bool {
+        let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        lease.as_ref().is_some_and(|lease| {
+            let inside = lease.pages.start <= pages.start && pages.end <= lease.pages.end;
+            inside && (lease.write || !write) && lease.since.elapsed() < MOMENT
+        })
     }
 
     /// The pages of a part of the range.
@@ -188,13 +244,36 @@ mod tests {
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0..10_000, WRITES).unwrap();
         assert!(mapping.is_ready(&(0..3), false) && !mapping.is_ready(&(0..3), true));
+        assert!(!mapping.was_reached(&(5000..9000), true));
         mapping.reach(&(5000..9000), true).unwrap();
         assert!(mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), true));
+        assert!(mapping.was_reached(&(5000..9000), true) && !mapping.was_reached(&(5000..9000), false));
+        mapping.reach(&(5000..9000), false).unwrap();
+        assert!(mapping.was_reached(&(5000..9000), false) && !mapping.was_reached(&(0..9000), false));
         // Cut and grown again, the file has no room there any more.
         file.set_len(0).unwrap();
         file.set_len(10_000).unwrap();
         assert!(!mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), false));
         assert!(mapping.reach(&(5000..9000), true).is_some());
+    }
+
+    #[test]
+    fn leased_pages_are_there_for_a_moment() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![7; 100_000], 0).unwrap();
+        let mapping = Mapping::new(file.as_fd(), 0..100_000, WRITES).unwrap();
+        assert!(mapping.lease(&(5000..90_000), false));
+        // A slow machine may take longer than a moment for this.
+        let leased = |write| mapping.lease(&(5000..90_000), write) && mapping.is_leased(&(6000..7000), write);
+        assert!((0..100).any(|_| leased(false)) && (0..100).any(|_| leased(true)));
+        assert!(!mapping.is_leased(&(0..7000), false) && !mapping.is_leased(&(95_000..99_000), false));
+        assert!(!mapping.lease(&(5000..200_000), true), "behind the end");
+        assert!(!mapping.is_leased(&(6000..7000), false));
+        assert!(mapping.lease(&(5000..90_000), false) && !mapping.is_leased(&(6000..7000), true));
+        std::thread::sleep(MOMENT);
+        assert!(!mapping.is_leased(&(6000..7000), false));
+        let moving = Mapping::new(file.as_fd(), 0..10_000, Rights { in_place: false, ..WRITES }).unwrap();
+        assert!(moving.lease(&(0..9000), false) && !moving.lease(&(0..9000), true));
     }
 
     #[test]

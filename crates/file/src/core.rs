@@ -13,10 +13,11 @@ use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::hints::Hints;
 use crate::mode::Mode;
-use crate::plan::{Domains, Experience, Strategy};
-use crate::rewrites::Rewrites;
+use crate::plan::{Direction, Domains, Experience, Strategy};
+use crate::repeats::Repeats;
 use crate::shared_pointer::SharedPointer;
 use crate::staging::Staging;
+use crate::streak::Streak;
 use crate::transfer::Company;
 use crate::two_phase::{Between, Cache};
 use crate::view::View;
@@ -50,8 +51,10 @@ pub(crate) struct Core {
     pub(crate) settled: AtomicU64,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
     experience: [Mutex<Experience>; 2],
-    /// What of the file is written again and again.
-    rewrites: Mutex<Rewrites>,
+    /// What of the file is accessed again and again, by direction.
+    repeats: [Mutex<Repeats>; 2],
+    /// Small accesses that follow one another, by direction.
+    streaks: [Mutex<Streak>; 2],
     /// What this rank has done.
     pub(crate) tally: Tally,
     /// What had been sent when the file was opened: the talk may have been another file's before.
@@ -72,7 +75,7 @@ impl Core {
         mode: Mode,
         hints: Hints,
     ) -> Self {
-        let Desk { comm, pointer: shared } = desk;
+        let Desk { comm, pointer: shared, staging } = desk;
         let can = handle.capabilities();
         Self {
             plain: AtomicBool::new(plain),
@@ -87,13 +90,14 @@ impl Core {
             shared,
             start,
             hints: Mutex::new(hints),
-            staging: Mutex::new(None),
+            staging: Mutex::new(staging),
             between: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
             settled: AtomicU64::new(0),
             experience: Default::default(),
-            rewrites: Mutex::default(),
+            repeats: Default::default(),
+            streaks: Default::default(),
             tally: Tally::default(),
             told: Mutex::default(),
             buffer: OnceLock::new(),
@@ -132,7 +136,8 @@ impl Core {
 
     /// Lets everything go but what the next file can use.
     pub(crate) fn into_desk(self) -> Desk {
-        Desk { comm: self.comm, pointer: self.shared }
+        let staging = self.staging.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Desk { comm: self.comm, pointer: self.shared, staging }
     }
 
     /// What this rank has done.
@@ -151,8 +156,12 @@ impl Core {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn rewrites(&self) -> MutexGuard<'_, Rewrites> {
-        self.rewrites.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn repeats(&self, direction: Direction) -> MutexGuard<'_, Repeats> {
+        self.repeats[direction as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn streak(&self, direction: Direction) -> MutexGuard<'_, Streak> {
+        self.streaks[direction as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn experience(&self, company: Company) -> MutexGuard<'_, Experience> {

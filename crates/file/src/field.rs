@@ -37,6 +37,11 @@ impl<'a> Field<'a> {
 
     /// Copies data bytes of a window of `pattern` to their places.
     pub(crate) fn put(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) {
+        if self.is_filled_by(pattern, data) {
+            // SAFETY: the field has room for as many bytes as there are.
+            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory, data.len()) };
+            return;
+        }
         self.put_strips(pattern.strips(window), data);
     }
 
@@ -54,7 +59,17 @@ impl<'a> Field<'a> {
 
     /// Copies data bytes of a window of `pattern` from their places.
     pub(crate) fn get(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) {
+        if self.is_filled_by(pattern, data) {
+            // SAFETY: the field has as many bytes as there is room for.
+            unsafe { std::ptr::copy_nonoverlapping(self.memory.cast_const(), data.as_mut_ptr(), data.len()) };
+            return;
+        }
         self.get_strips(pattern.strips(window), data);
+    }
+
+    /// Whether data that lies in the field is all of it, in order: then there is nothing to look for.
+    fn is_filled_by(&self, pattern: &Pattern, data: &[u8]) -> bool {
+        self.len == data.len() as u64 && pattern.is_ascending()
     }
 
     /// Copies data from the places of strips, one after the other.

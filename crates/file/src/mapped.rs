@@ -15,8 +15,10 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::field::Field;
 use crate::layout::Pattern;
-use crate::rewrites::REGION;
+use crate::plan::Direction;
+use crate::repeats::REGION;
 use crate::sieve::{Stretches, there};
+use crate::streak;
 use crate::transfer::{BATCH, span};
 
 /// Bytes of the file that are made present at once.
@@ -103,7 +105,20 @@ impl Core {
         Some(made)
     }
 
-    /// The same, but another part that lies in memory stays there: to map parts in turns costs more than it gains.
+    /// Makes a part of the file present for the next moments, and what follows it; whether it is.
+    pub(crate) fn reach_ahead(&self, run: &Range<u64>, direction: Direction) -> bool {
+        let write = direction == Direction::Write;
+        let present = self.mapping(run).is_some_and(|mapping| {
+            let ahead = || self.handle.len().ok().and_then(|len| streak::ahead(direction, run, len));
+            mapping.is_leased(run, write) || ahead().is_some_and(|ahead| mapping.lease(&ahead, write))
+        });
+        if !present {
+            self.streak(direction).end();
+        }
+        present
+    }
+
+    /// As [`mapping`](Core::mapping), but another part that lies in memory stays there: to map parts in turns costs more than it gains.
     pub(crate) fn mapping_beside(&self, part: &Range<u64>) -> Option<Arc<Mapping>> {
         let elsewhere = self.mapped().as_ref().is_some_and(|mapping| !shows(mapping, part));
         if elsewhere { None } else { self.mapping(part) }

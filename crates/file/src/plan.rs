@@ -13,6 +13,7 @@ use aqueduct_device::Capabilities;
 
 use crate::hints::{Hints, Toggle};
 pub use bundle::{Bundle, allot, runs_of, union};
+pub(crate) use cost::learned;
 pub use cost::{Choice, Experience, Extent, Market};
 pub use coverage::Coverage;
 pub use domains::{Domains, Window, aggregators};
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn writes_are_sieved_only_when_told() {
-        let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16 };
+        let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16, extends: false };
         let can = Capabilities::default();
         let choose = |hints: &Hints| {
             let experience = Experience::default();

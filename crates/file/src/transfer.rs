@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::flow::{Inflow, Outflow};
 use crate::layout::Pattern;
 use crate::plan::{self, Choice, Direction, Extent, Market, Strategy};
-use crate::rewrites::Rewrites;
+use crate::repeats::Repeats;
 use crate::verbose;
 
 /// Runs in one call of the device: as many as one vectored system call takes.
@@ -59,41 +59,81 @@ impl Core {
 
     /// Writes one run of the file: by a call, until it has been written so often that its pages are worth mapping.
     fn write_run(&self, pattern: &Pattern, first: u64, run: &Range<u64>, data: &Outflow<'_>) -> Result<u64> {
-        let (strategy, telling) = self.way_for(run);
+        self.repeated(Direction::Write, run, |strategy| {
+            self.pour(data, |part, bytes| match strategy {
+                Strategy::Map => {
+                    self.write_mapped(pattern, first + part.start..first + part.end, bytes).map(drop)
+                }
+                _ => self.device("write", self.handle.write_at(run.start + part.start, bytes)),
+            })
+        })
+    }
+
+    /// Reads one run of the file, in the same way.
+    fn read_run(
+        &self,
+        pattern: &Pattern,
+        first: u64,
+        run: &Range<u64>,
+        data: &mut Inflow<'_>,
+    ) -> Result<u64> {
+        self.repeated(Direction::Read, run, |strategy| {
+            self.draw(data, |part, bytes| match strategy {
+                Strategy::Map => self.read_mapped(pattern, first + part.start..first + part.end, bytes),
+                _ => self.device("read", self.handle.read_at(run.start + part.start, bytes)),
+            })
+        })
+    }
+
+    /// Accesses one run of the file the way that has been cheaper, and remembers what it cost.
+    fn repeated(
+        &self,
+        direction: Direction,
+        run: &Range<u64>,
+        access: impl FnOnce(Strategy) -> Result<u64>,
+    ) -> Result<u64> {
+        let (strategy, telling) = self.way_for(direction, run);
         let start = telling.then(Instant::now);
-        let count = self.pour(data, |part, bytes| match strategy {
-            Strategy::Map => {
-                self.write_mapped(pattern, first + part.start..first + part.end, bytes).map(drop)
-            }
-            _ => self.device("write", self.handle.write_at(run.start + part.start, bytes)),
-        })?;
-        if let Some(start) = start {
-            self.rewrites().learn(strategy, run, start.elapsed().as_nanos() as f64);
+        let count = access(strategy)?;
+        // Of what lies behind the end of the file nothing was moved.
+        if let Some(start) = start.filter(|_| count == run.end - run.start) {
+            self.repeats(direction).learn(strategy, run, start.elapsed().as_nanos() as f64);
         }
         Ok(count)
     }
 
-    /// How a run is written, and whether what that takes is telling: not where pages are made writable for all later writes.
-    fn way_for(&self, run: &Range<u64>) -> (Strategy, bool) {
+    /// How a run is accessed, and whether what that takes is telling: not where pages are made present for all later accesses.
+    fn way_for(&self, direction: Direction, run: &Range<u64>) -> (Strategy, bool) {
         let hints = self.hints();
         if !self.can.maps || !hints.map || hints.strategy.is_some_and(|strategy| strategy != Strategy::Map) {
             return (Strategy::List, false);
         }
-        let mut rewrites = self.rewrites();
-        let (often, told) = (rewrites.note(run), hints.strategy.is_some());
+        let write = direction == Direction::Write;
+        if !Repeats::is_telling(run) {
+            let follows = hints.strategy.is_none() && self.streak(direction).note(run);
+            if follows && self.reach_ahead(run, direction) {
+                return (Strategy::Map, false);
+            }
+            if !write {
+                // To ask whether the pages are there would cost what the call does.
+                return (Strategy::List, false);
+            }
+        }
+        let mut repeats = self.repeats(direction);
+        let (often, told) = (repeats.note(run), hints.strategy.is_some());
         let mapping = if often || told { self.mapping_beside(run) } else { None };
-        match mapping.filter(|mapping| mapping.keeps_room()) {
+        match mapping.filter(|mapping| !write || mapping.keeps_room()) {
             Some(_) if told => (Strategy::Map, false),
             Some(mapping) => {
-                let choice = rewrites.choose(run);
+                let choice = repeats.choose(run);
                 let bytes = run.end - run.start;
-                let extent = Extent { span: bytes, bytes, runs: 1 };
-                self.tell(Company::Alone, Direction::Write, extent, choice, || rewrites.prices(run).to_vec());
+                let extent = Extent { span: bytes, bytes, runs: 1, extends: false };
+                self.tell(Company::Alone, direction, extent, choice, || repeats.prices(run).to_vec());
                 let strategy = choice.strategy;
-                let lasting = strategy == Strategy::Map && !mapping.has_room(run);
-                (strategy, !lasting && Rewrites::is_telling(run))
+                let lasting = strategy == Strategy::Map && !mapping.was_reached(run, write);
+                (strategy, !lasting && Repeats::is_telling(run))
             }
-            None => (Strategy::List, Rewrites::is_telling(run)),
+            None => (Strategy::List, Repeats::is_telling(run)),
         }
     }
 
@@ -123,9 +163,7 @@ impl Core {
         let span = span(pattern, &window);
         let _guard = if self.is_atomic() { self.lock("read", span.clone(), LockKind::Shared)? } else { None };
         if is_one_run(&window, &span) {
-            return self.draw(data, |part, bytes| {
-                self.device("read", self.handle.read_at(span.start + part.start, bytes))
-            });
+            return self.read_run(pattern, first, &span, data);
         }
         let choice = self.choose(company, Direction::Read, pattern, &window);
         self.timed(company, Direction::Read, choice, || {
@@ -170,7 +208,7 @@ impl Core {
     ) -> Choice {
         let (hints, experience) = (self.hints(), self.experience(company));
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
-        let extent = extent(pattern, window);
+        let extent = self.extent(direction, pattern, window);
         let choice = plan::independent(direction, &extent, &market);
         let together = company == Company::All;
         self.tell(company, direction, extent, choice, || market.prices(direction, &extent, together));
@@ -214,7 +252,7 @@ impl Core {
         let choice = {
             let (hints, experience) = (self.hints(), self.experience(Company::All));
             let market = Market { hints: &hints, can: &self.can, experience: &experience };
-            let extent = extent(pattern, window);
+            let extent = self.extent(direction, pattern, window);
             let choice = market.price(direction, Strategy::TwoPhase, &extent);
             self.tell(Company::All, direction, extent, choice, || market.prices(direction, &extent, true));
             choice
@@ -226,7 +264,7 @@ impl Core {
     pub(crate) fn prices(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> (f64, f64) {
         let (hints, experience) = (self.hints(), self.experience(Company::All));
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
-        let extent = extent(pattern, window);
+        let extent = self.extent(direction, pattern, window);
         let together = market.price(direction, Strategy::TwoPhase, &extent);
         (plan::independent(direction, &extent, &market).estimate, together.estimate)
     }
@@ -243,6 +281,15 @@ impl Core {
         let count = access()?;
         self.experience(company).learn(direction, choice, start.elapsed().as_nanos() as f64);
         Ok(count)
+    }
+
+    /// The size of an access.
+    fn extent(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Extent {
+        let (span, bytes) = (span(pattern, window), window.end - window.start);
+        // Only prices of the page cache know the difference.
+        let asks = direction == Direction::Write && self.can.maps;
+        let extends = asks && self.handle.len().is_ok_and(|len| len < span.end);
+        Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window), extends }
     }
 
     /// Whether anyone may read, change and write back, so that everyone who writes must lock.
@@ -317,12 +364,6 @@ fn estimated_runs(pattern: &Pattern, window: &Range<u64>) -> u64 {
     }
     let all = window.end - window.start;
     if bytes == 0 { 0 } else { (u128::from(runs) * u128::from(all) / u128::from(bytes)) as u64 }
-}
-
-/// The size of an access.
-fn extent(pattern: &Pattern, window: &Range<u64>) -> Extent {
-    let (span, bytes) = (span(pattern, window), window.end - window.start);
-    Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window) }
 }
 
 /// Whether a window is one run of the file, or empty.

@@ -235,7 +235,7 @@ impl Supply for Packed<'_, '_, '_> {
 
     fn next(&mut self) -> Result<&[u8]> {
         let packing = self.packing.as_mut().map_err(|error| error.clone())?;
-        let unlaid = |error: aqueduct_file::layout::LayoutError| {
+        let unlaid = |error: crate::packing::Unpacked| {
             Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
         };
         let length = packing.fill(self.buffer).map_err(unlaid)?;

@@ -2,13 +2,20 @@
 
 mod arrangement;
 mod file;
+#[cfg(feature = "hdf5")]
+mod hdf5;
 mod leaders;
 mod netcdf;
+mod object;
+mod segment;
 
 pub use self::arrangement::Arrangement;
 pub use self::file::FileTarget;
+#[cfg(feature = "hdf5")]
+pub use self::hdf5::Hdf5Target;
 pub(crate) use self::leaders::{Leaders, Plan};
 pub use self::netcdf::NetcdfTarget;
+pub use self::object::{Deposit, ObjectTarget, Of};
 
 use serde::{Deserialize, Serialize};
 

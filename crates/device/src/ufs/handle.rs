@@ -171,8 +171,8 @@ impl Handle for UfsHandle {
 
     fn len(&self) -> Result<u64> {
         let len = match self.kind {
-            // The pointer of the descriptor moves, but nobody uses it.
-            FileType::BlockDevice => rustix::fs::seek(&self.file, SeekFrom::End(0)),
+            // The pointer of the descriptor moves, but nobody uses it. It takes half of the time that a look at all attributes takes.
+            FileType::RegularFile | FileType::BlockDevice => rustix::fs::seek(&self.file, SeekFrom::End(0)),
             _ => rustix::fs::fstat(&self.file).map(|stat| stat.st_size as u64),
         };
         len.map_err(|errno| self.failed(Operation::Len, errno))

@@ -84,7 +84,7 @@ impl Create {
         let name = name.as_ref();
         let shown: Arc<str> = name.to_string_lossy().into();
         let comm = comm.dup().map_err(|error| Error::talk("create", &shown, &error))?;
-        let deleted = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
+        let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
             Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
             _ => Ok(()),
         };

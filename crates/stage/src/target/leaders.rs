@@ -98,7 +98,7 @@ impl Leaders {
         let merge = |shares: Vec<Vec<u8>>| merged(name, declared, &shares);
         let merged = agree(comm, "create", name, shares.map(merge).transpose())?;
         // Leaders fail together; the others learn of it.
-        let lead = leaders.zip(merged).map(|(leaders, group)| {
+        let lead: Option<Result<Lead>> = leaders.zip(merged).map(|(leaders, group)| {
             let target = target(&leaders, &Arc::new(group.declared.clone()))?;
             Ok(Lead { target, group, capacity: plan.capacity, assembly: None, windows: Default::default() })
         });

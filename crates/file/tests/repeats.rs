@@ -1,5 +1,6 @@
-//! What is written again and again goes through mapped pages, and stays right whatever happens to the file meanwhile.
+//! What is written or read again and again goes through mapped pages, and stays right whatever happens to the file meanwhile.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use aqueduct_comm::{Comm, Launch};
@@ -82,6 +83,48 @@ fn what_is_written_often_is_copied_instead() {
 }
 
 #[test]
+fn what_is_read_often_is_copied_instead() {
+    with_tmpfs(|name| {
+        let program = |world: &Comm| {
+            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, name)?;
+            let at = (world.rank() * MINE) as u64;
+            for step in 0..30 {
+                // Not through the engine, so that nothing is copied but what is read.
+                let path = name.strip_prefix("ufs:").unwrap();
+                let other = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+                other.write_all_at(&values(world.rank(), step), at).unwrap();
+                let mut back = vec![0; MINE];
+                assert_eq!(file.at(at).read(&mut back)?.bytes(), MINE as u64);
+                assert!(back == values(world.rank(), step), "step {step}");
+                assert_eq!(file.counters().copied > 0, step >= 4, "step {step}");
+            }
+            file.close()
+        };
+        Launch::threads(2).run(program).unwrap();
+    });
+}
+
+#[test]
+fn reading_often_ends_where_the_file_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let program = |world: &Comm| {
+        let file = Open::new(Mode::read_write().create()).open(world, &path)?;
+        for step in 0..60 {
+            // Another program's doing: it is cut, grown and written between the reads.
+            let len = [MINE, MINE / 3, 0, MINE - 1, 4096][step % 5];
+            std::fs::write(&path, &values(0, step)[..len]).unwrap();
+            let mut back = vec![0; MINE];
+            assert_eq!(file.at(0).read(&mut back)?.bytes(), len as u64, "step {step}");
+            assert!(back[..len] == values(0, step)[..len], "step {step}");
+            assert!(back[len..].iter().all(|byte| *byte == 0), "step {step}");
+        }
+        file.close()
+    };
+    Launch::threads(1).run(program).unwrap();
+}
+
+#[test]
 fn hints_keep_to_calls() {
     with_tmpfs(|name| {
         for hint in [("aqueduct_map", "false"), ("aqueduct_strategy", "list")] {
@@ -90,8 +133,9 @@ fn hints_keep_to_calls() {
                 let file = open.open(world, name)?;
                 for step in 0..30 {
                     file.at(0).write(&values(0, step))?;
+                    file.at(0).read(&mut vec![0u8; MINE])?;
                 }
-                assert_eq!((file.counters().copied, file.counters().system_calls), (0, 30));
+                assert_eq!((file.counters().copied, file.counters().system_calls), (0, 60));
                 file.close()
             };
             Launch::threads(1).run(program).unwrap();
