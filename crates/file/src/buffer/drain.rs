@@ -136,7 +136,7 @@ fn hand_over<'a>(
 impl Buffer {
     /// The oldest batch; none when the file is closed and everything is written.
     fn next(&self) -> Option<Arc<Batch>> {
-        let idle = |state: &mut State| !state.is_ready() && !(state.stopped && state.queue.is_empty());
+        let idle = |state: &mut State| !(state.is_ready() || state.stopped && state.queue.is_empty());
         let state = self.lock();
         let mut state = self.change.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         let batch = Arc::new(state.queue.pop_front()?);

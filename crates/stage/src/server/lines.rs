@@ -20,7 +20,7 @@ const SLOTS: u32 = 2;
 
 /// A buffered file: a line for each client.
 pub(super) struct Lines {
-    lines: Vec<Arc<Line>>,
+    clients: Vec<Arc<Line>>,
     threads: Vec<JoinHandle<()>>,
     /// What of the server's memory is set aside for it, and what of that slots take.
     budget: u64,
@@ -31,12 +31,12 @@ pub(super) struct Lines {
 impl Lines {
     /// What a client wants besides writing.
     pub(super) fn arrive(&self, client: usize, item: Item<()>) {
-        self.lines[client].arrive(item);
+        self.clients[client].arrive(item);
     }
 
     /// What is free again if all clients have ended; once.
     pub(super) fn reclaim(&mut self) -> u64 {
-        if self.lines.iter().any(|line| !line.lock().ended) {
+        if self.clients.iter().any(|line| !line.lock().ended) {
             return 0;
         }
         self.pool.give_back(std::mem::take(&mut self.slots));
@@ -45,11 +45,11 @@ impl Lines {
 
     /// Writes what is held, and ends. No line waits for another rank.
     pub(super) fn close(self, service: &mut Service) {
-        self.lines.iter().for_each(|line| line.terminate());
+        self.clients.iter().for_each(|line| line.terminate());
         self.threads.into_iter().for_each(|thread| _ = thread.join());
         self.pool.give_back(self.slots);
         service.files += 1;
-        for line in &self.lines {
+        for line in &self.clients {
             let state = line.lock();
             service.bytes += state.bytes;
             service.failures.extend(state.failure.clone());
@@ -125,7 +125,7 @@ impl Listener<'_> {
         let slots = near * u64::from(room.slots) * room.slot;
         let pool = Arc::clone(&self.pool);
         pool.take(slots);
-        let mut lines = Lines { lines: Vec::new(), threads: Vec::new(), budget, slots, pool };
+        let mut lines = Lines { clients: Vec::new(), threads: Vec::new(), budget, slots, pool };
         for client in 0..link.size() - 1 {
             let line = Line {
                 name: name.into(),
@@ -155,7 +155,7 @@ impl Listener<'_> {
             let detail = format!("no thread could be started: {error}");
             Error::new(Kind::Unsupported, "open", &line.name, detail)
         })?;
-        lines.lines.push(line);
+        lines.clients.push(line);
         lines.threads.push(thread);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Listener<'_> {
             }
         };
         if let Some(lines) = self.files.get(&number) {
-            lines.lines[client].arrive_piece(runs, held);
+            lines.clients[client].arrive_piece(runs, held);
         }
         Ok(())
     }
