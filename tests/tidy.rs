@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/derive", &[]),
     ("crates/object", &["aqueduct-comm", "aqueduct-derive", "aqueduct-file"]),
     ("crates/format", &["aqueduct-comm", "aqueduct-file", "aqueduct-object"]),
-    ("crates/stage", &["aqueduct-comm", "aqueduct-file", "aqueduct-format"]),
+    ("crates/stage", &["aqueduct-comm", "aqueduct-file", "aqueduct-format", "aqueduct-object"]),
     ("crates/checkpoint", &["aqueduct-comm", "aqueduct-file", "aqueduct-format", "aqueduct-object"]),
     ("crates/mpiio", &["aqueduct-comm", "aqueduct-file"]),
     ("crates/testkit", &["aqueduct-comm", "aqueduct-device", "aqueduct-file"]),

@@ -37,7 +37,7 @@ impl Opening {
     /// A new file without a byte. Collective: it succeeds on all ranks or on none.
     pub(crate) fn create(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
         let (shown, comm) = met("create", comm, name)?;
-        let deleted = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
+        let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
             Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
             _ => Ok(()),
         };

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aqueduct_comm::Comm;
 use aqueduct_file::{Counters, Mode, Whence};
 
-use crate::codec::Decoder;
+use crate::Object;
+use crate::decoding::decoded;
 use crate::error::{Error, Kind, Result};
 use crate::items::Packed;
 use crate::schema::{ByteOrder, Migration, Schema, swap};
-use crate::store::{ObjectOpen, Store, leave_line};
+use crate::store::{ObjectOpen, Store};
 use crate::view::ObjectView;
-use crate::{DecodeError, Object};
 
 /// A file of objects that all ranks of a communicator have open: the data, and `<name>.meta` that says what it is.
 ///
@@ -238,16 +238,7 @@ impl<T: Object> ObjectFile<T> {
         let committed = if self.store.mode.is_write() { self.commit() } else { Ok(()) };
         let store = Arc::try_unwrap(self.store);
         let Ok(store) = store else { return committed };
-        // Devices refuse to delete what is open: everything else is let go first.
-        drop((store.plain, store.meta));
-        store.data.close()?;
-        if let Some(numbers) = store.numbers {
-            numbers.close()?;
-        }
-        if committed.is_ok() {
-            leave_line(&store.ranks, store.comm);
-        }
-        committed
+        store.close(committed)
     }
 
     /// Takes `count` objects from the pointer; where they begin.
@@ -288,23 +279,8 @@ impl<T: Object> ObjectFile<T> {
         if self.store.order == ByteOrder::Big {
             swap(self.store.schema.root(), ByteOrder::Big, bytes).map_err(|why| broken(&why))?;
         }
-        let Some(migration) = &self.migration else {
-            return taken(bytes, count).map_err(|error| broken(&error));
-        };
-        let (mut input, mut migrated) = (Decoder::new(bytes), Vec::with_capacity(bytes.len()));
-        for _ in 0..count {
-            migration.apply(&mut input, &mut migrated).map_err(|error| broken(&error))?;
-        }
-        input.end().map_err(|error| broken(&error))?;
-        taken(&migrated, count).map_err(|error| broken(&error))
+        decoded(self.migration.as_ref(), bytes, count).map_err(|error| broken(&error))
     }
-}
-
-fn taken<T: Object>(bytes: &[u8], count: usize) -> std::result::Result<Vec<T>, DecodeError> {
-    let mut input = Decoder::new(bytes);
-    let objects = input.take_all(count)?;
-    input.end()?;
-    Ok(objects)
 }
 
 /// An error that all ranks learn of.

@@ -21,6 +21,7 @@
 //! | [`schema`] | types as values: printed, compared, hashed, as a numpy dtype |
 //! | [`Talk`] | objects between ranks |
 //! | [`ObjectFile`], [`ObjectOpen`] | objects in files: all ways of access, commit, checksums |
+//! | [`Untyped`], [`UntypedWriter`], [`Decoding`] | files and objects of which only the schema is known |
 //! | [`ObjectView`] | which objects a rank sees |
 //! | [`Field`] | one field of all objects |
 //! | [`repair`] | a file that is not complete, or whose `.meta` is gone |
@@ -35,6 +36,7 @@ mod category;
 mod codec;
 mod compound;
 mod container;
+mod decoding;
 mod error;
 mod field;
 mod file;
@@ -55,6 +57,7 @@ pub use category::Category;
 #[doc(hidden)]
 pub use category::fold;
 pub use codec::{DecodeError, Decoder, Encoder};
+pub use decoding::Decoding;
 pub use error::{Error, Kind, Result};
 pub use field::Field;
 pub use file::ObjectFile;
@@ -64,5 +67,5 @@ pub use request::{ReadRequest, Split, WriteRequest};
 pub use schema::Schema;
 pub use store::{ObjectOpen, Repaired, repair};
 pub use talk::{ReceivingObjects, Talk};
-pub use untyped::Untyped;
+pub use untyped::{Untyped, UntypedWriter};
 pub use view::ObjectView;

@@ -24,6 +24,7 @@ mod migrate;
 mod path;
 mod print;
 mod swap;
+mod told;
 mod walk;
 
 use std::any::TypeId;
@@ -37,6 +38,7 @@ pub(crate) use migrate::Migration;
 pub use path::{Located, NoSuchField};
 pub use swap::ByteOrder;
 pub(crate) use swap::swap;
+use told::Told;
 pub(crate) use walk::{Around, skip};
 
 use crate::Object;
@@ -151,7 +153,10 @@ pub struct Variant {
 /// What a type is, as a value: printable, comparable, with a hash that does not change.
 ///
 /// Two schemas are equal where names, types, order and units are; descriptions and rules about older files play no role.
-#[derive(Clone, Debug)]
+///
+/// In JSON it is the name of the type, the type, and the hash, as in the description of an object file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "Told", try_from = "Told")]
 pub struct Schema {
     root: Type,
     signature: String,

@@ -13,7 +13,7 @@ use aqueduct_comm::{Comm, Traffic};
 use aqueduct_file::{File, Mode};
 
 pub use opening::ObjectOpen;
-pub(crate) use opening::leave_line;
+use opening::leave_line;
 pub use repair::{Repaired, repair};
 
 use crate::error::{Error, Kind, Result, agree};
@@ -94,6 +94,20 @@ impl Store {
 
     pub(crate) fn talk<R>(&self, operation: &'static str, outcome: aqueduct_comm::Result<R>) -> Result<R> {
         outcome.map_err(|error| Error::talk(operation, &self.name, &error))
+    }
+
+    /// Lets go of all files, after this outcome of the last commit. Collective.
+    pub(crate) fn close(self, committed: Result<()>) -> Result<()> {
+        // Devices refuse to delete what is open: everything else is let go first.
+        drop((self.plain, self.meta));
+        self.data.close()?;
+        if let Some(numbers) = self.numbers {
+            numbers.close()?;
+        }
+        if committed.is_ok() {
+            leave_line(&self.ranks, self.comm);
+        }
+        committed
     }
 
     /// Bytes of an object, where all have the same.

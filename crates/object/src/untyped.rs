@@ -1,10 +1,15 @@
-//! An object file whose type the program does not know: for tools.
+//! Object files whose type the program does not know: for tools, and for who gets objects encoded.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::error::{Kind, Result};
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Source, View};
+
+use crate::error::{Error, Kind, Result};
 use crate::schema::{ByteOrder, Schema};
-use crate::store::Store;
+use crate::store::{Store, Written};
+use crate::view::ObjectView;
 
 /// An object file that is read without knowing its type; see [`ObjectOpen::open_untyped`](crate::ObjectOpen::open_untyped).
 ///
@@ -68,5 +73,116 @@ impl Untyped {
     /// Compares all data with its checksums, the ranks sharing the work. Collective.
     pub fn verify(&self) -> Result<()> {
         self.store.verify_all()
+    }
+}
+
+/// An object file that is written without knowing its type: objects come encoded, are put behind those that are committed, and committed; see
+/// [`ObjectOpen::create_untyped`](crate::ObjectOpen::create_untyped).
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_file::layout::{Layout, Member};
+/// use aqueduct_object::{Object, ObjectFile, ObjectOpen, encode};
+///
+/// Launch::threads(2).run(|world| {
+///     let file = ObjectOpen::create_untyped(world, "memfs:written", &String::schema())?;
+///     // Each rank has one text of ten bytes; that of rank 1 lies behind that of rank 0.
+///     let (rank, text) = (world.rank() as u64, encode(&format!("r{}", world.rank())));
+///     let layout = Layout::bytes(10).unwrap();
+///     let place = Layout::structure([Member { count: 1, displacement: 10 * rank as i64, layout }]).unwrap();
+///     file.extend(2, 20, &place)?;
+///     file.index(rank, 10 * rank, &[10])?;
+///     file.write(0, &text)?;
+///     file.close()?;
+///     let file = ObjectFile::<String>::open(world, "memfs:written")?;
+///     assert_eq!(file.at(0).read_vec(2)?, ["r0", "r1"]);
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct UntypedWriter {
+    store: Store,
+}
+
+impl UntypedWriter {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// How many objects are committed.
+    pub fn count(&self) -> u64 {
+        self.store.changes().slot.count
+    }
+
+    /// Makes room for so many objects, of all ranks, of so many bytes together, behind those that are committed. `mine` has this rank's bytes among them.
+    /// Once between commits. Collective.
+    pub fn extend(&self, count: u64, bytes: u64, mine: &Layout) -> Result<()> {
+        let (first, start) = {
+            let changes = self.store.changes();
+            (changes.slot.count, changes.slot.length)
+        };
+        let ends = start.checked_add(bytes).zip(first.checked_add(count));
+        let fits = self.store.size().is_none_or(|size| count.checked_mul(size) == Some(bytes));
+        let view = match ends.filter(|(end, _)| fits && i64::try_from(*end).is_ok()) {
+            Some((end, high)) => self.store.touch(start..end, false).map(|()| {
+                self.store.note(self.written(high, 0, Vec::new(), high));
+                let mine = if mine.size() == 0 { &Layout::empty() } else { mine };
+                View::new(start, &Layout::from(Basic::Byte), mine)
+            }),
+            None => {
+                let detail = format!("{count} objects cannot have {bytes} bytes, or reach behind every file");
+                Err(self.store.error(Kind::BadArgument, "write", detail))
+            }
+        };
+        match view.and_then(|view| Ok(view?)) {
+            Ok(view) => self.store.data.set_view(&view).map_err(Error::together),
+            Err(error) => {
+                // The others learn of it when they set theirs.
+                let _ = self.store.data.refuse_view(error.refusal());
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes this rank's bytes, from number `at` of its part of the new room on. Collective.
+    pub fn write<'a>(&self, at: u64, bytes: impl Into<Source<'a>>) -> Result<()> {
+        self.store.data.at(at).all().write(bytes).map(drop).map_err(Error::together)
+    }
+
+    /// Says where this rank's new objects lie, one after the other: the first is number `first` of the new ones and begins at byte `start` of their room. Only
+    /// for objects of variable size, which cannot be found without.
+    pub fn index(&self, first: u64, start: u64, lengths: &[u64]) -> Result<()> {
+        if self.store.size().is_some() {
+            let detail = "objects of constant size are found without an index";
+            return Err(self.store.error(Kind::BadArgument, "write", detail));
+        }
+        let (count, length) = {
+            let changes = self.store.changes();
+            (changes.slot.count, changes.slot.length)
+        };
+        let ends = lengths.iter().scan(0u64, |end, length| {
+            *end = end.saturating_add(*length);
+            Some(*end)
+        });
+        let high = count.saturating_add(first).saturating_add(lengths.len() as u64);
+        let written =
+            self.written(count.saturating_add(first), length.saturating_add(start), ends.collect(), high);
+        self.store.note(written);
+        Ok(())
+    }
+
+    /// Makes everything that all ranks have written durable and, at once, what readers see. Collective.
+    pub fn commit(&self) -> Result<()> {
+        self.store.commit()
+    }
+
+    /// Commits and closes. Collective.
+    pub fn close(self) -> Result<()> {
+        let committed = self.commit();
+        self.store.close(committed)
+    }
+
+    fn written(&self, start: u64, offset: u64, ends: Vec<u64>, high: u64) -> Written {
+        Written { view: Arc::new(ObjectView::all()), start, offset, ends, high }
     }
 }

@@ -1,5 +1,6 @@
 //! Streams as readers know them: the description in the `.steps` file.
 
+use aqueduct_object::Schema;
 use serde::{Deserialize, Serialize};
 
 use crate::cuboid::{Cuboid, volume};
@@ -35,6 +36,10 @@ pub struct About {
     pub reduction: Reduction,
     /// Every how many steps it is stored.
     pub every: Option<u64>,
+    /// What the items of a list are, where they are objects: encoded, one after the other. Where their sizes differ, the stream that follows has their
+    /// [lengths](Self::lengths_of).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Schema>,
 }
 
 impl About {
@@ -53,7 +58,23 @@ impl About {
             region,
             reduction: stream.reduction,
             every: stream.every,
+            object: stream.object.as_deref().cloned(),
         }
+    }
+
+    /// As it stands in the description of a stream file.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("names, numbers and lists of them are JSON")
+    }
+
+    /// The name of the stream that has the lengths of another's objects.
+    pub fn lengths_of(name: &str) -> String {
+        format!("{name}.lengths")
+    }
+
+    /// Whether its objects have lengths of their own, which the next stream has.
+    pub fn is_indexed(&self) -> bool {
+        self.object.as_ref().is_some_and(|schema| schema.size().is_none())
     }
 
     /// The values that are stored.

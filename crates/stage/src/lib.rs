@@ -32,25 +32,28 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, cuboids, points, lists; reductions |
+//! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, cuboids, points, lists of values and of typed objects; reductions |
 //! | [`Options`], [`Mode`] | who writes: the program, an I/O thread, leaders of groups, servers, or what pays; buffers, memory, durability |
 //! | [`split`], [`Role`], [`Crew`], [`Server`] | ranks that only write |
 //! | [`Output`], [`Step`] | handing steps over |
 //! | [`Receipt`], [`Safety`], [`Progress`] | accepted, visible and durable are different things |
-//! | [`Reader`] | which steps are complete, and their values |
-//! | [`target`] | the seam: where parcels are stored |
+//! | [`Reader`], [`Objects`] | which steps are complete, their values and their objects |
+//! | [`target`] | the seam: where parcels are stored; netCDF, HDF5 and object files |
 //!
 //! What is promised is in `docs/streams.md`, the bytes are in `docs/format-stream.md`.
 
 mod accumulator;
 mod choice;
+mod chooser;
 mod cuboid;
 mod cuts;
 mod declared;
 mod description;
 mod driver;
+mod encoding;
 mod error;
 mod group;
+mod helm;
 mod options;
 mod output;
 mod packing;
@@ -67,6 +70,7 @@ pub mod target;
 mod value;
 mod worker;
 
+pub use chooser::Change;
 pub use cuboid::Cuboid;
 pub use declared::Declared;
 pub use description::{About, Region};
@@ -74,7 +78,7 @@ pub use error::{Error, Kind, Result};
 pub use options::{Mode, Options};
 pub use output::{Output, Report, Step};
 pub use progress::{Progress, Receipt, Safety};
-pub use reader::{Lost, Prefetched, Reader, Stored};
+pub use reader::{Lost, Objects, Prefetched, Reader, Stored};
 pub use server::{Crew, Role, Server, Service, split};
-pub use stream::{Key, Reduction, Stream, Streams};
+pub use stream::{Key, ObjectKey, Reduction, Stream, Streams};
 pub use value::{Value, ValueKind};

@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
+use aqueduct_object::Object;
 
 use crate::accumulator::Accumulator;
-use crate::choice::Chooser;
+use crate::chooser::{Change, Chooser};
 use crate::declared::Declared;
 use crate::description::Region;
 use crate::driver::Driver;
+use crate::encoding::{Given, Lengths};
 use crate::error::{Error, Kind, Result};
 use crate::options::{Mode, Options};
 use crate::packing::{Feed, Packing};
 use crate::progress::{Board, Herald, Progress, Receipt};
 use crate::server::Client;
-use crate::stream::{Key, Reduction, Streams};
+use crate::stream::{Key, ObjectKey, Reduction, Streams};
 use crate::target::{Entry, Parcel, Target};
 use crate::value::{Value, ValueKind};
 use crate::worker::Limits;
@@ -59,6 +61,8 @@ pub struct Report {
     pub mode: Mode,
     /// Why so.
     pub reason: String,
+    /// How steps were written from when on, and why so: what it began with, and every change since.
+    pub changes: Vec<Change>,
     /// How many steps were handed over.
     pub steps: u64,
     /// How many bytes of them were stored.
@@ -98,8 +102,7 @@ impl Output {
         let board = Arc::new(Board::default());
         let driver = Driver::blocking(target, &board, memory.limits, pinned);
         let mut output = Self::driven(chooser, name, declared, driver, (board, memory));
-        let first = output.chooser.first();
-        output.follow(first)?;
+        output.change()?;
         Ok(output)
     }
 
@@ -146,7 +149,7 @@ impl Output {
     /// Begins a step. Fails with what has failed since the last call, in the background too.
     pub fn step(&mut self) -> Result<Step<'_, '_>> {
         self.board.check()?;
-        let data = vec![None; self.declared.abouts.len()];
+        let data = self.declared.abouts.iter().map(|_| None).collect();
         Ok(Step { output: self, data, objection: None })
     }
 
@@ -165,7 +168,7 @@ impl Output {
 
     /// How steps are written now, and why so.
     pub fn mode(&self) -> (Mode, &str) {
-        (self.chooser.called(self.driver.mode()), self.chooser.reason())
+        (self.chooser.mode(), self.chooser.reason())
     }
 
     /// Stores what reductions have come to, makes everything durable, and ends the file. Fails with what has failed in the background.
@@ -174,12 +177,13 @@ impl Output {
         self.board.check()?;
         let (entries, feeds) = closing(&self.declared, &mut self.accumulators);
         let parcel = Parcel { step: self.steps.saturating_sub(1), closing: true, entries };
+        let mut packing = Packing::new(feeds, self.memory.limits.capacity);
         if !parcel.entries.is_empty() || self.untold.is_some() {
-            let mut packing = Packing::new(feeds, self.memory.limits.capacity);
             self.tally.bytes += packing.size();
             let refused = self.untold.take();
             self.driver.write(parcel, refused.map_or(Ok(&mut packing), Err))?;
         }
+        drop(packing);
         let report = self.report();
         let (driver, board, steps) = (self.driver, self.board, self.steps);
         let (buffers, writing) = driver.finish(steps);
@@ -193,8 +197,9 @@ impl Output {
     fn report(&self) -> Report {
         let kept = self.accumulators.iter().flatten().map(Accumulator::memory).sum();
         Report {
-            mode: self.chooser.called(self.driver.mode()),
+            mode: self.chooser.mode(),
             reason: self.chooser.reason().to_owned(),
+            changes: self.chooser.changes().to_vec(),
             steps: self.steps,
             bytes: self.tally.bytes,
             memory_peak: 0,
@@ -206,24 +211,24 @@ impl Output {
     }
 
     /// Does what was decided by all ranks.
-    fn follow(&mut self, mode: Mode) -> Result<()> {
-        let change = |error: std::io::Error| {
+    fn change(&mut self) -> Result<()> {
+        let refuse = |error: std::io::Error| {
             let detail = format!(
                 "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
             );
             Error::new(Kind::Unsupported, "create", &self.name, detail)
         };
-        let outcome = self.driver.change(mode).map_err(change);
+        let outcome = self.driver.change(self.chooser.wants_thread()).map_err(refuse);
         self.chooser.agree(&self.name, outcome)
     }
 
     /// Takes the samples of a step, and hands over what is due.
-    fn take(&mut self, data: &[Option<&[u8]>], objection: Option<Error>) -> Result<Receipt> {
+    fn take(&mut self, data: Vec<Option<Given<'_>>>, objection: Option<Error>) -> Result<Receipt> {
         let begin = Instant::now();
         let step = self.steps;
         self.steps += 1;
         self.board.note(|progress| progress.accepted = step + 1);
-        let told = objection.or_else(|| self.accumulate(data).err()).map(|error| error.in_step(step));
+        let told = objection.or_else(|| self.accumulate(&data).err()).map(|error| error.in_step(step));
         if self.untold.is_none() {
             self.untold.clone_from(&told);
         }
@@ -234,12 +239,16 @@ impl Output {
         let bytes = packing.size();
         let refused = if nothing { None } else { self.untold.take() };
         let written = self.driver.write(parcel, refused.map_or(Ok(&mut packing), Err));
+        drop(packing);
         let in_memory = self.accumulators.iter().flatten().map(Accumulator::samples).max().unwrap_or(0);
         self.board.note(|progress| progress.in_memory = in_memory);
+        if !nothing && self.chooser.waits() {
+            self.board.wait("commit", |progress| progress.visible > step)?;
+        }
         self.tally.bytes += bytes;
         self.tally.in_commit += begin.elapsed();
-        // Before this rank's own error is told: the others count on it.
-        if self.chooser.observe(begin, bytes) {
+        // Before this rank's own error is told: the others count on it. Steps that store nothing are a part of computing.
+        if !nothing && self.chooser.observe(begin, bytes) {
             // Without a way to go on, nothing may seem to be accepted.
             self.reconsider().inspect_err(|error| self.board.fail(error.clone()))?;
         }
@@ -247,24 +256,32 @@ impl Output {
         Ok(Receipt { board: Arc::clone(&self.board), step })
     }
 
-    /// Finds with the other ranks how to go on. First everything is written: what has failed then has failed on all ranks, and none waits
-    /// here for one that knew earlier.
+    /// Finds with the other ranks how to go on. Before a change everything is written: what has failed then has failed on all ranks, and none
+    /// waits here for one that knew earlier.
     fn reconsider(&mut self) -> Result<()> {
-        let steps = self.steps;
-        self.board.wait("commit", |progress| progress.visible >= steps)?;
-        let mode = self.chooser.decide(&self.name, self.driver.mode())?;
-        self.follow(mode)
+        let Some(decision) = self.chooser.think(&self.name, &mut self.driver)? else { return Ok(()) };
+        let (steps, changes) = (self.steps, decision.way.thread != self.chooser.wants_thread());
+        if changes || decision.wait {
+            self.board.wait("commit", |progress| progress.visible >= steps)?;
+        }
+        self.chooser.follow(decision, steps);
+        if changes {
+            self.change()?;
+        }
+        self.chooser.restart(&mut self.driver);
+        Ok(())
     }
 
     /// Adds the samples of all reduced streams.
-    fn accumulate(&mut self, data: &[Option<&[u8]>]) -> Result<()> {
+    fn accumulate(&mut self, data: &[Option<Given<'_>>]) -> Result<()> {
         let streams = self.accumulators.iter_mut().zip(&self.declared.pieces).zip(data);
         for ((accumulator, piece), data) in streams {
             if let Some(accumulator) = accumulator {
                 let unlaid = |error: aqueduct_file::layout::LayoutError| {
                     Error::new(Kind::BadArgument, "commit", &self.name, error.to_string())
                 };
-                accumulator.add(data.unwrap_or_default(), &piece.memory).map_err(unlaid)?;
+                let values = data.as_ref().map_or(&[][..], Given::values);
+                accumulator.add(values, &piece.memory).map_err(unlaid)?;
             }
         }
         Ok(())
@@ -276,23 +293,26 @@ fn due<'a>(
     declared: &'a Declared,
     accumulators: &'a mut [Option<Accumulator>],
     step: u64,
-    data: &[Option<&'a [u8]>],
+    data: Vec<Option<Given<'a>>>,
 ) -> (Vec<Entry>, Vec<Feed<'a>>) {
     let (mut entries, mut feeds) = (Vec::new(), Vec::new());
-    for (stream, accumulator) in accumulators.iter_mut().enumerate() {
+    for (stream, (accumulator, given)) in accumulators.iter_mut().zip(data).enumerate() {
         let (about, piece) = (&declared.abouts[stream], &declared.pieces[stream]);
         let samples = accumulator.as_ref().map_or(1, Accumulator::samples);
         if !about.is_due(step, samples) {
             continue;
         }
-        let (memory, width) = (data[stream].unwrap_or_default(), about.stored().width());
-        let (items, feed) = match (accumulator, &about.region) {
-            (Some(accumulator), _) => (piece.items, Feed::Straight { bytes: accumulator.finish(), width }),
-            (None, Region::List) => {
-                let items = memory.len() as u64 / about.item_bytes().unwrap_or(1).max(1);
-                (items, Feed::Straight { bytes: memory, width })
+        let (given, width) = (given.unwrap_or(Given::Values(&[])), about.stored().width());
+        let (memory, each) = (given.values(), about.item_bytes().unwrap_or(1).max(1));
+        let (items, feed) = match (accumulator, given, &about.region) {
+            (Some(accumulator), ..) => (piece.items, Feed::Straight { bytes: accumulator.finish(), width }),
+            (None, Given::Encoded(encoding), _) => {
+                (encoding.size() / each, Feed::Encoded { encoding, width })
             }
-            (None, _) => (piece.items, Feed::Sampled { memory, pattern: &piece.memory, width }),
+            (None, Given::Values(bytes), Region::List) => {
+                (bytes.len() as u64 / each, Feed::Straight { bytes, width })
+            }
+            (None, ..) => (piece.items, Feed::Sampled { memory, pattern: &piece.memory, width }),
         };
         entries.push(Entry { stream, samples, items });
         feeds.push(feed);
@@ -320,7 +340,7 @@ fn closing<'a>(
 #[must_use = "a step is taken by `commit`"]
 pub struct Step<'o, 'd> {
     output: &'o mut Output,
-    data: Vec<Option<&'d [u8]>>,
+    data: Vec<Option<Given<'d>>>,
     /// The first thing that is wrong with it; told by `commit`, so that all ranks learn of it.
     objection: Option<Error>,
 }
@@ -333,7 +353,23 @@ impl<'d> Step<'_, 'd> {
             self.objection = objection.map(|detail| self.refuse(detail));
         }
         if let Some(place) = self.data.get_mut(key.index) {
-            *place = Some(bytemuck::cast_slice(values));
+            *place = Some(Given::Values(bytemuck::cast_slice(values)));
+        }
+        self
+    }
+
+    /// This rank's objects of a stream, any number of them.
+    pub fn put_objects<T: Object>(mut self, key: ObjectKey<T>, objects: &'d [T]) -> Self {
+        let about = self.output.declared.abouts.get(key.index);
+        if about.and_then(|about| about.object.as_ref()) != Some(&*T::schema()) {
+            let name = T::schema().name();
+            let detail = format!("there is no such stream of {name} objects; the key is of another output");
+            self.objection = self.objection.take().or_else(|| Some(self.refuse(detail)));
+            return self;
+        }
+        self.data[key.index] = Some(Given::objects(objects));
+        if T::SIZE.is_none() {
+            self.data[key.index + 1] = Some(Given::Encoded(Box::new(Lengths::new(objects))));
         }
         self
     }
@@ -351,9 +387,9 @@ impl<'d> Step<'_, 'd> {
         }
         if self.objection.is_some() {
             // Nothing of it is looked at.
-            self.data.fill(None);
+            self.data.iter_mut().for_each(|given| *given = None);
         }
-        self.output.take(&self.data, self.objection)
+        self.output.take(self.data, self.objection)
     }
 
     fn object(&self, index: usize, kind: ValueKind, values: u64) -> Option<String> {

@@ -1,16 +1,42 @@
 //! Packing: the values of a step, from wherever they are in memory, into buffers of limited size.
 
+use std::fmt;
+
 use aqueduct_file::layout::{LayoutError, Pattern};
 
 use crate::cuts::Cuts;
+use crate::encoding::{Encoding, WrongSize};
 
 /// Values of one stream in memory.
-#[derive(Clone, Debug)]
 pub(crate) enum Feed<'a> {
     /// Those that a pattern finds.
     Sampled { memory: &'a [u8], pattern: &'a Pattern, width: u64 },
     /// All of them.
     Straight { bytes: &'a [u8], width: u64 },
+    /// Those that objects become when they are asked for.
+    Encoded { encoding: Box<dyn Encoding + 'a>, width: u64 },
+}
+
+/// Why values cannot be packed.
+#[derive(Debug)]
+pub(crate) enum Unpacked {
+    Layout(LayoutError),
+    Size(WrongSize),
+}
+
+impl fmt::Display for Unpacked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layout(error) => error.fmt(f),
+            Self::Size(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<LayoutError> for Unpacked {
+    fn from(error: LayoutError) -> Self {
+        Self::Layout(error)
+    }
 }
 
 impl Feed<'_> {
@@ -18,26 +44,30 @@ impl Feed<'_> {
         match self {
             Self::Sampled { pattern, .. } => pattern.size(),
             Self::Straight { bytes, .. } => bytes.len() as u64,
+            Self::Encoded { encoding, .. } => encoding.size(),
         }
     }
 
     fn width(&self) -> u64 {
         match self {
-            Self::Sampled { width, .. } | Self::Straight { width, .. } => *width,
+            Self::Sampled { width, .. } | Self::Straight { width, .. } | Self::Encoded { width, .. } => {
+                *width
+            }
         }
     }
 
-    fn copy(&self, first: u64, out: &mut [u8]) -> Result<(), LayoutError> {
+    /// Copies what follows `first` bytes; these were copied before.
+    fn copy(&mut self, first: u64, out: &mut [u8]) -> Result<(), Unpacked> {
         match self {
             Self::Sampled { memory, pattern, .. } => pattern.gather(memory, first, out)?,
             Self::Straight { bytes, .. } => out.copy_from_slice(&bytes[first as usize..][..out.len()]),
+            Self::Encoded { encoding, .. } => encoding.fill(out).map_err(Unpacked::Size)?,
         }
         Ok(())
     }
 }
 
 /// The values of a step, handed out in chunks of whole values.
-#[derive(Debug)]
 pub(crate) struct Packing<'a> {
     feeds: Vec<Feed<'a>>,
     cuts: Cuts,
@@ -72,7 +102,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Copies the next chunk to the front of `buffer`, which grows to what is needed; how long it is, 0 behind the last.
-    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LayoutError> {
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, Unpacked> {
         let length = self.next_length();
         if buffer.len() < length {
             buffer.reserve_exact(length - buffer.len());
@@ -83,9 +113,9 @@ impl<'a> Packing<'a> {
     }
 
     /// Copies the next chunk, which is as long as `chunk`.
-    pub(crate) fn fill_slice(&mut self, chunk: &mut [u8]) -> Result<(), LayoutError> {
+    pub(crate) fn fill_slice(&mut self, chunk: &mut [u8]) -> Result<(), Unpacked> {
         let mut rest = chunk;
-        while let (Some(feed), false) = (self.feeds.get(self.feed), rest.is_empty()) {
+        while let (Some(feed), false) = (self.feeds.get_mut(self.feed), rest.is_empty()) {
             let first = self.done - self.before;
             let bytes = (feed.size() - first).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(bytes as usize);

@@ -36,6 +36,12 @@ impl Piece {
         if stream.sampled == Sampled::List {
             return Self::list_objection(stream);
         }
+        if let Some(schema) = &stream.object {
+            let name = schema.name();
+            return Some(format!(
+                "{name} are objects, not values of an array; declare it by Stream::objects"
+            ));
+        }
         if stream.shape.is_empty() {
             return Some("the array has no dimensions; give its shape".to_owned());
         }
@@ -71,6 +77,9 @@ impl Piece {
     fn list_objection(stream: &Stream) -> Option<String> {
         if stream.reduction != crate::Reduction::None {
             return Some("a list has other items in every step, which cannot be reduced".to_owned());
+        }
+        if let Some(schema) = stream.object.as_ref().filter(|schema| schema.size() == Some(0)) {
+            return Some(format!("objects of {} have no bytes: there is nothing to store", schema.name()));
         }
         (stream.shape[0] == 0 || stream.shape[0] > 1 << 32)
             .then(|| format!("items of {} values; give 1 to 2^32", stream.shape[0]))
@@ -161,6 +170,8 @@ fn linear(position: &[u64], block: &Cuboid, inside: &Cuboid) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use aqueduct_object::Object;
+
     use super::*;
     use crate::stream::Reduction;
     use crate::value::ValueKind;
@@ -219,6 +230,8 @@ mod tests {
             (Stream::array("a", [1 << 40, 1 << 40]), "more elements"),
             (Stream::list("a", 0), "items of 0 values"),
             (Stream::list("a", 1).reduce(Reduction::Max), "cannot be reduced"),
+            (Stream { object: Some(u8::schema()), ..array() }, "declare it by Stream::objects"),
+            (Stream { object: Some(<()>::schema()), ..Stream::objects("a") }, "have no bytes"),
         ];
         for (stream, words) in wrong {
             let objection = Piece::objection(&stream, &About::new(&stream, ValueKind::F64)).unwrap();

@@ -1,6 +1,7 @@
 //! Reading a stream file: which steps are complete, and their values.
 
 mod ahead;
+mod objects;
 mod opening;
 mod walk;
 
@@ -18,6 +19,7 @@ use crate::value::Value;
 use ahead::{Ahead, Want};
 
 pub use ahead::Prefetched;
+pub use objects::Objects;
 
 /// Bytes that are read at a time where sums are looked at.
 const WINDOW: usize = 1 << 20;
@@ -217,13 +219,19 @@ impl Reader {
             let detail = format!("stream {stream:?} has values {stored:?}, not {:?}", T::KIND);
             return Err(self.error(Kind::NoSuch, detail));
         }
+        let (start, items) = self.place(index, parcel)?;
+        Ok((index, start, items))
+    }
+
+    /// Where the values of a stream are in a parcel, and how many items.
+    fn place(&self, index: usize, parcel: &Stored) -> Result<(u64, u64)> {
         let entry = self.records.get(parcel.record).map(|record| record.entries[index]);
         let absent = || {
-            let detail = format!("stream {stream:?} is not stored in this step");
+            let detail = format!("stream {:?} is not stored in this step", self.abouts[index].name);
             self.error(Kind::NoSuch, detail).in_step(parcel.step)
         };
         let entry = entry.filter(|entry| entry.start != ABSENT).ok_or_else(absent)?;
-        Ok((index, entry.start, entry.items))
+        Ok((entry.start, entry.items))
     }
 
     /// A view of values, if they all lie before the end of the data. Asked before there is memory for them: the record may lie.

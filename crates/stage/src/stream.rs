@@ -1,10 +1,13 @@
 //! What a program declares: streams, each with its array, this rank's block of it, what is sampled and when it is stored.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
+use aqueduct_object::{Object, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::cuboid::Cuboid;
+use crate::description::About;
 use crate::value::{Value, ValueKind};
 
 /// How the samples of a value become one over time.
@@ -69,6 +72,8 @@ pub struct Stream {
     pub(crate) sampled: Sampled,
     pub(crate) reduction: Reduction,
     pub(crate) every: Option<u64>,
+    /// What the items of a list are, where they are objects.
+    pub(crate) object: Option<Arc<Schema>>,
 }
 
 impl Stream {
@@ -84,12 +89,19 @@ impl Stream {
             sampled: Sampled::Whole,
             reduction: Reduction::None,
             every: None,
+            object: None,
         }
     }
 
     /// A stream of items of `width` values each, such as particles: every rank hands over any number of them in a step.
     pub fn list(name: impl Into<String>, width: u64) -> Self {
         Self { sampled: Sampled::List, ..Self::array(name, [width]) }
+    }
+
+    /// A stream of typed objects, such as particles with their histories: every rank hands over any number of them in a step. It is added by
+    /// [`Streams::add_objects`].
+    pub fn objects(name: impl Into<String>) -> Self {
+        Self::list(name, 1)
     }
 
     /// The block of the array that this rank holds.
@@ -154,7 +166,45 @@ impl Streams {
         self.streams.push((stream, T::KIND));
         Key { index: self.streams.len() - 1, values: PhantomData }
     }
+
+    /// Adds a stream of objects of type `T`, made by [`Stream::objects`]; the key under which they are handed over. The type and its schema are in the
+    /// file. Objects of different sizes have their lengths in a stream beside them, `<name>.lengths`.
+    pub fn add_objects<T: Object>(&mut self, mut stream: Stream) -> ObjectKey<T> {
+        let (kind, values) = words(T::SIZE.map_or(1, |size| size as u64));
+        let lengths =
+            T::SIZE.is_none().then(|| Stream { name: About::lengths_of(&stream.name), ..stream.clone() });
+        stream.object = Some(T::schema());
+        if stream.sampled == Sampled::List {
+            stream.shape = vec![values];
+        }
+        self.streams.push((stream, kind));
+        let index = self.streams.len() - 1;
+        self.streams.extend(lengths.map(|lengths| (lengths, ValueKind::U64)));
+        ObjectKey { index, objects: PhantomData }
+    }
 }
+
+/// Objects of so many bytes as values: the widest of which a whole number makes one, because sums take as long for any width; and how many.
+fn words(size: u64) -> (ValueKind, u64) {
+    let kinds = [ValueKind::U64, ValueKind::U32, ValueKind::U16];
+    let kind = kinds.into_iter().find(|kind| size.is_multiple_of(kind.width())).unwrap_or(ValueKind::U8);
+    (kind, size / kind.width())
+}
+
+/// A stream of objects among those of an output.
+#[derive(Debug)]
+pub struct ObjectKey<T> {
+    pub(crate) index: usize,
+    objects: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for ObjectKey<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for ObjectKey<T> {}
 
 /// A stream among those of an output.
 #[derive(Debug)]

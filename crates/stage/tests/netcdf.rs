@@ -1,172 +1,54 @@
-//! Streams into a netCDF file, in every mode: its variables hold what the model says.
+//! Streams into a netCDF file, in every mode, under real launchers, over a device that fails: its variables hold what the model says, and others read them.
 
+#[path = "cases/fields.rs"]
+mod fields;
+#[path = "../../format/tests/judges/mod.rs"]
+mod judges;
 #[path = "cases/model.rs"]
 mod model;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_format::netcdf::{Open, Slab, Value as NetcdfValue};
+use aqueduct_format::netcdf::{Open, Slab, Type};
 use aqueduct_stage::target::{NetcdfTarget, Target};
-use aqueduct_stage::{
-    Cuboid, Declared, Error, Key, Kind, Mode, Options, Output, Reduction, Role, Stream, Streams, split,
-};
-use model::{SHAPE, Told, What, value_at};
+use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
+use aqueduct_testkit::launcher::Launcher;
 
-const STEPS: u64 = 5;
-
-fn told() -> [Told; 5] {
-    let boxes = vec![
-        Cuboid::new([1, 2, 0], [5, 2, 4]),
-        Cuboid::new([3, 0, 0], [0, 2, 2]),
-        Cuboid::new([2, 1, 2], [3, 4, 3]),
-    ];
-    let points = (0..SHAPE.iter().product()).filter(|point| point % 5 == 1).collect();
-    let stream = |name, what, reduction, every| Told { name, what, reduction, every };
-    [
-        stream("whole", What::Whole, Reduction::None, None),
-        stream("boxes", What::Cuboids(boxes), Reduction::None, None),
-        stream("points", What::Points(points), Reduction::None, Some(2)),
-        stream("peak", What::Whole, Reduction::Max, None),
-        stream("mean", What::Whole, Reduction::Mean, Some(2)),
-    ]
-}
-
-/// The ranks hold slices along y: those of a group make one box.
-fn block(comm: &Comm) -> Cuboid {
-    let border = |rank: usize| SHAPE[1] * rank as u64 / comm.size() as u64;
-    let (first, last) = (border(comm.rank()), border(comm.rank() + 1));
-    Cuboid::new([0, first, 0], [SHAPE[0], last - first, SHAPE[2]])
-}
-
-fn holds(block: &Cuboid, point: u64) -> bool {
-    let y = point / SHAPE[2] % SHAPE[1];
-    (block.start[1]..block.start[1] + block.shape[1]).contains(&y)
-}
-
-type Keys = (Key<f64>, Key<f32>, Key<i32>, Key<u16>, Key<i64>);
-
-fn declare(comm: &Comm) -> (Streams, Keys) {
-    let block = block(comm);
-    let mut streams = Streams::new();
-    let mut told = told().into_iter();
-    let mut next = || {
-        let told = told.next().unwrap();
-        let stream = Stream::array(told.name, SHAPE).block(block.start.clone(), block.shape.clone());
-        let stream = stream.reduce(told.reduction);
-        let stream = told.every.map_or(stream.clone(), |every| stream.every(every));
-        match told.what {
-            What::Whole => stream,
-            What::Cuboids(cuboids) => stream.cuboids(cuboids),
-            What::Points(points) => stream.points(points.into_iter().filter(|point| holds(&block, *point))),
-        }
-    };
-    let keys = (
-        streams.add(next()),
-        streams.add(next()),
-        streams.add(next()),
-        streams.add(next()),
-        streams.add(next()),
-    );
-    (streams, keys)
-}
-
-fn run(comm: &Comm, mut output: Output, keys: &Keys) -> Result<(), Error> {
-    let block = block(comm);
-    let elements: Vec<u64> = (0..SHAPE.iter().product()).filter(|point| holds(&block, *point)).collect();
-    for step in 0..STEPS {
-        let values: Vec<u64> = elements.iter().map(|element| value_at(*element, step)).collect();
-        let doubles: Vec<f64> = values.iter().map(|value| *value as f64).collect();
-        let floats: Vec<f32> = values.iter().map(|value| *value as f32).collect();
-        let ints: Vec<i32> = values.iter().map(|value| *value as i32).collect();
-        let shorts: Vec<u16> = values.iter().map(|value| *value as u16).collect();
-        let longs: Vec<i64> = values.iter().map(|value| *value as i64).collect();
-        let begun = output.step()?.put(keys.0, &doubles).put(keys.1, &floats).put(keys.2, &ints);
-        begun.put(keys.3, &shorts).put(keys.4, &longs).commit()?;
-    }
-    let report = output.finish()?;
-    assert!(report.memory_peak <= report.memory_cap, "{report:?}");
-    Ok(())
-}
-
-/// All values of a variable, or of one of its records.
-fn read<T: NetcdfValue>(name: &str, variable: &str, record: Option<u64>, wide: fn(T) -> f64) -> Vec<f64> {
-    let read = |world: &Comm| {
-        let file = Open::new().open(world, name)?;
-        let slab = record.map_or(Slab::whole(), Slab::record);
-        let values = file.at(file.variable(variable)?, slab).read_vec::<T>()?;
-        file.close()?;
-        Ok::<_, aqueduct_format::Error>(values)
-    };
-    Launch::threads(1).run(read).unwrap().remove(0).into_iter().map(wide).collect()
-}
-
-fn check(name: &str) {
-    let [whole, boxes, points, peak, mean] = told();
-    let numbers = read::<u64>(name, "points.points", None, |number| number as f64);
-    for step in 0..STEPS {
-        assert_eq!(read::<f64>(name, "whole", Some(step), |value| value), whole.values(&[step]), "{name}");
-        let both = ["boxes.0", "boxes.2"].map(|part| read::<f32>(name, part, Some(step), f64::from)).concat();
-        assert_eq!(both, boxes.values(&[step]), "{name}");
-        let probes = read::<i32>(name, "points", Some(step), f64::from);
-        let expected = numbers.iter().map(|number| value_at(*number as u64, step) as f64);
-        let expected: Vec<f64> =
-            if points.samples(step).is_some() { expected.collect() } else { vec![0.0; numbers.len()] };
-        assert_eq!(probes, expected, "{name}");
-        let means = read::<f64>(name, "mean", Some(step), |value| value);
-        // The last one is what was left at the end.
-        let samples = mean.samples(step).or_else(|| mean.samples_at_end(STEPS).filter(|_| step + 1 == STEPS));
-        assert_eq!(means, samples.map_or(vec![0.0; means.len()], |samples| mean.values(&samples)), "{name}");
-    }
-    let mut sorted = numbers;
-    sorted.sort_by(f64::total_cmp);
-    assert_eq!(sorted, points.elements().iter().map(|point| *point as f64).collect::<Vec<_>>());
-    let all: Vec<u64> = (0..STEPS).collect();
-    assert_eq!(read::<u16>(name, "peak", None, f64::from), peak.values(&all), "{name}");
-}
+/// Where jobs under a launcher have their files.
+const FOLDER: &str = "AQUEDUCT_TEST_NETCDF_STREAMS";
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(NetcdfTarget::create(comm, name, declared)?))
 }
 
-#[test]
-fn every_mode_fills_the_same_variables() {
-    for ranks in 1..=5 {
-        for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
-            for memory in [800, 1 << 20] {
-                let name = format!("memfs:{mode:?}-{ranks}-{memory}.nc");
-                let options = Options::new().mode(mode).memory(memory).group(2);
-                let program = |world: &Comm| {
-                    let (streams, keys) = declare(world);
-                    let make = |comm: &Comm, declared: &Arc<Declared>| target(comm, &name, declared);
-                    run(world, options.create_on(world, &name, &streams, make)?, &keys)
-                };
-                Launch::threads(ranks).run(program).unwrap();
-                check(&name);
-            }
-        }
-    }
+/// All values of a variable, or of one of its records.
+fn read(name: &str, variable: &str, record: Option<u64>) -> Vec<f64> {
+    let read = |world: &Comm| {
+        let file = Open::new().open(world, name)?;
+        let id = file.variable(variable)?;
+        let place = file.at(id, record.map_or(Slab::whole(), Slab::record));
+        let values: Vec<f64> = match file.header().variables[id.0].kind {
+            Type::Double => place.read_vec()?,
+            Type::Float => place.read_vec::<f32>()?.into_iter().map(f64::from).collect(),
+            Type::Int => place.read_vec::<i32>()?.into_iter().map(f64::from).collect(),
+            Type::UShort => place.read_vec::<u16>()?.into_iter().map(f64::from).collect(),
+            _ => place.read_vec::<u64>()?.into_iter().map(|value| value as f64).collect(),
+        };
+        file.close()?;
+        Ok::<_, aqueduct_format::Error>(values)
+    };
+    Launch::threads(1).run(read).unwrap().remove(0)
+}
+
+fn check(name: &str) {
+    fields::check(name, |variable, record| read(name, variable, record));
 }
 
 #[test]
-fn servers_fill_them_too() {
-    for (ranks, servers, memory) in [(2, 1, 1 << 20), (4, 1, 6000), (8, 2, 1 << 20)] {
-        let name = format!("memfs:servers-{ranks}.nc");
-        let program = |world: &Comm| match split(world, servers)? {
-            Role::Server(server) => {
-                let service = server.memory(memory).serve_into(target)?;
-                assert!(service.failures.is_empty() && service.memory_peak <= memory, "{service:?}");
-                Ok(())
-            }
-            Role::Compute(crew) => {
-                let (streams, keys) = declare(crew.comm());
-                let output = Options::new().served_by(&crew).create(crew.comm(), &name, &streams)?;
-                run(crew.comm(), output, &keys)
-            }
-        };
-        Launch::threads(ranks).run(program).unwrap();
-        check(&name);
-    }
+fn every_mode_fills_the_same_variables() {
+    fields::in_every_mode(1..=5, target, check);
 }
 
 #[test]
@@ -180,4 +62,85 @@ fn a_list_is_refused() {
         Ok::<_, Error>(())
     };
     Launch::threads(2).run(program).unwrap();
+}
+
+/// The number of records says how many steps are complete, and they are.
+#[test]
+fn a_device_that_fails_leaves_the_steps_before() {
+    fields::over_a_failing_device(target, |name| {
+        let count = |world: &Comm| {
+            let file = Open::new().open(world, name)?;
+            let records = file.records();
+            file.close()?;
+            Ok::<_, aqueduct_format::Error>(records)
+        };
+        let records = Launch::threads(1).run(count).unwrap().remove(0);
+        for record in 0..records {
+            assert_eq!(read(name, "whole", Some(record)), fields::told()[0].values(&[record]), "{name}");
+        }
+        records
+    });
+}
+
+/// What others read: the values of one record, as `ncdump` prints them.
+fn judge(path: &Path) {
+    judges::validate(path);
+    let Some(text) = judges::dump(path) else { return };
+    for line in [
+        "step = UNLIMITED ; // (5 currently)",
+        "double whole(step, whole.axis0",
+        "ushort peak(",
+        "float boxes.2(step,",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let peak = text.split(" peak =").nth(1).unwrap().split(';').next().unwrap();
+    let found: Vec<f64> = peak.split(',').map(|value| value.trim().parse().unwrap()).collect();
+    let steps: Vec<u64> = (0..fields::STEPS).collect();
+    assert_eq!(found, fields::told()[3].values(&steps));
+}
+
+fn job(world: &Comm, folder: &str) -> Result<(), Error> {
+    for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
+        let options = Options::new().mode(mode).memory(2000).group(2);
+        fields::write(world, &format!("ufs:{folder}/{mode:?}.nc"), &options, target)?;
+    }
+    if world.size() > 2 {
+        fields::serve(world, &format!("ufs:{folder}/served.nc"), 1, 6000, target)?;
+    }
+    Ok(())
+}
+
+/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+#[test]
+fn a_job() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let given = std::env::var(FOLDER).ok();
+    let name = given.clone().unwrap_or_else(|| folder.path().to_str().unwrap().to_owned());
+    aqueduct_comm::run(|world: &Comm| job(world, &name)).unwrap();
+    if given.is_none() {
+        check(&format!("ufs:{name}/Thread.nc"));
+        judge(&Path::new(&name).join("Thread.nc"));
+    }
+}
+
+fn under(launcher: &str) {
+    let Some(launcher) = Launcher::find(launcher, &std::env::current_exe().unwrap()) else { return };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().to_str().unwrap();
+    launcher.succeeds(4, &["--exact", "a_job", "--nocapture"], &[(FOLDER, path)]);
+    for file in ["Blocking.nc", "Thread.nc", "Leaders.nc", "served.nc"] {
+        check(&format!("ufs:{path}/{file}"));
+        judge(&folder.path().join(file));
+    }
+}
+
+#[test]
+fn openmpi() {
+    under("openmpi");
+}
+
+#[test]
+fn mpich() {
+    under("mpich");
 }

@@ -10,8 +10,8 @@ use super::{Changes, Store};
 use crate::error::{Error, Kind, Result, agree, announce};
 use crate::file::ObjectFile;
 use crate::meta::{Area, DESCRIPTION, Description, NoSlot, Slot, State, UNIT, VERSION};
-use crate::schema::{ByteOrder, Migration, Mismatch, Schema};
-use crate::untyped::Untyped;
+use crate::schema::{ByteOrder, Migration, Mismatch, Schema, Type};
+use crate::untyped::{Untyped, UntypedWriter};
 use crate::{Object, cast};
 
 /// How to open an object file; the same on all ranks.
@@ -82,8 +82,9 @@ impl ObjectOpen {
 
     /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
     pub fn open<T: Object>(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<ObjectFile<T>> {
-        let (store, migration) =
-            self.found::<T>(comm, name.as_ref(), |shown, told| self.understand::<T>(shown, told))?;
+        let wanted = T::schema();
+        let understand = |shown: &str, told: &[u8]| self.understand(shown, told, &wanted);
+        let (store, migration) = self.found(comm, name.as_ref(), &wanted, understand)?;
         let straight = migration.is_none() && store.order == ByteOrder::Little && cast::is_plain::<T>();
         ObjectFile::new(store, migration, straight)
     }
@@ -92,14 +93,23 @@ impl ObjectOpen {
     pub fn open_untyped(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Untyped> {
         let open = Self::new(Mode::read_only());
         let understand = |shown: &str, told: &[u8]| open.decoded(shown, told);
-        open.found::<u8>(comm, name.as_ref(), understand).map(|(store, _)| Untyped::new(store))
+        let nothing = Schema::new(Type::U8);
+        open.found(comm, name.as_ref(), &nothing, understand).map(|(store, _)| Untyped::new(store))
     }
 
-    /// The file, once all ranks have understood what rank 0 has found.
-    fn found<T: Object>(
+    /// Creates a file of objects of this schema, in place of what is under the name, for who has them encoded. Collective.
+    pub fn create_untyped(comm: &Comm, name: impl AsRef<OsStr>, schema: &Schema) -> Result<UntypedWriter> {
+        let open = Self::new(Mode::read_write().create()).anew();
+        let understand = |shown: &str, told: &[u8]| open.understand(shown, told, schema);
+        open.found(comm, name.as_ref(), schema, understand).map(|(store, _)| UntypedWriter::new(store))
+    }
+
+    /// The file, once all ranks have understood what rank 0 has found; one that is created has the schema that is wanted.
+    fn found(
         &self,
         comm: &Comm,
         name: &OsStr,
+        wanted: &Schema,
         understand: impl FnOnce(&str, &[u8]) -> Result<Understood>,
     ) -> Result<(Store, Option<Migration>)> {
         let shown: Arc<str> = name.to_string_lossy().into();
@@ -107,7 +117,7 @@ impl ObjectOpen {
         let (own, ranks) = (comm.alone(), comm.clone());
         let comm = line(comm).map_err(talk)?;
         let talked = comm.traffic();
-        let found = if comm.rank() == 0 { self.look::<T>(&own, name, &shown) } else { Ok(Vec::new()) };
+        let found = if comm.rank() == 0 { self.look(&own, name, &shown, wanted) } else { Ok(Vec::new()) };
         let told = announce(&comm, "open", &shown, found)?;
         let mine = understand(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
         let (Understood { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
@@ -141,18 +151,17 @@ impl ObjectOpen {
     }
 
     /// Rank 0: what there is, or what was made; whether the data is longer than what was committed, a slot and a description.
-    fn look<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
+    fn look(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
         if self.mode.is_sequential() {
             let detail = "object files are found by number; sequential mode is for plain files";
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
-        if T::SIZE == Some(0) {
-            let detail =
-                format!("objects of {} have no bytes: there is nothing to store", T::schema().name());
+        if wanted.size() == Some(0) {
+            let detail = format!("objects of {} have no bytes: there is nothing to store", wanted.name());
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
         if self.raw {
-            return self.look_raw::<T>(own, name, shown);
+            return self.look_raw(own, name, shown, wanted);
         }
         if self.fresh {
             for name in [meta_name(name), name.to_owned()] {
@@ -170,7 +179,7 @@ impl ObjectOpen {
             }
             Ok(meta) => read_state(&meta, shown, own, name),
             Err(error) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
-            Err(_) if create => self.create::<T>(own, name, shown),
+            Err(_) if create => self.create(own, name, shown, wanted),
             Err(_) => {
                 // A missing file is the file layer's to tell.
                 Open::new(Mode::read_only()).open(own, name)?;
@@ -180,11 +189,11 @@ impl ObjectOpen {
         }
     }
 
-    fn look_raw<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
-        let Some(size) = T::SIZE else {
+    fn look_raw(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
+        let Some(size) = wanted.size() else {
             let detail = format!(
                 "objects of {} have different sizes: without a .meta they could not be found again",
-                T::schema().name()
+                wanted.name()
             );
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         };
@@ -200,13 +209,13 @@ impl ObjectOpen {
             (true, true) => Mode::read_write().exclusive(),
         };
         let length = Open::new(mode).open(own, name)?.size()?;
-        let description = Description::new(&T::schema(), self.order, false).encode();
+        let description = Description::new(wanted, self.order, false).encode();
         let slot = new_slot(State::Complete, &description);
-        let slot = Slot { count: length / size as u64, length: 0, ..slot };
+        let slot = Slot { count: length / size, length: 0, ..slot };
         Ok([&[0], &slot.encode()[..], &description].concat())
     }
 
-    fn create<T: Object>(&self, own: &Comm, name: &OsStr, shown: &str) -> Result<Vec<u8>> {
+    fn create(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
         let mode = if self.mode.is_exclusive() {
             Mode::read_write().exclusive()
         } else {
@@ -217,7 +226,7 @@ impl ObjectOpen {
                 "there is data under this name and no .meta; open it as raw, repair it, or create it anew";
             return Err(Error::new(Kind::NoMeta, "open", shown, detail));
         }
-        let description = Description::new(&T::schema(), self.order, self.checksums).encode();
+        let description = Description::new(wanted, self.order, self.checksums).encode();
         let slot = new_slot(State::Changing, &description);
         let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
         meta.at(DESCRIPTION).write(&description)?;
@@ -227,14 +236,14 @@ impl ObjectOpen {
     }
 
     /// All ranks: what rank 0 found, compared with what this program wants.
-    fn understand<T: Object>(&self, shown: &str, told: &[u8]) -> Result<Understood> {
+    fn understand(&self, shown: &str, told: &[u8], wanted: &Schema) -> Result<Understood> {
         let understood = self.decoded(shown, told)?;
-        let (schema, wanted) = (&understood.schema, T::schema());
+        let schema = &understood.schema;
         let migration =
-            Migration::plan(schema, &wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
+            Migration::plan(schema, wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
         if migration.is_some() && self.mode.is_write() {
             let why = "a file can be written as its own type only; read it as it is and write a new one";
-            return Err(Error::wrong_type("open", shown, &Mismatch::new(schema, &wanted, why)));
+            return Err(Error::wrong_type("open", shown, &Mismatch::new(schema, wanted, why)));
         }
         Ok(Understood { migration, ..understood })
     }

@@ -9,7 +9,9 @@ use super::{Lost, Reader, Stored, is_right};
 use crate::description::{About, Description, FORMAT, Region};
 use crate::error::{Error, Kind, Result, agree};
 use crate::record::{Header, NoHeader, Of, Record, UNIT, record_size};
+use crate::stream::Reduction;
 use crate::sum::sum;
+use crate::value::ValueKind;
 
 /// The longest description that is read: far beyond use, and no danger to memory.
 const LONGEST: u64 = 1 << 30;
@@ -100,6 +102,7 @@ fn find(name: &str, steps: &File) -> Result<Found> {
     if description.format != FORMAT
         || abouts.len() != header.streams as usize
         || !abouts.iter().all(makes_sense)
+        || !(0..abouts.len()).all(|at| has_sound_objects(&abouts[at..]))
     {
         return Err(damaged("the description"));
     }
@@ -116,6 +119,22 @@ fn makes_sense(about: &About) -> bool {
         && about.item_bytes().is_some_and(|bytes| bytes > 0)
         && about.items().is_some()
         && boxes.iter().all(|cuboid| cuboid.is_inside(&about.shape))
+}
+
+/// Whether the first of these streams, if it has objects, has them as lists of their size, or of bytes with lengths beside them.
+fn has_sound_objects(abouts: &[About]) -> bool {
+    let Some((about, schema)) = abouts.first().and_then(|about| Some((about, about.object.as_ref()?))) else {
+        return true;
+    };
+    let is_list = |about: &About| about.region == Region::List && about.reduction == Reduction::None;
+    let lengths = abouts.get(1).filter(|next| {
+        next.name == About::lengths_of(&about.name) && is_list(next) && next.every == about.every
+    });
+    let sound = match schema.size() {
+        Some(size) => about.item_bytes() == Some(size),
+        None => about.item_bytes() == Some(1) && lengths.is_some_and(|next| next.kind == ValueKind::U64),
+    };
+    sound && is_list(about)
 }
 
 /// The tables of points; none if they are not what was written.

@@ -1,16 +1,15 @@
 //! Streams as variables of a netCDF file: any program that knows netCDF reads them.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_format::netcdf::{Create, Dataset, Definitions, DimensionId, Queue, Slab, Type, VariableId};
 
+use super::segment::{Portion, Segment, arrays, is_recorded, portions, segments};
 use super::{Parcel, Supply, Target};
 use crate::declared::Declared;
 use crate::description::{About, Region};
 use crate::error::{Error, Kind, Result, agree};
-use crate::stream::Reduction;
 use crate::value::{ValueKind, by_kind};
 
 /// A netCDF file (CDF-5) that is being written.
@@ -55,21 +54,20 @@ pub struct NetcdfTarget {
     variables: Vec<Vec<Option<VariableId>>>,
 }
 
-/// Values of this rank that lie in one block of a variable.
-#[derive(Clone, Debug)]
-struct Segment {
-    variable: VariableId,
-    record: Option<u64>,
-    kind: ValueKind,
-    start: Vec<u64>,
-    shape: Vec<u64>,
-}
-
 /// Values on their way, aligned for their kind.
-struct Portion {
-    segment: Segment,
+struct Aligned {
+    segment: Segment<VariableId>,
     words: Vec<u64>,
     bytes: usize,
+}
+
+impl Aligned {
+    fn new(portion: Portion<'_, VariableId>) -> Self {
+        let bytes = portion.bytes.len();
+        let mut words = vec![0u64; bytes.div_ceil(8)];
+        bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes].copy_from_slice(portion.bytes);
+        Self { segment: portion.segment, words, bytes }
+    }
 }
 
 impl NetcdfTarget {
@@ -99,35 +97,6 @@ impl NetcdfTarget {
         dataset.commit()?;
         Ok(Self { name: name.into(), comm: comm.clone(), declared: Arc::clone(declared), dataset, variables })
     }
-
-    /// Where this rank's values of a parcel lie, in their order.
-    fn segments(&self, parcel: &Parcel) -> Vec<Segment> {
-        let mut segments = Vec::new();
-        for entry in &parcel.entries {
-            let about = &self.declared.streams()[entry.stream];
-            let record = is_recorded(about).then_some(parcel.step);
-            let variables = &self.variables[entry.stream];
-            let mut add = |variable: usize, start, shape| {
-                if let Some(variable) = variables[variable] {
-                    segments.push(Segment { variable, record, kind: about.stored(), start, shape });
-                }
-            };
-            if let Region::Points(_) = about.region {
-                let (points, before) = self.declared.points(entry.stream);
-                add(0, vec![before], vec![points.len() as u64]);
-            }
-            let boxes = about.boxes();
-            for (number, part) in self.declared.parts(entry.stream) {
-                add(*number, part.relative_to(&boxes[*number]).start, part.shape.clone());
-            }
-        }
-        segments
-    }
-}
-
-/// Whether a stream is stored more than once.
-fn is_recorded(about: &About) -> bool {
-    about.reduction == Reduction::None || about.every.is_some()
 }
 
 type Defined<T> = aqueduct_format::Result<T>;
@@ -138,21 +107,13 @@ fn variables(
     about: &About,
     step: DimensionId,
 ) -> Defined<Vec<Option<VariableId>>> {
-    let shapes: Vec<Vec<u64>> = match about.region {
-        Region::Points(count) => vec![vec![count]],
-        _ => about.boxes().into_iter().map(|one| one.shape).collect(),
-    };
     let mut variables = Vec::new();
-    for (number, shape) in shapes.iter().enumerate() {
+    for (name, shape) in arrays(about) {
         // A length of 0 means another thing there.
         if shape.contains(&0) {
             variables.push(None);
             continue;
         }
-        let name = match about.region {
-            Region::Cuboids(_) => format!("{}.{number}", about.name),
-            _ => about.name.clone(),
-        };
         let mut dimensions: Vec<DimensionId> = is_recorded(about).then_some(step).into_iter().collect();
         for (axis, size) in shape.iter().enumerate() {
             dimensions.push(file.dimension(&format!("{name}.axis{axis}"), *size)?);
@@ -185,97 +146,25 @@ fn kind_of(kind: ValueKind) -> Type {
     }
 }
 
-/// The values of number `range` of a block, in the order of its elements, as blocks.
-fn blocks(start: &[u64], shape: &[u64], range: Range<u64>, out: &mut Vec<(Vec<u64>, Vec<u64>)>) {
-    let all: u64 = shape.iter().product();
-    if range.is_empty() {
-        return;
-    }
-    if range == (0..all) || shape.len() < 2 {
-        let mut block = (start.to_vec(), shape.to_vec());
-        if let (Some(first), Some(size)) = (block.0.first_mut(), block.1.first_mut())
-            && range != (0..all)
-        {
-            *first += range.start;
-            *size = range.end - range.start;
-        }
-        out.push(block);
-        return;
-    }
-    let slice = all / shape[0];
-    // What is left of the slice it begins in, whole slices, and the beginning of the one it ends in.
-    let (first, last) = (range.start.div_ceil(slice), range.end / slice);
-    let inside = |number: u64, range: Range<u64>, out: &mut Vec<_>| {
-        let mut inner = Vec::new();
-        blocks(&start[1..], &shape[1..], range, &mut inner);
-        let outer = |(at, size): (Vec<u64>, Vec<u64>)| {
-            ([&[start[0] + number], &at[..]].concat(), [&[1], &size[..]].concat())
-        };
-        out.extend(inner.into_iter().map(outer));
-    };
-    if first > last {
-        return inside(last, range.start - last * slice..range.end - last * slice, out);
-    }
-    if range.start < first * slice {
-        inside(first - 1, range.start - (first - 1) * slice..slice, out);
-    }
-    if first < last {
-        let (mut at, mut size) = (start.to_vec(), shape.to_vec());
-        (at[0], size[0]) = (start[0] + first, last - first);
-        out.push((at, size));
-    }
-    inside(last, 0..range.end - last * slice, out);
-}
-
-/// The parts of a chunk, which begins behind `done` bytes of the segments.
-fn portions(segments: &[Segment], done: u64, chunk: &[u8]) -> Vec<Portion> {
-    let (mut portions, mut before, mut rest) = (Vec::new(), 0, chunk);
-    for segment in segments {
-        let width = segment.kind.width();
-        let bytes = segment.shape.iter().product::<u64>() * width;
-        let first = (done.max(before) - before).min(bytes);
-        let here = (bytes - first).min(rest.len() as u64);
-        let mut parts = Vec::new();
-        blocks(&segment.start, &segment.shape, first / width..(first + here) / width, &mut parts);
-        for (start, shape) in parts {
-            let length = (shape.iter().product::<u64>() * width) as usize;
-            let (now, later) = rest.split_at(length);
-            rest = later;
-            let mut words = vec![0u64; length.div_ceil(8)];
-            bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..length].copy_from_slice(now);
-            portions.push(Portion {
-                segment: Segment { start, shape, ..segment.clone() },
-                words,
-                bytes: length,
-            });
-        }
-        before += bytes;
-    }
-    portions
-}
-
-fn put<'q, T: aqueduct_format::netcdf::Value>(queue: &mut Queue<'q>, portion: &'q Portion) {
-    let Segment { variable, record, start, shape, .. } = &portion.segment;
-    let (mut at, mut size): (Vec<u64>, Vec<u64>) = record.map(|record| (record, 1)).into_iter().unzip();
-    at.extend(start);
-    size.extend(shape);
-    let values: &[T] =
-        bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&portion.words)[..portion.bytes]);
-    queue.put(*variable, Slab::block(at, size), values);
+fn put<'q, T: aqueduct_format::netcdf::Value>(queue: &mut Queue<'q>, values: &'q Aligned) {
+    let (start, shape) = values.segment.block();
+    let bytes: &[T] = bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&values.words)[..values.bytes]);
+    queue.put(values.segment.array, Slab::block(start, shape), bytes);
 }
 
 impl Target for NetcdfTarget {
     fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()> {
         let talk = |error: aqueduct_comm::Error| Error::talk("write", &self.name, &error);
         let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
-        let (segments, mut done) = (self.segments(parcel), 0);
+        let (segments, mut done) = (segments(&self.declared, parcel, &self.variables), 0);
         for _ in 0..rounds {
             let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
-            let portions = portions(&segments, done, chunk);
+            let aligned: Vec<Aligned> =
+                portions(&segments, done, chunk).into_iter().map(Aligned::new).collect();
             done += chunk.len() as u64;
             let mut queue = self.dataset.queue();
-            for portion in &portions {
-                by_kind!(portion.segment.kind, put(&mut queue, portion));
+            for values in &aligned {
+                by_kind!(values.segment.kind, put(&mut queue, values));
             }
             queue.run_all()?;
         }
@@ -289,32 +178,5 @@ impl Target for NetcdfTarget {
     fn finish(self: Box<Self>, _steps: u64) -> Result<()> {
         self.dataset.commit()?;
         Ok(self.dataset.close()?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_range_of_a_block_is_cut_into_blocks_in_its_order() {
-        let (start, shape) = ([2, 0, 5], [3, 4, 2]);
-        let element = |number: u64| [2 + number / 8, number / 2 % 4, 5 + number % 2];
-        for first in 0..=24 {
-            for last in first..=24 {
-                let mut out = Vec::new();
-                blocks(&start, &shape, first..last, &mut out);
-                assert!(out.len() <= 5, "{out:?}");
-                let mut found = Vec::new();
-                for (at, size) in out {
-                    for z in at[0]..at[0] + size[0] {
-                        for y in at[1]..at[1] + size[1] {
-                            found.extend((at[2]..at[2] + size[2]).map(|x| [z, y, x]));
-                        }
-                    }
-                }
-                assert_eq!(found, (first..last).map(element).collect::<Vec<_>>(), "{first}..{last}");
-            }
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! A program that hands over streams of every kind, and a reader that compares them with the model.
 
 use aqueduct_comm::Comm;
+use aqueduct_object::Object;
 use aqueduct_stage::{
-    Cuboid, Error, Key, Options, Output, Reader, Reduction, Report, Stream, Streams, Value,
+    Cuboid, Error, Key, ObjectKey, Options, Output, Reader, Reduction, Report, Stream, Streams, Value,
 };
 
 use crate::model::{SHAPE, Told, What, value_at};
@@ -78,6 +79,42 @@ pub(crate) struct Keys {
     mean: Key<f32>,
     rms: Key<i16>,
     list: Key<f32>,
+    grains: ObjectKey<Grain>,
+    trails: ObjectKey<Trail>,
+}
+
+/// An object of constant size that does not lie in memory as in the file.
+#[derive(Object, Clone, Debug, PartialEq)]
+pub(crate) struct Grain {
+    charged: bool,
+    at: [f32; 3],
+    id: u64,
+}
+
+/// An object of variable size.
+#[derive(Object, Clone, Debug, PartialEq)]
+pub(crate) struct Trail {
+    name: String,
+    grains: Vec<(u16, Option<f64>)>,
+}
+
+/// Every how many steps trails are stored.
+const TRAILS_EVERY: u64 = 2;
+
+/// The objects of a rank in a step; often none.
+fn grains(rank: usize, step: u64) -> Vec<Grain> {
+    let id = |at: u64| rank as u64 * 1000 + step * 100 + at;
+    let count = (rank as u64 + step * 2) % 4;
+    (0..count).map(|at| Grain { charged: at % 2 == 1, at: [step as f32; 3], id: id(at) }).collect()
+}
+
+fn trails(rank: usize, step: u64) -> Vec<Trail> {
+    let part = |at: u64| (at as u16, (at % 2 == 0).then_some(at as f64));
+    let trail = |at: u64| Trail {
+        name: "r".repeat(rank) + &at.to_string(),
+        grains: (0..(at * 7 + step) % 5).map(part).collect(),
+    };
+    (0..(rank as u64 * 3 + step) % 5).map(trail).collect()
 }
 
 /// How many items of the list a rank has in a step.
@@ -118,6 +155,8 @@ pub(crate) fn declare(world: &Comm, cut: Cut) -> (Streams, Keys) {
         mean: streams.add(next()),
         rms: streams.add(next()),
         list: streams.add(Stream::list("list", WIDTH)),
+        grains: streams.add_objects(Stream::objects("grains")),
+        trails: streams.add_objects(Stream::objects("trails").every(TRAILS_EVERY)),
     };
     (streams, keys)
 }
@@ -183,7 +222,8 @@ pub(crate) fn step(
         .put(keys.sum, &words)
         .put(keys.mean, &floats)
         .put(keys.rms, &small);
-    begun.put(keys.list, &items).commit()
+    let (grains, trails) = (grains(world.rank(), step), trails(world.rank(), step));
+    begun.put(keys.list, &items).put_objects(keys.grains, &grains).put_objects(keys.trails, &trails).commit()
 }
 
 /// The whole program.
@@ -213,7 +253,24 @@ pub(crate) fn check(reader: &Reader, writers: usize, steps: std::ops::Range<u64>
         let items = reader.read::<f32>("list", parcel).unwrap();
         let expected: Vec<f32> = (0..writers).flat_map(|rank| list(rank, number)).collect();
         assert_eq!(items, expected, "list of step {number}");
+        check_objects(reader, writers, parcel);
     }
+}
+
+/// Compares the objects of a step, read by three as each reads its share.
+fn check_objects(reader: &Reader, writers: usize, parcel: &aqueduct_stage::Stored) {
+    let found = reader.objects::<Grain>("grains", parcel).unwrap();
+    let shares = (0..3).flat_map(|rank| found.read(found.share(rank, 3)).unwrap());
+    let expected = (0..writers).flat_map(|rank| grains(rank, parcel.step));
+    assert!(shares.eq(expected), "grains of {parcel:?}");
+    if !parcel.step.is_multiple_of(TRAILS_EVERY) {
+        assert!(reader.objects::<Trail>("trails", parcel).is_err(), "trails of {parcel:?}");
+        return;
+    }
+    let found = reader.objects::<Trail>("trails", parcel).unwrap();
+    let shares = (0..3).flat_map(|rank| found.read(found.share(rank, 3)).unwrap());
+    let expected = (0..writers).flat_map(|rank| trails(rank, parcel.step));
+    assert!(shares.eq(expected), "trails of {parcel:?}");
 }
 
 /// Compares what was stored at the end.

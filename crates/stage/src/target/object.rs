@@ -1,0 +1,257 @@
+//! Streams as object files: any program that knows the types reads them.
+
+mod room;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_object::schema::Type;
+use aqueduct_object::{Object, ObjectFile, ObjectOpen, Schema, UntypedWriter};
+
+use self::room::Room;
+use super::{Parcel, Supply, Target};
+use crate::declared::Declared;
+use crate::description::{About, Region};
+use crate::error::{Error, Kind, Result, agree};
+use crate::value::{Value, by_kind};
+
+/// What a [`Deposit`] is of.
+#[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A step.
+    Step,
+    /// What reductions had come to at the end.
+    Closing,
+    /// The end of the program: `step` is how many there were.
+    End,
+}
+
+/// What was stored of a stream in a step: an object of the file that has the output's name.
+#[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    /// What it is of.
+    pub of: Of,
+    /// The step, from 0.
+    pub step: u64,
+    /// The stream, by its number in the order of declaration.
+    pub stream: u32,
+    /// Its first object in the stream's file, and how many there are.
+    pub first: u64,
+    /// See `first`.
+    pub count: u64,
+    /// Of how many samples a value was made.
+    pub samples: u64,
+}
+
+/// Object files that are being written: one for each stream, and one that tells which steps are complete.
+///
+/// | file | its objects |
+/// |---|---|
+/// | `<name>.<stream>` | a stream of objects: these. Of an array or of points: its values, parcel after parcel, in the order of a [stream file](super::FileTarget). Of a list: its items, arrays of values where they have several |
+/// | `<name>.<stream>.points` | which points a stream has, by their numbers in the global array |
+/// | `<name>.streams` | for each stream the text that describes it in a stream file (JSON): shape, region, reduction … |
+/// | `<name>` | [`Deposit`]s: which objects of which stream are of which step |
+///
+/// A step is complete when its deposits are committed, which is the last thing that happens to it: what they do not speak of is not there. Each step
+/// is committed durably in the files of its streams first, so that what is visible is durable too. That costs several syncs, and an operation per
+/// stream instead of one for all of them: a [stream file](super::FileTarget) has neither, and holds objects as well.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_object::{Object, ObjectFile};
+/// use aqueduct_stage::target::{Deposit, ObjectTarget};
+/// use aqueduct_stage::{Options, Stream, Streams};
+///
+/// #[derive(Object, Clone, Debug, PartialEq)]
+/// struct Spark { at: [f32; 3], colour: Option<String> }
+///
+/// Launch::threads(2).run(|world| {
+///     let mut streams = Streams::new();
+///     let sparks = streams.add_objects::<Spark>(Stream::objects("sparks"));
+///     let mut output = Options::new().create_on(world, "memfs:fire", &streams, |comm, declared| {
+///         Ok(Box::new(ObjectTarget::create(comm, "memfs:fire", declared)?))
+///     })?;
+///     for step in 0..4 {
+///         let spark = Spark { at: [step as f32; 3], colour: None };
+///         output.step()?.put_objects(sparks, &vec![spark; step]).commit()?;
+///     }
+///     output.finish()?;
+///     let sparks = ObjectFile::<Spark>::open(world, "memfs:fire.sparks")?;
+///     let deposits = ObjectFile::<Deposit>::open(world, "memfs:fire")?;
+///     let last = deposits.at(3).read_vec(1)?[0];
+///     assert_eq!((last.step, last.first, last.count), (3, 6, 6));
+///     assert_eq!(sparks.at(last.first).read_vec(last.count)?[5].at, [3.0; 3]);
+///     deposits.close()?;
+///     sparks.close()?;
+///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct ObjectTarget {
+    name: Arc<str>,
+    comm: Comm,
+    declared: Arc<Declared>,
+    /// Of each stream; none of those that have the lengths of another's objects.
+    files: Vec<Option<UntypedWriter>>,
+    deposits: ObjectFile<Deposit>,
+}
+
+impl ObjectTarget {
+    /// Creates the files, or replaces them. Collective.
+    pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
+        check_names(name, declared)?;
+        // Without deposits nothing is believed that older files may have left.
+        let deposits = ObjectFile::create(comm, name)?;
+        deposits.commit()?;
+        let texts: Vec<String> = declared.streams().iter().map(About::to_json).collect();
+        let streams = ObjectFile::create(comm, format!("{name}.streams"))?;
+        streams.at(0).all().write(if comm.rank() == 0 { &texts[..] } else { &[] })?;
+        streams.close()?;
+        let mut files = Vec::new();
+        for (stream, about) in declared.streams().iter().enumerate() {
+            if let Region::Points(_) = about.region {
+                let (mine, before) = declared.points(stream);
+                let points = ObjectFile::create(comm, format!("{name}.{}.points", about.name))?;
+                points.at(before).all().write(mine)?;
+                points.close()?;
+            }
+            let file = format!("{name}.{}", about.name);
+            let made = schema_of(declared.streams(), stream)
+                .map(|schema| ObjectOpen::create_untyped(comm, file, &schema))
+                .transpose()?;
+            if let Some(file) = &made {
+                file.commit()?;
+            }
+            files.push(made);
+        }
+        Ok(Self { name: name.into(), comm: comm.clone(), declared: Arc::clone(declared), files, deposits })
+    }
+
+    /// Where this rank's part of each stream of a parcel goes. Collective.
+    fn rooms(&self, parcel: &Parcel) -> Result<Vec<Room>> {
+        let talk = |error: aqueduct_comm::Error| Error::talk("write", &self.name, &error);
+        let mine: Vec<u64> = parcel.entries.iter().map(|entry| entry.items).collect();
+        let before = self.comm.exclusive_scan(Op::Sum, &mine).map_err(talk)?;
+        let before = before.unwrap_or_else(|| vec![0; mine.len()]);
+        let totals = self.comm.allreduce(Op::Sum, &mine).map_err(talk)?;
+        let rooms =
+            (0..parcel.entries.len()).map(|at| Room::new(&self.declared, parcel, at, &before, &totals));
+        let unlaid = |error: aqueduct_file::layout::LayoutError| {
+            Error::new(Kind::BadArgument, "write", &self.name, error.to_string())
+        };
+        agree(&self.comm, "write", &self.name, rooms.collect::<Result<_, _>>().map_err(unlaid))
+    }
+
+    /// Writes this rank's part of a chunk that begins behind `done` bytes; lengths are kept. Collective.
+    fn store(&self, rooms: &[Room], lengths: &mut [Vec<u64>], done: u64, chunk: &[u8]) -> Result<()> {
+        let parts = Room::parts(rooms, done, chunk);
+        let mine: Vec<u64> = parts.iter().map(|(_, part)| u64::from(!part.is_empty())).collect();
+        let talk = |error: aqueduct_comm::Error| Error::talk("write", &self.name, &error);
+        // Where nobody has anything nobody has to meet over a file.
+        let any = self.comm.allreduce(Op::Max, &mine).map_err(talk)?;
+        for (((room, lengths), (first, part)), any) in rooms.iter().zip(lengths).zip(parts).zip(any) {
+            match &self.files[room.stream] {
+                Some(file) if any > 0 => file.write(first, part)?,
+                Some(_) => {}
+                None => lengths.extend(part.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what was stored: the step is complete. Collective.
+    fn note(&self, deposits: &[Deposit]) -> Result<()> {
+        let mine = if self.comm.rank() == 0 { deposits } else { &[] };
+        let end = self.deposits.count()?;
+        self.deposits.at(end).all().write(mine)?;
+        Ok(self.deposits.commit()?)
+    }
+}
+
+/// What the objects of a stream's file are; none where it has the lengths of the stream before it.
+fn schema_of(abouts: &[About], stream: usize) -> Option<Schema> {
+    let about = &abouts[stream];
+    if stream > 0 && abouts[stream - 1].is_indexed() {
+        return None;
+    }
+    if let Some(schema) = &about.object {
+        return Some(schema.clone());
+    }
+    let value = by_kind!(about.stored(), type_of());
+    let values = if about.region == Region::List { about.shape[0] } else { 1 };
+    Some(Schema::new(if values == 1 { value } else { Type::Array { of: Box::new(value), len: values } }))
+}
+
+fn type_of<T: Value + Object>() -> Type {
+    T::schema().root().clone()
+}
+
+/// No two files may have one name, and each must be one.
+fn check_names(name: &str, declared: &Declared) -> Result<()> {
+    let streams = declared.streams().iter().enumerate();
+    let stored = streams.filter(|(at, _)| schema_of(declared.streams(), *at).is_some());
+    let mut names = HashSet::new();
+    for own in ["".to_owned(), ".streams".to_owned()] {
+        names.extend([format!("{own}.meta"), own]);
+    }
+    for (_, about) in stored {
+        let mut own = vec![format!(".{}", about.name)];
+        if let Region::Points(_) = about.region {
+            own.push(format!(".{}.points", about.name));
+        }
+        let all = own.iter().flat_map(|own| [own.clone(), format!("{own}.meta")]);
+        let twice: Vec<String> = all.filter(|own| !names.insert(own.clone())).collect();
+        if about.name.contains(['/', '\0']) || !twice.is_empty() {
+            let detail = format!(
+                "stream {:?} cannot have a file of its own: the name is taken or no part of one; call it otherwise",
+                about.name
+            );
+            return Err(Error::new(Kind::BadArgument, "create", name, detail));
+        }
+    }
+    Ok(())
+}
+
+impl Target for ObjectTarget {
+    fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()> {
+        let talk = |error: aqueduct_comm::Error| Error::talk("write", &self.name, &error);
+        let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
+        let rooms = self.rooms(parcel)?;
+        let mut deposits = Vec::new();
+        for (room, entry) in rooms.iter().zip(&parcel.entries) {
+            let Some(file) = &self.files[room.stream] else { continue };
+            let of = if parcel.closing { Of::Closing } else { Of::Step };
+            let (stream, first, count) = (room.stream as u32, file.count(), room.count);
+            deposits.push(Deposit { of, step: parcel.step, stream, first, count, samples: entry.samples });
+            file.extend(room.count, room.bytes, &room.place)?;
+        }
+        let (mut lengths, mut done) = (vec![Vec::new(); rooms.len()], 0);
+        for _ in 0..rounds {
+            let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
+            self.store(&rooms, &mut lengths, done, chunk)?;
+            done += chunk.len() as u64;
+        }
+        for (at, room) in rooms.iter().enumerate() {
+            let Some(file) = &self.files[room.stream] else { continue };
+            if let Some(lengths) = lengths.get(at + 1).filter(|_| room.is_indexed) {
+                file.index(rooms[at + 1].before, room.before, lengths)?;
+            }
+            file.commit()?;
+        }
+        self.note(&deposits)
+    }
+
+    /// What is stored is durable.
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, steps: u64) -> Result<()> {
+        self.note(&[Deposit { of: Of::End, step: steps, stream: 0, first: 0, count: 0, samples: 0 }])?;
+        for file in self.files.into_iter().flatten() {
+            file.close()?;
+        }
+        Ok(self.deposits.close()?)
+    }
+}

@@ -1,0 +1,155 @@
+//! Streams into an HDF5 file, in every mode, over a device that fails: its datasets hold what the model says, and h5py reads them.
+#![cfg(feature = "hdf5")]
+
+#[path = "cases/fields.rs"]
+mod fields;
+#[path = "../../format/tests/judges/mod.rs"]
+mod judges;
+#[path = "cases/model.rs"]
+mod model;
+
+use std::process::Command;
+use std::sync::Arc;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_format::Slab;
+use aqueduct_format::hdf5::{Open, numbers};
+use aqueduct_stage::target::{Hdf5Target, Target};
+use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
+use aqueduct_testkit::launcher::Launcher;
+
+/// Where jobs under a launcher have their files.
+const FOLDER: &str = "AQUEDUCT_TEST_HDF5_STREAMS";
+
+fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
+    Ok(Box::new(Hdf5Target::create(comm, name, declared)?))
+}
+
+/// All values of a dataset, or of one of its rows; none of a row that it has not.
+fn read(name: &str, dataset: &str, row: Option<u64>) -> Vec<f64> {
+    let read = |world: &Comm| {
+        let file = Open::new().open(world, name)?;
+        let id = file.dataset(&format!("/{dataset}"))?;
+        let about = file.describe(id)?.clone();
+        let there = row.is_none_or(|row| row < about.shape[0]);
+        let slab = row.map_or(Slab::whole(), Slab::record);
+        let bytes = if there { file.at(id, slab).read_bytes()? } else { Vec::new() };
+        file.close()?;
+        Ok::<_, aqueduct_format::Error>(numbers(&about.datatype, &bytes).unwrap())
+    };
+    Launch::threads(1).run(read).unwrap().remove(0)
+}
+
+fn check(name: &str) {
+    fields::check(name, |dataset, row| read(name, dataset, row));
+    let complete = |world: &Comm| {
+        let file = Open::new().open(world, name)?;
+        let rows = file.complete(file.dataset("/whole")?)?;
+        let outcome = (file.is_complete(), rows);
+        file.close()?;
+        Ok::<_, aqueduct_format::Error>(outcome)
+    };
+    let complete = Launch::threads(1).run(complete).unwrap().remove(0);
+    assert_eq!(complete, (Some(true), Some(fields::STEPS)), "{name}");
+}
+
+#[test]
+fn every_mode_fills_the_same_datasets() {
+    fields::in_every_mode([1, 3, 4], target, check);
+}
+
+#[test]
+fn a_list_is_refused() {
+    let program = |world: &Comm| {
+        let mut streams = Streams::new();
+        streams.add_objects::<String>(Stream::objects("names"));
+        let make = |comm: &Comm, declared: &Arc<Declared>| target(comm, "memfs:list.h5", declared);
+        let error = Options::new().create_on(world, "memfs:list.h5", &streams, make).map(drop).unwrap_err();
+        assert!(error.kind() == Kind::Unsupported && error.to_string().contains("names"), "{error}");
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(program).unwrap();
+}
+
+/// The mark of a dataset says how many rows are complete, and they are.
+#[test]
+fn a_device_that_fails_leaves_the_steps_before() {
+    fields::over_a_failing_device(target, |name| {
+        let count = |world: &Comm| {
+            let file = Open::new().open(world, name)?;
+            let rows = file.complete(file.dataset("/whole")?)?;
+            assert_eq!(file.is_complete(), Some(false), "{name}");
+            file.close()?;
+            Ok::<_, aqueduct_format::Error>(rows)
+        };
+        let rows = Launch::threads(1).run(count).unwrap().remove(0).unwrap();
+        for row in 0..rows {
+            assert_eq!(read(name, "whole", Some(row)), fields::told()[0].values(&[row]), "{name}");
+        }
+        rows
+    });
+}
+
+/// What h5py finds.
+const SCRIPT: &str = r#"
+import sys, h5py, numpy
+file = h5py.File(sys.argv[1])
+whole = file["whole"]
+z, y, x = numpy.meshgrid(*map(numpy.arange, whole.shape[1:]), indexing="ij")
+for step in range(len(whole)):
+    assert (whole[step] == x + 8 * y + 64 * z + 512 * step).all(), step
+assert (file["peak"][...] == whole[-1]).all() and file["peak"].attrs["reduction"] == "max"
+box, start = file["boxes.2"], file["boxes.2"].attrs["start"]
+part = tuple(slice(a, a + n) for a, n in zip(start, box.shape[1:]))
+assert (box[3] == whole[3][part]).all() and box.maxshape[0] is None
+assert (file["points"][2] == whole[2].ravel()[file["points.points"][...]]).all()
+assert file["points"].attrs["every"] == 2
+print(len(whole), whole.attrs["aqueduct_complete"], file.attrs["aqueduct_complete"])
+"#;
+
+fn judge(path: &str) {
+    let Some(python) = judges::python("h5py") else { return };
+    let said = judges::said(Command::new(python).args(["-W", "ignore", "-c", SCRIPT, path]));
+    assert_eq!(said.trim(), "5 5 1");
+}
+
+fn job(world: &Comm, folder: &str) -> Result<(), Error> {
+    fields::write(world, &format!("ufs:{folder}/thread.h5"), &Options::new().mode(Mode::Thread), target)?;
+    if world.size() > 2 {
+        fields::serve(world, &format!("ufs:{folder}/served.h5"), 1, 6000, target)?;
+    }
+    Ok(())
+}
+
+/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+#[test]
+fn a_job() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let given = std::env::var(FOLDER).ok();
+    let name = given.clone().unwrap_or_else(|| folder.path().to_str().unwrap().to_owned());
+    aqueduct_comm::run(|world: &Comm| job(world, &name)).unwrap();
+    if given.is_none() {
+        judge(&format!("{name}/thread.h5"));
+    }
+}
+
+fn under(launcher: &str) {
+    let Some(launcher) = Launcher::find(launcher, &std::env::current_exe().unwrap()) else { return };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().to_str().unwrap();
+    launcher.succeeds(3, &["--exact", "a_job", "--nocapture"], &[(FOLDER, path)]);
+    for file in ["thread.h5", "served.h5"] {
+        check(&format!("ufs:{path}/{file}"));
+        judge(&format!("{path}/{file}"));
+    }
+}
+
+#[test]
+fn openmpi() {
+    under("openmpi");
+}
+
+#[test]
+fn mpich() {
+    under("mpich");
+}
