@@ -45,8 +45,9 @@
 //! ```
 //!
 //! # What is promised
-//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens, here and elsewhere, and says which rows of each dataset are complete: the attribute
-//!   `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Container::commit`] sets it after the data.
+//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens, here and elsewhere, and says which rows of each dataset are
+//!   complete: the attribute `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Container::commit`] sets it after the
+//!   data.
 //! - Definitions are made at any time, all or none: the file has the old description or the new one at every moment.
 //! - Types are not converted. Objects of constant size are compound types without gaps.
 //! - A value that lies behind the end of a file that was cut off is an error, not a zero.

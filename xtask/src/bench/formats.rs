@@ -1,4 +1,5 @@
-//! Our netCDF and HDF5 beside `PnetCDF` and parallel HDF5: the same data from the same launcher, in turn. One large dataset, a middling one, and 256 small ones.
+//! Our netCDF and HDF5 beside `PnetCDF` and parallel HDF5: the same data from the same launcher, in turn. One large dataset, a middling one, and 256
+//! small ones.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Patches: changes of a file's own description, in an order that loses nothing. Pure.
 //!
-//! What nobody refers to yet is written first. What then changes in its place is one sector (see `renewal.rs`); where it is more, it is first written behind the
-//! new end, as a *journal*: a program that ends in between leaves the journal, and whoever opens the file next finishes the work.
+//! What nobody refers to yet is written first. What then changes in its place is one sector (see `renewal.rs`); where it is more, it is first
+//! written behind the new end, as a *journal*: a program that ends in between leaves the journal, and whoever opens the file next finishes the work.
 
 use xxhash_rust::xxh3::xxh3_64;
 

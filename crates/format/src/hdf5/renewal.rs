@@ -1,8 +1,8 @@
 //! Renewal: a changed description beside the one in use. Pure.
 //!
-//! Blocks that change, and those that say where they lie, up to the root, are written where nobody looks; then the superblock, in one sector, says where the new root
-//! lies. At every moment the file has the old description or the new one, each of them whole, for every program that reads it. The places that the old blocks had are
-//! taken by those of later renewals.
+//! Blocks that change, and those that say where they lie, up to the root, are written where nobody looks; then the superblock, in one sector,
+//! says where the new root lies. At every moment the file has the old description or the new one, each of them whole, for every program that
+//! reads it. The places that the old blocks had are taken by those of later renewals.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -49,7 +49,8 @@ pub(super) struct Renewal {
 }
 
 impl Renewal {
-    /// The renewal of a file that had `before` bytes, was changed like this in memory, and now looks like `image` there; none if it has something that cannot be moved.
+    /// The renewal of a file that had `before` bytes, was changed like this in memory, and now looks like `image` there; none if it has something
+    /// that cannot be moved.
     pub(super) fn new(image: &Image<'_>, changes: &[Piece], before: u64, spare: &mut Spare) -> Option<Self> {
         let graph = Graph::of(image)?;
         let changed = changed(&graph, changes, before);
