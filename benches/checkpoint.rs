@@ -1,5 +1,6 @@
 //! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`. `-- 330000` for another number of molecules than 3.3 million,
-//! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`.
+//! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`; `linear` goes up to ten times the number, 4 GB, and
+//! wants 10 GB of memory.
 
 #[path = "foundations/table.rs"]
 mod table;
@@ -196,26 +197,41 @@ fn places(table: &mut Table, count: u64) {
     table.at_most("places and the check of 16³ cells: part of the write (memory)", parts.collect(), 0.05);
 }
 
+/// What a molecule costs among a tenth, as many and ten times as many, beside what its bytes cost in a plain write at the same size: where both grow it is the
+/// file system, where only ours does it is ours. The largest file has about 4 GB, and is in memory twice: as molecules, and in the page cache.
 fn linear(table: &mut Table, folder: &Path, count: u64) {
-    let path = folder.join("linear.cells");
-    let ratios = (0..ROUNDS).map(|_| {
-        let per = |count: u64| {
-            let name = fresh(&path);
+    let (ours, plain) = (folder.join("linear.cells"), folder.join("linear.plain"));
+    let sizes = [count / 10, count, 10 * count];
+    let mut costs: [Vec<[f64; 2]>; 3] = Default::default();
+    for _ in 0..ROUNDS {
+        for (count, costs) in sizes.into_iter().zip(&mut costs) {
             let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
-            timed(RANKS, prepare, |world, mine| cells::write(world, &name, &slabs(RANKS as u64), mine))
-                / count as f64
-        };
-        let (small, large) = (per(count / 10), per(count));
-        println!(
-            "write of {}: {:.1} ns each, of {count}: {:.1} ns each",
-            count / 10,
-            small * 1e9,
-            large * 1e9
+            let grid = slabs(RANKS as u64);
+            let name = fresh(&ours);
+            let cells = timed(RANKS, prepare, |world, mine| cells::write(world, &name, &grid, mine));
+            let _ = std::fs::remove_file(&ours);
+            let name = fresh(&plain);
+            let bare = timed(RANKS, prepare, |world, mine| plain_write(world, &name, mine));
+            let _ = std::fs::remove_file(&plain);
+            let each = [cells, bare].map(|seconds| seconds / count as f64);
+            println!("write of {count}: {:.1} ns each, plain {:.1} ns each", each[0] * 1e9, each[1] * 1e9);
+            costs.push(each);
+        }
+    }
+    for (count, costs) in sizes.into_iter().zip(&costs) {
+        let ratios = costs.iter().map(|[cells, bare]| bare / cells).collect();
+        table.ratios(
+            &format!("cells of {count} molecules: speed of a plain write of as many bytes"),
+            ratios,
+            0.8,
         );
-        large / small
-    });
-    let ratios = ratios.collect();
-    table.at_most("cost of a molecule among ten times as many", ratios, 1.5);
+    }
+    let [small, _, large] = &costs;
+    for (which, whose) in [(0, "cells"), (1, "a plain write, which is the file system's affair")] {
+        let growth = small.iter().zip(large).map(|(small, large)| large[which] / small[which]).collect();
+        let label = format!("cost of a molecule among a hundred times as many: {whose}");
+        table.at_most(&label, growth, if which == 0 { 1.5 } else { f64::INFINITY });
+    }
 }
 
 fn ascii(table: &mut Table, folder: &Path, count: u64) {

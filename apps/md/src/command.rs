@@ -36,6 +36,9 @@ pub(crate) struct Command {
     /// The folder for checkpoints; nothing else belongs there
     #[arg(long, value_name = "FOLDER")]
     checkpoints: Option<PathBuf>,
+    /// A device that files of checkpoints go through: `fault=nospace=1000000:ufs:` plays a disk that is full after a megabyte
+    #[arg(long, value_name = "DEVICE", requires = "checkpoints")]
+    through: Option<String>,
     /// Steps between two checkpoints, or `auto`: as often as it pays, by what they cost and how often the machine fails
     #[arg(long, value_name = "STEPS", default_value = "auto", requires = "checkpoints")]
     every: Frequency,
@@ -106,6 +109,7 @@ fn rank(world: &Comm, command: &Command) -> Result<()> {
     };
     let policy = |folder: &PathBuf| Policy {
         folder: folder.clone(),
+        through: command.through.clone(),
         every,
         keep: command.keep,
         blocking: command.blocking,

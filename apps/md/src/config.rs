@@ -11,6 +11,7 @@
 //! | `parallelization DomainDecomposition` | or `KDDecomposition`, with the steps between two looks at the load (100) |
 //! | `datastructure LinkedCells 1` | the only one; cells are as large as the cutoff |
 //! | `thermostat 1.1 10` | scale velocities to this temperature every ten steps |
+//! | `units 3.405 2.156` | what viewers are told: Ångström per unit of length, picoseconds per unit of time (these are argon's); without it numbers stay bare |
 //! | `output ResultWriter 10 energies` | writer, steps between two outputs, prefix of the files; any number of them |
 //!
 //! `#` begins a comment.
@@ -21,6 +22,7 @@ use aqueduct::checkpoint::mardyn::{Files, Format};
 use crate::decomposition::Manner;
 use crate::simulation::Thermostat;
 use crate::start::{Lattice, Start};
+use crate::units::Units;
 
 /// What a configuration says.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +41,8 @@ pub struct Config {
     pub rebalance: u64,
     /// The temperature to keep.
     pub thermostat: Option<Thermostat>,
+    /// What the units are, for viewers.
+    pub units: Option<Units>,
     /// What is written, how often and where to.
     pub outputs: Vec<Line>,
 }
@@ -102,6 +106,7 @@ struct Draft {
     manner: Manner,
     rebalance: Option<u64>,
     thermostat: Option<Thermostat>,
+    units: Option<Units>,
     outputs: Vec<Line>,
 }
 
@@ -134,6 +139,7 @@ impl Config {
             manner: draft.manner,
             rebalance: draft.rebalance.unwrap_or(100),
             thermostat: draft.thermostat,
+            units: draft.units,
             outputs: draft.outputs,
         })
     }
@@ -158,6 +164,9 @@ impl Draft {
                 let every = rest.first().map_or(Ok(1), |every| count(every))?;
                 once(&mut self.thermostat, key, Thermostat { temperature: positive(temperature)?, every })
             }
+            ("units", [length, time]) => {
+                once(&mut self.units, key, Units { length: positive(length)?, time: positive(time)? })
+            }
             ("output", [writer, every, prefix]) => {
                 let known = Writer::all().find(|known| known.name() == *writer);
                 let names = || Writer::all().map(Writer::name).collect::<Vec<_>>().join(", ");
@@ -169,13 +178,16 @@ impl Draft {
             ("timestepLength" | "cutoffRadius" | "LJCutoffRadius" | "components", _) => {
                 bail!("`{key}` wants one value, not {}", values.len())
             }
+            ("units", _) => {
+                bail!("`units` wants Ångström per unit of length and picoseconds per unit of time")
+            }
             ("output", _) => bail!("`output` wants a writer, a number of steps and a prefix"),
             ("phaseSpaceFile" | "parallelization" | "datastructure" | "thermostat", _) => {
                 bail!("`{key}` wants a value")
             }
             _ => bail!(
                 "`{key}` is not known; there are timestepLength, cutoffRadius, phaseSpaceFile, components, parallelization, \
-                 datastructure, thermostat and output"
+                 datastructure, thermostat, units and output"
             ),
         }
     }
@@ -245,13 +257,14 @@ mod tests {
 
     const WHOLE: &str = "# a liquid\nMDProjectConfig\n\ntimestepLength 0.01 # short\ncutoffRadius 5.\n\
         phaseSpaceFile OldStyle lj40000.inp\nparallelization KDDecomposition 50\ndatastructure LinkedCells 1\n\
-        output ResultWriter 10 lj\noutput MPI-IOCheckpointWriter 100 lj\nthermostat 0.7 5\n";
+        output ResultWriter 10 lj\noutput MPI-IOCheckpointWriter 100 lj\nthermostat 0.7 5\nunits 3.405 2.156\n";
 
     #[test]
     fn every_line_is_understood() {
         let config = Config::parse("lj.cfg", WHOLE).unwrap();
         assert_eq!((config.timestep, config.cutoff), (0.01, 5.0));
         assert_eq!((config.manner, config.rebalance), (Manner::Kd, 50));
+        assert_eq!(config.units, Some(Units { length: 3.405, time: 2.156 }));
         assert_eq!(config.thermostat, Some(Thermostat { temperature: 0.7, every: 5 }));
         let lines: Vec<String> = config
             .outputs
@@ -279,6 +292,7 @@ mod tests {
             ("KDDecomposition", "Metis", "line 7: the decomposition `Metis`"),
             ("ResultWriter", "Writer", "line 9: the writer `Writer` is not known; there are ResultWriter,"),
             ("thermostat", "thermos", "line 11: `thermos` is not known"),
+            ("3.405 2.156", "3.405", "line 12: `units` wants Ångström"),
         ] {
             let error = Config::parse("lj.cfg", &WHOLE.replacen(from, to, 1)).unwrap_err();
             let error = format!("{error:#}");

@@ -58,3 +58,4 @@ pub mod saver;
 pub mod simulation;
 pub mod species;
 pub mod start;
+pub mod units;

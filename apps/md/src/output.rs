@@ -14,15 +14,17 @@ pub mod xyz;
 use anyhow::Result;
 use aqueduct::checkpoint::mardyn::{Format, PhaseSpace};
 
-use crate::config::{Line, Writer};
+use crate::config::{Config, Line, Writer};
 use crate::row::Row;
 use crate::simulation::Simulation;
+use crate::units::Units;
 use h5md::Frames;
 use result::Results;
 
 /// The outputs of a run.
 pub struct Outputs {
     plugins: Vec<(Line, Plugin)>,
+    units: Option<Units>,
 }
 
 enum Plugin {
@@ -35,18 +37,18 @@ enum Plugin {
 
 impl Outputs {
     /// Of a new run, or of one that comes back to a step.
-    pub fn open(lines: &[Line], rank: usize, back_to: Option<u64>) -> Result<Self> {
+    pub fn open(config: &Config, rank: usize, back_to: Option<u64>) -> Result<Self> {
         let plugin = |line: &Line| {
             anyhow::Ok(match line.writer {
                 Writer::Result if rank > 0 => Plugin::Results(None),
                 Writer::Result => Plugin::Results(Some(Results::open(&line.prefix, back_to)?)),
                 Writer::Xyz => Plugin::Xyz,
-                Writer::H5md => Plugin::H5md(Box::new(Frames::new(&line.prefix)?)),
+                Writer::H5md => Plugin::H5md(Box::new(Frames::new(&line.prefix, config.units)?)),
                 Writer::Phase(format) => Plugin::Phase(format),
             })
         };
-        let plugins = lines.iter().map(|line| Ok((line.clone(), plugin(line)?))).collect::<Result<_>>()?;
-        Ok(Self { plugins })
+        let plugins = config.outputs.iter().map(|line| Ok((line.clone(), plugin(line)?)));
+        Ok(Self { plugins: plugins.collect::<Result<_>>()?, units: config.units })
     }
 
     /// Whether one of them needs the energies of this step.
@@ -65,7 +67,10 @@ impl Outputs {
                     }
                 }
                 Plugin::Results(None) => {}
-                Plugin::Xyz => xyz::write(simulation, &format!("{}-{step}.xyz", line.prefix))?,
+                Plugin::Xyz => {
+                    let units = self.units.unwrap_or(Units::BARE);
+                    xyz::write(simulation, units, &format!("{}-{step}.xyz", line.prefix))?;
+                }
                 Plugin::H5md(frames) => frames.write(simulation)?,
                 Plugin::Phase(format) => {
                     phase::write(simulation, space, *format, &format!("{}-{step}", line.prefix))?;

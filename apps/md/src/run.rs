@@ -36,7 +36,7 @@ pub fn run(world: &Comm, job: &Job) -> Result<Row> {
     let speaks = world.rank() == 0 && job.rows > 0;
     let mut saver = job.checkpoints.as_ref().map(|policy| Saver::open(world, policy)).transpose()?;
     let (space, mut simulation, back_to) = begin(world, job, saver.as_mut(), speaks)?;
-    let mut outputs = Outputs::open(&job.config.outputs, world.rank(), back_to)?;
+    let mut outputs = Outputs::open(&job.config, world.rank(), back_to)?;
     if speaks {
         progress::say(&introduction(world, &simulation, &space));
         progress::say(&Row::pretty_head());

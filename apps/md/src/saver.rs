@@ -20,6 +20,8 @@ use crate::simulation::Simulation;
 pub struct Policy {
     /// The folder of the generations.
     pub folder: PathBuf,
+    /// A device that their files go through, such as `fault=nospace=1000000:ufs:`.
+    pub through: Option<String>,
     /// When one is due.
     pub every: Every,
     /// How many generations stay.
@@ -81,6 +83,10 @@ impl Saver {
     /// Opens the folder. Collective.
     pub fn open(world: &Comm, policy: &Policy) -> Result<Self> {
         let store = Store::open(world, &policy.folder)?.keep(Keep::Last(policy.keep.max(1)));
+        let store = match &policy.through {
+            Some(device) => store.through(device),
+            None => store,
+        };
         let clock = match policy.every {
             Every::Steps(steps) => Clock::Steps(steps.max(1)),
             Every::Auto(between) => Clock::Auto { interval: Interval::new(between), since: Instant::now() },

@@ -1,13 +1,15 @@
-//! kill −9 during a run, again and again, and a restart on another number of ranks: in the end everything is as if nothing had been.
-//! `AQUEDUCT_KILLS=200` kills more often.
+//! What a run survives. kill −9, again and again, and a restart on another number of ranks: in the end everything is as if nothing had been. A full disk:
+//! the run ends with an error, and the checkpoint before it stays.
+//!
+//! A run is killed some time after it has committed some checkpoints more, however long starting it takes. `AQUEDUCT_KILLS=200` kills more often.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::launcher::{Job, Launcher};
 
 const STEPS: &str = "120";
 
@@ -38,10 +40,13 @@ fn arguments<'a>(config: &'a str, checkpoints: &'a str, every: &'a str) -> Vec<&
     ]
 }
 
-fn threads(ranks: usize, arguments: &[&str]) -> Child {
+/// Runs on so many threads.
+fn threads(ranks: usize, arguments: &[&str]) -> Job {
     let mut command = Command::new(env!("CARGO_BIN_EXE_md"));
     command.args(arguments).args(["-n", &ranks.to_string()]).env("AQUEDUCT_MPI", "none");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Job { success: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) }
 }
 
 /// The table of a run that nobody disturbs.
@@ -49,7 +54,8 @@ fn undisturbed() -> String {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path(), "DomainDecomposition");
     let checkpoints = folder.path().join("checkpoints").display().to_string();
-    assert!(threads(1, &arguments(&config, &checkpoints, "1000")).wait().unwrap().success());
+    let job = threads(1, &arguments(&config, &checkpoints, "1000"));
+    assert!(job.success, "{}", job.errors);
     fs::read_to_string(folder.path().join("run.res")).unwrap()
 }
 
@@ -69,10 +75,42 @@ impl Dice {
     }
 }
 
-#[test]
-fn threads_are_killed() {
+/// The processes of a job whose command line has this word.
+fn ranks_of(word: &str) -> Vec<PathBuf> {
+    let program = fs::canonicalize(env!("CARGO_BIN_EXE_md")).unwrap();
+    let is_ours = |path: &PathBuf| {
+        let ours = fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program);
+        ours && fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(word))
+    };
+    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(is_ours).collect()
+}
+
+/// The number of the newest checkpoint.
+fn newest(checkpoints: &Path) -> u64 {
+    let entries = fs::read_dir(checkpoints).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("generation-")?.parse().ok();
+    entries.filter_map(number).max().unwrap_or(0)
+}
+
+/// Kills one rank of a job, some time after it has committed so many checkpoints more; whether there was one left.
+fn kill_a_rank(checkpoints: &str, more: u64, dice: &mut Dice, is_over: impl Fn() -> bool) -> bool {
+    let wanted = newest(Path::new(checkpoints)) + more;
+    while (ranks_of(checkpoints).is_empty() || newest(Path::new(checkpoints)) < wanted) && !is_over() {
+        thread::sleep(Duration::from_millis(2));
+    }
+    thread::sleep(Duration::from_millis(dice.below(100)));
+    let ranks = ranks_of(checkpoints);
+    if ranks.is_empty() {
+        return false;
+    }
+    let chosen = ranks[dice.below(ranks.len() as u64) as usize].file_name().unwrap().to_owned();
+    Command::new("kill").arg("-9").arg(chosen).status().unwrap().success()
+}
+
+/// Kills runs until there were enough kills; each begins on its own, is killed a few times, and ends as if nothing had been.
+fn runs_are_killed(unless_told: usize, run: impl Fn(usize, &[&str]) -> Job + Sync) {
     let (expected, mut dice) = (undisturbed(), Dice::new());
-    let wanted = std::env::var("AQUEDUCT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12);
+    let wanted = std::env::var("AQUEDUCT_KILLS").map_or(unless_told, |kills| kills.parse().unwrap());
     let (mut kills, mut returns) = (0, 0);
     for round in (0..4).cycle() {
         if kills >= wanted {
@@ -85,78 +123,41 @@ fn threads_are_killed() {
         for attempt in 0.. {
             let ranks = 1 + dice.below(5) as usize;
             let arguments = arguments(&configs[dice.below(2) as usize], &checkpoints, every);
-            let mut child = threads(ranks, &arguments);
-            if attempt < 6 {
-                thread::sleep(Duration::from_millis(20 + dice.below(400)));
-                kills += usize::from(child.try_wait().unwrap().is_none());
-                let _ = child.kill();
-            }
-            let output = child.wait_with_output().unwrap();
-            returns += usize::from(String::from_utf8_lossy(&output.stdout).contains("back to step"));
-            if output.status.success() {
+            let job = thread::scope(|scope| {
+                let job = scope.spawn(|| run(ranks, &arguments));
+                if attempt < 6 {
+                    // Nobody knows when one will pay: then, after any time.
+                    let more = if every == "auto" { 0 } else { dice.below(4) };
+                    let over = || job.is_finished();
+                    kills += usize::from(kill_a_rank(&checkpoints, more, &mut dice, over));
+                }
+                job.join().unwrap()
+            });
+            returns += usize::from(job.output.contains("back to step"));
+            if job.success {
                 break;
             }
-            // Killed: nothing was complained of.
-            assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+            assert!(attempt < 6 && !job.errors.contains("panicked"), "{}", job.errors);
         }
         assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), expected, "round {round}");
     }
-    assert!(returns > 0, "{kills} kills, and nothing came back");
     println!("{kills} kills, {returns} returns");
+    assert!(2 * returns >= kills, "{kills} kills, and only {returns} came back to a checkpoint");
 }
 
-/// The processes of a job whose command line has this word.
-fn ranks_of(word: &str) -> Vec<PathBuf> {
-    let program = fs::canonicalize(env!("CARGO_BIN_EXE_md")).unwrap();
-    let is_ours = |path: &PathBuf| {
-        let ours = fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program);
-        ours && fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(word))
-    };
-    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(is_ours).collect()
-}
-
-/// Kills one rank of a job, some time after it has begun, however long starting it takes; whether there was one left.
-fn kill_a_rank(word: &str, dice: &mut Dice, is_over: impl Fn() -> bool) -> bool {
-    while ranks_of(word).is_empty() && !is_over() {
-        thread::sleep(Duration::from_millis(2));
-    }
-    thread::sleep(Duration::from_millis(dice.below(300)));
-    let ranks = ranks_of(word);
-    if ranks.is_empty() {
-        return false;
-    }
-    let chosen = ranks[dice.below(ranks.len() as u64) as usize].file_name().unwrap().to_owned();
-    Command::new("kill").arg("-9").arg(chosen).status().unwrap().success()
+#[test]
+fn threads_are_killed() {
+    runs_are_killed(12, |ranks, arguments| {
+        let job = threads(ranks, arguments);
+        // Killed: nothing was complained of.
+        assert_eq!(job.errors, "");
+        job
+    });
 }
 
 fn ranks_are_killed(launcher: &str) {
     let Some(launcher) = Launcher::find(launcher, Path::new(env!("CARGO_BIN_EXE_md"))) else { return };
-    let (expected, mut dice) = (undisturbed(), Dice::new());
-    let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path(), "KDDecomposition");
-    let checkpoints = folder.path().join("checkpoints").display().to_string();
-    let arguments = arguments(&config, &checkpoints, "3");
-    let mut kills = 0;
-    for attempt in 0.. {
-        let ranks = 1 + dice.below(4) as usize;
-        let job = thread::scope(|scope| {
-            let job = scope.spawn(|| launcher.job(ranks, &arguments, &[]));
-            if attempt < 5 {
-                kills += usize::from(kill_a_rank(&checkpoints, &mut dice, || job.is_finished()));
-            }
-            job.join().unwrap()
-        });
-        if job.success && (kills > 0 || attempt >= 5) {
-            break;
-        }
-        assert!(attempt < 5, "{}", job.errors);
-        if job.success {
-            // Over before it could be killed: once more from the start.
-            fs::remove_dir_all(&checkpoints).unwrap();
-        }
-    }
-    assert!(kills > 0, "every run was over before it could be killed");
-    assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), expected);
+    runs_are_killed(5, |ranks, arguments| launcher.job(ranks, arguments, &[]));
 }
 
 #[test]
@@ -167,4 +168,31 @@ fn ranks_of_openmpi_are_killed() {
 #[test]
 fn ranks_of_mpich_are_killed() {
     ranks_are_killed("mpich");
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_checkpoint_before_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), "KDDecomposition");
+    let checkpoints = folder.path().join("checkpoints").display().to_string();
+    let mut arguments = arguments(&config, &checkpoints, "10");
+    arguments[2] = "30";
+    let job = threads(3, &arguments);
+    assert!(job.success, "{}", job.errors);
+    let before = newest(Path::new(&checkpoints));
+    arguments[2] = STEPS;
+    for how in [&["--blocking"][..], &[]] {
+        let device = format!("fault=seed={},nospace=9000:ufs:", how.len());
+        let job = threads(2, &[&arguments, how, &["--through", &device]].concat());
+        assert!(!job.success, "{}", job.output);
+        assert!(job.errors.starts_with("md: ") && job.errors.contains("molecules.cells"), "{}", job.errors);
+        assert!(job.errors.to_lowercase().contains("no space"), "{}", job.errors);
+        assert_eq!(newest(Path::new(&checkpoints)), before);
+        let names = fs::read_dir(&checkpoints).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = names.filter(|name| !name.to_string_lossy().starts_with("generation-")).collect();
+        assert_eq!(left, [".lock"], "nothing is left over");
+    }
+    let job = threads(4, &arguments);
+    assert!(job.success && job.output.contains("back to step 30"), "{}{}", job.output, job.errors);
+    assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), undisturbed());
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct_comm::{self as comm, Comm, Op};
+pub(crate) use aqueduct_comm::agreement::agree;
+use aqueduct_comm::agreement::{Told, announce};
+use aqueduct_comm::{self as comm, Comm};
 use aqueduct_file as file;
 use aqueduct_format as format;
 
@@ -163,28 +165,21 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
-/// with that of the lowest rank that did.
-pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, name: &str, mine: Result<T>) -> Result<T> {
-    let talk = |error: comm::Error| Error::talk(operation, name, &error);
-    // The greatest of what is left when the rank is taken off is the lowest rank.
-    let failed = if mine.is_err() { u64::MAX - comm.rank() as u64 } else { 0 };
-    let most = comm.allreduce_one(Op::Max, failed).map_err(talk)?;
-    if most == 0 {
-        return mine;
+impl Told for Error {
+    fn tell(&self) -> ([u8; 2], &str) {
+        ([self.kind as u8, self.file.map_or(0, |kind| kind as u8)], &self.detail)
     }
-    let first = (u64::MAX - most) as usize;
-    let told = mine.as_ref().err().map(|error| {
-        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
-    });
-    let told = comm.broadcast_vec(first, told.unwrap_or_default()).map_err(talk)?;
-    mine.and_then(|_| {
-        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
-        let made = Error::new(kind, operation, name, String::from_utf8_lossy(text));
-        let file = (*below != 0).then(|| file::Kind::from_code(*below));
-        Err(Error { rank: Some(first), file, ..made })
-    })
+
+    fn heard(operation: &'static str, name: &str, told: ([u8; 2], String), rank: usize) -> Self {
+        let ([code, below], detail) = told;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).unwrap_or(Kind::Communication);
+        let file = (below != 0).then(|| file::Kind::from_code(below));
+        Self { rank: Some(rank), file, ..Self::new(kind, operation, name, detail) }
+    }
+
+    fn talk(operation: &'static str, name: &str, error: &comm::Error) -> Self {
+        Self::talk(operation, name, error)
+    }
 }
 
 /// What rank 0 alone does, its bytes at every rank; or its error.
@@ -194,7 +189,5 @@ pub(crate) fn from_first(
     name: &str,
     work: impl FnOnce() -> Result<Vec<u8>>,
 ) -> Result<Vec<u8>> {
-    let mine = if comm.rank() == 0 { work() } else { Ok(Vec::new()) };
-    let bytes = agree(comm, operation, name, mine)?;
-    comm.broadcast_vec(0, bytes).map_err(|error| Error::talk(operation, name, &error))
+    announce(comm, operation, name, if comm.rank() == 0 { work() } else { Ok(Vec::new()) })
 }

@@ -36,6 +36,7 @@
 mod binary;
 mod component;
 mod convert;
+mod digits;
 mod exchange;
 mod input;
 mod mpi_cells;

@@ -3,10 +3,9 @@
 mod cases;
 
 use aqueduct_checkpoint::cells::{self, Cells};
-use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region, Result};
+use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Open};
-use cases::{BOTH, by_id, molecules, same, space};
+use cases::{BOTH, by_id, bytes_of, molecules, put_bytes, same, space};
 
 #[test]
 fn any_number_of_ranks_reads_what_any_other_wrote() {
@@ -35,21 +34,6 @@ fn any_number_of_ranks_reads_what_any_other_wrote() {
             }
         }
     }
-}
-
-fn bytes_of(world: &Comm, name: &str) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
-    let mut bytes = vec![0; file.size()? as usize];
-    file.at(0).read(&mut bytes)?;
-    file.close()?;
-    Ok(bytes)
-}
-
-fn put_bytes(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
-    let file = Open::new(Mode::write_only().create()).open(world, name)?;
-    file.set_size(0)?;
-    file.at(0).write(bytes)?;
-    Ok(file.close()?)
 }
 
 /// The bytes, put together by hand from docs/format-cells.md.

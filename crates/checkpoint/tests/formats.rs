@@ -6,7 +6,6 @@ mod cases;
 use aqueduct_checkpoint::mardyn::{Component, Files, Format, PhaseSpace, Rows, convert};
 use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region, Result};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Open};
 use cases::{BOTH, Decomposition, by_id, molecules, same, space};
 
 fn one<T: Send>(work: impl Fn(&Comm) -> Result<T> + Sync) -> T {
@@ -14,22 +13,11 @@ fn one<T: Send>(work: impl Fn(&Comm) -> Result<T> + Sync) -> T {
 }
 
 fn bytes_of(name: &str) -> Vec<u8> {
-    one(|world| {
-        let file = Open::new(Mode::read_only()).open(world, name)?;
-        let mut bytes = vec![0; file.size()? as usize];
-        file.at(0).read(&mut bytes)?;
-        file.close()?;
-        Ok(bytes)
-    })
+    one(|world| cases::bytes_of(world, name))
 }
 
 fn put_bytes(name: &str, bytes: &[u8]) {
-    one(|world| {
-        let file = Open::new(Mode::write_only().create()).open(world, name)?;
-        file.set_size(0)?;
-        file.at(0).write(bytes)?;
-        Ok(file.close()?)
-    });
+    one(|world| cases::put_bytes(world, name, bytes));
 }
 
 /// Writes by so many ranks.

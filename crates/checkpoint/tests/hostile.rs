@@ -8,30 +8,14 @@ use aqueduct_checkpoint::cells::{self, Cells};
 use aqueduct_checkpoint::mardyn::{Files, Format};
 use aqueduct_checkpoint::{Block, Checkpoint, Error, Kind, Molecule, Region, Result, Store};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Open};
 use aqueduct_testkit::seeded::Seeded;
-use cases::{Decomposition, molecules, space};
+use cases::{Decomposition, bytes_of, molecules, put_bytes, space};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// No more memory than this: a huge allocation would end the test.
 fn limit_memory() {
     let maximum = getrlimit(Resource::As).maximum;
     setrlimit(Resource::As, Rlimit { current: Some(8 << 30), maximum }).unwrap();
-}
-
-fn bytes_of(world: &Comm, name: &str) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
-    let mut bytes = vec![0; file.size()? as usize];
-    file.at(0).read(&mut bytes)?;
-    file.close()?;
-    Ok(bytes)
-}
-
-fn put_bytes(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
-    let file = Open::new(Mode::write_only().create()).open(world, name)?;
-    file.set_size(0)?;
-    file.at(0).write(bytes)?;
-    Ok(file.close()?)
 }
 
 /// Changes numbers, words and lengths, mostly near the start.

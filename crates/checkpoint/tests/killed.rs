@@ -1,7 +1,8 @@
 //! Killed at any moment, a program comes back to the last generation it was told of, or a later one; never to a torn one.
 //!
-//! The program is this one: each rank runs the one test `a_job`, until it kills itself (`SIGKILL`, after a time that the seed says). `AQUEDUCT_KILLS` says how
-//! often under launchers; among threads it is 200 times.
+//! The program is this one: each rank runs the one test `a_job`, until one kills itself (`SIGKILL`), so many steps and so much of a step after it came
+//! back: the seed says how many and how much. Measured by its own steps, it is killed inside of them however slow the machine is. `AQUEDUCT_KILLS` says how
+//! often.
 
 mod cases;
 #[path = "cases/state.rs"]
@@ -9,12 +10,12 @@ mod cases;
 mod state;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use aqueduct_checkpoint::{Result, Store};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::launcher::{Job, Launcher};
 use aqueduct_testkit::seeded::Seeded;
 use cases::BOTH;
 use state::{check, save};
@@ -25,30 +26,49 @@ const FOLDER: &str = "AQUEDUCT_TEST_STORE";
 /// The number of the turn: who is killed, and when.
 const TURN: &str = "AQUEDUCT_TEST_TURN";
 
-/// Comes back, and goes on until it is killed.
-fn job(world: &Comm, folder: &Path, turn: u64) -> Result<()> {
-    let how = BOTH[(turn % 2) as usize];
-    let mut store = Store::open(world, folder)?;
-    let mut random = Seeded::new(turn);
-    let victim = random.below(world.size());
-    // Processes are slower than threads.
-    let longest = if world.is_one_process() { 60_000 } else { 240_000 };
-    let patience = Duration::from_micros(random.below(longest) as u64);
-    let mut step = check(world, &store, how)?.unwrap_or(0);
-    if world.rank() == victim {
+/// When a rank of a job is killed.
+struct Doom {
+    victim: usize,
+    /// After so many steps of its own, …
+    steps: usize,
+    /// … and so many thousandths of the time that the last one took.
+    part: u32,
+}
+
+impl Doom {
+    fn new(turn: u64, ranks: usize) -> Self {
+        let mut random = Seeded::new(turn);
+        Self { victim: random.below(ranks), steps: random.below(4), part: random.below(1500) as u32 }
+    }
+
+    fn strike(&self, took: Duration) {
+        let patience = took * self.part / 1000;
         std::thread::spawn(move || {
             std::thread::sleep(patience);
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         });
     }
-    loop {
-        step += 1;
-        save(world, &mut store, step, how, step % 2 == 0)?;
+}
+
+/// Comes back, and goes on until it is killed.
+fn job(world: &Comm, folder: &Path, turn: u64) -> Result<()> {
+    let (how, doom) = (BOTH[(turn % 2) as usize], Doom::new(turn, world.size()));
+    let mut since = Instant::now();
+    let mut store = Store::open(world, folder)?;
+    let back = check(world, &store, how)?.unwrap_or(0);
+    for steps in 0.. {
+        if world.rank() == doom.victim && steps == doom.steps {
+            doom.strike(since.elapsed());
+        }
+        since = Instant::now();
+        let step = back + 1 + steps as u64;
+        save(world, &mut store, step, how, step.is_multiple_of(2))?;
         store.wait()?;
         if world.rank() == 0 {
             println!("durable {step}");
         }
     }
+    Ok(())
 }
 
 /// Started by the tests below; by hand, it does nothing.
@@ -72,21 +92,20 @@ fn told(output: &str) -> u64 {
     steps.max().unwrap_or(0)
 }
 
-#[test]
-fn threads() {
+/// How often.
+fn turns(unless_told: u64) -> u64 {
+    std::env::var("AQUEDUCT_KILLS").map_or(unless_told, |turns| turns.parse().unwrap())
+}
+
+/// Runs jobs, one after the other over the same store, and looks at what each has left. `run` gets the number of ranks and the variables.
+fn judge(turns: u64, run: impl Fn(usize, &[(&str, &str)]) -> Job) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (mut before, mut commits) = (0, 0);
-    for turn in 0..200 {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "a_job", "--nocapture"])
-            .env(FOLDER, folder.path())
-            .env(TURN, turn.to_string());
-        command.env("AQUEDUCT_RANKS", (1 + turn % 4).to_string()).stderr(Stdio::piped());
-        let output = command.output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && !errors.contains("panicked"), "turn {turn}: {errors}");
-        let told = told(&String::from_utf8_lossy(&output.stdout));
+    for turn in 0..turns {
+        let variables = [(FOLDER, folder.path().to_str().unwrap()), (TURN, &turn.to_string())];
+        let job = run(1 + turn as usize % 4, &variables);
+        assert!(!job.success && !job.errors.contains("panicked"), "turn {turn}: {}", job.errors);
+        let told = told(&job.output);
         let found = left(folder.path(), turn);
         // One more may have been committed without the word of it getting out.
         assert!(
@@ -96,29 +115,26 @@ fn threads() {
         commits += u64::from(found > before);
         before = found;
     }
-    assert!(commits > 20, "only {commits} of 200 got anywhere");
+    println!("{turns} kills, {commits} of them after something new was committed, {before} steps in all");
+    assert!(2 * commits >= turns, "only {commits} of {turns} got anywhere");
+}
+
+const ARGUMENTS: [&str; 3] = ["--exact", "a_job", "--nocapture"];
+
+#[test]
+fn threads() {
+    judge(turns(40), |ranks, variables| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(ARGUMENTS).envs(variables.iter().copied()).env("AQUEDUCT_RANKS", ranks.to_string());
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Job { success: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) }
+    });
 }
 
 fn under(name: &str) {
     let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let turns = std::env::var("AQUEDUCT_KILLS").map_or(10, |turns| turns.parse().unwrap());
-    let (mut before, mut commits) = (0, 0);
-    for turn in 0..turns {
-        let number = turn.to_string();
-        let variables = [(FOLDER, folder.path().to_str().unwrap()), (TURN, &number)];
-        let job = launcher.job(1 + turn as usize % 4, &["--exact", "a_job", "--nocapture"], &variables);
-        assert!(!job.success && !job.errors.contains("panicked"), "turn {turn}: {}", job.errors);
-        let told = told(&job.output);
-        let found = left(folder.path(), turn);
-        assert!(
-            found >= told.max(before),
-            "turn {turn}: step {told} was durable, {before} before, {found} is there"
-        );
-        commits += u64::from(found > before);
-        before = found;
-    }
-    assert!(10 * commits >= turns, "only {commits} of {turns} got anywhere");
+    judge(turns(10), |ranks, variables| launcher.job(ranks, &ARGUMENTS, variables));
 }
 
 #[test]

@@ -23,9 +23,10 @@ pub(crate) enum Verb {
     Finish,
     Refused,
     Route,
+    GatherInto,
 }
 
-const VERBS: [(Verb, &str); 15] = [
+const VERBS: [(Verb, &str); 16] = [
     (Verb::Barrier, "barrier"),
     (Verb::Broadcast, "broadcast"),
     (Verb::Gather, "gather"),
@@ -41,6 +42,7 @@ const VERBS: [(Verb, &str); 15] = [
     (Verb::Finish, "the end of the program"),
     (Verb::Refused, "a call whose arguments are wrong"),
     (Verb::Route, "route"),
+    (Verb::GatherInto, "gather_into"),
 ];
 
 fn name_of(verb: u32) -> &'static str {

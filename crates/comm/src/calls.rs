@@ -48,6 +48,38 @@ impl Comm {
         all.map(|items| typed(items, "gather_varied")).transpose()
     }
 
+    /// As [`gather_varied`](Comm::gather_varied), into memory there is: only `root`'s `into` counts, one place for each rank. How many
+    /// values each rank gave, at `root`; a place of another length is left as it was.
+    ///
+    /// ```
+    /// aqueduct_comm::Launch::threads(3).run(|world| {
+    ///     let mine = vec![world.rank() as u32; world.rank()];
+    ///     let mut window = [9; 4];
+    ///     let (one, rest) = window.split_at_mut(1);
+    ///     let given = world.gather_into(0, &mine, &mut [&mut [], one, rest])?;
+    ///     if world.rank() == 0 {
+    ///         assert_eq!((given, window), (vec![0, 1, 2], [1, 9, 9, 9]));
+    ///     }
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn gather_into<T: Plain>(
+        &self,
+        root: usize,
+        mine: &[T],
+        into: &mut [&mut [T]],
+    ) -> Result<Vec<usize>> {
+        let places = if self.rank() == root { into.len() } else { self.size() };
+        let checked = self.check_rank(root, "gather_into").and(self.check_parts(places, "gather_into"));
+        self.agreed(checked)?;
+        let mut places: Vec<&mut [u8]> =
+            into.iter_mut().map(|place| bytemuck::cast_slice_mut(place)).collect();
+        let meeting = Collective::begin(&self.inner, Call::new(Verb::GatherInto).root(root))?;
+        let bytes = meeting.gather_into(root, bytemuck::cast_slice(mine), &mut places)?;
+        Ok(bytes.into_iter().map(|bytes| bytes / size_of::<T>().max(1)).collect())
+    }
+
     /// Deals `root`'s values out in equal parts, part `r` to rank `r`. Only `root`'s `values` count; their number must be a multiple
     /// of the number of ranks.
     #[doc(alias = "MPI_Scatter")]

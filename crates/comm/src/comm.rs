@@ -100,6 +100,11 @@ impl Comm {
         self.inner.collective_context()
     }
 
+    /// Tells this rank from all others that are threads of this process, whichever of its communicators is asked; 0 for a process that is a rank.
+    pub fn who(&self) -> u64 {
+        self.inner.wire.who()
+    }
+
     /// Keeps a value beside this communicator, on this rank alone, unless `most` of its type are there already.
     #[doc(alias = "MPI_Comm_set_attr")]
     pub fn stow<T: Any + Send>(&self, value: T, most: usize) {

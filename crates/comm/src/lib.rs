@@ -52,6 +52,7 @@
 //!
 //! `unsafe` is confined to the modules that share memory and call MPI; each block says why it is sound.
 
+pub mod agreement;
 mod block;
 mod call;
 mod calls;

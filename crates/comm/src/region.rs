@@ -117,6 +117,15 @@ impl Region {
         self.block.start()
     }
 
+    /// Makes the first `len` bytes present on this rank, all at once: page by page, as they are touched, takes several times as long.
+    /// Memory that the system does not give now it gives, or not, when it is touched.
+    pub fn populate(&self, len: usize) {
+        let len = len.min(self.len);
+        // SAFETY: the block has that many bytes, from a page on; to populate them changes none.
+        let _ =
+            unsafe { rustix::mm::madvise(self.as_ptr().cast(), len, rustix::mm::Advice::LinuxPopulateWrite) };
+    }
+
     /// The bytes from `offset`, as they lie there.
     ///
     /// # Safety

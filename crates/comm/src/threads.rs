@@ -1,6 +1,7 @@
 //! The transport among threads of this process: packets move by pointer, memory is common anyway.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// What the thread ranks of one [`run`](crate::run) have in common.
 #[derive(Debug)]
 pub(crate) struct World {
+    /// Tells it from all others of this process.
+    number: u64,
     mailboxes: Vec<Mailbox>,
     shared: Mutex<Shared>,
 }
@@ -41,8 +44,10 @@ pub(crate) struct ThreadWire {
 
 impl World {
     pub(crate) fn new(ranks: usize) -> Arc<Self> {
+        static WORLDS: AtomicU64 = AtomicU64::new(1);
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
         let mailboxes = (0..ranks).map(|_| Mailbox::default()).collect();
-        Arc::new(Self { mailboxes, shared: Mutex::default() })
+        Arc::new(Self { number, mailboxes, shared: Mutex::default() })
     }
 
     pub(crate) fn wire(self: &Arc<Self>, rank: usize) -> Arc<ThreadWire> {
@@ -111,6 +116,10 @@ impl Wire for ThreadWire {
 
     fn describe(&self) -> String {
         "threads of one process".to_owned()
+    }
+
+    fn who(&self) -> u64 {
+        self.world.number << 32 | self.rank as u64
     }
 
     fn thread_level(&self) -> Option<ThreadLevel> {

@@ -28,6 +28,11 @@ pub(crate) trait Wire: Nap + Send + Sync {
     /// What it is, for people: "threads", "Open MPI 4.1.4".
     fn describe(&self) -> String;
 
+    /// Tells this rank from all others of this process; a process that is a rank has no others.
+    fn who(&self) -> u64 {
+        0
+    }
+
     /// The thread level that MPI granted; none for threads, which know no such thing.
     fn thread_level(&self) -> Option<ThreadLevel>;
 

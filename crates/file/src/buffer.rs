@@ -4,11 +4,14 @@
 //! the [`Notice`] tells the other ranks of the machine what is held, and [`Drainer`] is the thread.
 
 mod batch;
+mod budget;
 mod buffered_file;
 mod client;
 mod drain;
 mod notice;
+mod purse;
 mod reach;
+mod reservoir;
 mod settings;
 mod slots;
 mod spill;
@@ -29,11 +32,14 @@ use crate::verbose;
 use crate::view::View;
 use batch::{Batch, Entry, Part, Store};
 use batch::{Hull, Turn};
+use budget::{Budget, Share};
 pub use client::Level;
 use client::{Client, Costs, Verdict};
 pub(crate) use drain::Drainer;
 use notice::Notice;
+use purse::Claim;
 pub(crate) use reach::Reach;
+pub use reservoir::Reservoir;
 pub use settings::{Buffered, Capacity};
 use spill::{Ring, Spill};
 use state::State;
@@ -50,8 +56,12 @@ pub struct Buffering {
     pub durable: u64,
     /// Memory: blocks and lists.
     pub memory: Level,
+    /// The same of all buffered files of this rank together, with the blocks that are kept for the next writes.
+    pub together: Level,
     /// The spill file.
     pub spill: Level,
+    /// Bytes that have left this rank's memory for that of servers, and are not in the file yet.
+    pub away: u64,
     /// How often a write had to wait for room.
     pub waits: u64,
 }
@@ -59,7 +69,7 @@ pub struct Buffering {
 impl fmt::Display for Buffering {
     /// A line for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accepted, memory, spill, waits, .. } = self;
+        let Self { accepted, memory, together, spill, waits, .. } = self;
         write!(
             f,
             "the first rank's buffer took {accepted} bytes, at most {} of {} bytes",
@@ -68,7 +78,11 @@ impl fmt::Display for Buffering {
         if spill.cap > 0 {
             write!(f, " and {} of {} spilled", spill.peak, spill.cap)?;
         }
-        write!(f, "; {waits} times there was no room")
+        write!(
+            f,
+            "; {waits} times there was no room; all its files took at most {} of {} bytes together",
+            together.peak, together.cap
+        )
     }
 }
 
@@ -82,7 +96,11 @@ pub(crate) struct Buffer {
     block: usize,
     list: usize,
     notice: Notice,
+    /// What the file has of the rank's memory.
+    share: Arc<Share>,
     spill: Option<Spill>,
+    /// What takes blocks on their way to the file, if there is such a thing.
+    reservoir: Option<Arc<dyn Reservoir>>,
     /// One access is accepted at a time, so that its parts stay together.
     accepting: Mutex<()>,
     /// Collective writes so far.
@@ -94,9 +112,42 @@ pub(crate) struct Buffer {
 /// Blocks that a memory of this size is cut into: few enough to be written in large pieces, many enough to be refilled while others are written.
 const BLOCKS: u64 = 64;
 
+/// So many bytes are copied at a time while the thread has to wait; it shall not wait for more.
+const AT_ONCE: u64 = 16 << 10;
+
+/// The bytes of a block while a rank copies into it, which go back whatever happens.
+struct Filling<'a> {
+    buffer: &'a Buffer,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Filling<'a> {
+    fn done(mut self) -> MutexGuard<'a, State> {
+        let buffer = self.buffer;
+        let mut state = buffer.lock();
+        state.end_filling(std::mem::take(&mut self.bytes));
+        state
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        // Only where copying has panicked they are still here.
+        if !self.bytes.is_empty() {
+            self.buffer.lock().end_filling(std::mem::take(&mut self.bytes));
+            self.buffer.change.notify_all();
+        }
+    }
+}
+
 impl Buffer {
     /// Collective.
-    pub(crate) fn new(name: &Arc<str>, comm: &Comm, settings: &Buffered) -> aqueduct_comm::Result<Self> {
+    pub(crate) fn new(
+        name: &Arc<str>,
+        comm: &Comm,
+        settings: &Buffered,
+        reservoir: Option<Arc<dyn Reservoir>>,
+    ) -> aqueduct_comm::Result<Self> {
         let notice = Notice::new(comm)?;
         let memory = settings.memory.bytes(notice.neighbours());
         let block = (memory / BLOCKS).next_power_of_two().clamp(4 << 10, 4 << 20) as usize;
@@ -108,7 +159,9 @@ impl Buffer {
         // A spill file that cannot be made is one that is not there.
         let spill = settings.spill.as_deref().and_then(|folder| Spill::new(folder).ok());
         let spilled = if spill.is_some() { settings.spill_size.unwrap_or(4 * memory) } else { 0 };
-        let state = State::new(Client::new(memory, spilled, costs), Ring::new(spilled), Tuner::new(memory));
+        let client = Client::new(memory, spilled, costs);
+        let share = Arc::new(Budget::of(comm.who()).join(client.memory().cap, client.apart()));
+        let state = State::new(client, Arc::clone(&share), Ring::new(spilled), Tuner::new(memory));
         Ok(Self {
             name: Arc::clone(name),
             first: comm.rank() == 0,
@@ -116,7 +169,9 @@ impl Buffer {
             block,
             list,
             notice,
+            share,
             spill,
+            reservoir,
             accepting: Mutex::new(()),
             turns: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -153,7 +208,8 @@ impl Buffer {
         let mut done = 0;
         while done < data.len() {
             let part = Part { view, window: first + done..window.end, access, turn };
-            done += self.accept_part(tally, part, data, done)?;
+            let accepted = self.accept_part(tally, part, data, done);
+            done += accepted.inspect_err(|_| self.share.step_back())?;
         }
         self.observe(start, data.len());
         Ok(())
@@ -166,31 +222,58 @@ impl Buffer {
         loop {
             state.sound()?;
             if let Some(batch) = state.open_block(self.block, part.view, part.window.start) {
-                let len = rest.min((self.block - batch.filled) as u64);
-                if let Store::Memory(bytes) = &mut batch.store {
-                    data.copy(tally, from, &mut bytes[batch.filled..][..len as usize]);
+                let at = batch.filled;
+                let len = rest.min((self.block - at) as u64);
+                let room = at..at + len as usize;
+                if let (Store::Memory(bytes), true) = (&mut batch.store, len <= AT_ONCE) {
+                    data.copy(tally, from, &mut bytes[room]);
+                } else if let Some(bytes) = state.begin_filling() {
+                    drop(state);
+                    let mut filling = Filling { buffer: self, bytes };
+                    data.copy(tally, from, &mut filling.bytes[room]);
+                    state = filling.done();
+                    state.sound()?;
                 }
                 part.window.end = part.window.start + len;
                 self.push(&mut state, part, None);
                 return Ok(len);
             }
-            match state.client.admit(rest) {
-                Verdict::Keep => {
-                    let bytes = state.spare.pop().unwrap_or_else(|| vec![0; self.block]);
+            let returns = self.share.returns();
+            match self.admit(&mut state, rest) {
+                (Verdict::Keep, bytes) => {
                     state.queue.push_back(Batch::new(Store::Memory(bytes), self.list));
                 }
-                Verdict::Spill(len) => match self.spill_part(tally, state, &mut part, data, from, len)? {
-                    Some(len) => return Ok(len),
-                    None => state = self.lock(),
-                },
-                Verdict::Wait | Verdict::Refuse => {
-                    state.waiting += 1;
+                (Verdict::Spill(len), _) => {
+                    match self.spill_part(tally, state, &mut part, data, from, len)? {
+                        Some(len) => return Ok(len),
+                        None => state = self.lock(),
+                    }
+                }
+                // The failure that it refuses for is told above.
+                (Verdict::Refuse, _) => {}
+                (Verdict::Wait, _) => {
+                    drop(state);
+                    // A thread that takes its time does so no longer.
                     self.change.notify_all();
-                    state = self.change.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.waiting -= 1;
+                    self.share.wait(returns);
+                    state = self.lock();
                 }
             }
         }
+    }
+
+    /// Where the next bytes go; the block, if it is one.
+    fn admit(&self, state: &mut State, wanted: u64) -> (Verdict, Vec<u8>) {
+        let share = &self.share;
+        let mut block = Vec::new();
+        let verdict = state.client.admit(wanted, |claim| match claim {
+            Claim::Block(cost) => {
+                let taken = share.take_block(self.block, cost);
+                taken.map(|bytes| block = bytes).is_some()
+            }
+            Claim::List(bytes) => share.take_list(bytes),
+        });
+        (verdict, block)
     }
 
     /// Copies a part into the spill file; how much of it, or none if the spill file does not take it.
@@ -217,13 +300,13 @@ impl Buffer {
             Ok(())
         })?;
         let mut state = self.lock();
+        state.sound()?;
         if outcome.is_err() {
             state.ring.take_back(len);
-            state.client.unspilled(len);
+            self.share.give(state.client.unspilled(len));
             state.client.spill_is_broken();
             return Ok(None);
         }
-        state.sound()?;
         let (view, access, turn) = (part.view, part.access, part.turn);
         let window = part.window.start..part.window.start + len;
         self.push(&mut state, Part { view, window, access, turn }, Some(Store::Spilled(range)));
@@ -286,6 +369,11 @@ impl Buffer {
         self.lock().sound()
     }
 
+    /// Makes durable what servers have written.
+    pub(crate) fn sync_reservoir(&self) -> Result<()> {
+        self.reservoir.as_ref().map_or(Ok(()), |reservoir| reservoir.sync())
+    }
+
     /// What is in the file is durable now, as far as it was when a sync began.
     pub(crate) fn synced(&self, visible: u64) {
         let mut state = self.lock();
@@ -299,7 +387,9 @@ impl Buffer {
             visible: state.visible,
             durable: state.durable,
             memory: state.client.memory(),
+            together: self.share.level(),
             spill: state.client.spill(),
+            away: state.away_bytes(),
             waits: state.client.waits(),
         }
     }

@@ -75,7 +75,7 @@ impl Core {
         mode: Mode,
         hints: Hints,
     ) -> Self {
-        let Desk { comm, pointer: shared } = desk;
+        let Desk { comm, pointer: shared, staging } = desk;
         let can = handle.capabilities();
         Self {
             plain: AtomicBool::new(plain),
@@ -90,7 +90,7 @@ impl Core {
             shared,
             start,
             hints: Mutex::new(hints),
-            staging: Mutex::new(None),
+            staging: Mutex::new(staging),
             between: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
@@ -136,7 +136,8 @@ impl Core {
 
     /// Lets everything go but what the next file can use.
     pub(crate) fn into_desk(self) -> Desk {
-        Desk { comm: self.comm, pointer: self.shared }
+        let staging = self.staging.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Desk { comm: self.comm, pointer: self.shared, staging }
     }
 
     /// What this rank has done.

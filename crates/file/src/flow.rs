@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::counters::Tally;
 use crate::error::Result;
 use crate::layout::Pattern;
+use crate::memory::Maker;
 
 /// Bytes that are packed at once.
 const CHUNK: u64 = 256 << 10;
@@ -17,6 +18,8 @@ pub(crate) enum Outflow<'a> {
     Straight(Cow<'a, [u8]>),
     /// Laid out in memory that holds all of it.
     LaidOut(&'a [u8], &'a Pattern),
+    /// Not in memory yet.
+    Made(Maker<'a>),
 }
 
 /// Room for data from the file. Parts of it are counted from its first byte.
@@ -35,6 +38,7 @@ impl Outflow<'_> {
         match self {
             Self::Straight(bytes) => bytes.len() as u64,
             Self::LaidOut(_, layout) => layout.size(),
+            Self::Made(maker) => maker.size,
         }
     }
 
@@ -45,16 +49,14 @@ impl Outflow<'_> {
         part: Range<u64>,
         mut take: impl FnMut(Range<u64>, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let (bytes, layout) = match self {
-            Self::Straight(bytes) => return take(part.clone(), &bytes[within(&part)]),
-            Self::LaidOut(bytes, layout) => (bytes, layout),
-        };
+        if let Self::Straight(bytes) = self {
+            return take(part.clone(), &bytes[within(&part)]);
+        }
         let mut buffer = vec![0; CHUNK.min(part.end - part.start) as usize];
         tally.buffer(buffer.len());
         for piece in pieces(part) {
             let packed = &mut buffer[..(piece.end - piece.start) as usize];
-            layout.gather(bytes, piece.start, packed).expect(CHECKED);
-            tally.copied.add(packed.len() as u64);
+            self.copy(tally, piece.start, packed);
             take(piece, packed)?;
         }
         Ok(())
@@ -66,6 +68,7 @@ impl Outflow<'_> {
         match self {
             Self::Straight(bytes) => into.copy_from_slice(&bytes[from as usize..][..into.len()]),
             Self::LaidOut(bytes, layout) => layout.gather(bytes, from, into).expect(CHECKED),
+            Self::Made(maker) => (maker.make)(from, into),
         }
     }
 
@@ -73,11 +76,10 @@ impl Outflow<'_> {
     pub(crate) fn packed(&self, tally: &Tally, part: Range<u64>) -> Cow<'_, [u8]> {
         match self {
             Self::Straight(bytes) => Cow::Borrowed(&bytes[within(&part)]),
-            Self::LaidOut(bytes, layout) => {
+            Self::LaidOut(..) | Self::Made(_) => {
                 let mut packed = vec![0; (part.end - part.start) as usize];
                 tally.buffer(packed.len());
-                tally.copied.add(packed.len() as u64);
-                layout.gather(bytes, part.start, &mut packed).expect(CHECKED);
+                self.copy(tally, part.start, &mut packed);
                 Cow::Owned(packed)
             }
         }

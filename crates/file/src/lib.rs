@@ -122,7 +122,7 @@ pub mod verbose;
 mod view;
 
 pub use access::{Access, Etypes, Split, Together};
-pub use buffer::{Buffered, Buffering, Capacity, Level};
+pub use buffer::{Buffered, Buffering, Capacity, Level, Reservoir};
 pub use counters::Counters;
 pub use error::{Class, Error, Kind, Result};
 pub use file::{File, Whence};

@@ -14,7 +14,22 @@ pub struct Source<'a> {
     bytes: &'a [u8],
     /// None: one after the other.
     layout: Option<Pattern>,
+    /// Where the data comes from, if it is not in memory.
+    maker: Option<Maker<'a>>,
     objection: Option<Box<Error>>,
+}
+
+/// What makes data when it is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Maker<'a> {
+    pub(crate) size: u64,
+    pub(crate) make: &'a dyn Fn(u64, &mut [u8]),
+}
+
+impl std::fmt::Debug for Maker<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maker").field("size", &self.size).finish_non_exhaustive()
+    }
 }
 
 /// Where to read to: values in memory, one after the other or laid out.
@@ -28,18 +43,47 @@ pub struct Sink<'a> {
 impl<'a> Source<'a> {
     /// `count` copies of `layout` in `bytes`.
     pub fn laid_out(bytes: &'a [u8], layout: &Layout, count: u64) -> Result<Self, LayoutError> {
-        Ok(Self { bytes, layout: Some(layout.tiled(count)?), objection: None })
+        Ok(Self::patterned(bytes, layout.tiled(count)?))
     }
 
     /// The bytes that a pattern describes in `bytes`.
     pub fn patterned(bytes: &'a [u8], pattern: Pattern) -> Self {
-        Self { bytes, layout: Some(pattern), objection: None }
+        Self { layout: Some(pattern), ..Self::straight(bytes) }
+    }
+
+    /// `size` bytes that are made when they are wanted, in pieces that the processor's cache holds: `make` is told from which byte on, and fills what it
+    /// gets. Values that are stored in another form than in memory need no memory of their own that way.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// use aqueduct_file::{Mode, Open, Source};
+    ///
+    /// # Launch::threads(2).run(|world| {
+    /// let file = Open::new(Mode::read_write().create()).open(world, "memfs:made")?;
+    /// let make = |from: u64, out: &mut [u8]| {
+    ///     out.iter_mut().zip(from..).for_each(|(out, at)| *out = at as u8);
+    /// };
+    /// file.at(100 * world.rank() as u64).all().write(Source::made(100, &make))?;
+    /// # file.sync()?;
+    /// # let mut back = [0u8; 1];
+    /// # file.at(142).read(&mut back)?;
+    /// # assert_eq!(back, [42]);
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn made(size: u64, make: &'a dyn Fn(u64, &mut [u8])) -> Self {
+        Self { maker: Some(Maker { size, make }), ..Self::straight(&[]) }
+    }
+
+    fn straight(bytes: &'a [u8]) -> Self {
+        Self { bytes, layout: None, maker: None, objection: None }
     }
 
     /// No memory, because something is wrong with it: the access fails with this error. In a collective one the rank takes part all the
     /// same, so that nobody waits for it.
     pub fn refused(error: Error) -> Self {
-        Self { bytes: &[], layout: None, objection: Some(Box::new(error)) }
+        Self { objection: Some(Box::new(error)), ..Self::straight(&[]) }
     }
 
     /// Fails if there is something wrong with it.
@@ -49,11 +93,15 @@ impl<'a> Source<'a> {
 
     /// How many data bytes there are.
     pub fn size(&self) -> u64 {
-        self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size)
+        let made = self.maker.map(|maker| maker.size);
+        made.unwrap_or_else(|| self.layout.as_ref().map_or(self.bytes.len() as u64, Pattern::size))
     }
 
     /// The data bytes on their way, if the memory holds them all.
     pub(crate) fn flow(&self) -> Result<Outflow<'_>, LayoutError> {
+        if let Some(maker) = self.maker {
+            return Ok(Outflow::Made(maker));
+        }
         let Some(layout) = &self.layout else { return Ok(Outflow::Straight(self.bytes.into())) };
         layout.check_memory(self.bytes.len())?;
         Ok(match one_run(layout) {
@@ -125,7 +173,7 @@ fn one_run(layout: &Pattern) -> Option<Range<usize>> {
 
 impl<'a, T: Plain> From<&'a [T]> for Source<'a> {
     fn from(values: &'a [T]) -> Self {
-        Self { bytes: bytemuck::cast_slice(values), layout: None, objection: None }
+        Self::straight(bytemuck::cast_slice(values))
     }
 }
 
@@ -212,7 +260,7 @@ impl LaidOut {
 
 impl Outgoing for LaidOut {
     fn source(&self) -> Source<'_> {
-        Source { bytes: &self.bytes, layout: Some(self.layout.clone()), objection: None }
+        Source::patterned(&self.bytes, self.layout.clone())
     }
 }
 

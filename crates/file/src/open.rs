@@ -93,8 +93,8 @@ impl Open {
     fn meet(&self, comm: &Comm, name: &OsStr, shown: &Arc<str>, hints: &Hints) -> Result<Desk> {
         let talk = |error: aqueduct_comm::Error| Error::talk("open", shown, &error);
         let left = Desk::left(comm);
-        let number = left.as_ref().map_or(0, Desk::number);
-        let mine = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), number];
+        let [number, buffers] = left.as_ref().map_or([0; 2], Desk::number);
+        let mine = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), number, buffers];
         let least_and_most = mine.map(|word| [word, word]);
         let all = comm.allreduce_with(&least_and_most, |[least, most], [other_least, other_most]| {
             *least = (*least).min(*other_least);
@@ -103,8 +103,7 @@ impl Open {
         let differs: Vec<bool> = all.map_err(talk)?.iter().map(|[least, most]| least != most).collect();
         match left {
             // What one rank has, and another has not, is for a later file.
-            Some(desk) if differs[3] => desk.leave(comm),
-            Some(desk) if differs[..3].contains(&true) => desk.leave(comm),
+            Some(desk) if differs.contains(&true) => desk.leave(comm),
             Some(desk) => return Ok(desk),
             None => {}
         }

@@ -30,12 +30,25 @@ pub(crate) struct Stage {
 impl Staging {
     /// Buffers of `size` bytes for `windows` aggregators, as many of each as `turns`. Collective.
     pub(crate) fn new(comm: &Comm, turns: usize, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
-        Ok(Self { region: comm.region(turns * windows * size)?, turns, windows, size })
+        let region = comm.region(turns * windows * size)?;
+        // Many accesses take no second turn.
+        region.populate(windows * size);
+        Ok(Self { region, turns, windows, size })
+    }
+
+    /// Bytes of the node's memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Tells buffers from others that serve something else.
+    pub(crate) fn shape(&self) -> u64 {
+        (self.windows as u64) << 48 | self.size as u64
     }
 
     /// Whether it serves so many aggregators with so large buffers.
     pub(crate) fn fits(&self, windows: usize, size: usize) -> bool {
-        self.windows == windows && self.size >= size
+        self.windows >= windows && self.size >= size
     }
 
     /// The buffer, for every rank to copy its runs to or from.

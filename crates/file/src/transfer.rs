@@ -127,7 +127,7 @@ impl Core {
             Some(mapping) => {
                 let choice = repeats.choose(run);
                 let bytes = run.end - run.start;
-                let extent = Extent { span: bytes, bytes, runs: 1 };
+                let extent = Extent { span: bytes, bytes, runs: 1, extends: false };
                 self.tell(Company::Alone, direction, extent, choice, || repeats.prices(run).to_vec());
                 let strategy = choice.strategy;
                 let lasting = strategy == Strategy::Map && !mapping.was_reached(run, write);
@@ -208,7 +208,7 @@ impl Core {
     ) -> Choice {
         let (hints, experience) = (self.hints(), self.experience(company));
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
-        let extent = extent(pattern, window);
+        let extent = self.extent(direction, pattern, window);
         let choice = plan::independent(direction, &extent, &market);
         let together = company == Company::All;
         self.tell(company, direction, extent, choice, || market.prices(direction, &extent, together));
@@ -252,7 +252,7 @@ impl Core {
         let choice = {
             let (hints, experience) = (self.hints(), self.experience(Company::All));
             let market = Market { hints: &hints, can: &self.can, experience: &experience };
-            let extent = extent(pattern, window);
+            let extent = self.extent(direction, pattern, window);
             let choice = market.price(direction, Strategy::TwoPhase, &extent);
             self.tell(Company::All, direction, extent, choice, || market.prices(direction, &extent, true));
             choice
@@ -264,7 +264,7 @@ impl Core {
     pub(crate) fn prices(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> (f64, f64) {
         let (hints, experience) = (self.hints(), self.experience(Company::All));
         let market = Market { hints: &hints, can: &self.can, experience: &experience };
-        let extent = extent(pattern, window);
+        let extent = self.extent(direction, pattern, window);
         let together = market.price(direction, Strategy::TwoPhase, &extent);
         (plan::independent(direction, &extent, &market).estimate, together.estimate)
     }
@@ -281,6 +281,15 @@ impl Core {
         let count = access()?;
         self.experience(company).learn(direction, choice, start.elapsed().as_nanos() as f64);
         Ok(count)
+    }
+
+    /// The size of an access.
+    fn extent(&self, direction: Direction, pattern: &Pattern, window: &Range<u64>) -> Extent {
+        let (span, bytes) = (span(pattern, window), window.end - window.start);
+        // Only prices of the page cache know the difference.
+        let asks = direction == Direction::Write && self.can.maps;
+        let extends = asks && self.handle.len().is_ok_and(|len| len < span.end);
+        Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window), extends }
     }
 
     /// Whether anyone may read, change and write back, so that everyone who writes must lock.
@@ -355,12 +364,6 @@ fn estimated_runs(pattern: &Pattern, window: &Range<u64>) -> u64 {
     }
     let all = window.end - window.start;
     if bytes == 0 { 0 } else { (u128::from(runs) * u128::from(all) / u128::from(bytes)) as u64 }
-}
-
-/// The size of an access.
-fn extent(pattern: &Pattern, window: &Range<u64>) -> Extent {
-    let (span, bytes) = (span(pattern, window), window.end - window.start);
-    Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window) }
 }
 
 /// Whether a window is one run of the file, or empty.

@@ -187,7 +187,10 @@ impl Core {
             return Ok(Some(Course { domains, dense, rounds, new: None }));
         }
         let rank_at = |node: usize, place: usize| self.comm.ranks_of_node(node).get(place).copied();
-        let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), hints.aggregators, rank_at);
+        // Writers of a file in one machine's page cache wait for one another: a second one would only be in the way.
+        let one = direction == Direction::Write && self.can.maps && self.comm.node_count() == 1;
+        let wish = hints.aggregators.or(one.then_some(1));
+        let chosen = plan::aggregators(self.comm.size(), self.comm.node_count(), wish, rank_at);
         let Plan::Together(domains) = plan::collective(direction, &all, &chosen, &hints, &self.can) else {
             return Ok(None);
         };

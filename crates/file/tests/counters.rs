@@ -102,6 +102,32 @@ fn locks_are_counted_and_so_are_waits_for_them() {
 }
 
 #[test]
+fn pieces_of_a_new_file_are_put_together_in_buffers_that_the_next_file_finds() {
+    const PIECE: usize = 64 << 10;
+    let (_folder, name) = place();
+    on(3, |world| {
+        for file in 0..3 {
+            let open = scratch(&[]).open(world, &name)?;
+            open.set_view(&View::round_robin(
+                world,
+                &Layout::from(Basic::U8).contiguous(PIECE as u64).unwrap(),
+            )?)?;
+            let data = vec![(world.rank() + 1) as u8; 40 * PIECE];
+            let write = counted(&open, || open.at(0).all().write(&data).map(drop))?;
+            assert_eq!(write.copied, data.len() as u64, "each rank copies its own");
+            // One rank writes them, all in one piece where that is the shape.
+            assert_eq!(write.system_calls > 0, world.rank() == 0, "{write:?}");
+            assert_eq!(write.allocated < PIECE as u64, file > 0, "{write:?} of file {file}");
+            let mut back = vec![0u8; data.len()];
+            open.at(0).all().read(&mut back)?;
+            assert!(back == data);
+            open.close()?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn talk_that_was_another_files_before_is_not_counted() {
     on(4, |world| {
         for _ in 0..3 {

@@ -39,6 +39,28 @@ pub(crate) struct Combined {
     pub(crate) bytes: u64,
     /// In the order of the items: where several have the same bytes, the last one written counts.
     pub(crate) shares: Vec<Share>,
+    /// The shares in the order of the file, if no two have the same bytes.
+    order: Option<Vec<usize>>,
+}
+
+impl Combined {
+    /// Whether the bytes are those of one item after the other, so that [`within`](Combined::within) finds them.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// What some of the bytes, in the order of the file, are: which bytes of which item, and where they begin among those that are asked for.
+    pub(crate) fn within(&self, bytes: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>, usize)> {
+        let order = self.order.as_deref().unwrap_or_default();
+        let end = |share: &Share| share.at + (share.bytes.end - share.bytes.start);
+        let first = order.partition_point(|share| end(&self.shares[*share]) <= bytes.start);
+        let shares = order[first..].iter().map(|share| &self.shares[*share]);
+        shares.take_while(move |share| share.at < bytes.end).map(move |share| {
+            let (from, to) = (share.at.max(bytes.start), end(share).min(bytes.end));
+            let of_item = share.bytes.start + (from - share.at)..share.bytes.start + (to - share.at);
+            (share.item, of_item, (from - bytes.start) as usize)
+        })
+    }
 }
 
 /// Combines regions; items without bytes have none. None if no item has any.
@@ -52,6 +74,7 @@ pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, La
     let (mut members, mut shares) = (Vec::new(), Vec::new());
     // The bytes of the layout so far, and behind which byte of the file they end.
     let (mut bytes, mut reached) = (0, offset);
+    let mut overlap = false;
     for Piece { item, first, region } in ordered {
         let hull = region.hull();
         if hull.start >= reached {
@@ -60,6 +83,7 @@ pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, La
             let displacement = (hull.start - offset) as i64;
             members.push(Member { count: 1, displacement, layout: region.layout()? });
         } else {
+            overlap = true;
             // Runs that overlap: the bytes are there already, as far as `reached`.
             let known = reached - hull.start;
             shares.push(Share { item, bytes: first..first + region.run, at: bytes - known });
@@ -72,8 +96,11 @@ pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, La
         }
         reached = reached.max(hull.end);
     }
-    shares.sort_by_key(|share| share.item);
-    Ok(Some(Combined { offset, layout: Layout::structure(members)?, bytes, shares }))
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    shares.sort_by_key(|share: &Share| share.item);
+    order.sort_by_key(|share| shares[*share].at);
+    let order = (!overlap).then_some(order);
+    Ok(Some(Combined { offset, layout: Layout::structure(members)?, bytes, shares, order }))
 }
 
 /// Puts pieces in the order of the file; those left over one another are runs.
@@ -156,6 +183,19 @@ mod tests {
                 for (step, byte) in share.bytes.clone().enumerate() {
                     found[share.item][byte as usize] = Some(places[share.at as usize + step]);
                 }
+            }
+            if combined.is_ordered() {
+                let part = seeded.below(combined.bytes as usize + 1) as u64;
+                let part = part..part + seeded.below((combined.bytes - part) as usize + 1) as u64;
+                let mut next = part.start;
+                for (item, bytes, at) in combined.within(part.clone()) {
+                    assert_eq!(at as u64 + part.start, next, "seed {seed}");
+                    for byte in bytes {
+                        assert_eq!(found[item][byte as usize], Some(places[next as usize]), "seed {seed}");
+                        next += 1;
+                    }
+                }
+                assert_eq!(next, part.end, "seed {seed}: all of them");
             }
             for (region, found) in regions.iter().zip(found) {
                 let expected: Vec<_> = region.iter().flat_map(bytes).map(Some).collect();

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_comm as comm;
+use aqueduct_comm::agreement::Told;
+pub(crate) use aqueduct_comm::agreement::{agree, agree_most};
 use aqueduct_file as file;
 
 /// The outcome of an operation on a file of a foreign format.
@@ -134,40 +136,19 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
-/// with that of the lowest rank that did.
-pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, name: &str, mine: Result<T>) -> Result<T> {
-    agree_most(comm, operation, name, mine, [0]).map(|(agreed, _)| agreed)
-}
-
-/// The same, and the greatest of each of the ranks' numbers: both in one meeting.
-pub(crate) fn agree_most<T, const N: usize>(
-    comm: &Comm,
-    operation: &'static str,
-    name: &str,
-    mine: Result<T>,
-    numbers: [u64; N],
-) -> Result<(T, [u64; N])> {
-    let talk = |error: comm::Error| Error::talk(operation, name, &error);
-    // The greatest of what is left when the rank is taken off is the lowest rank.
-    let failed = if mine.is_err() { u64::MAX - comm.rank() as u64 } else { 0 };
-    let all: Vec<u64> = std::iter::once(failed).chain(numbers).collect();
-    let most = comm.allreduce(Op::Max, &all).map_err(talk)?;
-    let mut greatest = numbers;
-    greatest.copy_from_slice(&most[1..]);
-    if most[0] == 0 {
-        return mine.map(|mine| (mine, greatest));
+impl Told for Error {
+    fn tell(&self) -> ([u8; 2], &str) {
+        ([self.kind as u8, self.file.map_or(0, |kind| kind as u8)], &self.detail)
     }
-    let first = (u64::MAX - most[0]) as usize;
-    let told = mine.as_ref().err().map(|error| {
-        [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
-    });
-    let told = comm.broadcast_vec(first, told.unwrap_or_default()).map_err(talk)?;
-    mine.and_then(|_| {
-        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
-        let made = Error::new(kind, operation, name, String::from_utf8_lossy(text));
-        let file = (*below != 0).then(|| file::Kind::from_code(*below));
-        Err(Error { rank: Some(first), file, ..made })
-    })
+
+    fn heard(operation: &'static str, name: &str, told: ([u8; 2], String), rank: usize) -> Self {
+        let ([code, below], detail) = told;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).unwrap_or(Kind::Communication);
+        let file = (below != 0).then(|| file::Kind::from_code(below));
+        Self { rank: Some(rank), file, ..Self::new(kind, operation, name, detail) }
+    }
+
+    fn talk(operation: &'static str, name: &str, error: &comm::Error) -> Self {
+        Self::talk(operation, name, error)
+    }
 }

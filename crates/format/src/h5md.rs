@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use aqueduct_comm::Launch;
-//! use aqueduct_format::h5md::{Creator, Frame, Trajectory};
+//! use aqueduct_format::h5md::{Creator, Frame, Trajectory, Units};
 //!
 //! Launch::threads(2).run(|world| {
 //!     let creator = Creator { author: "A. Author", program: "example", version: "1.0" };
-//!     let mut trajectory = Trajectory::create(world, "memfs:run.h5md", &creator, 10)?;
+//!     let mut trajectory = Trajectory::create(world, "memfs:run.h5md", &creator, Some(Units::MOLECULAR), 10)?;
 //!     // Each rank has five of the ten particles.
 //!     let first = 5 * world.rank() as u64;
 //!     for step in 0..3 {
@@ -45,18 +45,33 @@ pub struct Creator<'a> {
     pub version: &'a str,
 }
 
+/// What the numbers of a trajectory mean, in the notation of H5MD's module `units`. Without units numbers are bare: readers take them as they are, if told so
+/// (`convert_units=False` in `MDAnalysis`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Units<'a> {
+    /// Of positions and edges.
+    pub length: &'a str,
+    /// Of times.
+    pub time: &'a str,
+}
+
+impl Units<'static> {
+    /// Ångström and picoseconds.
+    pub const MOLECULAR: Self = Self { length: "Angstrom", time: "ps" };
+}
+
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
     /// The number of the step.
     pub step: i64,
-    /// The time, in picoseconds.
+    /// The time.
     pub time: f64,
-    /// The edges of the periodic box, in Ångström.
+    /// The edges of the periodic box.
     pub edges: [f64; 3],
 }
 
-/// A trajectory that is being written by all ranks: positions in Ångström.
+/// A trajectory that is being written by all ranks.
 #[derive(Debug)]
 pub struct Trajectory {
     file: Container,
@@ -80,6 +95,7 @@ impl Trajectory {
         comm: &Comm,
         name: impl AsRef<OsStr>,
         creator: &Creator<'_>,
+        units: Option<Units<'_>>,
         particles: u64,
     ) -> Result<Self> {
         let mut file = Create::new().replace().create(comm, name)?;
@@ -94,8 +110,8 @@ impl Trajectory {
             file.group(&of_box)?;
             file.attribute(&of_box, "dimension", 3i32)?;
             file.attribute(&of_box, "boundary", ["periodic", "periodic", "periodic"])?;
-            let position = element(file, "position", &[0, particles, 3])?;
-            Ok((position, element(file, "box/edges", &[0, 3])?))
+            let position = element(file, "position", &[0, particles, 3], units)?;
+            Ok((position, element(file, "box/edges", &[0, 3], units)?))
         })?;
         Ok(Self { file, particles, frames: 0, position, edges })
     }
@@ -141,14 +157,21 @@ impl Trajectory {
     }
 }
 
-fn element(file: &mut Definitions<'_>, name: &str, shape: &[u64]) -> Result<Element> {
+fn element(
+    file: &mut Definitions<'_>,
+    name: &str,
+    shape: &[u64],
+    units: Option<Units<'_>>,
+) -> Result<Element> {
     let path = |part: &str| format!("{PARTICLES}/{name}/{part}");
     let chunk: Vec<u64> =
         std::iter::once(1).chain(shape[1..].iter().map(|length| (*length).max(1))).collect();
     let value = file.growing::<f64>(&path("value"), shape, &chunk)?;
     let step = file.growing::<i64>(&path("step"), &[0], &[MANY])?;
     let time = file.growing::<f64>(&path("time"), &[0], &[MANY])?;
-    file.attribute(&path("value"), "unit", "Angstrom")?;
-    file.attribute(&path("time"), "unit", "ps")?;
+    if let Some(Units { length, time }) = units {
+        file.attribute(&path("value"), "unit", length)?;
+        file.attribute(&path("time"), "unit", time)?;
+    }
     Ok(Element { value, step, time })
 }

@@ -45,9 +45,9 @@
 //! ```
 //!
 //! # What is promised
-//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens here, and says which rows of each dataset are complete: the attribute
+//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens, here and elsewhere, and says which rows of each dataset are complete: the attribute
 //!   `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Container::commit`] sets it after the data.
-//! - Definitions are made at any time, all or none; a change that was left half-way is finished by whoever opens the file next.
+//! - Definitions are made at any time, all or none: the file has the old description or the new one at every moment.
 //! - Types are not converted. Objects of constant size are compound types without gaps.
 //! - A value that lies behind the end of a file that was cut off is an error, not a zero.
 //!
@@ -56,11 +56,13 @@
 mod access;
 mod apply;
 mod attribute;
+mod block;
 mod change;
 mod container;
 mod datatype;
 mod define;
 mod folder;
+mod image;
 mod library;
 mod mark;
 mod number;
@@ -69,6 +71,7 @@ mod patch;
 mod place;
 mod queue;
 mod raw;
+mod renewal;
 mod shadow;
 mod tree;
 

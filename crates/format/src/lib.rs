@@ -19,6 +19,7 @@
 
 pub mod cf;
 mod combine;
+mod core;
 mod error;
 #[cfg(feature = "hdf5")]
 pub mod h5md;

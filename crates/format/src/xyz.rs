@@ -8,7 +8,7 @@
 //!
 //! Launch::threads(2).run(|world| {
 //!     let mut writer = Writer::create(world, "memfs:argon.xyz")?;
-//!     let atom = Atom { species: "Ar", position: [world.rank() as f64, 0.5, 0.25] };
+//!     let atom = Atom { species: "Ar", position: [world.rank() as f64, 0.5, 0.25], velocity: None };
 //!     writer.write(&Frame { time: 0.5, edges: [10.0, 10.0, 20.0] }, &[atom])?;
 //!     writer.close()
 //! })?;
@@ -39,6 +39,8 @@ pub struct Atom<'a> {
     pub species: &'a str,
     /// Where it is.
     pub position: [f64; 3],
+    /// Where it goes: the column `velo`. All atoms of a frame have one, or none has.
+    pub velocity: Option<[f64; 3]>,
 }
 
 /// What a frame is about.
@@ -72,15 +74,22 @@ impl Writer {
         let name = self.file.name();
         let talk = |error| Error::talk("write", name, &error);
         let lines = agree(&self.comm, "write", name, lines(name, atoms))?;
-        let counts = self.comm.allgather(&[atoms.len() as u64, lines.len() as u64]).map_err(talk)?;
-        let count: u64 = counts.iter().step_by(2).sum();
-        let head = head(frame, count);
-        let rank = self.comm.rank();
-        let before: u64 = counts.iter().skip(1).step_by(2).take(rank).sum();
+        let moving = atoms.iter().filter(|atom| atom.velocity.is_some()).count();
+        let mine = [atoms.len(), moving, lines.len()].map(|count| count as u64);
+        let counts = self.comm.allgather(&mine).map_err(talk)?;
+        let sum = |which: usize, ranks: usize| counts.iter().skip(which).step_by(3).take(ranks).sum::<u64>();
+        let (rank, ranks) = (self.comm.rank(), self.comm.size());
+        let (count, moving) = (sum(0, ranks), sum(1, ranks));
+        if moving != 0 && moving != count {
+            let detail = format!("{moving} of {count} atoms have a velocity: give one to all, or to none");
+            return Err(Error::new(Kind::BadArgument, "write", name, detail));
+        }
+        let head = head(frame, count, moving > 0);
+        let before = sum(2, rank);
         let text = if rank == 0 { head.clone() + &lines } else { lines };
         let at = if rank == 0 { self.end } else { self.end + head.len() as u64 + before };
         self.file.at(at).all().write(text.as_bytes())?;
-        self.end += head.len() as u64 + counts.iter().skip(1).step_by(2).sum::<u64>();
+        self.end += head.len() as u64 + sum(2, ranks);
         Ok(())
     }
 
@@ -94,23 +103,28 @@ impl Writer {
     }
 }
 
-fn head(frame: &Frame, count: u64) -> String {
+fn head(frame: &Frame, count: u64, moving: bool) -> String {
     let [x, y, z] = frame.edges;
     let time = frame.time;
+    let velocity = if moving { ":velo:R:3" } else { "" };
     format!(
-        "{count}\nLattice=\"{x} 0 0 0 {y} 0 0 0 {z}\" Properties=species:S:1:pos:R:3 Time={time} pbc=\"T T T\"\n"
+        "{count}\nLattice=\"{x} 0 0 0 {y} 0 0 0 {z}\" Properties=species:S:1:pos:R:3{velocity} Time={time} pbc=\"T T T\"\n"
     )
 }
 
 fn lines(name: &str, atoms: &[Atom<'_>]) -> Result<String> {
     let mut text = String::with_capacity(atoms.len() * 64);
-    for Atom { species, position: [x, y, z] } in atoms {
+    for Atom { species, position: [x, y, z], velocity } in atoms {
         if species.is_empty() || species.contains(|letter: char| letter.is_whitespace() || letter == '"') {
             let detail = format!("{species:?} is no chemical symbol: letters without spaces");
             return Err(Error::new(Kind::BadArgument, "write", name, detail));
         }
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{species} {x} {y} {z}");
+        let _ = write!(text, "{species} {x} {y} {z}");
+        if let Some([x, y, z]) = velocity {
+            let _ = write!(text, " {x} {y} {z}");
+        }
+        text.push('\n');
     }
     Ok(text)
 }

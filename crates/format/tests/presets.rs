@@ -39,15 +39,22 @@ fn ase_reads_xyz() {
             let atom = |at: u64| xyz::Atom {
                 species: if at.is_multiple_of(2) { "Ar" } else { "He" },
                 position: [place(3 * at), place(3 * at + 1), place(3 * at + 2)],
+                // Of the second frame alone.
+                velocity: (step == 1).then(|| [place(at), -place(at), 0.0]),
             };
             let atoms: Vec<_> = share(world, 10).map(atom).collect();
             let frame = xyz::Frame { time: 0.5 * f64::from(step), edges: [10.0, 11.0, 12.0] };
             writer.write(&frame, &atoms)?;
         }
-        let bad = xyz::Atom { species: "A r", position: [0.0; 3] };
-        let atoms = if world.rank() == 0 { vec![bad] } else { Vec::new() };
-        let error = writer.write(&xyz::Frame { time: 0.0, edges: [1.0; 3] }, &atoms).unwrap_err();
-        assert!(error.to_string().contains("A r"), "{error}");
+        let still = xyz::Atom { species: "Ar", position: [0.0; 3], velocity: None };
+        let moving = xyz::Atom { velocity: Some([1.0; 3]), ..still };
+        for (bad, told) in
+            [(vec![xyz::Atom { species: "A r", ..still }], "A r"), (vec![still, moving], "1 of 2")]
+        {
+            let atoms = if world.rank() == 0 { bad } else { Vec::new() };
+            let error = writer.write(&xyz::Frame { time: 0.0, edges: [1.0; 3] }, &atoms).unwrap_err();
+            assert!(error.to_string().contains(told), "{error}");
+        }
         writer.close()
     });
 }
@@ -86,11 +93,11 @@ fn xarray_reads_cf() {
 #[cfg(feature = "hdf5")]
 #[test]
 fn mdanalysis_reads_h5md() {
-    use aqueduct_format::h5md::{Creator, Frame, Trajectory};
+    use aqueduct_format::h5md::{Creator, Frame, Trajectory, Units};
 
     confirmed("MDAnalysis", "h5md", |world, path| {
         let creator = Creator { author: "A. Author", program: "test", version: "1.0" };
-        let mut trajectory = Trajectory::create(world, path, &creator, 10)?;
+        let mut trajectory = Trajectory::create(world, path, &creator, Some(Units::MOLECULAR), 10)?;
         let mine = share(world, 10);
         for at in 0..3 {
             let place = |number: u64| number as f64 * 0.25 + f64::from(at);

@@ -358,3 +358,29 @@ fn files_on_several_machines_are_buffered_on_request() {
         }
     }
 }
+
+/// The cap of the environment is one for all files of a process.
+#[test]
+fn files_of_a_process_share_one_buffer() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(program) = compile(mpi, "several.c", &[]) else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        let variables =
+            [("AQUEDUCT_VERBOSE", "1"), ("AQUEDUCT_BUFFER", "64KiB"), ("AQUEDUCT_DEVICE", "throttle=20MB/s")];
+        let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
+        let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
+        assert!(output.success, "{}", output.text());
+        let words = |line: &str| {
+            let (_, levels) = line.split_once("all its files took at most ")?;
+            let mut numbers = levels.split(' ').filter_map(|word| word.parse::<u64>().ok());
+            Some((numbers.next()?, numbers.next()?))
+        };
+        let told: Vec<(u64, u64)> = output.said.lines().filter_map(words).collect();
+        assert_eq!(told.len(), 4, "two files of all ranks, and one of each: {}", output.said);
+        assert!(
+            told.iter().all(|(most, cap)| most <= cap && *cap == 64 << 10 && *most > 40 << 10),
+            "{told:?}"
+        );
+    }
+}

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_comm as comm;
+use aqueduct_comm::agreement::Told;
+pub(crate) use aqueduct_comm::agreement::{agree, announce};
 use aqueduct_file as file;
 
 use crate::schema::Mismatch;
@@ -151,52 +153,19 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
-/// with that of the lowest rank that did.
-pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, place: &str, mine: Result<T>) -> Result<T> {
-    let talk = |error: comm::Error| Error::talk(operation, place, &error);
-    let none = comm.size() as u64;
-    let failed = if mine.is_err() { comm.rank() as u64 } else { none };
-    let first = comm.allreduce_one(Op::Min, failed).map_err(talk)?;
-    if first == none {
-        return mine;
+impl Told for Error {
+    fn tell(&self) -> ([u8; 2], &str) {
+        ([self.kind as u8, self.file.map_or(0, |kind| kind as u8)], &self.detail)
     }
-    let told = comm
-        .broadcast_vec(first as usize, mine.as_ref().err().map(tell).unwrap_or_default())
-        .map_err(talk)?;
-    mine.and_then(|_| Err(heard(operation, place, &told, first as usize)))
-}
 
-/// What rank 0 found or made, told to all ranks; its error is everybody's.
-pub(crate) fn announce(
-    comm: &Comm,
-    operation: &'static str,
-    place: &str,
-    mine: Result<Vec<u8>>,
-) -> Result<Vec<u8>> {
-    let talk = |error: comm::Error| Error::talk(operation, place, &error);
-    let told = match &mine {
-        Ok(found) => [&[0][..], found].concat(),
-        Err(error) => [vec![1], tell(error)].concat(),
-    };
-    let told = comm.broadcast_vec(0, if comm.rank() == 0 { told } else { Vec::new() }).map_err(talk)?;
-    match told.split_first() {
-        _ if comm.rank() == 0 => mine,
-        Some((0, found)) => Ok(found.to_vec()),
-        Some((_, error)) => Err(heard(operation, place, error, 0)),
-        None => Err(Error::new(Kind::Communication, operation, place, "rank 0 told nothing")),
+    fn heard(operation: &'static str, place: &str, told: ([u8; 2], String), rank: usize) -> Self {
+        let ([code, below], detail) = told;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).unwrap_or(Kind::Communication);
+        let file = (below != 0).then(|| file::Kind::from_code(below));
+        Self { rank: Some(rank), file, ..Self::new(kind, operation, place, detail) }
     }
-}
 
-/// An error as other ranks are told of it.
-fn tell(error: &Error) -> Vec<u8> {
-    [&[error.kind as u8, error.file.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
-}
-
-fn heard(operation: &'static str, place: &str, told: &[u8], rank: usize) -> Error {
-    let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
-    let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == *code).unwrap_or(Kind::Communication);
-    let made = Error::new(kind, operation, place, String::from_utf8_lossy(text));
-    let file = (*below != 0).then(|| file::Kind::from_code(*below));
-    Error { rank: Some(rank), file, ..made }
+    fn talk(operation: &'static str, place: &str, error: &comm::Error) -> Self {
+        Self::talk(operation, place, error)
+    }
 }

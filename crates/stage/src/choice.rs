@@ -1,293 +1,402 @@
-//! Choosing the mode from what was measured: a pure rule, and the ranks that follow it together.
+//! Which way of writing pays, by what was measured: a pure rule with a memory. It knows neither ranks nor clocks.
 
-use std::time::Instant;
-
-use aqueduct_comm::{Comm, Op};
-
-use crate::error::{Error, Result, agree};
 use crate::options::Mode;
 
 /// Steps below this, over all ranks, are not worth a thread.
 const SMALL: f64 = 1.5e6;
-/// Leaders are worth their gathering from so many ranks of a node on, each with less than this.
-const FEW: usize = 4;
-const SCANTY: f64 = 65536.0;
 /// What must be saved of the time of a step.
 const WORTHWHILE: f64 = 0.05;
-/// With a thread a step must take less than this share of what it took without.
+/// Another way must take less than this share of what the one before took.
 const BETTER: f64 = 0.97;
-/// Steps that are looked at before the first decision, after a thread was started, and after one was given up.
-const AT_FIRST: u64 = 2;
-const WITH_THREAD: u64 = 16;
-const AFTER_A_TRIAL: u64 = 256;
-/// The longest time without a look at a thread.
-const SELDOM: u64 = 1024;
-
-/// What all ranks will do.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Decision {
-    pub(crate) mode: Mode,
-    pub(crate) reason: String,
-}
-
-/// What was measured of some steps, of all ranks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Seen {
-    mode: Mode,
-    ranks: usize,
-    /// Ranks that stored something.
-    holders: usize,
-    /// Per step, over all ranks.
-    bytes: f64,
-    /// Seconds per step, of the rank that took longest.
-    computing: f64,
-    in_commit: f64,
-    /// Seconds per step when the program itself wrote, if that was ever measured.
-    before: Option<f64>,
-}
-
-/// What pays.
-fn choose(seen: &Seen) -> Decision {
-    let stay = |mode, reason| Decision { mode, reason };
-    let (computing, in_commit) = (seen.computing * 1e3, seen.in_commit * 1e3);
-    let cycle = computing + in_commit;
-    if let (Mode::Thread, Some(before)) = (seen.mode, seen.before) {
-        let before = before * 1e3;
-        let helps = cycle < BETTER * before;
-        let mode = if helps { Mode::Thread } else { Mode::Blocking };
-        return stay(mode, format!("a step took {cycle:.2} ms with a thread, {before:.2} ms without"));
-    }
-    if seen.bytes < SMALL {
-        let megabytes = seen.bytes / 1e6;
-        return stay(
-            Mode::Blocking,
-            format!("steps of {megabytes:.2} MB are too small: a thread pays from 1.5 MB on"),
-        );
-    }
-    if seen.ranks > 1 && seen.holders == 1 {
-        return stay(Mode::Blocking, "one rank holds all that is stored".to_owned());
-    }
-    let hidden = computing.min(in_commit);
-    if hidden < WORTHWHILE * cycle {
-        let reason = format!(
-            "{computing:.2} ms of computing and {in_commit:.2} ms of writing per step: overlap could not save 5 %"
-        );
-        return stay(Mode::Blocking, reason);
-    }
-    let reason = format!(
-        "{computing:.2} ms of computing and {in_commit:.2} ms of writing per step: a thread hides the shorter"
-    );
-    stay(Mode::Thread, reason)
-}
+/// Where a program spends more of a step than this in `commit`, it waits for the medium in spite of its thread: much, or enough to look for a
+/// faster way to write.
+const WAITING: f64 = 0.25;
+const LINGERING: f64 = 0.1;
+/// Leaders may be worth their gathering from so many ranks of a node on, each with less than this.
+const FEW: usize = 4;
+const PIECE: f64 = 1e6;
+/// With less than this they are at first, where ranks are on several nodes: many small pieces would cross the network.
+const SCANTY: f64 = 65536.0;
+/// After how many steps something that did not pay is tried again, or something that does is compared again: more and more, within these.
+const SOON: u64 = 32;
+const LATE: u64 = 512;
 
 /// How ranks and data are spread: known before anything is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    ranks: usize,
-    nodes: usize,
+    pub(crate) ranks: usize,
+    pub(crate) nodes: usize,
+    /// Ranks that store something.
+    pub(crate) holders: usize,
     /// What all ranks store in a step.
-    bytes: u64,
+    pub(crate) bytes: f64,
 }
 
 impl Spread {
-    /// Collective.
-    pub(crate) fn new(comm: &Comm, bytes: u64) -> aqueduct_comm::Result<Self> {
-        let bytes = comm.allreduce_one(Op::Sum, bytes)?;
-        Ok(Self { ranks: comm.size(), nodes: comm.node_count(), bytes })
+    fn each(&self) -> f64 {
+        self.bytes / self.ranks.max(1) as f64
     }
-}
 
-/// Whether ranks hand their bytes to leaders, and why so: where it was asked for, or where pieces are small and would cross the network
-/// in many small meetings.
-pub(crate) fn gathering(asked: Mode, spread: &Spread) -> Option<String> {
-    let each = spread.bytes as f64 / spread.ranks as f64;
-    match asked {
-        Mode::Leaders => Some("asked for".to_owned()),
-        Mode::Auto if spread.nodes > 1 && spread.ranks >= FEW * spread.nodes && each < SCANTY => {
-            let (per_node, kilobytes) = (spread.ranks / spread.nodes, each / 1e3);
-            Some(format!(
-                "{per_node} ranks of a node have {kilobytes:.0} kB each: one of them writes for all"
-            ))
+    /// Whether leaders are worth a trial.
+    pub(crate) fn may_gather(&self) -> bool {
+        self.ranks >= FEW * self.nodes && self.each() < PIECE
+    }
+
+    /// Why no thread is worth its while, whatever is measured.
+    fn objection(&self) -> Option<String> {
+        if self.bytes < SMALL {
+            let megabytes = self.bytes / 1e6;
+            return Some(format!("steps of {megabytes:.2} MB are too small: a thread pays from 1.5 MB on"));
         }
-        _ => None,
+        (self.ranks > 1 && self.holders == 1).then(|| "one rank holds all that is stored".to_owned())
+    }
+
+    fn pieces(&self) -> String {
+        format!("{} ranks of a node have {:.0} kB each", self.ranks / self.nodes.max(1), self.each() / 1e3)
     }
 }
 
-/// Measures steps, and finds with the other ranks what to do.
-pub(crate) struct Chooser {
-    comm: Comm,
-    /// Whether there is anything to choose.
-    open: bool,
+/// A way of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// While the program computes.
+    pub(crate) thread: bool,
+    /// By leaders, for their groups.
+    pub(crate) gather: bool,
+}
+
+impl Way {
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Self { thread: false, .. } => Mode::Blocking,
+            Self { thread: true, gather: false } => Mode::Thread,
+            Self { thread: true, gather: true } => Mode::Leaders,
+        }
+    }
+}
+
+/// What was measured of some steps, in seconds per step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) spread: Spread,
+    pub(crate) steps: u64,
+    /// Of the rank where each took longest: between commits, in `commit`, and both.
+    pub(crate) computing: f64,
+    pub(crate) in_commit: f64,
+    pub(crate) cycle: f64,
+    /// Of the rank where it took least: the others have waited for one another.
+    pub(crate) writing: f64,
+    /// What a step took whose `commit` waited for the medium, if there was one.
+    pub(crate) waited: Option<f64>,
+}
+
+/// What to do from now on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decision {
+    pub(crate) way: Way,
+    /// The next step is to wait until it is written, for comparison.
+    pub(crate) wait: bool,
+    pub(crate) reason: String,
+}
+
+/// A trial: how long until the next one.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    left: u64,
+    pause: u64,
+}
+
+impl Patience {
+    fn new(left: u64) -> Self {
+        Self { left, pause: SOON }
+    }
+
+    fn pass(&mut self, steps: u64) {
+        self.left = self.left.saturating_sub(steps);
+    }
+
+    /// The next trial comes later than the last one did.
+    fn renew(&mut self) {
+        self.left = self.pause;
+        self.pause = (2 * self.pause).min(LATE);
+    }
+}
+
+/// What is known, and what is being tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    way: Way,
     reason: String,
-    first: Mode,
-    /// Why leaders write for their groups, if they do.
-    gathering: Option<String>,
-    window: Window,
-    /// How many steps are measured before the next decision.
-    wanted: u64,
-    before: Option<f64>,
+    /// Whether leaders are possible at all.
+    groups: bool,
+    /// A step without a thread took so long; to be compared with what one takes with it.
+    without: Option<f64>,
+    /// Writing the other way, alone or by leaders, took so long; to be compared with this one.
+    otherwise: Option<f64>,
+    overlap: Patience,
+    gathering: Patience,
 }
 
-/// Sums over steps, of this rank.
-#[derive(Default)]
-struct Window {
-    steps: u64,
-    bytes: f64,
-    computing: f64,
-    in_commit: f64,
-    /// When the last commit ended; none before the first.
-    ended: Option<Instant>,
-}
-
-impl Chooser {
-    pub(crate) fn new(comm: Comm, asked: Mode, gathering: Option<String>) -> Self {
-        let able = comm.serves_threads();
-        let (first, reason) = match asked {
-            Mode::Blocking => (Mode::Blocking, "asked for"),
-            _ if !able => (
-                Mode::Blocking,
-                "MPI does not let threads talk between nodes; ask it for thread level multiple",
-            ),
-            Mode::Thread | Mode::Leaders => (Mode::Thread, "asked for"),
-            // Servers have no choice: see `served`.
-            Mode::Auto | Mode::Servers => (Mode::Blocking, "nothing measured yet"),
+impl Choice {
+    /// Where to begin, by the layout alone; `groups` says whether leaders are possible.
+    pub(crate) fn new(spread: &Spread, groups: bool) -> Self {
+        let gather = groups && spread.nodes > 1 && spread.may_gather() && spread.each() < SCANTY;
+        let objection = spread.objection();
+        let thread = objection.is_none();
+        let reason = objection.unwrap_or_else(|| {
+            format!("steps of {:.2} MB: with a thread, until more is known", spread.bytes / 1e6)
+        });
+        let reason = if gather {
+            format!("{reason}; {}: one of them writes for all", spread.pieces())
+        } else {
+            reason
         };
-        let open = asked == Mode::Auto && able;
-        let (window, wanted) = (Window::default(), AT_FIRST);
-        let mut chooser =
-            Self { comm, open, reason: String::new(), first, gathering, window, wanted, before: None };
-        chooser.reason = chooser.explained(reason.to_owned());
-        chooser
+        let (overlap, gathering) = (Patience::new(0), Patience::new(SOON));
+        let way = Way { thread, gather };
+        Self { way, reason, groups, without: None, otherwise: None, overlap, gathering }
     }
 
-    /// For an output that servers write.
-    pub(crate) fn served(comm: Comm, asked: Mode, servers: usize) -> Self {
-        let mut chooser = Self::new(comm, Mode::Blocking, None);
-        chooser.first = Mode::Servers;
-        chooser.reason = match asked {
-            Mode::Servers => "asked for".to_owned(),
-            _ => format!("{servers} of the ranks do nothing but write"),
-        };
-        chooser
-    }
-
-    /// What to begin with.
-    pub(crate) fn first(&self) -> Mode {
-        self.first
-    }
-
-    /// The mode that is told, if the hand that writes is in this one.
-    pub(crate) fn called(&self, hand: Mode) -> Mode {
-        if hand == Mode::Thread && self.is_gathering() { Mode::Leaders } else { hand }
-    }
-
-    /// Whether leaders write for their groups.
-    pub(crate) fn is_gathering(&self) -> bool {
-        self.gathering.is_some()
-    }
-
-    fn explained(&self, reason: String) -> String {
-        match &self.gathering {
-            Some(why) if *why != reason => format!("{reason}; {why}"),
-            _ => reason,
-        }
+    pub(crate) fn way(&self) -> Way {
+        self.way
     }
 
     pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// The outcome of a change, agreed by all ranks.
-    pub(crate) fn agree(&self, name: &str, outcome: Result<()>) -> Result<()> {
-        agree(&self.comm, "change mode", name, outcome)
+    /// What pays, as far as is known now.
+    pub(crate) fn decide(&mut self, seen: &Seen) -> Decision {
+        self.overlap.pass(seen.steps);
+        self.gathering.pass(seen.steps);
+        self.without = seen.waited.or(self.without);
+        let before = self.way;
+        let reason = if self.otherwise.is_some() { None } else { Some(self.overlapped(seen)) };
+        // One thing at a time: what has just changed, or is being compared, says nothing of leaders.
+        let settled = self.way == before && self.without.is_none();
+        let wait = settled && reason.is_some() && self.is_time_to_compare(seen);
+        let told = if settled && !wait { self.gathered(seen) } else { None };
+        if let Some(reason) = told.or(reason) {
+            self.reason = reason;
+        }
+        Decision { way: self.way, wait, reason: self.reason.clone() }
     }
 
-    /// Notes a step that was committed from `begin` until now; whether it is time to decide, which is so on all ranks alike.
-    pub(crate) fn observe(&mut self, begin: Instant, bytes: u64) -> bool {
-        if !self.open {
+    /// With a thread or without.
+    fn overlapped(&mut self, seen: &Seen) -> String {
+        if let Some(objection) = seen.spread.objection() {
+            (self.way.thread, self.without) = (false, None);
+            return objection;
+        }
+        let (computing, cycle) = (seen.computing * 1e3, seen.cycle * 1e3);
+        if let (true, Some(without)) = (self.way.thread, self.without.take()) {
+            self.way.thread = seen.cycle < BETTER * without;
+            self.overlap.renew();
+            return format!("a step took {cycle:.2} ms with a thread, {:.2} ms without", without * 1e3);
+        }
+        let (writing, saved) = if self.way.thread {
+            (seen.writing, seen.writing - seen.in_commit)
+        } else {
+            (seen.in_commit, seen.computing.min(seen.in_commit))
+        };
+        let pays = saved >= WORTHWHILE * (seen.computing + writing);
+        let times = format!("{computing:.2} ms of computing and {:.2} ms of writing per step", writing * 1e3);
+        match (self.way.thread, pays) {
+            (_, false) => {
+                self.way.thread = false;
+                format!("{times}: overlap could not save 5 %")
+            }
+            // It was tried, and did not help.
+            (false, true) if self.overlap.left > 0 => self.reason.clone(),
+            (false, true) => {
+                (self.way.thread, self.without) = (true, Some(seen.cycle));
+                format!("{times}: a thread hides the shorter")
+            }
+            (true, true) => format!("{times}: a thread hides the shorter"),
+        }
+    }
+
+    /// A program that waits in spite of its thread may be better off without; others are asked less often.
+    fn is_time_to_compare(&mut self, seen: &Seen) -> bool {
+        let waits = seen.in_commit > WAITING * seen.cycle;
+        if !self.way.thread || self.overlap.left > 0 {
             return false;
         }
-        let now = Instant::now();
-        // The time before the first commit is none between commits.
-        if let Some(ended) = self.window.ended.replace(now) {
-            self.window.steps += 1;
-            self.window.bytes += bytes as f64;
-            self.window.computing += (begin - ended).as_secs_f64();
-            self.window.in_commit += (now - begin).as_secs_f64();
+        if !waits && self.overlap.pause < LATE {
+            self.overlap.renew();
+            return false;
         }
-        self.window.steps >= self.wanted
+        true
     }
 
-    /// Finds what to do from now on. Collective.
-    pub(crate) fn decide(&mut self, name: &str, mode: Mode) -> Result<Mode> {
-        let talk = |error: aqueduct_comm::Error| Error::talk("choose mode", name, &error);
-        let window = std::mem::take(&mut self.window);
-        let per_step = |sum: f64| sum / window.steps as f64;
-        let times = [per_step(window.computing), per_step(window.in_commit)];
-        let amounts = [per_step(window.bytes), f64::from(u8::from(window.bytes > 0.0))];
-        let times = self.comm.allreduce(Op::Max, &times).map_err(talk)?;
-        let amounts = self.comm.allreduce(Op::Sum, &amounts).map_err(talk)?;
-        let seen = Seen {
-            mode,
-            ranks: self.comm.size(),
-            holders: amounts[1] as usize,
-            bytes: amounts[0],
-            computing: times[0],
-            in_commit: times[1],
-            before: self.before,
-        };
-        let decision = choose(&seen);
-        if mode == Mode::Blocking {
-            self.before = Some(seen.computing + seen.in_commit);
+    /// By leaders or each rank for itself, if there is something to say of it.
+    fn gathered(&mut self, seen: &Seen) -> Option<String> {
+        let (now, way) = (seen.writing * 1e3, |gather| if gather { "by leaders" } else { "by each rank" });
+        if let Some(otherwise) = self.otherwise.take() {
+            self.gathering.renew();
+            let kept = seen.writing < BETTER * otherwise;
+            let (this, other) = (way(self.way.gather), way(!self.way.gather));
+            self.way.gather ^= !kept;
+            let otherwise = otherwise * 1e3;
+            return Some(format!("writing a step took {now:.2} ms {this}, {otherwise:.2} ms {other}"));
         }
-        self.wanted = match (mode, decision.mode) {
-            (Mode::Thread, Mode::Blocking) => AFTER_A_TRIAL,
-            // To look, everything must be written first: what has proved itself is disturbed less and less.
-            (Mode::Thread, _) => (2 * self.wanted).min(SELDOM),
-            _ => WITH_THREAD,
-        };
-        self.reason = self.explained(decision.reason);
-        Ok(decision.mode)
+        let possible = self.groups && (self.way.gather || seen.spread.may_gather());
+        let share = if self.way.thread { LINGERING } else { WORTHWHILE };
+        let matters = seen.in_commit > share * seen.cycle;
+        if !possible || !matters || self.gathering.left > 0 {
+            return None;
+        }
+        self.otherwise = Some(seen.writing);
+        self.way.gather = !self.way.gather;
+        let pieces = seen.spread.pieces();
+        Some(format!("{pieces}, and writing takes {now:.2} ms per step: tried {}", way(self.way.gather)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aqueduct_testkit::seeded::Seeded;
 
-    const SEEN: Seen = Seen {
-        mode: Mode::Blocking,
-        ranks: 4,
-        holders: 4,
-        bytes: 1e8,
-        computing: 0.1,
-        in_commit: 0.1,
-        before: None,
-    };
+    const SPREAD: Spread = Spread { ranks: 4, nodes: 1, holders: 4, bytes: 3.2e6 };
 
-    #[test]
-    fn a_thread_is_chosen_where_it_can_hide_something() {
-        assert_eq!(choose(&SEEN).mode, Mode::Thread);
-        assert_eq!(choose(&Seen { computing: 1.0, ..SEEN }).mode, Mode::Thread);
-        assert_eq!(choose(&Seen { in_commit: 1.0, ..SEEN }).mode, Mode::Thread);
-        assert_eq!(choose(&Seen { ranks: 1, holders: 1, ..SEEN }).mode, Mode::Thread);
+    /// A program and its medium, in seconds per step.
+    #[derive(Clone, Copy, Debug)]
+    struct World {
+        computing: f64,
+        writing: f64,
+        /// How much longer computing takes beside a thread, writing beside computing, writing by leaders.
+        slowed: f64,
+        disturbed: f64,
+        gathered: f64,
+        spread: Spread,
+    }
+
+    const EVEN: World =
+        World { computing: 0.1, writing: 0.1, slowed: 1.0, disturbed: 1.0, gathered: 1.0, spread: SPREAD };
+
+    impl World {
+        fn seen(&self, way: Way, waits: bool) -> Seen {
+            let writing = self.writing * if way.gather { self.gathered } else { 1.0 };
+            let packing = 0.02 * writing;
+            let (computing, writing, in_commit) = if way.thread {
+                let (computing, disturbed) = (self.computing * self.slowed, writing * self.disturbed);
+                (computing, disturbed, packing.max(disturbed - computing))
+            } else {
+                (self.computing, writing, writing)
+            };
+            let waited = waits.then_some(self.computing + packing + self.writing);
+            let cycle = computing + in_commit;
+            Seen { spread: self.spread, steps: 8, computing, in_commit, cycle, writing, waited }
+        }
+
+        fn best(&self) -> f64 {
+            let ways = [(false, false), (false, true), (true, false), (true, true)];
+            let cycle = |(thread, gather)| self.seen(Way { thread, gather }, false).cycle;
+            ways.into_iter().map(cycle).fold(f64::MAX, f64::min)
+        }
+
+        /// Lets the choice run for so many windows; the cycles of all steps, and how often the way has changed.
+        fn run(&self, choice: &mut Choice, windows: usize) -> (Vec<f64>, usize) {
+            let (mut waits, mut changes, mut cycles) = (false, 0, Vec::new());
+            for _ in 0..windows {
+                let before = choice.way();
+                let seen = self.seen(before, waits);
+                let decision = choice.decide(&seen);
+                assert!(!decision.reason.is_empty() && decision.way == choice.way());
+                changes += usize::from(decision.way != before);
+                waits = decision.wait;
+                cycles.push(seen.cycle);
+            }
+            (cycles, changes)
+        }
+    }
+
+    fn mode_after(world: &World, windows: usize) -> (Mode, String) {
+        let mut choice = Choice::new(&world.spread, true);
+        world.run(&mut choice, windows);
+        (choice.way().mode(), choice.reason().to_owned())
     }
 
     #[test]
-    fn and_not_where_it_cannot() {
+    fn it_begins_by_the_layout() {
+        let begins = |spread: &Spread, groups| Choice::new(spread, groups).way().mode();
+        assert_eq!(begins(&SPREAD, true), Mode::Thread);
+        assert_eq!(begins(&Spread { bytes: 1e6, ..SPREAD }, true), Mode::Blocking);
+        assert_eq!(begins(&Spread { holders: 1, ..SPREAD }, true), Mode::Blocking);
+        assert_eq!(begins(&Spread { ranks: 1, nodes: 1, holders: 1, bytes: 1e8 }, false), Mode::Thread);
+        let many = Spread { ranks: 64, nodes: 4, holders: 64, bytes: 3e6 };
+        assert_eq!((begins(&many, true), begins(&many, false)), (Mode::Leaders, Mode::Thread));
+    }
+
+    #[test]
+    fn a_thread_where_it_hides_something_and_none_where_it_does_not() {
         let cases = [
-            (Seen { bytes: 1e6, ..SEEN }, "1.00 MB"),
-            (Seen { holders: 1, ..SEEN }, "one rank"),
-            (Seen { computing: 0.001, ..SEEN }, "could not save"),
-            (Seen { in_commit: 0.001, ..SEEN }, "could not save"),
-            (Seen { mode: Mode::Thread, before: Some(0.2), ..SEEN }, "200.00 ms without"),
+            (EVEN, Mode::Thread, "hides the shorter"),
+            (World { computing: 1.0, ..EVEN }, Mode::Thread, "hides the shorter"),
+            (World { computing: 0.001, ..EVEN }, Mode::Blocking, "could not save"),
+            (World { writing: 0.001, ..EVEN }, Mode::Blocking, "could not save"),
+            (World { spread: Spread { bytes: 1e6, ..SPREAD }, ..EVEN }, Mode::Blocking, "1.00 MB"),
+            (World { spread: Spread { holders: 1, ..SPREAD }, ..EVEN }, Mode::Blocking, "one rank"),
+            (World { disturbed: 3.0, ..EVEN }, Mode::Blocking, "ms with a thread"),
         ];
-        for (seen, words) in cases {
-            let decision = choose(&seen);
-            assert_eq!(decision.mode, Mode::Blocking, "{decision:?}");
-            assert!(decision.reason.contains(words), "{decision:?}");
+        for (world, mode, words) in cases {
+            let (found, reason) = mode_after(&world, 3);
+            assert!(found == mode && reason.contains(words), "{world:?}: {found:?}, {reason}");
         }
-        let better = Seen { mode: Mode::Thread, before: Some(0.3), ..SEEN };
-        assert_eq!(choose(&better).mode, Mode::Thread);
+    }
+
+    #[test]
+    fn leaders_where_they_write_faster() {
+        let waiting = World { writing: 0.2, ..EVEN };
+        let (mode, reason) = mode_after(&World { gathered: 0.5, ..waiting }, 12);
+        assert!(mode == Mode::Leaders && reason.contains("hides"), "{mode:?}, {reason}");
+        let (mode, _) = mode_after(&World { gathered: 2.0, ..waiting }, 12);
+        assert_eq!(mode, Mode::Thread);
+        let (mode, _) = mode_after(&World { gathered: 0.5, ..EVEN }, 100);
+        assert_eq!(mode, Mode::Thread, "nobody waits for the medium: nothing to gain");
+    }
+
+    /// Whatever the program and its medium are like: in the end a step takes little more than the best way would, and changes become rare.
+    #[test]
+    fn random_worlds_end_near_the_best_way() {
+        for number in 0..2000 {
+            let mut seed = Seeded::new(number);
+            let mut between = |low: f64, high: f64| low + (high - low) * (seed.below(1001) as f64 / 1000.0);
+            let world = World {
+                computing: between(0.001, 0.1),
+                writing: between(0.001, 0.1),
+                slowed: between(1.0, 1.3),
+                disturbed: between(1.0, 3.0),
+                gathered: between(0.4, 2.5),
+                spread: SPREAD,
+            };
+            let mut choice = Choice::new(&SPREAD, true);
+            world.run(&mut choice, 150);
+            let (mut cycles, changes) = world.run(&mut choice, 150);
+            cycles.sort_by(f64::total_cmp);
+            let (median, best) = (cycles[75], world.best());
+            assert!(
+                median <= 1.15 * best,
+                "seed {number}: {median} instead of {best}: {world:?}, {choice:?}"
+            );
+            assert!(changes <= 10, "seed {number}: {changes} changes: {world:?}");
+        }
+    }
+
+    /// The load changes in the middle, and the mode follows.
+    #[test]
+    fn random_changes_are_followed() {
+        for number in 0..500 {
+            let mut seed = Seeded::new(number);
+            let mut choice = Choice::new(&SPREAD, true);
+            for _ in 0..6 {
+                let computing = [0.0005, 0.1, 0.1][seed.below(3)];
+                let writing = [0.001, 0.1, 0.2][seed.below(3)];
+                let world = World { computing, writing, ..EVEN };
+                world.run(&mut choice, 40);
+                let last = world.seen(choice.way(), false).cycle;
+                assert!(last <= 1.12 * world.best(), "seed {number}: {world:?}, {choice:?}");
+            }
+        }
     }
 }

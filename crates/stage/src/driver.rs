@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Kind, Result};
-use crate::options::Mode;
 use crate::packing::Packing;
 use crate::progress::Board;
 use crate::server::Client;
@@ -41,6 +40,21 @@ struct Own {
     buffer: Vec<u8>,
     parcels: u64,
     writing: Duration,
+    written: Written,
+}
+
+/// What was written since somebody began to measure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) parcels: u64,
+    pub(crate) busy: Duration,
+}
+
+impl Written {
+    pub(crate) fn add(&mut self, busy: Duration) {
+        self.parcels += 1;
+        self.busy += busy;
+    }
 }
 
 impl Driver {
@@ -50,7 +64,7 @@ impl Driver {
         limits: Limits,
         pinned: &[usize],
     ) -> Self {
-        let hand = Some(Hand::Own(Own::new(target)));
+        let hand = Some(Hand::Own(Own::new(target, 0)));
         let (board, pinned) = (Arc::clone(board), pinned.to_vec());
         Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
     }
@@ -62,34 +76,36 @@ impl Driver {
         Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
     }
 
-    pub(crate) fn mode(&self) -> Mode {
-        match self.hand {
-            Some(Hand::Thread(_)) => Mode::Thread,
-            Some(Hand::Served(_)) => Mode::Servers,
-            Some(Hand::Own(_)) | None => Mode::Blocking,
-        }
-    }
-
-    /// Goes over to another mode, when everything so far is written.
-    pub(crate) fn change(&mut self, mode: Mode) -> std::io::Result<()> {
-        if mode == self.mode() {
+    /// Goes over to a thread, or to none, when everything so far is written.
+    pub(crate) fn change(&mut self, thread: bool) -> std::io::Result<()> {
+        let hand = self.hand.take();
+        let stays = matches!((&hand, thread), (Some(Hand::Own(_)), false) | (Some(Hand::Thread(_)), true));
+        if stays {
+            self.hand = hand;
             return Ok(());
         }
-        let hand = self.hand.take();
         self.count(hand.as_ref());
-        match hand {
-            Some(Hand::Own(own)) => {
-                let worker = Worker::start(own.target, &self.board, self.limits, &self.pinned)?;
-                self.hand = Some(Hand::Thread(worker));
+        self.hand = match hand {
+            Some(Hand::Own(Own { target, parcels, .. })) => {
+                let worker = Worker::start((target, parcels), &self.board, self.limits, &self.pinned)?;
+                Some(Hand::Thread(worker))
             }
             Some(Hand::Thread(worker)) => {
-                self.hand = worker.into_target().map(|target| Hand::Own(Own::new(target)));
+                worker.into_target().map(|(target, parcels)| Hand::Own(Own::new(target, parcels)))
             }
             // A server stays one.
-            Some(Hand::Served(served)) => self.hand = Some(Hand::Served(served)),
-            None => {}
-        }
+            other => other,
+        };
         Ok(())
+    }
+
+    /// Shows what was written: now, or behind what was handed over so far. Never, after a failure.
+    pub(crate) fn measure(&mut self, look: impl FnOnce(&mut Written) + Send + 'static) {
+        match &mut self.hand {
+            Some(Hand::Own(own)) => look(&mut own.written),
+            Some(Hand::Thread(worker)) => worker.measure(Box::new(look)),
+            Some(Hand::Served(_)) | None => {}
+        }
     }
 
     /// Writes a parcel, or hands it over; or takes part with this rank's error.
@@ -184,8 +200,9 @@ impl Drop for Served {
 }
 
 impl Own {
-    fn new(target: Box<dyn Target>) -> Self {
-        Self { target, buffer: Vec::new(), parcels: 0, writing: Duration::ZERO }
+    fn new(target: Box<dyn Target>, parcels: u64) -> Self {
+        let (writing, written) = (Duration::ZERO, Written::default());
+        Self { target, buffer: Vec::new(), parcels, writing, written }
     }
 
     fn write(
@@ -197,9 +214,10 @@ impl Own {
     ) -> Result<()> {
         let begin = Instant::now();
         if !parcel.entries.is_empty() {
-            let mut supply = Packed { packing, buffer: &mut self.buffer };
+            let mut supply = Packed { packing, buffer: &mut self.buffer, length: 0 };
             self.target.write(parcel, &mut supply)?;
             self.parcels += 1;
+            self.written.add(begin.elapsed());
         }
         board.note(|progress| progress.visible = parcel.step + 1);
         if !parcel.entries.is_empty()
@@ -222,6 +240,8 @@ impl Own {
 struct Packed<'a, 'p, 'd> {
     packing: Result<&'p mut Packing<'d>, Error>,
     buffer: &'a mut Vec<u8>,
+    /// Of the last chunk.
+    length: usize,
 }
 
 impl Supply for Packed<'_, '_, '_> {
@@ -238,7 +258,11 @@ impl Supply for Packed<'_, '_, '_> {
         let unlaid = |error: crate::packing::Unpacked| {
             Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
         };
-        let length = packing.fill(self.buffer).map_err(unlaid)?;
-        Ok(&self.buffer[..length])
+        self.length = packing.fill(self.buffer).map_err(unlaid)?;
+        Ok(self.current())
+    }
+
+    fn current(&self) -> &[u8] {
+        &self.buffer[..self.length]
     }
 }

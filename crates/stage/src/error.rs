@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct_comm::{self as comm, Comm, Op};
+use aqueduct_comm as comm;
+pub(crate) use aqueduct_comm::agreement::agree;
 use aqueduct_file as file;
 use serde::{Deserialize, Serialize};
 
@@ -220,26 +221,20 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
-/// with that of the lowest rank that did.
-pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &str, mine: Result<T>) -> Result<T> {
-    let talk = |error: comm::Error| Error::talk(operation, file, &error);
-    let none = comm.size() as u64;
-    let failed = if mine.is_err() { comm.rank() as u64 } else { none };
-    let first = comm.allreduce_one(Op::Min, failed).map_err(talk)?;
-    if first == none {
-        return mine;
+impl comm::agreement::Told for Error {
+    fn tell(&self) -> ([u8; 2], &str) {
+        ([self.kind as u8, self.below.map_or(0, |kind| kind as u8)], &self.detail)
     }
-    let told = mine.as_ref().err().map(|error| {
-        [&[error.kind as u8, error.below.map_or(0, |kind| kind as u8)], error.detail.as_bytes()].concat()
-    });
-    let told = comm.broadcast_vec(first as usize, told.unwrap_or_default()).map_err(talk)?;
-    mine.and_then(|_| {
-        let ([code, below], text) = told.split_first_chunk().unwrap_or((&[0, 0], &[]));
-        let made = Error::new(Kind::from_code(*code), operation, file, String::from_utf8_lossy(text));
-        let below = (*below != 0).then(|| file::Kind::from_code(*below));
-        Err(Error { rank: Some(first as usize), below, ..made })
-    })
+
+    fn heard(operation: &'static str, file: &str, told: ([u8; 2], String), rank: usize) -> Self {
+        let ([code, below], detail) = told;
+        let below = (below != 0).then(|| file::Kind::from_code(below));
+        Self { rank: Some(rank), below, ..Self::new(Kind::from_code(code), operation, file, detail) }
+    }
+
+    fn talk(operation: &'static str, file: &str, error: &comm::Error) -> Self {
+        Self::talk(operation, file, error)
+    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@
 
 mod accumulator;
 mod choice;
+mod chooser;
 mod cuboid;
 mod cuts;
 mod declared;
@@ -52,6 +53,7 @@ mod driver;
 mod encoding;
 mod error;
 mod group;
+mod helm;
 mod options;
 mod output;
 mod packing;
@@ -68,6 +70,7 @@ pub mod target;
 mod value;
 mod worker;
 
+pub use chooser::Change;
 pub use cuboid::Cuboid;
 pub use declared::Declared;
 pub use description::{About, Region};

@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicU64;
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::choice::{self, Chooser, Spread};
+use crate::choice::Spread;
+use crate::chooser::Chooser;
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, agree};
+use crate::helm::Helm;
 use crate::output::{Memory, Output};
 use crate::server::{Client, Crew, Room};
 use crate::stream::Streams;
@@ -151,25 +153,30 @@ impl Options {
         self.check_same(comm, name)?;
         let declared = Arc::new(Declared::new(comm, name, streams)?);
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
-        let layout = Spread::new(comm, declared.bytes_of_a_step()).map_err(talk)?;
-        let gathering = choice::gathering(self.mode, &layout);
-        let more = if gathering.is_some() { GATHERING } else { 0 };
+        let spread = Spread::of(comm, declared.bytes_of_a_step() as f64).map_err(talk)?;
+        let groups = self.mode == Mode::Leaders || self.mode == Mode::Auto && spread.may_gather();
+        let more = if groups { GATHERING } else { 0 };
         let limits = agree(comm, "create", name, self.limits(comm, name, more));
         let mut limits = Limits { expected: declared.bytes_of_a_step(), ..limits? };
-        if gathering.is_some() {
+        if groups {
             // A leader asks for no more than any of its members has room for.
             limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
         }
         let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
-        let gathered = Arc::new(AtomicU64::new(0));
-        let target = if gathering.is_some() {
-            let plan =
-                Plan { size: self.group, capacity: limits.capacity, memory_peak: Arc::clone(&gathered) };
-            Box::new(Leaders::create(&theirs, name, &declared, plan, target)?)
+        let (gathered, helm) = (Arc::new(AtomicU64::new(0)), Arc::new(Helm::default()));
+        let plan = Plan { size: self.group, capacity: limits.capacity, memory_peak: Arc::clone(&gathered) };
+        let (target, groups): (Box<dyn Target>, bool) = if self.mode == Mode::Leaders {
+            (Box::new(Leaders::create(&theirs, name, &declared, plan, target)?), true)
         } else {
-            target(&theirs, &declared)?
+            let mut target = target(&theirs, &declared)?;
+            // Where leaders may come to write later: the same answer on all ranks, which have the same kind of target.
+            if groups && target.redeclare(&declared) {
+                (Box::new(Leaders::around(&theirs, name, &declared, plan, (&helm, target))?), true)
+            } else {
+                (target, false)
+            }
         };
-        let chooser = Chooser::new(own, self.mode, gathering);
+        let chooser = Chooser::new(own, self.mode, &spread, groups, &helm);
         Output::new(chooser, name, declared, target, &self.pinned, Memory { limits, more, gathered })
     }
 

@@ -8,7 +8,7 @@ use aqueduct_comm::Comm;
 use aqueduct_object::Object;
 
 use crate::accumulator::Accumulator;
-use crate::choice::Chooser;
+use crate::chooser::{Change, Chooser};
 use crate::declared::Declared;
 use crate::description::Region;
 use crate::driver::Driver;
@@ -61,6 +61,8 @@ pub struct Report {
     pub mode: Mode,
     /// Why so.
     pub reason: String,
+    /// How steps were written from when on, and why so: what it began with, and every change since.
+    pub changes: Vec<Change>,
     /// How many steps were handed over.
     pub steps: u64,
     /// How many bytes of them were stored.
@@ -100,8 +102,7 @@ impl Output {
         let board = Arc::new(Board::default());
         let driver = Driver::blocking(target, &board, memory.limits, pinned);
         let mut output = Self::driven(chooser, name, declared, driver, (board, memory));
-        let first = output.chooser.first();
-        output.follow(first)?;
+        output.change()?;
         Ok(output)
     }
 
@@ -167,7 +168,7 @@ impl Output {
 
     /// How steps are written now, and why so.
     pub fn mode(&self) -> (Mode, &str) {
-        (self.chooser.called(self.driver.mode()), self.chooser.reason())
+        (self.chooser.mode(), self.chooser.reason())
     }
 
     /// Stores what reductions have come to, makes everything durable, and ends the file. Fails with what has failed in the background.
@@ -196,8 +197,9 @@ impl Output {
     fn report(&self) -> Report {
         let kept = self.accumulators.iter().flatten().map(Accumulator::memory).sum();
         Report {
-            mode: self.chooser.called(self.driver.mode()),
+            mode: self.chooser.mode(),
             reason: self.chooser.reason().to_owned(),
+            changes: self.chooser.changes().to_vec(),
             steps: self.steps,
             bytes: self.tally.bytes,
             memory_peak: 0,
@@ -209,14 +211,14 @@ impl Output {
     }
 
     /// Does what was decided by all ranks.
-    fn follow(&mut self, mode: Mode) -> Result<()> {
-        let change = |error: std::io::Error| {
+    fn change(&mut self) -> Result<()> {
+        let refuse = |error: std::io::Error| {
             let detail = format!(
                 "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
             );
             Error::new(Kind::Unsupported, "create", &self.name, detail)
         };
-        let outcome = self.driver.change(mode).map_err(change);
+        let outcome = self.driver.change(self.chooser.wants_thread()).map_err(refuse);
         self.chooser.agree(&self.name, outcome)
     }
 
@@ -240,10 +242,13 @@ impl Output {
         drop(packing);
         let in_memory = self.accumulators.iter().flatten().map(Accumulator::samples).max().unwrap_or(0);
         self.board.note(|progress| progress.in_memory = in_memory);
+        if !nothing && self.chooser.waits() {
+            self.board.wait("commit", |progress| progress.visible > step)?;
+        }
         self.tally.bytes += bytes;
         self.tally.in_commit += begin.elapsed();
-        // Before this rank's own error is told: the others count on it.
-        if self.chooser.observe(begin, bytes) {
+        // Before this rank's own error is told: the others count on it. Steps that store nothing are a part of computing.
+        if !nothing && self.chooser.observe(begin, bytes) {
             // Without a way to go on, nothing may seem to be accepted.
             self.reconsider().inspect_err(|error| self.board.fail(error.clone()))?;
         }
@@ -251,13 +256,20 @@ impl Output {
         Ok(Receipt { board: Arc::clone(&self.board), step })
     }
 
-    /// Finds with the other ranks how to go on. First everything is written: what has failed then has failed on all ranks, and none waits
-    /// here for one that knew earlier.
+    /// Finds with the other ranks how to go on. Before a change everything is written: what has failed then has failed on all ranks, and none
+    /// waits here for one that knew earlier.
     fn reconsider(&mut self) -> Result<()> {
-        let steps = self.steps;
-        self.board.wait("commit", |progress| progress.visible >= steps)?;
-        let mode = self.chooser.decide(&self.name, self.driver.mode())?;
-        self.follow(mode)
+        let Some(decision) = self.chooser.think(&self.name, &mut self.driver)? else { return Ok(()) };
+        let (steps, changes) = (self.steps, decision.way.thread != self.chooser.wants_thread());
+        if changes || decision.wait {
+            self.board.wait("commit", |progress| progress.visible >= steps)?;
+        }
+        self.chooser.follow(decision, steps);
+        if changes {
+            self.change()?;
+        }
+        self.chooser.restart(&mut self.driver);
+        Ok(())
     }
 
     /// Adds the samples of all reduced streams.

@@ -77,6 +77,10 @@ impl<F: FnMut(&mut Vec<u8>) -> Result<()>> Supply for Direct<'_, F> {
         (self.fill)(self.buffer)?;
         Ok(self.buffer)
     }
+
+    fn current(&self) -> &[u8] {
+        if self.given == 0 { &[] } else { self.buffer }
+    }
 }
 
 /// Windows as they come from the other thread.
@@ -112,6 +116,10 @@ impl Supply for Relayed {
             || Error::new(Kind::NotComplete, "write", "the output", "a window of the step is missing");
         let window = self.passed.recv().unwrap_or_else(|_| Err(missing()))?;
         Ok(self.current.insert(window))
+    }
+
+    fn current(&self) -> &[u8] {
+        self.current.as_deref().unwrap_or_default()
     }
 }
 

@@ -34,9 +34,12 @@
 //! private pool until it is written; clients on other nodes send everything so. When there is no room anywhere, `commit` waits.
 
 mod client;
+mod conduit;
 mod desk;
 mod fetched;
 mod ledger;
+mod line;
+mod lines;
 mod listener;
 mod protocol;
 mod slots;

@@ -2,6 +2,7 @@
 
 mod arrangement;
 mod file;
+mod gathered;
 #[cfg(feature = "hdf5")]
 mod hdf5;
 mod leaders;
@@ -17,8 +18,11 @@ pub(crate) use self::leaders::{Leaders, Plan};
 pub use self::netcdf::NetcdfTarget;
 pub use self::object::{Deposit, ObjectTarget, Of};
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use crate::declared::Declared;
 use crate::error::{Error, Result};
 
 /// What is stored of a step: the same streams on all ranks.
@@ -43,6 +47,14 @@ pub struct Entry {
     pub items: u64,
 }
 
+impl Parcel {
+    /// The same of a rank that has nothing of it.
+    pub(crate) fn without_items(&self) -> Self {
+        let entries = self.entries.iter().map(|entry| Entry { items: 0, ..*entry });
+        Self { entries: entries.collect(), ..self.clone() }
+    }
+}
+
 /// Where parcels are stored: a file of this library, or a format of its own.
 ///
 /// All ranks have one, and call its methods in the same order; in the thread mode, from their I/O threads. An outcome is the same on all
@@ -51,6 +63,12 @@ pub trait Target: Send {
     /// Stores a parcel and makes it visible to readers. Collective: all streams of it in one operation. Where this rank's values go, its
     /// declaration says; their bytes come from `supply`, stream by stream.
     fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()>;
+
+    /// This rank has another part of the same whole from now on; whether that can be. Where it can, leaders may come to store for their groups
+    /// while a program runs.
+    fn redeclare(&mut self, _declared: &Arc<Declared>) -> bool {
+        false
+    }
 
     /// Makes durable what was stored so far. Collective.
     fn sync(&mut self) -> Result<()>;
@@ -71,6 +89,9 @@ pub trait Supply {
 
     /// The next chunk; nothing behind the last one. An error means that this rank has no bytes to give: it takes part with the error.
     fn next(&mut self) -> Result<&[u8]>;
+
+    /// The chunk that `next` gave last; nothing where it gave none.
+    fn current(&self) -> &[u8];
 }
 
 /// Ranks that take part with an error.
@@ -87,5 +108,9 @@ impl Supply for Refused {
 
     fn next(&mut self) -> Result<&[u8]> {
         Err(self.0.clone())
+    }
+
+    fn current(&self) -> &[u8] {
+        &[]
     }
 }

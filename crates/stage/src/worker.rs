@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::driver::Written;
 use crate::error::{Error, Kind, Result};
 use crate::packing::Packing;
 use crate::pin;
@@ -15,14 +16,21 @@ use crate::target::{Parcel, Supply, Target};
 /// How long an output that is dropped without `finish` waits for its thread, which may wait for ranks that never come.
 const COURTESY: Duration = Duration::from_secs(1);
 
+/// Somebody who wants to know what was written.
+pub(crate) type Look = Box<dyn FnOnce(&mut Written) + Send>;
+
+/// A target, and how many parcels it holds.
+type Holding = (Box<dyn Target>, u64);
+
 /// What the thread does for a rank.
-#[derive(Debug)]
 enum Job {
     /// A parcel, whose chunks follow; or the error that this rank takes part with.
     Parcel(Parcel, Result<u64, Error>),
     Chunk(Vec<u8>, usize),
     Sync,
     Finish(u64),
+    /// Looks at what was written so far.
+    Measure(Look),
     /// Gives the target back.
     Return,
 }
@@ -43,7 +51,7 @@ pub(crate) struct Limits {
 /// The rank's end.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Option<Box<dyn Target>>>>,
+    thread: Option<JoinHandle<Option<Holding>>>,
     limits: Limits,
 }
 
@@ -73,7 +81,7 @@ struct State {
 impl Worker {
     /// Starts the thread, on these processors if some are given.
     pub(crate) fn start(
-        target: Box<dyn Target>,
+        (target, parcels): Holding,
         board: &Arc<Board>,
         limits: Limits,
         pinned: &[usize],
@@ -91,7 +99,7 @@ impl Worker {
         });
         let theirs = Arc::clone(&shared);
         let work = move || {
-            let target = theirs.work(target);
+            let target = theirs.work(target, parcels);
             theirs.lock().ended = true;
             theirs.change.notify_all();
             target
@@ -105,22 +113,26 @@ impl Worker {
         let packing = match packing {
             Ok(packing) => packing,
             Err(error) => {
-                self.shared.push(Job::Parcel(parcel, Err(error)));
+                self.shared.push([Job::Parcel(parcel, Err(error))], 0);
                 return Ok(());
             }
         };
         let (chunks, step) = (packing.chunks(), parcel.step);
-        self.shared.push(Job::Parcel(parcel, Ok(chunks)));
+        // Together with its first chunk: a thread that wakes up earlier only takes the processor from who packs.
+        let mut head = Some(Job::Parcel(parcel, Ok(chunks)));
         let mut outcome = Ok(());
         for _ in 0..chunks {
             let mut buffer = self.take_buffer();
             let before = buffer.capacity() as u64;
             let filled = packing.fill(&mut buffer);
-            self.shared.lock().memory += buffer.capacity() as u64 - before;
+            let grown = buffer.capacity() as u64 - before;
             // What cannot be copied leaves an empty chunk, which the thread takes for an error of this rank.
             let length = *filled.as_ref().unwrap_or(&0);
-            self.shared.push(Job::Chunk(buffer, length));
+            self.shared.push(head.take().into_iter().chain([Job::Chunk(buffer, length)]), grown);
             outcome = outcome.and(filled.map(drop));
+        }
+        if head.is_some() {
+            self.shared.push(head, 0);
         }
         outcome.map_err(|error| {
             Error::new(Kind::BadArgument, "commit", "the output", error.to_string()).in_step(step)
@@ -128,19 +140,23 @@ impl Worker {
     }
 
     pub(crate) fn sync(&self) {
-        self.shared.push(Job::Sync);
+        self.shared.push([Job::Sync], 0);
+    }
+
+    pub(crate) fn measure(&self, look: Look) {
+        self.shared.push([Job::Measure(look)], 0);
     }
 
     /// Ends the output and the thread; what it has used.
     pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
-        self.shared.push(Job::Finish(steps));
+        self.shared.push([Job::Finish(steps)], 0);
         self.join();
         self.usage()
     }
 
     /// Ends the thread when it has done everything; the target, if it is still of use.
-    pub(crate) fn into_target(mut self) -> Option<Box<dyn Target>> {
-        self.shared.push(Job::Return);
+    pub(crate) fn into_target(mut self) -> Option<Holding> {
+        self.shared.push([Job::Return], 0);
         self.join()
     }
 
@@ -150,7 +166,7 @@ impl Worker {
         (state.memory, state.busy)
     }
 
-    fn join(&mut self) -> Option<Box<dyn Target>> {
+    fn join(&mut self) -> Option<Holding> {
         self.shared.stop();
         self.thread.take().and_then(|thread| thread.join().ok()?)
     }
@@ -188,8 +204,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, job: Job) {
-        self.lock().jobs.push_back(job);
+    /// Queues jobs, for which buffers have grown by so much.
+    fn push(&self, jobs: impl IntoIterator<Item = Job>, grown: u64) {
+        let mut state = self.lock();
+        state.memory += grown;
+        state.jobs.extend(jobs);
+        drop(state);
         self.change.notify_all();
     }
 
@@ -211,16 +231,36 @@ impl Shared {
     }
 
     /// The thread: does jobs until there are no more. After a failure the rest is let go, so that nobody waits for a buffer.
-    fn work(&self, target: Box<dyn Target>) -> Option<Box<dyn Target>> {
+    fn work(&self, target: Box<dyn Target>, mut parcels: u64) -> Option<Holding> {
         aqueduct_comm::leave_mpi_alone();
-        let mut target = Some(target);
-        let mut parcels = 0u64;
+        let (mut target, mut written) = (Some(target), Written::default());
         while let Some(job) = self.next() {
             let begin = Instant::now();
             match job {
                 Job::Chunk(buffer, _) => self.release(buffer),
-                Job::Return => return target,
-                job => self.perform(job, &mut target, &mut parcels),
+                Job::Return => return target.map(|target| (target, parcels)),
+                Job::Measure(look) => target.iter().zip([look]).for_each(|(_, look)| look(&mut written)),
+                Job::Parcel(parcel, chunks) => {
+                    let (step, stores) = (parcel.step, !parcel.entries.is_empty());
+                    self.attempt(&mut target, Some(step), |mut target| {
+                        self.write(&mut *target, &parcel, chunks)?;
+                        if stores {
+                            parcels += 1;
+                            written.add(begin.elapsed());
+                            self.sync_in_turn(&mut *target, parcels)?;
+                        }
+                        Ok(Some(target))
+                    });
+                }
+                Job::Sync => self.attempt(&mut target, None, |mut target| {
+                    self.sync(&mut *target)?;
+                    Ok(Some(target))
+                }),
+                Job::Finish(steps) => self.attempt(&mut target, None, |target| {
+                    target.finish(steps)?;
+                    self.board.note(|progress| (progress.visible, progress.durable) = (steps, steps));
+                    Ok(None)
+                }),
             }
             self.lock().busy += begin.elapsed();
         }
@@ -228,26 +268,15 @@ impl Shared {
         None
     }
 
-    /// Does a job with the target; one that fails is gone.
-    fn perform(&self, job: Job, slot: &mut Option<Box<dyn Target>>, parcels: &mut u64) {
-        let Some(mut target) = slot.take() else { return };
-        let step = if let Job::Parcel(parcel, _) = &job { Some(parcel.step) } else { None };
-        let work = || match job {
-            Job::Parcel(parcel, chunks) => {
-                self.write(&mut *target, &parcel, chunks)?;
-                *parcels += 1;
-                if self.limits.durable_every.is_some_and(|every| parcels.is_multiple_of(every)) {
-                    self.sync(&mut *target)?;
-                }
-                Ok(Some(target))
-            }
-            Job::Sync => self.sync(&mut *target).map(|()| Some(target)),
-            Job::Finish(steps) => target.finish(steps).map(|()| {
-                self.board.note(|progress| (progress.visible, progress.durable) = (steps, steps));
-                None
-            }),
-            Job::Chunk(..) | Job::Return => Ok(Some(target)),
-        };
+    /// Does something with the target; one that fails is gone.
+    fn attempt(
+        &self,
+        slot: &mut Option<Box<dyn Target>>,
+        step: Option<u64>,
+        work: impl FnOnce(Box<dyn Target>) -> Result<Option<Box<dyn Target>>>,
+    ) {
+        let Some(target) = slot.take() else { return };
+        let work = || work(target);
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(Ok(kept)) => *slot = kept,
             Ok(Err(error)) => self.board.fail(step.map_or(error.clone(), |step| error.in_step(step))),
@@ -270,6 +299,11 @@ impl Shared {
         }
         self.board.note(|progress| progress.visible = parcel.step + 1);
         Ok(())
+    }
+
+    fn sync_in_turn(&self, target: &mut dyn Target, parcels: u64) -> Result<()> {
+        let due = self.limits.durable_every.is_some_and(|every| parcels.is_multiple_of(every));
+        if due { self.sync(target) } else { Ok(()) }
     }
 
     fn sync(&self, target: &mut dyn Target) -> Result<()> {
@@ -315,6 +349,10 @@ impl Supply for Queued<'_> {
             }
             _ => Err(missing()),
         }
+    }
+
+    fn current(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |(buffer, length)| &buffer[..*length])
     }
 }
 

@@ -1,125 +1,217 @@
-//! The mode that is chosen while a program runs: a thread where it hides something, none where it does not, and the same file.
+//! The mode that is chosen while a program runs: it follows what the program and its medium do, and the file is the same.
 
+#[path = "cases/watched.rs"]
+mod watched;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_stage::target::{Parcel, Supply, Target};
-use aqueduct_stage::{Error, Mode, Options, Output, Reader, Stream, Streams};
+use aqueduct_stage::target::{FileTarget, Parcel, Supply, Target};
+use aqueduct_stage::{Change, Declared, Error, Key, Mode, Options, Output, Reader, Report, Stream, Streams};
+use watched::{Watched, processor, stays_on};
 
-/// Of each rank; two ranks have more than a small step.
-const VALUES: u64 = 120_000;
-
-fn create(world: &Comm, name: &str, options: &Options) -> Result<(Output, aqueduct_stage::Key<f64>), Error> {
-    let (streams, key) = declare(world);
-    Ok((options.create(world, name, &streams)?, key))
+/// What each rank holds: all ranks together have a little more than a small step.
+fn values(world: &Comm) -> u64 {
+    240_000 / world.size() as u64
 }
 
-fn declare(world: &Comm) -> (Streams, aqueduct_stage::Key<f64>) {
+fn declare(world: &Comm) -> (Streams, Key<f64>) {
     let mut streams = Streams::new();
-    let array = Stream::array("a", [VALUES * world.size() as u64]);
-    let key = streams.add(array.block([VALUES * world.rank() as u64], [VALUES]));
+    let (values, rank) = (values(world), world.rank() as u64);
+    let key =
+        streams.add(Stream::array("a", [values * world.size() as u64]).block([values * rank], [values]));
     (streams, key)
 }
 
+/// Computes for so long in each step; the modes after each.
+fn steps(world: &Comm, output: &mut Output, key: Key<f64>, each: &[Duration]) -> Result<Vec<Mode>, Error> {
+    let mut modes = Vec::new();
+    for computing in each {
+        std::thread::sleep(*computing);
+        let values = vec![output.progress().accepted as f64; values(world) as usize];
+        output.step()?.put(key, &values).commit()?;
+        modes.push(output.mode().0);
+    }
+    Ok(modes)
+}
+
+/// Every step holds its number, and every change has its reason.
+fn check(world: &Comm, name: &str, report: &Report) -> Result<(), Error> {
+    let reader = Reader::open(world, name)?;
+    assert!(reader.is_finished() && reader.parcels().len() as u64 == report.steps);
+    for step in 0..report.steps {
+        let found = reader.read::<f64>("a", reader.step(step).expect("complete"))?;
+        assert!(found == vec![step as f64; 240_000], "step {step}");
+    }
+    judge(report);
+    Ok(())
+}
+
+fn judge(report: &Report) {
+    let last = report.changes.last().expect("it began somehow");
+    assert!(report.changes[0].step == 0 && last.mode == report.mode, "{report:?}");
+    assert!(report.changes.iter().all(|change| !change.reason.is_empty()), "{report:?}");
+    assert!(report.memory_peak <= report.memory_cap, "{report:?}");
+}
+
+const SHORT: Duration = Duration::from_millis(20);
+
 #[test]
-fn a_slow_medium_gets_a_thread() {
+fn large_steps_are_hidden_from_the_first_on() {
     let run = |world: &Comm| {
-        let (mut output, key) = create(world, "throttle=40MB/s:memfs:auto-slow", &Options::new())?;
-        let mut modes = Vec::new();
-        for step in 0..24 {
-            std::thread::sleep(Duration::from_millis(20));
-            let values = vec![f64::from(step); VALUES as usize];
-            output.step()?.put(key, &values).commit()?;
-            modes.push(output.mode().0);
-        }
-        assert_eq!(modes[..2], [Mode::Blocking; 2], "nothing is known yet");
-        assert_eq!(modes[3..16], [Mode::Thread; 13], "{}", output.mode().1);
+        let (streams, key) = declare(world);
+        let mut output = Options::new().create(world, "throttle=100MB/s:memfs:auto-slow", &streams)?;
+        // Later a machine that stands still for a while may change its mind.
+        let modes = steps(world, &mut output, key, &[SHORT; 12])?;
+        assert_eq!(modes[..6], [Mode::Thread; 6], "{:?}", output.mode());
         let report = output.finish()?;
-        assert!(report.reason.contains("ms"), "{report:?}");
-        let reader = Reader::open(world, "memfs:auto-slow")?;
-        for step in 0..24 {
-            let parcel = reader.step(step).expect("complete");
-            assert!(reader.read::<f64>("a", parcel)? == vec![step as f64; VALUES as usize * world.size()]);
-        }
-        Ok::<_, Error>(())
+        assert!(report.changes[0].reason.contains("with a thread, until more is known"), "{report:?}");
+        check(world, "memfs:auto-slow", &report)
     };
     Launch::threads(2).run(run).unwrap();
 }
 
-/// Takes its time, and so much more of it on an I/O thread that no other load of the machine hides it.
-struct WorseInTheBackground;
-
-impl Target for WorseInTheBackground {
-    fn write(&mut self, _parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
-        while !supply.next()?.is_empty() {}
-        let background = std::thread::current().name() == Some("aqueduct stage");
-        std::thread::sleep(Duration::from_millis(if background { 200 } else { 5 }));
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, _steps: u64) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
+/// Where writing beside the program takes much longer than while it waits, no thread is better.
 #[test]
 fn a_thread_that_does_not_help_is_given_up() {
     let run = |world: &Comm| {
+        let computes = Arc::new(AtomicBool::new(false));
         let (streams, key) = declare(world);
-        let mut output =
-            Options::new().create_on(world, "worse", &streams, |_, _| Ok(Box::new(WorseInTheBackground)))?;
-        let values = vec![1.0; VALUES as usize];
-        let mut modes = Vec::new();
-        for _ in 0..30 {
+        let theirs = Arc::clone(&computes);
+        let medium = move |_: &Parcel| {
             std::thread::sleep(Duration::from_millis(5));
-            output.step()?.put(key, &values).commit()?;
-            modes.push(output.mode().0);
+            if theirs.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(150));
+            }
+        };
+        let make = |_: &Comm, _: &_| Ok(Box::new(Watched(medium)) as Box<dyn Target>);
+        let mut output = Options::new().create_on(world, "worse", &streams, make)?;
+        let mut modes = Vec::new();
+        for _ in 0..24 {
+            computes.store(true, Ordering::Relaxed);
+            std::thread::sleep(SHORT);
+            computes.store(false, Ordering::Relaxed);
+            modes.extend(steps(world, &mut output, key, &[Duration::ZERO])?);
         }
-        assert_eq!(modes[5], Mode::Thread);
-        assert_eq!(modes[25..], [Mode::Blocking; 5], "{}", output.mode().1);
-        assert!(output.mode().1.contains("with a thread"));
+        assert_eq!(modes[0], Mode::Thread);
+        assert_eq!(modes[20..], [Mode::Blocking; 4], "{:?}", output.mode());
         let report = output.finish()?;
-        assert_eq!((report.mode, report.steps), (Mode::Blocking, 30));
+        judge(&report);
+        assert!(report.reason.contains("with a thread"), "{report:?}");
         Ok::<_, Error>(())
     };
     Launch::threads(2).run(run).unwrap();
 }
 
-/// Looks where it runs.
-struct Looks {
-    cpu: usize,
+/// A program that first computes, then only writes, then computes again.
+#[test]
+fn the_mode_follows_the_load() {
+    let run = |world: &Comm| {
+        let (streams, key) = declare(world);
+        let medium = |_: &Parcel| std::thread::sleep(SHORT);
+        let make = |_: &Comm, _: &_| Ok(Box::new(Watched(medium)) as Box<dyn Target>);
+        let mut output = Options::new().create_on(world, "load", &streams, make)?;
+        let (busy, idle) = (SHORT, Duration::ZERO);
+        let hidden = steps(world, &mut output, key, &[busy; 12])?;
+        assert_eq!(hidden[11], Mode::Thread, "{:?}", output.mode());
+        let useless = steps(world, &mut output, key, &[idle; 26])?;
+        assert_eq!(useless[25], Mode::Blocking, "{:?}", output.mode());
+        let hidden = steps(world, &mut output, key, &[busy; 20])?;
+        assert_eq!(hidden[19], Mode::Thread, "{:?}", output.mode());
+        let report = output.finish()?;
+        judge(&report);
+        assert!(report.changes.len() >= 3, "{report:?}");
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(run).unwrap();
 }
 
-impl Target for Looks {
-    fn write(&mut self, _parcel: &Parcel, _supply: &mut dyn Supply) -> Result<(), Error> {
-        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-        assert!(allowed.is_set(self.cpu) && allowed.count() == 1);
-        Ok(())
+/// A file on a medium that does not like many writers.
+struct Crowded {
+    file: FileTarget,
+    own: u64,
+    writers: bool,
+}
+
+impl Target for Crowded {
+    fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
+        std::thread::sleep(Duration::from_millis(if self.writers { 16 } else { 2 }));
+        self.file.write(parcel, supply)
+    }
+
+    fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
+        self.writers = declared.place(0).size() == self.own;
+        self.file.redeclare(declared)
     }
 
     fn sync(&mut self) -> Result<(), Error> {
-        Ok(())
+        self.file.sync()
     }
 
-    fn finish(self: Box<Self>, _steps: u64) -> Result<(), Error> {
-        Ok(())
+    fn finish(self: Box<Self>, steps: u64) -> Result<(), Error> {
+        Box::new(self.file).finish(steps)
+    }
+}
+
+#[test]
+fn leaders_come_to_write_where_that_is_faster() {
+    let run = |world: &Comm| {
+        let (streams, key) = declare(world);
+        let make = |comm: &Comm, declared: &Arc<Declared>| {
+            let (file, own) =
+                (FileTarget::create(comm, "memfs:crowded", declared)?, declared.place(0).size());
+            Ok(Box::new(Crowded { file, own, writers: true }) as Box<dyn Target>)
+        };
+        let mut output = Options::new().create_on(world, "crowded", &streams, make)?;
+        let modes = steps(world, &mut output, key, &[Duration::from_millis(6); 80])?;
+        assert_eq!(modes[0], Mode::Thread);
+        let report = output.finish()?;
+        let tried = |change: &Change| change.reason.contains("by leaders");
+        assert!(report.changes.iter().any(tried), "{report:?}");
+        check(world, "memfs:crowded", &report)
+    };
+    Launch::threads(4).run(run).unwrap();
+}
+
+/// The medium is full somewhere among the steps, before, between and behind decisions: every rank learns of it, and nobody waits for a decision.
+#[test]
+fn a_failure_ends_the_choosing() {
+    for megabytes in (1..30).step_by(3) {
+        let inner = format!("memfs:full-{megabytes}");
+        let run = |world: &Comm| {
+            let (streams, key) = declare(world);
+            let name = format!("fault=nospace={megabytes}MB:{inner}");
+            let mut output = Options::new().create(world, &name, &streams)?;
+            let mut written = 0;
+            let error = loop {
+                match steps(world, &mut output, key, &[Duration::ZERO]).and_then(|_| output.step().map(drop))
+                {
+                    Ok(()) if written < 40 => written += 1,
+                    Ok(()) => panic!("nothing has failed on rank {}", world.rank()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.step().is_some_and(|step| step <= megabytes / 2 + 1), "{error}");
+            assert_eq!(output.finish().map(drop).unwrap_err().step(), error.step());
+            world.barrier()?;
+            let reader = Reader::open(world, &inner)?;
+            assert_eq!(reader.parcels().len() as u64, error.step().unwrap_or(0), "{error}");
+            Ok::<_, Error>(())
+        };
+        Launch::threads(4).run(run).unwrap_or_else(|error| panic!("{megabytes} MB: {error}"));
     }
 }
 
 #[test]
 fn a_thread_stays_on_its_processor() {
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+    let cpu = processor();
     let run = |world: &Comm| {
         let (streams, key) = declare(world);
         let options = Options::new().mode(Mode::Thread).pin([cpu]);
-        let mut output = options.create_on(world, "pinned", &streams, |_, _| Ok(Box::new(Looks { cpu })))?;
-        let values = vec![1.0; VALUES as usize];
-        output.step()?.put(key, &values).commit()?.wait_visible()?;
+        let mut output = options.create_on(world, "pinned", &streams, |_, _| Ok(stays_on(cpu)))?;
+        steps(world, &mut output, key, &[Duration::ZERO])?;
         output.finish().map(drop)
     };
     Launch::threads(2).run(run).unwrap();

@@ -11,6 +11,7 @@ mod story;
 use std::process::Command;
 
 use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::{Buffered, Capacity, Open};
 use aqueduct_stage::{Error, Mode, Options, Reader, Role, split};
 use aqueduct_testkit::launcher::Launcher;
 use story::{Cut, check, check_end, write};
@@ -39,6 +40,9 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
             served(world, &format!("ufs:{folder}/served-{servers}-{memory}"), servers, memory)?;
         }
     }
+    if world.size() >= 3 {
+        buffered(world, &format!("ufs:{folder}/buffered"))?;
+    }
     if world.rank() == 0 {
         println!("streams passed on {} ranks of {} nodes", world.size(), world.node_count());
     }
@@ -63,6 +67,38 @@ fn served(world: &Comm, name: &str, servers: usize, memory: u64) -> Result<(), E
     check(&reader, world.size() - servers, 0..STEPS);
     check_end(&reader, STEPS);
     Ok(())
+}
+
+/// A buffered file whose ranks have little memory, and whose server has a little more.
+fn buffered(world: &Comm, name: &str) -> Result<(), Error> {
+    const BYTES: usize = 100_000;
+    match split(world, 1)? {
+        Role::Server(server) => {
+            let service = server.memory(200_000).serve()?;
+            assert!(service.memory_peak <= 200_000 && service.failures.is_empty(), "{service:?}");
+            assert_eq!((service.files, service.bytes), (1, ((world.size() - 1) * BYTES) as u64));
+        }
+        Role::Compute(crew) => {
+            let file = Open::new(aqueduct_file::Mode::read_write().create()).open(crew.comm(), name)?;
+            let file = crew.buffered(file, &Buffered::new(Capacity::Bytes(10_000)))?;
+            let rank = crew.comm().rank();
+            for start in (0..BYTES).step_by(7_000) {
+                let part = vec![rank as u8 + 1; 7_000.min(BYTES - start)];
+                file.at((rank * BYTES + start) as u64).all().write(&part)?;
+            }
+            file.sync()?;
+            let told = file.buffering().expect("it is buffered");
+            assert!(told.durable == BYTES as u64 && told.together.peak <= told.together.cap, "{told:?}");
+            file.close()?;
+        }
+    }
+    world.barrier()?;
+    let file = Open::new(aqueduct_file::Mode::read_only()).open(world, name)?;
+    let mut bytes = vec![0u8; file.size()? as usize];
+    file.at(0).read(&mut bytes)?;
+    assert_eq!(bytes.len(), (world.size() - 1) * BYTES);
+    assert!(bytes.iter().enumerate().all(|(at, byte)| *byte as usize == at / BYTES + 1));
+    Ok(file.close()?)
 }
 
 fn die() {

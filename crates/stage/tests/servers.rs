@@ -4,14 +4,16 @@
 mod model;
 #[path = "cases/story.rs"]
 mod story;
+#[path = "cases/watched.rs"]
+mod watched;
 
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_stage::target::{Parcel, Supply, Target};
 use aqueduct_stage::{Error, Mode, Options, Reader, Role, Safety, Service, Stream, Streams, split};
 use aqueduct_testkit::seeded::Seeded;
 use story::{Cut, check, check_end, write};
+use watched::{processor, stays_on};
 
 const STEPS: u64 = 7;
 
@@ -229,33 +231,12 @@ fn what_cannot_be_is_refused_on_all_ranks() {
     Launch::threads(4).run(run).unwrap();
 }
 
-/// Looks where it is called.
-struct Looks(usize);
-
-impl Target for Looks {
-    fn write(&mut self, _parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
-        while !supply.next()?.is_empty() {}
-        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-        assert!(allowed.is_set(self.0) && allowed.count() == 1);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, _steps: u64) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_server_writes_on_its_processor() {
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+    let cpu = processor();
     let run = |world: &Comm| match split(world, 1)? {
         Role::Server(server) => {
-            let service = server.pin([cpu]).serve_into(|_, _, _| Ok(Box::new(Looks(cpu))))?;
+            let service = server.pin([cpu]).serve_into(|_, _, _| Ok(stays_on(cpu)))?;
             assert_eq!((service.parcels, service.failures.len()), (1, 0), "{service:?}");
             Ok::<_, Error>(())
         }
@@ -325,6 +306,7 @@ fn seeded_runs_with_random_delays() {
     let first = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok());
     match first {
         Some(seed) => seeded(seed),
-        None => (0..1000).for_each(seeded),
+        // Beside the thousand runs of `tests/seeded.rs`, which have servers too.
+        None => (0..300).for_each(seeded),
     }
 }

@@ -4,6 +4,7 @@
 //! * [`device`]: conformance of devices and wrappers with the contract of [`aqueduct_device::Handle`];
 //! * [`file`](mod@file): conformance of the file engine, and its byte oracle;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
+//! * [`gate`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
 //! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
 //!
@@ -12,6 +13,7 @@
 pub mod crash;
 pub mod device;
 pub mod file;
+pub mod gate;
 pub mod launcher;
 pub mod oracle;
 pub mod seeded;

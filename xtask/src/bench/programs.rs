@@ -100,6 +100,8 @@ pub(super) fn compile(
 ) -> Option<PathBuf> {
     let program = folder.join(name);
     let mut command = command(compiler, &["-O2", "-Wall", "-o"]);
+    // The wrapper of HDF5 leaves an object file where it stands.
+    command.current_dir(folder);
     command.arg(&program).args(before).arg(root().join("crates/bench/peer/datasets.c")).args(after);
     succeeds(&mut command).then_some(program)
 }

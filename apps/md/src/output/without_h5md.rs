@@ -3,13 +3,14 @@
 use anyhow::{Result, bail};
 
 use crate::simulation::Simulation;
+use crate::units::Units;
 
 /// Nothing can be written here.
 pub enum Frames {}
 
 impl Frames {
     /// Tells what to do.
-    pub fn new(prefix: &str) -> Result<Self> {
+    pub fn new(prefix: &str, _: Option<Units>) -> Result<Self> {
         bail!(
             "output H5MD {prefix}: this program was built without HDF5; install libhdf5-dev and build it with `--features hdf5`"
         )
@@ -32,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_trajectory_is_an_error_with_the_way_out() {
-        let error = Frames::new("run").err().unwrap().to_string();
+        let error = Frames::new("run", None).err().unwrap().to_string();
         assert!(error.contains("output H5MD run") && error.contains("--features hdf5"), "{error}");
     }
 }

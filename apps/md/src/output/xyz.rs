@@ -1,23 +1,29 @@
-//! `XyzWriter`: a frame of extended XYZ, for viewers; molecules in the order of their ids, as in every other frame.
+//! `XyzWriter`: a frame of extended XYZ, for viewers, with velocities; molecules in the order of their ids, as in every other frame.
 
 use anyhow::Result;
 use aqueduct::format::xyz::{Atom, Frame, Writer};
 
 use crate::exchange;
 use crate::simulation::Simulation;
+use crate::units::Units;
 
 /// Symbols of elements stand for components: viewers know how to draw them.
 const SYMBOLS: [&str; 8] = ["Ar", "Kr", "Xe", "Ne", "O", "N", "C", "H"];
 
 /// Writes the molecules of all ranks into a file of their own. Collective.
-pub fn write(simulation: &Simulation, name: &str) -> Result<()> {
+pub fn write(simulation: &Simulation, units: Units, name: &str) -> Result<()> {
     let molecules = exchange::by_id(simulation.world(), simulation.molecules())?;
     let species = |component: u64| SYMBOLS[component as usize % SYMBOLS.len()];
     let atoms: Vec<Atom> = molecules
         .iter()
-        .map(|molecule| Atom { species: species(molecule.component), position: molecule.position })
+        .map(|molecule| Atom {
+            species: species(molecule.component),
+            position: units.place(molecule.position),
+            velocity: Some(units.velocity(molecule.velocity)),
+        })
         .collect();
     let mut writer = Writer::create(simulation.world(), name)?;
-    writer.write(&Frame { time: simulation.time(), edges: simulation.model().grid.length }, &atoms)?;
+    let edges = units.place(simulation.model().grid.length);
+    writer.write(&Frame { time: simulation.time() * units.time, edges }, &atoms)?;
     Ok(writer.close()?)
 }

@@ -11,6 +11,7 @@ use aqueduct_md::config::Config;
 use aqueduct_md::decomposition::Manner;
 use aqueduct_md::output::{phase, xyz};
 use aqueduct_md::simulation::Simulation;
+use aqueduct_md::units::Units;
 use aqueduct_md::{origin, run};
 
 /// Argon, another, and a molecule of two centres that is carried along.
@@ -157,7 +158,7 @@ fn xyz_is_the_same_from_every_number_of_ranks() {
                 std::fs::write(&name, "x".repeat(1 << 20))?;
             }
             world.barrier()?;
-            xyz::write(&simulation, &name)
+            xyz::write(&simulation, Units::BARE, &name)
         });
         std::fs::read_to_string(name).unwrap()
     };
@@ -173,38 +174,7 @@ fn xyz_is_the_same_from_every_number_of_ranks() {
         let words: Vec<&str> = line.split(' ').collect();
         let numbers: Vec<f64> = words[1..].iter().map(|word| word.parse().unwrap()).collect();
         assert_eq!(words[0], ["Ar", "Kr", "Xe"][molecule.component as usize]);
-        assert_eq!(numbers, molecule.position);
+        assert_eq!(numbers, [molecule.position, molecule.velocity].concat());
     }
     (2..=7).for_each(|ranks| assert_eq!(frame(ranks), one, "{ranks} ranks"));
-}
-
-#[test]
-#[cfg(feature = "hdf5")]
-fn h5md_has_every_frame_in_the_order_of_ids() {
-    use aqueduct::format::Slab;
-    use aqueduct::format::hdf5::Open;
-
-    let folder = tempfile::tempdir().unwrap();
-    let prefix = folder.path().join("run").display().to_string();
-    let text = format!(
-        "MDProjectConfig\ntimestepLength 1e-3\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1\n\
-         output H5MD 2 {prefix}\noutput CheckpointWriter 4 {prefix}\n"
-    );
-    let config = Config::parse("test", &text).unwrap();
-    let job = run::Job { config, steps: 5, rows: 0, checkpoints: None, restart: false };
-    on(3, |world| run::run(world, &job));
-    let last = Format::OldStyle.files(&format!("{prefix}-4"));
-    let molecules = on(1, |world| gather(world, &Format::OldStyle.open(world, &last)?.read_share()?));
-    on(2, |world| {
-        let file = Open::new().open(world, format!("{prefix}-0.h5md"))?;
-        assert_eq!(file.is_complete(), Some(true));
-        let steps: Vec<i64> =
-            file.at(file.dataset("/particles/trajectory/position/step")?, 0..3).all().read_vec()?;
-        assert_eq!(steps, [0, 2, 4]);
-        let positions = file.dataset("/particles/trajectory/position/value")?;
-        let third: Vec<f64> = file.at(positions, Slab::record(2)).all().read_vec()?;
-        let expected: Vec<f64> = molecules.iter().flat_map(|molecule| molecule.position).collect();
-        assert_eq!(third, expected);
-        Ok(file.close()?)
-    });
 }

@@ -1,5 +1,7 @@
 //! Numbers as text, both ways, fast and exact: a phase space in ASCII is limited by this.
 
+use super::digits;
+
 /// Powers of five that fit 64 bits.
 const FIVES: [u64; 28] = {
     let mut fives = [1; 28];
@@ -74,19 +76,61 @@ fn unusual(token: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
+/// The number at a place in a text, correctly rounded, and where it ends; none as with [`float_prefix`].
+#[inline]
+pub(super) fn float_at(text: &[u8], at: usize) -> Option<(f64, usize)> {
+    plain_float(text, at).or_else(|| float_prefix(&text[at..]).map(|(value, length)| (value, at + length)))
+}
+
+/// The same where it has up to three digits, a point, digits, 19 in all, and the text goes on for a while on both sides of it: nearly all numbers of a
+/// phase space. The last sixteen places are taken at once, what is before them joins the digits before the point.
+#[inline]
+fn plain_float(text: &[u8], at: usize) -> Option<(f64, usize)> {
+    const TENS: [u64; 17] = {
+        let mut tens = [1; 17];
+        let mut k = 1;
+        while k < 17 {
+            tens[k] = tens[k - 1] * 10;
+            k += 1;
+        }
+        tens
+    };
+    let negative = *text.get(at)? == b'-';
+    let start = at + usize::from(negative);
+    let window: &[u8; 32] = text.get(start..)?.first_chunk()?;
+    let others = digits::others(window);
+    let point = others.trailing_zeros() as usize;
+    let end = (others & others.wrapping_sub(1)).trailing_zeros() as usize;
+    let usual = (1..=3).contains(&point) && (point + 2..=20).contains(&end) && start >= 16;
+    if !usual || window[point] != b'.' || window[end] | 0x20 == b'e' {
+        return None;
+    }
+    let places = end - point - 1;
+    let last = places.min(16);
+    let low = digits::sixteen(digits::part(text, start + end - 16), last);
+    // The first four digits, without the point among them.
+    let word = u64::from_le_bytes(digits::part(window, 0));
+    let before = (1 << (8 * point)) - 1;
+    let word = (word & before) | ((word >> 8) & !before);
+    let mantissa = digits::few(word as u32, point + places - last) * TENS[last] + low;
+    let value = if mantissa == 0 { 0.0 } else { by_inverse(mantissa, places)? };
+    // No branch: signs come at random.
+    Some((f64::from_bits(value.to_bits() | u64::from(negative) << 63), start + end))
+}
+
 /// The number at the front, correctly rounded, and its length, if it is one that simulations write: up to 19 digits that count, few decimal places. None
 /// where more care is needed, or if it is no number.
 #[inline]
 pub(super) fn float_prefix(bytes: &[u8]) -> Option<(f64, usize)> {
     let first = *bytes.first()?;
     let negative = first == b'-';
-    let digits = &bytes[usize::from(negative || first == b'+')..];
-    let (mut mantissa, mut rest) = run_of_digits(0, digits);
-    let whole = digits.len() - rest.len();
+    let unsigned = &bytes[usize::from(negative || first == b'+')..];
+    let (mut mantissa, mut rest) = digits::run(0, unsigned);
+    let whole = unsigned.len() - rest.len();
     let (mut places, mut counting) = (0, whole);
     if let Some((b'.', fraction)) = rest.split_first() {
         let before = mantissa;
-        (mantissa, rest) = run_of_digits(before, fraction);
+        (mantissa, rest) = digits::run(before, fraction);
         places = fraction.len() - rest.len();
         counting = whole + places;
         // Zeros before the first digit that counts do not count.
@@ -110,60 +154,21 @@ pub(super) fn float_prefix(bytes: &[u8]) -> Option<(f64, usize)> {
 /// The whole number at the front, and its length, if it is not too long.
 #[inline]
 pub(super) fn whole_prefix(bytes: &[u8]) -> Option<(u64, usize)> {
-    let (value, rest) = run_of_digits(0, bytes);
+    let (value, rest) = digits::run(0, bytes);
     let length = bytes.len() - rest.len();
     (1..=19).contains(&length).then_some((value, length))
-}
-
-/// Takes digits off the front, onto a number; wraps around where there are too many, which the caller counts. Eight at a time, also where fewer are left:
-/// how many digits a number has is hard to predict, and a branch for each costs more than the arithmetic.
-#[inline]
-fn run_of_digits(mut value: u64, mut bytes: &[u8]) -> (u64, &[u8]) {
-    const TENS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
-    while let Some(eight) = bytes.first_chunk::<8>() {
-        let (digits, count) = digits_of(u64::from_le_bytes(*eight));
-        value = value.wrapping_mul(TENS[count]).wrapping_add(digits);
-        bytes = &bytes[count..];
-        if count < 8 {
-            return (value, bytes);
-        }
-    }
-    while let Some((byte, rest)) = bytes.split_first() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
-        bytes = rest;
-    }
-    (value, bytes)
-}
-
-/// The number that the digits at the front of eight bytes make, the first in the lowest byte, and how many they are: pairs, then fours, then all, side by side
-/// in one word.
-#[inline]
-fn digits_of(word: u64) -> (u64, usize) {
-    let zeros = word.wrapping_sub(0x3030_3030_3030_3030);
-    let above = word.wrapping_add(0x4646_4646_4646_4646);
-    // The lowest byte that is marked is the first that is no digit; borrows and carries go upwards only.
-    let count = ((zeros | above) & 0x8080_8080_8080_8080).trailing_zeros() as usize / 8;
-    // Digits move to the end, with zeros before them; all of them out of the word where there are none.
-    let digits = if count == 0 { 0 } else { zeros << (64 - 8 * count) };
-    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
-    (fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff, count)
 }
 
 /// An exponent at the front, and what follows it.
 #[inline]
 fn small_power(text: &[u8]) -> Option<(i32, &[u8])> {
-    let (negative, digits) = match text.first()? {
+    let (negative, unsigned) = match text.first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let (value, rest) = run_of_digits(0, digits);
-    let value = (1..=3).contains(&(digits.len() - rest.len())).then_some(value as i32)?;
+    let (value, rest) = digits::run(0, unsigned);
+    let value = (1..=3).contains(&(unsigned.len() - rest.len())).then_some(value as i32)?;
     Some((if negative { -value } else { value }, rest))
 }
 
@@ -225,7 +230,8 @@ fn rounded(bits: u64, left: bool, up: u32, places: usize) -> f64 {
     let mantissa = mantissa + u64::from(below > 0x400 || (below == 0x400 && (left || odd)));
     let down = i64::from(FIVES[places].leading_zeros());
     let power = 11 + down - i64::from(up) - 63 - i64::from(shift) - places as i64;
-    mantissa as f64 * f64::from_bits(((1023 + power) as u64) << 52)
+    // Below 2^54: as a signed number it is converted by one instruction.
+    mantissa as i64 as f64 * f64::from_bits(((1023 + power) as u64) << 52)
 }
 
 #[cfg(test)]
@@ -247,13 +253,15 @@ mod tests {
                 put_float(&mut text, value);
                 let back = float(&text).map(f64::to_bits);
                 assert_eq!(back, Some(value.to_bits()), "{}", String::from_utf8_lossy(&text));
+                let (found, end) = float_at(&amid(&text), 17).unwrap_or((value, 17 + text.len()));
+                assert_eq!((found.to_bits(), end), (value.to_bits(), 17 + text.len()));
             }
         }
     }
 
     #[test]
     fn any_text_is_read_as_the_standard_library_does() {
-        let mut random = Seeded::new(8);
+        let (mut random, mut plain) = (Seeded::new(8), 0);
         for _ in 0..300_000 {
             let digits = |random: &mut Seeded, most: usize| {
                 let count = random.below(most + 1);
@@ -265,7 +273,21 @@ mod tests {
             let text = format!("{sign}{before}.{after}{}", power[random.below(3)]);
             let standard = text.parse::<f64>().ok().filter(|value| value.is_finite());
             assert_eq!(float(text.as_bytes()).map(f64::to_bits), standard.map(f64::to_bits), "{text}");
+            if let Some((found, end)) = float_at(&amid(text.as_bytes()), 17) {
+                assert_eq!(
+                    (Some(found.to_bits()), end),
+                    (standard.map(f64::to_bits), 17 + text.len()),
+                    "{text}"
+                );
+                plain += usize::from(plain_float(&amid(text.as_bytes()), 17).is_some());
+            }
         }
+        assert!(plain > 3000, "only {plain} were read in the plain way");
+    }
+
+    /// A number inside of a line.
+    fn amid(number: &[u8]) -> Vec<u8> {
+        [b"1234567890 12345 ", number, b" 1 -0.25 0.125 0.0625 1234567 7\n"].concat()
     }
 
     #[test]

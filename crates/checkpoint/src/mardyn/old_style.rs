@@ -44,7 +44,7 @@ pub(super) fn write(comm: &Comm, name: &str, space: &PhaseSpace, molecules: &[Mo
         }
         place += round;
     }
-    agree(comm, "write", name, failed.map_or(Ok(()), |error| Err(error.into())))?;
+    agree(comm, "write", name, failed.map_or(Ok(()), |error| Err(Error::from(error))))?;
     file.sync()?;
     let first = if comm.rank() == 0 { file.at(0).write(head.as_bytes()).map(|_| ()) } else { Ok(()) };
     agree(comm, "write", name, first.map_err(Error::from))?;
@@ -213,11 +213,11 @@ impl Lines<'_> {
         }
         let mut scan = Scan::new(bytes);
         loop {
-            if let Some((molecule, length)) = usual_row(scan.rest(), self.space.rows)
+            if let Some((molecule, end)) = usual_row(scan.text(), scan.at(), self.space.rows)
                 && unlikely(&molecule, self.space).is_none()
             {
                 self.molecules.push(molecule);
-                scan.skip_line(length);
+                scan.skip_line(end);
                 continue;
             }
             let Some(first) = scan.word() else { break };
@@ -237,31 +237,29 @@ impl Lines<'_> {
     }
 }
 
-/// A molecule from a line as programs write it, and the length of that line with its end; none where more care is needed.
+/// A molecule from a line as programs write it, and where the next one begins; none where more care is needed.
 #[inline]
-fn usual_row(bytes: &[u8], rows: Rows) -> Option<(Molecule, usize)> {
+fn usual_row(text: &[u8], line: usize, rows: Rows) -> Option<(Molecule, usize)> {
     let blanks = |at: usize| {
         let mut end = at;
-        while let Some(b' ' | b'\t') = bytes.get(end) {
+        while let Some(b' ' | b'\t') = text.get(end) {
             end += 1;
         }
         (end > at).then_some(end)
     };
-    let (id, mut at) = number::whole_prefix(bytes)?;
-    let mut component = 1;
+    let (id, length) = number::whole_prefix(&text[line..])?;
+    let (mut at, mut component) = (line + length, 1);
     if rows != Rows::Irv {
         let start = blanks(at)?;
-        let (value, length) = number::whole_prefix(&bytes[start..])?;
+        let (value, length) = number::whole_prefix(&text[start..])?;
         (component, at) = (value, start + length);
     }
     let mut numbers = [0.0; 13];
     numbers[6..10].copy_from_slice(&UPRIGHT);
     for number in &mut numbers[..rows.numbers()] {
-        let start = blanks(at)?;
-        let (value, length) = number::float_prefix(&bytes[start..])?;
-        (*number, at) = (value, start + length);
+        (*number, at) = number::float_at(text, blanks(at)?)?;
     }
-    let sound = component > 0 && bytes.get(at) == Some(&b'\n');
+    let sound = component > 0 && text.get(at) == Some(&b'\n');
     sound.then(|| (Molecule::from_numbers(id, component - 1, &numbers), at + 1))
 }
 

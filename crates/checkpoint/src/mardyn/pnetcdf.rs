@@ -116,7 +116,7 @@ pub(super) fn read(
     })?;
     dataset.close()?;
     let mut molecules = Vec::with_capacity(values.iter().map(Vec::len).sum::<usize>() / WIDTH);
-    let taken = cells.iter().zip(&values).try_for_each(|(cell, values)| {
+    let taken: Result<()> = cells.iter().zip(&values).try_for_each(|(cell, values)| {
         values.chunks_exact(WIDTH).zip(0..).try_for_each(|(row, index)| {
             let place = |what| damaged(format!("row {index} of v{cell}: {what}"));
             molecules.push(unpacked(row, space).map_err(place)?);

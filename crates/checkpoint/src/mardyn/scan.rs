@@ -36,9 +36,14 @@ impl<'a> Scan<'a> {
         &self.bytes[self.at..]
     }
 
-    /// Goes behind a line that someone else has read: so many bytes, of which the last is its end.
-    pub(super) fn skip_line(&mut self, length: usize) {
-        self.at += length;
+    /// The whole text, also what has been gone through.
+    pub(super) fn text(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Goes behind a line that someone else has read: where the next one begins.
+    pub(super) fn skip_line(&mut self, end: usize) {
+        self.at = end;
         self.line += 1;
     }
 

@@ -1,8 +1,10 @@
-//! Molecules, and ways to share them out among ranks.
+//! Molecules, ways to share them out among ranks, and the bytes of files.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use aqueduct_checkpoint::mardyn::{Axial, Charge, Component, PhaseSpace, Tersoff};
-use aqueduct_checkpoint::{Grid, Molecule, Region};
+use aqueduct_checkpoint::{Grid, Molecule, Region, Result};
+use aqueduct_comm::Comm;
+use aqueduct_file::{Mode, Open};
 use aqueduct_testkit::seeded::Seeded;
 
 /// A head that has everything.
@@ -148,4 +150,21 @@ pub(crate) fn by_id(molecules: impl IntoIterator<Item = Molecule>) -> Vec<Molecu
 /// The same to the bit.
 pub(crate) fn same(a: &[Molecule], b: &[Molecule]) -> bool {
     bytemuck::cast_slice::<Molecule, u8>(a) == bytemuck::cast_slice::<Molecule, u8>(b)
+}
+
+/// All of a file.
+pub(crate) fn bytes_of(world: &Comm, name: &str) -> Result<Vec<u8>> {
+    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let mut bytes = vec![0; file.size()? as usize];
+    file.at(0).read(&mut bytes)?;
+    file.close()?;
+    Ok(bytes)
+}
+
+/// A file of these bytes, instead of what was there.
+pub(crate) fn put_bytes(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
+    let file = Open::new(Mode::write_only().create()).open(world, name)?;
+    file.set_size(0)?;
+    file.at(0).write(bytes)?;
+    Ok(file.close()?)
 }

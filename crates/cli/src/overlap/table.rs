@@ -44,7 +44,7 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
         "{:<9} {:>8} {:>9} {:>8} {:>8} {:>7} {:>9} {:>7}  at the end",
         "mode", "total s", "compute s", "commit s", "write s", "÷ block", "÷ longer", "memory"
     );
-    for trial in best {
+    for trial in &best {
         let over = |whole: Option<f64>| {
             whole.map_or("-".to_owned(), |whole| format!("{:.2}", trial.seconds / whole))
         };
@@ -61,6 +61,15 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
             100.0 * trial.memory,
             trial.told
         );
+    }
+    for trial in best.iter().filter(|trial| trial.changes.len() > 1) {
+        for change in &trial.changes {
+            let _ = writeln!(
+                text,
+                "{}, from step {}: {:?}: {}",
+                trial.choice, change.step, change.mode, change.reason
+            );
+        }
     }
     let _ = writeln!(
         text,

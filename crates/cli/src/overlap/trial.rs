@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
 use aqueduct::file::{Kind, Mode as Access, Open};
-use aqueduct::stage::{Crew, Options, Output, Reader, Role, Streams, split};
+use aqueduct::stage::{Change, Crew, Options, Output, Reader, Role, Streams, split};
 
 use super::load::Load;
 use super::timeline::{Doing, Noted, Notes, Span};
@@ -17,6 +17,8 @@ pub(crate) struct Trial {
     pub(crate) choice: Choice,
     /// How steps were written at the end, and why so.
     pub(crate) told: String,
+    /// How they were from when on, where that has changed.
+    pub(crate) changes: Vec<Change>,
     pub(crate) computers: usize,
     /// From the first step to the end of the file, and the parts of it, on the ranks where they were longest.
     pub(crate) seconds: f64,
@@ -37,6 +39,7 @@ struct Measured {
     in_commit: f64,
     memory: f64,
     told: String,
+    changes: Vec<Change>,
 }
 
 /// Runs the program; what came of it, on rank 0. Collective.
@@ -138,6 +141,7 @@ fn compute(
     measured.memory = report.memory_peak as f64 / report.memory_cap as f64;
     ensure!(report.memory_peak <= report.memory_cap, "buffers took more than they may: {report:?}");
     measured.told = format!("{:?}: {}", report.mode, report.reason);
+    measured.changes = report.changes;
     Ok(measured)
 }
 
@@ -161,6 +165,7 @@ fn gather(
         Trial {
             choice,
             told: measured.told.clone(),
+            changes: measured.changes.clone(),
             computers,
             seconds: longest[0],
             computing: longest[1],

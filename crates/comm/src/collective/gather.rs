@@ -38,6 +38,32 @@ impl Collective<'_> {
         Ok(Some(all))
     }
 
+    /// The bytes of all ranks at `root`, in memory that is there; how many each has. What is not as long as its place is left out.
+    pub(crate) fn gather_into(&self, root: usize, mine: &[u8], into: &mut [&mut [u8]]) -> Result<Vec<usize>> {
+        if self.topology().count() == 1 {
+            return self.node_gather_into(self.topology().place(root), mine, into);
+        }
+        let items = self.gather_varied(root, mine)?.unwrap_or_default();
+        for (item, into) in items.iter().zip(into).filter(|(item, into)| item.len() == into.len()) {
+            into.copy_from_slice(item);
+        }
+        Ok(items.iter().map(Vec::len).collect())
+    }
+
+    fn node_gather_into(&self, place: usize, mine: &[u8], into: &mut [&mut [u8]]) -> Result<Vec<usize>> {
+        let hub = self.hub();
+        let mut lengths = Vec::with_capacity(hub.size());
+        hub.tell(self.call, &(mine.len() as u64).to_le_bytes(), |_, theirs| {
+            let length = theirs.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+            lengths.push(length as usize);
+        })?;
+        let wanted = if hub.rank() == place { into } else { &mut [] };
+        let takes = wanted.iter_mut().enumerate().filter(|(from, into)| lengths[*from] == into.len());
+        let mut takes: Vec<_> = takes.map(|(from, into)| Take { from, position: 0, into }).collect();
+        hub.share(self.call, &[mine], &mut takes)?;
+        Ok(if hub.rank() == place { lengths } else { Vec::new() })
+    }
+
     /// Inside the node: the bytes of its ranks at the rank at `place` (none: at all of them).
     pub(super) fn node_gather(&self, place: Option<usize>, mine: &[u8]) -> Result<Option<Gathered>> {
         let hub = self.hub();

@@ -61,6 +61,8 @@ pub(crate) enum Store {
     Memory(Vec<u8>),
     /// In a part of the spill file.
     Spilled(Range<u64>),
+    /// In the memory of a server.
+    Away,
 }
 
 /// A collective access, by its number among those of the file; none for one that a rank makes alone.
@@ -79,6 +81,8 @@ pub(crate) struct Part<'a> {
 pub(crate) struct Batch {
     pub(crate) store: Store,
     pub(crate) filled: usize,
+    /// Its bytes are with the rank, which puts more behind them: nobody may write it yet.
+    pub(crate) filling: bool,
     pub(crate) entries: Vec<Entry>,
     /// Of the accesses of the latest collective turn.
     fresh: (u64, Hull),
@@ -91,7 +95,15 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn new(store: Store, entries: usize) -> Self {
         let entries = Vec::with_capacity(entries);
-        Self { store, filled: 0, entries, fresh: (0, Hull::NOTHING), rest: Hull::NOTHING, last: 0 }
+        Self {
+            store,
+            filled: 0,
+            filling: false,
+            entries,
+            fresh: (0, Hull::NOTHING),
+            rest: Hull::NOTHING,
+            last: 0,
+        }
     }
 
     /// Whether a part that lies behind all others in the block can be added: it continues the last one, or the list has room.
@@ -126,6 +138,15 @@ impl Batch {
         }
         self.filled += len;
         self.last = number;
+    }
+
+    /// What is left to know of it when its bytes are elsewhere: one entry for all.
+    pub(crate) fn hand_over(&mut self) -> Store {
+        let whole = self.rest.with(self.fresh.1);
+        if let Some(first) = std::mem::take(&mut self.entries).into_iter().next() {
+            self.entries = vec![Entry { hull: whole, ..first }];
+        }
+        std::mem::replace(&mut self.store, Store::Away)
     }
 
     /// The hulls of accesses before a collective turn, and of those in it.

@@ -1,8 +1,10 @@
 //! A file that is buffered: turning it on, looking at it, and making everything durable.
 
+use std::sync::Arc;
+
 use aqueduct_device::SyncScope;
 
-use super::{Buffer, Buffered, Buffering, Drainer};
+use super::{Buffer, Buffered, Buffering, Drainer, Reservoir};
 use crate::error::Result;
 use crate::file::File;
 use crate::verbose;
@@ -30,12 +32,21 @@ impl File {
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
-    pub fn buffered(mut self, settings: &Buffered) -> Result<Self> {
+    pub fn buffered(self, settings: &Buffered) -> Result<Self> {
+        self.buffered_through(settings, None)
+    }
+
+    /// As [`buffered`](Self::buffered), with a level between the memory of the ranks and the file. Collective; all ranks bring one, or none does.
+    pub fn buffered_through(
+        mut self,
+        settings: &Buffered,
+        reservoir: Option<Arc<dyn Reservoir>>,
+    ) -> Result<Self> {
         self.settle();
         if self.core.buffer.get().is_some() || !self.core.mode.is_write() {
             return Ok(self);
         }
-        let buffer = Buffer::new(&self.core.name, &self.core.comm, settings);
+        let buffer = Buffer::new(&self.core.name, &self.core.comm, settings, reservoir);
         let buffer = self.core.talk("buffered", buffer)?;
         let _ = self.core.buffer.set(buffer);
         let started = Drainer::start(&self.core).map_err(|source| self.no_thread(&source));
@@ -65,6 +76,7 @@ impl File {
     pub(crate) fn durable(&self, operation: &'static str) -> Result<()> {
         self.core.flush()?;
         let visible = self.buffering().map(|told| told.visible);
+        self.core.buffer.get().map_or(Ok(()), Buffer::sync_reservoir)?;
         self.core.device(operation, self.core.handle.sync(SyncScope::Entry))?;
         if let (Some(buffer), Some(visible)) = (self.core.buffer.get(), visible) {
             buffer.synced(visible);

@@ -8,6 +8,8 @@
 //!   from every state: Failed, which is final and refuses
 //! ```
 
+use super::purse::Claim;
+
 /// What is to be done with the next piece of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -52,11 +54,11 @@ impl Level {
         Self { cap, held: 0, peak: 0 }
     }
 
-    fn room(&self) -> u64 {
+    pub(super) fn room(&self) -> u64 {
         self.cap - self.held
     }
 
-    fn take(&mut self, bytes: u64) -> bool {
+    pub(super) fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.room();
         if fits {
             self.held += bytes;
@@ -65,7 +67,7 @@ impl Level {
         fits
     }
 
-    fn give(&mut self, bytes: u64) {
+    pub(super) fn give(&mut self, bytes: u64) {
         self.held -= bytes;
     }
 }
@@ -102,25 +104,30 @@ impl Client {
         let blocks = memory.saturating_sub(apart).max(costs.block);
         let memory = memory.max(blocks + if spill > 0 { costs.block + costs.list } else { 0 });
         let (memory, spill) = (Level::new(memory), Level::new(spill));
-        let mut client =
-            Self { costs, memory, spill, blocks, kept: 0, failed: false, broken: false, waits: 0 };
-        if client.spill.cap > 0 {
-            client.memory.take(costs.block);
-        }
-        client
+        Self { costs, memory, spill, blocks, kept: 0, failed: false, broken: false, waits: 0 }
     }
 
-    /// Room for up to `wanted` bytes.
-    pub(crate) fn admit(&mut self, wanted: u64) -> Verdict {
+    /// What of the memory is left to spilled data.
+    pub(crate) fn apart(&self) -> u64 {
+        self.memory.cap - self.blocks
+    }
+
+    /// Room for up to `wanted` bytes, as far as the memory of all files has it too: `take` asks for it.
+    pub(crate) fn admit(&mut self, wanted: u64, mut take: impl FnMut(Claim) -> bool) -> Verdict {
         if self.failed {
             return Verdict::Refuse;
         }
-        if self.kept + self.costs.block <= self.blocks && self.memory.take(self.costs.block) {
-            self.kept += self.costs.block;
+        let block = self.costs.block;
+        let room = self.kept + block <= self.blocks && block <= self.memory.room();
+        if room && take(Claim::Block(block)) {
+            self.memory.take(block);
+            self.kept += block;
             return Verdict::Keep;
         }
         let bytes = if self.broken { 0 } else { wanted.min(self.spill.room()) };
-        if bytes > 0 && self.memory.take(self.costs.list) {
+        let list = self.list();
+        if bytes > 0 && list <= self.memory.room() && take(Claim::List(list)) {
+            self.memory.take(list);
             self.spill.take(bytes);
             return Verdict::Spill(bytes);
         }
@@ -128,16 +135,44 @@ impl Client {
         Verdict::Wait
     }
 
-    /// A block in memory is free again.
-    pub(crate) fn written(&mut self) {
-        self.kept -= self.costs.block;
-        self.memory.give(self.costs.block);
+    /// Memory that the next spilled bytes need: a list, and the first of them a block on the way back.
+    fn list(&self) -> u64 {
+        self.costs.list + if self.spill.held == 0 { self.costs.block } else { 0 }
     }
 
-    /// Spilled bytes are no longer needed.
-    pub(crate) fn unspilled(&mut self, bytes: u64) {
+    /// A block in memory is free again; its memory.
+    pub(crate) fn written(&mut self) -> u64 {
+        self.kept -= self.costs.block;
+        self.memory.give(self.costs.block);
+        self.costs.block
+    }
+
+    /// Spilled bytes are no longer needed; the memory that they took.
+    pub(crate) fn unspilled(&mut self, bytes: u64) -> Claim {
         self.spill.give(bytes);
+        let list = self.list();
+        self.memory.give(list);
+        Claim::List(list)
+    }
+
+    /// A block has gone to a server, and its list stays: the memory of both.
+    pub(crate) fn handed_over(&mut self) -> (u64, u64) {
+        let block = self.written();
+        self.memory.take(self.costs.list);
+        (block, self.costs.list)
+    }
+
+    /// Spilled bytes have gone to a server, and their list stays: the memory that is free.
+    pub(crate) fn spill_handed_over(&mut self, bytes: u64) -> Claim {
+        let (Claim::List(freed) | Claim::Block(freed)) = self.unspilled(bytes);
+        self.memory.take(self.costs.list);
+        Claim::List(freed - self.costs.list)
+    }
+
+    /// What was with a server is in the file: its list's memory.
+    pub(crate) fn landed(&mut self) -> Claim {
         self.memory.give(self.costs.list);
+        Claim::List(self.costs.list)
     }
 
     /// Of the bytes taken, so many are not used: the rest lies elsewhere in the spill file.
@@ -150,14 +185,16 @@ impl Client {
         self.broken = true;
     }
 
-    /// A write has failed; nothing is accepted any more.
-    pub(crate) fn fail(&mut self) {
-        self.failed = true;
+    /// A write has failed; nothing is accepted any more, and nothing is held. The memory that blocks and lists took.
+    pub(crate) fn fail(&mut self) -> [Claim; 2] {
+        let held = [Claim::Block(self.kept), Claim::List(self.memory.held - self.kept)];
+        (self.failed, self.kept, self.memory.held, self.spill.held) = (true, 0, 0, 0);
+        held
     }
 
     pub(crate) fn phase(&self) -> Phase {
         let no_block = self.kept + self.costs.block > self.blocks;
-        let no_spill = self.broken || self.spill.room() == 0 || self.memory.room() < self.costs.list;
+        let no_spill = self.broken || self.spill.room() == 0 || self.memory.room() < self.list();
         match (self.failed, no_block, no_spill) {
             (true, _, _) => Phase::Failed,
             (_, true, true) => Phase::Overflowing,
@@ -189,29 +226,36 @@ mod tests {
 
     const COSTS: Costs = Costs { block: 100, list: 10 };
 
+    impl Client {
+        /// With memory for all files in plenty.
+        fn ask(&mut self, wanted: u64) -> Verdict {
+            self.admit(wanted, |_| true)
+        }
+    }
+
     #[test]
     fn memory_then_spill_then_waiting() {
         let mut client = Client::new(400, 150, COSTS);
         assert_eq!(client.phase(), Phase::Idle);
         // 400 less a block on its way back and a sixteenth for lists.
-        assert_eq!([client.admit(90), client.admit(90)], [Verdict::Keep; 2]);
+        assert_eq!([client.ask(90), client.ask(90)], [Verdict::Keep; 2]);
         assert_eq!(client.phase(), Phase::Full);
-        assert_eq!(client.admit(90), Verdict::Spill(90));
-        assert_eq!(client.admit(90), Verdict::Spill(60));
+        assert_eq!(client.ask(90), Verdict::Spill(90));
+        assert_eq!(client.ask(90), Verdict::Spill(60));
         assert_eq!(client.phase(), Phase::Overflowing);
-        assert_eq!((client.admit(90), client.waits()), (Verdict::Wait, 1));
+        assert_eq!((client.ask(90), client.waits()), (Verdict::Wait, 1));
         client.written();
-        assert_eq!((client.phase(), client.admit(1)), (Phase::Holding, Verdict::Keep));
+        assert_eq!((client.phase(), client.ask(1)), (Phase::Holding, Verdict::Keep));
         client.unspilled(90);
         client.fail();
-        assert_eq!((client.phase(), client.admit(1)), (Phase::Failed, Verdict::Refuse));
+        assert_eq!((client.phase(), client.ask(1)), (Phase::Failed, Verdict::Refuse));
     }
 
     #[test]
     fn without_a_spill_file_memory_is_all_there_is() {
         let mut client = Client::new(250, 0, COSTS);
         assert_eq!(
-            [client.admit(1), client.admit(1), client.admit(1)],
+            [client.ask(1), client.ask(1), client.ask(1)],
             [Verdict::Keep, Verdict::Keep, Verdict::Wait]
         );
         client.written();
@@ -220,12 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn what_servers_have_costs_a_list() {
+        let mut client = Client::new(400, 150, COSTS);
+        assert_eq!(
+            [client.ask(90), client.ask(90), client.ask(90)],
+            [Verdict::Keep, Verdict::Keep, Verdict::Spill(90)]
+        );
+        assert_eq!(client.handed_over(), (100, 10));
+        assert_eq!(client.spill_handed_over(90), Claim::List(100), "the block on the way back");
+        assert_eq!((client.memory().held, client.spill().held), (100 + 10 + 10, 0));
+        assert_eq!([client.landed(), client.landed()], [Claim::List(10); 2]);
+        assert_eq!((client.written(), client.phase(), client.memory().held), (100, Phase::Idle, 0));
+    }
+
+    #[test]
     fn a_broken_spill_file_is_one_that_is_full() {
         let mut client = Client::new(300, 1000, COSTS);
-        assert_eq!(client.admit(50), Verdict::Keep);
-        assert_eq!(client.admit(50), Verdict::Spill(50));
+        assert_eq!(client.ask(50), Verdict::Keep);
+        assert_eq!(client.ask(50), Verdict::Spill(50));
         client.spill_is_broken();
-        assert_eq!(client.admit(50), Verdict::Wait);
+        assert_eq!(client.ask(50), Verdict::Wait);
         client.unspilled(50);
         assert_eq!((client.spill().held, client.phase()), (0, Phase::Overflowing));
     }
@@ -238,7 +296,7 @@ mod tests {
             let (memory, idle) = (client.memory().cap, client.memory().held);
             let mut held = VecDeque::new();
             for wish in wishes {
-                match client.admit(wish.max(1)) {
+                match client.ask(wish.max(1)) {
                     Verdict::Keep => held.push_back(None),
                     Verdict::Spill(bytes) => {
                         prop_assert!(bytes > 0 && bytes <= wish.max(1));
@@ -247,8 +305,8 @@ mod tests {
                     Verdict::Wait => {
                         prop_assert!(!held.is_empty(), "nobody would ever wake it");
                         match held.pop_front().flatten() {
-                            Some(bytes) => client.unspilled(bytes),
-                            None => client.written(),
+                            Some(bytes) => _ = client.unspilled(bytes),
+                            None => _ = client.written(),
                         }
                     }
                     Verdict::Refuse => prop_assert!(false, "nothing has failed"),
@@ -258,8 +316,8 @@ mod tests {
             }
             for bytes in held {
                 match bytes {
-                    Some(bytes) => client.unspilled(bytes),
-                    None => client.written(),
+                    Some(bytes) => _ = client.unspilled(bytes),
+                    None => _ = client.written(),
                 }
             }
             prop_assert_eq!((client.memory().held, client.spill().held), (idle, 0));

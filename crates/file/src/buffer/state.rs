@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::batch::{Batch, Hull, Part, Store};
+use super::budget::{Block, Share};
 use super::client::{Client, Phase};
 use super::notice::Held;
 use super::reach::Reach;
@@ -18,12 +19,14 @@ const FEW: usize = 256;
 
 pub(super) struct State {
     pub(super) client: Client,
+    /// What the file has of the rank's memory.
+    share: Arc<Share>,
     pub(super) ring: Ring,
     pub(super) queue: VecDeque<Batch>,
+    /// What servers have, and how many pieces had been handed to them with it.
+    pub(super) away: VecDeque<(u64, Batch)>,
     /// What the thread is writing.
     pub(super) busy: Option<Arc<Batch>>,
-    /// Blocks that are allocated and free.
-    pub(super) spare: Vec<Vec<u8>>,
     pub(super) tuner: Tuner,
     pub(super) tuning: Option<Tuning>,
     /// What the other ranks are told.
@@ -37,21 +40,21 @@ pub(super) struct State {
     pub(super) durable: u64,
     /// The first failure, which is final.
     pub(super) failure: Option<Error>,
-    /// How many wait for something to be written, and how many for room.
+    /// How many wait for something to be written.
     pub(super) hurry: usize,
-    pub(super) waiting: usize,
     pub(super) stopped: bool,
 }
 
 impl State {
-    pub(super) fn new(client: Client, ring: Ring, tuner: Tuner) -> Self {
+    pub(super) fn new(client: Client, share: Arc<Share>, ring: Ring, tuner: Tuner) -> Self {
         let held = Held { turn: 0, accepted: 0, written: 0, older: Hull::NOTHING, fresh: Hull::NOTHING };
         Self {
             client,
+            share,
             ring,
             queue: VecDeque::new(),
+            away: VecDeque::new(),
             busy: None,
-            spare: Vec::new(),
             tuner,
             tuning: None,
             held,
@@ -62,7 +65,6 @@ impl State {
             durable: 0,
             failure: None,
             hurry: 0,
-            waiting: 0,
             stopped: false,
         }
     }
@@ -90,6 +92,26 @@ impl State {
         self.queue.back_mut().filter(room)
     }
 
+    /// The bytes of the last block, for more to be put behind them; until [`end_filling`](Self::end_filling) nobody writes it.
+    pub(super) fn begin_filling(&mut self) -> Option<Vec<u8>> {
+        let batch = self.queue.back_mut()?;
+        let Store::Memory(bytes) = &mut batch.store else { return None };
+        batch.filling = true;
+        Some(std::mem::take(bytes))
+    }
+
+    /// They are back; after a failure there is nothing left that they belong to.
+    pub(super) fn end_filling(&mut self, bytes: Vec<u8>) {
+        if let Some(batch) = self.queue.back_mut().filter(|batch| batch.filling) {
+            (batch.store, batch.filling) = (Store::Memory(bytes), false);
+        }
+    }
+
+    /// Whether there is a batch that can be written.
+    pub(super) fn is_ready(&self) -> bool {
+        self.queue.front().is_some_and(|batch| !batch.filling)
+    }
+
     /// Enters a part whose bytes lie behind all others of the last batch; the slot that it changes for the other ranks.
     pub(super) fn enter(&mut self, part: Part<'_>) -> Option<(usize, Slot)> {
         let reach = Reach::of(part.view, &part.window);
@@ -107,7 +129,7 @@ impl State {
     }
 
     fn batches(&self) -> impl Iterator<Item = &Batch> {
-        self.busy.as_deref().into_iter().chain(&self.queue)
+        self.away.iter().map(|(_, batch)| batch).chain(self.busy.as_deref()).chain(&self.queue)
     }
 
     /// The number of the last part that may touch these bytes; 0 if none does.
@@ -120,28 +142,65 @@ impl State {
         self.batches().map(|batch| batch.filled as u64).sum()
     }
 
+    /// Bytes that servers have.
+    pub(super) fn away_bytes(&self) -> u64 {
+        self.away.iter().map(|(_, batch)| batch.filled as u64).sum()
+    }
+
     /// The batch that was busy is in the file.
-    pub(super) fn written(&mut self, batch: Batch, block_cost: u64) {
-        self.held.written = batch.last;
-        self.slots.retire(batch.last, batch.last == self.held.accepted);
-        self.visible += batch.filled as u64;
+    pub(super) fn written(&mut self, batch: Batch) {
         match batch.store {
             Store::Memory(bytes) => {
-                self.client.written();
-                self.spare.push(bytes);
+                let cost = self.client.written();
+                self.put_back(Block { bytes, cost }, None);
             }
             Store::Spilled(range) => {
                 let len = range.end - range.start;
                 self.ring.give(len);
-                self.client.unspilled(len);
+                self.share.give(self.client.unspilled(len));
+            }
+            Store::Away => self.share.give(self.client.landed()),
+        }
+        self.advance(batch.last, batch.filled as u64);
+    }
+
+    /// The batch that was busy is with a server: the bytes are, what is known of them stays.
+    pub(super) fn hand_over(&mut self, mut batch: Batch, pieces: u64) {
+        match batch.hand_over() {
+            Store::Spilled(range) => {
+                let len = range.end - range.start;
+                self.ring.give(len);
+                self.share.give(self.client.spill_handed_over(len));
+            }
+            Store::Memory(bytes) => {
+                let (cost, list) = self.client.handed_over();
+                self.put_back(Block { bytes, cost }, Some(list));
+            }
+            Store::Away => {}
+        }
+        self.away.push_back((pieces, batch));
+    }
+
+    fn put_back(&self, block: Block, list: Option<u64>) {
+        let keep = self.tuning.map_or(u64::MAX, |tuning| tuning.keep);
+        self.share.put_back(block, list, self.client.memory().held, keep);
+    }
+
+    /// So many pieces of what servers have are in the file.
+    pub(super) fn land(&mut self, pieces: u64) {
+        while self.away.front().is_some_and(|(last, _)| *last <= pieces) {
+            if let Some((_, batch)) = self.away.pop_front() {
+                self.written(batch);
             }
         }
-        let keep = self.tuning.map_or(u64::MAX, |tuning| tuning.keep);
-        let kept = |state: &Self| state.client.memory().held + state.spare.len() as u64 * block_cost;
-        while !self.spare.is_empty() && kept(self) > keep.max(block_cost) {
-            self.spare.pop();
-        }
-        if self.queue.len() <= FEW {
+    }
+
+    /// Everything up to a part is in the file, so many bytes more than before.
+    fn advance(&mut self, last: u64, bytes: u64) {
+        self.held.written = self.held.written.max(last);
+        self.slots.retire(last, last == self.held.accepted);
+        self.visible += bytes;
+        if self.queue.len() + self.away.len() <= FEW {
             let turn = self.held.turn;
             let hulls = |(older, fresh): (Hull, Hull), batch: &Batch| {
                 let (before, now) = batch.hulls(turn);
@@ -151,12 +210,17 @@ impl State {
         }
     }
 
+    /// Whether nothing more will be handed to servers, and they have nothing.
+    pub(super) fn is_done(&self) -> bool {
+        self.stopped && self.queue.is_empty() && self.busy.is_none() && self.away.is_empty()
+    }
+
     /// A write has failed: nothing that was accepted after it is written.
     pub(super) fn fail(&mut self, error: Error) {
         self.failure = Some(error);
-        self.client.fail();
+        self.client.fail().into_iter().for_each(|claim| self.share.give(claim));
         self.queue.clear();
-        self.spare.clear();
+        self.away.clear();
         self.held.written = self.held.accepted;
         self.slots.retire(self.held.accepted, true);
         (self.held.older, self.held.fresh) = (Hull::NOTHING, Hull::NOTHING);
@@ -165,6 +229,6 @@ impl State {
     /// Whether there is a reason not to take one's time.
     pub(super) fn is_pressed(&self) -> bool {
         let full = matches!(self.client.phase(), Phase::Full | Phase::Overflowing | Phase::Failed);
-        self.hurry > 0 || self.waiting > 0 || self.stopped || full
+        self.hurry > 0 || self.stopped || full || self.share.is_short()
     }
 }

@@ -53,7 +53,7 @@ impl Pattern {
     }
 
     /// Refuses memory of so many bytes that does not hold all of the pattern.
-    pub(crate) fn check_memory(&self, memory: usize) -> Result<()> {
+    pub fn check_memory(&self, memory: usize) -> Result<()> {
         self.check("lay out", memory, 0, usize::try_from(self.size()).unwrap_or(usize::MAX))
     }
 

@@ -96,9 +96,9 @@ impl<'c> Access<'c> {
             Ok(ty) if ty == *stored => Ok(self.container.count(self.dataset, &self.slab)? as usize),
             Ok(ty) => {
                 let detail = format!("the dataset is of type {stored}; {ty} is another one");
-                Err(self.container.error(Kind::WrongType, "read", detail))
+                Err(self.container.core.error(Kind::WrongType, "read", detail))
             }
-            Err(what) => Err(self.container.error(Kind::WrongType, "read", what)),
+            Err(what) => Err(self.container.core.error(Kind::WrongType, "read", what)),
         }
     }
 }
@@ -121,15 +121,15 @@ impl Together<'_> {
     /// Reads the values into memory of their own. Collective.
     pub fn read_vec<T: Object>(self) -> Result<Vec<T>> {
         let container = self.0.container;
-        let count = container.agree("read", self.0.typed::<T>())?;
+        let count = container.core.agree("read", self.0.typed::<T>())?;
         let bytes = self.read_bytes()?;
-        container.agree("read", decoded(container, &bytes, count))
+        container.core.agree("read", decoded(container, &bytes, count))
     }
 
     /// As [`Access::read_bytes`]. Collective.
     pub fn read_bytes(self) -> Result<Vec<u8>> {
         let container = self.0.container;
-        let mut bytes = vec![0; container.agree("read", self.0.bytes())?];
+        let mut bytes = vec![0; container.core.agree("read", self.0.bytes())?];
         let mut queue = container.queue();
         queue.get_bytes(self.0.dataset, self.0.slab, &mut bytes);
         queue.run_all()?;
@@ -138,5 +138,5 @@ impl Together<'_> {
 }
 
 fn decoded<T: Object>(container: &Container, bytes: &[u8], count: usize) -> Result<Vec<T>> {
-    decode_all(bytes, count).map_err(|error| container.error(Kind::Damaged, "read", error.to_string()))
+    decode_all(bytes, count).map_err(|error| container.core.error(Kind::Damaged, "read", error.to_string()))
 }

@@ -1,43 +1,68 @@
 //! Changes of the description on their way into the real file.
 
+use aqueduct_object::Object;
+
 use super::container::Container;
 use super::patch::Patch;
 use super::shadow::Piece;
-use crate::error::{Error, Result};
+use crate::error::Result;
+
+/// What all ranks have to know of changes that rank 0 writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Object)]
+pub(super) struct Outline {
+    /// Where the file ends now, and afterwards.
+    before: u64,
+    end: u64,
+    phases: u64,
+    journaled: bool,
+}
+
+/// Pieces in the order in which they are written.
+pub(super) type Phases = Vec<Vec<Piece>>;
+
+/// How a patch is written to a file of `before` bytes, which then ends at `length` according to its description.
+pub(super) fn outline(patch: Patch, before: u64, length: u64) -> (Outline, Phases) {
+    let end = length.max(before);
+    let mut patch = patch;
+    let reaches_end = |(offset, bytes): &Piece| offset + bytes.len() as u64 == end;
+    if end > before && !patch.fresh.iter().chain(&patch.placed).any(reaches_end) {
+        // The file is as long as it says, before it says so.
+        patch.fresh.push((end - 1, vec![0]));
+    }
+    let (phases, journaled) = patch.phases(end);
+    (Outline { before, end, phases: phases.len() as u64, journaled }, phases)
+}
 
 impl Container {
     /// Rank 0 writes changes of the description, so that a program that ends at any moment leaves the old one, the new one, or a journal that
-    /// leads to the new one. Collective; `length` is where the file ends according to its description.
-    pub(super) fn apply(&self, operation: &'static str, changes: Vec<Piece>, length: u64) -> Result<()> {
-        let before = self.agree(operation, self.file.size().map_err(Error::from))?;
-        let patch = Patch::new(changes, before);
-        let end = length.max(before);
-        if end > before {
-            if self.reserve { self.file.preallocate(end)? } else { self.file.set_size(end)? }
+    /// leads to the new one. Collective; all know the outline.
+    pub(super) fn apply(&self, operation: &'static str, outline: Outline, phases: &Phases) -> Result<()> {
+        let Outline { before, end, phases: count, journaled } = outline;
+        if end > before && self.reserve {
+            self.core.file.preallocate(end)?;
         }
-        self.write_pieces(operation, &patch.fresh)?;
-        let ((), [journal]) = self.meet(operation, Ok(()), [(!patch.is_atomic()).into()])?;
-        if journal > 0 {
-            let bytes = if self.comm.rank() == 0 { vec![(end, patch.journal(end))] } else { Vec::new() };
-            self.write_pieces(operation, &bytes)?;
+        if self.core.durable {
+            let phase = |number: u64| phases.get(number as usize).into_iter().flatten();
+            (0..count).try_for_each(|number| self.write_pieces(operation, phase(number)))?;
+        } else {
+            // What one process writes is there in that order, whenever it ends.
+            self.write_pieces(operation, phases.iter().flatten())?;
         }
-        self.write_pieces(operation, &patch.placed)?;
-        if journal > 0 {
-            self.file.set_size(end)?;
-        }
-        Ok(())
+        if journaled { Ok(self.core.file.set_size(end)?) } else { Ok(()) }
     }
 
     /// Rank 0 writes pieces; they are durable afterwards. Collective.
-    pub(super) fn write_pieces(&self, operation: &'static str, pieces: &[Piece]) -> Result<()> {
-        let write = || {
-            for (offset, bytes) in pieces {
-                self.file.at(*offset).write(bytes)?;
-            }
-            Ok(())
-        };
-        let written = if self.comm.rank() == 0 { write() } else { Ok(()) };
-        self.agree(operation, written)?;
-        self.sync()
+    pub(super) fn write_pieces<'p>(
+        &self,
+        operation: &'static str,
+        pieces: impl Iterator<Item = &'p Piece>,
+    ) -> Result<()> {
+        let mut written = Ok(());
+        // Others have none.
+        for (offset, bytes) in pieces {
+            written = written.and_then(|()| Ok(self.core.file.at(*offset).write(bytes).map(drop)?));
+        }
+        self.core.agree(operation, written)?;
+        self.core.sync()
     }
 }

@@ -1,15 +1,17 @@
 //! An open HDF5 file.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{Counters, File};
+use aqueduct_comm::Op;
+use aqueduct_file::Counters;
+use aqueduct_object::{Object, decode, encode};
 
 use super::mark::Progress;
+use super::renewal::Spare;
 use super::shadow::Shadow;
 use super::tree::{Dataset, Node, Tree};
-use crate::error::{Error, Kind, Result, agree, agree_most};
+use crate::core::Core;
+use crate::error::{Kind, Result};
 
 /// A dataset of an open file, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,15 +21,8 @@ pub struct DatasetId(pub(super) usize);
 ///
 /// Made by [`Create`](super::Create) and [`Open`](super::Open). Its methods say whether they are *collective*: called by all ranks, in the
 /// same order. What is written is marked as complete by [`commit`](Container::commit) and [`close`](Container::close).
-#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on one another")]
 pub struct Container {
-    pub(super) name: Arc<str>,
-    /// For the talk of this file alone.
-    pub(super) comm: Comm,
-    pub(super) file: File,
-    pub(super) writable: bool,
-    /// Whether what is committed survives a crash of the machine.
-    pub(super) durable: bool,
+    pub(super) core: Core,
     /// Whether space is reserved when a dataset is defined.
     pub(super) reserve: bool,
     pub(super) tree: Tree,
@@ -37,6 +32,8 @@ pub struct Container {
     pub(super) root: Option<u64>,
     /// On rank 0, of a file that is written.
     pub(super) shadow: Option<Shadow>,
+    /// Places in it that later descriptions can have.
+    pub(super) spare: Spare,
     /// Whether a change of the description failed half-way: what the library knows is not what the file has.
     pub(super) broken: bool,
     /// How often definitions were made.
@@ -46,7 +43,7 @@ pub struct Container {
 impl std::fmt::Debug for Container {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Container")
-            .field("name", &self.name)
+            .field("name", &self.core.name)
             .field("tree", &self.tree)
             .finish_non_exhaustive()
     }
@@ -55,12 +52,12 @@ impl std::fmt::Debug for Container {
 impl Container {
     /// The name it was opened by.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.core.name
     }
 
     /// Whether this is the rank that writes what one rank writes for all.
     pub(crate) fn is_first(&self) -> bool {
-        self.comm.rank() == 0
+        self.core.is_first()
     }
 
     /// All groups and datasets, by their paths. What attributes say about completeness is what it was when the file was opened;
@@ -71,7 +68,7 @@ impl Container {
 
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
-        self.file.counters()
+        self.core.file.counters()
     }
 
     /// A group or dataset, by its path.
@@ -79,7 +76,7 @@ impl Container {
         let known = super::tree::absolute(path).and_then(|path| self.tree.get(&path));
         known.ok_or_else(|| {
             let detail = format!("there is no {path:?} among {} groups and datasets", self.tree.len());
-            self.error(Kind::NoSuchName, "node", detail)
+            self.core.error(Kind::NoSuchName, "node", detail)
         })
     }
 
@@ -89,7 +86,7 @@ impl Container {
         let found = self.datasets.iter().position(|(known, _)| Some(known) == wanted.as_ref());
         found.map(DatasetId).ok_or_else(|| {
             let detail = format!("there is no dataset {path:?} among {}", self.datasets.len());
-            self.error(Kind::NoSuchName, "dataset", detail)
+            self.core.error(Kind::NoSuchName, "dataset", detail)
         })
     }
 
@@ -118,14 +115,21 @@ impl Container {
     /// complete. A crash before that leaves the marks as they were. Requests under way are to be waited for first. Collective.
     #[doc(alias = "H5Fflush")]
     pub fn commit(&mut self) -> Result<()> {
-        if !self.writable {
+        if !self.core.writable {
             return Ok(());
         }
+        let marks = self.due_marks("commit")?;
+        // All ranks know whether there are any.
+        if marks.is_empty() { Ok(()) } else { self.write_marks("commit", &[&marks]) }
+    }
+
+    /// Syncs the data; the marks that are to be changed then. Collective.
+    fn due_marks(&self, operation: &'static str) -> Result<Vec<(u64, u64)>> {
         let mine: Vec<u64> =
             self.datasets.iter().map(|(_, progress)| progress.reached.load(Ordering::Relaxed)).collect();
-        let talk = |error| Error::talk("commit", &self.name, &error);
-        let reached = self.comm.allreduce(Op::Max, &mine).map_err(talk)?;
-        self.sync()?;
+        let reached = self.core.comm.allreduce(Op::Max, &mine);
+        let reached = reached.map_err(|error| self.core.talk(operation, &error))?;
+        self.core.sync()?;
         let mut marks = Vec::new();
         for ((_, progress), rows) in self.datasets.iter().zip(reached) {
             progress.reached.store(rows, Ordering::Relaxed);
@@ -133,17 +137,18 @@ impl Container {
                 marks.push((progress.address, rows));
             }
         }
-        self.write_marks("commit", &marks)
+        Ok(marks)
     }
 
     /// Commits, marks the whole file as complete, and closes it. Collective.
-    pub fn close(mut self) -> Result<()> {
-        self.commit()?;
-        if self.writable && self.is_complete().is_some() {
-            let root: Vec<_> = self.root.map(|address| (address, 1)).into_iter().collect();
-            self.write_root("close", &root)?;
+    pub fn close(self) -> Result<()> {
+        if self.core.writable {
+            let marks = self.due_marks("close")?;
+            let whole = self.root.filter(|_| self.is_complete().is_some());
+            let root: Vec<_> = whole.map(|address| (address, 1)).into_iter().collect();
+            self.write_marks("close", &[&marks, &root])?;
         }
-        Ok(self.file.close()?)
+        Ok(self.core.file.close()?)
     }
 
     /// A dataset by number.
@@ -158,43 +163,23 @@ impl Container {
         });
         known.ok_or_else(|| {
             let detail = format!("there is no dataset number {}; it belongs to another file", id.0);
-            self.error(Kind::NoSuchName, operation, detail)
+            self.core.error(Kind::NoSuchName, operation, detail)
         })
     }
 
-    /// Makes what was written durable, if that is wanted. Collective.
-    pub(super) fn sync(&self) -> Result<()> {
-        if self.durable { Ok(self.file.sync()?) } else { Ok(()) }
-    }
-
-    pub(super) fn error(&self, kind: Kind, operation: &'static str, detail: impl Into<String>) -> Error {
-        Error::new(kind, operation, &self.name, detail)
-    }
-
-    pub(super) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
-        agree(&self.comm, operation, &self.name, mine)
-    }
-
-    /// An outcome agreed, with the greatest of each of the ranks' numbers.
-    pub(super) fn meet<T, const N: usize>(
-        &self,
-        operation: &'static str,
-        mine: Result<T>,
-        numbers: [u64; N],
-    ) -> Result<(T, [u64; N])> {
-        agree_most(&self.comm, operation, &self.name, mine, numbers)
+    /// What rank 0 tells. Collective.
+    pub(super) fn told<T: Object>(&self, operation: &'static str, what: &T) -> Result<T> {
+        let told = self.core.comm.broadcast_vec(0, encode(what));
+        let told = told.map_err(|error| self.core.talk(operation, &error))?;
+        decode(&told).map_err(|error| self.core.error(Kind::Communication, operation, error.to_string()))
     }
 
     pub(super) fn may_write(&self, operation: &'static str) -> Result<()> {
         if self.broken {
             let detail = "an earlier change of the file failed half-way; close it and open it again, which puts it in order";
-            return Err(self.error(Kind::File, operation, detail));
+            return Err(self.core.error(Kind::File, operation, detail));
         }
-        if self.writable {
-            return Ok(());
-        }
-        let detail = "the file was opened for reading only; open it with `Open::writable`";
-        Err(self.error(Kind::ReadOnly, operation, detail))
+        self.core.may_write(operation)
     }
 }
 

@@ -1,15 +1,20 @@
 //! Definitions: at any time, all or none of a batch, the same on all ranks.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-use aqueduct_object::{Object, decode, encode};
+use aqueduct_object::{Object, encode};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::apply::{Outline, Phases, outline};
 use super::attribute::Attribute;
 use super::change::{Change, New, Placed};
 use super::container::{Container, DatasetId, begun};
 use super::datatype::Datatype;
-use super::shadow::Piece;
+use super::image::Image;
+use super::mark::Progress;
+use super::patch::Patch;
+use super::renewal::{Moves, Renewal, Spare};
 use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, absolute, parent};
 use super::{library, mark};
 use crate::error::{Error, Kind, Result};
@@ -197,14 +202,15 @@ impl Definitions<'_> {
 #[derive(Object, Default)]
 struct Made {
     placed: Vec<Placed>,
-    length: u64,
+    outline: Outline,
 }
 
-/// What rank 0 keeps of them: what is to be written, and where marks lie now.
+/// What rank 0 keeps of them: what is to be written, where marks were found, and what has moved since.
 #[derive(Default)]
 struct Ours {
-    pieces: Vec<Piece>,
+    phases: Phases,
     marks: Vec<(String, u64)>,
+    moves: Moves,
 }
 
 impl Container {
@@ -216,13 +222,13 @@ impl Container {
         let defined = self.may_write("define").and_then(|()| {
             let paths = self.datasets.iter().map(|(path, _)| path.clone()).collect();
             let mut definitions =
-                Definitions { file: &self.name, tree: self.tree.clone(), paths, changes: Vec::new() };
+                Definitions { file: &self.core.name, tree: self.tree.clone(), paths, changes: Vec::new() };
             define(&mut definitions).map(|result| (result, definitions.tree, definitions.changes))
         });
         let sum = defined.as_ref().map_or(0, |(_, _, changes)| xxh3_64(&encode(changes)));
-        let ((result, tree, changes), [most, least]) = self.meet("define", defined, [sum, !sum])?;
+        let ((result, tree, changes), [most, least]) = self.core.meet("define", defined, [sum, !sum])?;
         if most != !least {
-            return Err(self.error(
+            return Err(self.core.error(
                 Kind::NotSame,
                 "define",
                 "the ranks make different definitions; they are the same on all",
@@ -233,8 +239,10 @@ impl Container {
         }
         self.session += 1;
         let before = self.shadow.as_ref().and_then(|shadow| shadow.len().ok());
-        let made = if self.comm.rank() == 0 { self.make(&tree, &changes) } else { Ok(Default::default()) };
-        let made = self.agree("define", made).inspect_err(|_| {
+        let made = if self.is_first() { self.make(&tree, &changes, before) } else { Ok(Default::default()) };
+        let made = self.core.agree("define", made).inspect_err(|_| {
+            // What was about to be free is in use.
+            self.spare = Spare::default();
             let restored = self
                 .shadow
                 .as_ref()
@@ -242,50 +250,67 @@ impl Container {
                 .is_none_or(|(shadow, length)| shadow.restore(length).is_ok());
             self.broken |= !restored;
         });
-        let (made, Ours { pieces, marks }) = made?;
-        let told = self.comm.broadcast_vec(0, encode(&made));
-        let told = told.map_err(|error| Error::talk("define", &self.name, &error))?;
-        let made: Made =
-            decode(&told).map_err(|error| self.error(Kind::Communication, "define", error.to_string()))?;
-        self.apply("define", pieces, made.length).inspect_err(|_| self.broken = true)?;
-        self.adopt(tree, &changes, made.placed, marks);
+        let (made, Ours { phases, marks, moves }) = made?;
+        let made = self.told("define", &made)?;
+        self.apply("define", made.outline, &phases).inspect_err(|_| self.broken = true)?;
+        self.adopt(tree, &changes, made.placed);
+        self.find_marks(marks, &moves);
         Ok(result)
     }
 
-    /// Rank 0 has the library change the shadow.
-    fn make(&mut self, tree: &Tree, changes: &[Change]) -> Result<(Made, Ours)> {
-        let name = std::sync::Arc::clone(&self.name);
+    /// Rank 0 has the library change the shadow, which had `before` bytes.
+    fn make(&mut self, tree: &Tree, changes: &[Change], before: Option<u64>) -> Result<(Made, Ours)> {
+        let name = std::sync::Arc::clone(&self.core.name);
         let failed = |what: String| Error::new(Kind::Library, "define", &name, what);
         let io = |error: rustix::io::Errno| failed(format!("the file's description in memory: {error}"));
-        let shadow =
-            self.shadow.as_mut().ok_or_else(|| failed("there is nothing to define in".to_owned()))?;
-        let placed = library::perform(&shadow.path(), changes, &self.tree)
+        let there = self.shadow.as_mut().zip(before);
+        let (shadow, before) = there.ok_or_else(|| failed("there is nothing to define in".to_owned()))?;
+        let size = self.core.file.size()?;
+        let marks = if self.root.is_some() { touched(&self.datasets, tree, changes) } else { Vec::new() };
+        let words = marks.iter().map(|(path, _)| *path).zip(mark::words(self.session)).collect();
+        let placed = library::perform(&shadow.path(), changes, &self.tree, &words)
             .map_err(|error| failed(error.to_string()))?;
-        // Marks of new datasets are to be found; those of changed ones may have moved.
-        let mut touched: Vec<(&str, u64)> = Vec::new();
-        for path in changes.iter().filter_map(|change| match change {
-            Change::Dataset(path, _) | Change::Attribute(path, ..) => Some(path.as_str()),
-            _ => None,
-        }) {
-            let known = self.datasets.iter().find(|(known, _)| known == path).map(|(_, progress)| progress);
-            let is_new = known.is_none() && tree.get(path).is_some_and(|node| node.dataset.is_some());
-            let marked = is_new
-                || known.is_some_and(|progress| progress.marked)
-                || (path == "/" && self.root.is_some());
-            if marked && !touched.iter().any(|(there, _)| *there == path) {
-                touched.push((path, known.map_or(0, |progress| progress.complete.load(Ordering::Relaxed))));
-            }
-        }
-        let marks = if self.root.is_some() { touched } else { Vec::new() };
-        let addresses = mark::locate(shadow, &marks, self.session).map_err(failed)?;
+        let addresses = mark::find(shadow, &marks, self.session).map_err(failed)?;
         let marks: Vec<(String, u64)> =
             marks.iter().map(|(path, _)| (*path).to_owned()).zip(addresses).collect();
-        let (pieces, length) = (shadow.changes().map_err(io)?, shadow.len().map_err(io)?);
-        Ok((Made { placed, length }, Ours { pieces, marks }))
+        let (pieces, pages) = shadow.changes().map_err(io)?;
+        let image = Image { pages: &pages, length: shadow.len().map_err(io)? };
+        // What others may refer to stays where it is.
+        let renewal =
+            tree.values().all(Node::is_plain).then(|| Renewal::new(&image, &pieces, before, &mut self.spare));
+        let Renewal { patch, moves, length } = renewal.flatten().unwrap_or_else(|| Renewal {
+            patch: Patch::new(pieces, before),
+            moves: Moves::default(),
+            length: image.length,
+        });
+        shadow.take(&patch, length).map_err(io)?;
+        let (outline, phases) = outline(patch, size, length);
+        Ok((Made { placed, outline }, Ours { phases, marks, moves }))
+    }
+
+    /// Notes where rank 0 has found marks; what is no dataset is the root.
+    pub(super) fn note_marks(&mut self, marks: Vec<(String, u64)>) {
+        let known = self.datasets.iter_mut().map(|(path, progress)| (path.as_str(), progress));
+        let mut known: HashMap<&str, &mut Progress> = known.collect();
+        for (path, address) in marks {
+            match known.get_mut(path.as_str()) {
+                Some(progress) => progress.address = address,
+                None => self.root = Some(address),
+            }
+        }
+    }
+
+    /// The same, and that blocks have moved, with the marks in them.
+    fn find_marks(&mut self, marks: Vec<(String, u64)>, moves: &Moves) {
+        self.note_marks(marks);
+        let addresses = self.datasets.iter_mut().map(|(_, progress)| &mut progress.address);
+        for address in addresses.chain(&mut self.root) {
+            *address = moves.place(*address);
+        }
     }
 
     /// Takes definitions that were made for what there is.
-    fn adopt(&mut self, mut tree: Tree, changes: &[Change], placed: Vec<Placed>, marks: Vec<(String, u64)>) {
+    fn adopt(&mut self, mut tree: Tree, changes: &[Change], placed: Vec<Placed>) {
         for Placed { path, known, addresses } in placed {
             let Some(dataset) = tree.get_mut(&path).and_then(|node| node.dataset.as_mut()) else { continue };
             match &mut dataset.storage {
@@ -298,20 +323,32 @@ impl Container {
             }
         }
         let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
-        for path in changes.iter().filter_map(|change| match change {
-            Change::Dataset(path, _) => Some(path),
-            _ => None,
-        }) {
-            if !self.datasets.iter().any(|(known, _)| known == path) {
+        // What is defined was not there before.
+        for change in changes {
+            if let Change::Dataset(path, _) = change {
                 self.datasets.push((path.clone(), begun(marked.then_some(0))));
             }
         }
         self.tree = tree;
-        for (path, address) in marks {
-            match self.datasets.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, progress)) => progress.address = address,
-                None => self.root = Some(address),
-            }
+    }
+}
+
+/// Objects whose marks are to be found, with their values: those of new datasets, and of changed objects, where they may have moved.
+fn touched<'c>(datasets: &[(String, Progress)], tree: &Tree, changes: &'c [Change]) -> Vec<(&'c str, u64)> {
+    let mut touched: Vec<(&str, u64)> = Vec::new();
+    let known: HashMap<&str, &Progress> =
+        datasets.iter().map(|(path, progress)| (path.as_str(), progress)).collect();
+    let mut seen = HashSet::new();
+    for path in changes.iter().filter_map(|change| match change {
+        Change::Dataset(path, _) | Change::Attribute(path, ..) => Some(path.as_str()),
+        _ => None,
+    }) {
+        let known = known.get(path);
+        let is_new = known.is_none() && tree.get(path).is_some_and(|node| node.dataset.is_some());
+        let marked = is_new || known.is_some_and(|progress| progress.marked) || path == "/";
+        if marked && seen.insert(path) {
+            touched.push((path, known.map_or(0, |progress| progress.complete.load(Ordering::Relaxed))));
         }
     }
+    touched
 }

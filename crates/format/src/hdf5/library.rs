@@ -1,6 +1,6 @@
 //! The C library at work on a file of the operating system: what it is asked to change, and what it finds. One rank does this.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use hdf5_metno::dataset::Layout;
@@ -24,10 +24,10 @@ const DEEPEST: usize = 64;
 /// The longest text of fixed length.
 const LONGEST: usize = 4096;
 
-/// Makes an empty file, with its mark.
-pub(super) fn create(path: &Path) -> Result<()> {
+/// Makes an empty file, with this mark.
+pub(super) fn create(path: &Path, value: u64) -> Result<()> {
     let file = options().create(path)?;
-    mark(&file)?;
+    mark(&file, value)?;
     file.close()
 }
 
@@ -46,20 +46,24 @@ fn options() -> hdf5_metno::FileBuilder {
     options
 }
 
-/// Makes changes; where datasets are afterwards.
-pub(super) fn perform(path: &Path, changes: &[Change], tree: &Tree) -> Result<Vec<Placed>> {
+/// Makes changes, and gives marks, those of new datasets among them, these values; where datasets are afterwards.
+pub(super) fn perform(
+    path: &Path,
+    changes: &[Change],
+    tree: &Tree,
+    marks: &HashMap<&str, u64>,
+) -> Result<Vec<Placed>> {
     let file = options().open_rw(path)?;
-    // Where the file as a whole says nothing, its datasets do not either.
-    let marked = file.attr(MARK).is_ok();
-    let mut placed = Vec::new();
+    let (mut placed, mut marks) = (Vec::new(), marks.clone());
     for change in changes {
         match change {
             Change::Group(path) => drop(file.create_group(path)?),
-            Change::Dataset(path, new) => placed.push(make(&file, path, new, marked)?),
+            Change::Dataset(path, new) => placed.push(make(&file, path, new, marks.remove(path.as_str()))?),
             Change::Extend(path, rows) => placed.push(extend(&file, path, *rows, tree, &placed)?),
             Change::Attribute(path, name, values) => say(&at(&file, path)?, name, values)?,
         }
     }
+    mark_all(&file, marks)?;
     file.close()?;
     Ok(placed)
 }
@@ -67,15 +71,17 @@ pub(super) fn perform(path: &Path, changes: &[Change], tree: &Tree) -> Result<Ve
 /// Writes the marks of these objects.
 pub(super) fn set_marks<'a>(path: &Path, marks: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
     let file = options().open_rw(path)?;
-    for (path, value) in marks {
-        at(&file, path)?.attr(MARK)?.write_scalar(&value)?;
-    }
+    mark_all(&file, marks)?;
     file.close()
 }
 
-fn mark(location: &Location) -> Result<()> {
+fn mark_all<'a>(file: &File, marks: impl IntoIterator<Item = (&'a str, u64)>) -> Result<()> {
+    marks.into_iter().try_for_each(|(path, value)| at(file, path)?.attr(MARK)?.write_scalar(&value))
+}
+
+fn mark(location: &Location, value: u64) -> Result<()> {
     // With a name in ASCII the value begins at a multiple of eight bytes, and so lies in one sector.
-    location.new_attr::<u64>().char_encoding(CharEncoding::Ascii).create(MARK)?.write_scalar(&0u64)
+    location.new_attr::<u64>().char_encoding(CharEncoding::Ascii).create(MARK)?.write_scalar(&value)
 }
 
 /// A group or dataset.
@@ -83,7 +89,7 @@ fn at(file: &File, path: &str) -> Result<Location> {
     file.open_by_token(file.loc_info_by_name(path)?.token)
 }
 
-fn make(file: &File, path: &str, new: &New, marked: bool) -> Result<Placed> {
+fn make(file: &File, path: &str, new: &New, marked: Option<u64>) -> Result<Placed> {
     let dimension = |(at, length): (usize, &u64)| {
         if at == 0 && new.grows {
             Extent::resizable(*length as usize)
@@ -105,8 +111,8 @@ fn make(file: &File, path: &str, new: &New, marked: bool) -> Result<Placed> {
         None => builder.no_chunk().layout(Layout::Contiguous),
     };
     let dataset = builder.create(path)?;
-    if marked {
-        mark(&dataset)?;
+    if let Some(value) = marked {
+        mark(&dataset, value)?;
     }
     let addresses = match &new.chunk {
         Some(chunk) => chunks(&dataset, &new.shape, chunk, 0)?,

@@ -31,8 +31,13 @@ pub(super) struct Progress {
     pub(super) reached: AtomicU64,
 }
 
-/// Finds where the marks of these objects lie in a shadow, and gives them these values there.
-pub(super) fn locate(
+/// Numbers that are nowhere else in a file: no count, address or text has the last byte of them.
+pub(super) fn words(session: u64) -> impl Iterator<Item = u64> {
+    (0..1 << 24).map(move |at| 0xF7A9_0000_0000_0000 | (session & 0xFF_FFFF) << 24 | at)
+}
+
+/// Finds where the marks of these objects lie in a shadow, to which the library has written the [words] of this session, and gives them these values there.
+pub(super) fn find(
     shadow: &Shadow,
     objects: &[(&str, u64)],
     session: u64,
@@ -40,11 +45,7 @@ pub(super) fn locate(
     if objects.is_empty() {
         return Ok(Vec::new());
     }
-    // Nothing else in a file looks like that: the last byte is that of no count, address or text.
-    let word = |at: usize| 0xF7A9_0000_0000_0000 | (session & 0xFF_FFFF) << 24 | at as u64;
-    let words: HashMap<u64, usize> = (0..objects.len()).map(|at| (word(at), at)).collect();
-    let marks = objects.iter().enumerate().map(|(at, (path, _))| (*path, word(at)));
-    library::set_marks(&shadow.path(), marks).map_err(|error| error.to_string())?;
+    let words: HashMap<u64, usize> = words(session).zip(0..objects.len()).collect();
     let found = shadow.find(&words).map_err(|error| error.to_string())?;
     let mut addresses = Vec::new();
     for (at, (path, value)) in objects.iter().enumerate() {
@@ -58,26 +59,40 @@ pub(super) fn locate(
     Ok(addresses)
 }
 
-impl Container {
-    /// Rank 0 writes marks, durably. Collective; all ranks know whether there are any.
-    pub(super) fn write_marks(&mut self, operation: &'static str, marks: &[(u64, u64)]) -> Result<()> {
-        if marks.is_empty() {
-            return Ok(());
-        }
-        self.write_root(operation, marks)
+/// The same, where the library has not written anything yet.
+pub(super) fn locate(
+    shadow: &Shadow,
+    objects: &[(&str, u64)],
+    session: u64,
+) -> std::result::Result<Vec<u64>, String> {
+    if !objects.is_empty() {
+        let marks = objects.iter().map(|(path, _)| *path).zip(words(session));
+        library::set_marks(&shadow.path(), marks).map_err(|error| error.to_string())?;
     }
+    find(shadow, objects, session)
+}
 
-    /// The same, where only rank 0 knows of them.
-    pub(super) fn write_root(&self, operation: &'static str, marks: &[(u64, u64)]) -> Result<()> {
-        let written = if self.comm.rank() == 0 { self.put(marks) } else { Ok(()) };
-        self.agree(operation, written)?;
-        self.sync()
+impl Container {
+    /// Rank 0, which knows where they are, writes marks, one list after the other, each durable before the next. Collective, with as many lists on all ranks.
+    pub(super) fn write_marks(&self, operation: &'static str, lists: &[&[(u64, u64)]]) -> Result<()> {
+        let mut written = Ok(());
+        for (number, marks) in lists.iter().enumerate() {
+            if self.is_first() {
+                written = written.and_then(|()| self.put(marks));
+            }
+            // Without syncs what one process writes is there in that order.
+            if self.core.durable || number + 1 == lists.len() {
+                self.core.agree(operation, std::mem::replace(&mut written, Ok(())))?;
+                self.core.sync()?;
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, marks: &[(u64, u64)]) -> Result<()> {
         let regions: Vec<_> = marks.iter().map(|(address, _)| Region::new(*address, [], 8)).collect();
-        let combined =
-            combine(&regions).map_err(|error| self.error(Kind::BadArgument, "mark", error.to_string()))?;
+        let combined = combine(&regions)
+            .map_err(|error| self.core.error(Kind::BadArgument, "mark", error.to_string()))?;
         let Some(combined) = combined else { return Ok(()) };
         let mut bytes = vec![0; combined.bytes as usize];
         for share in &combined.shares {
@@ -85,12 +100,12 @@ impl Container {
                 .copy_from_slice(&marks[share.item].1.to_le_bytes());
         }
         let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
-        self.file.through(&view).write(&bytes)?;
+        self.core.file.through(&view).write(&bytes)?;
         // The shadow has what the file has.
         if let Some(shadow) = &self.shadow {
             for (address, value) in marks {
                 let outcome = shadow.write(*address, &value.to_le_bytes());
-                outcome.map_err(|error| self.error(Kind::Library, "mark", error.to_string()))?;
+                outcome.map_err(|error| self.core.error(Kind::Library, "mark", error.to_string()))?;
             }
         }
         Ok(())
@@ -98,8 +113,8 @@ impl Container {
 
     /// Takes marks back before rows that are complete change: `lowest` is the first row of each dataset that this rank changes. Collective.
     pub(super) fn lower(&self, lowest: &[u64]) -> Result<()> {
-        let talk = |error| Error::talk("write", &self.name, &error);
-        let lowest = self.comm.allreduce(Op::Min, lowest).map_err(talk)?;
+        let talk = |error| Error::talk("write", &self.core.name, &error);
+        let lowest = self.core.comm.allreduce(Op::Min, lowest).map_err(talk)?;
         let mut marks = Vec::new();
         for ((_, progress), row) in self.datasets.iter().zip(lowest) {
             if progress.marked && row < progress.complete.load(Ordering::Relaxed) {
@@ -107,7 +122,7 @@ impl Container {
                 marks.push((progress.address, row));
             }
         }
-        self.write_root("write", &marks)
+        self.write_marks("write", &[&marks])
     }
 
     /// Which rows of datasets a write changes that are marked as complete: the first of each, and whether there are any.

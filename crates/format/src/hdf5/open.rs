@@ -1,18 +1,19 @@
 //! Creating and opening, collectively.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{self as file, File, Info, Mode};
-use aqueduct_object::{decode, encode};
+use aqueduct_file as file;
 
+use super::apply::{Outline, Phases, outline};
 use super::container::{Container, begun};
-use super::patch::{self, TRAILER};
+use super::patch::{self, Patch, TRAILER};
+use super::renewal::Spare;
 use super::shadow::{Piece, Shadow};
 use super::tree::{Node, Tree};
 use super::{library, mark};
-use crate::error::{Error, Kind, Result, agree};
+use crate::core::{Core, Opening};
+use crate::error::{Error, Kind, Result};
 
 /// The largest file that is copied into memory for the library, where it cannot be opened by its name.
 const LARGEST_COPY: u64 = 1 << 30;
@@ -30,9 +31,7 @@ const PORTION: u64 = 4 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Create {
-    info: Info,
-    replace: bool,
-    durable: bool,
+    opening: Opening,
     reserve: bool,
 }
 
@@ -45,14 +44,14 @@ impl Default for Create {
 impl Create {
     /// A file that exists is refused.
     pub fn new() -> Self {
-        Self { info: Info::new(), replace: false, durable: true, reserve: false }
+        Self { opening: Opening::new(true), reserve: false }
     }
 
     /// Throws away what is under the name, if anything is.
     #[doc(alias = "H5F_ACC_TRUNC")]
     #[must_use]
     pub fn replace(mut self) -> Self {
-        self.replace = true;
+        self.opening.replace = true;
         self
     }
 
@@ -60,7 +59,7 @@ impl Create {
     /// any means, not that of the machine.
     #[must_use]
     pub fn without_sync(mut self) -> Self {
-        self.durable = false;
+        self.opening.durable = false;
         self
     }
 
@@ -74,59 +73,39 @@ impl Create {
     /// Adds a hint for the file layer.
     #[must_use]
     pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.info.set(key, value);
+        self.opening.info.set(key, value);
         self
     }
 
     /// Creates `name` on all ranks of `comm`: a file with nothing in it. Collective: it succeeds on all ranks or on none.
     #[doc(alias = "H5Fcreate")]
     pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Container> {
-        let name = name.as_ref();
-        let shown: Arc<str> = name.to_string_lossy().into();
-        let comm = comm.dup().map_err(|error| Error::talk("create", &shown, &error))?;
-        let deleted = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
-            Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
-            _ => Ok(()),
-        };
-        agree(&comm, "create", &shown, deleted)?;
-        let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
-        let file = open.open(&comm, name).map_err(|error| refused(&error, &shown))?;
-        let made = if comm.rank() == 0 { begin(&shown).map(Some) } else { Ok(None) };
-        let made = agree(&comm, "create", &shown, made)?;
-        let (shadow, root, pieces, length) = match made {
-            Some((shadow, root, pieces, length)) => (Some(shadow), Some(root), pieces, length),
-            None => (None, None, Vec::new(), 0),
-        };
-        let mut length = [length];
-        comm.broadcast(0, &mut length).map_err(|error| Error::talk("create", &shown, &error))?;
+        let core = self.opening.create(comm, name.as_ref())?;
         let attributes = [(super::tree::MARK.to_owned(), 0u64.into())].into();
         let tree = Tree::from([("/".to_owned(), Node { attributes, dataset: None })]);
-        let made = assemble(shown, comm, file, tree);
-        let options = (self.durable, self.reserve);
-        let container =
-            Container { writable: true, durable: options.0, reserve: options.1, shadow, root, ..made };
-        container.apply("create", pieces, length[0])?;
+        let mut container = Container { reserve: self.reserve, ..assemble(core, tree) };
+        let begun = if container.is_first() { container.begin() } else { Ok(Default::default()) };
+        let (outline, phases) = container.core.agree("create", begun)?;
+        let outline = container.told("create", &outline)?;
+        container.apply("create", outline, &phases)?;
         Ok(container)
     }
 }
 
-/// A file with nothing in it, in memory; where its mark lies, and its bytes.
-fn begin(shown: &str) -> Result<(Shadow, u64, Vec<Piece>, u64)> {
-    let failed = |what: String| Error::new(Kind::Library, "create", shown, what);
-    let io = |error: rustix::io::Errno| failed(format!("a file in memory: {error}"));
-    let mut shadow = Shadow::new().map_err(|error| failed(format!("a file in memory: {error}")))?;
-    library::create(&shadow.path()).map_err(|error| failed(error.to_string()))?;
-    let root = mark::locate(&shadow, &[("/", 0)], 0).map_err(failed)?;
-    let (pieces, length) = (shadow.changes().map_err(io)?, shadow.len().map_err(io)?);
-    Ok((shadow, root[0], pieces, length))
-}
-
-fn refused(error: &file::Error, shown: &str) -> Error {
-    if error.kind() != file::Kind::FileExists {
-        return error.clone().into();
+impl Container {
+    /// Rank 0 makes a file with nothing in it, in memory; what is to be written of it.
+    fn begin(&mut self) -> Result<(Outline, Phases)> {
+        let failed = |what: String| self.core.error(Kind::Library, "create", what);
+        let io = |error: rustix::io::Errno| failed(format!("a file in memory: {error}"));
+        let mut shadow = Shadow::new().map_err(|error| failed(format!("a file in memory: {error}")))?;
+        let word = mark::words(0).next().unwrap_or_default();
+        library::create(&shadow.path(), word).map_err(|error| failed(error.to_string()))?;
+        let root = mark::find(&shadow, &[("/", 0)], 0).map_err(failed)?;
+        let ((pieces, _), length) = (shadow.changes().map_err(io)?, shadow.len().map_err(io)?);
+        shadow.settle().map_err(io)?;
+        (self.shadow, self.root) = (Some(shadow), Some(root[0]));
+        Ok(outline(Patch::new(pieces, 0), 0, length))
     }
-    let detail = "it exists and was to be created; replace it with `Create::replace`, or open it";
-    file::Error::new(file::Kind::FileExists, "create", &shown.into(), detail).into()
 }
 
 /// How to open a file; the same on all ranks.
@@ -144,9 +123,7 @@ fn refused(error: &file::Error, shown: &str) -> Error {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Open {
-    info: Info,
-    writable: bool,
-    durable: bool,
+    opening: Opening,
 }
 
 impl Default for Open {
@@ -158,27 +135,27 @@ impl Default for Open {
 impl Open {
     /// For reading.
     pub fn new() -> Self {
-        Self { info: Info::new(), writable: false, durable: true }
+        Self { opening: Opening::new(false) }
     }
 
     /// For writing too. A change that a program has left half-way is finished first.
     #[must_use]
     pub fn writable(mut self) -> Self {
-        self.writable = true;
+        self.opening.writable = true;
         self
     }
 
     /// As [`Create::without_sync`].
     #[must_use]
     pub fn without_sync(mut self) -> Self {
-        self.durable = false;
+        self.opening.durable = false;
         self
     }
 
     /// Adds a hint for the file layer.
     #[must_use]
     pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.info.set(key, value);
+        self.opening.info.set(key, value);
         self
     }
 
@@ -186,39 +163,25 @@ impl Open {
     #[doc(alias = "H5Fopen")]
     pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Container> {
         let name = name.as_ref();
-        let shown: Arc<str> = name.to_string_lossy().into();
-        let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
-        let comm = comm.dup().map_err(talk)?;
-        let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
-        let file = file::Open::new(mode).hints(&self.info).open(&comm, name)?;
-        let left = if comm.rank() == 0 { interrupted(&file, &shown) } else { Ok(None) };
-        let left = agree(&comm, "open", &shown, left)?;
-        let mut made = assemble(Arc::clone(&shown), comm, file, Tree::new());
-        (made.writable, made.durable) = (self.writable, self.durable);
-        let left = if self.writable { made.finish(left)? } else { left };
-        let found = if made.comm.rank() == 0 {
-            look(&made.file, name, &shown, left.as_ref(), self.writable)
-        } else {
-            Ok(None)
-        };
-        let found = made.agree("open", found)?;
+        let mut made = assemble(self.opening.open(comm, name)?, Tree::new());
+        let left = if made.is_first() { made.interrupted() } else { Ok(None) };
+        let left = made.core.agree("open", left)?;
+        if self.opening.writable {
+            made.finish(left.as_ref())?;
+        }
+        let left = left.filter(|_| !self.opening.writable);
+        let found = if made.is_first() { look(&made.core, name, left.as_ref()).map(Some) } else { Ok(None) };
+        let found = made.core.agree("open", found)?;
         let (tree, shadow, marks) = match found {
             Some(found) => (found.tree, found.shadow, found.marks),
             None => Default::default(),
         };
-        let told = made.comm.broadcast_vec(0, encode(&tree)).map_err(talk)?;
-        made.tree =
-            decode(&told).map_err(|error| made.error(Kind::Communication, "open", error.to_string()))?;
+        made.tree = made.told("open", &tree)?;
         made.shadow = shadow;
         let is_set = |node: &&Node| node.dataset.is_some();
         let datasets = made.tree.iter().filter(|(_, node)| is_set(node));
         made.datasets = datasets.map(|(path, node)| (path.clone(), begun(node.complete()))).collect();
-        for (path, address) in marks {
-            match made.datasets.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, progress)) => progress.address = address,
-                None => made.root = Some(address),
-            }
-        }
+        made.note_marks(marks);
         made.begin_writing()?;
         Ok(made)
     }
@@ -226,23 +189,23 @@ impl Open {
 
 impl Container {
     /// Finishes a change that a program has left half-way. Collective; rank 0 knows of it.
-    fn finish(&self, left: Option<Left>) -> Result<Option<Left>> {
-        let end = left.as_ref().map_or(0, |left| left.end);
-        let ((), [end]) = self.meet("open", Ok(()), [end])?;
+    fn finish(&self, left: Option<&Left>) -> Result<()> {
+        let end = left.map_or(0, |left| left.end);
+        let ((), [end]) = self.core.meet("open", Ok(()), [end])?;
         if end > 0 {
-            self.write_pieces("open", &left.map(|left| left.pieces).unwrap_or_default())?;
-            self.file.set_size(end)?;
-            self.sync()?;
+            self.write_pieces("open", left.into_iter().flat_map(|left| &left.pieces))?;
+            self.core.file.set_size(end)?;
+            self.core.sync()?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Takes back the mark of the whole file, which is about to change; without marks that can be changed, datasets have none. Collective.
     fn begin_writing(&mut self) -> Result<()> {
-        if !self.writable {
+        if !self.core.writable {
             return Ok(());
         }
-        let ((), [marked]) = self.meet("open", Ok(()), [self.root.is_some().into()])?;
+        let ((), [marked]) = self.core.meet("open", Ok(()), [self.root.is_some().into()])?;
         if marked == 0 {
             for (_, progress) in &mut self.datasets {
                 progress.marked = false;
@@ -250,7 +213,7 @@ impl Container {
             return Ok(());
         }
         let root: Vec<_> = self.root.map(|address| (address, 0)).into_iter().collect();
-        self.write_root("open", &root)
+        self.write_marks("open", &[&root])
     }
 }
 
@@ -260,26 +223,29 @@ struct Left {
     end: u64,
 }
 
-fn interrupted(file: &File, shown: &str) -> Result<Option<Left>> {
-    let length = file.size()?;
-    if length < TRAILER {
-        return Ok(None);
-    }
-    let mut trailer = [0; TRAILER as usize];
-    file.at(length - TRAILER).read(&mut trailer)?;
-    let Some((end, _)) = patch::found(&trailer, length) else { return Ok(None) };
-    let mut journal = vec![0; (length - end) as usize];
-    file.at(end).read(&mut journal)?;
-    match patch::pieces(&journal) {
-        Some(pieces) => Ok(Some(Left { pieces, end })),
-        // Not all of it had arrived: nothing in use was changed.
-        None if journal.len() as u64 > TRAILER => Ok(Some(Left { pieces: Vec::new(), end })),
-        None => Err(Error::new(
-            Kind::Damaged,
-            "open",
-            shown,
-            format!("at byte {end} there is a journal of nothing"),
-        )),
+impl Container {
+    /// A change that was left half-way, if one was.
+    fn interrupted(&self) -> Result<Option<Left>> {
+        let file = &self.core.file;
+        let length = file.size()?;
+        if length < TRAILER {
+            return Ok(None);
+        }
+        let mut trailer = [0; TRAILER as usize];
+        file.at(length - TRAILER).read(&mut trailer)?;
+        let Some((end, _)) = patch::found(&trailer, length) else { return Ok(None) };
+        let mut journal = vec![0; (length - end) as usize];
+        file.at(end).read(&mut journal)?;
+        match patch::pieces(&journal) {
+            Some(pieces) => Ok(Some(Left { pieces, end })),
+            // Not all of it had arrived: nothing in use was changed.
+            None if journal.len() as u64 > TRAILER => Ok(Some(Left { pieces: Vec::new(), end })),
+            None => Err(self.core.error(
+                Kind::Damaged,
+                "open",
+                format!("at byte {end} there is a journal of nothing"),
+            )),
+        }
     }
 }
 
@@ -291,17 +257,10 @@ struct Found {
     marks: Vec<(String, u64)>,
 }
 
-fn look(
-    file: &File,
-    name: &OsStr,
-    shown: &str,
-    left: Option<&Left>,
-    writable: bool,
-) -> Result<Option<Found>> {
-    let damaged = |what: String| Error::new(Kind::Damaged, "open", shown, what);
-    let io = |error: rustix::io::Errno| {
-        Error::new(Kind::Library, "open", shown, format!("a file in memory: {error}"))
-    };
+/// Has the library look at a file, with what was left of a change to it.
+fn look(core: &Core, name: &OsStr, left: Option<&Left>) -> Result<Found> {
+    let file = &core.file;
+    let damaged = |what: String| core.error(Kind::Damaged, "open", what);
     let length = file.size()?;
     let mut first = [0; 16];
     let count = file.at(0).read(&mut first)?.bytes();
@@ -311,9 +270,9 @@ fn look(
         Some(path) => library::look(&path),
         None => {
             let end = left.map_or(length, |left| left.end);
-            let copied = copy_all(file, end, shown)?;
+            let copied = copy_all(core, end)?;
             for (offset, bytes) in left.into_iter().flat_map(|left| &left.pieces) {
-                copied.write(*offset, bytes).map_err(io)?;
+                copied.write(*offset, bytes).map_err(|error| in_memory(core, error))?;
             }
             let tree = library::look(&copied.path());
             shadow = Some(copied);
@@ -322,26 +281,26 @@ fn look(
     };
     let tree =
         tree.map_err(|error| damaged(format!("{} ({length} bytes)", explained(&error.to_string(), length))))?;
-    if !writable {
-        return Ok(Some(Found { tree, shadow: None, marks: Vec::new() }));
+    if !core.writable {
+        return Ok(Found { tree, shadow: None, marks: Vec::new() });
     }
     let mut shadow = match shadow {
         Some(shadow) => shadow,
-        None => copy_around(file, &tree, length)?,
+        None => copy_around(core, &tree, length)?,
     };
-    shadow.settle().map_err(io)?;
+    shadow.settle().map_err(|error| in_memory(core, error))?;
     let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
     if marked && version != Some(0) {
         // Later versions have sums over their descriptions, which a mark that is changed in its place would break.
         let detail = "another program has rewritten it in a later version of the format, in which marks of what is complete cannot be \
                       changed: read it, or delete the attribute \"aqueduct_complete\" of its root to write without them";
-        return Err(Error::new(Kind::BadArgument, "open", shown, detail));
+        return Err(core.error(Kind::BadArgument, "open", detail));
     }
     let objects = tree.iter().filter_map(|(path, node)| Some((path.as_str(), node.complete()?)));
     let objects: Vec<(&str, u64)> = if marked { objects.collect() } else { Vec::new() };
     let addresses = mark::locate(&shadow, &objects, u64::from(std::process::id())).map_err(damaged)?;
     let marks = objects.iter().map(|(path, _)| (*path).to_owned()).zip(addresses).collect();
-    Ok(Some(Found { tree, shadow: Some(shadow), marks }))
+    Ok(Found { tree, shadow: Some(shadow), marks })
 }
 
 /// What the library says, with the way out where there is one.
@@ -352,73 +311,69 @@ fn explained(what: &str, length: u64) -> String {
     format!("the HDF5 library cannot read it: {what}; is it an HDF5 file, and all of it?")
 }
 
-fn portion(file: &File, shadow: &Shadow, range: std::ops::Range<u64>) -> Result<()> {
+/// What the file in memory says.
+fn in_memory(core: &Core, error: impl std::fmt::Display) -> Error {
+    core.error(Kind::Library, "open", format!("a file in memory: {error}"))
+}
+
+fn portion(core: &Core, shadow: &Shadow, range: std::ops::Range<u64>) -> Result<()> {
     let mut at = range.start;
     while at < range.end {
         let mut bytes = vec![0; PORTION.min(range.end - at) as usize];
-        let count = file.at(at).read(&mut bytes)?.bytes();
-        let written = shadow.write(at, &bytes[..count as usize]);
-        written.map_err(|error| {
-            Error::new(Kind::Library, "open", file.name(), format!("a file in memory: {error}"))
-        })?;
+        let count = core.file.at(at).read(&mut bytes)?.bytes();
+        shadow.write(at, &bytes[..count as usize]).map_err(|error| in_memory(core, error))?;
         at += bytes.len() as u64;
     }
     Ok(())
 }
 
 /// All of a file, in memory.
-fn copy_all(file: &File, length: u64, shown: &str) -> Result<Shadow> {
+fn copy_all(core: &Core, length: u64) -> Result<Shadow> {
     if length > LARGEST_COPY {
         let detail = format!(
             "it has {length} bytes; without a path of the operating system, or after a change that was left half-way, \
              more than {LARGEST_COPY} are not read: open it for writing once, or copy it to a file with a path"
         );
-        return Err(Error::new(Kind::TooLarge, "open", shown, detail));
+        return Err(core.error(Kind::TooLarge, "open", detail));
     }
-    let shadow = sized(shown, length)?;
-    portion(file, &shadow, 0..length)?;
+    let shadow = sized(core, length)?;
+    portion(core, &shadow, 0..length)?;
     Ok(shadow)
 }
 
 /// All of a file but its data, in memory.
-fn copy_around(file: &File, tree: &Tree, length: u64) -> Result<Shadow> {
+fn copy_around(core: &Core, tree: &Tree, length: u64) -> Result<Shadow> {
     let mut data: Vec<(u64, u64)> = tree
         .values()
         .filter_map(|node| node.dataset.as_ref())
         .flat_map(super::tree::Dataset::extents)
         .collect();
     data.sort_unstable();
-    let shadow = sized(file.name(), length)?;
+    let shadow = sized(core, length)?;
     let mut at = 0;
     for (start, bytes) in data {
-        portion(file, &shadow, at..start.min(length).max(at))?;
+        portion(core, &shadow, at..start.min(length).max(at))?;
         at = at.max(start.saturating_add(bytes).min(length));
     }
-    portion(file, &shadow, at..length)?;
+    portion(core, &shadow, at..length)?;
     Ok(shadow)
 }
 
-fn sized(shown: &str, length: u64) -> Result<Shadow> {
-    let failed = |error: std::io::Error| {
-        Error::new(Kind::Library, "open", shown, format!("a file in memory: {error}"))
-    };
-    let shadow = Shadow::new().map_err(failed)?;
-    shadow.set_len(length).map_err(|error| failed(error.into()))?;
+fn sized(core: &Core, length: u64) -> Result<Shadow> {
+    let shadow = Shadow::new().map_err(|error| in_memory(core, error))?;
+    shadow.set_len(length).map_err(|error| in_memory(core, error))?;
     Ok(shadow)
 }
 
-fn assemble(name: Arc<str>, comm: Comm, file: File, tree: Tree) -> Container {
+fn assemble(core: Core, tree: Tree) -> Container {
     Container {
-        name,
-        comm,
-        file,
-        writable: false,
-        durable: true,
+        core,
         reserve: false,
         tree,
         datasets: Vec::new(),
         root: None,
         shadow: None,
+        spare: Spare::default(),
         broken: false,
         session: 0,
     }

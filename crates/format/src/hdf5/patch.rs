@@ -1,7 +1,7 @@
 //! Patches: changes of a file's own description, in an order that loses nothing. Pure.
 //!
-//! What lies behind the old end of the file nobody refers to yet: it is written first. What changes in its place is first written behind the
-//! new end, as a *journal*; a program that ends in between leaves the journal, and whoever opens the file next finishes the work.
+//! What nobody refers to yet is written first. What then changes in its place is one sector (see `renewal.rs`); where it is more, it is first written behind the
+//! new end, as a *journal*: a program that ends in between leaves the journal, and whoever opens the file next finishes the work.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,6 +20,8 @@ pub(super) struct Patch {
     pub(super) fresh: Vec<Piece>,
     /// In places that are in use.
     pub(super) placed: Vec<Piece>,
+    /// What no reader looks at.
+    pub(super) after: Vec<Piece>,
 }
 
 impl Patch {
@@ -38,11 +40,11 @@ impl Patch {
                 }
             }
         }
-        Self { fresh, placed }
+        Self { fresh, placed, after: Vec::new() }
     }
 
     /// Whether what is in use changes at once, or not at all.
-    pub(super) fn is_atomic(&self) -> bool {
+    fn is_atomic(&self) -> bool {
         match self.placed.as_slice() {
             [] => true,
             [(offset, bytes)] => offset / SECTOR == (offset + bytes.len() as u64 - 1) / SECTOR,
@@ -50,8 +52,16 @@ impl Patch {
         }
     }
 
+    /// What is written one after the other, each durable before the next; and whether a journal is, which is behind `end`.
+    pub(super) fn phases(self, end: u64) -> (Vec<Vec<Piece>>, bool) {
+        let journal = (!self.is_atomic()).then(|| vec![(end, self.journal(end))]);
+        let journaled = journal.is_some();
+        let phases = [self.fresh, journal.unwrap_or_default(), self.placed, self.after];
+        (phases.into_iter().filter(|phase| !phase.is_empty()).collect(), journaled)
+    }
+
     /// What is written behind the end of a file, which lies at `end`, before what is in use changes.
-    pub(super) fn journal(&self, end: u64) -> Vec<u8> {
+    fn journal(&self, end: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (offset, piece) in &self.placed {
             bytes.extend_from_slice(&offset.to_le_bytes());

@@ -11,7 +11,7 @@ use super::container::{Container, DatasetId};
 use super::datatype::Datatype;
 use super::place::{Place, places};
 use crate::combine::{Combined, combine};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::slab::{Block, Slab, Target};
 
 /// Accesses that wait to be done as one: however many datasets they are to, the file layer sees one write and one read.
@@ -118,10 +118,10 @@ impl Container {
         if ty.is_some_and(|ty| ty != stored) || stored.foreign().is_some() {
             let given = ty.map_or("bytes".to_owned(), ToString::to_string);
             let detail = format!("dataset {path:?} is of type {stored}; {given} is another one");
-            return Err(self.error(Kind::WrongType, operation, detail));
+            return Err(self.core.error(Kind::WrongType, operation, detail));
         }
         let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
-        let bad = |what: String| self.error(Kind::BadArgument, operation, what);
+        let bad = |what: String| self.core.error(Kind::BadArgument, operation, what);
         let block = slab.cut(target, writes, values).map_err(bad)?;
         let places = if values == 0 { Ok(Vec::new()) } else { places(dataset, &block) };
         Ok((block, places.map_err(|what| bad(format!("dataset {path:?}: {what}")))?))
@@ -131,33 +131,24 @@ impl Container {
     pub(super) fn count(&self, id: DatasetId, slab: &Slab) -> Result<u64> {
         let (path, dataset, _) = self.known("read", id)?;
         let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
-        let count = slab.values(target).map_err(|what| self.error(Kind::BadArgument, "read", what))?;
+        let count = slab.values(target).map_err(|what| self.core.error(Kind::BadArgument, "read", what))?;
         // A description may promise anything; memory is taken for what the file can have.
         let bytes = count.saturating_mul(dataset.datatype.size());
-        if bytes > self.file.size()? {
-            return Err(self.cut_off(bytes, 0));
+        if bytes > self.core.file.size()? {
+            return Err(self.core.cut_off(bytes, 0, ""));
         }
         Ok(count)
     }
 
     fn complete_read(&self, wanted: u64, count: u64) -> Result<()> {
-        if count == wanted { Ok(()) } else { Err(self.cut_off(wanted, count)) }
-    }
-
-    fn cut_off(&self, wanted: u64, count: u64) -> Error {
-        let length = self.file.size().unwrap_or(0);
-        let missing = wanted - count;
-        let detail = format!(
-            "the file ends at byte {length}, {missing} bytes of these {wanted} lie behind it: it is cut off"
-        );
-        self.error(Kind::Damaged, "read", detail)
+        if count == wanted { Ok(()) } else { Err(self.core.cut_off(wanted, count, "")) }
     }
 
     /// All places as one view of the file; none if there are none.
     fn combined<'p>(&self, places: impl Iterator<Item = &'p Place>) -> Result<Option<(View, Combined)>> {
         let regions: Vec<_> = places.map(|place| Some(place.file.clone())).collect();
         let bad = |error: aqueduct_file::layout::LayoutError| {
-            self.error(Kind::BadArgument, "access", error.to_string())
+            self.core.error(Kind::BadArgument, "access", error.to_string())
         };
         let Some(combined) = combine(&regions).map_err(bad)? else { return Ok(None) };
         let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
@@ -168,7 +159,7 @@ impl Container {
     fn memory(&self, place: &Place) -> Result<Pattern> {
         let made =
             place.memory.layout().and_then(|layout| layout.tiled(1)?.shifted(place.memory.offset as i64));
-        made.map_err(|error| self.error(Kind::BadArgument, "access", error.to_string()))
+        made.map_err(|error| self.core.error(Kind::BadArgument, "access", error.to_string()))
     }
 }
 
@@ -176,7 +167,8 @@ impl<'q> Queue<'q> {
     /// Queues writing values to a part of a dataset. One that cannot be fails the run.
     #[doc(alias = "H5Dwrite")]
     pub fn put<T: Object>(&mut self, id: DatasetId, slab: impl Into<Slab>, values: &'q [T]) -> &mut Self {
-        let ty = Datatype::of::<T>().map_err(|what| self.container.error(Kind::WrongType, "write", what));
+        let ty =
+            Datatype::of::<T>().map_err(|what| self.container.core.error(Kind::WrongType, "write", what));
         let cut =
             ty.and_then(|ty| self.container.cut("write", id, &slab.into(), Some(&ty), values.len() as u64));
         self.add_put(id, cut, || encode_all(values))
@@ -211,7 +203,7 @@ impl<'q> Queue<'q> {
     /// Queues filling values from a part of a dataset. One that cannot be fails the run.
     #[doc(alias = "H5Dread")]
     pub fn get<T: Object>(&mut self, id: DatasetId, slab: impl Into<Slab>, values: &'q mut [T]) -> &mut Self {
-        let ty = Datatype::of::<T>().map_err(|what| self.container.error(Kind::WrongType, "read", what));
+        let ty = Datatype::of::<T>().map_err(|what| self.container.core.error(Kind::WrongType, "read", what));
         let count = values.len();
         let cut = ty.and_then(|ty| {
             let (_, places) = self.container.cut("read", id, &slab.into(), Some(&ty), count as u64)?;
@@ -247,7 +239,7 @@ impl<'q> Queue<'q> {
             return Ok(bytes as u64 / size);
         }
         let detail = format!("{bytes} bytes are no whole elements of dataset {path:?}, which have {size}");
-        Err(self.container.error(Kind::BadArgument, operation, detail))
+        Err(self.container.core.error(Kind::BadArgument, operation, detail))
     }
 
     /// How many accesses wait.
@@ -266,16 +258,16 @@ impl<'q> Queue<'q> {
         let container = self.container;
         if let (_, true) = self.undone() {
             let detail = "rows that are complete would change; write them together, with `all` or `run_all`";
-            return Err(container.error(Kind::BadArgument, "write", detail));
+            return Err(container.core.error(Kind::BadArgument, "write", detail));
         }
         if let Some((view, combined)) = &puts {
-            let packed = self.packed(combined)?;
-            container.file.through(view).write(self.source(packed.as_ref()))?;
+            let items = self.items()?;
+            self.source(combined, &items, |source| container.core.file.through(view).write(source))?;
             self.note();
         }
         let Some((view, combined)) = &gets else { return Ok(()) };
         let mut bytes = vec![0; combined.bytes as usize];
-        let count = container.file.through(view).read(&mut bytes)?.bytes();
+        let count = container.core.file.through(view).read(&mut bytes)?.bytes();
         container.complete_read(combined.bytes, count)?;
         self.scatter(combined, &bytes)
     }
@@ -283,21 +275,23 @@ impl<'q> Queue<'q> {
     /// Does the accesses of all ranks as one collective write and one collective read. Collective; a rank may have nothing to do.
     pub fn run_all(mut self) -> Result<()> {
         let container = self.container;
-        let planned = self.plan().and_then(|(puts, gets)| {
-            let packed = puts.as_ref().map(|(_, combined)| self.packed(combined)).transpose()?.flatten();
-            Ok((puts, gets, packed))
-        });
+        let planned = self.plan().and_then(|(puts, gets)| Ok((puts, gets, self.items()?)));
         let (lowest, undone) = self.undone();
         let numbers = [(!self.puts.is_empty()).into(), (!self.gets.is_empty()).into(), undone.into()];
-        let ((puts, gets, packed), [any_puts, any_gets, undone]) =
-            container.meet("queue", planned, numbers)?;
+        let ((puts, gets, items), [any_puts, any_gets, undone]) =
+            container.core.meet("queue", planned, numbers)?;
         if undone > 0 {
             container.lower(&lowest)?;
         }
         let nothing = View::default();
         if any_puts > 0 {
-            let view = puts.as_ref().map_or(&nothing, |(view, _)| view);
-            container.file.through(view).all().write(self.source(packed.as_ref()))?;
+            let file = &container.core.file;
+            match &puts {
+                Some((view, combined)) => {
+                    self.source(combined, &items, |source| file.through(view).all().write(source))?
+                }
+                None => file.through(&nothing).all().write(&[0u8; 0])?,
+            };
             self.note();
         }
         if any_gets > 0 {
@@ -315,15 +309,15 @@ impl<'q> Queue<'q> {
             && place.memory.steps.is_empty()
         {
             let wanted = memory.len() as u64;
-            let count = container.file.through(view).all().read(memory)?.bytes();
-            return container.agree("queue", container.complete_read(wanted, count));
+            let count = container.core.file.through(view).all().read(memory)?.bytes();
+            return container.core.agree("queue", container.complete_read(wanted, count));
         }
         let mut bytes = vec![0; combined.map_or(0, |combined| combined.bytes) as usize];
-        let count = container.file.through(view).all().read(&mut bytes)?.bytes();
+        let count = container.core.file.through(view).all().read(&mut bytes)?.bytes();
         let outcome = container.complete_read(bytes.len() as u64, count);
         let outcome =
             outcome.and_then(|()| combined.map_or(Ok(()), |combined| self.scatter(combined, &bytes)));
-        container.agree("queue", outcome)
+        container.core.agree("queue", outcome)
     }
 
     /// Begins the writes of all ranks as one collective write, done by the file's own threads while the program goes on. Collective. Values are copied;
@@ -333,19 +327,24 @@ impl<'q> Queue<'q> {
         let container = self.container;
         let planned = self.plan().and_then(|(puts, gets)| {
             if gets.is_some() {
-                return Err(container.error(Kind::BadArgument, "queue", "reads wait; `run_all` does them"));
+                return Err(container.core.error(
+                    Kind::BadArgument,
+                    "queue",
+                    "reads wait; `run_all` does them",
+                ));
             }
-            let bytes = puts.as_ref().map(|(_, combined)| self.gathered(combined)).transpose()?;
+            let items = self.items()?;
+            let bytes = puts.as_ref().map(|(_, combined)| gathered(combined, &items));
             Ok((puts, bytes.unwrap_or_default()))
         });
         let (lowest, undone) = self.undone();
-        let ((puts, bytes), [undone]) = container.meet("queue", planned, [undone.into()])?;
+        let ((puts, bytes), [undone]) = container.core.meet("queue", planned, [undone.into()])?;
         if undone > 0 {
             container.lower(&lowest)?;
         }
         let nothing = View::default();
         let view = puts.as_ref().map_or(&nothing, |(view, _)| view);
-        let request = container.file.through(view).all().start_write(bytes)?;
+        let request = container.core.file.through(view).all().start_write(bytes)?;
         let written = self.puts.iter().map(|put| (put.dataset, put.rows[1])).collect();
         Ok(Writing { container, request, written })
     }
@@ -375,34 +374,40 @@ impl<'q> Queue<'q> {
         place.memory.steps.is_empty().then_some(bytes)
     }
 
-    /// The bytes of all writes, in the order of the file, unless they lie so already.
-    fn packed(&self, combined: &Combined) -> Result<Option<Vec<u8>>> {
-        if self.straight().is_some() { Ok(None) } else { self.gathered(combined).map(Some) }
+    /// The bytes of all writes, laid out in memory.
+    fn items(&self) -> Result<Vec<Item<'_>>> {
+        let places = self.puts.iter().flat_map(|put| put.places.iter().map(|place| (place, &*put.bytes)));
+        let item = |(place, memory): (&Place, _)| {
+            let pattern = self.container.memory(place)?;
+            let checked = pattern.check_memory(<[u8]>::len(memory));
+            checked
+                .map_err(|error| self.container.core.error(Kind::BadArgument, "write", error.to_string()))?;
+            Ok(Item { pattern, memory })
+        };
+        places.map(item).collect()
     }
 
-    fn source<'a>(&'a self, packed: Option<&'a Vec<u8>>) -> Source<'a> {
-        let straight = packed.map(Vec::as_slice).or_else(|| self.straight());
-        Source::from(straight.unwrap_or_default())
-    }
-
-    fn gathered(&self, combined: &Combined) -> Result<Vec<u8>> {
-        let items: Vec<(&Place, &[u8])> =
-            self.puts.iter().flat_map(|put| put.places.iter().map(|place| (place, &*put.bytes))).collect();
-        let mut bytes = vec![0; combined.bytes as usize];
-        for share in &combined.shares {
-            let (place, memory) = items[share.item];
-            let length = (share.bytes.end - share.bytes.start) as usize;
-            let out = &mut bytes[share.at as usize..share.at as usize + length];
-            let outcome = self.container.memory(place)?.gather(memory, share.bytes.start, out);
-            outcome.map_err(|error| self.container.error(Kind::BadArgument, "write", error.to_string()))?;
+    /// Hands over the bytes of all writes, in the order of the file: as they lie, or as they are wanted, unless some are to overwrite others.
+    fn source<R>(&self, combined: &Combined, items: &[Item<'_>], write: impl FnOnce(Source<'_>) -> R) -> R {
+        if let Some(bytes) = self.straight() {
+            return write(Source::from(bytes));
         }
-        Ok(bytes)
+        if !combined.is_ordered() {
+            return write(Source::from(&gathered(combined, items)));
+        }
+        let make = |from: u64, out: &mut [u8]| {
+            for (item, bytes, at) in combined.within(from..from + out.len() as u64) {
+                let length = (bytes.end - bytes.start) as usize;
+                items[item].gather(bytes.start, &mut out[at..at + length]);
+            }
+        };
+        write(Source::made(combined.bytes, &make))
     }
 
     /// Gives all reads their values.
     fn scatter(&mut self, combined: &Combined, bytes: &[u8]) -> Result<()> {
         let container = self.container;
-        let bad = |what: String| container.error(Kind::Damaged, "read", what);
+        let bad = |what: String| container.core.error(Kind::Damaged, "read", what);
         let mut item = 0;
         for get in &mut self.gets {
             let own = item..item + get.places.len();
@@ -429,6 +434,29 @@ impl<'q> Queue<'q> {
         }
         Ok(())
     }
+}
+
+/// Bytes of a write: those that a pattern has in memory, which has been checked to hold them.
+struct Item<'q> {
+    pattern: Pattern,
+    memory: &'q [u8],
+}
+
+impl Item<'_> {
+    fn gather(&self, from: u64, out: &mut [u8]) {
+        self.pattern.gather(self.memory, from, out).expect("a pattern is checked against its memory");
+    }
+}
+
+/// The bytes of all writes in one piece, in the order of the file.
+fn gathered(combined: &Combined, items: &[Item<'_>]) -> Vec<u8> {
+    let mut bytes = vec![0; combined.bytes as usize];
+    for share in &combined.shares {
+        let length = (share.bytes.end - share.bytes.start) as usize;
+        items[share.item]
+            .gather(share.bytes.start, &mut bytes[share.at as usize..share.at as usize + length]);
+    }
+    bytes
 }
 
 impl Container {

@@ -3,7 +3,7 @@
 //! The library changes this one. What it changed is found by comparing pages and goes to the real file by our own engine, in an order
 //! that loses nothing; so the library never holds the real file, and needs no device of ours.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use rustix::fs::{self, SeekFrom};
 use rustix::io::{self, Errno};
 
 use super::folder::Folder;
+use super::image::{PAGE, Pages};
+use super::patch::Patch;
 
-/// What pages are compared by.
-const PAGE: usize = 4096;
 /// Changed bytes that are nearer to one another are one change.
 const GAP: usize = 64;
 
@@ -25,7 +25,7 @@ pub(super) type Piece = (u64, Vec<u8>);
 pub(super) struct Shadow {
     folder: Folder,
     memory: File,
-    known: BTreeMap<u64, Vec<u8>>,
+    known: Pages,
 }
 
 impl Shadow {
@@ -33,7 +33,7 @@ impl Shadow {
     pub(super) fn new() -> std::io::Result<Self> {
         let folder = Folder::new()?;
         let memory = File::options().read(true).write(true).create_new(true).open(folder.file())?;
-        Ok(Self { folder, memory, known: BTreeMap::new() })
+        Ok(Self { folder, memory, known: Pages::new() })
     }
 
     /// The name that the library opens it by.
@@ -59,8 +59,8 @@ impl Shadow {
     }
 
     /// All pages that have something in them.
-    fn pages(&self) -> io::Result<BTreeMap<u64, Vec<u8>>> {
-        let (length, mut at, mut pages) = (self.len()?, 0, BTreeMap::new());
+    fn pages(&self) -> io::Result<Pages> {
+        let (length, mut at, mut pages) = (self.len()?, 0, Pages::new());
         while at < length {
             let start = match fs::seek(&self.memory, SeekFrom::Data(at)) {
                 Ok(start) => start,
@@ -79,7 +79,7 @@ impl Shadow {
         Ok(pages)
     }
 
-    /// Throws away what has changed since the last time.
+    /// Throws away what has changed since it was settled.
     pub(super) fn restore(&self, length: u64) -> io::Result<()> {
         self.set_len(0)?;
         self.set_len(length)?;
@@ -89,14 +89,23 @@ impl Shadow {
         })
     }
 
+    /// Gets what the real one is about to get, too.
+    pub(super) fn take(&mut self, patch: &Patch, length: u64) -> io::Result<()> {
+        self.set_len(length)?;
+        for (offset, bytes) in patch.fresh.iter().chain(&patch.placed).chain(&patch.after) {
+            self.write(*offset, bytes)?;
+        }
+        self.settle()
+    }
+
     /// Takes what is in it for what the real file has.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         self.known = self.pages()?;
         Ok(())
     }
 
-    /// What has changed since the last time.
-    pub(super) fn changes(&mut self) -> io::Result<Vec<Piece>> {
+    /// What has changed since it was [settled](Shadow::settle), and all that is in it.
+    pub(super) fn changes(&self) -> io::Result<(Vec<Piece>, Pages)> {
         let (pages, length) = (self.pages()?, self.len()?);
         let empty = vec![0; PAGE];
         let mut changes: Vec<Piece> = Vec::new();
@@ -111,8 +120,7 @@ impl Shadow {
                 }
             }
         }
-        self.known = pages;
-        Ok(changes)
+        Ok((changes, pages))
     }
 
     /// Where these words lie, each of which is there once.
@@ -154,10 +162,13 @@ mod tests {
         shadow.set_len(1 << 40).unwrap();
         shadow.write(10, b"abc").unwrap();
         shadow.write((1 << 30) + 4094, b"over").unwrap();
-        assert_eq!(shadow.changes().unwrap(), [(10, b"abc".to_vec()), ((1 << 30) + 4094, b"over".to_vec())]);
-        assert_eq!(shadow.changes().unwrap(), []);
+        let (changes, pages) = shadow.changes().unwrap();
+        assert_eq!(changes, [(10, b"abc".to_vec()), ((1 << 30) + 4094, b"over".to_vec())]);
+        assert_eq!(pages.len(), 3);
+        shadow.settle().unwrap();
+        assert_eq!(shadow.changes().unwrap().0, []);
         shadow.write(11, b"B").unwrap();
-        assert_eq!(shadow.changes().unwrap(), [(11, b"B".to_vec())]);
+        assert_eq!(shadow.changes().unwrap().0, [(11, b"B".to_vec())]);
         shadow.write(4096, &7u64.to_le_bytes()).unwrap();
         assert_eq!(shadow.find(&HashMap::from([(7, 3)])).unwrap(), HashMap::from([(3, 4096)]));
     }

@@ -55,6 +55,13 @@ impl Node {
         Self { attributes: BTreeMap::new(), dataset: None }
     }
 
+    /// Whether nothing in it could refer to other objects.
+    pub(super) fn is_plain(&self) -> bool {
+        let plain = |attribute: &Attribute| !matches!(attribute, Attribute::Other(_));
+        self.attributes.values().all(plain)
+            && self.dataset.as_ref().is_none_or(|dataset| dataset.datatype.foreign().is_none())
+    }
+
     /// What an attribute says.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.get(name)

@@ -8,7 +8,7 @@ use super::dataset::Dataset;
 use super::header::VariableId;
 use super::value::{self, Value};
 use crate::combine::{Combined, combine};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::slab::Slab;
 
 impl Dataset {
@@ -67,7 +67,7 @@ impl<'d> Access<'d> {
     pub fn write<T: Value>(self, values: &[T]) -> Result<()> {
         let cut = self.dataset.cut::<T>("write", self.variable, &self.slab, true, values.len())?;
         let view = self.dataset.view("write", &cut)?;
-        self.dataset.file.through(&view).write(&stored(values))?;
+        self.dataset.core.file.through(&view).write(stored(values, &store(values)))?;
         if !values.is_empty() {
             self.dataset.note(cut.records);
         }
@@ -79,7 +79,7 @@ impl<'d> Access<'d> {
         let cut = self.dataset.cut::<T>("read", self.variable, &self.slab, false, values.len())?;
         let view = self.dataset.view("read", &cut)?;
         let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
-        let count = self.dataset.file.through(&view).read(&mut *bytes)?.bytes();
+        let count = self.dataset.core.file.through(&view).read(&mut *bytes)?.bytes();
         self.dataset.complete(bytes, count)?;
         value::turn(values);
         Ok(())
@@ -100,8 +100,8 @@ impl Together<'_> {
         let cut = dataset.cut::<T>("write", variable, &slab, true, values.len());
         let reach = cut.and_then(|cut| Ok((dataset.view("write", &cut)?, cut.records)));
         let mine = reach.as_ref().map_or(0, |(_, records)| *records);
-        let ((view, _), [records]) = dataset.meet("write", reach, [mine])?;
-        dataset.file.through(&view).all().write(Source::from(&stored(values)))?;
+        let ((view, _), [records]) = dataset.core.meet("write", reach, [mine])?;
+        dataset.core.file.through(&view).all().write(stored(values, &store(values)))?;
         dataset.note(records);
         Ok(())
     }
@@ -110,10 +110,10 @@ impl Together<'_> {
     pub fn read<T: Value>(self, values: &mut [T]) -> Result<()> {
         let Self(Access { dataset, variable, slab }) = self;
         let cut = dataset.cut::<T>("read", variable, &slab, false, values.len());
-        let view = dataset.agree("read", cut.and_then(|cut| dataset.view("read", &cut)))?;
+        let view = dataset.core.agree("read", cut.and_then(|cut| dataset.view("read", &cut)))?;
         let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
-        let count = dataset.file.through(&view).all().read(&mut *bytes)?.bytes();
-        dataset.agree("read", dataset.complete(bytes, count))?;
+        let count = dataset.core.file.through(&view).all().read(&mut *bytes)?.bytes();
+        dataset.core.agree("read", dataset.complete(bytes, count))?;
         value::turn(values);
         Ok(())
     }
@@ -132,11 +132,13 @@ fn view_of(offset: u64, layout: &Layout) -> Result<View> {
     Ok(View::new(offset, &Layout::from(Basic::Byte), layout)?)
 }
 
-/// Values as they lie in a file.
-fn stored<T: Value>(values: &[T]) -> Vec<u8> {
-    let mut bytes = vec![0; size_of_val(values)];
-    value::store(values, &mut bytes);
-    bytes
+/// Values as they lie in a file, made when they are wanted.
+fn stored<'a, T: Value>(values: &[T], make: &'a dyn Fn(u64, &mut [u8])) -> Source<'a> {
+    Source::made(size_of_val(values) as u64, make)
+}
+
+fn store<T: Value>(values: &[T]) -> impl Fn(u64, &mut [u8]) {
+    |from, out| value::store_part(values, from as usize..from as usize + out.len(), out)
 }
 
 impl Dataset {
@@ -150,17 +152,17 @@ impl Dataset {
         values: usize,
     ) -> Result<Cut> {
         if writes {
-            self.may_write(operation)?;
+            self.core.may_write(operation)?;
         }
         let target = self.target(operation, variable, writes)?;
         let kind = target.variable.kind;
         if !T::TYPES.contains(&kind) {
             let (name, given) = (&target.variable.name, std::any::type_name::<T>());
             let detail = format!("variable {name:?} is of type {kind}; {given} is another one");
-            return Err(self.error(Kind::WrongType, operation, detail));
+            return Err(self.core.error(Kind::WrongType, operation, detail));
         }
         let cut = target.cut(slab, writes, values as u64);
-        cut.map_err(|what| self.error(Kind::BadArgument, operation, what))
+        cut.map_err(|what| self.core.error(Kind::BadArgument, operation, what))
     }
 
     /// Memory for the values of a part that is to be read.
@@ -171,11 +173,12 @@ impl Dataset {
         slab: &Slab,
     ) -> Result<Vec<T>> {
         let target = self.target(operation, variable, false)?;
-        let count = target.values(slab).map_err(|what| self.error(Kind::BadArgument, operation, what))?;
+        let count =
+            target.values(slab).map_err(|what| self.core.error(Kind::BadArgument, operation, what))?;
         // A header may promise anything; memory is taken for what the file can have.
         let bytes = count.saturating_mul(size_of::<T>() as u64);
-        if !self.writable && bytes > self.file.size()? {
-            return Err(self.cut_off(bytes, 0));
+        if !self.core.writable && bytes > self.core.file.size()? {
+            return Err(self.core.cut_off(bytes, 0, ", or they were never written"));
         }
         let mut values = Vec::new();
         let room = usize::try_from(count)
@@ -183,7 +186,7 @@ impl Dataset {
             .and_then(|count| values.try_reserve_exact(count).ok().map(|()| count));
         let Some(count) = room else {
             let detail = format!("{count} values of variable {:?} do not fit memory", target.variable.name);
-            return Err(self.error(Kind::BadArgument, operation, detail));
+            return Err(self.core.error(Kind::BadArgument, operation, detail));
         };
         values.resize(count, T::zeroed());
         Ok(values)
@@ -192,16 +195,17 @@ impl Dataset {
     /// One region of the file as a view of it.
     fn view(&self, operation: &'static str, cut: &Cut) -> Result<View> {
         let Some(region) = &cut.region else { return Ok(View::default()) };
-        let layout =
-            region.layout().map_err(|error| self.error(Kind::BadArgument, operation, error.to_string()))?;
+        let layout = region
+            .layout()
+            .map_err(|error| self.core.error(Kind::BadArgument, operation, error.to_string()))?;
         view_of(region.offset, &layout)
     }
 
     /// Several regions of the file as one view of it; none if they have no bytes.
     pub(super) fn combined(&self, operation: &'static str, cuts: &[Cut]) -> Result<Option<(View, Combined)>> {
         let regions: Vec<_> = cuts.iter().map(|cut| cut.region.clone()).collect();
-        let combined =
-            combine(&regions).map_err(|error| self.error(Kind::BadArgument, operation, error.to_string()))?;
+        let combined = combine(&regions)
+            .map_err(|error| self.core.error(Kind::BadArgument, operation, error.to_string()))?;
         combined.map(|combined| Ok((view_of(combined.offset, &combined.layout)?, combined))).transpose()
     }
 
@@ -210,19 +214,10 @@ impl Dataset {
         if count == bytes.len() as u64 {
             return Ok(());
         }
-        if !self.writable {
-            return Err(self.cut_off(bytes.len() as u64, count));
+        if !self.core.writable {
+            return Err(self.core.cut_off(bytes.len() as u64, count, ", or they were never written"));
         }
         bytes[count as usize..].fill(0);
         Ok(())
-    }
-
-    fn cut_off(&self, wanted: u64, count: u64) -> Error {
-        let length = self.file.size().unwrap_or(0);
-        let detail = format!(
-            "the file ends at byte {length}, {} bytes of these {wanted} lie behind it: it is cut off, or they were never written",
-            wanted - count
-        );
-        self.error(Kind::Damaged, "read", detail)
     }
 }

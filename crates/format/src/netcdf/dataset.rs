@@ -1,16 +1,15 @@
 //! An open netCDF file.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use aqueduct_comm::Comm;
-use aqueduct_file::{Counters, File};
+use aqueduct_file::Counters;
 
 use super::arrange::Room;
 use super::cut::Target;
 use super::geometry::Geometry;
 use super::header::{DimensionId, Header, Variable, VariableId};
-use crate::error::{Error, Kind, Result, agree, agree_most};
+use crate::core::Core;
+use crate::error::{Error, Kind, Result};
 
 /// A netCDF file that all ranks of a communicator have open.
 ///
@@ -19,13 +18,7 @@ use crate::error::{Error, Kind, Result, agree, agree_most};
 /// written is part of the file for others after [`commit`](Dataset::commit) or [`close`](Dataset::close): without them,
 /// records that were added are not counted.
 pub struct Dataset {
-    pub(super) name: Arc<str>,
-    /// For the talk of this file alone.
-    pub(super) comm: Comm,
-    pub(super) file: File,
-    pub(super) writable: bool,
-    /// Whether what is committed survives a crash of the machine.
-    pub(super) durable: bool,
+    pub(super) core: Core,
     pub(super) room: Room,
     /// What the file says about itself; with the number of records that is committed.
     pub(super) header: Header,
@@ -41,7 +34,7 @@ pub struct Dataset {
 impl std::fmt::Debug for Dataset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Dataset")
-            .field("name", &self.name)
+            .field("name", &self.core.name)
             .field("header", &self.header)
             .finish_non_exhaustive()
     }
@@ -50,7 +43,7 @@ impl std::fmt::Debug for Dataset {
 impl Dataset {
     /// The name it was opened by.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.core.name
     }
 
     /// What it says about itself: dimensions, attributes, variables. Its number of records is the committed one;
@@ -61,14 +54,14 @@ impl Dataset {
 
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
-        self.file.counters()
+        self.core.file.counters()
     }
 
     /// The variable of this name.
     pub fn variable(&self, name: &str) -> Result<VariableId> {
         self.header.find_variable(name).ok_or_else(|| {
             let detail = format!("there is no variable {name:?} among {}", self.header.variables.len());
-            self.error(Kind::NoSuchName, "variable", detail)
+            self.core.error(Kind::NoSuchName, "variable", detail)
         })
     }
 
@@ -76,7 +69,7 @@ impl Dataset {
     pub fn dimension(&self, name: &str) -> Result<DimensionId> {
         self.header.find_dimension(name).ok_or_else(|| {
             let detail = format!("there is no dimension {name:?} among {}", self.header.dimensions.len());
-            self.error(Kind::NoSuchName, "dimension", detail)
+            self.core.error(Kind::NoSuchName, "dimension", detail)
         })
     }
 
@@ -106,42 +99,43 @@ impl Dataset {
     /// the file with the records it had. Collective.
     #[doc(alias = "ncmpi_sync")]
     pub fn commit(&self) -> Result<()> {
-        if !self.writable {
+        if !self.core.writable {
             return Ok(());
         }
-        let ((), [records, touched]) =
-            self.meet("commit", Ok(()), [self.records(), self.is_touched().into()])?;
+        // Each rank has written what it wanted to: the longest that any of them sees is the file.
+        let size = self.core.file.size();
+        let mine = [self.records(), self.is_touched().into(), *size.as_ref().unwrap_or(&0)];
+        let (_, [records, touched, size]) = self.core.meet("commit", size.map_err(Error::from), mine)?;
         self.records.store(records, Ordering::Relaxed);
         if touched > 0 {
             // Readers expect all of the last variable, though nobody may have written its end.
             let end = self.geometry.end(&self.header, records).unwrap_or(0);
-            let short = self.agree("commit", self.file.size().map_err(Error::from))? < end;
-            if short {
-                self.file.set_size(end)?;
+            if size < end {
+                self.core.file.set_size(end)?;
             }
         }
-        self.sync()?;
+        self.core.sync()?;
         if records == self.committed.load(Ordering::Relaxed) {
             return Ok(());
         }
         let written = self
             .first_writes(super::encode::RECORDS_AT, &Header::encode_records(self.header.version, records));
-        self.agree("commit", written)?;
+        self.core.agree("commit", written)?;
         self.committed.store(records, Ordering::Relaxed);
-        self.sync()
+        self.core.sync()
     }
 
     /// Looks how many records there are now: another program may have committed more since the file was opened. Collective;
     /// nothing in a file that is being
     /// written here.
     pub fn refresh(&self) -> Result<u64> {
-        if self.writable {
+        if self.core.writable {
             return Ok(self.records());
         }
         let look = || -> Result<u64> {
             let mut head = vec![0u8; 4 + self.header.version.count_width() as usize];
-            if self.file.at(0).read(&mut head)?.bytes() < head.len() as u64 {
-                return Err(self.error(
+            if self.core.file.at(0).read(&mut head)?.bytes() < head.len() as u64 {
+                return Err(self.core.error(
                     Kind::Damaged,
                     "refresh",
                     "the file has been cut off since it was opened",
@@ -153,10 +147,10 @@ impl Dataset {
                 && self.geometry.end(&self.header, count).is_some();
             Ok(if known { count } else { self.records() })
         };
-        let found = if self.comm.rank() == 0 { look() } else { Ok(0) };
+        let found = if self.core.comm.rank() == 0 { look() } else { Ok(0) };
         let (_, [records]) = {
             let mine = found.as_ref().map_or(0, |records| *records);
-            self.meet("refresh", found, [mine])?
+            self.core.meet("refresh", found, [mine])?
         };
         self.records.store(records, Ordering::Relaxed);
         self.committed.store(records, Ordering::Relaxed);
@@ -166,7 +160,7 @@ impl Dataset {
     /// Commits and closes the file. Collective.
     pub fn close(self) -> Result<()> {
         self.commit()?;
-        Ok(self.file.close()?)
+        Ok(self.core.file.close()?)
     }
 
     pub(super) fn is_touched(&self) -> bool {
@@ -178,7 +172,7 @@ impl Dataset {
         let known = self.header.variables.get(id.0).zip(self.geometry.extents.get(id.0));
         let (variable, extent) = known.ok_or_else(|| {
             let detail = format!("there is no variable number {}; it belongs to another file", id.0);
-            self.error(Kind::NoSuchName, operation, detail)
+            self.core.error(Kind::NoSuchName, operation, detail)
         })?;
         let records = if writes { self.header.version.most_records() } else { self.records() };
         Ok(Target { variable, extent, record: self.geometry.record, records })
@@ -192,40 +186,9 @@ impl Dataset {
 
     /// Writes on rank 0.
     pub(super) fn first_writes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.comm.rank() == 0 {
-            self.file.at(offset).write(bytes)?;
+        if self.core.comm.rank() == 0 {
+            self.core.file.at(offset).write(bytes)?;
         }
         Ok(())
-    }
-
-    /// Makes what was written durable, if that is wanted. Collective.
-    pub(super) fn sync(&self) -> Result<()> {
-        if self.durable { Ok(self.file.sync()?) } else { Ok(()) }
-    }
-
-    pub(super) fn error(&self, kind: Kind, operation: &'static str, detail: impl Into<String>) -> Error {
-        Error::new(kind, operation, &self.name, detail)
-    }
-
-    pub(super) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
-        agree(&self.comm, operation, &self.name, mine)
-    }
-
-    /// An outcome agreed, with the greatest of each of the ranks' numbers.
-    pub(super) fn meet<T, const N: usize>(
-        &self,
-        operation: &'static str,
-        mine: Result<T>,
-        numbers: [u64; N],
-    ) -> Result<(T, [u64; N])> {
-        agree_most(&self.comm, operation, &self.name, mine, numbers)
-    }
-
-    pub(super) fn may_write(&self, operation: &'static str) -> Result<()> {
-        if self.writable {
-            return Ok(());
-        }
-        let detail = "the file was opened for reading only; open it with `Open::writable`";
-        Err(self.error(Kind::ReadOnly, operation, detail))
     }
 }

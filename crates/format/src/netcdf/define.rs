@@ -209,7 +209,7 @@ impl Dataset {
                 "{why}: {bytes} bytes of data would have to move; define more at once before data is written, leave more room \
                  (`Create::header_room`, `Create::fixed_room`), or let the data be copied with `rearrange`"
             );
-            return Err(self.error(Kind::NeedsRoom, "define", detail));
+            return Err(self.core.error(Kind::NeedsRoom, "define", detail));
         }
         self.write_header("define", &header, touched)?;
         self.adopt(header)?;
@@ -233,26 +233,26 @@ impl Dataset {
         operation: &'static str,
         work: impl FnOnce(&mut Definitions<'_>) -> Result<T>,
     ) -> Result<(T, Header, Arrangement, bool)> {
-        let mut definitions = Definitions::new(&self.name, self.header.clone());
+        let mut definitions = Definitions::new(&self.core.name, self.header.clone());
         definitions.header.records = self.committed.load(Ordering::Relaxed);
-        let made = self.may_write(operation).and_then(|()| work(&mut definitions));
+        let made = self.core.may_write(operation).and_then(|()| work(&mut definitions));
         let mut header = definitions.header;
         let encoded = made.and_then(|made| {
-            let bytes = header.encode().map_err(|what| self.error(Kind::TooLarge, operation, what))?;
+            let bytes = header.encode().map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
             Ok((made, digest(&bytes)))
         });
         let digest = encoded.as_ref().map_or(0, |(_, digest)| *digest);
         let numbers = [digest, !digest, self.records(), self.is_touched().into()];
-        let ((made, _), [most, least, records, touched]) = self.meet(operation, encoded, numbers)?;
+        let ((made, _), [most, least, records, touched]) = self.core.meet(operation, encoded, numbers)?;
         if most != !least {
             let detail =
                 "the ranks made different definitions; make the same, in the same order, on all ranks";
-            return Err(self.error(Kind::NotSame, operation, detail));
+            return Err(self.core.error(Kind::NotSame, operation, detail));
         }
         self.records.store(records, Ordering::Relaxed);
         let standing = if touched > 0 { Standing::Data { records } } else { Standing::Empty };
         let arranged = arrange(&self.header, &mut header, standing, self.room);
-        let arranged = arranged.map_err(|what| self.error(Kind::TooLarge, operation, what))?;
+        let arranged = arranged.map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
         Ok((made, header, arranged, touched > 0))
     }
 
@@ -262,16 +262,17 @@ impl Dataset {
             return self.replace_header(operation, header);
         }
         let bytes = self.encoded(operation, header)?;
-        self.agree(operation, self.first_writes(0, &bytes))
+        self.core.agree(operation, self.first_writes(0, &bytes))
     }
 
     /// The bytes of a header, which all ranks have alike.
     pub(super) fn encoded(&self, operation: &'static str, header: &Header) -> Result<Vec<u8>> {
-        header.encode().map_err(|what| self.error(Kind::TooLarge, operation, what))
+        header.encode().map_err(|what| self.core.error(Kind::TooLarge, operation, what))
     }
 
     fn adopt(&mut self, header: Header) -> Result<()> {
-        self.geometry = Geometry::of(&header).map_err(|what| self.error(Kind::TooLarge, "define", what))?;
+        self.geometry =
+            Geometry::of(&header).map_err(|what| self.core.error(Kind::TooLarge, "define", what))?;
         self.header = header;
         Ok(())
     }

@@ -16,12 +16,12 @@ impl Dataset {
     /// Files are not filled otherwise: what nobody writes is zero.
     #[doc(alias = "ncmpi_fill_var_rec")]
     pub fn fill(&self, variable: VariableId, record: Option<u64>) -> Result<()> {
-        let place = self.may_write("fill").and_then(|()| self.place("fill", variable, record));
+        let place = self.core.may_write("fill").and_then(|()| self.place("fill", variable, record));
         let mine = record.map_or(0, |record| record.saturating_add(1));
-        let ((begin, size, value), [records]) = self.meet("fill", place, [mine])?;
+        let ((begin, size, value), [records]) = self.core.meet("fill", place, [mine])?;
         // The shares are cut between values.
         let values = size.div_ceil(value.len() as u64);
-        let (rank, ranks) = (self.comm.rank() as u64, self.comm.size() as u64);
+        let (rank, ranks) = (self.core.comm.rank() as u64, self.core.comm.size() as u64);
         let share = values.div_ceil(ranks);
         let (first, last) = ((share * rank).min(values), (share * (rank + 1)).min(values));
         let portion = PORTION / value.len() as u64;
@@ -32,13 +32,13 @@ impl Dataset {
                 let count = portion.min(last - at) * value.len() as u64;
                 let offset = at * value.len() as u64;
                 let count = count.min(size - offset);
-                self.file.at(begin + offset).write(&bytes[..count as usize])?;
+                self.core.file.at(begin + offset).write(&bytes[..count as usize])?;
                 at += portion;
             }
             Ok(())
         };
         let written = write();
-        self.agree("fill", written)?;
+        self.core.agree("fill", written)?;
         self.note(records);
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Dataset {
             } else {
                 format!("variable {name:?} has no records; fill all of it")
             };
-            return Err(self.error(Kind::BadArgument, operation, detail));
+            return Err(self.core.error(Kind::BadArgument, operation, detail));
         }
         let begin = match record {
             None => Some(variable.begin),
@@ -69,7 +69,7 @@ impl Dataset {
         let end = begin.and_then(|begin| begin.checked_add(extent.padded()));
         let begin = begin.filter(|_| end.is_some_and(|end| end < i64::MAX as u64)).ok_or_else(|| {
             let detail = format!("record {record:?} of variable {:?} lies behind every file", variable.name);
-            self.error(Kind::BadArgument, operation, detail)
+            self.core.error(Kind::BadArgument, operation, detail)
         })?;
         // Nothing lies between the records of an only variable.
         let size = if extent.is_record { extent.padded().min(target.record) } else { padded(extent.size) };

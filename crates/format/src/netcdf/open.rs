@@ -1,11 +1,10 @@
 //! Creating and opening, collectively.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{self as file, File, Info, Mode};
+use aqueduct_file::File;
 
 use super::arrange::Room;
 use super::dataset::Dataset;
@@ -14,7 +13,8 @@ use super::geometry::Geometry;
 use super::header::Header;
 use super::replace::{BEING_REPLACED, interrupted};
 use super::version::Version;
-use crate::error::{Error, Kind, Result, agree};
+use crate::core::{Core, Opening};
+use crate::error::{Error, Kind, Result};
 
 /// What is read first of a header.
 const FIRST_LOOK: u64 = 64 << 10;
@@ -36,11 +36,9 @@ const ROOM: Room = Room { header: 64 << 10, fixed: 64 << 10 };
 /// ```
 #[derive(Clone, Debug)]
 pub struct Create {
+    opening: Opening,
     version: Version,
-    info: Info,
     room: Room,
-    replace: bool,
-    durable: bool,
 }
 
 impl Default for Create {
@@ -52,7 +50,7 @@ impl Default for Create {
 impl Create {
     /// CDF-5, 64 KiB of room for definitions to come; a file that exists is refused.
     pub fn new() -> Self {
-        Self { version: Version::default(), info: Info::new(), room: ROOM, replace: false, durable: true }
+        Self { opening: Opening::new(true), version: Version::default(), room: ROOM }
     }
 
     /// In this version of the format.
@@ -66,7 +64,7 @@ impl Create {
     #[doc(alias = "NC_CLOBBER")]
     #[must_use]
     pub fn replace(mut self) -> Self {
-        self.replace = true;
+        self.opening.replace = true;
         self
     }
 
@@ -88,44 +86,25 @@ impl Create {
     /// any means, not that of the machine.
     #[must_use]
     pub fn without_sync(mut self) -> Self {
-        self.durable = false;
+        self.opening.durable = false;
         self
     }
 
     /// Adds a hint for the file layer.
     #[must_use]
     pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.info.set(key, value);
+        self.opening.info.set(key, value);
         self
     }
 
     /// Creates `name` on all ranks of `comm`: an empty file of the format. Collective: it succeeds on all ranks or on none.
     #[doc(alias = "ncmpi_create")]
     pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
-        let name = name.as_ref();
-        let shown: Arc<str> = name.to_string_lossy().into();
-        let comm = comm.dup().map_err(|error| Error::talk("create", &shown, &error))?;
-        let deleted = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
-            Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
-            _ => Ok(()),
-        };
-        agree(&comm, "create", &shown, deleted)?;
-        let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
-        let file = open.open(&comm, name).map_err(|error| refused(&error, &shown))?;
-        let header = Header::new(self.version);
-        let made = assemble(shown, comm, file, header)?;
-        let dataset = Dataset { writable: true, durable: self.durable, room: self.room, ..made };
+        let core = self.opening.create(comm, name.as_ref())?;
+        let dataset = Dataset { room: self.room, ..assemble(core, Header::new(self.version))? };
         dataset.write_header("create", &dataset.header, false)?;
         Ok(dataset)
     }
-}
-
-fn refused(error: &file::Error, shown: &str) -> Error {
-    if error.kind() != file::Kind::FileExists {
-        return error.clone().into();
-    }
-    let detail = "it exists and was to be created; replace it with `Create::replace`, or open it";
-    file::Error::new(file::Kind::FileExists, "create", &shown.into(), detail).into()
 }
 
 /// How to open a file; the same on all ranks.
@@ -143,10 +122,8 @@ fn refused(error: &file::Error, shown: &str) -> Error {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Open {
-    info: Info,
+    opening: Opening,
     room: Room,
-    writable: bool,
-    durable: bool,
 }
 
 impl Default for Open {
@@ -158,51 +135,44 @@ impl Default for Open {
 impl Open {
     /// For reading.
     pub fn new() -> Self {
-        Self { info: Info::new(), room: ROOM, writable: false, durable: true }
+        Self { opening: Opening::new(false), room: ROOM }
     }
 
     /// For writing too.
     #[must_use]
     pub fn writable(mut self) -> Self {
-        self.writable = true;
+        self.opening.writable = true;
         self
     }
 
     /// As [`Create::without_sync`].
     #[must_use]
     pub fn without_sync(mut self) -> Self {
-        self.durable = false;
+        self.opening.durable = false;
         self
     }
 
     /// Adds a hint for the file layer.
     #[must_use]
     pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.info.set(key, value);
+        self.opening.info.set(key, value);
         self
     }
 
     /// Opens `name` on all ranks of `comm`. Rank 0 reads the header for all. Collective: it succeeds on all ranks or on none.
     #[doc(alias = "ncmpi_open")]
     pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
-        let name = name.as_ref();
-        let shown: Arc<str> = name.to_string_lossy().into();
-        let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
-        let comm = comm.dup().map_err(talk)?;
-        let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
-        let file = file::Open::new(mode).hints(&self.info).open(&comm, name)?;
-        let found = if comm.rank() == 0 { look(&file, &shown) } else { Ok(Found::default()) };
-        let found = agree(&comm, "open", &shown, found)?;
+        let core = self.opening.open(comm, name.as_ref())?;
+        let found = if core.is_first() { look(&core.file, &core.name) } else { Ok(Found::default()) };
+        let found = core.agree("open", found)?;
         let mut numbers = [found.length, found.interrupted.into()];
-        comm.broadcast(0, &mut numbers).map_err(talk)?;
-        let bytes = comm.broadcast_vec(0, found.bytes).map_err(talk)?;
+        core.comm.broadcast(0, &mut numbers).map_err(|error| core.talk("open", &error))?;
+        let bytes = core.comm.broadcast_vec(0, found.bytes).map_err(|error| core.talk("open", &error))?;
         let [length, interrupted] = numbers;
-        let header = Header::decode(&bytes, length).map_err(|flaw| damaged(&flaw, &shown))?;
+        let header = Header::decode(&bytes, length).map_err(|flaw| damaged(&flaw, &core.name))?;
         let touched = AtomicBool::new(!header.variables.is_empty());
-        let made = assemble(shown, comm, file, header)?;
-        let dataset =
-            Dataset { writable: self.writable, durable: self.durable, room: self.room, touched, ..made };
-        if interrupted > 0 && self.writable {
+        let dataset = Dataset { room: self.room, touched, ..assemble(core, header)? };
+        if interrupted > 0 && self.opening.writable {
             dataset.finish_header("open", &bytes, length)?;
         }
         Ok(dataset)
@@ -251,15 +221,11 @@ fn look(file: &File, shown: &str) -> Result<Found> {
     }
 }
 
-fn assemble(name: Arc<str>, comm: Comm, file: File, header: Header) -> Result<Dataset> {
-    let geometry = Geometry::of(&header).map_err(|what| Error::new(Kind::Damaged, "open", &name, what))?;
+fn assemble(core: Core, header: Header) -> Result<Dataset> {
+    let geometry = Geometry::of(&header).map_err(|what| core.error(Kind::Damaged, "open", what))?;
     let records = header.records;
     Ok(Dataset {
-        name,
-        comm,
-        file,
-        writable: false,
-        durable: true,
+        core,
         room: ROOM,
         header,
         geometry,

@@ -9,7 +9,7 @@ use super::value::{self, Value};
 use crate::combine::{Combined, Share};
 use crate::error::Result;
 use crate::slab::Slab;
-use aqueduct_file::View;
+use aqueduct_file::{Source, View};
 
 /// Accesses that wait to be done as one: however many variables they are to, the file layer sees one write and one read.
 ///
@@ -58,7 +58,7 @@ trait Incoming {
 
 impl<T: Value> Outgoing for &[T] {
     fn store(&self, bytes: Range<usize>, out: &mut [u8]) {
-        value::store(&self[bytes.start / size_of::<T>()..bytes.end / size_of::<T>()], out);
+        value::store_part(self, bytes, out);
     }
 }
 
@@ -120,12 +120,12 @@ impl<'q> Queue<'q> {
     pub fn run(mut self) -> Result<()> {
         let plan = self.plan()?;
         if let Some((view, combined)) = &plan.puts {
-            self.dataset.file.through(view).write(&self.gathered(combined))?;
+            self.source(combined, |source| self.dataset.core.file.through(view).write(source))?;
             self.dataset.note(plan.records);
         }
         let Some((view, combined)) = &plan.gets else { return Ok(()) };
         let mut bytes = vec![0; combined.bytes as usize];
-        let count = self.dataset.file.through(view).read(&mut bytes)?.bytes();
+        let count = self.dataset.core.file.through(view).read(&mut bytes)?.bytes();
         self.dataset.complete(&mut bytes, count)?;
         self.scatter(combined, &bytes);
         Ok(())
@@ -136,19 +136,23 @@ impl<'q> Queue<'q> {
         let plan = self.plan();
         let records = plan.as_ref().map_or(0, |plan| plan.records);
         let numbers = [records, (!self.puts.is_empty()).into(), (!self.gets.is_empty()).into()];
-        let (plan, [records, puts, gets]) = self.dataset.meet("queue", plan, numbers)?;
+        let (plan, [records, puts, gets]) = self.dataset.core.meet("queue", plan, numbers)?;
         let nothing = View::default();
         if puts > 0 {
-            let bytes = plan.puts.as_ref().map(|(_, combined)| self.gathered(combined)).unwrap_or_default();
-            let view = plan.puts.as_ref().map_or(&nothing, |(view, _)| view);
-            self.dataset.file.through(view).all().write(&bytes)?;
+            let file = &self.dataset.core.file;
+            match &plan.puts {
+                Some((view, combined)) => {
+                    self.source(combined, |source| file.through(view).all().write(source))?
+                }
+                None => file.through(&nothing).all().write(&[0u8; 0])?,
+            };
             self.dataset.note(records);
         }
         if gets > 0 {
             let mut bytes = vec![0; plan.gets.as_ref().map_or(0, |(_, combined)| combined.bytes) as usize];
             let view = plan.gets.as_ref().map_or(&nothing, |(view, _)| view);
-            let count = self.dataset.file.through(view).all().read(&mut bytes)?.bytes();
-            self.dataset.agree("queue", self.dataset.complete(&mut bytes, count))?;
+            let count = self.dataset.core.file.through(view).all().read(&mut bytes)?.bytes();
+            self.dataset.core.agree("queue", self.dataset.complete(&mut bytes, count))?;
             if let Some((_, combined)) = &plan.gets {
                 self.scatter(combined, &bytes);
             }
@@ -167,13 +171,23 @@ impl<'q> Queue<'q> {
         })
     }
 
-    /// The values of all writes, in the order of the file.
-    fn gathered(&self, combined: &Combined) -> Vec<u8> {
+    /// Hands over the values of all writes, in the order of the file: as they are wanted, unless some are to overwrite others.
+    fn source<R>(&self, combined: &Combined, write: impl FnOnce(Source<'_>) -> R) -> R {
+        if combined.is_ordered() {
+            let make = |from: u64, out: &mut [u8]| {
+                for (item, bytes, at) in combined.within(from..from + out.len() as u64) {
+                    let length = (bytes.end - bytes.start) as usize;
+                    let bytes = bytes.start as usize..bytes.end as usize;
+                    self.puts[item].1.store(bytes, &mut out[at..at + length]);
+                }
+            };
+            return write(Source::made(combined.bytes, &make));
+        }
         let mut bytes = vec![0; combined.bytes as usize];
         for share in &combined.shares {
             self.puts[share.item].1.store(item_bytes(share), &mut bytes[place(share)]);
         }
-        bytes
+        write(Source::from(&bytes))
     }
 
     /// Gives all reads their values.

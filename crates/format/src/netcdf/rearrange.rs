@@ -54,17 +54,17 @@ impl Dataset {
         self.mark("rearrange", BEING_MOVED)?;
         let mut pieces = pieces(shifts).peekable();
         while pieces.peek().is_some() {
-            let portions: Vec<_> = (0..self.comm.size()).map(|_| portion(&mut pieces)).collect();
-            let mine = &portions[self.comm.rank()];
+            let portions: Vec<_> = (0..self.core.comm.size()).map(|_| portion(&mut pieces)).collect();
+            let mine = &portions[self.core.comm.rank()];
             // All have read before any writes.
-            let read = self.agree("rearrange", self.read_pieces(mine))?;
+            let read = self.core.agree("rearrange", self.read_pieces(mine))?;
             let written = read.iter().try_for_each(|(to, bytes)| {
-                self.file.at(*to).write(bytes)?;
+                self.core.file.at(*to).write(bytes)?;
                 Ok(())
             });
-            self.agree("rearrange", written)?;
+            self.core.agree("rearrange", written)?;
         }
-        self.sync()?;
+        self.core.sync()?;
         Ok(shifts.iter().map(Shift::bytes).sum())
     }
 
@@ -72,7 +72,7 @@ impl Dataset {
         let read = |piece: &Piece| {
             let mut bytes = vec![0; piece.size as usize];
             // What was never written reads as zeros, behind the end of the file too.
-            self.file.at(piece.from).read(&mut bytes)?;
+            self.core.file.at(piece.from).read(&mut bytes)?;
             Ok((piece.to, bytes))
         };
         pieces.iter().map(read).collect()

@@ -41,15 +41,16 @@ impl Dataset {
     pub(super) fn replace_header(&self, operation: &'static str, header: &Header) -> Result<()> {
         let bytes = self.encoded(operation, header)?;
         if bytes.len() <= SECTOR {
-            self.agree(operation, self.first_writes(0, &bytes))?;
-            return self.sync();
+            self.core.agree(operation, self.first_writes(0, &bytes))?;
+            return self.core.sync();
         }
-        let geometry = Geometry::of(header).map_err(|what| self.error(Kind::TooLarge, operation, what))?;
+        let geometry =
+            Geometry::of(header).map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
         // Behind all that belongs to the file, written or not.
         let data = geometry.end(header, self.records()).unwrap_or(0).max(bytes.len() as u64);
-        let end = self.agree(operation, self.file.size().map_err(Error::from))?.max(data);
-        self.agree(operation, self.first_writes(end, &copy(&bytes)))?;
-        self.sync()?;
+        let end = self.core.agree(operation, self.core.file.size().map_err(Error::from))?.max(data);
+        self.core.agree(operation, self.first_writes(end, &copy(&bytes)))?;
+        self.core.sync()?;
         self.finish_header(operation, &bytes, end)
     }
 
@@ -57,17 +58,17 @@ impl Dataset {
     pub(super) fn finish_header(&self, operation: &'static str, bytes: &[u8], end: u64) -> Result<()> {
         self.mark(operation, BEING_REPLACED)?;
         let (magic, rest) = bytes.split_at(BEING_REPLACED.len().min(bytes.len()));
-        self.agree(operation, self.first_writes(magic.len() as u64, rest))?;
-        self.sync()?;
-        self.agree(operation, self.first_writes(0, magic))?;
-        self.sync()?;
-        self.file.set_size(end)?;
-        self.sync()
+        self.core.agree(operation, self.first_writes(magic.len() as u64, rest))?;
+        self.core.sync()?;
+        self.core.agree(operation, self.first_writes(0, magic))?;
+        self.core.sync()?;
+        self.core.file.set_size(end)?;
+        self.core.sync()
     }
 
     /// Says in the place of the magic what is being done, durably. Collective.
     pub(super) fn mark(&self, operation: &'static str, mark: [u8; 4]) -> Result<()> {
-        self.agree(operation, self.first_writes(0, &mark))?;
-        self.sync()
+        self.core.agree(operation, self.first_writes(0, &mark))?;
+        self.core.sync()
     }
 }

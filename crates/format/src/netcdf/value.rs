@@ -1,5 +1,7 @@
 //! Values of a program on their way to and from the bytes of a file, which are big-endian.
 
+use std::ops::Range;
+
 use bytemuck::Pod;
 
 use super::kind::Type;
@@ -62,6 +64,26 @@ pub(crate) fn store<T: Value>(values: &[T], out: &mut [u8]) {
     for (out, value) in out.chunks_exact_mut(size_of::<T>()).zip(values) {
         out.copy_from_slice(bytemuck::bytes_of(&value.swapped()));
     }
+}
+
+/// Writes some of the bytes of values as they lie in a file; `out` has exactly their size.
+pub(crate) fn store_part<T: Value>(values: &[T], bytes: Range<usize>, out: &mut [u8]) {
+    let size = size_of::<T>();
+    // Of values, whole ones.
+    let (first, last) = (bytes.start.div_ceil(size), bytes.end / size);
+    let some = |value: usize, from: usize, out: &mut [u8]| {
+        if !out.is_empty() {
+            out.copy_from_slice(&bytemuck::bytes_of(&values[value].swapped())[from..from + out.len()]);
+        }
+    };
+    if first > last {
+        return some(last, bytes.start % size, out);
+    }
+    let (head, rest) = out.split_at_mut(first * size - bytes.start);
+    let (body, tail) = rest.split_at_mut((last - first) * size);
+    some(first.saturating_sub(1), size - head.len(), head);
+    store(&values[first..last], body);
+    some(last, 0, tail);
 }
 
 /// Reads values as they lie in a file; `bytes` has exactly their size.
@@ -228,5 +250,24 @@ impl<T: Value, const N: usize> From<[T; N]> for Values {
 impl<T: Value> From<Vec<T>> for Values {
     fn from(values: Vec<T>) -> Self {
         T::wrap(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_of_the_bytes_are_those_of_all() {
+        let values: Vec<f64> = (0..5).map(|at| f64::from(at) * 1.7 + 0.3).collect();
+        let mut all = vec![0; 40];
+        store(&values, &mut all);
+        for start in 0..=40 {
+            for end in start..=40 {
+                let mut some = vec![0; end - start];
+                store_part(&values, start..end, &mut some);
+                assert_eq!(some, all[start..end], "{start}..{end}");
+            }
+        }
     }
 }

@@ -42,6 +42,11 @@ def xyz(name):
         np.testing.assert_array_equal(atoms.positions, np.arange(30).reshape(10, 3) / 3 + at)
         np.testing.assert_array_equal(atoms.cell.lengths(), [10, 11, 12])
         assert atoms.pbc.all() and atoms.info["Time"] == 0.5 * at
+        if at == 1:
+            speed = np.arange(10) / 3 + at
+            np.testing.assert_array_equal(atoms.arrays["velo"], np.stack([speed, -speed, 0 * speed], axis=1))
+        else:
+            assert "velo" not in atoms.arrays
 
 
 def cf(name):

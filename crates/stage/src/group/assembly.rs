@@ -45,6 +45,13 @@ impl Assembly {
         spot.data_within(window.start as i64..window.end as i64).unwrap_or(0..0)
     }
 
+    /// Where these of a member's bytes lie in the window, if they lie side by side.
+    pub(crate) fn run(&self, member: usize, bytes: &Range<u64>, window: &Range<u64>) -> Option<Range<usize>> {
+        let run = self.spots[member].runs(bytes.clone()).next()?;
+        let start = (run.offset - window.start as i64) as usize;
+        (run.len == bytes.end - bytes.start).then(|| start..start + run.len as usize)
+    }
+
     /// Puts a member's bytes, from number `first` of them on, into the window that begins at `start`.
     pub(crate) fn put(
         &self,

@@ -199,7 +199,7 @@ impl Herald for Client {
 }
 
 /// An answer of the server to an opening.
-fn answer<T: serde::de::DeserializeOwned>(link: &Comm, name: &str) -> Result<T> {
+pub(super) fn answer<T: serde::de::DeserializeOwned>(link: &Comm, name: &str) -> Result<T> {
     let (bytes, _) = link.receive(SERVER, ANSWER).map_err(|error| Error::talk("create", name, &error))?;
     told::<Result<T, Told>>(&bytes)?.map_err(Told::into_error)
 }

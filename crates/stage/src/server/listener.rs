@@ -11,6 +11,7 @@ use aqueduct_comm::{Comm, Source};
 use super::client::share;
 use super::desk::{Desk, Held, Pool, Private, State, Writer};
 use super::ledger::Item;
+use super::lines::{Lines, rows};
 use super::protocol::{ANSWER, DATA, Open, REQUEST, Request, Room, tell, told};
 use super::split::Server;
 use crate::declared::Declared;
@@ -22,14 +23,16 @@ use crate::target::{FileTarget, Target};
 /// How long a server that has lost a client waits for its threads, which may wait for other servers.
 const COURTESY: Duration = Duration::from_secs(2);
 /// The smallest chunk that is worth a message.
-const LEAST: u64 = 64;
+pub(super) const LEAST: u64 = 64;
 
 /// What a server has done.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
     /// How many outputs it has written.
     pub outputs: u64,
-    /// How many parcels of them, and how many bytes.
+    /// How many buffered files.
+    pub files: u64,
+    /// How many parcels of outputs, and how many bytes.
     pub parcels: u64,
     /// Bytes that this server has written.
     pub bytes: u64,
@@ -66,6 +69,8 @@ impl Server {
             pool,
             openings: vec![None; clients],
             desks: HashMap::new(),
+            buffers: vec![None; clients],
+            files: HashMap::new(),
             opened: 0,
         };
         match listener.listen() {
@@ -78,17 +83,20 @@ impl Server {
     }
 }
 
-struct Listener<'a> {
-    server: Server,
+pub(super) struct Listener<'a> {
+    pub(super) server: Server,
     make: Make<'a>,
     /// What may be held for all outputs, and what of it is promised to none yet.
     memory: u64,
-    left: u64,
-    pool: Arc<Pool>,
+    pub(super) left: u64,
+    pub(super) pool: Arc<Pool>,
     /// What clients want to open, until all of them do.
     openings: Vec<Option<Open>>,
     desks: HashMap<u32, Counter>,
-    opened: u32,
+    /// Which files clients want to buffer, until all of them do, and those that are.
+    pub(super) buffers: Vec<Option<(String, u64)>>,
+    pub(super) files: HashMap<u32, Lines>,
+    pub(super) opened: u32,
 }
 
 /// An output and the thread that writes it.
@@ -120,8 +128,18 @@ impl Listener<'_> {
                     self.hand_in(output, client, Item::Parcel(parcel, bytes.map_err(Told::into_error)));
                 }
                 Request::Chunk(output, bytes, slot) => self.take_chunk(output, client, bytes, slot)?,
-                Request::Sync(output) => self.hand_in(output, client, Item::Sync),
-                Request::Finish(output, steps) => self.hand_in(output, client, Item::Finish(steps)),
+                Request::Buffer(name, piece) => self.want_buffer(client, name, piece),
+                Request::Piece(file, runs, bytes, slot) => {
+                    self.take_piece(file, client, runs, bytes, slot)?;
+                }
+                Request::Sync(number) => match self.files.get(&number) {
+                    Some(lines) => lines.arrive(client, Item::Sync),
+                    None => self.hand_in(number, client, Item::Sync),
+                },
+                Request::Finish(number, steps) => match self.files.get(&number) {
+                    Some(lines) => lines.arrive(client, Item::Finish(steps)),
+                    None => self.hand_in(number, client, Item::Finish(steps)),
+                },
                 Request::Drop(output) => self.hand_in(output, client, Item::Gone),
             }
         }
@@ -152,10 +170,7 @@ impl Listener<'_> {
     /// Opens an output that all clients want. Collective over all servers and clients.
     fn open(&mut self) {
         let opens: Vec<Open> = self.openings.iter_mut().filter_map(Option::take).collect();
-        // What ended outputs had is free again.
-        for counter in self.desks.values_mut().filter(|counter| counter.desk.lock().ended) {
-            self.left += std::mem::take(&mut counter.budget);
-        }
+        self.reclaim();
         let name = opens[0].name.clone();
         let room = agree(&self.server.servers, "create", &name, self.room(&opens));
         let number = self.opened;
@@ -183,7 +198,15 @@ impl Listener<'_> {
         }
     }
 
-    fn answer<T: serde::Serialize>(&self, what: &T) {
+    /// What ended outputs and files had is free again.
+    pub(super) fn reclaim(&mut self) {
+        for counter in self.desks.values_mut().filter(|counter| counter.desk.lock().ended) {
+            self.left += std::mem::take(&mut counter.budget);
+        }
+        self.left += self.files.values_mut().map(Lines::reclaim).sum::<u64>();
+    }
+
+    pub(super) fn answer<T: serde::Serialize>(&self, what: &T) {
         for client in 1..self.server.link.size() {
             // One that is gone is noticed by listening.
             let _ = tell(&self.server.link, client, ANSWER, what);
@@ -239,13 +262,7 @@ impl Listener<'_> {
         let (file, meeting) =
             (self.server.servers.dup().map_err(talk)?, self.server.servers.dup().map_err(talk)?);
         let target = (self.make)(&file, &desk.name, &Arc::new(desk.group.declared.clone()))?;
-        let link = &self.server.link;
-        let near: Vec<bool> = (1..link.size()).map(|rank| link.node_of(rank) == link.node_of(0)).collect();
-        let rows = near
-            .iter()
-            .enumerate()
-            .map(|(at, here)| here.then(|| near[..at].iter().filter(|near| **near).count()));
-        let rows = rows.collect();
+        let rows = rows(&self.server.link);
         let desk = Arc::new(desk);
         let writer = Writer {
             desk: Arc::clone(&desk),
@@ -289,6 +306,7 @@ impl Listener<'_> {
             drop(state);
             service.failures.extend(desk.failure());
         }
+        self.files.into_values().for_each(|lines| lines.close(&mut service));
         service.memory_peak = self.pool.peak();
         service
     }

@@ -24,6 +24,14 @@ pub(crate) fn news_of(output: u32) -> u32 {
     16 + output
 }
 
+/// Bytes of a buffered file.
+pub(crate) fn data_of(file: u32) -> u32 {
+    (1 << 31) + file
+}
+
+/// Runs of a file: where the first one begins, bytes of each, from one to the next, and how many.
+pub(crate) type Run = (i64, u64, i64, u64);
+
 /// What a client asks its server for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -32,6 +40,10 @@ pub(crate) enum Request {
     Parcel(u32, Parcel, Result<u64, Told>),
     /// A chunk of so many bytes: in a slot of the symmetric buffer, or in a message. One without bytes is an error of the client.
     Chunk(u32, u64, Option<u32>),
+    /// A file to be buffered, by its name, in pieces of so many bytes at most.
+    Buffer(String, u64),
+    /// A piece of a buffered file: where it belongs, so many bytes, in a slot or in a message.
+    Piece(u32, Vec<Run>, u64, Option<u32>),
     Sync(u32),
     /// The output ends after so many steps.
     Finish(u32, u64),

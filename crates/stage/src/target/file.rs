@@ -216,8 +216,9 @@ impl FileTarget {
                     // Nothing may be written where other ranks or the next parcel are.
                     let rest =
                         chunk.get(..(laid.mine - done).min(chunk.len() as u64) as usize).unwrap_or(chunk);
-                    total = total.wrapping_add(laid.sum(done, rest));
                     self.data.at(base + done).all().write(rest)?;
+                    // Behind the meeting: before it, other ranks of this machine may still be handing over, and need the processor.
+                    total = total.wrapping_add(laid.sum(done, rest));
                     done += rest.len() as u64;
                 }
                 Err(error) => {
@@ -295,6 +296,12 @@ impl Target for FileTarget {
                 Entry { start: record.start + start, items: *items, samples: entry.samples };
         }
         self.note(record)
+    }
+
+    fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
+        self.declared = Arc::clone(declared);
+        self.last = None;
+        true
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -1,16 +1,22 @@
 //! Groups of ranks of which one writes for all: the others hand it their bytes, and only these leaders meet over the file.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use aqueduct_comm::Comm;
 
+use super::gathered::{Gathered, HandedOver, Stretch};
 use super::{Entry, Parcel, Refused, Supply, Target};
 use crate::declared::Declared;
 use crate::description::Region;
 use crate::error::{Error, Kind, Result, agree};
 use crate::group::{Assembly, Group, Share};
+use crate::helm::Helm;
 use crate::relay::Relay;
+
+/// What a leader gathers at a time: so much that a meeting is little beside it, and so little that of a large step the first part is written,
+/// and still in the processor's cache, while the next is gathered.
+const PORTION: u64 = 4 << 20;
 
 /// The group of each rank, given the node of each: ranks of a node that follow one another, or so many at a time. Groups follow one another as
 /// their ranks do, so that points and lists keep the order of the ranks.
@@ -38,7 +44,20 @@ pub(crate) struct Leaders {
     last: Option<Wanted>,
     /// None on ranks that are led.
     lead: Option<Lead>,
+    /// Where leaders store what their groups have; or all ranks, if they can do without leaders too.
+    target: Option<Box<dyn Target>>,
+    turns: Option<Turns>,
     memory_peak: Arc<AtomicU64>,
+}
+
+/// For ranks that may store for themselves, or by leaders.
+struct Turns {
+    helm: Arc<Helm>,
+    /// What this rank has, and what it has to store where leaders write: all of its group, or nothing.
+    own: Arc<Declared>,
+    grouped: Arc<Declared>,
+    /// How it was last.
+    gathered: bool,
 }
 
 /// What the leader needs of a member.
@@ -52,13 +71,12 @@ struct Wanted {
 
 /// What only a leader has.
 struct Lead {
-    /// Where leaders store what their groups have.
-    target: Box<dyn Target>,
     group: Group,
     /// Bytes of the largest window.
     capacity: u64,
     assembly: Option<Assembly>,
     windows: [Vec<u8>; 2],
+    apart: Vec<Vec<u8>>,
 }
 
 /// Those a leader writes for, at the time of a parcel.
@@ -74,7 +92,7 @@ struct Members<'a> {
 /// How groups are made.
 pub(crate) struct Plan {
     pub(crate) size: Option<usize>,
-    /// Bytes that a leader gathers at a time.
+    /// Bytes that a leader gathers at a time, at most.
     pub(crate) capacity: u64,
     /// The most that gathering has taken.
     pub(crate) memory_peak: Arc<AtomicU64>,
@@ -89,22 +107,50 @@ impl Leaders {
         plan: Plan,
         target: impl FnOnce(&Comm, &Arc<Declared>) -> Result<Box<dyn Target>>,
     ) -> Result<Self> {
+        let mut ranks = Self::form(comm, name, declared, plan)?;
+        let leads = ranks.lead.is_some().then_some(0);
+        let leaders = comm.split(leads, 0).map_err(|error| Error::talk("create", name, &error))?;
+        // Leaders fail together; the others learn of it.
+        let made = leaders.zip(ranks.lead.as_ref());
+        let made = made.map(|(leaders, lead)| target(&leaders, &Arc::new(lead.group.declared.clone())));
+        ranks.target = agree(&ranks.group, "create", name, made.transpose())?;
+        Ok(ranks)
+    }
+
+    /// Forms groups of ranks that all have a part of the target, which can be redeclared, and store as the helm says. Collective.
+    pub(crate) fn around(
+        comm: &Comm,
+        name: &str,
+        declared: &Arc<Declared>,
+        plan: Plan,
+        (helm, target): (&Arc<Helm>, Box<dyn Target>),
+    ) -> Result<Self> {
+        let mut ranks = Self::form(comm, name, declared, plan)?;
+        let grouped = match &ranks.lead {
+            Some(lead) => lead.group.declared.clone(),
+            None => merged(name, declared, &[])?.declared,
+        };
+        let (own, grouped) = (Arc::clone(declared), Arc::new(grouped));
+        ranks.turns = Some(Turns { helm: Arc::clone(helm), own, grouped, gathered: false });
+        ranks.target = Some(target);
+        Ok(ranks)
+    }
+
+    /// Groups without a target yet. Collective.
+    fn form(comm: &Comm, name: &str, declared: &Declared, plan: Plan) -> Result<Self> {
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
         let nodes: Vec<usize> = (0..comm.size()).map(|rank| comm.node_of(rank)).collect();
         let colour = groups(&nodes, plan.size)[comm.rank()];
         let group = comm.split(Some(colour), 0).map_err(talk)?.expect("every rank is in a group");
-        let leaders = comm.split((group.rank() == 0).then_some(0), 0).map_err(talk)?;
         let shares = group.gather_varied(0, &Share::encode(&Share::of(declared))).map_err(talk)?;
         let merge = |shares: Vec<Vec<u8>>| merged(name, declared, &shares);
         let merged = agree(comm, "create", name, shares.map(merge).transpose())?;
-        // Leaders fail together; the others learn of it.
-        let lead = leaders.zip(merged).map(|(leaders, group)| {
-            let target = target(&leaders, &Arc::new(group.declared.clone()))?;
-            Ok(Lead { target, group, capacity: plan.capacity, assembly: None, windows: Default::default() })
-        });
-        let lead = agree(&group, "create", name, lead.transpose())?;
+        let capacity = plan.capacity.min(PORTION);
+        let lead =
+            |group| Lead { group, capacity, assembly: None, windows: Default::default(), apart: Vec::new() };
         let lists = declared.abouts.iter().map(|about| about.region == Region::List).collect();
-        Ok(Self { name: name.into(), group, lists, last: None, lead, memory_peak: plan.memory_peak })
+        let (lead, memory_peak) = (merged.map(lead), plan.memory_peak);
+        Ok(Self { name: name.into(), group, lists, last: None, lead, target: None, turns: None, memory_peak })
     }
 
     /// What the leader needs of this rank for each window. Collective over the group.
@@ -128,18 +174,44 @@ impl Leaders {
         Ok(wanted)
     }
 
-    /// A member's part: its bytes, window by window, whatever becomes of them.
-    fn hand_over(&self, wanted: &[u64], supply: &mut dyn Supply) -> Result<()> {
-        let (group, name) = (&self.group, &self.name);
-        let mut stretch = Stretch::new(supply);
-        let mut outcome = Ok(());
-        for bytes in wanted {
-            let given = stretch.with(*bytes as usize, |bytes| group.gather_varied(0, bytes));
-            given.1.map_err(|error| Error::talk("write", name, &error))?;
-            self.memory_peak.fetch_max(stretch.rest.capacity() as u64, Ordering::Relaxed);
-            outcome = outcome.and(given.0);
+    /// Whether leaders write this parcel; the target is told where that has changed.
+    fn turn(&mut self, parcel: &Parcel) -> bool {
+        let Some(turns) = &mut self.turns else { return true };
+        let gathered = turns.helm.gathers(parcel.step);
+        if let Some(target) = self.target.as_mut().filter(|_| gathered != turns.gathered) {
+            target.redeclare(if gathered { &turns.grouped } else { &turns.own });
+            turns.gathered = gathered;
         }
-        outcome
+        gathered
+    }
+
+    /// Leaders write.
+    fn write_gathered(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()> {
+        let ready = agree(&self.group, "write", &self.name, supply.refusal().map_or(Ok(()), Err));
+        let wanted = match ready {
+            Ok(()) => self.wanted(parcel),
+            Err(error) => Err(error),
+        };
+        let (group, name, memory_peak) = (&self.group, &*self.name, &*self.memory_peak);
+        let outcome = match (&mut self.lead, &mut self.target, wanted) {
+            (Some(lead), Some(target), Ok(wanted)) => {
+                let members = Members { group, name, own: supply, wanted: &wanted.bytes, memory_peak };
+                lead.write(&mut **target, parcel, members)
+            }
+            (None, target, Ok(wanted)) => {
+                let (own, wanted) = (Stretch::new(supply), &wanted.bytes);
+                let mut handed = HandedOver { group, name, own, wanted, next: 0, memory_peak };
+                let parcel = parcel.without_items();
+                let outcome = target.as_mut().map_or(Ok(()), |target| target.write(&parcel, &mut handed));
+                outcome.and(handed.give_rest())
+            }
+            (_, Some(target), Err(error)) => target.write(parcel, &mut Refused(error)),
+            (_, _, Err(error)) => Err(error),
+            (Some(_), None, Ok(_)) => {
+                Err(Error::new(Kind::NotComplete, "write", name, "the leader has no target"))
+            }
+        };
+        agree(&self.group, "write", &self.name, outcome)
     }
 }
 
@@ -173,7 +245,7 @@ impl Lead {
     }
 
     /// Writes what the group has together with the other leaders.
-    fn write(&mut self, parcel: &Parcel, members: Members<'_>) -> Result<()> {
+    fn write(&mut self, target: &mut dyn Target, parcel: &Parcel, members: Members<'_>) -> Result<()> {
         let Members { group, name, own, wanted, memory_peak } = members;
         let Some(assembly) = &self.assembly else {
             return Err(Error::new(Kind::BadArgument, "write", name, "the group has not met"));
@@ -191,144 +263,33 @@ impl Lead {
             wanted,
             next: 0,
             start: 0,
-            firsts: vec![0; group.size()],
+            apart: &mut self.apart,
             memory_peak,
         };
         let relay =
             Relay { parcel: &parcel, windows, threads: group.serves_threads(), buffers: &mut self.windows };
-        let outcome = relay.run(&mut *self.target, |window| gathered.fill(window));
-        // Members give all their windows, also where nobody asked for them any more.
-        while gathered.next < wanted.len() {
-            let _ = gathered.meet()?;
-        }
+        let outcome = relay.run(target, |window| gathered.fill(window));
+        gathered.take_rest()?;
         outcome
     }
 }
 
 impl Target for Leaders {
     fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<()> {
-        let ready = agree(&self.group, "write", &self.name, supply.refusal().map_or(Ok(()), Err));
-        let wanted = match ready {
-            Ok(()) => self.wanted(parcel),
-            Err(error) => Err(error),
-        };
-        let (group, name, memory_peak) = (&self.group, &*self.name, &*self.memory_peak);
-        let outcome = match (&mut self.lead, wanted) {
-            (Some(lead), Ok(wanted)) => {
-                let wanted = &wanted.bytes;
-                lead.write(parcel, Members { group, name, own: supply, wanted, memory_peak })
-            }
-            (Some(lead), Err(error)) => lead.target.write(parcel, &mut Refused(error)),
-            (None, Ok(wanted)) => self.hand_over(&wanted.bytes, supply),
-            (None, Err(error)) => Err(error),
-        };
-        agree(&self.group, "write", &self.name, outcome)
+        if self.turn(parcel) {
+            return self.write_gathered(parcel, supply);
+        }
+        self.target.as_mut().map_or(Ok(()), |target| target.write(parcel, supply))
     }
 
     fn sync(&mut self) -> Result<()> {
-        let outcome = self.lead.as_mut().map_or(Ok(()), |lead| lead.target.sync());
+        let outcome = self.target.as_mut().map_or(Ok(()), |target| target.sync());
         agree(&self.group, "sync", &self.name, outcome)
     }
 
     fn finish(self: Box<Self>, steps: u64) -> Result<()> {
-        let outcome = self.lead.map_or(Ok(()), |lead| lead.target.finish(steps));
+        let outcome = self.target.map_or(Ok(()), |target| target.finish(steps));
         agree(&self.group, "finish", &self.name, outcome)
-    }
-}
-
-/// Bytes of a rank in other portions than its chunks.
-struct Stretch<'a> {
-    supply: &'a mut dyn Supply,
-    /// What is left of a chunk that was larger than the portion.
-    rest: Vec<u8>,
-    at: usize,
-}
-
-impl<'a> Stretch<'a> {
-    fn new(supply: &'a mut dyn Supply) -> Self {
-        Self { supply, rest: Vec::new(), at: 0 }
-    }
-
-    /// Shows the next so many bytes; none of them, and an error, if they cannot be had.
-    fn with<R>(&mut self, bytes: usize, show: impl FnOnce(&[u8]) -> R) -> (Result<()>, R) {
-        if self.at == self.rest.len() && bytes > 0 {
-            self.rest.clear();
-            self.at = 0;
-            match self.supply.next() {
-                // The usual case: a chunk is a portion.
-                Ok(chunk) if chunk.len() == bytes => return (Ok(()), show(chunk)),
-                Ok(chunk) => self.rest.extend_from_slice(chunk),
-                Err(error) => return (Err(error), show(&[])),
-            }
-        }
-        while self.rest.len() - self.at < bytes {
-            self.rest.drain(..std::mem::take(&mut self.at));
-            match self.supply.next() {
-                Ok([]) => {
-                    let detail = "a rank has fewer bytes than it declared";
-                    return (Err(Error::new(Kind::BadArgument, "write", "the output", detail)), show(&[]));
-                }
-                Ok(chunk) => self.rest.extend_from_slice(chunk),
-                Err(error) => return (Err(error), show(&[])),
-            }
-        }
-        let portion = &self.rest[self.at..self.at + bytes];
-        self.at += bytes;
-        (Ok(()), show(portion))
-    }
-}
-
-/// What a leader gathers, window by window.
-struct Gathered<'a> {
-    group: &'a Comm,
-    name: &'a str,
-    assembly: &'a Assembly,
-    capacity: u64,
-    own: Stretch<'a>,
-    /// Of the leader's own bytes, for each window.
-    wanted: &'a [u64],
-    next: usize,
-    /// Where the next window begins, and how many bytes of each member lie before it.
-    start: u64,
-    firsts: Vec<u64>,
-    memory_peak: &'a AtomicU64,
-}
-
-impl Gathered<'_> {
-    /// The members' bytes of the next window, and where it ends.
-    fn meet(&mut self) -> Result<(Vec<Vec<u8>>, std::ops::Range<u64>)> {
-        let window = self.assembly.window(self.start, self.capacity);
-        let bytes = self.wanted[self.next] as usize;
-        let (mine, parts) = self.own.with(bytes, |bytes| self.group.gather_varied(0, bytes));
-        self.next += 1;
-        self.start = window.end;
-        let parts = parts.map_err(|error| Error::talk("write", self.name, &error))?.unwrap_or_default();
-        mine.map(|()| (parts, window))
-    }
-
-    /// Puts the next window together.
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
-        let (parts, window) = self.meet()?;
-        let length = (window.end - window.start) as usize;
-        if buffer.capacity() < length {
-            buffer.reserve_exact(length - buffer.len());
-        }
-        buffer.resize(length, 0);
-        let gathered: usize = parts.iter().map(Vec::capacity).sum();
-        let windows = buffer.capacity() * self.wanted.len().min(2);
-        let taken = windows + gathered + self.own.rest.capacity();
-        self.memory_peak.fetch_max(taken as u64, Ordering::Relaxed);
-        for (member, part) in parts.iter().enumerate() {
-            let expected = self.assembly.of(member, &window);
-            if part.len() as u64 != expected.end - expected.start {
-                let detail = format!("rank {member} of the group could not give its bytes");
-                return Err(Error::new(Kind::BadArgument, "write", self.name, detail));
-            }
-            let put = self.assembly.put(member, self.firsts[member], part, window.start, buffer);
-            put.map_err(|error| Error::new(Kind::BadArgument, "write", self.name, error.to_string()))?;
-            self.firsts[member] += part.len() as u64;
-        }
-        Ok(())
     }
 }
 

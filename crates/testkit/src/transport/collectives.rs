@@ -10,6 +10,7 @@ pub(super) const CASES: &[Entry] = &[
     ("broadcast_vec gives every rank the root's length too", broadcast_vec),
     ("gather puts all values in rank order at the root", gather),
     ("gather_varied keeps each rank's length", gather_varied),
+    ("gather_into fills the places that are as long as what comes", gather_into),
     ("scatter deals equal parts", scatter),
     ("scatter_varied deals parts of any length", scatter_varied),
     ("allgather gives all values to all", allgather),
@@ -75,6 +76,28 @@ fn gather_varied(world: &Comm) {
         let got = world.gather_varied(root, &values(world.rank(), uneven(world.rank()))).unwrap();
         let all = || (0..world.size()).map(|rank| values(rank, uneven(rank))).collect::<Vec<_>>();
         assert_eq!(got, (world.rank() == root).then(all));
+    }
+}
+
+fn gather_into(world: &Comm) {
+    for root in roots(world) {
+        // The place of the last rank is too long.
+        let length = |rank: usize| uneven(rank) + usize::from(rank + 1 == world.size());
+        let mut places: Vec<Vec<u32>> = (0..world.size()).map(|rank| vec![7; length(rank)]).collect();
+        let mut into: Vec<&mut [u32]> = places.iter_mut().map(Vec::as_mut_slice).collect();
+        let into = if world.rank() == root { &mut into[..] } else { &mut [] };
+        let given = world.gather_into(root, &values(world.rank(), uneven(world.rank())), into).unwrap();
+        if world.rank() == root {
+            assert_eq!(given, (0..world.size()).map(uneven).collect::<Vec<_>>());
+            let last = places.pop().unwrap();
+            assert!(last.iter().all(|value| *value == 7));
+            assert_eq!(
+                places,
+                (0..world.size() - 1).map(|rank| values(rank, uneven(rank))).collect::<Vec<_>>()
+            );
+        } else {
+            assert_eq!(given, []);
+        }
     }
 }
 

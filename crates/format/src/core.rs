@@ -1,0 +1,124 @@
+//! What an open file of any format is made of: its name, its ranks, its bytes. Creating and opening it.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{self as file, File, Info, Mode};
+
+use crate::error::{Error, Kind, Result, agree, agree_most};
+
+/// How a file is created or opened, whatever its format.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) info: Info,
+    /// Whether what is under the name is thrown away.
+    pub(crate) replace: bool,
+    pub(crate) writable: bool,
+    pub(crate) durable: bool,
+}
+
+/// An open file.
+pub(crate) struct Core {
+    pub(crate) name: Arc<str>,
+    /// For the talk of this file alone.
+    pub(crate) comm: Comm,
+    pub(crate) file: File,
+    pub(crate) writable: bool,
+    /// Whether what is committed survives a crash of the machine.
+    pub(crate) durable: bool,
+}
+
+impl Opening {
+    pub(crate) fn new(writable: bool) -> Self {
+        Self { info: Info::new(), replace: false, writable, durable: true }
+    }
+
+    /// A new file without a byte. Collective: it succeeds on all ranks or on none.
+    pub(crate) fn create(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
+        let (shown, comm) = met("create", comm, name)?;
+        let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
+            Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
+            _ => Ok(()),
+        };
+        agree(&comm, "create", &shown, deleted)?;
+        let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
+        let file = open.open(&comm, name).map_err(|error| refused(&error, &shown))?;
+        Ok(Core { name: shown, comm, file, writable: true, durable: self.durable })
+    }
+
+    /// A file that is there. Collective: it succeeds on all ranks or on none.
+    pub(crate) fn open(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
+        let (shown, comm) = met("open", comm, name)?;
+        let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
+        let file = file::Open::new(mode).hints(&self.info).open(&comm, name)?;
+        Ok(Core { name: shown, comm, file, writable: self.writable, durable: self.durable })
+    }
+}
+
+/// The name as it is shown, and a communicator for the file alone.
+fn met(operation: &'static str, comm: &Comm, name: &OsStr) -> Result<(Arc<str>, Comm)> {
+    let shown: Arc<str> = name.to_string_lossy().into();
+    let comm = comm.dup().map_err(|error| Error::talk(operation, &shown, &error))?;
+    Ok((shown, comm))
+}
+
+fn refused(error: &file::Error, shown: &str) -> Error {
+    if error.kind() != file::Kind::FileExists {
+        return error.clone().into();
+    }
+    let detail = "it exists and was to be created; replace it with `Create::replace`, or open it";
+    file::Error::new(file::Kind::FileExists, "create", &shown.into(), detail).into()
+}
+
+impl Core {
+    /// Whether this is the rank that writes what one rank writes for all.
+    pub(crate) fn is_first(&self) -> bool {
+        self.comm.rank() == 0
+    }
+
+    /// Makes what was written durable, if that is wanted. Collective.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if self.durable { Ok(self.file.sync()?) } else { Ok(()) }
+    }
+
+    pub(crate) fn error(&self, kind: Kind, operation: &'static str, detail: impl Into<String>) -> Error {
+        Error::new(kind, operation, &self.name, detail)
+    }
+
+    pub(crate) fn talk(&self, operation: &'static str, error: &aqueduct_comm::Error) -> Error {
+        Error::talk(operation, &self.name, error)
+    }
+
+    pub(crate) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
+        agree(&self.comm, operation, &self.name, mine)
+    }
+
+    /// An outcome agreed, with the greatest of each of the ranks' numbers.
+    pub(crate) fn meet<T, const N: usize>(
+        &self,
+        operation: &'static str,
+        mine: Result<T>,
+        numbers: [u64; N],
+    ) -> Result<(T, [u64; N])> {
+        agree_most(&self.comm, operation, &self.name, mine, numbers)
+    }
+
+    pub(crate) fn may_write(&self, operation: &'static str) -> Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        let detail = "the file was opened for reading only; open it with `Open::writable`";
+        Err(self.error(Kind::ReadOnly, operation, detail))
+    }
+
+    /// Bytes of a read that lie behind the end of the file.
+    pub(crate) fn cut_off(&self, wanted: u64, count: u64, why: &str) -> Error {
+        let length = self.file.size().unwrap_or(0);
+        let missing = wanted - count;
+        let detail = format!(
+            "the file ends at byte {length}, {missing} bytes of these {wanted} lie behind it: it is cut off{why}"
+        );
+        self.error(Kind::Damaged, "read", detail)
+    }
+}
