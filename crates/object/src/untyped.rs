@@ -125,7 +125,7 @@ impl UntypedWriter {
         let fits = self.store.size().is_none_or(|size| count.checked_mul(size) == Some(bytes));
         let view = match ends.filter(|(end, _)| fits && i64::try_from(*end).is_ok()) {
             Some((end, high)) => self.store.touch(start..end, false).map(|()| {
-                self.store.note(self.written(high, 0, Vec::new(), high));
+                self.store.note(written(high, 0, Vec::new(), high));
                 let mine = if mine.size() == 0 { &Layout::empty() } else { mine };
                 View::new(start, &Layout::from(Basic::Byte), mine)
             }),
@@ -166,7 +166,7 @@ impl UntypedWriter {
         });
         let high = count.saturating_add(first).saturating_add(lengths.len() as u64);
         let written =
-            self.written(count.saturating_add(first), length.saturating_add(start), ends.collect(), high);
+            written(count.saturating_add(first), length.saturating_add(start), ends.collect(), high);
         self.store.note(written);
         Ok(())
     }
@@ -181,8 +181,9 @@ impl UntypedWriter {
         let committed = self.commit();
         self.store.close(committed)
     }
+}
 
-    fn written(&self, start: u64, offset: u64, ends: Vec<u64>, high: u64) -> Written {
-        Written { view: Arc::new(ObjectView::all()), start, offset, ends, high }
-    }
+/// Objects that were written without a view.
+fn written(start: u64, offset: u64, ends: Vec<u64>, high: u64) -> Written {
+    Written { view: Arc::new(ObjectView::all()), start, offset, ends, high }
 }

@@ -194,7 +194,7 @@ fn check_names(name: &str, declared: &Declared) -> Result<()> {
     let streams = declared.streams().iter().enumerate();
     let stored = streams.filter(|(at, _)| schema_of(declared.streams(), *at).is_some());
     let mut names = HashSet::new();
-    for own in ["".to_owned(), ".streams".to_owned()] {
+    for own in [String::new(), ".streams".to_owned()] {
         names.extend([format!("{own}.meta"), own]);
     }
     for (_, about) in stored {
