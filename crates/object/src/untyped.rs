@@ -183,6 +183,7 @@ impl UntypedWriter {
     }
 }
 
+/// Objects that were written without a view.
 fn written(start: u64, offset: u64, ends: Vec<u64>, high: u64) -> Written {
     Written { view: Arc::new(ObjectView::all()), start, offset, ends, high }
 }

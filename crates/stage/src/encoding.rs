@@ -57,7 +57,7 @@ impl fmt::Display for WrongSize {
 
 /// Objects one after the other.
 pub(crate) struct Objects<'d, T> {
-    objects: &'d [T],
+    values: &'d [T],
     size: u64,
     /// How many are encoded.
     next: usize,
@@ -73,7 +73,7 @@ impl<'d, T: Object> Objects<'d, T> {
             Some(size) => size as u64 * objects.len() as u64,
             None => objects.iter().map(each).sum(),
         };
-        Self { objects, size, next: 0, encoded: Vec::new(), at: 0 }
+        Self { values: objects, size, next: 0, encoded: Vec::new(), at: 0 }
     }
 
     /// Encodes what comes next.
@@ -81,7 +81,7 @@ impl<'d, T: Object> Objects<'d, T> {
         self.encoded.clear();
         self.at = 0;
         let mut expected = 0;
-        while let (Some(object), true) = (self.objects.get(self.next), self.encoded.len() < PART) {
+        while let (Some(object), true) = (self.values.get(self.next), self.encoded.len() < PART) {
             object.encode(&mut Encoder::new(&mut self.encoded));
             expected += object.encoded_size();
             self.next += 1;

@@ -100,11 +100,11 @@ for step in range(len(whole)):
     assert (whole[step] == x + 8 * y + 64 * z + 512 * step).all(), step
 assert (file["peak"][...] == whole[-1]).all() and file["peak"].attrs["reduction"] == "max"
 box, start = file["boxes.2"], file["boxes.2"].attrs["start"]
-part = tuple(slice(a, a + n) for a, n in zip(start, box.shape[1:]))
+part = tuple(slice(int(a), int(a) + n) for a, n in zip(start, box.shape[1:]))
 assert (box[3] == whole[3][part]).all() and box.maxshape[0] is None
 assert (file["points"][2] == whole[2].ravel()[file["points.points"][...]]).all()
 assert file["points"].attrs["every"] == 2
-print(len(whole), whole.attrs["aqueduct_complete"], file.attrs["aqueduct_complete"])
+print(len(whole), int(whole.attrs["aqueduct_complete"]), int(file.attrs["aqueduct_complete"]))
 "#;
 
 fn judge(path: &str) {

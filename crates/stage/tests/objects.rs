@@ -191,9 +191,12 @@ fn objects_larger_than_the_memory() {
     }
 }
 
+/// What a rank declares.
+type Declare = dyn Fn(&mut Streams, usize) + Sync;
+
 #[test]
 fn what_cannot_be_is_an_error_on_all_ranks() {
-    let refused = |make: &(dyn Fn(&mut Streams, usize) + Sync)| {
+    let refused = |make: &Declare| {
         let program = |world: &Comm| {
             let mut streams = Streams::new();
             make(&mut streams, world.rank());
@@ -201,7 +204,7 @@ fn what_cannot_be_is_an_error_on_all_ranks() {
         };
         Launch::threads(2).run(program).unwrap()
     };
-    let cases: [(&(dyn Fn(&mut Streams, usize) + Sync), &str); 5] = [
+    let cases: [(&Declare, &str); 5] = [
         (&|streams, _| _ = streams.add_objects::<()>(Stream::objects("a")), "no bytes"),
         (&|streams, _| _ = streams.add_objects::<Note>(Stream::array("a", [4])), "Stream::objects"),
         (

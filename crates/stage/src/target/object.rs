@@ -48,10 +48,12 @@ pub struct Deposit {
 ///
 /// | file | its objects |
 /// |---|---|
-/// | `<name>.<stream>` | a stream of objects: these. Of an array or of points: its values, parcel after parcel, in the order of a [stream file](super::FileTarget). Of a list: its items, arrays of values where they have several |
+/// | `<name>.<stream>` | those of a stream of objects; values of arrays and points, parcel after parcel; items of a list |
 /// | `<name>.<stream>.points` | which points a stream has, by their numbers in the global array |
 /// | `<name>.streams` | for each stream the text that describes it in a stream file (JSON): shape, region, reduction … |
 /// | `<name>` | [`Deposit`]s: which objects of which stream are of which step |
+///
+/// Values of a parcel are in the order that they have in a [stream file](super::FileTarget); items of several values are arrays of them.
 ///
 /// A step is complete when its deposits are committed, which is the last thing that happens to it: what they do not speak of is not there. Each step
 /// is committed durably in the files of its streams first, so that what is visible is durable too. That costs several syncs, and an operation per
@@ -192,7 +194,7 @@ fn check_names(name: &str, declared: &Declared) -> Result<()> {
     let streams = declared.streams().iter().enumerate();
     let stored = streams.filter(|(at, _)| schema_of(declared.streams(), *at).is_some());
     let mut names = HashSet::new();
-    for own in ["".to_owned(), ".streams".to_owned()] {
+    for own in [String::new(), ".streams".to_owned()] {
         names.extend([format!("{own}.meta"), own]);
     }
     for (_, about) in stored {

@@ -165,8 +165,8 @@ pub(crate) fn check(name: &str, read: impl Fn(&str, Option<u64>) -> Vec<f64>) {
     assert_eq!(read("peak", None), peak.values(&all), "{name}");
 }
 
-/// Runs the program over a device that fails at each of its writes and syncs in turn. The error names its step on all ranks, and what `complete` finds in the file
-/// are the steps before it, or one more whose mark was written before the failure.
+/// Runs the program over a device that fails at its writes and syncs in turn. The error names its step on all ranks, and what `complete` finds in the
+/// file are the steps before it, or one more whose mark was written before the failure.
 pub(crate) fn over_a_failing_device(make: Make, complete: impl Fn(&str) -> u64) {
     let mut failures = 0;
     for (mode, operation) in [(Mode::Blocking, "write"), (Mode::Thread, "sync")] {

@@ -109,7 +109,7 @@ fn grains(rank: usize, step: u64) -> Vec<Grain> {
 }
 
 fn trails(rank: usize, step: u64) -> Vec<Trail> {
-    let part = |at: u64| (at as u16, (at % 2 == 0).then_some(at as f64));
+    let part = |at: u64| (at as u16, at.is_multiple_of(2).then_some(at as f64));
     let trail = |at: u64| Trail {
         name: "r".repeat(rank) + &at.to_string(),
         grains: (0..(at * 7 + step) % 5).map(part).collect(),
