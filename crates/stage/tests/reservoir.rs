@@ -11,7 +11,7 @@ const KIB: u64 = 1 << 10;
 
 /// Runs a program on the ranks that compute; what the servers did.
 fn served(
-    launch: Launch,
+    launch: &Launch,
     servers: usize,
     memory: u64,
     program: impl Fn(&Crew) -> Result<(), Error> + Send + Sync,
@@ -60,7 +60,7 @@ fn contents(name: &str) -> Vec<u8> {
 fn the_memory_of_a_server_is_a_level() {
     const BYTES: usize = 500 << 10;
     let gate = Gate::register("level");
-    let services = served(Launch::threads(3), 1, 4 << 20, |crew| {
+    let services = served(&Launch::threads(3), 1, 4 << 20, |crew| {
         let file = open(crew, "level:file", &memory(64 * KIB))?;
         let place = (BYTES * crew.comm().rank()) as u64;
         file.at(place).all().write(&pattern(place, BYTES))?;
@@ -85,7 +85,7 @@ fn the_memory_of_a_server_is_a_level() {
 }
 
 /// More than all levels hold, in pieces of all shapes, with servers on the node and beside it, with and without a spill file.
-fn overflow(launch: Launch, servers: usize, name: &str, settings: &Buffered) {
+fn overflow(launch: &Launch, servers: usize, name: &str, settings: &Buffered) {
     const RECORDS: usize = 3000;
     let slow = format!("fault=seed=3,delay=100us@0.3:memfs:{name}");
     let services = served(launch, servers, 256 * KIB, |crew| {
@@ -125,19 +125,19 @@ fn overflow(launch: Launch, servers: usize, name: &str, settings: &Buffered) {
 
 #[test]
 fn three_and_one() {
-    overflow(Launch::threads(4), 1, "overflow-3-1", &memory(40 * KIB));
+    overflow(&Launch::threads(4), 1, "overflow-3-1", &memory(40 * KIB));
 }
 
 #[test]
 fn six_and_two_on_nodes_of_three_with_a_spill_file() {
     let folder = tempfile::tempdir().unwrap();
     let settings = memory(40 * KIB).spill(folder.path(), Some(100 * KIB));
-    overflow(Launch::threads(8).node_ranks(3), 2, "overflow-6-2", &settings);
+    overflow(&Launch::threads(8).node_ranks(3), 2, "overflow-6-2", &settings);
 }
 
 #[test]
 fn a_barrier_orders_what_ranks_write_through_their_servers() {
-    let services = served(Launch::threads(4), 1, 1 << 20, |crew| {
+    let services = served(&Launch::threads(4), 1, 1 << 20, |crew| {
         let file = open(crew, "fault=seed=5,delay=300us@0.5:memfs:served-order", &memory(64 * KIB))?;
         for round in 0..15u64 {
             let writer = (round % 3) as usize;
@@ -164,7 +164,7 @@ fn a_barrier_orders_what_ranks_write_through_their_servers() {
 
 #[test]
 fn a_device_that_fails_at_the_server_is_told_and_final() {
-    let services = served(Launch::threads(3), 1, 1 << 20, |crew| {
+    let services = served(&Launch::threads(3), 1, 1 << 20, |crew| {
         let name = "fault=seed=1,write=nospace@#3+:memfs:served-failure";
         let file = open(crew, name, &memory(64 * KIB))?;
         let place = 1_000_000 * crew.comm().rank() as u64;
@@ -210,12 +210,12 @@ fn a_rank_that_fails_ends_everything() {
 
 #[test]
 fn what_cannot_be_is_refused_on_all_ranks() {
-    served(Launch::threads(3), 1, 300, |crew| {
+    served(&Launch::threads(3), 1, 300, |crew| {
         let error = open(crew, "memfs:no-memory", &memory(64 * KIB)).unwrap_err();
         assert!(error.to_string().contains("give it more memory"), "{error}");
         Ok(())
     });
-    served(Launch::threads(3), 1, 1 << 20, |crew| {
+    served(&Launch::threads(3), 1, 1 << 20, |crew| {
         // Opened, and gone before the server looks for it.
         let file = Open::new(Mode::read_write().create()).open(crew.comm(), "memfs:vanished")?;
         crew.comm().barrier()?;
