@@ -4,6 +4,7 @@ mod watched;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{Buffered, Buffering, Capacity, File, Mode, Open, Result};
+use aqueduct_testkit::contents::contents;
 use aqueduct_testkit::gate::Gate;
 use aqueduct_testkit::seeded::Seeded;
 use watched::watched;
@@ -25,17 +26,6 @@ fn told(file: &File) -> Buffering {
 /// Bytes that tell their place and file.
 fn pattern(file: usize, from: u64, len: usize) -> Vec<u8> {
     (from..).take(len).map(|at| ((at + 7 * file as u64) % 251) as u8).collect()
-}
-
-fn contents(name: &str) -> Vec<u8> {
-    let read = |world: &Comm| {
-        let file = Open::new(Mode::read_only()).open(world, name)?;
-        let mut bytes = vec![0; file.size()? as usize];
-        file.at(0).read(&mut bytes)?;
-        file.close()?;
-        Ok::<_, aqueduct_file::Error>(bytes)
-    };
-    Launch::threads(1).run(read).unwrap().remove(0)
 }
 
 /// Several threads of each rank write to several files at once, each more than the cap, on a device that is too slow for them.

@@ -3,6 +3,7 @@
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Buffered, Buffering, Capacity, File, Info, Kind, Mode, Open, Result, View, Whence};
+use aqueduct_testkit::contents::contents;
 use aqueduct_testkit::gate::Gate;
 use aqueduct_testkit::seeded::Seeded;
 
@@ -27,18 +28,6 @@ fn told(file: &File) -> Buffering {
 /// Bytes that tell their place.
 fn pattern(from: u64, len: usize) -> Vec<u8> {
     (from..).take(len).map(|at| (at % 251) as u8).collect()
-}
-
-/// All bytes of a file, read without a buffer.
-fn contents(name: &str) -> Vec<u8> {
-    let read = |world: &Comm| {
-        let file = Open::new(Mode::read_only()).open(world, name)?;
-        let mut bytes = vec![0; file.size()? as usize];
-        file.at(0).read(&mut bytes)?;
-        file.close()?;
-        Ok::<_, aqueduct_file::Error>(bytes)
-    };
-    Launch::threads(1).run(read).unwrap().remove(0)
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Buffered files whose lower level is the memory of servers: it is one, its caps hold, the bytes and their order are the same, and nobody hangs.
 
-use aqueduct_comm::{Comm, Launch};
+use aqueduct_comm::Launch;
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Buffered, Buffering, Capacity, File, Mode, Open, View};
 use aqueduct_stage::{Crew, Error, Role, Service, split};
+use aqueduct_testkit::contents::contents;
 use aqueduct_testkit::gate::Gate;
 use aqueduct_testkit::seeded::Seeded;
 
@@ -42,17 +43,6 @@ fn told(file: &File) -> Buffering {
 
 fn pattern(from: u64, len: usize) -> Vec<u8> {
     (from..).take(len).map(|at| (at % 251) as u8).collect()
-}
-
-fn contents(name: &str) -> Vec<u8> {
-    let read = |world: &Comm| {
-        let file = Open::new(Mode::read_only()).open(world, name)?;
-        let mut bytes = vec![0; file.size()? as usize];
-        file.at(0).read(&mut bytes)?;
-        file.close()?;
-        Ok::<_, aqueduct_file::Error>(bytes)
-    };
-    Launch::threads(1).run(read).unwrap().remove(0)
 }
 
 /// The device takes nothing, the memory of the rank holds an eighth, and all is accepted: the rest lies with the server.

@@ -4,12 +4,14 @@
 //! * [`device`]: conformance of devices and wrappers with the contract of [`aqueduct_device::Handle`];
 //! * [`file`](mod@file): conformance of the file engine, and its byte oracle;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
+//! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`gate`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
 //! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
 //!
 //! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
 
+pub mod contents;
 pub mod crash;
 pub mod device;
 pub mod file;
