@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
-use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
+use aqueduct_device::{AlignedBuffer, Capabilities, Handle, LockGuard, LockKind, Mapping};
 
 use crate::buffer::{Buffer, Reach};
 use crate::counters::{Counters, Tally};
@@ -41,6 +41,8 @@ pub(crate) struct Core {
     staging: Mutex<Option<Staging>>,
     /// The same between nodes.
     between: Mutex<Option<Between>>,
+    /// The buffer that was sieved through last.
+    spare: Mutex<Option<AlignedBuffer>>,
     /// Plans of collective accesses, for others like them.
     plans: Mutex<Cache>,
     /// Whether the views of all ranks show everything, on one machine's page cache: then each works for itself, and nobody has to ask.
@@ -92,6 +94,7 @@ impl Core {
             hints: Mutex::new(hints),
             staging: Mutex::new(staging),
             between: Mutex::new(None),
+            spare: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
             settled: AtomicU64::new(0),
@@ -123,6 +126,11 @@ impl Core {
             return Ok(between.clone());
         }
         Ok(between.insert(Between::new(self, domains)?).clone())
+    }
+
+    /// The buffer that was sieved through last.
+    pub(crate) fn spare(&self) -> MutexGuard<'_, Option<AlignedBuffer>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Plans of collective accesses, for others like them.
