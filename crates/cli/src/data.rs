@@ -67,6 +67,11 @@ pub(crate) trait Data {
     /// Rows of an array, by its number.
     fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>>;
 
+    /// Rows as people read them, one each; none where they are numbers, which [`Data::read`] gives.
+    fn lines(&self, _array: usize, _rows: Range<u64>) -> Option<Result<Vec<String>>> {
+        None
+    }
+
     /// What is wrong beside what reading would tell.
     fn complaints(&self) -> Result<Vec<String>>;
 }

@@ -2,12 +2,16 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::ops::Range;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
 use crate::data::{self, Array, Data, Shape};
 use crate::out::out;
+
+/// Objects that are asked for at once: they may be of any size.
+const AT_ONCE: usize = 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -50,6 +54,9 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
     let end =
         arguments.rows.map_or(array.rows(), |rows| arguments.from.saturating_add(rows).min(array.rows()));
     writeln!(out, "# {} {}", array.name, array.element.name)?;
+    if file.lines(at, 0..0).is_some() {
+        return print_lines(file, at, arguments.from..end, out);
+    }
     for portion in array.portions() {
         let portion = portion.start.max(arguments.from)..portion.end.min(end);
         if portion.start >= portion.end {
@@ -58,6 +65,17 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
         let bytes = file.read(at, portion)?;
         for row in bytes.chunks((array.row().max(1)) as usize) {
             writeln!(out, "{}", line(array, row))?;
+        }
+    }
+    Ok(())
+}
+
+/// Objects, with the names of their fields.
+fn print_lines(file: &dyn Data, at: usize, rows: Range<u64>, out: &mut impl Write) -> Result<()> {
+    for start in rows.clone().step_by(AT_ONCE) {
+        let some = start..rows.end.min(start + AT_ONCE as u64);
+        for line in file.lines(at, some).transpose()?.unwrap_or_default() {
+            writeln!(out, "{line}")?;
         }
     }
     Ok(())

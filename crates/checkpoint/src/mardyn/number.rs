@@ -26,6 +26,17 @@ const INVERSES: [u128; 28] = {
     inverses
 };
 
+/// The power that a quotient by each of them has in a double, of a mantissa and a quotient that need no shifting.
+const POWERS: [u64; 28] = {
+    let mut powers = [0; 28];
+    let mut k = 0;
+    while k < 28 {
+        powers[k] = 1022 + FIVES[k].leading_zeros() as u64 - k as u64;
+        k += 1;
+    }
+    powers
+};
+
 /// Bytes that any number takes at most.
 pub(super) const WIDEST: usize = 24;
 
@@ -258,18 +269,16 @@ fn by_division(mantissa: u64, places: usize) -> f64 {
     rounded((a / b) as u64, a % b != 0, up, places)
 }
 
-/// The nearest double to a quotient of 63 bits or more, with something left over or not, of a mantissa that was shifted up.
+/// The nearest double to a quotient of 63 or 64 bits, with something left over or not, of a mantissa that was shifted up.
 #[inline]
 fn rounded(bits: u64, left: bool, up: u32, places: usize) -> f64 {
-    let shift = bits.leading_zeros();
-    let bits = bits << shift;
+    let short = 1 - (bits >> 63);
+    let bits = bits << short;
     let (mantissa, below) = (bits >> 11, bits & 0x7ff);
     let odd = mantissa & 1 == 1;
     let mantissa = mantissa + u64::from(below > 0x400 || (below == 0x400 && (left || odd)));
-    let down = i64::from(FIVES[places].leading_zeros());
-    let power = 11 + down - i64::from(up) - 63 - i64::from(shift) - places as i64;
     // The leading one, which a double does not store, and one more where rounding gave it, are carried into the power.
-    f64::from_bits((((1074 + power) as u64) << 52) + mantissa)
+    f64::from_bits(((POWERS[places] - u64::from(up) - short) << 52) + mantissa)
 }
 
 #[cfg(test)]

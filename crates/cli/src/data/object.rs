@@ -54,6 +54,11 @@ impl Data for File {
         Ok(bytes)
     }
 
+    fn lines(&self, _: usize, rows: Range<u64>) -> Option<Result<Vec<String>>> {
+        let numbers = self.arrays[0].element.as_number().is_some();
+        (!numbers).then(|| Ok(self.file.show(rows)?))
+    }
+
     fn complaints(&self) -> Result<Vec<String>> {
         Ok(self.file.verify().err().map(|error| error.to_string()).into_iter().collect())
     }
