@@ -3,6 +3,7 @@
 mod drawing;
 mod grid;
 mod load;
+mod matrices;
 mod table;
 mod timeline;
 mod trial;
