@@ -3,8 +3,6 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "../../format/tests/judges/mod.rs"]
-mod judges;
 #[path = "cases/model.rs"]
 mod model;
 
@@ -17,6 +15,7 @@ use aqueduct_format::hdf5::{Open, numbers};
 use aqueduct_stage::target::{Hdf5Target, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
 use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::readers as judges;
 
 /// Where jobs under a launcher have their files.
 const FOLDER: &str = "AQUEDUCT_TEST_HDF5_STREAMS";

@@ -2,8 +2,6 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "../../format/tests/judges/mod.rs"]
-mod judges;
 #[path = "cases/model.rs"]
 mod model;
 
@@ -15,6 +13,7 @@ use aqueduct_format::netcdf::{Open, Slab, Type};
 use aqueduct_stage::target::{NetcdfTarget, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
 use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::readers as judges;
 
 /// Where jobs under a launcher have their files.
 const FOLDER: &str = "AQUEDUCT_TEST_NETCDF_STREAMS";
