@@ -131,7 +131,7 @@ impl<P: Particle> Cells<P> {
     }
 
     fn read_cells(&self, runs: &[(u64, u64)]) -> Result<Vec<P>> {
-        let mut particles = vec![P::zeroed(); self.stored.count(runs) as usize];
+        let mut particles = bytemuck::zeroed_vec(self.stored.count(runs) as usize);
         self.stored.read(runs, bytemuck::cast_slice_mut(&mut particles))?;
         Ok(particles)
     }
