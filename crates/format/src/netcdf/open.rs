@@ -101,9 +101,8 @@ impl Create {
     #[doc(alias = "ncmpi_create")]
     pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
         let core = self.opening.create(comm, name.as_ref())?;
-        let dataset = Dataset { room: self.room, ..assemble(core, Header::new(self.version))? };
-        dataset.write_header("create", &dataset.header, false)?;
-        Ok(dataset)
+        let unwritten = AtomicBool::new(true);
+        Ok(Dataset { room: self.room, unwritten, ..assemble(core, Header::new(self.version))? })
     }
 }
 
@@ -228,6 +227,7 @@ fn assemble(core: Core, header: Header) -> Result<Dataset> {
         core,
         room: ROOM,
         header,
+        unwritten: AtomicBool::new(false),
         geometry,
         records: AtomicU64::new(records),
         committed: AtomicU64::new(records),
