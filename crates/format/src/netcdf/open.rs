@@ -97,7 +97,8 @@ impl Create {
         self
     }
 
-    /// Creates `name` on all ranks of `comm`: an empty file of the format. Collective: it succeeds on all ranks or on none.
+    /// Creates `name` on all ranks of `comm`: a file with nothing in it. Its header is written when the ranks next meet to write together or to
+    /// [commit](Dataset::commit). Collective: it succeeds on all ranks or on none.
     #[doc(alias = "ncmpi_create")]
     pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
         let core = self.opening.create(comm, name.as_ref())?;
