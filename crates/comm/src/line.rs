@@ -24,7 +24,7 @@ const SPARE: usize = 4;
 /// })?;
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Line {
     comm: Comm,
     beside: Comm,

@@ -46,12 +46,17 @@ impl Opening {
             _ => Ok(()),
         };
         let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
-        open.open(comm, name).map(|file| self.opened(line.clone(), file)).or_else(|error| {
-            let shown = name.to_string_lossy();
-            let told = announce(&line, "create", &shown, deleted.map(|()| Vec::new()));
-            line.leave();
-            told.and(Err(refused(&error, &shown)))
-        })
+        match open.open(comm, name) {
+            Ok(file) => Ok(self.opened(line, file)),
+            Err(error) => {
+                let shown = name.to_string_lossy();
+                let told = announce(&line, "create", &shown, deleted.map(|()| Vec::new()));
+                if told.is_ok() {
+                    line.leave();
+                }
+                told.and(Err(refused(&error, &shown)))
+            }
+        }
     }
 
     /// A file that is there. Collective: it succeeds on all ranks or on none.

@@ -258,6 +258,11 @@ fn define_number<T: Number>(file: &mut Definitions<'_>, at: u64) -> Result<Datas
     file.dataset::<T>(&format!("many/d{at}"), &[6])
 }
 
+fn put_number<T: Number>(file: &Container, id: DatasetId, mine: std::ops::Range<u64>, at: u64) -> Result<()> {
+    let values: Vec<T> = mine.clone().map(|row| T::of(row + at % 50)).collect();
+    file.at(id, mine).all().write(&values)
+}
+
 /// Numbers that are all defined at once need no library to be described; others find what it would have written, and go on.
 #[test]
 fn what_is_defined_at_once_is_for_everyone() {
@@ -285,18 +290,17 @@ fn what_is_defined_at_once_is_for_everyone() {
             Ok((many, single))
         })?;
         let mine = share(world, 6);
-        fn put<T: Number>(
-            file: &Container,
-            id: DatasetId,
-            mine: std::ops::Range<u64>,
-            at: u64,
-        ) -> Result<()> {
-            let values: Vec<T> = mine.clone().map(|row| T::of(row + at % 50)).collect();
-            file.at(id, mine).all().write(&values)
-        }
         let writers = [
-            put::<i8>, put::<i16>, put::<i32>, put::<i64>, put::<u8>, put::<u16>, put::<u32>, put::<u64>,
-            put::<f32>, put::<f64>,
+            put_number::<i8>,
+            put_number::<i16>,
+            put_number::<i32>,
+            put_number::<i64>,
+            put_number::<u8>,
+            put_number::<u16>,
+            put_number::<u32>,
+            put_number::<u64>,
+            put_number::<f32>,
+            put_number::<f64>,
         ];
         for (at, id) in (0u64..).zip(many) {
             writers[at as usize % 10](&file, id, mine.clone(), at)?;
