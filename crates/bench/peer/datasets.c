@@ -1,5 +1,5 @@
 /* COUNT datasets of one file (64, or what -DCOUNT= says), each written by all ranks together: datasets FILE DOUBLES ROUNDS. With -DPNETCDF variables of a netCDF file, all queued
- * and written at once; else datasets of an HDF5 file, one after the other. Prints what creating, writing and closing took, in seconds, for each
+ * and written at once, or with -DBLOCKING one after the other; else datasets of an HDF5 file, one after the other. Prints what creating, writing and closing took, in seconds, for each
  * round; looks at the last file afterwards. */
 #include <mpi.h>
 #include <stdio.h>
@@ -32,7 +32,10 @@ static void must(int good, const char *what)
 #ifdef PNETCDF
 static void once(const char *file, long doubles, double *const *data, int reading)
 {
-    int nc, dimension, variable[COUNT], request[COUNT], status[COUNT];
+    int nc, dimension, variable[COUNT];
+#ifndef BLOCKING
+    int request[COUNT], status[COUNT];
+#endif
     MPI_Offset start = (MPI_Offset)rank * doubles, count = doubles;
     char name[16];
     if (reading) {
@@ -50,12 +53,20 @@ static void once(const char *file, long doubles, double *const *data, int readin
     }
     if (!reading)
         must(ncmpi_enddef(nc) == NC_NOERR, "ncmpi_enddef");
+#ifdef BLOCKING
+    for (int at = 0; at < COUNT; at++) {
+        int outcome = reading ? ncmpi_get_vara_double_all(nc, variable[at], &start, &count, data[at])
+                              : ncmpi_put_vara_double_all(nc, variable[at], &start, &count, data[at]);
+        must(outcome == NC_NOERR, "access");
+    }
+#else
     for (int at = 0; at < COUNT; at++) {
         int outcome = reading ? ncmpi_iget_vara_double(nc, variable[at], &start, &count, data[at], &request[at])
                               : ncmpi_iput_vara_double(nc, variable[at], &start, &count, data[at], &request[at]);
         must(outcome == NC_NOERR, "queueing");
     }
     must(ncmpi_wait_all(nc, COUNT, request, status) == NC_NOERR, "ncmpi_wait_all");
+#endif
     must(ncmpi_close(nc) == NC_NOERR, "ncmpi_close");
 }
 #else

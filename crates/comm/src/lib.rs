@@ -28,7 +28,7 @@
 //! |---|---|
 //! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
 //! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`Source::Any`] |
-//! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node) |
+//! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node); all of them, again and again: [`Line`] |
 //! | shared memory | [`region`](Comm::region); one number between nodes where threads may not serve it: [`counter`](Comm::counter) |
 //!
 //! Values are [`Plain`]: numbers and structures of numbers without padding. Reductions are over [`Number`]s with an [`Op`].
@@ -62,6 +62,7 @@ mod counter;
 mod error;
 mod hub;
 mod launch;
+mod line;
 mod mailbox;
 mod messages;
 mod meter;
@@ -84,6 +85,7 @@ pub use comm::Comm;
 pub use counter::Counter;
 pub use error::{Error, Kind, Result};
 pub use launch::{Launch, run};
+pub use line::Line;
 pub use messages::{Receiving, Sending, Source, Status, wait_all, wait_any};
 pub use meter::Traffic;
 pub use mpi::{Host, ThreadLevel, before_mpi_ends, leave_mpi_alone};

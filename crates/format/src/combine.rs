@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use aqueduct_file::layout::{Layout, LayoutError, Member};
+use aqueduct_file::layout::{Layout, LayoutError, Member, Vector};
 
 use crate::region::Region;
 
@@ -71,7 +71,7 @@ pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, La
     let mut ordered = Vec::new();
     arrange(regions.iter().enumerate().filter_map(whole).collect(), &mut ordered);
     let Some(offset) = ordered.first().map(|piece| piece.region.offset) else { return Ok(None) };
-    let (mut members, mut shares) = (Vec::new(), Vec::new());
+    let (mut parts, mut shares) = (Vec::new(), Vec::new());
     // The bytes of the layout so far, and behind which byte of the file they end.
     let (mut bytes, mut reached) = (0, offset);
     let mut overlap = false;
@@ -80,18 +80,14 @@ pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, La
         if hull.start >= reached {
             shares.push(Share { item, bytes: first..first + region.bytes(), at: bytes });
             bytes += region.bytes();
-            let displacement = (hull.start - offset) as i64;
-            members.push(Member { count: 1, displacement, layout: region.layout()? });
+            parts.push(region);
         } else {
             overlap = true;
             // Runs that overlap: the bytes are there already, as far as `reached`.
             let known = reached - hull.start;
             shares.push(Share { item, bytes: first..first + region.run, at: bytes - known });
             let more = region.run.saturating_sub(known);
-            if more > 0 {
-                let displacement = (reached - offset) as i64;
-                members.push(Member { count: 1, displacement, layout: Layout::bytes(more)? });
-            }
+            parts.extend(Region::new(reached, [], more).filter(|_| more > 0));
             bytes += more;
         }
         reached = reached.max(hull.end);
@@ -100,7 +96,26 @@ pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, La
     shares.sort_by_key(|share: &Share| share.item);
     order.sort_by_key(|share| shares[*share].at);
     let order = (!overlap).then_some(order);
-    Ok(Some(Combined { offset, layout: Layout::structure(members)?, bytes, shares, order }))
+    Ok(Some(Combined { offset, layout: layout(&parts, offset)?, bytes, shares, order }))
+}
+
+/// Regions one after the other, as a layout whose offset 0 is a byte of the file; equal ones, equally far apart, are told as one.
+fn layout(parts: &[Region], offset: u64) -> Result<Layout, LayoutError> {
+    let (mut members, mut rest) = (Vec::new(), parts);
+    while let Some(first) = rest.first() {
+        let stride = rest.get(1).map_or(0, |second| second.offset - first.offset);
+        let follows = |pair: &&[Region]| {
+            pair[1].offset - pair[0].offset == stride
+                && pair[1].run == first.run
+                && pair[1].steps == first.steps
+        };
+        let count = 1 + rest.windows(2).take_while(follows).count();
+        let vector = Vector { count: count as u64, block: 1, stride: stride as i64 };
+        let layout = first.layout()?.hvector(vector)?;
+        members.push(Member { count: 1, displacement: (first.offset - offset) as i64, layout });
+        rest = &rest[count..];
+    }
+    Layout::structure(members)
 }
 
 /// Puts pieces in the order of the file; those left over one another are runs.

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use aqueduct_comm::Comm;
-use aqueduct_file::{self as file, File, Info, Mode};
+use aqueduct_comm::agreement::announce;
+use aqueduct_comm::{Comm, Line, Traffic};
+use aqueduct_file::{self as file, Counters, File, Info, Mode};
 
 use crate::error::{Error, Kind, Result, agree, agree_most};
 
@@ -22,7 +23,9 @@ pub(crate) struct Opening {
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     /// For the talk of this file alone.
-    pub(crate) comm: Comm,
+    pub(crate) comm: Line,
+    /// What had been sent through it when the file was opened: the talk may have been another file's before.
+    talked: Traffic,
     pub(crate) file: File,
     pub(crate) writable: bool,
     /// Whether what is committed survives a crash of the machine.
@@ -36,31 +39,48 @@ impl Opening {
 
     /// A new file without a byte. Collective: it succeeds on all ranks or on none.
     pub(crate) fn create(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
-        let (shown, comm) = met("create", comm, name)?;
+        let line = met("create", comm, name)?;
+        // What cannot be deleted is in the way of the new file: only then do all ranks have to hear of it.
         let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
             Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
             _ => Ok(()),
         };
-        agree(&comm, "create", &shown, deleted)?;
         let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
-        let file = open.open(&comm, name).map_err(|error| refused(&error, &shown))?;
-        Ok(Core { name: shown, comm, file, writable: true, durable: self.durable })
+        match open.open(comm, name) {
+            Ok(file) => Ok(self.opened(line, file)),
+            Err(error) => {
+                let shown = name.to_string_lossy();
+                let told = announce(&line, "create", &shown, deleted.map(|()| Vec::new()));
+                if told.is_ok() {
+                    line.leave();
+                }
+                told.and(Err(refused(&error, &shown)))
+            }
+        }
     }
 
     /// A file that is there. Collective: it succeeds on all ranks or on none.
     pub(crate) fn open(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
-        let (shown, comm) = met("open", comm, name)?;
+        let line = met("open", comm, name)?;
         let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
-        let file = file::Open::new(mode).hints(&self.info).open(&comm, name)?;
-        Ok(Core { name: shown, comm, file, writable: self.writable, durable: self.durable })
+        match file::Open::new(mode).hints(&self.info).open(comm, name) {
+            Ok(file) => Ok(self.opened(line, file)),
+            Err(error) => {
+                line.leave();
+                Err(error.into())
+            }
+        }
+    }
+
+    fn opened(&self, comm: Line, file: File) -> Core {
+        let (name, talked) = (file.name().into(), comm.traffic());
+        Core { name, comm, talked, file, writable: self.writable, durable: self.durable }
     }
 }
 
-/// The name as it is shown, and a communicator for the file alone.
-fn met(operation: &'static str, comm: &Comm, name: &OsStr) -> Result<(Arc<str>, Comm)> {
-    let shown: Arc<str> = name.to_string_lossy().into();
-    let comm = comm.dup().map_err(|error| Error::talk(operation, &shown, &error))?;
-    Ok((shown, comm))
+/// Talk for the file alone.
+fn met(operation: &'static str, comm: &Comm, name: &OsStr) -> Result<Line> {
+    Line::take(comm).map_err(|error| Error::talk(operation, &name.to_string_lossy(), &error))
 }
 
 fn refused(error: &file::Error, shown: &str) -> Error {
@@ -75,6 +95,21 @@ impl Core {
     /// Whether this is the rank that writes what one rank writes for all.
     pub(crate) fn is_first(&self) -> bool {
         self.comm.rank() == 0
+    }
+
+    /// What this rank has done to the file since it was opened, and said about it.
+    pub(crate) fn counters(&self) -> Counters {
+        let (mut counters, traffic) = (self.file.counters(), self.comm.traffic());
+        counters.messages += traffic.messages - self.talked.messages;
+        counters.sent += traffic.bytes - self.talked.bytes;
+        counters
+    }
+
+    /// Lets the file go, and leaves its talk to the next one. Collective.
+    pub(crate) fn close(self) -> Result<()> {
+        self.file.close()?;
+        self.comm.leave();
+        Ok(())
     }
 
     /// Makes what was written durable, if that is wanted. Collective.

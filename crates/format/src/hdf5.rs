@@ -62,6 +62,7 @@ mod change;
 mod container;
 mod datatype;
 mod define;
+mod draft;
 mod folder;
 mod image;
 mod library;

@@ -27,7 +27,7 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 
-use aqueduct_comm::{Comm, Op};
+use aqueduct_comm::{Comm, Line, Op};
 use aqueduct_file::{self as file, File, Mode};
 
 use crate::error::{Error, Kind, Result, agree};
@@ -55,7 +55,7 @@ pub struct Frame {
 /// A file that is being written by all ranks.
 #[derive(Debug)]
 pub struct Writer {
-    comm: Comm,
+    comm: Line,
     file: File,
     end: u64,
 }
@@ -65,7 +65,7 @@ impl Writer {
     pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         let file = file::Open::new(Mode::read_write().create()).open(comm, name)?;
         file.set_size(0)?;
-        let comm = comm.dup().map_err(|error| Error::talk("create", file.name(), &error))?;
+        let comm = Line::take(comm).map_err(|error| Error::talk("create", file.name(), &error))?;
         Ok(Self { comm, file, end: 0 })
     }
 
@@ -99,7 +99,9 @@ impl Writer {
         // Nobody closes before all have written.
         let talk = |error| Error::talk("close", self.file.name(), &error);
         self.comm.allreduce(Op::Max, &[self.end]).map_err(talk)?;
-        Ok(self.file.close()?)
+        self.file.close()?;
+        self.comm.leave();
+        Ok(())
     }
 }
 

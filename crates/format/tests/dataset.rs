@@ -290,6 +290,8 @@ fn a_queue_is_one_access() {
         let mine = 10 * world.rank() as u64..10 * (world.rank() as u64 + 1);
         let values: Vec<Vec<i32>> =
             (0..256).map(|number| mine.clone().map(|at| number * 100 + at as i32).collect()).collect();
+        // The header is written when the ranks meet.
+        dataset.commit()?;
         let before = dataset.counters().writes;
         let mut queue = dataset.queue();
         for (number, (variable, values)) in variables.iter().zip(&values).enumerate() {

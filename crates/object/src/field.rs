@@ -58,7 +58,7 @@ impl<T: Object> ObjectFile<T> {
             Some(whole) => {
                 let bytes = store.agree("field", view.bytes(whole, offset, size))?;
                 let mode = if store.mode.is_write() { Mode::read_write() } else { Mode::read_only() };
-                let column = Open::new(mode).open(&store.ranks, self.store.data.name())?;
+                let column = Open::new(mode).open(store.comm.beside(), self.store.data.name())?;
                 column.set_view(&bytes)?;
                 Some(column)
             }

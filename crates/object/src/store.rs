@@ -9,11 +9,10 @@ mod sums;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aqueduct_comm::{Comm, Traffic};
+use aqueduct_comm::{Line, Traffic};
 use aqueduct_file::{File, Mode};
 
 pub use opening::ObjectOpen;
-use opening::leave_line;
 pub use repair::{Repaired, repair};
 
 use crate::error::{Error, Kind, Result, agree};
@@ -24,10 +23,8 @@ use crate::view::ObjectView;
 /// What a type does not matter for.
 pub(crate) struct Store {
     pub(crate) name: Arc<str>,
-    /// Those who opened it.
-    pub(crate) ranks: Comm,
     /// For the talk of this file alone.
-    pub(crate) comm: Comm,
+    pub(crate) comm: Line,
     /// What had been sent through it when the file was opened: the talk may have been another file's before.
     pub(crate) talked: Traffic,
     /// Accessed by all ranks, together and alone.
@@ -105,7 +102,7 @@ impl Store {
             numbers.close()?;
         }
         if committed.is_ok() {
-            leave_line(&self.ranks, self.comm);
+            self.comm.leave();
         }
         committed
     }

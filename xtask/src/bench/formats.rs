@@ -23,31 +23,50 @@ struct Case {
     required: f64,
 }
 
-/// The first is what 3.3 million molecules have, 400 MB.
+/// The first is what 3.3 million molecules have, 400 MB. The smaller the files, the more of them: a few milliseconds are easily disturbed.
 const CASES: [Case; 3] = [
     Case { datasets: 1, doubles: 25_000_000, files: 2, rounds: 4, required: 1.5 },
-    Case { datasets: 1, doubles: 1 << 20, files: 8, rounds: 4, required: 1.5 },
-    Case { datasets: 256, doubles: 512, files: 16, rounds: 4, required: 5.0 },
+    Case { datasets: 1, doubles: 1 << 20, files: 20, rounds: 6, required: 1.5 },
+    Case { datasets: 256, doubles: 512, files: 40, rounds: 8, required: 5.0 },
 ];
 
-/// A format, whose library ours runs against, and how a program of that is compiled.
+/// A format, whose library ours runs against and in which way, and how a program of that is compiled.
 struct Rival {
     format: &'static str,
     name: &'static str,
+    /// Whether it differs from the others only where there are many datasets.
+    many: bool,
     compiler: &'static str,
     before: &'static [&'static str],
     after: &'static [&'static str],
 }
 
-const RIVALS: [Rival; 2] = [
+/// `PnetCDF` in its best way, and in the one that most programs take.
+const RIVALS: [Rival; 3] = [
     Rival {
         format: "netcdf",
-        name: "PnetCDF",
+        name: "PnetCDF, all queued",
+        many: false,
         compiler: "mpicc.openmpi",
         before: &["-DPNETCDF"],
         after: &["-lpnetcdf"],
     },
-    Rival { format: "hdf5", name: "parallel HDF5", compiler: "h5pcc.openmpi", before: &[], after: &[] },
+    Rival {
+        format: "netcdf",
+        name: "PnetCDF, a call each",
+        many: true,
+        compiler: "mpicc.openmpi",
+        before: &["-DPNETCDF", "-DBLOCKING"],
+        after: &["-lpnetcdf"],
+    },
+    Rival {
+        format: "hdf5",
+        name: "parallel HDF5",
+        many: false,
+        compiler: "h5pcc.openmpi",
+        before: &[],
+        after: &[],
+    },
 ];
 
 /// The two ways in which Open MPI comes to files: ours is compared with the better one.
@@ -59,11 +78,14 @@ pub(crate) fn run_all() -> Result<()> {
     let mut build = cargo(&["build", "--release", "--package", "aqueduct-bench", "--features", "hdf5"]);
     crate::test::with_hdf5(&mut build);
     run(&mut build)?;
-    println!("\nseconds of a file, best and median; × the better one of theirs, by the medians\n");
+    println!(
+        "\nseconds of a file, best and median; × the better one of theirs, by the medians and by the best\n"
+    );
     for case in &CASES {
-        for rival in &RIVALS {
+        for (number, rival) in RIVALS.iter().enumerate().filter(|(_, rival)| !rival.many || case.datasets > 1)
+        {
             let defined = format!("-DCOUNT={}", case.datasets);
-            let name = format!("datasets.{}.{}", rival.format, case.datasets);
+            let name = format!("datasets.{number}.{}", case.datasets);
             let before: Vec<&str> = rival.before.iter().copied().chain([defined.as_str()]).collect();
             match compile(rival.compiler, &folder, &name, &before, rival.after) {
                 Some(program) => race(&folder, &program, rival, case)?,
@@ -98,22 +120,23 @@ fn race(folder: &Path, program: &Path, rival: &Rival, case: &Case) -> Result<()>
     let _ = std::fs::remove_file(&file);
     let (ours, theirs) = (best_and_median(ours), theirs.into_iter().map(best_and_median));
     let theirs: Vec<[f64; 2]> = theirs.collect();
-    let best = theirs.iter().map(|figure| figure[1]).fold(f64::INFINITY, f64::min);
-    let (ratio, required) = (best / ours[1], case.required);
+    let ratio =
+        |which: usize| theirs.iter().map(|figure| figure[which]).fold(f64::INFINITY, f64::min) / ours[which];
+    let ([best, median], required) = ([ratio(0), ratio(1)], case.required);
     let shown: Vec<String> = WAYS
         .iter()
         .zip(&theirs)
         .map(|(way, [best, median])| format!("{way} {best:.4} {median:.4}"))
         .collect();
     println!(
-        "{}, {datasets} × {} KiB on {RANKS} ranks each: ours {:.4} {:.4}, {} {}; {ratio:.2} ×, required {required} × {}",
+        "{}, {datasets} × {} KiB on {RANKS} ranks each: ours {:.4} {:.4}, {}: {}; {median:.2} × ({best:.2} ×), required {required} × {}",
         rival.format,
         case.doubles * 8 / 1024,
         ours[0],
         ours[1],
         rival.name,
         shown.join(", "),
-        if ratio >= required { "reached" } else { "NOT reached" },
+        if median >= required { "reached" } else { "NOT reached" },
     );
     Ok(())
 }

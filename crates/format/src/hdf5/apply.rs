@@ -3,6 +3,7 @@
 use aqueduct_object::Object;
 
 use super::container::Container;
+use super::draft::Draft;
 use super::patch::Patch;
 use super::shadow::Piece;
 use crate::error::Result;
@@ -34,6 +35,17 @@ pub(super) fn outline(patch: Patch, before: u64, length: u64) -> (Outline, Phase
 }
 
 impl Container {
+    /// Makes a draft the description of the file, which has `before` bytes. Collective; all have the same draft.
+    pub(super) fn put_draft(&mut self, operation: &'static str, draft: Draft, before: u64) -> Result<()> {
+        let (outline, mut phases) = outline(draft.patch, before, draft.length);
+        if self.is_first() {
+            self.note_marks(draft.marks);
+        } else {
+            phases.clear();
+        }
+        self.apply(operation, outline, &phases)
+    }
+
     /// Rank 0 writes changes of the description, so that a program that ends at any moment leaves the old one, the new one, or a journal that
     /// leads to the new one. Collective; all know the outline.
     pub(super) fn apply(&self, operation: &'static str, outline: Outline, phases: &Phases) -> Result<()> {

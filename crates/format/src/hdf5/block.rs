@@ -17,7 +17,7 @@ const UNDEFINED: u64 = u64::MAX;
 /// Half the children of a node that knows where chunks are: fixed in this version.
 const CHUNK_K: u64 = 32;
 /// Bytes of an entry of a group, and of what comes before the entries of a node.
-const ENTRY: u64 = 40;
+pub(super) const ENTRY: u64 = 40;
 const NODE: u64 = 24;
 /// The largest block that is taken for one.
 const LARGEST: u64 = 64 << 20;

@@ -30,7 +30,9 @@ pub struct Container {
     pub(super) datasets: Vec<(String, Progress)>,
     /// Where the mark of the whole file lies; on rank 0, if it has one.
     pub(super) root: Option<u64>,
-    /// On rank 0, of a file that is written.
+    /// Where a file ends that was created here and has nothing in it yet.
+    pub(super) drafted: Option<u64>,
+    /// On rank 0, of a file that the library was asked to change.
     pub(super) shadow: Option<Shadow>,
     /// Places in it that later descriptions can have.
     pub(super) spare: Spare,
@@ -68,7 +70,7 @@ impl Container {
 
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
-        self.core.file.counters()
+        self.core.counters()
     }
 
     /// A group or dataset, by its path.
@@ -148,7 +150,7 @@ impl Container {
             let root: Vec<_> = whole.map(|address| (address, 1)).into_iter().collect();
             self.write_marks("close", &[&marks, &root])?;
         }
-        Ok(self.core.file.close()?)
+        self.core.close()
     }
 
     /// A dataset by number.

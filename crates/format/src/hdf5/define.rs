@@ -11,8 +11,10 @@ use super::attribute::Attribute;
 use super::change::{Change, New, Placed};
 use super::container::{Container, DatasetId, begun};
 use super::datatype::Datatype;
+use super::draft::Draft;
 use super::image::Image;
 use super::mark::Progress;
+use super::open::copy_around;
 use super::patch::Patch;
 use super::renewal::{Moves, Renewal, Spare};
 use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, absolute, parent, too_many};
@@ -241,9 +243,20 @@ impl Container {
         if changes.is_empty() {
             return Ok(result);
         }
+        let begun = self.drafted.take();
+        if let Some((draft, before)) = begun.and_then(|before| Some((Draft::of(&tree, before)?, before))) {
+            self.adopt(tree, &changes, draft.placed.clone());
+            self.put_draft("define", draft, before).inspect_err(|_| self.broken = true)?;
+            return Ok(result);
+        }
         self.session += 1;
+        let cast = if self.is_first() { self.cast() } else { Ok(()) };
         let before = self.shadow.as_ref().and_then(|shadow| shadow.len().ok());
-        let made = if self.is_first() { self.make(&tree, &changes, before) } else { Ok(Default::default()) };
+        let made = if self.is_first() {
+            cast.and_then(|()| self.make(&tree, &changes, before))
+        } else {
+            Ok(Default::default())
+        };
         let made = self.core.agree("define", made).inspect_err(|_| {
             // What was about to be free is in use.
             self.spare = Spare::default();
@@ -260,6 +273,17 @@ impl Container {
         self.adopt(tree, &changes, made.placed);
         self.find_marks(marks, &moves);
         Ok(result)
+    }
+
+    /// Rank 0 gives the library something to change, if it has not been asked before.
+    fn cast(&mut self) -> Result<()> {
+        if self.shadow.is_none() {
+            let mut shadow = copy_around(&self.core, &self.tree, self.core.file.size()?)?;
+            let settled = shadow.settle();
+            settled.map_err(|error| self.core.error(Kind::Library, "define", error.to_string()))?;
+            self.shadow = Some(shadow);
+        }
+        Ok(())
     }
 
     /// Rank 0 has the library change the shadow, which had `before` bytes.

@@ -24,13 +24,6 @@ const DEEPEST: usize = 64;
 /// The longest text of fixed length.
 const LONGEST: usize = 4096;
 
-/// Makes an empty file, with this mark.
-pub(super) fn create(path: &Path, value: u64) -> Result<()> {
-    let file = options().create(path)?;
-    mark(&file, value)?;
-    file.close()
-}
-
 fn options() -> hdf5_metno::FileBuilder {
     let mut options = File::with_options();
     // The earliest format: its headers have no checksums, so that marks can be changed in their places.

@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use aqueduct_comm::Comm;
 use aqueduct_file as file;
 
-use super::apply::{Outline, Phases, outline};
 use super::container::{Container, begun};
-use super::patch::{self, Patch, TRAILER};
+use super::draft::Draft;
+use super::patch::{self, TRAILER};
 use super::renewal::Spare;
 use super::shadow::{Piece, Shadow};
 use super::tree::{Node, Tree};
@@ -84,27 +84,12 @@ impl Create {
         let attributes = [(super::tree::MARK.to_owned(), 0u64.into())].into();
         let tree = Tree::from([("/".to_owned(), Node { attributes, dataset: None })]);
         let mut container = Container { reserve: self.reserve, ..assemble(core, tree) };
-        let begun = if container.is_first() { container.begin() } else { Ok(Default::default()) };
-        let (outline, phases) = container.core.agree("create", begun)?;
-        let outline = container.told("create", &outline)?;
-        container.apply("create", outline, &phases)?;
+        let draft = Draft::of(&container.tree, 0);
+        let draft =
+            draft.ok_or_else(|| container.core.error(Kind::Library, "create", "a file without a root"))?;
+        container.drafted = Some(draft.length);
+        container.put_draft("create", draft, 0)?;
         Ok(container)
-    }
-}
-
-impl Container {
-    /// Rank 0 makes a file with nothing in it, in memory; what is to be written of it.
-    fn begin(&mut self) -> Result<(Outline, Phases)> {
-        let failed = |what: String| self.core.error(Kind::Library, "create", what);
-        let io = |error: rustix::io::Errno| failed(format!("a file in memory: {error}"));
-        let mut shadow = Shadow::new().map_err(|error| failed(format!("a file in memory: {error}")))?;
-        let word = mark::words(0).next().unwrap_or_default();
-        library::create(&shadow.path(), word).map_err(|error| failed(error.to_string()))?;
-        let root = mark::find(&shadow, &[("/", 0)], 0).map_err(failed)?;
-        let ((pieces, _), length) = (shadow.changes().map_err(io)?, shadow.len().map_err(io)?);
-        shadow.settle().map_err(io)?;
-        (self.shadow, self.root) = (Some(shadow), Some(root[0]));
-        Ok(outline(Patch::new(pieces, 0), 0, length))
     }
 }
 
@@ -342,7 +327,7 @@ fn copy_all(core: &Core, length: u64) -> Result<Shadow> {
 }
 
 /// All of a file but its data, in memory.
-fn copy_around(core: &Core, tree: &Tree, length: u64) -> Result<Shadow> {
+pub(super) fn copy_around(core: &Core, tree: &Tree, length: u64) -> Result<Shadow> {
     let mut data: Vec<(u64, u64)> = tree
         .values()
         .filter_map(|node| node.dataset.as_ref())
@@ -372,6 +357,7 @@ fn assemble(core: Core, tree: Tree) -> Container {
         tree,
         datasets: Vec::new(),
         root: None,
+        drafted: None,
         shadow: None,
         spare: Spare::default(),
         broken: false,

@@ -198,9 +198,10 @@ mod tests {
     use super::super::attribute::Attribute;
     use super::super::change::{Change, New};
     use super::super::datatype::Datatype;
+    use super::super::draft::Draft;
     use super::super::library;
     use super::super::shadow::Shadow;
-    use super::super::tree::Tree;
+    use super::super::tree::{Node, Tree};
     use super::*;
 
     /// A file as the library knows it, as it is on its way, and places that are free.
@@ -217,12 +218,11 @@ mod tests {
                 disk: Shadow::new().unwrap(),
                 spare: Spare::default(),
             };
-            library::create(&pair.shadow.path(), 0).unwrap();
-            for (offset, bytes) in pair.shadow.changes().unwrap().0 {
-                pair.disk.write(offset, &bytes).unwrap();
+            let tree = Tree::from([("/".to_owned(), Node::group())]);
+            let Draft { patch, length, .. } = Draft::of(&tree, 0).unwrap();
+            for shadow in [&mut pair.shadow, &mut pair.disk] {
+                shadow.take(&patch, length).unwrap();
             }
-            pair.shadow.settle().unwrap();
-            pair.disk.set_len(pair.shadow.len().unwrap()).unwrap();
             pair
         }
 

@@ -100,7 +100,7 @@ impl Together<'_> {
         let cut = dataset.cut::<T>("write", variable, &slab, true, values.len());
         let reach = cut.and_then(|cut| Ok((dataset.view("write", &cut)?, cut.records)));
         let mine = reach.as_ref().map_or(0, |(_, records)| *records);
-        let ((view, _), [records]) = dataset.core.meet("write", reach, [mine])?;
+        let ((view, _), [records]) = dataset.meet("write", reach, [mine])?;
         dataset.core.file.through(&view).all().write(stored(values, &store(values)))?;
         dataset.note(records);
         Ok(())

@@ -59,22 +59,28 @@ pub(crate) struct Arrangement {
     pub(crate) why: String,
 }
 
-/// Gives the variables of `new`, which begin with those of `old`, their places.
+/// A header, the sizes of its variables, and how many bytes it has itself.
+pub(crate) struct Measured<'a> {
+    pub(crate) header: &'a mut Header,
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) length: u64,
+}
+
+/// Gives the variables of a new header, which begin with those of `old`, their places.
 pub(crate) fn arrange(
     old: &Header,
-    new: &mut Header,
+    new: Measured<'_>,
     standing: Standing,
     room: Room,
 ) -> Result<Arrangement, String> {
-    let header = new.encode()?.len() as u64;
-    let geometry = Geometry::of(new)?;
+    let Measured { header: new, geometry, length } = new;
     let arranged = match standing {
         Standing::Data { records } if !old.variables.is_empty() => {
             let before = Geometry::of(old)?;
-            extend(Known { old, before: &before, records }, new, &geometry, header, room)?
+            extend(Known { old, before: &before, records }, new, geometry, length, room)?
         }
         _ => {
-            place_anew(new, &geometry, header, room)?;
+            place_anew(new, geometry, length, room)?;
             Arrangement::default()
         }
     };
@@ -210,6 +216,16 @@ mod tests {
     use super::super::kind::Type;
     use super::super::version::Version;
     use super::*;
+
+    fn arrange(
+        old: &Header,
+        new: &mut Header,
+        standing: Standing,
+        room: Room,
+    ) -> Result<Arrangement, String> {
+        let (geometry, length) = (Geometry::of(new)?, new.encode()?.len() as u64);
+        super::arrange(old, Measured { header: new, geometry: &geometry, length }, standing, room)
+    }
 
     const ROOM: Room = Room { header: 1024, fixed: 100 };
     const DATA: Standing = Standing::Data { records: 3 };

@@ -22,6 +22,8 @@ pub struct Dataset {
     pub(super) room: Room,
     /// What the file says about itself; with the number of records that is committed.
     pub(super) header: Header,
+    /// Whether rank 0 has yet to write that: there is no data, and the ranks meet before they write any together.
+    pub(super) unwritten: AtomicBool,
     pub(super) geometry: Geometry,
     /// How many records this rank knows of.
     pub(super) records: AtomicU64,
@@ -54,7 +56,7 @@ impl Dataset {
 
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
-        self.core.file.counters()
+        self.core.counters()
     }
 
     /// The variable of this name.
@@ -105,7 +107,7 @@ impl Dataset {
         // Each rank has written what it wanted to: the longest that any of them sees is the file.
         let size = self.core.file.size();
         let mine = [self.records(), self.is_touched().into(), *size.as_ref().unwrap_or(&0)];
-        let (_, [records, touched, size]) = self.core.meet("commit", size.map_err(Error::from), mine)?;
+        let (_, [records, touched, size]) = self.meet("commit", size.map_err(Error::from), mine)?;
         self.records.store(records, Ordering::Relaxed);
         if touched > 0 {
             // Readers expect all of the last variable, though nobody may have written its end.
@@ -160,7 +162,7 @@ impl Dataset {
     /// Commits and closes the file. Collective.
     pub fn close(self) -> Result<()> {
         self.commit()?;
-        Ok(self.core.file.close()?)
+        self.core.close()
     }
 
     pub(super) fn is_touched(&self) -> bool {
@@ -182,6 +184,26 @@ impl Dataset {
     pub(super) fn note(&self, records: u64) {
         self.touched.store(true, Ordering::Relaxed);
         self.records.fetch_max(records, Ordering::Relaxed);
+    }
+
+    /// An outcome agreed, with the greatest of each of the ranks' numbers. A header that has not been written yet is written then, so that its
+    /// definition needs no meeting of its own. Collective.
+    pub(super) fn meet<T, const N: usize>(
+        &self,
+        operation: &'static str,
+        mine: Result<T>,
+        numbers: [u64; N],
+    ) -> Result<(T, [u64; N])> {
+        let unwritten = self.unwritten.load(Ordering::Relaxed);
+        let mine = mine.and_then(|mine| {
+            if unwritten && self.core.is_first() {
+                self.first_writes(0, &self.encoded(operation, &self.header)?)?;
+            }
+            Ok(mine)
+        });
+        let agreed = self.core.meet(operation, mine, numbers)?;
+        self.unwritten.store(false, Ordering::Relaxed);
+        Ok(agreed)
     }
 
     /// Writes on rank 0.

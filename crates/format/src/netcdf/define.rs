@@ -1,10 +1,11 @@
 //! Definitions: at any time, all or none of a batch, the same on all ranks.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
-use super::arrange::{Arrangement, Shift, Standing, arrange};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::arrange::{Arrangement, Measured, Shift, Standing, arrange};
 use super::dataset::Dataset;
 use super::geometry::{Extent, Geometry};
 use super::header::{Attribute, Dimension, DimensionId, Header, Variable, VariableId};
@@ -81,7 +82,7 @@ impl<'a> Definitions<'a> {
         if self.taken[1].contains(&name) {
             return Err(self.error(Kind::NameExists, format!("there is a variable {name:?} already")));
         }
-        self.has(kind, &format!("variable {name:?}"))?;
+        self.has(kind, || format!("variable {name:?}"))?;
         for (place, id) in dimensions.iter().enumerate() {
             let Some(dimension) = self.header.dimensions.get(id.0) else {
                 let detail =
@@ -143,9 +144,10 @@ impl<'a> Definitions<'a> {
     }
 
     fn variable_mut(&mut self, id: VariableId) -> Result<&mut Variable> {
-        let missing =
-            self.error(Kind::NoSuchName, format!("variable number {} belongs to another file", id.0));
-        self.header.variables.get_mut(id.0).ok_or(missing)
+        self.header.variables.get_mut(id.0).ok_or_else(|| {
+            let detail = format!("variable number {} belongs to another file", id.0);
+            Error::new(Kind::NoSuchName, "define", self.file, detail)
+        })
     }
 
     fn checked(&self, name: &str) -> Result<String> {
@@ -154,16 +156,17 @@ impl<'a> Definitions<'a> {
 
     fn checked_attribute(&self, name: &str, values: Values) -> Result<Attribute> {
         let name = self.checked(name)?;
-        self.has(values.kind(), &format!("attribute {name:?}"))?;
+        self.has(values.kind(), || format!("attribute {name:?}"))?;
         Ok(Attribute { name, values })
     }
 
-    fn has(&self, kind: Type, what: &str) -> Result<()> {
+    fn has(&self, kind: Type, what: impl Fn() -> String) -> Result<()> {
         let version = self.header.version;
         if version.has(kind) {
             return Ok(());
         }
-        let detail = format!("{version} has no type {kind}, which {what} is of; use CDF-5 or another type");
+        let detail =
+            format!("{version} has no type {kind}, which {} is of; use CDF-5 or another type", what());
         Err(self.error(Kind::WrongType, detail))
     }
 
@@ -201,8 +204,8 @@ impl Dataset {
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
     pub fn define<T>(&mut self, work: impl FnOnce(&mut Definitions<'_>) -> Result<T>) -> Result<T> {
-        let (made, header, arranged, touched) = self.prepare("define", work)?;
-        let Arrangement { shifts, why } = arranged;
+        let (made, prepared) = self.prepare("define", work)?;
+        let Arrangement { shifts, why } = &prepared.arranged;
         if !shifts.is_empty() {
             let bytes: u64 = shifts.iter().map(Shift::bytes).fold(0, u64::saturating_add);
             let detail = format!(
@@ -211,8 +214,7 @@ impl Dataset {
             );
             return Err(self.core.error(Kind::NeedsRoom, "define", detail));
         }
-        self.write_header("define", &header, touched)?;
-        self.adopt(header)?;
+        self.adopt("define", prepared)?;
         Ok(made)
     }
 
@@ -220,30 +222,32 @@ impl Dataset {
     /// together. A file whose copying is interrupted says so when it is
     /// opened: its data is then lost. Collective.
     pub fn rearrange<T>(&mut self, work: impl FnOnce(&mut Definitions<'_>) -> Result<T>) -> Result<(T, u64)> {
-        let (made, header, arranged, touched) = self.prepare("rearrange", work)?;
-        let moved = self.move_data(&arranged.shifts)?;
-        self.write_header("rearrange", &header, touched)?;
-        self.adopt(header)?;
+        let (made, prepared) = self.prepare("rearrange", work)?;
+        let moved = self.move_data(&prepared.arranged.shifts)?;
+        self.adopt("rearrange", prepared)?;
         Ok((made, moved))
     }
 
-    /// The definitions of a closure, agreed, with places for everything; and whether any rank has written data.
+    /// The definitions of a closure, agreed, with places for everything.
     fn prepare<T>(
         &self,
         operation: &'static str,
         work: impl FnOnce(&mut Definitions<'_>) -> Result<T>,
-    ) -> Result<(T, Header, Arrangement, bool)> {
+    ) -> Result<(T, Prepared)> {
         let mut definitions = Definitions::new(&self.core.name, self.header.clone());
         definitions.header.records = self.committed.load(Ordering::Relaxed);
         let made = self.core.may_write(operation).and_then(|()| work(&mut definitions));
         let mut header = definitions.header;
-        let encoded = made.and_then(|made| {
-            let bytes = header.encode().map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
-            Ok((made, digest(&bytes)))
+        let too_large = |what: String| self.core.error(Kind::TooLarge, operation, what);
+        let sized = made.and_then(|made| {
+            let geometry = Geometry::of(&header).map_err(too_large)?;
+            let bytes = header.encode_sized(&geometry).map_err(too_large)?;
+            Ok((made, geometry, bytes))
         });
-        let digest = encoded.as_ref().map_or(0, |(_, digest)| *digest);
+        let digest = sized.as_ref().map_or(0, |(_, _, bytes)| xxh3_64(bytes));
         let numbers = [digest, !digest, self.records(), self.is_touched().into()];
-        let ((made, _), [most, least, records, touched]) = self.core.meet(operation, encoded, numbers)?;
+        let ((made, geometry, bytes), [most, least, records, touched]) =
+            self.core.meet(operation, sized, numbers)?;
         if most != !least {
             let detail =
                 "the ranks made different definitions; make the same, in the same order, on all ranks";
@@ -251,35 +255,34 @@ impl Dataset {
         }
         self.records.store(records, Ordering::Relaxed);
         let standing = if touched > 0 { Standing::Data { records } } else { Standing::Empty };
-        let arranged = arrange(&self.header, &mut header, standing, self.room);
-        let arranged = arranged.map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
-        Ok((made, header, arranged, touched > 0))
+        let sized = Measured { header: &mut header, geometry: &geometry, length: bytes.len() as u64 };
+        let arranged = arrange(&self.header, sized, standing, self.room).map_err(too_large)?;
+        Ok((made, Prepared { header, geometry, arranged, touched: touched > 0 }))
     }
 
-    /// Writes a header at the start of the file; with care if there is data to lose. Collective.
-    pub(super) fn write_header(&self, operation: &'static str, header: &Header, careful: bool) -> Result<()> {
-        if careful {
-            return self.replace_header(operation, header);
+    /// Takes definitions for what there is. The header is replaced with care if there is data to lose; if there is none, it is written when the ranks
+    /// meet next. Collective.
+    fn adopt(&mut self, operation: &'static str, prepared: Prepared) -> Result<()> {
+        let Prepared { header, geometry, touched, .. } = prepared;
+        if touched {
+            self.replace_header(operation, &header)?;
         }
-        let bytes = self.encoded(operation, header)?;
-        self.core.agree(operation, self.first_writes(0, &bytes))
+        self.unwritten.store(!touched, Ordering::Relaxed);
+        (self.header, self.geometry) = (header, geometry);
+        Ok(())
     }
 
     /// The bytes of a header, which all ranks have alike.
     pub(super) fn encoded(&self, operation: &'static str, header: &Header) -> Result<Vec<u8>> {
         header.encode().map_err(|what| self.core.error(Kind::TooLarge, operation, what))
     }
-
-    fn adopt(&mut self, header: Header) -> Result<()> {
-        self.geometry =
-            Geometry::of(&header).map_err(|what| self.core.error(Kind::TooLarge, "define", what))?;
-        self.header = header;
-        Ok(())
-    }
 }
 
-fn digest(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
+/// Definitions that all ranks have made.
+struct Prepared {
+    header: Header,
+    geometry: Geometry,
+    arranged: Arrangement,
+    /// Whether any rank has written data.
+    touched: bool,
 }

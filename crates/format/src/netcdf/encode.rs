@@ -14,7 +14,11 @@ pub(crate) const RECORDS_AT: u64 = 4;
 impl Header {
     /// The bytes at the start of a file. Fails if it describes more than the version of the format can hold.
     pub fn encode(&self) -> Result<Vec<u8>, String> {
-        let geometry = Geometry::of(self)?;
+        self.encode_sized(&Geometry::of(self)?)
+    }
+
+    /// The same, where the sizes of its variables are known already.
+    pub(crate) fn encode_sized(&self, geometry: &Geometry) -> Result<Vec<u8>, String> {
         geometry.fits(self)?;
         self.fits()?;
         let mut out = Out { version: self.version, bytes: Vec::new() };

@@ -18,7 +18,7 @@ impl Dataset {
     pub fn fill(&self, variable: VariableId, record: Option<u64>) -> Result<()> {
         let place = self.core.may_write("fill").and_then(|()| self.place("fill", variable, record));
         let mine = record.map_or(0, |record| record.saturating_add(1));
-        let ((begin, size, value), [records]) = self.core.meet("fill", place, [mine])?;
+        let ((begin, size, value), [records]) = self.meet("fill", place, [mine])?;
         // The shares are cut between values.
         let values = size.div_ceil(value.len() as u64);
         let (rank, ranks) = (self.core.comm.rank() as u64, self.core.comm.size() as u64);

@@ -7,7 +7,7 @@ const LONGEST: usize = 256;
 
 /// The name as it is stored and looked up: the same letters in one form, NFC.
 pub(crate) fn normal(name: &str) -> String {
-    name.nfc().collect()
+    if name.is_ascii() { name.to_owned() } else { name.nfc().collect() }
 }
 
 /// The name as it is stored, or why it cannot be one.

@@ -97,13 +97,13 @@ impl Create {
         self
     }
 
-    /// Creates `name` on all ranks of `comm`: an empty file of the format. Collective: it succeeds on all ranks or on none.
+    /// Creates `name` on all ranks of `comm`: a file with nothing in it. Its header is written when the ranks next meet to write together or to
+    /// [commit](Dataset::commit). Collective: it succeeds on all ranks or on none.
     #[doc(alias = "ncmpi_create")]
     pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Dataset> {
         let core = self.opening.create(comm, name.as_ref())?;
-        let dataset = Dataset { room: self.room, ..assemble(core, Header::new(self.version))? };
-        dataset.write_header("create", &dataset.header, false)?;
-        Ok(dataset)
+        let unwritten = AtomicBool::new(true);
+        Ok(Dataset { room: self.room, unwritten, ..assemble(core, Header::new(self.version))? })
     }
 }
 
@@ -228,6 +228,7 @@ fn assemble(core: Core, header: Header) -> Result<Dataset> {
         core,
         room: ROOM,
         header,
+        unwritten: AtomicBool::new(false),
         geometry,
         records: AtomicU64::new(records),
         committed: AtomicU64::new(records),

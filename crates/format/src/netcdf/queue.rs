@@ -136,7 +136,7 @@ impl<'q> Queue<'q> {
         let plan = self.plan();
         let records = plan.as_ref().map_or(0, |plan| plan.records);
         let numbers = [records, (!self.puts.is_empty()).into(), (!self.gets.is_empty()).into()];
-        let (plan, [records, puts, gets]) = self.dataset.core.meet("queue", plan, numbers)?;
+        let (plan, [records, puts, gets]) = self.dataset.meet("queue", plan, numbers)?;
         let nothing = View::default();
         if puts > 0 {
             let file = &self.dataset.core.file;

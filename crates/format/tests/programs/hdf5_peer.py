@@ -1,4 +1,4 @@
-"""h5py: read FILE (ours), write FILE (for us), rows FILE... (complete rows hold what they should)."""
+"""h5py: read FILE (ours), write FILE (for us), plain FILE (ours, goes on with it), rows FILE... (complete rows hold what they should)."""
 import sys
 
 import h5py
@@ -69,6 +69,26 @@ def again(name, copy):
     print("again")
 
 
+def plain(name):
+    """Datasets that were all defined at once, and then one more of h5py's own."""
+    with h5py.File(name, "r+") as file:
+        group = file["many"]
+        assert list(group) == sorted(f"d{at}" for at in range(300)), list(group)
+        for at in range(300):
+            kind = NUMBERS[at % len(NUMBERS)]
+            dataset = group[f"d{at}"]
+            assert dataset.dtype == np.dtype("<" + kind) and dataset.attrs["aqueduct_complete"] == 6
+            np.testing.assert_array_equal(dataset[...], np.arange(6).astype("<" + kind) + at % 50)
+        assert file["deep/single"][()] == 0.5 and file["deep/single"].attrs["three"].tolist() == [1, 2, 3]
+        assert file["nothing"].shape == (0, 4)
+        group["d299x"] = np.arange(3)
+        group["d0"].attrs["unit"] = "J"
+    with h5py.File(name, "r") as file:
+        assert len(file["many"]) == 301 and file["many/d0"].attrs["unit"] == "J"
+        np.testing.assert_array_equal(file["many/d299x"][...], np.arange(3))
+    print("plain")
+
+
 def rows(names):
     for name in names:
         with h5py.File(name, "r") as file:
@@ -86,4 +106,4 @@ if sys.argv[1] == "rows":
 elif sys.argv[1] == "again":
     again(*sys.argv[2:])
 else:
-    {"read": read, "write": write}[sys.argv[1]](sys.argv[2])
+    {"read": read, "write": write, "plain": plain}[sys.argv[1]](sys.argv[2])

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Line};
 use aqueduct_file::{self as file, File, Info, Mode, Open};
 
 use super::{Changes, Store};
@@ -114,15 +114,15 @@ impl ObjectOpen {
     ) -> Result<(Store, Option<Migration>)> {
         let shown: Arc<str> = name.to_string_lossy().into();
         let talk = |error: aqueduct_comm::Error| Error::talk("open", &shown, &error);
-        let (own, ranks) = (comm.alone(), comm.clone());
-        let comm = line(comm).map_err(talk)?;
-        let talked = comm.traffic();
-        let found = if comm.rank() == 0 { self.look(&own, name, &shown, wanted) } else { Ok(Vec::new()) };
-        let told = announce(&comm, "open", &shown, found)?;
+        let own = comm.alone();
+        let line = Line::take(comm).map_err(talk)?;
+        let talked = line.traffic();
+        let found = if line.rank() == 0 { self.look(&own, name, &shown, wanted) } else { Ok(Vec::new()) };
+        let told = announce(&line, "open", &shown, found)?;
         let mine = understand(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
         let (Understood { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
-            agree(&comm, "open", &shown, mine)?;
-        let (data, numbers) = self.open_all(&ranks, name, schema.size().is_some())?;
+            agree(&line, "open", &shown, mine)?;
+        let (data, numbers) = self.open_all(comm, name, schema.size().is_some())?;
         let changes = Changes {
             high: slot.count,
             slot,
@@ -133,8 +133,7 @@ impl ObjectOpen {
         };
         let store = Store {
             name: shown,
-            ranks,
-            comm,
+            comm: line,
             talked,
             data,
             plain,
@@ -311,34 +310,6 @@ impl Store {
         }
         Ok(())
     }
-}
-
-/// A communicator that the talk of object files goes through, one file after the other: making one costs more than opening a file.
-struct Line(Comm);
-
-/// So many are kept beside a communicator.
-const LINES: usize = 4;
-
-/// A line that was left by an earlier file, if all ranks have it, or a new one. Collective.
-fn line(comm: &Comm) -> aqueduct_comm::Result<Comm> {
-    let left = comm.unstow::<Line>().map(|line| line.0);
-    let number = left.as_ref().map_or(0, Comm::number);
-    let all = comm.allreduce_with(&[[number, number]], |[least, most], [other_least, other_most]| {
-        *least = (*least).min(*other_least);
-        *most = (*most).max(*other_most);
-    })?;
-    match left {
-        Some(line) if all[0][0] == all[0][1] => return Ok(line),
-        // What one rank has, and another has not, is for a later file.
-        Some(line) => leave_line(comm, line),
-        None => {}
-    }
-    comm.dup()
-}
-
-/// Leaves a line to the next file.
-pub(crate) fn leave_line(comm: &Comm, line: Comm) {
-    comm.stow(Line(line), LINES);
 }
 
 pub(super) fn meta_name(name: &OsStr) -> OsString {
