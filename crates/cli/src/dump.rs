@@ -1,13 +1,14 @@
 //! `aqueduct dump`: the values of a file as text.
 
 use std::ffi::OsString;
-use std::io::{BufWriter, Write, stdout};
+use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
 use crate::data::{self, Array, Data, Shape};
+use crate::out::out;
 
 /// Objects that are asked for at once: they may be of any size.
 const AT_ONCE: usize = 1024;
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     data::alone(|world| {
         let file = data::open(world, &arguments.file, &arguments.raw)?;
-        let out = &mut BufWriter::new(stdout().lock());
+        let out = &mut out();
         for at in data::chosen(file.arrays(), arguments.array.as_deref())? {
             print(&*file, at, arguments, out)?;
         }
@@ -84,7 +85,7 @@ fn line(array: &Array, row: &[u8]) -> String {
     let element = |bytes: &[u8]| match &array.element.parts {
         Some(parts) => {
             let numbers: Vec<String> =
-                parts.iter().map(|(at, _, number)| number.read(&bytes[*at as usize..]).0).collect();
+                parts.iter().map(|(at, _, number)| number.text(&bytes[*at as usize..])).collect();
             numbers.join(" ")
         }
         None => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat(),

@@ -1,7 +1,8 @@
 //! `aqueduct inspect`, `dump`, `verify`, `compare`, `convert` on all formats.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod folder;
+
+use std::path::Path;
 
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::netcdf::{Create, Type};
@@ -9,39 +10,7 @@ use aqueduct::object::{Object, ObjectFile};
 use aqueduct::stage::target::ObjectTarget;
 use aqueduct::stage::{Options, Stream, Streams};
 
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Runs the command on files of this folder: words with a dot are their names.
-    fn run(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
-        command.args(words).current_dir(self.0.path()).output().unwrap()
-    }
-
-    /// What the command prints; it succeeds.
-    fn said(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        let (text, errors) =
-            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert!(output.status.success(), "{words:?}: {text}{errors}");
-        text
-    }
-
-    /// What the command says when it fails.
-    fn refused(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert_eq!(output.status.code(), Some(1), "{words:?}");
-        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
-    }
-}
+use folder::Folder;
 
 /// Three steps of a field of 2 × 4, and five places.
 fn sample(path: &Path, spoil: f64) {

@@ -13,6 +13,7 @@ use crate::choice::{Choice, Decision, Seen, Spread, Way};
 use crate::driver::{Driver, Written};
 use crate::error::{Error, Result, agree};
 use crate::helm::Helm;
+use crate::meter::{Clock, Lap, Meter};
 use crate::options::Mode;
 
 /// Steps that are looked at before a decision, and after how many more it is heard where threads find it.
@@ -42,6 +43,7 @@ pub(crate) struct Chooser {
     reason: String,
     changes: Vec<Change>,
     helm: Arc<Helm>,
+    meter: Arc<dyn Meter>,
     window: Window,
     /// How many steps are measured before the next decision.
     wanted: u64,
@@ -59,8 +61,20 @@ struct Window {
     bytes: f64,
     computing: f64,
     in_commit: f64,
+    /// None where whoever writes measures it.
+    writing: Option<f64>,
     /// When the last commit ended; none before the first.
     ended: Option<Instant>,
+}
+
+impl Window {
+    fn add(&mut self, lap: Lap, bytes: u64) {
+        self.steps += 1;
+        self.bytes += bytes as f64;
+        self.computing += lap.computing;
+        self.in_commit += lap.in_commit;
+        self.writing = lap.writing.map(|writing| self.writing.unwrap_or(0.0) + writing);
+    }
 }
 
 /// What a rank brings to a decision.
@@ -72,7 +86,14 @@ struct Sample {
 
 impl Chooser {
     /// For an output that the ranks write themselves; `groups` says whether leaders may come to write, or do.
-    pub(crate) fn new(comm: Comm, asked: Mode, spread: &Spread, groups: bool, helm: &Arc<Helm>) -> Self {
+    pub(crate) fn new(
+        comm: Comm,
+        asked: Mode,
+        spread: &Spread,
+        groups: bool,
+        helm: &Arc<Helm>,
+        meter: &Arc<dyn Meter>,
+    ) -> Self {
         let able = comm.serves_threads();
         let fixed = |thread| Way { thread, gather: asked == Mode::Leaders };
         let (choice, way, reason) = match asked {
@@ -96,6 +117,7 @@ impl Chooser {
             reason,
             changes: Vec::new(),
             helm: Arc::clone(helm),
+            meter: Arc::clone(meter),
             window: Window::default(),
             wanted: AT_FIRST,
             awaited: None,
@@ -109,7 +131,8 @@ impl Chooser {
     /// For an output that servers write.
     pub(crate) fn served(comm: Comm, asked: Mode, servers: usize) -> Self {
         let spread = Spread { ranks: 1, nodes: 1, holders: 1, bytes: 0.0 };
-        let mut chooser = Self::new(comm, Mode::Blocking, &spread, false, &Arc::default());
+        let (helm, meter): (_, Arc<dyn Meter>) = (Arc::default(), Arc::new(Clock));
+        let mut chooser = Self::new(comm, Mode::Blocking, &spread, false, &helm, &meter);
         chooser.served = true;
         chooser.reason = match asked {
             Mode::Servers => "asked for".to_owned(),
@@ -156,14 +179,14 @@ impl Chooser {
         // The time before the first commit is none between commits.
         if let Some(ended) = self.window.ended.replace(now) {
             let (computing, in_commit) = ((begin - ended).as_secs_f64(), (now - begin).as_secs_f64());
-            if std::mem::take(&mut self.waiting) {
-                self.waited = Some(computing + in_commit);
+            let (waited, clock) =
+                (std::mem::take(&mut self.waiting), Lap { computing, in_commit, writing: None });
+            let lap = self.meter.lap(self.way, waited, clock);
+            if waited {
+                self.waited = Some(lap.computing + lap.in_commit);
                 return false;
             }
-            self.window.steps += 1;
-            self.window.bytes += bytes as f64;
-            self.window.computing += computing;
-            self.window.in_commit += in_commit;
+            self.window.add(lap, bytes);
         }
         let lag = if self.awaited.is_some() { LAG } else { 0 };
         self.window.steps >= self.wanted + lag
@@ -223,7 +246,8 @@ impl Sample {
     fn meet(self, written: &Written) -> aqueduct_comm::Result<Seen> {
         let Self { comm, window, waited } = self;
         let per_step = |sum: f64| sum / window.steps.max(1) as f64;
-        let writing = written.busy.as_secs_f64() / written.parcels.max(1) as f64;
+        let measured = written.busy.as_secs_f64() / written.parcels.max(1) as f64;
+        let writing = window.writing.map_or(measured, per_step);
         let (computing, in_commit) = (per_step(window.computing), per_step(window.in_commit));
         let times = [computing, in_commit, computing + in_commit, waited.unwrap_or(0.0), -writing];
         let times = comm.allreduce(Op::Max, &times)?;
@@ -248,3 +272,6 @@ impl Spread {
         Ok(Self { ranks, nodes, holders: amounts[1] as usize, bytes: amounts[0] })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,7 @@ mod encoding;
 mod error;
 mod group;
 mod helm;
+mod meter;
 mod options;
 mod output;
 mod packing;

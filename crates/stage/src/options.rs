@@ -10,6 +10,7 @@ use crate::chooser::Chooser;
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, agree};
 use crate::helm::Helm;
+use crate::meter::{Clock, Meter};
 use crate::output::{Memory, Output};
 use crate::server::{Client, Crew, Room};
 use crate::stream::Streams;
@@ -65,12 +66,22 @@ pub struct Options {
     pub(crate) pinned: Vec<usize>,
     group: Option<usize>,
     crew: Option<Crew>,
+    /// What the times are by which a mode is chosen.
+    pub(crate) meter: Arc<dyn Meter>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let (buffers, pinned) = (2, Vec::new());
-        Self { mode: Mode::Auto, buffers, memory: None, durable_every: None, pinned, group: None, crew: None }
+        Self {
+            mode: Mode::Auto,
+            buffers: 2,
+            memory: None,
+            durable_every: None,
+            pinned: Vec::new(),
+            group: None,
+            crew: None,
+            meter: Arc::new(Clock),
+        }
     }
 }
 
@@ -176,7 +187,7 @@ impl Options {
                 (target, false)
             }
         };
-        let chooser = Chooser::new(own, self.mode, &spread, groups, &helm);
+        let chooser = Chooser::new(own, self.mode, &spread, groups, &helm, &self.meter);
         Output::new(chooser, name, declared, target, &self.pinned, Memory { limits, more, gathered })
     }
 

@@ -1,4 +1,5 @@
-//! The mode that is chosen while a program runs: it follows what the program and its medium do, and the file is the same.
+//! The mode that is chosen while a program runs, by the clock: it follows what the program and its medium do, and the file is the same. With the times of
+//! a model, to the step: `src/chooser/tests.rs`.
 
 #[path = "cases/watched.rs"]
 mod watched;
@@ -100,29 +101,6 @@ fn a_thread_that_does_not_help_is_given_up() {
         let report = output.finish()?;
         judge(&report);
         assert!(report.reason.contains("with a thread"), "{report:?}");
-        Ok::<_, Error>(())
-    };
-    Launch::threads(2).run(run).unwrap();
-}
-
-/// A program that first computes, then only writes, then computes again.
-#[test]
-fn the_mode_follows_the_load() {
-    let run = |world: &Comm| {
-        let (streams, key) = declare(world);
-        let medium = |_: &Parcel| std::thread::sleep(SHORT);
-        let make = |_: &Comm, _: &_| Ok(Box::new(Watched(medium)) as Box<dyn Target>);
-        let mut output = Options::new().create_on(world, "load", &streams, make)?;
-        let (busy, idle) = (SHORT, Duration::ZERO);
-        let hidden = steps(world, &mut output, key, &[busy; 12])?;
-        assert_eq!(hidden[11], Mode::Thread, "{:?}", output.mode());
-        let useless = steps(world, &mut output, key, &[idle; 26])?;
-        assert_eq!(useless[25], Mode::Blocking, "{:?}", output.mode());
-        let hidden = steps(world, &mut output, key, &[busy; 20])?;
-        assert_eq!(hidden[19], Mode::Thread, "{:?}", output.mode());
-        let report = output.finish()?;
-        judge(&report);
-        assert!(report.changes.len() >= 3, "{report:?}");
         Ok::<_, Error>(())
     };
     Launch::threads(2).run(run).unwrap();

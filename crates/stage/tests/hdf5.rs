@@ -3,11 +3,12 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "../../format/tests/judges/mod.rs"]
-mod judges;
+#[path = "cases/launched.rs"]
+mod launched;
 #[path = "cases/model.rs"]
 mod model;
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -16,10 +17,7 @@ use aqueduct_format::Slab;
 use aqueduct_format::hdf5::{Open, numbers};
 use aqueduct_stage::target::{Hdf5Target, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
-use aqueduct_testkit::launcher::Launcher;
-
-/// Where jobs under a launcher have their files.
-const FOLDER: &str = "AQUEDUCT_TEST_HDF5_STREAMS";
+use aqueduct_testkit::readers as judges;
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(Hdf5Target::create(comm, name, declared)?))
@@ -60,15 +58,8 @@ fn every_mode_fills_the_same_datasets() {
 
 #[test]
 fn a_list_is_refused() {
-    let program = |world: &Comm| {
-        let mut streams = Streams::new();
-        streams.add_objects::<String>(Stream::objects("names"));
-        let make = |comm: &Comm, declared: &Arc<Declared>| target(comm, "memfs:list.h5", declared);
-        let error = Options::new().create_on(world, "memfs:list.h5", &streams, make).map(drop).unwrap_err();
-        assert!(error.kind() == Kind::Unsupported && error.to_string().contains("names"), "{error}");
-        Ok::<_, Error>(())
-    };
-    Launch::threads(2).run(program).unwrap();
+    let add = |streams: &mut Streams| _ = streams.add_objects::<String>(Stream::objects("names"));
+    fields::refused(add, (Kind::Unsupported, "names"), target);
 }
 
 /// The mark of a dataset says how many rows are complete, and they are.
@@ -107,9 +98,9 @@ assert file["points"].attrs["every"] == 2
 print(len(whole), int(whole.attrs["aqueduct_complete"]), int(file.attrs["aqueduct_complete"]))
 "#;
 
-fn judge(path: &str) {
+fn judge(path: &Path) {
     let Some(python) = judges::python("h5py") else { return };
-    let said = judges::said(Command::new(python).args(["-W", "ignore", "-c", SCRIPT, path]));
+    let said = judges::said(Command::new(python).args(["-W", "ignore", "-c", SCRIPT]).arg(path));
     assert_eq!(said.trim(), "5 5 1");
 }
 
@@ -121,35 +112,24 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
 #[test]
 fn a_job() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let given = std::env::var(FOLDER).ok();
-    let name = given.clone().unwrap_or_else(|| folder.path().to_str().unwrap().to_owned());
-    aqueduct_comm::run(|world: &Comm| job(world, &name)).unwrap();
-    if given.is_none() {
-        judge(&format!("{name}/thread.h5"));
-    }
+    launched::a_job(job, |folder| judge(&folder.join("thread.h5")));
 }
 
-fn under(launcher: &str) {
-    let Some(launcher) = Launcher::find(launcher, &std::env::current_exe().unwrap()) else { return };
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().to_str().unwrap();
-    launcher.succeeds(3, &["--exact", "a_job", "--nocapture"], &[(FOLDER, path)]);
+fn judge_all(folder: &Path) {
     for file in ["thread.h5", "served.h5"] {
-        check(&format!("ufs:{path}/{file}"));
-        judge(&format!("{path}/{file}"));
+        check(&format!("ufs:{}/{file}", folder.display()));
+        judge(&folder.join(file));
     }
 }
 
 #[test]
 fn openmpi() {
-    under("openmpi");
+    launched::under("openmpi", 3, judge_all);
 }
 
 #[test]
 fn mpich() {
-    under("mpich");
+    launched::under("mpich", 3, judge_all);
 }

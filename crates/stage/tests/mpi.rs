@@ -3,11 +3,14 @@
 //! The program that is started is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped,
 //! and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
+#[path = "cases/levels.rs"]
+mod levels;
 #[path = "cases/model.rs"]
 mod model;
 #[path = "cases/story.rs"]
 mod story;
 
+use std::path::Path;
 use std::process::Command;
 
 use aqueduct_comm::{Comm, Launch};
@@ -18,7 +21,7 @@ use story::{Cut, check, check_end, write};
 
 /// Where the jobs have their files.
 const FOLDER: &str = "AQUEDUCT_TEST_STREAMS";
-/// The mode of a job of which a rank is killed.
+/// Who is killed in a job: see `KILLS`.
 const KILLED: &str = "AQUEDUCT_TEST_KILLED";
 const STEPS: u64 = 7;
 const CUT: Cut = Cut { axis: 1, uneven: true, halo: 1 };
@@ -183,26 +186,32 @@ fn a_job() {
     let own = folder.path().to_str().unwrap().to_owned();
     let name = std::env::var(FOLDER).unwrap_or(own);
     let killed = std::env::var(KILLED).ok().filter(|mode| !mode.is_empty());
-    let mode = if killed.as_deref() == Some("blocking") { Mode::Blocking } else { Mode::Thread };
     let run = |world: &Comm| match killed.as_deref() {
-        Some("server" | "client") => served_to_be_killed(world, &name, killed.as_deref() == Some("server")),
-        Some(_) => job_to_be_killed(world, &name, mode),
+        Some("server") => served_to_be_killed(world, &name, true),
+        Some("client") => served_to_be_killed(world, &name, false),
+        Some("level's server") => levels::job(world, &name, true),
+        Some("level's client") => levels::job(world, &name, false),
+        Some("blocking") => job_to_be_killed(world, &name, Mode::Blocking),
+        Some(_) => job_to_be_killed(world, &name, Mode::Thread),
         None => job(world, &name),
     };
     aqueduct_comm::run(run).unwrap();
 }
 
 /// What a killed program has left: what it said is durable, complete; what was accepted at most; nothing wrong.
-fn judge_killed(folder: &str, ranks: usize, said: &str, context: &str) {
-    let durable: u64 =
-        said.lines().filter_map(|line| line.strip_prefix("durable: ")?.parse().ok()).max().unwrap_or(0);
+fn judge_killed(folder: &str, who: &str, said: &str, context: &str) {
+    let durable = said.lines().filter_map(|line| line.strip_prefix("durable: ")?.parse().ok()).max();
+    let durable: u64 = durable.unwrap_or(0);
+    if who.contains("level") {
+        return levels::judge(Path::new(folder), 3, durable, context);
+    }
     let read = |world: &Comm| {
         let reader = Reader::open(world, &format!("ufs:{folder}/killed"))?;
         assert!(!reader.is_finished(), "{context}");
-        check(&reader, ranks, 0..durable);
+        check(&reader, 3, 0..durable);
         for parcel in reader.parcels() {
             assert!(parcel.step <= FATAL && !parcel.is_closing, "{context}: {parcel:?}");
-            check(&reader, ranks, parcel.step..parcel.step + 1);
+            check(&reader, 3, parcel.step..parcel.step + 1);
         }
         assert_eq!(reader.verify()?, [], "{context}");
         Ok::<_, Error>(())
@@ -210,46 +219,57 @@ fn judge_killed(folder: &str, ranks: usize, said: &str, context: &str) {
     Launch::threads(2).run(read).unwrap();
 }
 
-#[test]
-fn threads_that_are_killed() {
-    for mode in ["blocking", "thread"] {
+/// What is killed, and on how many ranks, of which three compute.
+const KILLS: [(&str, usize); 6] = [
+    ("blocking", 3),
+    ("thread", 3),
+    ("server", 4),
+    ("client", 4),
+    ("level's server", 4),
+    ("level's client", 4),
+];
+
+/// Has each of them killed, somehow.
+fn kill(launcher: &str, start: impl Fn(usize, &[(&str, &str)]) -> (bool, String)) {
+    for (who, ranks) in KILLS {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let path = folder.path().to_str().unwrap();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_job", "--nocapture"]).env(FOLDER, path).env(KILLED, mode);
-        let output = command.env("AQUEDUCT_RANKS", "3").output().unwrap();
-        assert!(!output.status.success());
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("durable: "), "{said}");
-        judge_killed(path, 3, &said, mode);
+        let (success, said) = start(ranks, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, who)]);
+        assert!(!success, "{said}");
+        judge_killed(path, who, &said, &format!("{launcher}, {who}"));
     }
+}
+
+const ARGUMENTS: [&str; 3] = ["--exact", "a_job", "--nocapture"];
+
+/// Threads are killed all at once.
+#[test]
+fn threads_that_are_killed() {
+    kill("threads", |ranks, variables| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(ARGUMENTS).envs(variables.iter().copied());
+        let output = command.env("AQUEDUCT_RANKS", ranks.to_string()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // A client may be killed before another one has come to say anything.
+        assert!(said.contains("durable: ") || variables.contains(&(KILLED, "client")), "{said}");
+        (output.status.success(), said)
+    });
 }
 
 fn under(name: &str) {
     let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
-    let arguments = ["--exact", "a_job", "--nocapture"];
     for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "", 1), (4, "2", 2), (8, "4", 2)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let path = folder.path().to_str().unwrap();
         let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node), (KILLED, "")];
-        let output = launcher.succeeds(ranks, &arguments, &variables);
+        let output = launcher.succeeds(ranks, &ARGUMENTS, &variables);
         let expected = format!("streams passed on {ranks} ranks of {nodes} nodes");
         assert!(output.contains(&expected), "{output}");
     }
-    for mode in ["blocking", "thread"] {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let path = folder.path().to_str().unwrap();
-        let job = launcher.job(3, &arguments, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, mode)]);
-        assert!(!job.success, "{}", job.output);
-        judge_killed(path, 3, &job.output, &format!("{name}, {mode}"));
-    }
-    for who in ["server", "client"] {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let path = folder.path().to_str().unwrap();
-        let job = launcher.job(4, &arguments, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, who)]);
-        assert!(!job.success, "{}", job.output);
-        judge_killed(path, 3, &job.output, &format!("{name}, {who}"));
-    }
+    kill(name, |ranks, variables| {
+        let job = launcher.job(ranks, &ARGUMENTS, variables);
+        (job.success, job.output)
+    });
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "../../format/tests/judges/mod.rs"]
-mod judges;
+#[path = "cases/launched.rs"]
+mod launched;
 #[path = "cases/model.rs"]
 mod model;
 
@@ -14,10 +14,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::netcdf::{Open, Slab, Type};
 use aqueduct_stage::target::{NetcdfTarget, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
-use aqueduct_testkit::launcher::Launcher;
-
-/// Where jobs under a launcher have their files.
-const FOLDER: &str = "AQUEDUCT_TEST_NETCDF_STREAMS";
+use aqueduct_testkit::readers as judges;
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(NetcdfTarget::create(comm, name, declared)?))
@@ -53,15 +50,8 @@ fn every_mode_fills_the_same_variables() {
 
 #[test]
 fn a_list_is_refused() {
-    let program = |world: &Comm| {
-        let mut streams = Streams::new();
-        streams.add::<f64>(Stream::list("particles", 3));
-        let make = |comm: &Comm, declared: &Arc<Declared>| target(comm, "memfs:list.nc", declared);
-        let error = Options::new().create_on(world, "memfs:list.nc", &streams, make).map(drop).unwrap_err();
-        assert!(error.kind() == Kind::Unsupported && error.to_string().contains("particles"), "{error}");
-        Ok::<_, Error>(())
-    };
-    Launch::threads(2).run(program).unwrap();
+    let add = |streams: &mut Streams| _ = streams.add::<f64>(Stream::list("particles", 3));
+    fields::refused(add, (Kind::Unsupported, "particles"), target);
 }
 
 /// The number of records says how many steps are complete, and they are.
@@ -111,36 +101,27 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
 #[test]
 fn a_job() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let given = std::env::var(FOLDER).ok();
-    let name = given.clone().unwrap_or_else(|| folder.path().to_str().unwrap().to_owned());
-    aqueduct_comm::run(|world: &Comm| job(world, &name)).unwrap();
-    if given.is_none() {
-        check(&format!("ufs:{name}/Thread.nc"));
-        judge(&Path::new(&name).join("Thread.nc"));
-    }
+    launched::a_job(job, |folder| {
+        check(&format!("ufs:{}/Thread.nc", folder.display()));
+        judge(&folder.join("Thread.nc"));
+    });
 }
 
-fn under(launcher: &str) {
-    let Some(launcher) = Launcher::find(launcher, &std::env::current_exe().unwrap()) else { return };
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().to_str().unwrap();
-    launcher.succeeds(4, &["--exact", "a_job", "--nocapture"], &[(FOLDER, path)]);
+fn judge_all(folder: &Path) {
     for file in ["Blocking.nc", "Thread.nc", "Leaders.nc", "served.nc"] {
-        check(&format!("ufs:{path}/{file}"));
-        judge(&folder.path().join(file));
+        check(&format!("ufs:{}/{file}", folder.display()));
+        judge(&folder.join(file));
     }
 }
 
 #[test]
 fn openmpi() {
-    under("openmpi");
+    launched::under("openmpi", 4, judge_all);
 }
 
 #[test]
 fn mpich() {
-    under("mpich");
+    launched::under("mpich", 4, judge_all);
 }

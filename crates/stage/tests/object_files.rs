@@ -3,20 +3,19 @@
 #[path = "cases/fields.rs"]
 #[allow(dead_code, reason = "part of it is for files of arrays")]
 mod fields;
+#[path = "cases/launched.rs"]
+mod launched;
 #[path = "cases/model.rs"]
 mod model;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::{Object, ObjectFile};
 use aqueduct_stage::target::{Deposit, ObjectTarget, Of, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Role, Stream, Streams, split};
-use aqueduct_testkit::launcher::Launcher;
 use fields::STEPS;
-
-/// Where jobs under a launcher have their files.
-const FOLDER: &str = "AQUEDUCT_TEST_OBJECT_STREAMS";
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Grain {
@@ -199,53 +198,42 @@ fn objects_of_any_size_in_every_mode() {
 #[test]
 fn names_that_are_no_files_are_refused() {
     for wrong in ["meta", "streams", "streams.meta", "a/b", "points.points"] {
-        let program = |world: &Comm| {
-            let mut streams = Streams::new();
+        let add = |streams: &mut Streams| {
             streams.add::<u8>(Stream::array("points", [1]).points([]));
             streams.add_objects::<String>(Stream::objects(wrong));
-            let make = |comm: &Comm, declared: &Arc<Declared>| target(comm, "memfs:wrong", declared);
-            let error = Options::new().create_on(world, "memfs:wrong", &streams, make).map(drop).unwrap_err();
-            assert!(error.kind() == Kind::BadArgument && error.to_string().contains(wrong), "{error}");
-            Ok::<_, Error>(())
         };
-        Launch::threads(2).run(program).unwrap();
+        fields::refused(add, (Kind::BadArgument, wrong), target);
     }
 }
 
-/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
-#[test]
-fn a_job() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let own = folder.path().to_str().unwrap().to_owned();
-    let path = std::env::var(FOLDER).unwrap_or(own);
-    let job = |world: &Comm| {
-        let thread = Options::new().mode(Mode::Thread).memory(1000);
-        fields::write(world, &format!("ufs:{path}/fields"), &thread, target)?;
-        hand_over(world, &Options::new().mode(Mode::Leaders).group(2), &format!("ufs:{path}/led"), true)?;
-        if world.size() > 2 {
-            serve_objects(world, &format!("ufs:{path}/served"), 1, 6000)?;
-        }
-        Ok::<_, Error>(())
-    };
-    aqueduct_comm::run(job).unwrap();
+fn job(world: &Comm, folder: &str) -> Result<(), Error> {
+    let thread = Options::new().mode(Mode::Thread).memory(1000);
+    fields::write(world, &format!("ufs:{folder}/fields"), &thread, target)?;
+    hand_over(world, &Options::new().mode(Mode::Leaders).group(2), &format!("ufs:{folder}/led"), true)?;
+    if world.size() > 2 {
+        serve_objects(world, &format!("ufs:{folder}/served"), 1, 6000)?;
+    }
+    Ok(())
 }
 
-fn under(launcher: &str) {
-    let Some(launcher) = Launcher::find(launcher, &std::env::current_exe().unwrap()) else { return };
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().to_str().unwrap();
-    launcher.succeeds(4, &["--exact", "a_job", "--nocapture"], &[(FOLDER, path)]);
-    check_all(&format!("ufs:{path}/fields"));
-    check_objects(&format!("ufs:{path}/led"), 4);
-    check_objects(&format!("ufs:{path}/served"), 3);
+#[test]
+fn a_job() {
+    launched::a_job(job, |folder| check_all(&format!("ufs:{}/fields", folder.display())));
+}
+
+fn judge(folder: &Path) {
+    let name = |file: &str| format!("ufs:{}/{file}", folder.display());
+    check_all(&name("fields"));
+    check_objects(&name("led"), 4);
+    check_objects(&name("served"), 3);
 }
 
 #[test]
 fn openmpi() {
-    under("openmpi");
+    launched::under("openmpi", 4, judge);
 }
 
 #[test]
 fn mpich() {
-    under("mpich");
+    launched::under("mpich", 4, judge);
 }

@@ -135,6 +135,10 @@ impl Sink for Writer {
         self.open.as_ref().ok_or_else(|| anyhow!("nothing is defined"))?.write(rows.start, bytes)
     }
 
+    fn made(&self, name: &OsStr) -> Vec<OsString> {
+        self.open.iter().flat_map(|_| [name.to_owned(), super::meta(name)]).collect()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.open.map_or(Ok(()), Numbers::close)
     }

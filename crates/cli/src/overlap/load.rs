@@ -5,8 +5,7 @@ use std::hint::black_box;
 use anyhow::Result;
 use aqueduct::comm::Comm;
 
-/// Side of the matrices of which a product is one unit of the processor's load.
-const SIDE: usize = 64;
+use super::matrices::Matrices;
 
 /// The load of one rank in one step.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +32,7 @@ pub(crate) struct Load {
     amount: Amount,
     /// What is left of a product after the last step.
     rest: f64,
-    left: Vec<f64>,
-    right: Vec<f64>,
-    product: Vec<f64>,
+    matrices: Matrices,
     from: Vec<u8>,
     to: Vec<u8>,
     message: Vec<u8>,
@@ -46,14 +43,11 @@ const COPIED: u64 = 16 << 20;
 
 impl Load {
     pub(crate) fn new(amount: Amount) -> Self {
-        let matrix = |seed: usize| (0..SIDE * SIDE).map(|at| ((at * seed) % 17) as f64).collect();
         let bytes = amount.copied.min(COPIED) as usize;
         Self {
             amount,
             rest: 0.0,
-            left: matrix(3),
-            right: matrix(5),
-            product: vec![0.0; SIDE * SIDE],
+            matrices: Matrices::new(),
             from: vec![1; bytes],
             to: vec![0; bytes],
             message: vec![0; amount.broadcast as usize],
@@ -64,7 +58,7 @@ impl Load {
     pub(crate) fn work(&mut self, comm: &Comm, step: u64) -> Result<()> {
         self.rest += self.amount.products;
         while self.rest >= 1.0 {
-            self.multiply();
+            self.matrices.multiply();
             self.rest -= 1.0;
         }
         let mut left = self.amount.copied;
@@ -78,16 +72,5 @@ impl Load {
             comm.broadcast(step as usize % comm.size(), &mut self.message)?;
         }
         Ok(())
-    }
-
-    fn multiply(&mut self) {
-        for (row, sums) in self.product.chunks_mut(SIDE).enumerate() {
-            sums.fill(0.0);
-            for (at, factor) in self.left[row * SIDE..(row + 1) * SIDE].iter().enumerate() {
-                let terms = &self.right[at * SIDE..(at + 1) * SIDE];
-                sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += factor * term);
-            }
-        }
-        black_box(&self.product);
     }
 }

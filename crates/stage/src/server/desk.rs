@@ -200,16 +200,25 @@ impl Desk {
 
     /// The next job; waits, asleep, until there is one. None after the end.
     fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
-        loop {
-            if let Some(job) = state.ledger.next() {
-                return Some(job);
-            }
-            if state.ledger.phase() == Phase::Ended {
-                return None;
-            }
-            state = self.change.wait(state).unwrap_or_else(PoisonError::into_inner);
+        await_job(&self.change, self.lock(), |state| &mut state.ledger)
+    }
+}
+
+/// The next job of a ledger that others hand to, under their lock; waits, asleep, until there is one. None after the end.
+pub(super) fn await_job<S, C>(
+    change: &Condvar,
+    mut state: MutexGuard<'_, S>,
+    ledger: impl Fn(&mut S) -> &mut Ledger<C>,
+) -> Option<Job> {
+    loop {
+        let ledger = ledger(&mut state);
+        if let Some(job) = ledger.next() {
+            return Some(job);
         }
+        if ledger.phase() == Phase::Ended {
+            return None;
+        }
+        state = change.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
 

@@ -11,7 +11,7 @@ use aqueduct_comm::Comm;
 use aqueduct_file::File;
 use aqueduct_file::layout::{Basic, Layout, LayoutError};
 
-use super::desk::{Held, Pool, Private};
+use super::desk::{Held, Pool, Private, await_job};
 use super::ledger::{Item, Job, Ledger, Next, Phase};
 use super::protocol::{News, Run, news_of, tell};
 use super::symmetric::Symmetric;
@@ -135,16 +135,7 @@ impl Line {
     }
 
     fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
-        loop {
-            if let Some(job) = state.ledger.next() {
-                return Some(job);
-            }
-            if state.ledger.phase() == Phase::Ended {
-                return None;
-            }
-            state = self.change.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        await_job(&self.change, self.lock(), |state| &mut state.ledger)
     }
 
     /// Writes until the client has ended, or something fails.

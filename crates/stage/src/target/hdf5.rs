@@ -188,6 +188,11 @@ impl Target for Hdf5Target {
         Ok(self.container.commit()?)
     }
 
+    fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
+        self.declared = Arc::clone(declared);
+        true
+    }
+
     fn sync(&mut self) -> Result<()> {
         Ok(self.container.commit()?)
     }

@@ -171,6 +171,11 @@ impl Target for NetcdfTarget {
         Ok(self.dataset.commit()?)
     }
 
+    fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
+        self.declared = Arc::clone(declared);
+        true
+    }
+
     fn sync(&mut self) -> Result<()> {
         Ok(self.dataset.commit()?)
     }

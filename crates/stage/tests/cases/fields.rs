@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_stage::target::Target;
 use aqueduct_stage::{
-    Cuboid, Declared, Error, Key, Mode, Options, Output, Reduction, Role, Stream, Streams, split,
+    Cuboid, Declared, Error, Key, Kind, Mode, Options, Output, Reduction, Role, Stream, Streams, split,
 };
 
 use crate::model::{SHAPE, Told, What, value_at};
@@ -137,6 +137,19 @@ pub(crate) fn in_every_mode(ranks: impl IntoIterator<Item = usize>, make: Make, 
         Launch::threads(ranks).run(|world| serve(world, &name, servers, memory, make)).unwrap();
         judge(&name);
     }
+}
+
+/// A program with a stream that a target cannot take is refused, with an error that names it.
+pub(crate) fn refused(add: impl Fn(&mut Streams) + Send + Sync, (kind, name): (Kind, &str), make: Make) {
+    let program = |world: &Comm| {
+        let mut streams = Streams::new();
+        add(&mut streams);
+        let make = |comm: &Comm, declared: &Arc<Declared>| make(comm, "memfs:refused", declared);
+        let error = Options::new().create_on(world, "refused", &streams, make).map(drop).unwrap_err();
+        assert!(error.kind() == kind && error.to_string().contains(name), "{error}");
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(program).unwrap();
 }
 
 /// Compares arrays with the model. `read` gives all values of an array, or of a step of it.
