@@ -4,16 +4,6 @@
 
 use wide::{i16x8, u8x16};
 
-/// Which of the bytes are no digits, a bit for each, the first the lowest.
-#[inline]
-pub(super) fn others(text: &[u8; 32]) -> u32 {
-    let digits = |at: usize| {
-        let values = u8x16::new(part(text, at)) - u8x16::splat(b'0');
-        values.min(u8x16::splat(9)).simd_eq(values).to_bitmask()
-    };
-    !(digits(0) | digits(16) << 16)
-}
-
 /// Where a text has blanks, line ends among them: what is found first needs not be waited for while numbers are read.
 pub(super) fn blanks(text: &[u8], found: &mut Vec<u32>) {
     let blank = |block: &[u8; 64], at: usize| {
@@ -35,28 +25,39 @@ pub(super) fn blanks(text: &[u8], found: &mut Vec<u32>) {
     }
 }
 
-/// The number that the last `count` of sixteen bytes make, all digits: pairs, fours and eights of them side by side.
+/// The number that the last `count` of sixteen bytes make, if they are digits: pairs, fours and eights of them side by side.
 #[inline]
-pub(super) fn sixteen(text: [u8; 16], count: usize) -> u64 {
-    let digits: i16x8 = bytemuck::cast(u8x16::new(text) & u8x16::new(LAST[count]));
+pub(super) fn sixteen(text: [u8; 16], count: usize) -> Option<u64> {
+    let values = (u8x16::new(text) - u8x16::splat(b'0')) & u8x16::new(LAST[count]);
+    let sound = values.min(u8x16::splat(9)).simd_eq(values).to_bitmask() == 0xffff;
+    let digits: i16x8 = bytemuck::cast(values);
     let pairs: i16x8 = (digits & i16x8::splat(0xff)) * i16x8::splat(10) + (digits >> 8_i32);
     let fours = pairs.dot(i16x8::new([100, 1, 100, 1, 100, 1, 100, 1]));
     let halves: [u64; 2] = bytemuck::cast(fours);
     let [first, second] = halves.map(|half| u64::from(half as u32) * 10_000 + (half >> 32));
-    first * 100_000_000 + second
+    sound.then(|| first * 100_000_000 + second)
 }
 
-/// What is left of digits in ASCII is their value; of the bytes before the last so many, nothing.
+/// What is left of the last so many bytes, all, and of those before them, nothing.
 const LAST: [[u8; 16]; 17] = {
     let mut last = [[0; 16]; 17];
     let mut count = 1;
     while count < 17 {
         last[count] = last[count - 1];
-        last[count][16 - count] = 0x0f;
+        last[count][16 - count] = u8::MAX;
         count += 1;
     }
     last
 };
+
+/// Where the first point of four bytes is, the first in the lowest byte; 4 where there is none.
+#[inline]
+pub(super) fn point(word: u32) -> usize {
+    let others = word ^ 0x2e2e_2e2e;
+    // The lowest byte that is marked is the first that is zero.
+    let zeros = others.wrapping_sub(0x0101_0101) & !others & 0x8080_8080;
+    zeros.trailing_zeros() as usize / 8
+}
 
 /// So many bytes from a place on, which the caller knows to be there.
 #[inline]
@@ -102,12 +103,13 @@ fn front(word: u64) -> (u64, usize) {
     (fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff, count)
 }
 
-/// The number of one to four digits at the front of four bytes, the first in the lowest byte.
+/// The number that the first one to four of four bytes make, the first in the lowest byte, if they are digits.
 #[inline]
-pub(super) fn few(word: u32, count: usize) -> u64 {
-    let digits = (word & 0x0f0f_0f0f) << (32 - 8 * count);
+pub(super) fn few(word: u32, count: usize) -> Option<u64> {
+    let digits = (word ^ 0x3030_3030) << (32 - 8 * count);
+    let sound = (digits | digits.wrapping_add(0x0606_0606)) & 0xf0f0_f0f0 == 0;
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff;
-    u64::from(pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0xffff)
+    sound.then(|| u64::from(pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0xffff))
 }
 
 #[cfg(test)]
@@ -127,16 +129,38 @@ mod tests {
 
     #[test]
     fn digits_make_the_numbers_they_spell() {
-        let text = *b"1.23456789 7654321-09/:8e00\xb0\xff4  ";
-        let expected = (0..32).filter(|at| !text[*at].is_ascii_digit()).map(|at| 1 << at).sum::<u32>();
-        assert_eq!(others(&text), expected);
         let digits = b"9876543210987654";
         for count in 0..=16 {
             let spelt = std::str::from_utf8(&digits[16 - count..]).unwrap();
-            assert_eq!(sixteen(*digits, count), spelt.parse().unwrap_or(0), "{count}");
+            assert_eq!(sixteen(*digits, count), Some(spelt.parse().unwrap_or(0)), "{count}");
         }
         for count in 1..=4 {
-            assert_eq!(few(u32::from_le_bytes(*b"9871"), count), [9, 98, 987, 9871][count - 1]);
+            assert_eq!(few(u32::from_le_bytes(*b"9871"), count), Some([9, 98, 987, 9871][count - 1]));
         }
+    }
+
+    #[test]
+    fn what_is_no_digit_is_seen_wherever_it_counts() {
+        for wrong in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+            for place in 0..16 {
+                let mut text = *b"1234567890123456";
+                text[place] = wrong;
+                for count in 0..=16 {
+                    assert_eq!(
+                        sixteen(text, count).is_none(),
+                        place >= 16 - count,
+                        "{wrong} {place} {count}"
+                    );
+                }
+                if place < 4 {
+                    let word = u32::from_le_bytes(part(&text, 0));
+                    for count in 1..=4 {
+                        assert_eq!(few(word, count).is_none(), place < count, "{wrong} {place} {count}");
+                    }
+                    assert_eq!(point(word), if wrong == b'.' { place } else { 4 }, "{wrong} {place}");
+                }
+            }
+        }
+        assert_eq!(point(u32::from_le_bytes(*b"1..2")), 1);
     }
 }

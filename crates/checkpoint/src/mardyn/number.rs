@@ -120,16 +120,16 @@ fn unusual(token: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The number at a place in a text, correctly rounded, and where it ends; none as with [`float_prefix`].
+/// The number that fills a text from `start` to `end`, correctly rounded and finite.
 #[inline]
-pub(super) fn float_at(text: &[u8], at: usize) -> Option<(f64, usize)> {
-    plain_float(text, at).or_else(|| float_prefix(&text[at..]).map(|(value, length)| (value, at + length)))
+pub(super) fn float_between(text: &[u8], start: usize, end: usize) -> Option<f64> {
+    plain_float(text, start, end).or_else(|| float(text.get(start..end)?))
 }
 
 /// The same where it has up to three digits, a point, digits, up to four of all of them before the last sixteen, and the text goes on for a while on
 /// both sides of it: nearly all numbers of a phase space. The last sixteen places are taken at once, what is before them joins the digits before the point.
 #[inline]
-fn plain_float(text: &[u8], at: usize) -> Option<(f64, usize)> {
+fn plain_float(text: &[u8], start: usize, end: usize) -> Option<f64> {
     const TENS: [u64; 17] = {
         let mut tens = [1; 17];
         let mut k = 1;
@@ -139,32 +139,29 @@ fn plain_float(text: &[u8], at: usize) -> Option<(f64, usize)> {
         }
         tens
     };
-    let negative = *text.get(at)? == b'-';
-    let start = at + usize::from(negative);
-    let window: &[u8; 32] = text.get(start..)?.first_chunk()?;
-    let others = digits::others(window);
-    let point = others.trailing_zeros() as usize;
-    let end = (others & others.wrapping_sub(1)).trailing_zeros() as usize;
-    let usual = (1..=3).contains(&point) && (point + 2..=21).contains(&end) && start >= 16;
-    if !usual || window[point] != b'.' || window[end] | 0x20 == b'e' {
+    let negative = *text.get(start)? == b'-';
+    let start = start + usize::from(negative);
+    let length = end.wrapping_sub(start);
+    if start < 16 || !(3..=21).contains(&length) || (start + 8).max(end) > text.len() {
         return None;
     }
-    let places = end - point - 1;
+    let word = u64::from_le_bytes(digits::part(text, start));
+    let point = digits::point(word as u32);
+    if !(1..=3).contains(&point) || point + 2 > length {
+        return None;
+    }
+    let places = length - point - 1;
     let last = places.min(16);
-    let low = digits::sixteen(digits::part(text, start + end - 16), last);
+    let low = digits::sixteen(digits::part(text, end - 16), last);
     // The first four digits, without the point among them.
-    let word = u64::from_le_bytes(digits::part(window, 0));
     let before = (1 << (8 * point)) - 1;
     let word = (word & before) | ((word >> 8) & !before);
-    let high = digits::few(word as u32, point + places - last);
     // 1844 · 10^16 and sixteen digits are more than 64 bits hold.
-    if high >= 1844 {
-        return None;
-    }
-    let mantissa = high * TENS[last] + low;
+    let high = digits::few(word as u32, point + places - last).filter(|high| *high < 1844);
+    let mantissa = high? * TENS[last] + low?;
     let value = if mantissa == 0 { 0.0 } else { by_inverse(mantissa, places)? };
     // No branch: signs come at random.
-    Some((f64::from_bits(value.to_bits() | u64::from(negative) << 63), start + end))
+    Some(f64::from_bits(value.to_bits() | u64::from(negative) << 63))
 }
 
 /// The number at the front, correctly rounded, and its length, if it is one that simulations write: up to 19 digits that count, few decimal places. None
@@ -302,8 +299,8 @@ mod tests {
                 assert_eq!(line[..length], [b" ", &text[..], b" 0.0"].concat());
                 let back = float(&text).map(f64::to_bits);
                 assert_eq!(back, Some(value.to_bits()), "{}", String::from_utf8_lossy(&text));
-                let (found, end) = float_at(&amid(&text), 17).unwrap_or((value, 17 + text.len()));
-                assert_eq!((found.to_bits(), end), (value.to_bits(), 17 + text.len()));
+                let found = float_between(&amid(&text), 17, 17 + text.len());
+                assert_eq!(found.map(f64::to_bits), Some(value.to_bits()));
             }
         }
     }
@@ -322,14 +319,9 @@ mod tests {
             let text = format!("{sign}{before}.{after}{}", power[random.below(3)]);
             let standard = text.parse::<f64>().ok().filter(|value| value.is_finite());
             assert_eq!(float(text.as_bytes()).map(f64::to_bits), standard.map(f64::to_bits), "{text}");
-            if let Some((found, end)) = float_at(&amid(text.as_bytes()), 17) {
-                assert_eq!(
-                    (Some(found.to_bits()), end),
-                    (standard.map(f64::to_bits), 17 + text.len()),
-                    "{text}"
-                );
-                plain += usize::from(plain_float(&amid(text.as_bytes()), 17).is_some());
-            }
+            let (line, end) = (amid(text.as_bytes()), 17 + text.len());
+            assert_eq!(float_between(&line, 17, end).map(f64::to_bits), standard.map(f64::to_bits), "{text}");
+            plain += usize::from(plain_float(&line, 17, end).is_some());
         }
         assert!(plain > 3000, "only {plain} were read in the plain way");
     }
@@ -386,6 +378,7 @@ mod tests {
             ["", "-", ".", "1.2.3", "1e", "1e+", "0x10", "nan", "inf", "-inf", "1e999", "12a", "1 2", "١"]
         {
             assert_eq!(float(text.as_bytes()), None, "{text}");
+            assert_eq!(float_between(&amid(text.as_bytes()), 17, 17 + text.len()), None, "{text}");
         }
         for text in ["", "-1", "1.0", "18446744073709551616", "99999999999999999999", "000000000000000000001"]
         {

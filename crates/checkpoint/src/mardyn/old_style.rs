@@ -282,9 +282,7 @@ fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; 13]) ->
     wrong |= component == 0;
     for (number, end) in numbers.iter_mut().zip(ends) {
         wrong |= !is_blank(text[at]);
-        let (value, found) = number::float_at(text, at + 1)?;
-        wrong |= found != *end as usize;
-        (*number, at) = (value, *end as usize);
+        (*number, at) = (number::float_between(text, at + 1, *end as usize)?, *end as usize);
     }
     (!wrong && text[at] == b'\n').then(|| (id, component - 1))
 }

@@ -58,7 +58,7 @@ pub(crate) fn job(world: &Comm, folder: &str, server_dies: bool) -> Result<(), E
 
 fn hand_over(crew: &Crew, folder: &str, dies: bool) -> Result<(), Error> {
     let (comm, rank) = (crew.comm(), crew.comm().rank());
-    let file = Open::new(Mode::read_write().create()).open(comm, &format!("ufs:{}", path(folder)))?;
+    let file = Open::new(Mode::read_write().create()).open(comm, format!("ufs:{}", path(folder)))?;
     let file = crew.buffered(file, &Buffered::new(Capacity::Bytes(3 * STEP as u64)))?;
     let start = (rank * PART) as u64;
     for step in 0..STEPS {
