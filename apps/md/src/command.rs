@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub(crate) struct Command {
     #[arg(long, value_name = "FOLDER")]
     checkpoints: Option<PathBuf>,
     /// A device that files of checkpoints go through: `fault=nospace=1000000:ufs:` plays a disk that is full after a megabyte
-    #[arg(long, value_name = "DEVICE", requires = "checkpoints")]
+    #[arg(long, value_name = "DEVICE", requires = "checkpoints", value_parser = device)]
     through: Option<String>,
     /// Steps between two checkpoints, or `auto`: as often as it pays, by what they cost and how often the machine fails
     #[arg(long, value_name = "STEPS", default_value = "auto", requires = "checkpoints")]
@@ -46,8 +47,8 @@ pub(crate) struct Command {
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     mtbf: Duration,
     /// Checkpoints that are kept
-    #[arg(long, default_value_t = 2)]
-    keep: usize,
+    #[arg(long, default_value = "2")]
+    keep: NonZeroUsize,
     /// Wait for each checkpoint instead of computing on while it is written
     #[arg(long)]
     blocking: bool,
@@ -78,6 +79,14 @@ impl FromStr for Frequency {
             _ => Err("give a number of steps, or auto".to_owned()),
         }
     }
+}
+
+/// What goes in front of names.
+fn device(text: &str) -> Result<String, String> {
+    let named = text.ends_with(':').then(|| text.to_owned());
+    named.ok_or_else(|| {
+        "give a device or wrappers with their colons, such as ufs: or fault=nospace=1000000:ufs:".to_owned()
+    })
 }
 
 /// Seconds, minutes, hours or days.
@@ -111,7 +120,7 @@ fn rank(world: &Comm, command: &Command) -> Result<()> {
         folder: folder.clone(),
         through: command.through.clone(),
         every,
-        keep: command.keep,
+        keep: command.keep.get(),
         blocking: command.blocking,
     };
     let job = Job {
@@ -148,6 +157,12 @@ mod tests {
         assert!(
             ["", "5", "h", "-1h", "nan s", "1e400d", "3 weeks"].iter().all(|text| duration(text).is_err())
         );
+    }
+
+    #[test]
+    fn a_device_ends_in_a_colon() {
+        assert_eq!(device("trace=x:ufs:").as_deref(), Ok("trace=x:ufs:"));
+        assert!(device("ufs").unwrap_err().contains("colon"));
     }
 
     #[test]

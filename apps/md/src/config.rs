@@ -103,7 +103,7 @@ struct Draft {
     cutoff: Option<f64>,
     origin: Option<Origin>,
     components: Option<String>,
-    manner: Manner,
+    manner: Option<Manner>,
     rebalance: Option<u64>,
     thermostat: Option<Thermostat>,
     units: Option<Units>,
@@ -136,7 +136,7 @@ impl Config {
             cutoff: draft.cutoff.with_context(|| missing("cutoffRadius"))?,
             origin: draft.origin.with_context(|| missing("phaseSpaceFile"))?,
             components: draft.components,
-            manner: draft.manner,
+            manner: draft.manner.unwrap_or_default(),
             rebalance: draft.rebalance.unwrap_or(100),
             thermostat: draft.thermostat,
             units: draft.units,
@@ -155,15 +155,15 @@ impl Draft {
             }
             ("phaseSpaceFile", [format, files @ ..]) => once(&mut self.origin, key, origin(format, files)?),
             ("components", [file]) => once(&mut self.components, key, (*file).to_owned()),
-            ("parallelization", [manner, rest @ ..]) => self.parallelization(manner, rest),
-            ("datastructure", ["LinkedCells", ..]) => Ok(()),
-            ("datastructure", [other, ..]) => {
+            ("parallelization", [manner]) => self.parallelization(manner, None),
+            ("parallelization", [manner, steps]) => self.parallelization(manner, Some(steps)),
+            ("datastructure", ["LinkedCells"]) => Ok(()),
+            ("datastructure", ["LinkedCells", cells]) => count(cells).map(drop),
+            ("datastructure", [other] | [other, _]) => {
                 bail!("the data structure `{other}` is not known; use LinkedCells")
             }
-            ("thermostat", [temperature, rest @ ..]) => {
-                let every = rest.first().map_or(Ok(1), |every| count(every))?;
-                once(&mut self.thermostat, key, Thermostat { temperature: positive(temperature)?, every })
-            }
+            ("thermostat", [temperature]) => self.thermostat(temperature, 1),
+            ("thermostat", [temperature, every]) => self.thermostat(temperature, count(every)?),
             ("units", [length, time]) => {
                 once(&mut self.units, key, Units { length: positive(length)?, time: positive(time)? })
             }
@@ -182,8 +182,9 @@ impl Draft {
                 bail!("`units` wants Ångström per unit of length and picoseconds per unit of time")
             }
             ("output", _) => bail!("`output` wants a writer, a number of steps and a prefix"),
-            ("phaseSpaceFile" | "parallelization" | "datastructure" | "thermostat", _) => {
-                bail!("`{key}` wants a value")
+            ("phaseSpaceFile", _) => bail!("`phaseSpaceFile` wants a format and its files"),
+            ("parallelization" | "datastructure" | "thermostat", _) => {
+                bail!("`{key}` wants a value and perhaps a whole number, not {} values", values.len())
             }
             _ => bail!(
                 "`{key}` is not known; there are timestepLength, cutoffRadius, phaseSpaceFile, components, parallelization, \
@@ -192,18 +193,21 @@ impl Draft {
         }
     }
 
-    fn parallelization(&mut self, manner: &str, rest: &[&str]) -> Result<()> {
-        self.manner = match manner {
+    fn thermostat(&mut self, temperature: &str, every: u64) -> Result<()> {
+        let temperature = positive(temperature)?;
+        once(&mut self.thermostat, "thermostat", Thermostat { temperature, every })
+    }
+
+    fn parallelization(&mut self, manner: &str, steps: Option<&str>) -> Result<()> {
+        let manner = match manner {
             "DomainDecomposition" => Manner::Regular,
             "KDDecomposition" => Manner::Kd,
             other => {
                 bail!("the decomposition `{other}` is not known; use DomainDecomposition or KDDecomposition")
             }
         };
-        if let Some(steps) = rest.first() {
-            self.rebalance = Some(count(steps)?);
-        }
-        Ok(())
+        self.rebalance = steps.map(count).transpose()?;
+        once(&mut self.manner, "parallelization", manner)
     }
 }
 
@@ -291,6 +295,14 @@ mod tests {
             ("OldStyle", "XML", "the format `XML` is not known"),
             ("KDDecomposition", "Metis", "line 7: the decomposition `Metis`"),
             ("ResultWriter", "Writer", "line 9: the writer `Writer` is not known; there are ResultWriter,"),
+            ("KDDecomposition 50", "KDDecomposition 50 9", "line 7: `parallelization` wants"),
+            (
+                "datastructure",
+                "parallelization KDDecomposition\n#",
+                "line 8: `parallelization` is given a second time",
+            ),
+            ("LinkedCells 1", "LinkedCells one", "line 8: `one` is not a whole number"),
+            ("thermostat 0.7 5", "thermostat 0.7 5 6", "line 11: `thermostat` wants"),
             ("thermostat", "thermos", "line 11: `thermos` is not known"),
             ("3.405 2.156", "3.405", "line 12: `units` wants Ångström"),
         ] {

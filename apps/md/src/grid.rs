@@ -26,8 +26,7 @@ impl Grid {
         }
         let most = (4.0 * molecules as f64).max(64.0);
         let finest = length.map(|edge| edge / (cutoff * MARGIN));
-        let excess = (finest.iter().product::<f64>() / most).max(1.0).cbrt();
-        Ok(Self { length, shape: finest.map(|cells| (cells / excess).max(1.0) as i64) })
+        Ok(Self { length, shape: coarsened(finest, most).map(|cells| cells as i64) })
     }
 
     /// The cell of a position inside the box.
@@ -75,6 +74,22 @@ impl Grid {
     }
 }
 
+/// The same number of cells or fewer along each axis, so that they are about `most` at the most. An axis that is down to one cell gives no more;
+/// then the others do, as in a box that is a long tube.
+fn coarsened(finest: [f64; 3], most: f64) -> [f64; 3] {
+    let mut shape = finest;
+    for _ in 0..shape.len() {
+        let excess = shape.iter().product::<f64>() / most;
+        if excess <= 1.001 {
+            break;
+        }
+        let long = shape.iter().filter(|cells| **cells > 1.0).count();
+        let share = if long == shape.len() { excess.cbrt() } else { excess.powf(1.0 / long.max(1) as f64) };
+        shape = shape.map(|cells| (cells / share).max(1.0));
+    }
+    shape
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +106,10 @@ mod tests {
     #[test]
     fn a_large_empty_box_has_few_cells() {
         assert!(Grid::new([1e6; 3], 1.0, 1000).unwrap().cells() <= 4000);
+        for tube in [[1e15, 1.1, 1.1], [1e12, 1e12, 1.1], [1.1, 1e300, 1e300]] {
+            let grid = Grid::new(tube, 1.0, 1000).unwrap();
+            assert!((1..=4010).contains(&grid.cells()), "{tube:?}: {:?}", grid.shape);
+        }
     }
 
     #[test]

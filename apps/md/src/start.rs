@@ -10,6 +10,9 @@ use crate::exact::Sum;
 use crate::grid::Grid;
 use aqueduct::checkpoint::Molecule;
 
+/// More molecules than any memory holds, and few enough for the arithmetic of their places.
+const MOST: u64 = 1 << 48;
+
 /// Where molecules begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lattice {
@@ -38,6 +41,11 @@ impl Start {
     /// The edge of the box.
     pub fn length(&self) -> Result<f64> {
         ensure!(self.molecules > 0, "a start needs at least one molecule");
+        ensure!(
+            self.molecules <= MOST,
+            "a start of {} molecules is larger than every machine; {MOST} are the most",
+            self.molecules
+        );
         ensure!(
             self.density.is_finite() && self.density > 0.0,
             "the density {} must be positive",
@@ -157,6 +165,13 @@ mod tests {
             let ids: Vec<u64> = all.iter().map(|molecule| molecule.id).collect();
             assert_eq!(ids, (0..molecules).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn more_than_there_can_be_is_refused() {
+        let start =
+            Start { lattice: Lattice::Cubic, molecules: u64::MAX, density: 0.8, temperature: 1.0, seed: 1 };
+        assert!(start.length().unwrap_err().to_string().contains("larger than every machine"));
     }
 
     #[test]

@@ -25,11 +25,12 @@
 
 mod file;
 pub(crate) mod place;
+pub(crate) mod rows;
 pub(crate) mod sort;
 mod table;
 
 pub use file::{Cells, verify, write};
-pub(crate) use file::{view, write_sorted};
+pub(crate) use file::{Finish, view, write_rows};
 
 #[cfg(doc)]
 use crate::Grid;

@@ -72,6 +72,10 @@ impl Particle for Molecule {
 
 /// The first id that occurs twice.
 pub(crate) fn repeated(ids: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+    // Most programs write them in order, where one look is enough.
+    if ids.clone().is_sorted_by(|before, id| before < id) {
+        return None;
+    }
     let (count, greatest) =
         ids.clone().fold((0_u64, 0), |(count, greatest), id| (count + 1, id.max(greatest)));
     // Ids are mostly dense: a bit for each is less than a list to be sorted.

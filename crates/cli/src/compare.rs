@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
-use crate::data::{self, Array, Data, Shape};
+use crate::data::{self, Array, Data, Shape, Value};
+use crate::out::out;
 
 /// For each step, the first dimension of arrays with several or that grow, the error relative to either side, the worse one: in the Frobenius norm,
 /// and in the infinity norm (the greatest sum of absolute values of a row). Fails if a step is above the threshold, if shapes differ, or an array is missing.
@@ -48,23 +50,25 @@ struct Worst {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    ensure!(!arguments.threshold.is_nan(), "--threshold must be a number: nothing is above what is none");
     let differences = data::alone(|world| {
+        let out = &mut out();
         let [one, other] =
             [&arguments.one, &arguments.other].map(|name| data::open(world, name, &arguments.raw));
         let (one, other) = (one?, other?);
         let names = names(&*one, &*other, arguments.array.as_deref())?;
         let mut differences = 0;
         for name in names {
-            differences += u64::from(!same(&name, &*one, &*other, arguments)?);
+            differences += u64::from(!same(&name, &*one, &*other, arguments, out)?);
         }
+        match differences {
+            0 => writeln!(out, "no differences")?,
+            some => writeln!(out, "{some} arrays differ")?,
+        }
+        out.flush()?;
         Ok(differences)
     })?;
-    if differences == 0 {
-        println!("no differences");
-        return Ok(ExitCode::SUCCESS);
-    }
-    println!("{differences} arrays differ");
-    Ok(ExitCode::FAILURE)
+    Ok(if differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The arrays to compare. One that is alone in its file stands for whatever it is compared with.
@@ -87,18 +91,24 @@ fn plain(array: &Array) -> String {
     array.name.trim_matches('/').replace('/', ".")
 }
 
-fn same(name: &str, one: &dyn Data, other: &dyn Data, arguments: &Arguments) -> Result<bool> {
+fn same(
+    name: &str,
+    one: &dyn Data,
+    other: &dyn Data,
+    arguments: &Arguments,
+    out: &mut impl Write,
+) -> Result<bool> {
     let find = |file: &dyn Data| {
         let only = file.arrays().len() == 1;
         file.arrays().iter().position(|array| only || plain(array) == name)
     };
     let (Some(at), Some(there)) = (find(one), find(other)) else {
-        println!("{name}: in one of them only");
+        writeln!(out, "{name}: in one of them only")?;
         return Ok(false);
     };
     let (array, twin) = (&one.arrays()[at], &other.arrays()[there]);
     if array.shape != twin.shape {
-        println!("{name}: shapes {:?} and {:?}", array.shape, twin.shape);
+        writeln!(out, "{name}: shapes {:?} and {:?}", array.shape, twin.shape)?;
         return Ok(false);
     }
     let mut worst = Worst::default();
@@ -108,10 +118,10 @@ fn same(name: &str, one: &dyn Data, other: &dyn Data, arguments: &Arguments) -> 
         let count = if steps(array) { rows.end - rows.start } else { 1 };
         let (mine, its) = (one.read(at, rows.clone())?, other.read(there, rows)?);
         let (Some(mine), Some(its)) = (array.element.numbers(&mine), twin.element.numbers(&its)) else {
-            bail!("{name}: {} and {} are not numbers alone", array.element.name, twin.element.name);
+            return same_bytes(name, (one, at), (other, there), out);
         };
         if mine.len() != its.len() {
-            println!("{name}: elements {} and {}", array.element.name, twin.element.name);
+            writeln!(out, "{name}: elements {} and {}", array.element.name, twin.element.name)?;
             return Ok(false);
         }
         let columns = array.shape.last().copied().unwrap_or(1).max(1) as usize;
@@ -119,17 +129,40 @@ fn same(name: &str, one: &dyn Data, other: &dyn Data, arguments: &Arguments) -> 
         for (mine, its) in mine.chunks(length).zip(its.chunks(length)) {
             let errors = errors(mine, its, columns);
             if arguments.steps {
-                println!("{name} {}: {:e} {:e}", worst.steps, errors.frobenius, errors.infinity);
+                writeln!(out, "{name} {}: {:e} {:e}", worst.steps, errors.frobenius, errors.infinity)?;
             }
             worst.add(errors, arguments.threshold);
         }
     }
     let Worst { steps, over, frobenius, infinity } = worst;
-    println!(
+    writeln!(
+        out,
         "{name}: {steps} steps, Frobenius {:e} (step {}), infinity {:e} (step {}), {over} over {:e}",
         frobenius.0, frobenius.1, infinity.0, infinity.1, arguments.threshold
-    );
+    )?;
     Ok(over == 0)
+}
+
+/// Whether two arrays that are not made of numbers alone hold the same, byte by byte.
+fn same_bytes(
+    name: &str,
+    (one, at): (&dyn Data, usize),
+    (other, there): (&dyn Data, usize),
+    out: &mut impl Write,
+) -> Result<bool> {
+    let (array, twin) = (&one.arrays()[at], &other.arrays()[there]);
+    if array.element != twin.element {
+        writeln!(out, "{name}: elements {} and {}", array.element.name, twin.element.name)?;
+        return Ok(false);
+    }
+    for rows in array.portions() {
+        if one.read(at, rows.clone())? != other.read(there, rows.clone())? {
+            writeln!(out, "{name}: {} differ in rows {rows:?}", array.element.name)?;
+            return Ok(false);
+        }
+    }
+    writeln!(out, "{name}: {}, the same byte by byte", array.element.name)?;
+    Ok(true)
 }
 
 /// Whether the first dimension of an array is its steps.
@@ -152,29 +185,44 @@ impl Worst {
 }
 
 /// The errors of values in rows of so many, relative to either side, the worse one.
-fn errors(one: &[f64], other: &[f64], columns: usize) -> Errors {
-    // The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
-    let difference = |(a, b): (&f64, &f64)| {
-        let far = (a - b).abs();
-        if a.total_cmp(b).is_eq() || (a.is_nan() && b.is_nan()) {
-            0.0
-        } else if far.is_nan() {
-            f64::INFINITY
-        } else {
-            far
-        }
+fn errors(one: &[Value], other: &[Value], columns: usize) -> Errors {
+    let apart: Vec<f64> = one.iter().zip(other).map(|(one, other)| difference(*one, *other)).collect();
+    // What is not finite is the same on both sides, or apart enough: the norm is of the rest.
+    let finite = |side: &[Value]| -> Vec<f64> {
+        side.iter().map(|value| if value.nearest.is_finite() { value.nearest } else { 0.0 }).collect()
     };
-    let apart: Vec<f64> = one.iter().zip(other).map(difference).collect();
+    let sides = [finite(one), finite(other)];
     let worse = |norm: &dyn Fn(&[f64]) -> f64| {
         let far = norm(&apart);
-        [one, other].into_iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
+        sides.iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
     };
-    let frobenius = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
     let infinity = |values: &[f64]| {
         let rows = values.chunks(columns.max(1));
         rows.map(|row| row.iter().map(|value| value.abs()).sum::<f64>()).fold(0.0, f64::max)
     };
     Errors { frobenius: worse(&frobenius), infinity: worse(&infinity) }
+}
+
+/// How far two values are apart. The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
+fn difference(one: Value, other: Value) -> f64 {
+    let far = ((one.nearest - other.nearest) + (one.rest - other.rest)).abs();
+    let same = one.nearest.total_cmp(&other.nearest).is_eq() && one.rest.total_cmp(&other.rest).is_eq();
+    if same || (one.nearest.is_nan() && other.nearest.is_nan()) {
+        0.0
+    } else if far.is_nan() {
+        f64::INFINITY
+    } else {
+        far
+    }
+}
+
+/// The root of the sum of squares, which are of numbers near one: squares of very large and very small ones are no numbers any more.
+fn frobenius(values: &[f64]) -> f64 {
+    let greatest = values.iter().fold(0.0f64, |greatest, value| greatest.max(value.abs()));
+    if greatest == 0.0 || greatest.is_infinite() {
+        return greatest;
+    }
+    greatest * values.iter().map(|value| (value / greatest).powi(2)).sum::<f64>().sqrt()
 }
 
 fn relative(far: f64, whole: f64) -> f64 {
@@ -190,6 +238,11 @@ fn relative(far: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn errors(one: &[f64], other: &[f64], columns: usize) -> Errors {
+        let values = |side: &[f64]| side.iter().copied().map(Value::from).collect::<Vec<_>>();
+        super::errors(&values(one), &values(other), columns)
+    }
 
     #[test]
     fn errors_are_relative_to_the_worse_side() {
@@ -207,5 +260,18 @@ mod tests {
         assert_eq!(errors(&[0.0], &[0.0], 1), nothing);
         assert!(errors(&[f64::NAN], &[1.0], 1).frobenius.is_infinite());
         assert!(errors(&[0.0], &[1.0], 1).infinity.is_infinite());
+        let found = errors(&[f64::INFINITY, f64::NAN, 1.0], &[f64::INFINITY, f64::NAN, 2.0], 3);
+        let whole = Errors { frobenius: 1.0, infinity: 1.0 };
+        assert_eq!(found, whole, "what is finite beside it is still compared");
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_numbers_have_a_norm() {
+        for size in [1e-300, 1e300] {
+            let Errors { frobenius, infinity } =
+                errors(&[3.0 * size, 4.0 * size], &[3.0 * size, 5.0 * size], 2);
+            assert!((frobenius - 0.2).abs() < 1e-12, "{frobenius}");
+            assert!((infinity - 1.0 / 7.0).abs() < 1e-12, "{infinity}");
+        }
     }
 }

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::data::{self, Array, Shape};
+use crate::out;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -27,16 +28,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let arrays: Vec<Array> = chosen.iter().map(|at| from.arrays()[*at].clone()).collect();
         let mut to = data::create(world, &arguments.to)?;
         let written = to.define(&arrays, &from.notes()).and_then(|()| {
-            for (number, (at, array)) in chosen.iter().zip(&arrays).enumerate() {
-                array
-                    .portions()
-                    .try_for_each(|rows| to.write(number, rows.clone(), &from.read(*at, rows)?))?;
-            }
-            to.close()
+            chosen.iter().zip(&arrays).enumerate().try_for_each(|(number, (at, array))| {
+                array.portions().try_for_each(|rows| to.write(number, rows.clone(), &from.read(*at, rows)?))
+            })
         });
-        // Half a file is no file.
-        written.inspect_err(|_| drop(aqueduct::file::delete(&arguments.to)))
+        let made = to.made(&arguments.to);
+        // Half a file is no file; one that was there before is not ours to delete.
+        let closed = written.and_then(|()| to.close());
+        let outcome = closed.inspect_err(|_| made.iter().for_each(|name| drop(aqueduct::file::delete(name))));
+        outcome
+            .with_context(|| format!("writing {} into {}", arguments.from.display(), arguments.to.display()))
     })?;
-    println!("{} → {}", arguments.from.display(), arguments.to.display());
+    out::tell(&format!("{} → {}\n", arguments.from.display(), arguments.to.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,9 +12,9 @@ use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::file::{Mode, Open};
+use aqueduct::file::{Kind, Mode, Open};
 
-pub(crate) use element::{Element, Number};
+pub(crate) use element::{Element, Number, Value};
 pub(crate) use raw::Shape;
 
 /// What is worked on at once.
@@ -41,13 +41,16 @@ impl Array {
 
     /// Bytes of a row.
     pub(crate) fn row(&self) -> u64 {
-        self.shape.iter().skip(1).product::<u64>() * self.element.size
+        self.shape.iter().skip(1).fold(self.element.size, |all, length| all.saturating_mul(*length))
     }
 
     /// Its rows in portions that suit memory.
     pub(crate) fn portions(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        let (rows, at_once) = (self.rows(), (PORTION / self.row().max(1)).max(1));
-        (0..rows.div_ceil(at_once)).map(move |at| at * at_once..((at + 1) * at_once).min(rows))
+        // Rows without a byte hold nothing, however many they are said to be; objects of any size are not known by their rows.
+        let rows = if self.row() == 0 && self.element.size > 0 { 0 } else { self.rows() };
+        let at_once = (PORTION / self.row().max(1)).max(1);
+        (0..rows.div_ceil(at_once))
+            .map(move |at| at * at_once..(at * at_once).saturating_add(at_once).min(rows))
     }
 }
 
@@ -63,6 +66,11 @@ pub(crate) trait Data {
 
     /// Rows of an array, by its number.
     fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>>;
+
+    /// Rows as people read them, one each; none where they are numbers, which [`Data::read`] gives.
+    fn lines(&self, _array: usize, _rows: Range<u64>) -> Option<Result<Vec<String>>> {
+        None
+    }
 
     /// What is wrong beside what reading would tell.
     fn complaints(&self) -> Result<Vec<String>>;
@@ -80,10 +88,20 @@ pub(crate) fn open(world: &Comm, name: &OsStr, raw: &Shape) -> Result<Box<dyn Da
     if first.starts_with(b"\x89HDF") {
         return open_hdf5(world, name);
     }
-    let mut meta: OsString = name.to_owned();
-    meta.push(".meta");
-    if Open::new(Mode::read_only()).open(world, &meta).is_ok() {
-        return Ok(Box::new(object::File::open(world, name)?));
+    match Open::new(Mode::read_only()).open(world, meta(name)) {
+        Ok(_) => return Ok(Box::new(object::File::open(world, name)?)),
+        Err(error) if error.kind() == Kind::NoSuchFile => {}
+        Err(error) => return Err(error.into()),
+    }
+    let shown = name.display();
+    match end(name).as_str() {
+        _ if raw.is_given() => {}
+        end @ ("nc" | "h5" | "hdf5" | "h5md") => bail!(
+            "{shown}: it is named .{end} and does not begin so: it is empty, cut off or something else; \
+             `--raw u8` looks at its bytes"
+        ),
+        "obj" => bail!("{shown}: its description {shown}.meta is missing; `--raw u8` looks at its bytes"),
+        _ => {}
     }
     Ok(Box::new(raw::File::open(world, name, raw)?))
 }
@@ -109,19 +127,37 @@ pub(crate) trait Sink {
     /// Rows of an array, by its number.
     fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
+    /// The files that it has made of this name so far.
+    fn made(&self, name: &OsStr) -> Vec<OsString> {
+        vec![name.to_owned()]
+    }
+
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// What an object file says about itself lies beside it.
+fn meta(name: &OsStr) -> OsString {
+    let mut meta = name.to_owned();
+    meta.push(".meta");
+    meta
 }
 
 /// Creates a file of the format that the end of its name stands for.
 pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
-    let text = name.to_string_lossy();
-    match text.rsplit_once('.').map_or("", |(_, end)| end) {
+    match end(name).as_str() {
         "nc" => Ok(Box::new(netcdf::Writer::create(world, name)?)),
         "h5" | "hdf5" => create_hdf5(world, name),
         "obj" => Ok(Box::new(object::Writer::new(world, name))),
         "raw" | "bin" => Ok(Box::new(raw::Writer::create(world, name)?)),
-        other => bail!("{text}: the end {other:?} stands for no format; .nc, .h5, .obj and .raw do"),
+        other => {
+            bail!("{}: the end {other:?} stands for no format; .nc, .h5, .obj and .raw do", name.display())
+        }
     }
+}
+
+/// The end of a name, which says what a file should be.
+fn end(name: &OsStr) -> String {
+    name.to_string_lossy().rsplit_once('.').map_or_else(String::new, |(_, end)| end.to_owned())
 }
 
 #[cfg(feature = "hdf5")]
@@ -136,9 +172,10 @@ fn create_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
 
 /// Does the work of a command on one rank.
 pub(crate) fn alone<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> Result<R> {
-    let mut results = Launch::threads(1).run(|world| work(world).map_err(|error| format!("{error:#}")))?;
+    // Nobody else has to learn of a failure, which is told as it is.
+    let mut results = Launch::threads(1).run(|world| Ok::<_, aqueduct::comm::Error>(work(world)))?;
     ensure!(results.len() == 1, "one rank has one result");
-    Ok(results.remove(0))
+    results.remove(0)
 }
 
 /// The arrays that a name stands for: one of them, all in a group, or all without a name.

@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::device::quantity::Size;
 use aqueduct::file::layout::{Basic, Layout};
 use aqueduct::file::{File, Kind, Mode, Open, View};
+
+use crate::out;
 
 const OWN_FILE: &str = "aqueduct-demo.bin";
 
@@ -82,15 +84,20 @@ fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
     })?;
     file.set_size(0)?;
     let times = measure(world, &file, arguments)?;
+    file.close()?;
     if world.rank() == 0 {
-        print!("{}", report(world, arguments, &times)?);
+        out::tell(&report(world, arguments, &times)?)?;
     }
-    Ok(file.close()?)
+    Ok(())
 }
 
 fn measure(world: &Comm, file: &File, arguments: &Arguments) -> Result<Times> {
     let element = Layout::from(Basic::U64).contiguous(arguments.element.0 / 8)?;
-    let mut block = vec![0u64; arguments.block.0 as usize / 8];
+    let mut block: Vec<u64> = Vec::new();
+    let length = arguments.block.0 as usize / 8;
+    let room = block.try_reserve_exact(length);
+    room.with_context(|| format!("--block {} does not fit memory; choose a smaller one", arguments.block))?;
+    block.resize(length, 0);
     let blocks = arguments.size.0 / arguments.block.0;
 
     file.set_view(&dealt(world, &element, world.rank())?)?;

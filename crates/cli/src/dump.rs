@@ -1,12 +1,17 @@
 //! `aqueduct dump`: the values of a file as text.
 
 use std::ffi::OsString;
-use std::io::{BufWriter, Write, stdout};
+use std::io::Write;
+use std::ops::Range;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
 use crate::data::{self, Array, Data, Shape};
+use crate::out::out;
+
+/// Objects that are asked for at once: they may be of any size.
+const AT_ONCE: usize = 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -28,7 +33,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     data::alone(|world| {
         let file = data::open(world, &arguments.file, &arguments.raw)?;
-        let out = &mut BufWriter::new(stdout().lock());
+        let out = &mut out();
         for at in data::chosen(file.arrays(), arguments.array.as_deref())? {
             print(&*file, at, arguments, out)?;
         }
@@ -49,6 +54,9 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
     let end =
         arguments.rows.map_or(array.rows(), |rows| arguments.from.saturating_add(rows).min(array.rows()));
     writeln!(out, "# {} {}", array.name, array.element.name)?;
+    if file.lines(at, 0..0).is_some() {
+        return print_lines(file, at, arguments.from..end, out);
+    }
     for portion in array.portions() {
         let portion = portion.start.max(arguments.from)..portion.end.min(end);
         if portion.start >= portion.end {
@@ -62,11 +70,22 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
     Ok(())
 }
 
+/// Objects, with the names of their fields.
+fn print_lines(file: &dyn Data, at: usize, rows: Range<u64>, out: &mut impl Write) -> Result<()> {
+    for start in rows.clone().step_by(AT_ONCE) {
+        let some = start..rows.end.min(start + AT_ONCE as u64);
+        for line in file.lines(at, some).transpose()?.unwrap_or_default() {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
 fn line(array: &Array, row: &[u8]) -> String {
     let element = |bytes: &[u8]| match &array.element.parts {
         Some(parts) => {
             let numbers: Vec<String> =
-                parts.iter().map(|(at, _, number)| number.read(&bytes[*at as usize..]).0).collect();
+                parts.iter().map(|(at, _, number)| number.text(&bytes[*at as usize..])).collect();
             numbers.join(" ")
         }
         None => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat(),

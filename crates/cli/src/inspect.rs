@@ -1,11 +1,13 @@
 //! `aqueduct inspect`: what a file holds.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::data::{self, Array, Shape};
+use crate::out::out;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -18,14 +20,15 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     data::alone(|world| {
         let file = data::open(world, &arguments.file, &arguments.raw)?;
-        println!("{}: {}", arguments.file.display(), file.format());
+        let mut out = out();
+        writeln!(out, "{}: {}", arguments.file.display(), file.format())?;
         for array in file.arrays() {
-            println!("  {}", line(array));
+            writeln!(out, "  {}", line(array))?;
         }
         for (what, said) in file.notes() {
-            println!("  {what} = {said}");
+            writeln!(out, "  {what} = {said}")?;
         }
-        Ok(())
+        Ok(out.flush()?)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ mod demo;
 mod dump;
 mod exec;
 mod inspect;
+mod out;
 mod overlap;
 mod verify;
 
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
         Some(Command::Exec(options)) => exec::run(&options),
         Some(Command::Inspect(options)) => inspect::run(&options),
         Some(Command::Dump(options)) => dump::run(&options),
-        Some(Command::Verify(options)) => Ok(verify::run(&options)),
+        Some(Command::Verify(options)) => verify::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Convert(options)) => convert::run(&options),
         Some(Command::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),

@@ -8,9 +8,10 @@ mod table;
 mod timeline;
 mod trial;
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::device::quantity::Size;
 use aqueduct::stage::Mode;
@@ -18,6 +19,7 @@ use aqueduct::stage::Mode;
 use self::grid::{Grid, Region};
 use self::load::Amount;
 use self::trial::Trial;
+use crate::out;
 
 /// What each mode of output costs a time-stepping program: blocking, thread, leaders, servers and auto in one run.
 ///
@@ -40,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     cuboids: u64,
     /// Iterations of the program
-    #[arg(long, short, default_value_t = 20)]
+    #[arg(long, short, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     iterations: u64,
     /// Quantities that are stored in each step
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -171,19 +173,19 @@ fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
     if world.rank() != 0 {
         return Ok(());
     }
-    print!("{}", table::table(world, arguments, &trials));
+    let mut told = table::table(world, arguments, &trials);
     if modes.len() < arguments.modes.len() {
-        println!(
-            "servers were left out: {} ranks are too few for {} of them",
-            world.size(),
-            arguments.servers
-        );
+        let (ranks, servers) = (world.size(), arguments.servers);
+        writeln!(told, "servers were left out: {ranks} ranks are too few for {servers} of them")?;
     }
+    out::tell(&told)?;
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, table::csv(arguments, &trials))?;
+        let written = std::fs::write(path, table::csv(arguments, &trials));
+        written.with_context(|| format!("writing the runs to {}", path.display()))?;
     }
     if let Some(path) = &arguments.svg {
-        std::fs::write(path, drawing::draw(&table::fastest(&trials)))?;
+        let written = std::fs::write(path, drawing::draw(&table::fastest(&trials)));
+        written.with_context(|| format!("writing the drawing to {}", path.display()))?;
     }
     Ok(())
 }

@@ -1,45 +1,16 @@
 //! `aqueduct inspect`, `dump`, `verify`, `compare`, `convert` on all formats.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod folder;
+
+use std::path::Path;
 
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::netcdf::{Create, Type};
 use aqueduct::object::{Object, ObjectFile};
+use aqueduct::stage::target::ObjectTarget;
+use aqueduct::stage::{Options, Stream, Streams};
 
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Runs the command on files of this folder: words with a dot are their names.
-    fn run(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
-        command.args(words).current_dir(self.0.path()).output().unwrap()
-    }
-
-    /// What the command prints; it succeeds.
-    fn said(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        let (text, errors) =
-            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        assert!(output.status.success(), "{words:?}: {text}{errors}");
-        text
-    }
-
-    /// What the command says when it fails.
-    fn refused(&self, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert_eq!(output.status.code(), Some(1), "{words:?}");
-        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
-    }
-}
+use folder::Folder;
 
 /// Three steps of a field of 2 × 4, and five places.
 fn sample(path: &Path, spoil: f64) {
@@ -146,11 +117,48 @@ fn object_files_say_what_they_hold_and_damage_is_found() {
     };
     Launch::threads(1).run(write).unwrap();
     assert!(folder.said(&["inspect", "particles"]).contains("objects Particle 3, grows, 3 complete"));
-    assert_eq!(folder.said(&["dump", "particles"]), "# objects Particle\n0 0 0.5\n1 1 0.5\n2 2 0.5\n");
+    let dumped = folder.said(&["dump", "particles", "--from", "1"]);
+    let expected = "# objects Particle\nParticle { id: 1, position: [1.0, 0.5] }\nParticle { id: 2, position: [2.0, 0.5] }\n";
+    assert_eq!(dumped, expected);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[20] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     assert!(folder.refused(&["verify", "particles"]).contains("checksum"));
+}
+
+#[derive(Object, Clone)]
+struct Spark {
+    at: [f32; 2],
+    colour: Option<String>,
+}
+
+#[test]
+fn streams_of_objects_are_dumped_as_objects() {
+    let folder = Folder::new();
+    let name = folder.path("fire").to_string_lossy().into_owned();
+    let write = |world: &Comm| {
+        let mut streams = Streams::new();
+        let sparks = streams.add_objects::<Spark>(Stream::objects("sparks"));
+        let mut output = Options::new().create_on(world, &name, &streams, |comm, declared| {
+            Ok(Box::new(ObjectTarget::create(comm, &name, declared)?))
+        })?;
+        for step in 0..3_u8 {
+            let colour = (step == 2).then(|| "red \"hot\"".to_owned());
+            let spark = Spark { at: [f32::from(step), 0.5], colour };
+            output.step()?.put_objects(sparks, &vec![spark; usize::from(step)]).commit()?;
+        }
+        output.finish()
+    };
+    Launch::threads(1).run(write).unwrap();
+    let dumped = folder.said(&["dump", "fire.sparks"]);
+    let expected = "# objects Spark\nSpark { at: [1.0, 0.5], colour: None }\n";
+    let last = "Spark { at: [2.0, 0.5], colour: Some(\"red \\\"hot\\\"\") }\n";
+    assert_eq!(dumped, [expected, last, last].concat());
+    assert_eq!(folder.said(&["dump", "fire.sparks", "--from", "1", "--rows", "1"]).lines().count(), 2);
+    let told = folder.said(&["dump", "fire"]);
+    let deposit = "Deposit { of: Step, step: 2, stream: 0, first: 1, count: 2, samples: 1 }";
+    assert!(told.starts_with("# objects Deposit\n") && told.contains(deposit), "{told}");
+    assert!(folder.said(&["inspect", "fire.sparks"]).contains("Spark{at:[f32;2],colour:text?}"));
 }
 
 #[cfg(feature = "hdf5")]

@@ -128,7 +128,7 @@ impl Mapping {
     /// that could be done. To be written, pages have to keep their room for so long.
     pub fn lease(&self, part: &Range<u64>, write: bool) -> bool {
         let may = self.shows(part) && (!write || self.keeps_room());
-        let made = may && self.populate(&self.pages(part), write).is_some();
+        let made = may && self.make_present(&self.pages(part), write).is_some();
         let lease = made.then(|| Lease { pages: self.pages(part), write, since: Instant::now() });
         *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
         made
@@ -163,6 +163,19 @@ impl Mapping {
     fn is_ready(&self, pages: &Range<usize>, write: bool) -> bool {
         let roomy = !write || self.rights.in_place && self.roomy.contain(pages);
         roomy && self.told && self.is_resident(pages)
+    }
+
+    /// Makes pages present so that touching them is no fault either, as far as the system lets it be: those that were read before, and are
+    /// still there, are so.
+    fn make_present(&self, pages: &Range<usize>, write: bool) -> Option<()> {
+        if !write && self.seen.contain(pages) && self.is_ready(pages, write) {
+            return Some(());
+        }
+        self.populate(pages, write)?;
+        if !write {
+            self.seen.add(pages);
+        }
+        Some(())
     }
 
     fn is_resident(&self, pages: &Range<usize>) -> bool {

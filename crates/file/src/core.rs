@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
-use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, Mapping};
+use aqueduct_device::{AlignedBuffer, Capabilities, Handle, LockGuard, LockKind, Mapping};
 
 use crate::buffer::{Buffer, Reach};
 use crate::counters::{Counters, Tally};
@@ -43,6 +43,8 @@ pub(crate) struct Core {
     staging: Mutex<Option<Staging>>,
     /// The same between nodes.
     between: Mutex<Option<Between>>,
+    /// The buffer that was sieved through last.
+    spare: Mutex<Option<AlignedBuffer>>,
     /// Plans of collective accesses, for others like them.
     plans: Mutex<Cache>,
     /// Whether the views of all ranks show everything, on one machine's page cache: then each works for itself, and nobody has to ask.
@@ -95,6 +97,7 @@ impl Core {
             hints: Mutex::new(hints),
             staging: Mutex::new(staging),
             between: Mutex::new(None),
+            spare: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
             settled: AtomicU64::new(0),
@@ -126,6 +129,11 @@ impl Core {
             return Ok(between.clone());
         }
         Ok(between.insert(Between::new(self, domains)?).clone())
+    }
+
+    /// The buffer that was sieved through last.
+    pub(crate) fn spare(&self) -> MutexGuard<'_, Option<AlignedBuffer>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Plans of collective accesses, for others like them.
@@ -231,6 +239,9 @@ impl Core {
     /// Where this rank's `etypes` lie if all ranks take theirs from the shared pointer in rank order. Collective; a rank that cannot take
     /// part takes none.
     pub(crate) fn advance_ordered(&self, operation: &'static str, etypes: u64) -> Result<u64> {
+        if let Some(pointer) = self.talk(operation, self.shared.here())? {
+            return self.advance_here(operation, pointer, etypes);
+        }
         let counts = self.talk(operation, self.comm.allgather(&[etypes]))?;
         let mut start = [0, 0];
         if self.comm.rank() == 0 {
@@ -243,6 +254,20 @@ impl Core {
             return Err(self.error(Kind::Communication, operation, detail));
         }
         Ok(counts[..self.comm.rank()].iter().fold(start[0], |at, count| at.wrapping_add(*count)))
+    }
+
+    /// The same with a pointer that all ranks reach, in one meeting: it only grows meanwhile, so the largest of what they see is where it
+    /// stands once all have come, and whoever leaves first moves it.
+    fn advance_here(&self, operation: &'static str, pointer: &AtomicU64, etypes: u64) -> Result<u64> {
+        let mine = [etypes, pointer.load(Ordering::SeqCst)];
+        let all = self.talk(operation, self.comm.allgather(&mine))?;
+        let all = all.as_chunks::<2>().0;
+        let start = all.iter().fold(0, |start, [_, seen]| start.max(*seen));
+        let after = |ranks: &[[u64; 2]]| ranks.iter().fold(start, |at, [count, _]| at.wrapping_add(*count));
+        if after(all) > start {
+            pointer.fetch_max(after(all), Ordering::SeqCst);
+        }
+        Ok(after(&all[..self.comm.rank()]))
     }
 
     pub(crate) fn nobody_serves(&self, operation: &'static str) -> Error {

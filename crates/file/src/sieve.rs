@@ -13,10 +13,27 @@ use crate::transfer::span;
 
 impl Core {
     pub(crate) fn read_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &mut [u8]) -> Result<u64> {
+        self.with_spare(|spare| self.read_through(spare, pattern, window, data))
+    }
+
+    /// Lends the buffer of the last sieving: memory that is touched for the first time costs more than the picking.
+    fn with_spare<T>(&self, work: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
+        let mut buffer = self.spare().take().unwrap_or_else(|| AlignedBuffer::new(0));
+        let outcome = work(&mut buffer);
+        *self.spare() = Some(buffer);
+        outcome
+    }
+
+    fn read_through(
+        &self,
+        spare: &mut AlignedBuffer,
+        pattern: &Pattern,
+        window: Range<u64>,
+        data: &mut [u8],
+    ) -> Result<u64> {
         let size = self.hints().read_buffer;
-        let mut buffer = AlignedBuffer::new(0);
         for (part, hull) in Stretches::new(pattern, window.clone(), size) {
-            let buffer = self.room(&mut buffer, &hull);
+            let buffer = self.room(spare, &hull);
             let outcome = self.device("read", self.handle.read_at(hull.start, buffer));
             // What the device read is in the buffer only.
             let count = outcome.map_err(|error| error.after(part.start - window.start))?;
@@ -46,8 +63,17 @@ impl Core {
     }
 
     pub(crate) fn write_sieved(&self, pattern: &Pattern, window: Range<u64>, data: &[u8]) -> Result<u64> {
+        self.with_spare(|spare| self.write_through(spare, pattern, window, data))
+    }
+
+    fn write_through(
+        &self,
+        spare: &mut AlignedBuffer,
+        pattern: &Pattern,
+        window: Range<u64>,
+        data: &[u8],
+    ) -> Result<u64> {
         let size = self.hints().write_buffer;
-        let mut buffer = AlignedBuffer::new(0);
         for (part, hull) in Stretches::new(pattern, window.clone(), size) {
             let dense = part.end - part.start == hull.end - hull.start;
             // In atomic mode the whole access is locked already.
@@ -55,7 +81,7 @@ impl Core {
             let before = |error: Error| error.after(part.start - window.start);
             let guard = lock.then(|| self.lock("write", hull.clone(), LockKind::Exclusive));
             let _guard = guard.transpose().map_err(before)?;
-            let buffer = self.room(&mut buffer, &hull);
+            let buffer = self.room(spare, &hull);
             if !dense {
                 // What the file does not have yet is zero.
                 buffer.fill(0);

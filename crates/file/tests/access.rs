@@ -346,3 +346,28 @@ fn the_same_error_reaches_every_rank() {
         Ok::<_, Error>(())
     });
 }
+
+#[test]
+fn ordered_accesses_come_behind_what_each_rank_took_before_and_ahead_of_what_it_takes_after() {
+    const TURNS: u64 = 300;
+    let share = |turn: u64, rank: u64| (turn * 7 + rank * 3) % 5;
+    each_way(|world, file| {
+        let (rank, ranks) = (world.rank() as u64, world.size() as u64);
+        let mut end = 0;
+        for turn in 0..TURNS {
+            let alone: Vec<u64> =
+                (0..(turn + rank) % 3).map(|_| file.reserve_shared(1)).collect::<Result<_>>()?;
+            let start = file.reserve_ordered(share(turn, rank))?;
+            let first = start - (0..rank).map(|before| share(turn, before)).sum::<u64>();
+            assert!(
+                alone.iter().all(|at| (end..first).contains(at)),
+                "turn {turn}: {alone:?} of {end}..{first}"
+            );
+            let taken: u64 = (0..ranks).map(|rank| (turn + rank) % 3).sum();
+            assert_eq!(first, end + taken, "turn {turn}");
+            end = first + (0..ranks).map(|rank| share(turn, rank)).sum::<u64>();
+        }
+        assert_eq!(file.seek_shared(0, Whence::Current)?, end);
+        Ok(())
+    });
+}

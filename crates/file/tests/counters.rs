@@ -61,6 +61,24 @@ fn a_hint_keeps_to_calls() {
 }
 
 #[test]
+fn sieving_again_needs_no_buffer_again() {
+    let (_folder, name) = place();
+    on(1, |world| {
+        let file = scratch(&[("aqueduct_map", "false"), ("romio_ds_read", "enable")]).open(world, &name)?;
+        file.at(0).write(&vec![7u8; 1 << 20])?;
+        let sparse = Layout::from(Basic::U8).resized(0, 16).unwrap();
+        file.set_view(&View::new(0, &Layout::from(Basic::U8), &sparse)?)?;
+        let mut back = vec![0u8; 1 << 15];
+        let first = counted(&file, || file.at(0).read(&mut back).map(drop))?;
+        let second = counted(&file, || file.at(0).read(&mut back).map(drop))?;
+        assert!(first.allocated > 1 << 18 && first.system_calls == 1, "{first:?}");
+        assert_eq!((second.allocated, second.system_calls), (0, 1), "{second:?}");
+        assert_eq!(back, vec![7; 1 << 15]);
+        file.close()
+    });
+}
+
+#[test]
 fn laid_out_memory_needs_no_copy_of_its_size() {
     let (_folder, name) = place();
     on(3, |world| {

@@ -1,9 +1,6 @@
 //! HDF5: other people's programs read what we write, and the other way round: h5py, h5dump, h5diff. And what cannot be is refused.
 #![cfg(feature = "hdf5")]
 
-#[path = "judges/mod.rs"]
-mod judge;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +8,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Open};
 use aqueduct_format::{Kind, Result, Slab};
 use aqueduct_object::Object;
+use aqueduct_testkit::readers as judge;
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Particle {
@@ -183,6 +181,9 @@ fn we_read_what_h5py_writes_and_go_on_with_it() {
         assert!(error.to_string().contains("h5repack"), "{error}");
         let error = file.at(turned, Slab::whole()).all().read_vec::<i32>().unwrap_err();
         assert_eq!(error.kind(), Kind::WrongType, "{error}");
+        // A dataset of more chunks than anybody could look at costs nothing until it is accessed.
+        let error = file.at(file.dataset("crumbs")?, [0..2, 0..2]).all().read_vec::<f64>().unwrap_err();
+        assert!(error.to_string().contains("make chunks larger"), "{error}");
         let steps = file.dataset("/steps/value")?;
         let more = file.define(|file| {
             file.extend(steps, 6)?;
@@ -306,6 +307,7 @@ fn what_cannot_be_is_refused_on_all_ranks() {
             file.define(|file| file.dataset::<String>("text", &[4])).unwrap_err(),
             file.define(|file| file.attribute("nowhere", "name", 1i32)).unwrap_err(),
             file.define(|file| file.dataset::<f64>("huge", &[1 << 40, 1 << 40])).unwrap_err(),
+            file.define(|file| file.growing::<f64>("crumbs", &[1 << 40], &[1])).unwrap_err(),
             file.define(|file| file.dataset::<f64>(if world.rank() == 0 { "a" } else { "b" }, &[1]))
                 .unwrap_err(),
             file.at(grid, Slab::whole()).all().write(&[0f32; 16]).unwrap_err(),
@@ -320,6 +322,7 @@ fn what_cannot_be_is_refused_on_all_ranks() {
             Kind::BadArgument,
             Kind::WrongType,
             Kind::NoSuchName,
+            Kind::TooLarge,
             Kind::TooLarge,
             Kind::NotSame,
             Kind::WrongType,

@@ -2,9 +2,6 @@
 //! rows are complete, and those are.
 #![cfg(feature = "hdf5")]
 
-#[path = "judges/mod.rs"]
-mod judge;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +13,7 @@ use aqueduct_device::{MemFs, register_device};
 use aqueduct_format::hdf5::{Create, Open};
 use aqueduct_format::{Error, Kind, Result};
 use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::readers as judge;
 use aqueduct_testkit::seeded::Seeded;
 
 const LENGTH: u64 = 300;

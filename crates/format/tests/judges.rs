@@ -1,7 +1,5 @@
 //! Other people's programs read what we write, and the other way round: ncvalidator, ncdump, the netCDF4 module of Python.
 
-#[path = "judges/mod.rs"]
-mod judge;
 #[path = "judges/sample.rs"]
 mod sample;
 
@@ -10,6 +8,7 @@ use std::path::{Path, PathBuf};
 use aqueduct_comm::Launch;
 use aqueduct_format::netcdf::{Create, Open, Slab, Type, Version};
 use aqueduct_format::{Kind, Result};
+use aqueduct_testkit::readers as judge;
 use sample::{code, read_sample, write_sample};
 
 struct Folder(tempfile::TempDir);
@@ -210,6 +209,20 @@ fn more_than_four_gibibytes_in_a_variable() {
     }
 }
 
+fn dataset_of(path: &Path, values: u64) -> PathBuf {
+    let write = |world: &aqueduct_comm::Comm| {
+        let mut dataset = Create::new().create(world, path)?;
+        let long = dataset.define(|file| {
+            let length = file.dimension("length", values)?;
+            file.variable("long", Type::Double, &[length])
+        })?;
+        dataset.at(long, Slab::whole()).all().write(&vec![0.5; values as usize])?;
+        dataset.close()
+    };
+    Launch::threads(1).run(write).unwrap();
+    path.to_owned()
+}
+
 #[test]
 fn a_file_that_was_cut_off_is_not_read_as_zeros() {
     let folder = Folder::new();
@@ -223,6 +236,16 @@ fn a_file_that_was_cut_off_is_not_read_as_zeros() {
         let error = dataset.at(last, Slab::whole()).all().read_vec::<u64>().unwrap_err();
         assert_eq!(error.kind(), Kind::Damaged, "{error}");
         assert!(error.to_string().contains("cut off"), "{error}");
+        dataset.close()
+    };
+    Launch::threads(2).run(read).unwrap();
+    // Also where less is left of the file than is wanted of it.
+    let shorter = dataset_of(&folder.file("short.nc"), 100_000);
+    std::fs::OpenOptions::new().write(true).open(&shorter).unwrap().set_len(70_000).unwrap();
+    let read = |world: &aqueduct_comm::Comm| {
+        let dataset = Open::new().open(world, &shorter)?;
+        let error = dataset.at(dataset.variable("long")?, Slab::whole()).all().read_vec::<f64>().unwrap_err();
+        assert!(error.kind() == Kind::Damaged && error.to_string().contains("cut off"), "{error}");
         dataset.close()
     };
     Launch::threads(2).run(read).unwrap();

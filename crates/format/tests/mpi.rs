@@ -3,8 +3,6 @@
 //! The program that the launchers start is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped, and said so;
 //! `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
-#[path = "judges/mod.rs"]
-mod judge;
 #[path = "judges/sample.rs"]
 mod sample;
 
@@ -15,6 +13,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::netcdf::Version;
 use aqueduct_format::{Error, Result};
 use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::readers as judge;
 use sample::{code, read_sample, write_sample};
 
 /// Where the jobs have their files.

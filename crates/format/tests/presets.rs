@@ -1,13 +1,11 @@
 //! The presets: readers of the field confirm what they write, from one rank and from three.
 
-#[path = "judges/mod.rs"]
-mod judge;
-
 use std::path::Path;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::netcdf::{Create, Slab, Type};
 use aqueduct_format::{Result, cf, xyz};
+use aqueduct_testkit::readers as judge;
 
 /// Writes a file from 1 and from 3 ranks and has a reader look at both; they are the same, byte for byte.
 fn confirmed(module: &str, what: &str, write: impl Fn(&Comm, &Path) -> Result<()> + Sync) {

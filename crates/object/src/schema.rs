@@ -23,6 +23,7 @@ mod dtype;
 mod migrate;
 mod path;
 mod print;
+mod show;
 mod swap;
 mod told;
 mod walk;

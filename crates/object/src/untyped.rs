@@ -7,7 +7,8 @@ use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Source, View};
 
 use crate::error::{Error, Kind, Result};
-use crate::schema::{ByteOrder, Schema};
+use crate::meta::Entry;
+use crate::schema::{ByteOrder, Schema, swap};
 use crate::store::{Store, Written};
 use crate::view::ObjectView;
 
@@ -24,6 +25,7 @@ use crate::view::ObjectView;
 ///     let file = ObjectOpen::open_untyped(world, "memfs:untyped")?;
 ///     assert_eq!((file.schema().signature(), file.count()?), ("u16", 3));
 ///     assert_eq!(file.read(1..3)?, [2, 0, 3, 0]);
+///     assert_eq!(file.show(1..3)?, ["2", "3"]);
 ///     file.verify()
 /// })?;
 /// # Ok::<(), aqueduct_comm::Error>(())
@@ -68,6 +70,48 @@ impl Untyped {
         let mut read = vec![0; (bytes.end - bytes.start) as usize];
         self.store.plain.at(bytes.start).read(&mut read)?;
         Ok(read)
+    }
+
+    /// Objects as text, whatever their size: fields with their names, see [`Schema::show`]; compared with their checksums.
+    pub fn show(&self, objects: Range<u64>) -> Result<Vec<String>> {
+        let store = &self.store;
+        if let Some(size) = store.schema.size() {
+            let mut bytes = self.read(objects.clone())?;
+            // Objects of no bytes are there all the same.
+            let one = |(number, at): (u64, u64)| {
+                let part = &mut bytes[(at * size) as usize..((at + 1) * size) as usize];
+                self.shown(part, number, number * size)
+            };
+            return objects.zip(0..).map(one).collect();
+        }
+        let count = self.count()?;
+        let wanted = objects.end.min(count).saturating_sub(objects.start);
+        let entries = store.entries(&ObjectView::all(), objects.start, wanted)?;
+        let one = |(number, entry): (u64, Entry)| {
+            let mut bytes = vec![0; entry.length as usize];
+            store.read_bytes(entry.offset, &mut bytes)?;
+            store.verify(entry.offset..entry.offset + entry.length)?;
+            self.shown(&mut bytes, number, entry.offset)
+        };
+        entries.into_iter().map(one).collect()
+    }
+
+    /// The object of bytes as they lie in the file, from `offset` on.
+    fn shown(&self, bytes: &mut [u8], number: u64, offset: u64) -> Result<String> {
+        let schema = &self.store.schema;
+        let turned = match self.store.order {
+            ByteOrder::Big if !bytes.is_empty() => swap(schema.root(), ByteOrder::Big, bytes),
+            _ => Ok(()),
+        };
+        let shown = turned.and_then(|()| schema.show(bytes).map_err(|error| error.to_string()));
+        shown.map_err(|why| {
+            let place = format!("object {number}, from byte {offset} of the data on");
+            self.store.error(
+                Kind::Damaged,
+                "read",
+                format!("{place}: {why}; the data is no {}", schema.name()),
+            )
+        })
     }
 
     /// Compares all data with its checksums, the ranks sharing the work. Collective.

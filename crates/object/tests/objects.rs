@@ -267,3 +267,54 @@ fn depth_is_bounded() {
     let error = decode::<Chain>(&chain(100_000)).unwrap_err();
     assert!(error.to_string().contains("500 deep"), "{error}");
 }
+
+#[derive(Object, Debug)]
+enum Figure {
+    Dot,
+    Circle { radius: f64 },
+    Line(i8, u128),
+}
+
+#[derive(Object, Debug)]
+struct Showcase {
+    flag: bool,
+    letter: char,
+    pair: (u16, f32),
+    figures: Vec<Figure>,
+    names: BTreeMap<String, Option<u8>>,
+    few: BTreeSet<i64>,
+    nothing: [(); 3],
+    inner: Option<Box<Showcase>>,
+}
+
+fn showcase(inner: Option<Box<Showcase>>) -> Showcase {
+    Showcase {
+        flag: true,
+        letter: 'é',
+        pair: (7, 0.5),
+        figures: vec![Figure::Dot, Figure::Circle { radius: 2.0 }, Figure::Line(-1, 1 << 100)],
+        names: BTreeMap::from([("a\"b".to_owned(), None), ("c".to_owned(), Some(3))]),
+        few: BTreeSet::from([-1, 4]),
+        nothing: [(); 3],
+        inner,
+    }
+}
+
+#[test]
+fn every_kind_of_value_is_shown_as_rust_does() {
+    let value = showcase(Some(Box::new(showcase(None))));
+    let shown = Showcase::schema().show(&encode(&value)).unwrap();
+    assert_eq!(shown.replace("[(); 3]", "[(), (), ()]"), format!("{value:?}"));
+    assert_eq!(shown.matches("[(); 3]").count(), 2);
+}
+
+#[test]
+fn bytes_that_are_no_object_are_errors() {
+    let schema = Showcase::schema();
+    let bytes = encode(&showcase(None));
+    for end in 0..bytes.len() {
+        assert!(schema.show(&bytes[..end]).is_err(), "{end}");
+    }
+    assert!(schema.show(&[&bytes[..], &[0]].concat()).is_err());
+    assert!(schema.show(&[&[2][..], &bytes[1..]].concat()).unwrap_err().to_string().contains("neither"));
+}

@@ -259,7 +259,7 @@ impl Reader {
         let early = self.ahead().take(kind, parcel.record);
         let values = match early {
             Some(bytes) => {
-                let mut values = vec![T::zeroed(); bytes.len() / size_of::<T>()];
+                let mut values = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
                 bytemuck::cast_slice_mut(&mut values).copy_from_slice(&bytes);
                 values
             }
@@ -271,7 +271,7 @@ impl Reader {
     }
 
     fn read_now<T: Value>(&self, want: &Want, parcel: &Stored) -> Result<Vec<T>> {
-        let mut values = vec![T::zeroed(); want.bytes as usize / size_of::<T>()];
+        let mut values = bytemuck::zeroed_vec(want.bytes as usize / size_of::<T>());
         let read = self.data.through(&want.view).read(&mut values);
         let read = read.map_err(|error| Error::from(error).in_step(parcel.step))?.bytes();
         if read < want.bytes {

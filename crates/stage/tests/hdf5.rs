@@ -3,8 +3,6 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "../../format/tests/judges/mod.rs"]
-mod judges;
 #[path = "cases/launched.rs"]
 mod launched;
 #[path = "cases/model.rs"]
@@ -19,6 +17,7 @@ use aqueduct_format::Slab;
 use aqueduct_format::hdf5::{Open, numbers};
 use aqueduct_stage::target::{Hdf5Target, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
+use aqueduct_testkit::readers as judges;
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(Hdf5Target::create(comm, name, declared)?))

@@ -2,8 +2,6 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "../../format/tests/judges/mod.rs"]
-mod judges;
 #[path = "cases/launched.rs"]
 mod launched;
 #[path = "cases/model.rs"]
@@ -16,6 +14,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::netcdf::{Open, Slab, Type};
 use aqueduct_stage::target::{NetcdfTarget, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
+use aqueduct_testkit::readers as judges;
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(NetcdfTarget::create(comm, name, declared)?))

@@ -126,7 +126,8 @@ fn known(name: &str, program: PathBuf) -> Option<Launcher> {
     }
 }
 
-fn which(command: &str) -> Option<PathBuf> {
+/// A program that can be started by its name.
+pub(crate) fn which(command: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(command)).find(|path| path.is_file())
 }
 

@@ -7,6 +7,8 @@
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`gate`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
+//! * [`headers`]: constants of MPI implementations, compared with their headers;
+//! * [`readers`]: other people's programs that read what we write;
 //! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
 //!
 //! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
@@ -16,7 +18,9 @@ pub mod crash;
 pub mod device;
 pub mod file;
 pub mod gate;
+pub mod headers;
 pub mod launcher;
 pub mod oracle;
+pub mod readers;
 pub mod seeded;
 pub mod transport;

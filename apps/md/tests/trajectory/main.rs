@@ -4,8 +4,6 @@
 #![allow(clippy::float_cmp)]
 
 mod formats;
-#[path = "../../../../crates/format/tests/judges/mod.rs"]
-mod judge;
 mod liquid;
 mod outputs;
 mod physics;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::judge;
 use crate::liquid::{gather, on};
 use aqueduct::checkpoint::Molecule;
 use aqueduct::checkpoint::mardyn::Format;
 use aqueduct_md::config::Config;
 use aqueduct_md::run::{self, Job};
+use aqueduct_testkit::readers as judge;
 
 /// Argon in Ångström and picoseconds.
 const UNITS: [f64; 2] = [3.405, 2.156];

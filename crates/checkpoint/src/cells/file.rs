@@ -5,75 +5,71 @@ use std::ops::Range;
 
 use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, File, Mode, Open, View};
+use aqueduct_file::{Counters, File, Mode, Open, Source, View};
 
-use super::place::{Placed, blocks, place};
-use super::sort::{Run, sorted};
+use super::place::{blocks, order, place};
+use super::rows::{Rows, Sums};
 use super::table::{self, Cell, ENTRY, Flaw, HEADER, Header};
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::grid::Grid;
 use crate::molecule::Particle;
-use crate::region::{self, Region};
+use crate::region::Region;
 
 /// Checksums are compared in pieces of this size.
 const PIECE: usize = 4 << 20;
 
 /// Writes the particles of all ranks and syncs. Collective. No two ranks may hold particles of the same cell; all must lie inside of the grid.
 ///
-/// The header comes last: until then there is no cell file of this name.
+/// The header comes last: until then there is no cell file of this name. The particles are picked out while they are written: a rank needs memory for
+/// their order, 12 bytes each, and for none of them.
 pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<()> {
-    let outside = particles.iter().find(|particle| !region::inside(particle.position(), grid.length()));
-    let checked = outside.map_or(Ok(()), |particle| {
-        let detail =
-            format!("a particle at {:?} is outside of the box {:?}", particle.position(), grid.length());
-        Err(Error::new(Kind::BadArgument, "write", name, detail))
-    });
-    agree(comm, "write", name, checked)?;
-    let (ordered, runs) = sorted(grid, particles);
-    write_sorted(comm, name, grid, bytemuck::cast_slice(&ordered), size_of::<P>() as u64, &runs)
+    let order = order(comm, name, grid, particles)?;
+    let rows = Rows { bytes: bytemuck::cast_slice(particles), row: size_of::<P>() as u64, order: &order };
+    write_rows(comm, name, grid, rows, Finish::InOrder)
 }
 
-/// The same for rows of bytes that are sorted already, by whom ever.
-pub(crate) fn write_sorted(
-    comm: &Comm,
-    name: &str,
-    grid: &Grid,
-    bytes: &[u8],
-    row: u64,
-    runs: &[Run],
-) -> Result<()> {
-    let sums = sums(bytes, row, runs);
-    let placed = place(comm, name, grid, runs, &sums)?;
-    let held = placed.cells.iter().map(|entry| (entry.cell, entry.count, entry.sum as u32));
-    let table = if comm.rank() == 0 { table::encode(grid, held) } else { Vec::new() };
-    let header = Header { grid: *grid, particles: placed.total, row, table: crc32c::crc32c(&table) };
+/// When a file is told to be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// Once everything else is durable: whoever finds a header finds a whole file, whatever has happened.
+    InOrder,
+    /// Together with everything else: for a file that nobody looks at before it is known to be durable.
+    AtOnce,
+}
+
+/// The same for rows of bytes, whatever they are.
+pub(crate) fn write_rows(comm: &Comm, name: &str, grid: &Grid, rows: Rows<'_>, finish: Finish) -> Result<()> {
+    let runs = &rows.order.runs;
+    let placed = place(comm, name, grid, runs)?;
+    let data = table::data(grid);
     let file = Open::new(Mode::write_only().create()).open(comm, name)?;
     file.set_size(0)?;
-    file.set_size(header.data() + row * placed.total)?;
-    let view = view_of(name, runs, &placed, &header)?;
-    file.through(&view).all().write(bytes)?;
-    let first = if comm.rank() == 0 { file.at(HEADER as u64).write(&table).map(|_| ()) } else { Ok(()) };
+    file.set_size(data + rows.row * placed.total)?;
+    let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
+    let view = view(name, data, &blocks(places, rows.row))?;
+    let sums = Sums::new(rows);
+    let make = |from: u64, out: &mut [u8]| sums.make(from, out);
+    file.through(&view).all().write(Source::made(rows.bytes.len() as u64, &make))?;
+    let all = comm.gather_varied(0, &sums.finish()).map_err(|error| Error::talk("write", name, &error))?;
+    let table = all.map(|sums| {
+        let held = placed.cells.iter().zip(&placed.owners);
+        let held =
+            held.map(|(cell, (rank, run))| (cell.cell, cell.count, sums[*rank as usize][*run as usize]));
+        table::encode(grid, held)
+    });
+    let first = table.as_ref().map_or(Ok(()), |table| file.at(HEADER as u64).write(table).map(|_| ()));
     agree(comm, "write", name, first.map_err(Error::from))?;
-    file.sync()?;
-    let first = if comm.rank() == 0 { file.at(0).write(&header.encode()).map(|_| ()) } else { Ok(()) };
+    if finish == Finish::InOrder {
+        file.sync()?;
+    }
+    let first = table.map_or(Ok(()), |table| {
+        let header =
+            Header { grid: *grid, particles: placed.total, row: rows.row, table: crc32c::crc32c(&table) };
+        file.at(0).write(&header.encode()).map(|_| ())
+    });
     agree(comm, "write", name, first.map_err(Error::from))?;
     file.sync()?;
     Ok(file.close()?)
-}
-
-fn sums(bytes: &[u8], row: u64, runs: &[Run]) -> Vec<u64> {
-    let mut rest = bytes;
-    let sum = |run: &Run| {
-        let (cell, others) = rest.split_at((run.count * row) as usize);
-        rest = others;
-        u64::from(crc32c::crc32c(cell))
-    };
-    runs.iter().map(sum).collect()
-}
-
-fn view_of(name: &str, runs: &[Run], placed: &Placed, header: &Header) -> Result<View> {
-    let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
-    view(name, header.data(), &blocks(places, header.row))
 }
 
 /// The view of blocks of bytes behind a place.
@@ -89,35 +85,35 @@ pub(crate) fn view(name: &str, start: u64, blocks: &[(u64, i64)]) -> Result<View
 /// A cell file that was opened: its table is known, its particles can be read.
 #[derive(Debug)]
 pub struct Cells<P> {
-    rows: Rows,
+    stored: Stored,
     particle: PhantomData<P>,
 }
 
 impl<P: Particle> Cells<P> {
     /// Opens a cell file: rank 0 reads header and table and tells all. Collective.
     pub fn open(comm: &Comm, name: &str) -> Result<Self> {
-        let rows = Rows::open(comm, name)?;
-        if rows.header.row != size_of::<P>() as u64 {
+        let stored = Stored::open(comm, name)?;
+        if stored.header.row != size_of::<P>() as u64 {
             let detail =
-                format!("particles have {} bytes in the file, {} here", rows.header.row, size_of::<P>());
+                format!("particles have {} bytes in the file, {} here", stored.header.row, size_of::<P>());
             return Err(Error::new(Kind::WrongType, "open", name, detail));
         }
-        Ok(Self { rows, particle: PhantomData })
+        Ok(Self { stored, particle: PhantomData })
     }
 
     /// The domain and its cells.
     pub fn grid(&self) -> &Grid {
-        &self.rows.header.grid
+        &self.stored.header.grid
     }
 
     /// How many particles there are.
     pub fn particles(&self) -> u64 {
-        self.rows.header.particles
+        self.stored.header.particles
     }
 
     /// What the file has been asked for so far.
     pub fn counters(&self) -> Counters {
-        self.rows.file.counters()
+        self.stored.file.counters()
     }
 
     /// The particles in this rank's region. Collective; the regions may be any. Only cells that the region overlaps are touched, and their
@@ -130,26 +126,26 @@ impl<P: Particle> Cells<P> {
 
     /// An even share of the cells, whole. Collective.
     pub fn read_share(&self) -> Result<Vec<P>> {
-        let share = self.rows.share();
+        let share = self.stored.share();
         self.read_cells(&[(share.start, share.end - share.start)])
     }
 
     fn read_cells(&self, runs: &[(u64, u64)]) -> Result<Vec<P>> {
-        let mut particles = vec![P::zeroed(); self.rows.count(runs) as usize];
-        self.rows.read(runs, bytemuck::cast_slice_mut(&mut particles))?;
+        let mut particles = bytemuck::zeroed_vec(self.stored.count(runs) as usize);
+        self.stored.read(runs, bytemuck::cast_slice_mut(&mut particles))?;
         Ok(particles)
     }
 }
 
 /// The same, whatever the particles are.
 #[derive(Debug)]
-struct Rows {
+struct Stored {
     file: File,
     header: Header,
     table: Vec<u8>,
 }
 
-impl Rows {
+impl Stored {
     fn open(comm: &Comm, name: &str) -> Result<Self> {
         let bytes = from_first(comm, "open", name, || load(comm, name))?;
         let (head, table) = bytes.split_at(HEADER.min(bytes.len()));
@@ -252,7 +248,7 @@ impl Rows {
 
 /// Reads all cells of a file, each rank a share, whatever its particles are, and compares the checksums. Collective.
 pub fn verify(comm: &Comm, name: &str) -> Result<()> {
-    Rows::open(comm, name)?.verify()
+    Stored::open(comm, name)?.verify()
 }
 
 /// The first number below `end` of which `before` is false.

@@ -5,9 +5,10 @@
 use aqueduct_comm::Comm;
 use bytemuck::{Pod, Zeroable};
 
-use super::sort::Run;
+use super::sort::{Order, Run};
 use crate::error::{Error, Kind, Result, agree};
 use crate::grid::Grid;
+use crate::molecule::Particle;
 
 /// A cell that holds particles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -15,8 +16,6 @@ use crate::grid::Grid;
 pub(crate) struct Entry {
     pub(crate) cell: u64,
     pub(crate) count: u64,
-    /// The checksum of its particles, where the format has one.
-    pub(crate) sum: u64,
 }
 
 /// What comes out.
@@ -25,27 +24,40 @@ pub(crate) struct Placed {
     pub(crate) first: Vec<u64>,
     /// All cells that hold particles, in order; at rank 0 only.
     pub(crate) cells: Vec<Entry>,
+    /// Whose they are, by rank and number of the run; at rank 0 only.
+    pub(crate) owners: Vec<(u32, u32)>,
     /// Particles of all ranks.
     pub(crate) total: u64,
 }
 
+/// The order of this rank's particles, if all ranks can put theirs in one. Collective.
+pub(crate) fn order<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<Order> {
+    let found = Order::of(grid, particles);
+    agree(comm, "write", name, found.map_err(|detail| Error::new(Kind::BadArgument, "write", name, detail)))
+}
+
 /// Collective.
-pub(crate) fn place(comm: &Comm, name: &str, grid: &Grid, runs: &[Run], sums: &[u64]) -> Result<Placed> {
+pub(crate) fn place(comm: &Comm, name: &str, grid: &Grid, runs: &[Run]) -> Result<Placed> {
     let talk = |error| Error::talk("write", name, &error);
-    let sums = sums.iter().copied().chain(std::iter::repeat(0));
-    let mine: Vec<Entry> =
-        runs.iter().zip(sums).map(|(run, sum)| Entry { cell: run.cell, count: run.count, sum }).collect();
+    let mine: Vec<Entry> = runs.iter().map(|run| Entry { cell: run.cell, count: run.count }).collect();
     let all = comm.gather_varied(0, &mine).map_err(talk)?;
-    let arranged = all.map_or(Ok((Vec::new(), Vec::new())), |all| arrange(name, grid, &all));
-    let (cells, firsts) = agree(comm, "write", name, arranged)?;
+    let arranged = all.map_or_else(|| Ok(Arranged::default()), |all| arrange(name, grid, &all));
+    let Arranged { cells, owners, firsts } = agree(comm, "write", name, arranged)?;
     let first = comm.scatter_varied(0, &firsts).map_err(talk)?;
     let mut total = [cells.iter().map(|entry| entry.count).sum::<u64>()];
     comm.broadcast(0, &mut total).map_err(talk)?;
-    Ok(Placed { first, cells, total: total[0] })
+    Ok(Placed { first, cells, owners, total: total[0] })
 }
 
-/// The cells of all ranks in order, and for each rank how many particles lie before each of its runs.
-fn arrange(name: &str, grid: &Grid, all: &[Vec<Entry>]) -> Result<(Vec<Entry>, Vec<Vec<u64>>)> {
+/// The cells of all ranks in order, whose they are, and for each rank how many particles lie before each of its runs.
+#[derive(Default)]
+struct Arranged {
+    cells: Vec<Entry>,
+    owners: Vec<(u32, u32)>,
+    firsts: Vec<Vec<u64>>,
+}
+
+fn arrange(name: &str, grid: &Grid, all: &[Vec<Entry>]) -> Result<Arranged> {
     let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(all.iter().map(Vec::len).sum());
     for (rank, entries) in all.iter().enumerate() {
         order.extend(entries.iter().zip(0..).map(|(entry, index)| (entry.cell, rank as u32, index)));
@@ -64,13 +76,14 @@ fn arrange(name: &str, grid: &Grid, all: &[Vec<Entry>]) -> Result<(Vec<Entry>, V
     let mut firsts: Vec<Vec<u64>> = all.iter().map(|entries| vec![0; entries.len()]).collect();
     let mut cells = Vec::with_capacity(order.len());
     let mut before = 0;
-    for (_, rank, index) in order {
-        let entry = all[rank as usize][index as usize];
-        firsts[rank as usize][index as usize] = before;
+    for (_, rank, index) in &order {
+        let entry = all[*rank as usize][*index as usize];
+        firsts[*rank as usize][*index as usize] = before;
         before += entry.count;
         cells.push(entry);
     }
-    Ok((cells, firsts))
+    let owners = order.into_iter().map(|(_, rank, index)| (rank, index)).collect();
+    Ok(Arranged { cells, owners, firsts })
 }
 
 /// Where runs of rows lie in a file, joined where they touch: (length in bytes, place).

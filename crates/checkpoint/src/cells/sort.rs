@@ -1,9 +1,8 @@
-//! A rank's particles, cell by cell.
-
-use std::borrow::Cow;
+//! A rank's particles, cell by cell: in which order they come, not the particles themselves. They are picked out when they are written.
 
 use crate::grid::Grid;
 use crate::molecule::Particle;
+use crate::region;
 
 /// Particles of a cell that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,75 +11,121 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-/// Particles in the order of their cells, as they are where they already lie so, and the runs they make.
-pub(crate) fn sorted<'p, P: Particle>(grid: &Grid, particles: &'p [P]) -> (Cow<'p, [P]>, Vec<Run>) {
-    if let Some(runs) = in_order(grid, particles) {
-        return (Cow::Borrowed(particles), runs);
-    }
-    let mut keys: Vec<(u64, u32)> = Vec::with_capacity(particles.len());
-    keys.extend(
-        particles.iter().zip(0..).map(|(particle, index)| (grid.cell_of(particle.position()), index)),
-    );
-    match dense(&keys) {
-        Some((least, width)) => count_sort(particles, &keys, least, width),
-        None => {
-            keys.sort_unstable();
-            let ordered: Vec<P> = keys.iter().map(|(_, index)| particles[*index as usize]).collect();
-            let mut runs: Vec<Run> = Vec::new();
-            keys.iter().for_each(|(cell, _)| extend(&mut runs, *cell));
-            (Cow::Owned(ordered), runs)
-        }
-    }
+/// In which order a rank's particles lie in a file of cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Which particle comes when; none: as they lie.
+    indices: Option<Vec<u32>>,
+    /// The cells, ascending.
+    pub(crate) runs: Vec<Run>,
 }
 
-/// The runs, if the particles lie in the order of their cells.
-fn in_order<P: Particle>(grid: &Grid, particles: &[P]) -> Option<Vec<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
-    for particle in particles {
-        let cell = grid.cell_of(particle.position());
-        if runs.last().is_some_and(|run| run.cell > cell) {
-            return None;
+impl Order {
+    /// Finds it, in one pass over the particles; or says what cannot be.
+    pub(crate) fn of<P: Particle>(grid: &Grid, particles: &[P]) -> Result<Self, String> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (at, particle) in particles.iter().enumerate() {
+            let cell = cell_of(grid, particle)?;
+            match runs.last_mut() {
+                Some(run) if run.cell == cell => run.count += 1,
+                Some(run) if run.cell > cell => return Self::unordered(grid, particles, &runs, at),
+                _ => runs.push(Run { cell, count: 1 }),
+            }
         }
-        extend(&mut runs, cell);
+        Ok(Self { indices: None, runs })
     }
-    Some(runs)
+
+    /// The same once the particles from `at` on are known not to lie in the order of their cells, as those before do.
+    fn unordered<P: Particle>(
+        grid: &Grid,
+        particles: &[P],
+        before: &[Run],
+        at: usize,
+    ) -> Result<Self, String> {
+        if u32::try_from(particles.len()).is_err() {
+            let count = particles.len();
+            return Err(format!(
+                "{count} particles on one rank are more than can be put in order; spread them over more ranks"
+            ));
+        }
+        let mut cells = Vec::with_capacity(particles.len());
+        before.iter().for_each(|run| cells.resize(cells.len() + run.count as usize, run.cell));
+        for particle in &particles[at..] {
+            cells.push(cell_of(grid, particle)?);
+        }
+        Ok(dense(&cells).map_or_else(|| compared(&cells), |(least, width)| counted(&cells, least, width)))
+    }
+
+    /// The particles in this order.
+    pub(crate) fn pick<'p, P>(&'p self, particles: &'p [P]) -> impl Iterator<Item = &'p P> {
+        let straight = if self.indices.is_none() { particles } else { &[] };
+        let picked = self.indices.iter().flatten().map(|index| &particles[*index as usize]);
+        straight.iter().chain(picked)
+    }
+
+    /// Rows, of bytes, in this order: fills `out` with what begins at the byte `from`.
+    pub(crate) fn gather(&self, rows: &[u8], row: usize, from: u64, out: &mut [u8]) {
+        let from = from as usize;
+        let Some(indices) = &self.indices else {
+            return out.copy_from_slice(&rows[from..from + out.len()]);
+        };
+        let (mut at, mut skip, mut rest) = (from / row, from % row, out);
+        while !rest.is_empty() {
+            let start = indices[at] as usize * row;
+            let (now, later) = rest.split_at_mut(rest.len().min(row - skip));
+            now.copy_from_slice(&rows[start + skip..start + skip + now.len()]);
+            (at, skip, rest) = (at + 1, 0, later);
+        }
+    }
 }
 
 #[inline]
-fn extend(runs: &mut Vec<Run>, cell: u64) {
-    match runs.last_mut() {
-        Some(run) if run.cell == cell => run.count += 1,
-        _ => runs.push(Run { cell, count: 1 }),
+fn cell_of<P: Particle>(grid: &Grid, particle: &P) -> Result<u64, String> {
+    let position = particle.position();
+    if region::inside(position, grid.length()) {
+        Ok(grid.cell_of(position))
+    } else {
+        Err(outside(grid, position))
     }
+}
+
+#[cold]
+fn outside(grid: &Grid, position: [f64; 3]) -> String {
+    format!("a particle at {position:?} is outside of the box {:?}", grid.length())
 }
 
 /// The lowest cell, and how many there are up to the highest, if that is not much more than there are particles.
-fn dense(keys: &[(u64, u32)]) -> Option<(u64, usize)> {
-    let least = keys.iter().map(|key| key.0).min()?;
-    let most = keys.iter().map(|key| key.0).max()?;
-    (most - least < 4 * keys.len() as u64 + 1024).then_some((least, (most - least + 1) as usize))
+fn dense(cells: &[u64]) -> Option<(u64, usize)> {
+    let (least, most) = (cells.iter().min()?, cells.iter().max()?);
+    (most - least < 4 * cells.len() as u64 + 1024).then_some((*least, (most - least + 1) as usize))
 }
 
-fn count_sort<'p, P: Particle>(
-    particles: &'p [P],
-    keys: &[(u64, u32)],
-    least: u64,
-    width: usize,
-) -> (Cow<'p, [P]>, Vec<Run>) {
-    let mut starts = vec![0_u64; width + 1];
-    keys.iter().for_each(|(cell, _)| starts[(cell - least) as usize + 1] += 1);
-    let counts = starts[1..].iter().zip(least..).filter(|(count, _)| **count > 0);
-    let runs: Vec<Run> = counts.map(|(count, cell)| Run { cell, count: *count }).collect();
-    for index in 1..starts.len() {
-        starts[index] += starts[index - 1];
+/// By counting: the cells are few.
+fn counted(cells: &[u64], least: u64, width: usize) -> Order {
+    let mut counts = vec![0_u32; width];
+    cells.iter().for_each(|cell| counts[(cell - least) as usize] += 1);
+    let held = counts.iter().zip(least..).filter(|(count, _)| **count > 0);
+    let runs = held.map(|(count, cell)| Run { cell, count: u64::from(*count) }).collect();
+    let mut before = 0;
+    for count in &mut counts {
+        before += std::mem::replace(count, before);
     }
-    let mut order = vec![0_u32; keys.len()];
-    for (cell, index) in keys {
-        let place = &mut starts[(cell - least) as usize];
-        order[*place as usize] = *index;
+    let mut indices = vec![0; cells.len()];
+    for (cell, index) in cells.iter().zip(0..) {
+        let place = &mut counts[(cell - least) as usize];
+        indices[*place as usize] = index;
         *place += 1;
     }
-    (Cow::Owned(order.iter().map(|index| particles[*index as usize]).collect()), runs)
+    Order { indices: Some(indices), runs }
+}
+
+/// By comparing: the cells are many and far apart.
+fn compared(cells: &[u64]) -> Order {
+    let mut indices: Vec<u32> = (0..cells.len() as u32).collect();
+    indices.sort_unstable_by_key(|index| (cells[*index as usize], *index));
+    let same = indices.chunk_by(|a, b| cells[*a as usize] == cells[*b as usize]);
+    let runs = same.map(|same| Run { cell: cells[same[0] as usize], count: same.len() as u64 }).collect();
+    Order { indices: Some(indices), runs }
 }
 
 #[cfg(test)]
@@ -88,17 +133,31 @@ mod tests {
     use super::*;
     use crate::Molecule;
 
+    fn molecules(places: &[f64]) -> Vec<Molecule> {
+        places.iter().zip(0..).map(|(x, id)| Molecule::new(id, [*x, 0.5, 0.5], [0.0; 3])).collect()
+    }
+
     fn check(grid: &Grid, places: &[f64]) {
-        let particles: Vec<Molecule> =
-            places.iter().zip(0..).map(|(x, id)| Molecule::new(id, [*x, 0.5, 0.5], [0.0; 3])).collect();
-        let (ordered, runs) = sorted(grid, &particles);
+        let particles = molecules(places);
+        let order = Order::of(grid, &particles).unwrap();
+        let ordered: Vec<Molecule> = order.pick(&particles).copied().collect();
         let cells: Vec<u64> = ordered.iter().map(|particle| grid.cell_of(particle.position)).collect();
         assert!(cells.is_sorted());
-        let told: Vec<u64> = runs.iter().flat_map(|run| (0..run.count).map(|_| run.cell)).collect();
+        let told: Vec<u64> = order.runs.iter().flat_map(|run| (0..run.count).map(|_| run.cell)).collect();
         assert_eq!(told, cells);
         let mut ids: Vec<u64> = ordered.iter().map(|particle| particle.id).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..places.len() as u64).collect::<Vec<_>>());
+        // As bytes, in pieces that end anywhere.
+        let (rows, wanted): (&[u8], &[u8]) =
+            (bytemuck::cast_slice(&particles), bytemuck::cast_slice(&ordered));
+        for piece in [1, 7, 120, 121, 1000] {
+            let mut found = vec![0; rows.len()];
+            for (number, out) in found.chunks_mut(piece).enumerate() {
+                order.gather(rows, 120, (number * piece) as u64, out);
+            }
+            assert_eq!(found, wanted);
+        }
     }
 
     #[test]
@@ -109,15 +168,23 @@ mod tests {
             check(&grid, &[]);
             check(&grid, &[9.5, 0.5, 3.0, 3.0, 10.0, 0.6]);
             check(&grid, &[0.5, 0.6, 3.0, 9.5]);
+            check(&grid, &[0.5, 0.5, 3.0, 9.5, 3.0]);
         }
     }
 
     #[test]
-    fn what_lies_in_order_is_not_copied() {
-        let grid = Grid::whole([1.0; 3]).unwrap();
-        let particles = vec![Molecule::new(1, [0.5; 3], [0.0; 3]); 3];
-        let (ordered, runs) = sorted(&grid, &particles);
-        assert!(matches!(ordered, Cow::Borrowed(_)));
-        assert_eq!(runs, [Run { cell: 0, count: 3 }]);
+    fn what_lies_in_order_needs_no_indices() {
+        let grid = Grid::whole([10.0, 1.0, 1.0]).unwrap();
+        let order = Order::of(&grid, &molecules(&[0.5, 0.1, 0.7])).unwrap();
+        assert_eq!(order, Order { indices: None, runs: vec![Run { cell: 0, count: 3 }] });
+    }
+
+    #[test]
+    fn what_lies_outside_is_named_wherever_it_comes() {
+        let grid = Grid::new([10.0, 1.0, 1.0], [10, 1, 1]).unwrap();
+        for places in [&[11.0][..], &[0.5, 11.0], &[3.0, 0.5, 11.0]] {
+            let refused = Order::of(&grid, &molecules(places)).unwrap_err();
+            assert!(refused.contains("11.0") && refused.contains("outside"), "{refused}");
+        }
     }
 }

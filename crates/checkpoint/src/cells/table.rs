@@ -40,7 +40,7 @@ pub(super) type Flaw = (u64, String);
 impl Header {
     /// Where the data begins.
     pub(super) fn data(&self) -> u64 {
-        (HEADER as u64 + self.grid.count() * ENTRY as u64).next_multiple_of(ALIGNMENT)
+        data(&self.grid)
     }
 
     pub(super) fn encode(&self) -> [u8; HEADER] {
@@ -103,6 +103,11 @@ impl Header {
             )),
         }
     }
+}
+
+/// Where the data begins, behind the table of these cells.
+pub(super) fn data(grid: &Grid) -> u64 {
+    (HEADER as u64 + grid.count() * ENTRY as u64).next_multiple_of(ALIGNMENT)
 }
 
 /// The table of all cells, from those that hold particles, in order.

@@ -14,6 +14,27 @@ pub(super) fn others(text: &[u8; 32]) -> u32 {
     !(digits(0) | digits(16) << 16)
 }
 
+/// Where a text has blanks, line ends among them: what is found first needs not be waited for while numbers are read.
+pub(super) fn blanks(text: &[u8], found: &mut Vec<u32>) {
+    let blank = |block: &[u8; 64], at: usize| {
+        let bytes = u8x16::new(part(block, at));
+        u64::from(bytes.min(u8x16::splat(b' ')).simd_eq(bytes).to_bitmask()) << at
+    };
+    found.clear();
+    for (number, block) in text.chunks(64).enumerate() {
+        let mut whole = [u8::MAX; 64];
+        let whole = block.try_into().unwrap_or_else(|_| {
+            whole[..block.len()].copy_from_slice(block);
+            &whole
+        });
+        let mut blanks = blank(whole, 0) | blank(whole, 16) | blank(whole, 32) | blank(whole, 48);
+        while blanks != 0 {
+            found.push(64 * number as u32 + blanks.trailing_zeros());
+            blanks &= blanks - 1;
+        }
+    }
+}
+
 /// The number that the last `count` of sixteen bytes make, all digits: pairs, fours and eights of them side by side.
 #[inline]
 pub(super) fn sixteen(text: [u8; 16], count: usize) -> u64 {
@@ -81,7 +102,7 @@ fn front(word: u64) -> (u64, usize) {
     (fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff, count)
 }
 
-/// The number of up to three digits at the front of four bytes, the first in the lowest byte.
+/// The number of one to four digits at the front of four bytes, the first in the lowest byte.
 #[inline]
 pub(super) fn few(word: u32, count: usize) -> u64 {
     let digits = (word & 0x0f0f_0f0f) << (32 - 8 * count);
@@ -94,6 +115,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn blanks_are_found_wherever_they_are() {
+        let mut found = vec![7];
+        for length in [0, 1, 63, 64, 65, 200] {
+            let text: Vec<u8> = (0..length).map(|at| b" a\n1\t-\r.!\xff\x01~"[at * at % 12]).collect();
+            let expected = (0..length).filter(|at| text[*at] <= b' ').map(|at| at as u32);
+            blanks(&text, &mut found);
+            assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn digits_make_the_numbers_they_spell() {
         let text = *b"1.23456789 7654321-09/:8e00\xb0\xff4  ";
         let expected = (0..32).filter(|at| !text[*at].is_ascii_digit()).map(|at| 1 << at).sum::<u32>();
@@ -103,8 +135,8 @@ mod tests {
             let spelt = std::str::from_utf8(&digits[16 - count..]).unwrap();
             assert_eq!(sixteen(*digits, count), spelt.parse().unwrap_or(0), "{count}");
         }
-        for count in 1..=3 {
-            assert_eq!(few(u32::from_le_bytes(*b"9871"), count), [9, 98, 987][count - 1]);
+        for count in 1..=4 {
+            assert_eq!(few(u32::from_le_bytes(*b"9871"), count), [9, 98, 987, 9871][count - 1]);
         }
     }
 }

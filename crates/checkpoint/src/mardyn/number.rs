@@ -26,19 +26,49 @@ const INVERSES: [u128; 28] = {
     inverses
 };
 
-/// Appends the shortest text that is read back as the same number. Infinities and NaN are the caller's to refuse.
-#[inline]
-pub(super) fn put_float(out: &mut Vec<u8>, value: f64) {
-    // What does not turn has many of these.
-    if value.to_bits() == 0 {
-        return out.extend_from_slice(b"0.0");
+/// The power that a quotient by each of them has in a double, of a mantissa and a quotient that need no shifting.
+const POWERS: [u64; 28] = {
+    let mut powers = [0; 28];
+    let mut k = 0;
+    while k < 28 {
+        powers[k] = 1022 + FIVES[k].leading_zeros() as u64 - k as u64;
+        k += 1;
     }
-    out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
+    powers
+};
+
+/// Bytes that any number takes at most.
+pub(super) const WIDEST: usize = 24;
+
+/// Puts numbers to the front, a blank before each, the shortest texts that are read back as the same numbers; how long they are together. Infinities and
+/// NaN are the caller's to refuse.
+#[inline]
+pub(super) fn put_floats(out: &mut [u8], values: &[f64]) -> usize {
+    // All before any is copied: a copy would wait until the digits, stored one by one, are where it can take them.
+    let mut buffers = [(); 13].map(|()| zmij::Buffer::new());
+    let mut texts = [&b"0.0"[..]; 13];
+    for ((buffer, text), value) in buffers.iter_mut().zip(&mut texts).zip(values) {
+        // What does not turn has many zeros.
+        if value.to_bits() != 0 {
+            *text = buffer.format_finite(*value).as_bytes();
+        }
+    }
+    let mut at = 0;
+    for text in &texts[..values.len()] {
+        out[at] = b' ';
+        at += 1 + put(&mut out[at + 1..], text);
+    }
+    at
 }
 
-/// Appends a whole number.
+/// The shortest text that is read back as the same number, which is finite.
+pub(super) fn shortest(value: f64) -> String {
+    zmij::Buffer::new().format_finite(value).to_owned()
+}
+
+/// Puts a whole number to the front; its length.
 #[inline]
-pub(super) fn put_whole(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn put_whole(out: &mut [u8], mut value: u64) -> usize {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
@@ -49,7 +79,21 @@ pub(super) fn put_whole(out: &mut Vec<u8>, mut value: u64) {
             break;
         }
     }
-    out.extend_from_slice(&digits[at..]);
+    put(out, &digits[at..])
+}
+
+/// A copy of a length that is not known is a call: two that overlap, of a length that is, are four instructions, and most numbers have as many digits.
+#[inline]
+fn put(out: &mut [u8], text: &[u8]) -> usize {
+    let length = text.len();
+    let out = &mut out[..length];
+    if let (Some(first), Some(last)) = (text.first_chunk::<16>(), text.last_chunk::<16>()) {
+        out[..16].copy_from_slice(first);
+        out[length - 16..].copy_from_slice(last);
+    } else {
+        out.copy_from_slice(text);
+    }
+    length
 }
 
 /// A whole number that fills the token.
@@ -82,8 +126,8 @@ pub(super) fn float_at(text: &[u8], at: usize) -> Option<(f64, usize)> {
     plain_float(text, at).or_else(|| float_prefix(&text[at..]).map(|(value, length)| (value, at + length)))
 }
 
-/// The same where it has up to three digits, a point, digits, 19 in all, and the text goes on for a while on both sides of it: nearly all numbers of a
-/// phase space. The last sixteen places are taken at once, what is before them joins the digits before the point.
+/// The same where it has up to three digits, a point, digits, up to four of all of them before the last sixteen, and the text goes on for a while on
+/// both sides of it: nearly all numbers of a phase space. The last sixteen places are taken at once, what is before them joins the digits before the point.
 #[inline]
 fn plain_float(text: &[u8], at: usize) -> Option<(f64, usize)> {
     const TENS: [u64; 17] = {
@@ -101,7 +145,7 @@ fn plain_float(text: &[u8], at: usize) -> Option<(f64, usize)> {
     let others = digits::others(window);
     let point = others.trailing_zeros() as usize;
     let end = (others & others.wrapping_sub(1)).trailing_zeros() as usize;
-    let usual = (1..=3).contains(&point) && (point + 2..=20).contains(&end) && start >= 16;
+    let usual = (1..=3).contains(&point) && (point + 2..=21).contains(&end) && start >= 16;
     if !usual || window[point] != b'.' || window[end] | 0x20 == b'e' {
         return None;
     }
@@ -112,7 +156,12 @@ fn plain_float(text: &[u8], at: usize) -> Option<(f64, usize)> {
     let word = u64::from_le_bytes(digits::part(window, 0));
     let before = (1 << (8 * point)) - 1;
     let word = (word & before) | ((word >> 8) & !before);
-    let mantissa = digits::few(word as u32, point + places - last) * TENS[last] + low;
+    let high = digits::few(word as u32, point + places - last);
+    // 1844 · 10^16 and sixteen digits are more than 64 bits hold.
+    if high >= 1844 {
+        return None;
+    }
+    let mantissa = high * TENS[last] + low;
     let value = if mantissa == 0 { 0.0 } else { by_inverse(mantissa, places)? };
     // No branch: signs come at random.
     Some((f64::from_bits(value.to_bits() | u64::from(negative) << 63), start + end))
@@ -220,18 +269,16 @@ fn by_division(mantissa: u64, places: usize) -> f64 {
     rounded((a / b) as u64, a % b != 0, up, places)
 }
 
-/// The nearest double to a quotient of 63 bits or more, with something left over or not, of a mantissa that was shifted up.
+/// The nearest double to a quotient of 63 or 64 bits, with something left over or not, of a mantissa that was shifted up.
 #[inline]
 fn rounded(bits: u64, left: bool, up: u32, places: usize) -> f64 {
-    let shift = bits.leading_zeros();
-    let bits = bits << shift;
+    let short = 1 - (bits >> 63);
+    let bits = bits << short;
     let (mantissa, below) = (bits >> 11, bits & 0x7ff);
     let odd = mantissa & 1 == 1;
     let mantissa = mantissa + u64::from(below > 0x400 || (below == 0x400 && (left || odd)));
-    let down = i64::from(FIVES[places].leading_zeros());
-    let power = 11 + down - i64::from(up) - 63 - i64::from(shift) - places as i64;
-    // Below 2^54: as a signed number it is converted by one instruction.
-    mantissa as i64 as f64 * f64::from_bits(((1023 + power) as u64) << 52)
+    // The leading one, which a double does not store, and one more where rounding gave it, are carried into the power.
+    f64::from_bits(((POWERS[places] - u64::from(up) - short) << 52) + mantissa)
 }
 
 #[cfg(test)]
@@ -249,8 +296,10 @@ mod tests {
                 _ => (random.number() as i64 as f64) * 1e-19,
             };
             if value.is_finite() {
-                let mut text = Vec::new();
-                put_float(&mut text, value);
+                let text = shortest(value).into_bytes();
+                let mut line = [0; 3 * WIDEST];
+                let length = put_floats(&mut line, &[value, 0.0]);
+                assert_eq!(line[..length], [b" ", &text[..], b" 0.0"].concat());
                 let back = float(&text).map(f64::to_bits);
                 assert_eq!(back, Some(value.to_bits()), "{}", String::from_utf8_lossy(&text));
                 let (found, end) = float_at(&amid(&text), 17).unwrap_or((value, 17 + text.len()));
@@ -348,9 +397,9 @@ mod tests {
     #[test]
     fn whole_numbers_come_back() {
         for value in [0, 1, 9, 10, 99, 100, 12_345, u64::MAX] {
-            let mut text = Vec::new();
-            put_whole(&mut text, value);
-            assert_eq!(whole(&text), Some(value));
+            let mut text = [0; WIDEST];
+            let length = put_whole(&mut text, value);
+            assert_eq!(whole(&text[..length]), Some(value));
         }
     }
 }

@@ -6,13 +6,16 @@ use aqueduct_file::{File, Mode, Open};
 use super::input::flawed;
 use super::phase_space::{PhaseSpace, Rows};
 use super::scan::{Flaw, Scan, ends, shown};
-use super::{exchange, number, text};
+use super::{digits, exchange, number, text};
 use crate::error::{Error, Kind, Result, agree};
 use crate::molecule::{Molecule, UPRIGHT};
 use crate::region::{self, Region};
 
-/// Text is made and taken apart in pieces of this size.
-const PIECE: usize = 4 << 20;
+/// Text is made and taken apart in pieces of this size: the processor's cache holds them on their way to the file and from it.
+const PIECE: usize = 256 << 10;
+
+/// What the line of a molecule has at most: fifteen numbers, each with what follows it.
+const LONGEST_ROW: usize = 15 * (number::WIDEST + 1);
 
 /// No line of a phase space is longer.
 const LONGEST_LINE: usize = 64 << 10;
@@ -28,19 +31,18 @@ pub(super) fn write(comm: &Comm, name: &str, space: &PhaseSpace, molecules: &[Mo
     let mut place = head.len() as u64;
     let mut rest = molecules;
     let mut failed = None;
-    let mut piece = Vec::with_capacity(PIECE + LONGEST_LINE);
+    let mut piece = vec![0; PIECE + LONGEST_ROW];
     loop {
-        piece.clear();
-        rest = fill(&mut piece, rest, space.rows);
-        let lengths =
-            comm.allgather(&[piece.len() as u64]).map_err(|error| Error::talk("write", name, &error))?;
+        let length;
+        (length, rest) = fill(&mut piece, rest, space.rows);
+        let lengths = comm.allgather(&[length as u64]).map_err(|error| Error::talk("write", name, &error))?;
         let round: u64 = lengths.iter().sum();
         if round == 0 {
             break;
         }
         let before: u64 = lengths[..comm.rank()].iter().sum();
         if failed.is_none() {
-            failed = file.at(place + before).write(&piece).err();
+            failed = file.at(place + before).write(&piece[..length]).err();
         }
         place += round;
     }
@@ -52,26 +54,27 @@ pub(super) fn write(comm: &Comm, name: &str, space: &PhaseSpace, molecules: &[Mo
     Ok(file.close()?)
 }
 
-/// Lines until the piece is full; what is left.
-fn fill<'m>(piece: &mut Vec<u8>, molecules: &'m [Molecule], rows: Rows) -> &'m [Molecule] {
-    let mut rest = molecules;
-    while let Some((molecule, others)) = rest.split_first() {
-        if piece.len() >= PIECE {
-            break;
-        }
-        number::put_whole(piece, molecule.id);
-        if rows != Rows::Irv {
-            piece.push(b' ');
-            number::put_whole(piece, molecule.component + 1);
-        }
-        for value in &molecule.numbers()[..rows.numbers()] {
-            piece.push(b' ');
-            number::put_float(piece, *value);
-        }
-        piece.push(b'\n');
+/// Lines until the piece is full; their length, and what is left.
+fn fill<'m>(piece: &mut [u8], molecules: &'m [Molecule], rows: Rows) -> (usize, &'m [Molecule]) {
+    let (mut at, mut rest) = (0, molecules);
+    while let Some((molecule, others)) = rest.split_first().filter(|_| at < PIECE) {
+        at += put_row(&mut piece[at..], molecule, rows);
         rest = others;
     }
-    rest
+    (at, rest)
+}
+
+/// Puts the line of a molecule to the front; its length.
+#[inline]
+fn put_row(out: &mut [u8], molecule: &Molecule, rows: Rows) -> usize {
+    let mut at = number::put_whole(out, molecule.id);
+    if rows != Rows::Irv {
+        out[at] = b' ';
+        at += 1 + number::put_whole(&mut out[at + 1..], molecule.component + 1);
+    }
+    at += number::put_floats(&mut out[at..], &molecule.numbers()[..rows.numbers()]);
+    out[at] = b'\n';
+    at + 1
 }
 
 /// Each rank takes the lines that begin in its share of the bytes.
@@ -86,7 +89,7 @@ pub(super) fn read(
     let file = Open::new(Mode::read_only()).open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
-    let mut lines = Lines { space, molecules: Vec::new(), ended: 0, flaw: None };
+    let mut lines = Lines { space, molecules: Vec::new(), blanks: Vec::new(), ended: 0, flaw: None };
     // No more than the head says, and no more than there can be.
     let likely = (space.molecules / comm.size() as u64).min((end - start) / comm.size() as u64 / 16);
     lines.molecules.reserve(likely as usize);
@@ -140,6 +143,8 @@ pub(super) fn unlikely(molecule: &Molecule, space: &PhaseSpace) -> Option<String
 struct Lines<'a> {
     space: &'a PhaseSpace,
     molecules: Vec<Molecule>,
+    /// Where the text has blanks.
+    blanks: Vec<u32>,
     /// How many lines have ended.
     ended: u64,
     /// The first thing that is wrong; lines are counted on, for the ranks behind.
@@ -212,13 +217,24 @@ impl Lines<'_> {
             return;
         }
         let mut scan = Scan::new(bytes);
+        let mut numbers = still();
+        digits::blanks(bytes, &mut self.blanks);
+        let mut next = 0;
         loop {
-            if let Some((molecule, end)) = usual_row(scan.text(), scan.at(), self.space.rows)
-                && unlikely(&molecule, self.space).is_none()
+            while self.blanks.get(next).is_some_and(|blank| (*blank as usize) < scan.at()) {
+                next += 1;
+            }
+            let ends = self.blanks.get(next..next + self.space.rows.words());
+            if let Some(ends) = ends
+                && let Some((id, component)) = usual_row(bytes, scan.at(), ends, &mut numbers)
             {
-                self.molecules.push(molecule);
-                scan.skip_line(end);
-                continue;
+                let molecule = Molecule::from_numbers(id, component, &numbers);
+                if unlikely(&molecule, self.space).is_none() {
+                    self.molecules.push(molecule);
+                    next += ends.len();
+                    scan.skip_line(ends.last().map_or(0, |end| *end as usize + 1));
+                    continue;
+                }
             }
             let Some(first) = scan.word() else { break };
             let checked = row(&mut scan, first, self.space);
@@ -237,30 +253,40 @@ impl Lines<'_> {
     }
 }
 
-/// A molecule from a line as programs write it, and where the next one begins; none where more care is needed.
-#[inline]
-fn usual_row(text: &[u8], line: usize, rows: Rows) -> Option<(Molecule, usize)> {
-    let blanks = |at: usize| {
-        let mut end = at;
-        while let Some(b' ' | b'\t') = text.get(end) {
-            end += 1;
-        }
-        (end > at).then_some(end)
-    };
-    let (id, length) = number::whole_prefix(&text[line..])?;
-    let (mut at, mut component) = (line + length, 1);
-    if rows != Rows::Irv {
-        let start = blanks(at)?;
-        let (value, length) = number::whole_prefix(&text[start..])?;
-        (component, at) = (value, start + length);
-    }
+/// The numbers of a molecule that has none.
+fn still() -> [f64; 13] {
     let mut numbers = [0.0; 13];
     numbers[6..10].copy_from_slice(&UPRIGHT);
-    for number in &mut numbers[..rows.numbers()] {
-        (*number, at) = number::float_at(text, blanks(at)?)?;
+    numbers
+}
+
+/// Id and component of a molecule, and its numbers, from a line as programs write it: words that begin at `line` and end at `ends`, the last of which is
+/// that of the line. None where more care is needed.
+#[inline]
+fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; 13]) -> Option<(u64, u64)> {
+    let whole = |start: usize, end: usize| {
+        let found = number::whole_prefix(text.get(start..)?);
+        found.filter(|(_, length)| start + length == end).map(|(value, _)| value)
+    };
+    // Whether anything is wrong is asked once, at the end.
+    let is_blank = |byte: u8| byte == b' ' || byte == b'\t';
+    let (first, mut ends) = ends.split_first()?;
+    let id = whole(line, *first as usize)?;
+    let (mut at, mut component, mut wrong) = (*first as usize, 1, false);
+    if ends.len() > Rows::Irv.numbers() {
+        let (end, others) = ends.split_first()?;
+        wrong = !is_blank(text[at]);
+        component = whole(at + 1, *end as usize)?;
+        (at, ends) = (*end as usize, others);
     }
-    let sound = component > 0 && text.get(at) == Some(&b'\n');
-    sound.then(|| (Molecule::from_numbers(id, component - 1, &numbers), at + 1))
+    wrong |= component == 0;
+    for (number, end) in numbers.iter_mut().zip(ends) {
+        wrong |= !is_blank(text[at]);
+        let (value, found) = number::float_at(text, at + 1)?;
+        wrong |= found != *end as usize;
+        (*number, at) = (value, *end as usize);
+    }
+    (!wrong && text[at] == b'\n').then(|| (id, component - 1))
 }
 
 /// A molecule from the words of a line.
@@ -274,8 +300,7 @@ fn row(scan: &mut Scan<'_>, first: &[u8], space: &PhaseSpace) -> std::result::Re
         component = known
             .ok_or_else(|| format!("{} is no component of molecule {id}; they count from 1", shown(word)))?;
     }
-    let mut numbers = [0.0; 13];
-    numbers[6..10].copy_from_slice(&UPRIGHT);
+    let mut numbers = still();
     for (count, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
         let word = scan.word_on_line().ok_or_else(|| {
             format!(

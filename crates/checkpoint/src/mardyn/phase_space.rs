@@ -91,6 +91,11 @@ impl Rows {
         }
     }
 
+    /// How many words the line of a molecule has.
+    pub(crate) fn words(self) -> usize {
+        self.numbers() + if self == Self::Irv { 1 } else { 2 }
+    }
+
     /// How many of the thirteen numbers of a molecule are stored.
     pub(crate) fn numbers(self) -> usize {
         if self == Self::Icrvqd { 13 } else { 6 }

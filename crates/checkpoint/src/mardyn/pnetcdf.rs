@@ -8,8 +8,7 @@ use super::mpi_cells::{Stored, finish};
 use super::old_style::unlikely;
 use super::phase_space::{PhaseSpace, Rows};
 use super::{Files, text};
-use crate::cells::place::place;
-use crate::cells::sort::sorted;
+use crate::cells::place::{order, place};
 use crate::error::{Error, Kind, Result, agree};
 use crate::grid::Grid;
 use crate::molecule::Molecule;
@@ -46,8 +45,8 @@ pub(super) fn write(
     });
     agree(comm, "write", name, held)?;
     forget(comm, &files.header)?;
-    let (ordered, runs) = sorted(grid, molecules);
-    let placed = place(comm, name, grid, &runs, &[])?;
+    let order = order(comm, name, grid, molecules)?;
+    let placed = place(comm, name, grid, &order.runs)?;
     let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
     if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
         let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
@@ -66,10 +65,10 @@ pub(super) fn write(
         }
         Ok(variables)
     })?;
-    let values: Vec<f64> = ordered.iter().flat_map(packed).collect();
+    let values: Vec<f64> = order.pick(molecules).flat_map(packed).collect();
     let mut rest = &values[..];
     let mut queue = dataset.queue();
-    for run in &runs {
+    for run in &order.runs {
         let (mine, others) = rest.split_at(run.count as usize * WIDTH);
         rest = others;
         if let Ok(index) = variables.binary_search_by_key(&run.cell, |(cell, _)| *cell) {

@@ -36,11 +36,6 @@ impl<'a> Scan<'a> {
         &self.bytes[self.at..]
     }
 
-    /// The whole text, also what has been gone through.
-    pub(super) fn text(&self) -> &'a [u8] {
-        self.bytes
-    }
-
     /// Goes behind a line that someone else has read: where the next one begins.
     pub(super) fn skip_line(&mut self, end: usize) {
         self.at = end;

@@ -258,15 +258,9 @@ fn put_component(text: &mut String, component: &Component) {
 }
 
 fn line(text: &mut String, key: &str, numbers: &[f64]) {
-    let mut bytes = Vec::new();
-    for value in numbers {
-        if !bytes.is_empty() || !key.is_empty() {
-            bytes.push(b' ');
-        }
-        number::put_float(&mut bytes, *value);
-    }
-    text.push_str(key);
-    text.push_str(&String::from_utf8_lossy(&bytes));
+    let words = std::iter::once(key.to_owned()).filter(|key| !key.is_empty());
+    let words: Vec<String> = words.chain(numbers.iter().map(|value| number::shortest(*value))).collect();
+    text.push_str(&words.join(" "));
     text.push('\n');
 }
 

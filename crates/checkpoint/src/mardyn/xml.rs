@@ -58,16 +58,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<PhaseSpace, Flaw> {
 
 /// The header as text.
 pub(super) fn written(space: &PhaseSpace, molecules: u64) -> String {
-    let shown = |value: f64| {
-        let mut text = Vec::new();
-        number::put_float(&mut text, value);
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    let [x, y, z] = space.length.map(shown);
+    let [x, y, z] = space.length.map(number::shortest);
     format!(
         "<?xml version='1.0' encoding='UTF-8'?>\n<mardyn version=\"20100525\">\n  <headerinfo>\n    <time>{}</time>\n    <length>\n      \
          <x>{x}</x> <y>{y}</y> <z>{z}</z>\n    </length>\n    <number>{molecules}</number>\n    <format type=\"{}\"/>\n  </headerinfo>\n</mardyn>\n",
-        shown(space.time),
+        number::shortest(space.time),
         space.rows.name()
     )
 }

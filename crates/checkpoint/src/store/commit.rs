@@ -9,7 +9,8 @@ use aqueduct_file::{File, Mode, Open};
 use super::manifest::{Entry, Manifest, digits};
 use super::part::{Checkpoint, Part, is_name};
 use super::{Keep, array, folder, list, part_path};
-use crate::cells;
+use crate::cells::rows::Rows;
+use crate::cells::{self, Finish};
 use crate::error::{Error, Kind, Result, agree, from_first};
 
 /// A folder, and the device that its files are accessed through.
@@ -116,8 +117,9 @@ fn fill(comm: &Comm, place: &Place, writing: &Path, number: u64, checkpoint: &Ch
 /// Writes a part and syncs it; what the manifest says of it. The sums are at rank 0.
 fn put(comm: &Comm, name: &str, part: &Part<'_>) -> Result<Entry> {
     match part {
-        Part::Cells { grid, rows, row, runs } => {
-            cells::write_sorted(comm, name, grid, rows, *row, runs)?;
+        Part::Cells { grid, rows, row, order } => {
+            // The folder gets its name, and with it any reader, when all of it is durable.
+            cells::write_rows(comm, name, grid, Rows { bytes: rows, row: *row, order }, Finish::AtOnce)?;
             let file = Open::new(Mode::read_only()).open(comm, name)?;
             let entry = Entry { bytes: file.size()?, sums: vec![head_sum(&file)?], ..Entry::default() };
             file.close()?;

@@ -125,7 +125,7 @@ impl Generation {
         let (entry, elements) = agree(&self.comm, "read", &self.shown(), checked)?;
         let file = self.file(entry);
         list::with_file(&self.comm, &file, |opened| {
-            let mut values = vec![T::zeroed(); elements as usize];
+            let mut values = bytemuck::zeroed_vec(elements as usize);
             let view = array::view(&file, size_of::<T>() as u64, block)?;
             let read =
                 opened.through(&view).all().read(bytemuck::cast_slice_mut::<T, u8>(&mut values))?.bytes();

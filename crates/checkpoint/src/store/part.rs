@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use aqueduct_comm::Plain;
 use aqueduct_object::{Encoder, Object, encode};
 
-use crate::cells::sort::{Run, sorted};
+use crate::cells::sort::Order;
 use crate::grid::Grid;
 use crate::molecule::Particle;
-use crate::region;
 
 /// A box of a global array: the shape of the whole, and where a rank's elements are in it. The last dimension is the fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +48,7 @@ pub(super) enum Part<'a> {
         grid: Grid,
         rows: Cow<'a, [u8]>,
         row: u64,
-        runs: Vec<Run>,
+        order: Order,
     },
     Array {
         kind: String,
@@ -88,25 +87,13 @@ impl<'a> Checkpoint<'a> {
         Self { step, parts: Vec::new() }
     }
 
-    /// Adds particles, which a region of any other decomposition can be read from. No two ranks hold particles of the same cell. They are copied
-    /// unless they lie in the order of their cells.
+    /// Adds particles, which a region of any other decomposition can be read from. No two ranks hold particles of the same cell. They lie in whatever
+    /// order: they are put in that of their cells while they are written.
     pub fn cells<P: Particle>(&mut self, name: &str, grid: &Grid, particles: &'a [P]) -> &mut Self {
-        let outside = particles.iter().find(|particle| !region::inside(particle.position(), grid.length()));
-        let part = match outside {
-            Some(particle) => Part::Refused(format!(
-                "a particle at {:?} is outside of the box {:?}",
-                particle.position(),
-                grid.length()
-            )),
-            None => {
-                let (ordered, runs) = sorted(grid, particles);
-                let rows = match ordered {
-                    Cow::Borrowed(particles) => Cow::Borrowed(bytemuck::cast_slice(particles)),
-                    Cow::Owned(particles) => Cow::Owned(bytemuck::cast_slice::<P, u8>(&particles).to_vec()),
-                };
-                Part::Cells { grid: *grid, rows, row: size_of::<P>() as u64, runs }
-            }
-        };
+        let part = Order::of(grid, particles).map_or_else(Part::Refused, |order| {
+            let rows = Cow::Borrowed(bytemuck::cast_slice(particles));
+            Part::Cells { grid: *grid, rows, row: size_of::<P>() as u64, order }
+        });
         self.add(name, part)
     }
 
@@ -154,8 +141,8 @@ impl<'a> Checkpoint<'a> {
     /// The same without borrows: the one copy of an asynchronous checkpoint.
     pub fn into_owned(self) -> Checkpoint<'static> {
         let owned = |part| match part {
-            Part::Cells { grid, rows, row, runs } => {
-                Part::Cells { grid, rows: Cow::Owned(rows.into_owned()), row, runs }
+            Part::Cells { grid, rows, row, order } => {
+                Part::Cells { grid, rows: Cow::Owned(rows.into_owned()), row, order }
             }
             Part::Array { kind, element, block, bytes } => {
                 Part::Array { kind, element, block, bytes: Cow::Owned(bytes.into_owned()) }

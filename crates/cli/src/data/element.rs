@@ -2,6 +2,43 @@
 
 use aqueduct::object::schema::Type;
 
+/// What becomes of the number of a kind that lies at the start of bytes.
+macro_rules! by_number {
+    ($kind:expr, $bytes:expr, |$number:ident| $made:expr) => {
+        by_number!(@$kind, $bytes, $number, $made, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64)
+    };
+    (@$kind:expr, $bytes:expr, $number:ident, $made:expr, $($name:ident $type:ty),*) => {
+        match $kind {$(
+            Number::$name => {
+                let mut own = [0; size_of::<$type>()];
+                own.copy_from_slice(&$bytes[..size_of::<$type>()]);
+                let $number = <$type>::from_le_bytes(own);
+                $made
+            }
+        )*}
+    };
+}
+
+/// The value of a number: the nearest `f64`, and what is left of it, so that whole numbers of any size can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Value {
+    pub(crate) nearest: f64,
+    pub(crate) rest: f64,
+}
+
+impl Value {
+    fn whole(number: i128) -> Self {
+        let nearest = number as f64;
+        Self { nearest, rest: (number - nearest as i128) as f64 }
+    }
+}
+
+impl From<f64> for Value {
+    fn from(nearest: f64) -> Self {
+        Self { nearest, rest: 0.0 }
+    }
+}
+
 /// A kind of number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[allow(missing_docs, reason = "named as in Rust")]
@@ -28,31 +65,23 @@ impl Number {
         }
     }
 
-    /// The number that lies at the start of bytes, as text and as the nearest `f64`; there are enough bytes.
-    #[allow(clippy::cast_lossless, reason = "one expression for all types, some of which lose digits")]
-    pub(crate) fn read(self, bytes: &[u8]) -> (String, f64) {
-        macro_rules! number {
-            ($type:ty) => {{
-                let mut own = [0; size_of::<$type>()];
-                own.copy_from_slice(&bytes[..size_of::<$type>()]);
-                let value = <$type>::from_le_bytes(own);
-                (value.to_string(), value as f64)
-            }};
-        }
+    /// The number that lies at the start of bytes, as text; there are enough bytes.
+    pub(crate) fn text(self, bytes: &[u8]) -> String {
+        by_number!(self, bytes, |number| number.to_string())
+    }
+
+    /// The same as a value.
+    #[allow(clippy::cast_lossless, reason = "one expression for all types")]
+    fn value(self, bytes: &[u8]) -> Value {
         match self {
-            Self::I8 => number!(i8),
-            Self::I16 => number!(i16),
-            Self::I32 => number!(i32),
-            Self::I64 => number!(i64),
-            Self::U8 => number!(u8),
-            Self::U16 => number!(u16),
-            Self::U32 => number!(u32),
-            Self::U64 => number!(u64),
-            Self::F32 => number!(f32),
-            Self::F64 => number!(f64),
+            Self::I64 | Self::U64 => by_number!(self, bytes, |number| Value::whole(number as i128)),
+            _ => by_number!(self, bytes, |number| Value::from(number as f64)),
         }
     }
 }
+
+/// An element of more numbers is bytes here: files may claim any number of them.
+const MOST_PARTS: usize = 1 << 16;
 
 /// An element: its bytes, and the numbers in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,13 +114,13 @@ impl Element {
         Self { name, size: ty.size().unwrap_or(0), parts: known.then_some(parts) }
     }
 
-    /// The nearest `f64` of each number; none where others are among them.
-    pub(crate) fn numbers(&self, bytes: &[u8]) -> Option<Vec<f64>> {
+    /// The value of each number; none where others are among them.
+    pub(crate) fn numbers(&self, bytes: &[u8]) -> Option<Vec<Value>> {
         let parts = self.parts.as_ref()?;
         let whole = bytes.chunks_exact(self.size.max(1) as usize);
         Some(
             whole
-                .flat_map(|one| parts.iter().map(|(at, _, number)| number.read(&one[*at as usize..]).1))
+                .flat_map(|one| parts.iter().map(|(at, _, number)| number.value(&one[*at as usize..])))
                 .collect(),
         )
     }
@@ -104,6 +133,11 @@ impl Element {
             }
         }
     }
+}
+
+/// One part more; none where they are more than anybody wants to see one by one.
+pub(super) fn push(parts: &mut Vec<(u64, String, Number)>, part: (u64, String, Number)) -> Option<()> {
+    (parts.len() < MOST_PARTS).then(|| parts.push(part))
 }
 
 /// The numbers of a type, and behind its last byte; none where it has others.
@@ -121,6 +155,7 @@ fn collect(ty: &Type, at: u64, name: &str, parts: &mut Vec<(u64, String, Number)
         Type::I64 => Number::I64,
         Type::F32 => Number::F32,
         Type::F64 => Number::F64,
+        Type::Array { of, .. } if of.size() == Some(0) => return Some(at),
         Type::Array { of, len } => {
             return (0..*len).try_fold(at, |at, index| collect(of, at, &format!("{name}[{index}]"), parts));
         }
@@ -138,6 +173,6 @@ fn collect(ty: &Type, at: u64, name: &str, parts: &mut Vec<(u64, String, Number)
         }
         _ => return None,
     };
-    parts.push((at, name.to_owned(), number));
+    push(parts, (at, name.to_owned(), number))?;
     Some(at + number.size())
 }

@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use aqueduct::comm::Comm;
 use aqueduct::format::Slab;
 use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Open};
 
-use super::{Array, Data, Element, Number, Sink};
+use super::{Array, Data, Element, Number, Sink, element};
 
 fn element(ty: &Datatype) -> Element {
     let mut parts = Vec::new();
@@ -42,8 +42,7 @@ fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, Num
         }
         _ => return None,
     };
-    parts.push((at, name.to_owned(), number));
-    Some(())
+    element::push(parts, (at, name.to_owned(), number))
 }
 
 /// The type of records whose numbers are these.
@@ -56,7 +55,8 @@ fn datatype(element: &Element) -> Result<Datatype> {
     if let Some(number) = element.as_number() {
         return Ok(one(number));
     }
-    let parts = element.parts.as_ref().ok_or_else(|| anyhow!("{} is not made of numbers", element.name))?;
+    let foreign = || anyhow!("{} is not made of numbers; choose arrays with --array", element.name);
+    let parts = element.parts.as_ref().ok_or_else(foreign)?;
     let fields = parts.iter().map(|(at, name, number)| (name.clone(), *at, one(*number))).collect();
     Ok(Datatype::Compound(element.size, fields))
 }
@@ -160,7 +160,10 @@ impl Writer {
 
 impl Sink for Writer {
     fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()> {
-        let types = arrays.iter().map(|array| datatype(&array.element)).collect::<Result<Vec<_>>>()?;
+        let types = arrays
+            .iter()
+            .map(|array| datatype(&array.element).with_context(|| format!("array {:?}", array.name)));
+        let types = types.collect::<Result<Vec<_>>>()?;
         let made = self.file.define(|file| {
             let mut datasets = Vec::new();
             for (array, ty) in arrays.iter().zip(types) {

@@ -167,10 +167,13 @@ impl Sink for Writer {
     fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()> {
         for array in arrays {
             let what = (&array.name, &array.element.name);
-            array
-                .element
-                .as_number()
-                .ok_or_else(|| anyhow!("array {:?} holds {}; netCDF holds numbers alone", what.0, what.1))?;
+            array.element.as_number().ok_or_else(|| {
+                anyhow!(
+                    "array {:?} holds {}; netCDF holds numbers alone: choose arrays with --array",
+                    what.0,
+                    what.1
+                )
+            })?;
         }
         // Arrays grow together in netCDF: as steps of one dimension only if all have as many.
         let mut growing = arrays.iter().filter(|array| array.grows).map(Array::rows);

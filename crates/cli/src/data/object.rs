@@ -54,6 +54,11 @@ impl Data for File {
         Ok(bytes)
     }
 
+    fn lines(&self, _: usize, rows: Range<u64>) -> Option<Result<Vec<String>>> {
+        let numbers = self.arrays[0].element.as_number().is_some();
+        (!numbers).then(|| Ok(self.file.show(rows)?))
+    }
+
     fn complaints(&self) -> Result<Vec<String>> {
         Ok(self.file.verify().err().map(|error| error.to_string()).into_iter().collect())
     }
@@ -128,6 +133,10 @@ impl Sink for Writer {
 
     fn write(&mut self, _: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         self.open.as_ref().ok_or_else(|| anyhow!("nothing is defined"))?.write(rows.start, bytes)
+    }
+
+    fn made(&self, name: &OsStr) -> Vec<OsString> {
+        self.open.iter().flat_map(|_| [name.to_owned(), super::meta(name)]).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

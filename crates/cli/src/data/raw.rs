@@ -12,12 +12,19 @@ use super::{Array, Data, Element, Number, Sink};
 /// What raw files are taken for.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Shape {
-    /// The numbers of a raw file, little-endian
-    #[arg(long = "raw", value_name = "TYPE", default_value = "u8")]
-    number: Number,
+    /// The numbers of a raw file, little-endian [default: u8]
+    #[arg(long = "raw", value_name = "TYPE")]
+    number: Option<Number>,
     /// The shape of a raw file, such as 100,20,20; without it one dimension
     #[arg(long = "shape", value_delimiter = ',', value_name = "LENGTHS")]
     shape: Vec<u64>,
+}
+
+impl Shape {
+    /// Whether somebody knows that a file is raw.
+    pub(crate) fn is_given(&self) -> bool {
+        self.number.is_some() || !self.shape.is_empty()
+    }
 }
 
 pub(crate) struct File {
@@ -30,7 +37,7 @@ impl File {
     pub(crate) fn open(world: &Comm, name: &OsStr, shape: &Shape) -> Result<Self> {
         let file = Open::new(Mode::read_only()).open(world, name)?;
         let length = file.size()?;
-        let element = Element::number(shape.number);
+        let element = Element::number(shape.number.unwrap_or(Number::U8));
         let lengths = if shape.shape.is_empty() { vec![length / element.size] } else { shape.shape.clone() };
         let wanted = lengths.iter().try_fold(element.size, |all, length| all.checked_mul(*length));
         let shown = name.display();
@@ -89,6 +96,12 @@ impl Sink for Writer {
         let [array] = arrays else {
             bail!("a raw file holds one array, here are {}; choose one with --array", arrays.len());
         };
+        let (name, element) = (&array.name, &array.element);
+        ensure!(
+            element.size > 0,
+            "array {name:?} holds {} of several sizes, which no raw file can",
+            element.name
+        );
         self.row = array.row();
         Ok(())
     }

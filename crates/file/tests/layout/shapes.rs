@@ -106,3 +106,17 @@ fn layouts_are_shared_between_threads() {
     shared::<Layout>();
     shared::<aqueduct_file::layout::Pattern>();
 }
+
+#[test]
+fn a_structure_of_structures_is_one_row_of_runs() -> Result<()> {
+    let member =
+        |count, displacement, layout: &Layout| Member { count, displacement, layout: layout.clone() };
+    let kind = Layout::from(Basic::I32);
+    let scalars = Layout::structure([member(32, 0, &kind), member(32, 256, &kind)])?;
+    let nested = Layout::structure([member(96, 0, &double()), member(1, 1536, &scalars)])?;
+    let flat = [member(96, 0, &double()), member(32, 1536, &kind), member(32, 1792, &kind)];
+    let flat = Layout::structure(flat)?;
+    assert_eq!(nested.pattern(), flat.pattern());
+    assert_eq!(nested.pattern().depth(), 2);
+    Ok(())
+}

@@ -15,7 +15,7 @@ use super::image::Image;
 use super::mark::Progress;
 use super::patch::Patch;
 use super::renewal::{Moves, Renewal, Spare};
-use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, absolute, parent};
+use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, absolute, parent, too_many};
 use super::{library, mark};
 use crate::error::{Error, Kind, Result};
 
@@ -175,6 +175,10 @@ impl Definitions<'_> {
     fn fits(&self, path: &str) -> Result<()> {
         let dataset = self.tree.get(path).and_then(|node| node.dataset.as_ref());
         let bytes = dataset.and_then(|dataset| dataset.elements()?.checked_mul(dataset.datatype.size()));
+        let chunks = dataset.and_then(|dataset| too_many(&dataset.shape, dataset.chunk()?));
+        if let Some(why) = chunks {
+            return Err(self.error(Kind::TooLarge, format!("dataset {path:?} of {why}")));
+        }
         if bytes.is_some_and(|bytes| bytes < 1 << 62) {
             return Ok(());
         }

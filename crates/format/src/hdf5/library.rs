@@ -13,7 +13,7 @@ use super::attribute::Attribute;
 use super::change::{Change, New, Placed};
 use super::datatype::Datatype;
 use super::raw;
-use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, grid};
+use super::tree::{Dataset, MARK, NOWHERE, Node, Storage, Tree, grid, too_many};
 
 /// Small things lie together in blocks of so many bytes, so that data follows data.
 const META_BLOCK: u64 = 64 << 10;
@@ -258,8 +258,13 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
             Layout::Chunked => {
                 let chunk: Vec<u64> =
                     dataset.chunk().unwrap_or_default().iter().map(|length| *length as u64).collect();
-                let addresses = chunks(dataset, &shape, &chunk, 0)?;
-                Storage::Chunked(chunk, addresses)
+                match too_many(&shape, &chunk) {
+                    Some(why) => Storage::Elsewhere(format!("{why}: `h5repack -l CHUNK=…` does")),
+                    None => {
+                        let addresses = chunks(dataset, &shape, &chunk, 0)?;
+                        Storage::Chunked(chunk, addresses)
+                    }
+                }
             }
             other => Storage::Elsewhere(format!(
                 "its layout is {other:?}; `h5repack -l CONTI` makes it contiguous"

@@ -108,6 +108,18 @@ impl Dataset {
     }
 }
 
+/// More chunks are not looked up one by one: a file may claim any number of them.
+const MOST_CHUNKS: u64 = 1 << 24;
+
+/// What is wrong with so many chunks, if they are too many.
+pub(super) fn too_many(shape: &[u64], chunk: &[u64]) -> Option<String> {
+    let count = grid(shape, chunk).into_iter().try_fold(1u64, u64::checked_mul);
+    let many = count.is_none_or(|count| count > MOST_CHUNKS);
+    many.then(|| {
+        format!("{shape:?} in chunks of {chunk:?} are more than {MOST_CHUNKS} of them; make chunks larger")
+    })
+}
+
 /// How many chunks there are in each dimension.
 pub(super) fn grid(shape: &[u64], chunk: &[u64]) -> Vec<u64> {
     shape.iter().zip(chunk).map(|(length, chunk)| length.div_ceil((*chunk).max(1))).collect()

@@ -111,19 +111,18 @@ impl Together<'_> {
         let Self(Access { dataset, variable, slab }) = self;
         let cut = dataset.cut::<T>("read", variable, &slab, false, values.len());
         let view = dataset.core.agree("read", cut.and_then(|cut| dataset.view("read", &cut)))?;
-        let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
-        let count = dataset.core.file.through(&view).all().read(&mut *bytes)?.bytes();
-        dataset.core.agree("read", dataset.complete(bytes, count))?;
-        value::turn(values);
-        Ok(())
+        dataset.read_all(&view, values)
     }
 
     /// Reads the values into memory of their own. Collective.
     pub fn read_vec<T: Value>(self) -> Result<Vec<T>> {
-        let Self(Access { dataset, variable, slab }) = &self;
-        // A part that cannot be is refused below, where all ranks learn of it.
-        let mut values = dataset.fitting("read", *variable, slab).unwrap_or_default();
-        self.read(&mut values)?;
+        let Self(Access { dataset, variable, slab }) = self;
+        let ready = dataset.fitting("read", variable, &slab).and_then(|values: Vec<T>| {
+            let cut = dataset.cut::<T>("read", variable, &slab, false, values.len())?;
+            Ok((dataset.view("read", &cut)?, values))
+        });
+        let (view, mut values) = dataset.core.agree("read", ready)?;
+        dataset.read_all(&view, &mut values)?;
         Ok(values)
     }
 }
@@ -142,6 +141,15 @@ fn store<T: Value>(values: &[T]) -> impl Fn(u64, &mut [u8]) {
 }
 
 impl Dataset {
+    /// Reads together what the ranks see, once they know that each of them can.
+    fn read_all<T: Value>(&self, view: &View, values: &mut [T]) -> Result<()> {
+        let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
+        let count = self.core.file.through(view).all().read(&mut *bytes)?.bytes();
+        self.core.agree("read", self.complete(bytes, count))?;
+        value::turn(values);
+        Ok(())
+    }
+
     /// The bytes of a part of a variable, if the values are of its type and as many as it has.
     pub(super) fn cut<T: Value>(
         &self,

@@ -54,6 +54,7 @@ def write(name):
         file["single"] = 2.5
         file.create_dataset("packed", data=np.zeros(1000), compression="gzip")
         file["big_endian"] = np.arange(4).astype(">i4")
+        file.create_dataset("crumbs", (10**12, 10**12), "f8", chunks=(1, 1))
     print("written")
 
 

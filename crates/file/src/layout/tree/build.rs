@@ -5,6 +5,10 @@ use std::sync::Arc;
 use super::overlap::{repeated_apart, spans_apart};
 use super::{Basic, Facts, Kind, Part, Problem, Tree};
 
+/// Parts of a mixture that are a few runs each are unrolled if that makes at most so many: walks take a row of runs in one go, and climb
+/// through everything else.
+const UNROLLED: u64 = 64;
+
 /// A tree, and where its first data byte lies.
 pub(crate) type Placed = (i64, Arc<Tree>);
 
@@ -130,6 +134,7 @@ impl Tree {
             // The step never matters: a copy follows its predecessor only where it continues it.
             return Self::blocks(&first, first.facts.tail, places);
         }
+        let parts = unrolled(parts)?;
         let mut grouped = Vec::new();
         for group in parts.chunk_by(|(at, tree), (next_at, next)| continues(*at, tree, *next_at, next)) {
             match group {
@@ -164,6 +169,37 @@ impl Tree {
         facts.weight = facts.weight.saturating_add(1 + parts.len() as u64);
         let flat = parts.iter().all(|part| part.tree.facts.dense());
         Self::new(Kind::Mixed { parts: parts.into(), flat }, facts)
+    }
+}
+
+/// The same parts as single runs, if they are few.
+fn unrolled(parts: Vec<Placed>) -> Result<Vec<Placed>, Problem> {
+    let runs = parts.iter().map(|(_, tree)| tree.facts.runs).fold(0, u64::saturating_add);
+    if runs > UNROLLED || parts.iter().all(|(_, tree)| tree.facts.dense()) {
+        return Ok(parts);
+    }
+    let mut singles = Vec::with_capacity(runs as usize);
+    for (at, tree) in &parts {
+        for (offset, child) in children(tree) {
+            if !child.facts.dense() {
+                return Ok(parts);
+            }
+            singles.push((at.checked_add(offset).ok_or(Problem::TooLarge)?, Arc::clone(child)));
+        }
+    }
+    Ok(singles)
+}
+
+/// What a tree is made of, and where; itself if it is one run, or ragged.
+fn children(tree: &Arc<Tree>) -> Vec<(i64, &Arc<Tree>)> {
+    match &tree.kind {
+        _ if tree.facts.dense() => vec![(0, tree)],
+        Kind::Block { .. } | Kind::Ragged { .. } => vec![(0, tree)],
+        Kind::Repeat { child, count, stride } => {
+            (0..*count as i64).map(|copy| (copy * stride, child)).collect()
+        }
+        Kind::Listed { child, offsets } => offsets.iter().map(|offset| (*offset, child)).collect(),
+        Kind::Mixed { parts, .. } => parts.iter().map(|part| (part.offset, &part.tree)).collect(),
     }
 }
 

@@ -1,12 +1,13 @@
-//! The judges: other people's programs that read and write netCDF and HDF5. Those that are missing are said to be skipped;
+//! Other people's programs that read and write netCDF, HDF5 and the conventions of the field. Those that are missing are said to be skipped;
 //! `AQUEDUCT_REQUIRE_NETCDF=1` makes that a failure.
-#![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::launcher::which;
+
 /// Whether something is not there: said, and a failure where it is required.
-pub(crate) fn is_missing(what: &str, there: bool) -> bool {
+pub fn is_missing(what: &str, there: bool) -> bool {
     if !there {
         let required = std::env::var_os("AQUEDUCT_REQUIRE_NETCDF").is_some();
         assert!(!required, "{what} is required but not there: `cargo xtask prepare` installs it");
@@ -15,14 +16,14 @@ pub(crate) fn is_missing(what: &str, there: bool) -> bool {
     !there
 }
 
-pub(crate) fn command(name: &str) -> Option<PathBuf> {
-    let paths = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
+/// A program that can be started by its name.
+pub fn command(name: &str) -> Option<PathBuf> {
+    let found = which(name);
     if is_missing(name, found.is_some()) { None } else { found }
 }
 
 /// What a program says; it has to succeed.
-pub(crate) fn said(command: &mut Command) -> String {
+pub fn said(command: &mut Command) -> String {
     let output = command.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -32,7 +33,7 @@ pub(crate) fn said(command: &mut Command) -> String {
 }
 
 /// A file that `ncvalidator` finds nothing wrong with: warnings count.
-pub(crate) fn validate(path: &Path) {
+pub fn validate(path: &Path) {
     let Some(validator) = command("ncvalidator") else { return };
     let text = said(Command::new(validator).arg(path));
     let lower = text.to_lowercase();
@@ -41,12 +42,12 @@ pub(crate) fn validate(path: &Path) {
 }
 
 /// The values and definitions of a file as `ncdump` prints them.
-pub(crate) fn dump(path: &Path) -> Option<String> {
+pub fn dump(path: &Path) -> Option<String> {
     command("ncdump").map(|dump| said(Command::new(dump).arg(path)))
 }
 
 /// A Python that has a module.
-pub(crate) fn python(module: &str) -> Option<String> {
+pub fn python(module: &str) -> Option<String> {
     // The first python3 on the path may be one beside the system's, which has the packages.
     // That of the environment for readers has what Debian has not.
     let own = std::env::var("AQUEDUCT_TEST_READERS").map(|folder| format!("{folder}/bin/python"));
@@ -58,13 +59,14 @@ pub(crate) fn python(module: &str) -> Option<String> {
     if is_missing(&format!("python3 with {module}"), found.is_some()) { None } else { found }
 }
 
-/// Runs a script of `tests/programs` that needs netCDF4; what it printed.
-pub(crate) fn run_python(script: &str, words: &[&str]) -> Option<String> {
+/// Runs a script of the crate's `tests/programs` that needs netCDF4; what it printed.
+pub fn run_python(script: &str, words: &[&str]) -> Option<String> {
     run_with("netCDF4", script, words)
 }
 
-/// Runs a script of `tests/programs` that needs a module; what it printed.
-pub(crate) fn run_with(module: &str, script: &str, words: &[&str]) -> Option<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(script);
+/// Runs a script of the crate's `tests/programs` that needs a module; what it printed.
+pub fn run_with(module: &str, script: &str, words: &[&str]) -> Option<String> {
+    // Tests run in the folder of their crate.
+    let path = Path::new("tests/programs").join(script);
     python(module).map(|python| said(Command::new(python).arg("-W").arg("ignore").arg(path).args(words)))
 }
