@@ -1,4 +1,5 @@
-//! What hidden output costs and saves, as ratios measured in one run: `cargo bench --bench streams`. Names choose parts, or what they begin with: `-- visible overlap`.
+//! What hidden output costs and saves, as ratios measured in one run: `cargo bench --bench streams`. Names choose parts, or what they begin with:
+//! `-- visible overlap`.
 
 #[path = "../crates/cli/src/overlap/matrices.rs"]
 mod matrices;

@@ -43,8 +43,9 @@ const FEW: usize = 4;
 impl Patience {
     /// Of one of so many ranks on so many cores, which copies much or little when it has met; in the background of a program or not.
     ///
-    /// Where every rank has a core, a look is cheaper than a sleep. Where a few ranks share one, whom one waits for may need the core. A thread behind a program
-    /// that computes has none: who gives it away there gets it back a whole slice of time later, who sleeps as soon as it is woken.
+    /// Where every rank has a core, a look is cheaper than a sleep. Where a few ranks share one, whom one waits for may need the core. A thread
+    /// behind a program that computes has none: who gives it away there gets it back a whole slice of time later, who sleeps as soon as it is
+    /// woken.
     pub(crate) fn of(ranks: usize, cores: usize, bulk: bool, background: bool) -> Self {
         match ranks.div_ceil(cores) {
             _ if background => Self::None,
