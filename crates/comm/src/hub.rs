@@ -14,14 +14,13 @@ use rustix::thread::futex;
 
 use crate::block::Block;
 use crate::call::Call;
+use crate::mpi::is_in_the_background;
 use crate::rendezvous::{Attendance, MOST_RANKS, Manner, Patience, Rendezvous};
 use crate::wire::Wire;
 use crate::{Error, Kind, Result};
 
 const HEADER: usize = 128;
 const SLOT: usize = 256;
-/// Ranks on a core among which giving it away soon reaches all.
-const FEW: usize = 4;
 /// A slot holds the call, what kind of step this is, the length of the data, and the data.
 const SLOT_STEP: usize = Call::LEN;
 const SLOT_LEN: usize = SLOT_STEP + 4;
@@ -261,14 +260,8 @@ impl Hub {
         self.patience_for(takes.iter().map(|take| take.into.len()).sum::<usize>() >= BULK)
     }
 
-    /// Where every rank has a core, a look is cheaper than a sleep. Where a few ranks share one, whom one waits for may need the core.
     fn patience_for(&self, bulk: bool) -> Patience {
-        match self.size.div_ceil(cores()) {
-            1 if bulk => Patience::Short,
-            1..=FEW if !bulk => Patience::Yielding,
-            _ if bulk => Patience::Yielding,
-            _ => Patience::None,
-        }
+        Patience::of(self.size, cores(), bulk, is_in_the_background())
     }
 
     fn meet(&self, block: &Block, attendance: Attendance, patience: Patience, call: Call) -> Result<()> {

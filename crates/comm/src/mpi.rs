@@ -15,6 +15,7 @@ mod window;
 mod wire;
 
 pub use abi::{Fact, Flavour, facts};
+pub(crate) use host::is_in_the_background;
 pub use host::{Host, before_mpi_ends, leave_mpi_alone};
 pub(crate) use library::Choice;
 pub(crate) use session::{Session, start};

@@ -27,7 +27,7 @@ pub(crate) enum Attendance {
 }
 
 /// How long a waiter looks before it sleeps.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// It sleeps at once.
     None,
@@ -35,6 +35,26 @@ pub(crate) enum Patience {
     Short,
     /// It gives its core away a few times, to whom it waits for, before it sleeps: the same where ranks outnumber cores.
     Yielding,
+}
+
+/// Ranks on a core among which giving it away soon reaches all.
+const FEW: usize = 4;
+
+impl Patience {
+    /// Of one of so many ranks on so many cores, which copies much or little when it has met; in the background of a program or not.
+    ///
+    /// Where every rank has a core, a look is cheaper than a sleep. Where a few ranks share one, whom one waits for may need the core. A thread
+    /// behind a program that computes has none: who gives it away there gets it back a whole slice of time later, who sleeps as soon as it is
+    /// woken.
+    pub(crate) fn of(ranks: usize, cores: usize, bulk: bool, background: bool) -> Self {
+        match ranks.div_ceil(cores) {
+            _ if background => Self::None,
+            1 if bulk => Self::Short,
+            1..=FEW if !bulk => Self::Yielding,
+            _ if bulk => Self::Yielding,
+            _ => Self::None,
+        }
+    }
 }
 
 /// About twenty microseconds.
@@ -189,6 +209,17 @@ mod tests {
             bell: AtomicU32::new(0),
             failed: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
+        }
+    }
+
+    #[test]
+    fn who_has_a_core_looks_and_who_has_none_sleeps() {
+        let alone = |ranks, bulk| Patience::of(ranks, 2, bulk, false);
+        assert_eq!([alone(2, true), alone(2, false)], [Patience::Short, Patience::Yielding]);
+        assert_eq!([alone(8, true), alone(8, false)], [Patience::Yielding; 2]);
+        assert_eq!([alone(10, true), alone(10, false)], [Patience::Yielding, Patience::None]);
+        for (ranks, bulk) in [(1, true), (2, true), (2, false), (8, false), (10, true)] {
+            assert_eq!(Patience::of(ranks, 2, bulk, true), Patience::None, "behind a program that computes");
         }
     }
 

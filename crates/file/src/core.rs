@@ -33,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) atomic: AtomicBool,
     /// Whether a sync has failed: what was written before may be lost, and the device would not say so again.
     poisoned: AtomicBool,
+    /// Whether the file's entry in its folder is durable; it stays so.
+    pub(crate) entered: AtomicBool,
     pub(crate) shared: SharedPointer,
     /// Where pointers begin: at the end of the file as it was before anyone wrote, in append mode.
     pub(crate) start: u64,
@@ -89,6 +91,7 @@ impl Core {
             mode,
             atomic: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
+            entered: AtomicBool::new(false),
             shared,
             start,
             hints: Mutex::new(hints),

@@ -251,62 +251,76 @@ fn a_server_writes_on_its_processor() {
     Launch::threads(2).run(run).unwrap();
 }
 
-/// Everything chosen by a seed, delays too: no step is lost or doubled, and the caps hold.
-fn seeded(number: u64) {
+/// One run, in which everything but the ranks is chosen by a seed, delays too: no step is lost or doubled, and the caps hold.
+fn seeded(world: &Comm, servers: usize, number: u64) -> Result<(), Error> {
     let mut seed = Seeded::new(number);
-    let servers = 1 + seed.below(2);
-    let ranks = 2 * servers + seed.below(4);
     let (values, steps) = (1 + seed.number() % 60, seed.number() % 8);
     let (buffers, memory) = (1 + seed.below(3), 400 + seed.number() % 2000);
-    let (reserve, per_node) = (4000 + seed.number() % 20_000, 1 + seed.below(ranks));
+    let reserve = 4000 + seed.number() % 20_000;
     let name = format!("memfs:seeded-{number}");
-    let run = |world: &Comm| {
-        let mut delays = Seeded::new(number ^ (world.rank() as u64) << 40);
-        match split(world, servers)? {
-            Role::Server(server) => {
-                let service = server.memory(reserve).serve()?;
-                assert!(service.memory_peak <= reserve && service.failures.is_empty(), "{service:?}");
-                assert_eq!(service.parcels, steps);
-            }
-            Role::Compute(crew) => {
-                let (rank, size) = (crew.comm().rank() as u64, crew.comm().size() as u64);
-                let mut streams = Streams::new();
-                let array = Stream::array("a", [size, values]).block([rank, 0], [1, values]);
-                let key = streams.add::<u64>(array);
-                let options = Options::new().served_by(&crew).buffers(buffers).memory(memory);
-                let mut output = options.create(crew.comm(), &name, &streams)?;
-                for step in 0..steps {
-                    std::thread::sleep(Duration::from_micros(delays.number() % 200));
-                    let mut data: Vec<u64> = (0..values).map(|at| step * 1000 + rank * 100 + at).collect();
-                    output.step()?.put(key, &data).commit()?;
-                    // The program's again.
-                    data.fill(u64::MAX);
-                }
-                let report = output.finish()?;
-                assert!(report.memory_peak <= report.memory_cap && report.memory_cap <= memory, "{report:?}");
-            }
+    let mut delays = Seeded::new(number ^ (world.rank() as u64) << 40);
+    match split(world, servers)? {
+        Role::Server(server) => {
+            let service = server.memory(reserve).serve()?;
+            assert!(service.memory_peak <= reserve && service.failures.is_empty(), "{service:?}");
+            assert_eq!(service.parcels, steps);
         }
-        world.barrier()?;
-        let reader = Reader::open(world, &name)?;
-        assert!(reader.is_finished() && reader.parcels().len() as u64 == steps);
-        for step in 0..steps {
-            let found = reader.read::<u64>("a", reader.step(step).expect("complete"))?;
-            let row = |rank: u64| (0..values).map(move |at| step * 1000 + rank * 100 + at);
-            let expected: Vec<u64> = (0..(ranks - servers) as u64).flat_map(row).collect();
-            assert_eq!(found, expected, "step {step}");
+        Role::Compute(crew) => {
+            let (rank, size) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+            let mut streams = Streams::new();
+            let array = Stream::array("a", [size, values]).block([rank, 0], [1, values]);
+            let key = streams.add::<u64>(array);
+            let options = Options::new().served_by(&crew).buffers(buffers).memory(memory);
+            let mut output = options.create(crew.comm(), &name, &streams)?;
+            for step in 0..steps {
+                std::thread::sleep(Duration::from_micros(delays.number() % 100));
+                let mut data: Vec<u64> = (0..values).map(|at| step * 1000 + rank * 100 + at).collect();
+                output.step()?.put(key, &data).commit()?;
+                // The program's again.
+                data.fill(u64::MAX);
+            }
+            let report = output.finish()?;
+            assert!(report.memory_peak <= report.memory_cap && report.memory_cap <= memory, "{report:?}");
         }
-        Ok::<_, Error>(())
-    };
-    let launch = Launch::threads(ranks).node_ranks(per_node);
-    launch.run(run).unwrap_or_else(|error| panic!("seed {number}: {error}"));
+    }
+    world.barrier()?;
+    if world.rank() > 0 {
+        return Ok(());
+    }
+    let reader = Reader::open(&world.alone(), &name)?;
+    assert!(reader.is_finished() && reader.parcels().len() as u64 == steps);
+    for step in 0..steps {
+        let found = reader.read::<u64>("a", reader.step(step).expect("complete"))?;
+        let row = |rank: u64| (0..values).map(move |at| step * 1000 + rank * 100 + at);
+        let expected = (0..(world.size() - servers) as u64).flat_map(row);
+        assert!(expected.eq(found), "step {step}");
+    }
+    Ok(())
 }
 
+/// As many runs, one after the other, on ranks that are launched once: how many, how many of them serve, and on how many nodes, is chosen by the first seed.
+fn launched(numbers: std::ops::Range<u64>) {
+    let mut seed = Seeded::new(numbers.start);
+    let servers = 1 + seed.below(2);
+    let ranks = 2 * servers + seed.below(4);
+    let launch = Launch::threads(ranks).node_ranks(1 + seed.below(ranks));
+    let run = |world: &Comm| {
+        numbers.clone().try_for_each(|number| {
+            seeded(world, servers, number)
+                .inspect_err(|error| eprintln!("seed {number} of {numbers:?}: {error}"))
+        })
+    };
+    launch.run(run).unwrap_or_else(|error| panic!("seeds {numbers:?}: {error}"));
+}
+
+/// Runs that share ranks: `AQUEDUCT_SEED` is the first of so many.
+const TOGETHER: u64 = 20;
+
 #[test]
-fn seeded_runs_with_random_delays() {
-    let first = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok());
+fn a_thousand_seeded_runs_with_random_delays() {
+    let first: Option<u64> = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok());
     match first {
-        Some(seed) => seeded(seed),
-        // Beside the thousand runs of `tests/seeded.rs`, which have servers too.
-        None => (0..300).for_each(seeded),
+        Some(seed) => launched(seed..seed + TOGETHER),
+        None => (0..1000).step_by(TOGETHER as usize).for_each(|first| launched(first..first + TOGETHER)),
     }
 }

@@ -20,7 +20,8 @@ thread_local! {
 }
 
 /// Says of this thread that it was started behind the back of a host program: on communicators made by [`Comm::from_mpi`] it calls
-/// MPI only if any thread may at any time. It can always take part where ranks share memory.
+/// MPI only if any thread may at any time. It can always take part where ranks share memory; there it sleeps as soon as it waits, since the
+/// cores are the program's.
 pub fn leave_mpi_alone() {
     IN_THE_BACKGROUND.set(true);
 }

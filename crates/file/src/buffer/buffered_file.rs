@@ -1,6 +1,7 @@
 //! A file that is buffered: turning it on, looking at it, and making everything durable.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use aqueduct_device::SyncScope;
 
@@ -77,7 +78,10 @@ impl File {
         self.core.flush()?;
         let visible = self.buffering().map(|told| told.visible);
         self.core.buffer.get().map_or(Ok(()), Buffer::sync_reservoir)?;
-        self.core.device(operation, self.core.handle.sync(SyncScope::Entry))?;
+        let entered = &self.core.entered;
+        let scope = if entered.load(Ordering::Relaxed) { SyncScope::Data } else { SyncScope::Entry };
+        self.core.device(operation, self.core.handle.sync(scope))?;
+        entered.store(true, Ordering::Relaxed);
         if let (Some(buffer), Some(visible)) = (self.core.buffer.get(), visible) {
             buffer.synced(visible);
         }
