@@ -13,6 +13,7 @@ use std::ops::Range;
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::file::{Kind, Mode, Open};
+use aqueduct::format::Slab;
 
 pub(crate) use element::{Element, Number, Value};
 pub(crate) use raw::Shape;
@@ -42,6 +43,15 @@ impl Array {
     /// Bytes of a row.
     pub(crate) fn row(&self) -> u64 {
         self.shape.iter().skip(1).fold(self.element.size, |all, length| all.saturating_mul(*length))
+    }
+
+    /// A part of rows, all of the other dimensions.
+    fn slab(&self, rows: &Range<u64>) -> Slab {
+        let mut parts: Vec<Range<u64>> = self.shape.iter().map(|length| 0..*length).collect();
+        if let Some(first) = parts.first_mut() {
+            *first = rows.clone();
+        }
+        Slab::from(&parts[..])
     }
 
     /// Its rows in portions that suit memory.

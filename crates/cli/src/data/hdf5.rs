@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, anyhow};
 use aqueduct::comm::Comm;
-use aqueduct::format::Slab;
 use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Open};
 
 use super::{Array, Data, Element, Number, Sink, element};
@@ -59,15 +58,6 @@ fn datatype(element: &Element) -> Result<Datatype> {
     let parts = element.parts.as_ref().ok_or_else(foreign)?;
     let fields = parts.iter().map(|(at, name, number)| (name.clone(), *at, one(*number))).collect();
     Ok(Datatype::Compound(element.size, fields))
-}
-
-/// A part of rows, all of the other dimensions.
-fn slab(array: &Array, rows: &Range<u64>) -> Slab {
-    let mut parts: Vec<Range<u64>> = array.shape.iter().map(|length| 0..*length).collect();
-    if let Some(first) = parts.first_mut() {
-        *first = rows.clone();
-    }
-    Slab::from(&parts[..])
 }
 
 pub(crate) struct File {
@@ -129,7 +119,7 @@ impl Data for File {
     }
 
     fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
-        Ok(self.open.at(self.datasets[array], slab(&self.arrays[array], &rows)).all().read_bytes()?)
+        Ok(self.open.at(self.datasets[array], self.arrays[array].slab(&rows)).all().read_bytes()?)
     }
 
     fn complaints(&self) -> Result<Vec<String>> {
@@ -193,7 +183,7 @@ impl Sink for Writer {
     fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let (dataset, what) = &self.arrays[array];
         let mut queue = self.file.queue();
-        queue.put_bytes(*dataset, slab(what, &rows), bytes);
+        queue.put_bytes(*dataset, what.slab(&rows), bytes);
         Ok(queue.run_all()?)
     }
 

@@ -57,15 +57,6 @@ macro_rules! typed {
     };
 }
 
-/// A part of rows, all of the other dimensions.
-fn slab(array: &Array, rows: &Range<u64>) -> Slab {
-    let mut parts: Vec<Range<u64>> = array.shape.iter().map(|length| 0..*length).collect();
-    if let Some(first) = parts.first_mut() {
-        *first = rows.clone();
-    }
-    Slab::from(&parts[..])
-}
-
 fn read<T: Value + aqueduct::object::Object>(
     dataset: &Dataset,
     variable: VariableId,
@@ -144,7 +135,7 @@ impl Data for File {
     fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
         let what = &self.arrays[array];
         let number = what.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", what.name))?;
-        typed!(number, read(&self.dataset, self.variables[array], slab(what, &rows)))
+        typed!(number, read(&self.dataset, self.variables[array], what.slab(&rows)))
     }
 
     fn complaints(&self) -> Result<Vec<String>> {
@@ -209,7 +200,7 @@ impl Sink for Writer {
     fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let (variable, what) = &self.arrays[array];
         let number = what.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", what.name))?;
-        typed!(number, write(&self.dataset, *variable, slab(what, &rows), bytes))
+        typed!(number, write(&self.dataset, *variable, what.slab(&rows), bytes))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
