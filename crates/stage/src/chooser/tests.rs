@@ -21,8 +21,10 @@ struct Modelled {
     gathered: f64,
 }
 
-const EVEN: Modelled =
-    Modelled { computing: AtomicU64::new(20), writing: 20.0, disturbed: 1.0, gathered: 1.0 };
+/// Computing and writing take equally long.
+fn even() -> Modelled {
+    Modelled { computing: AtomicU64::new(20), writing: 20.0, disturbed: 1.0, gathered: 1.0 }
+}
 
 impl Meter for Modelled {
     fn lap(&self, way: Way, waited: bool, clock: Lap) -> Lap {
@@ -30,9 +32,10 @@ impl Meter for Modelled {
         let computing = self.computing.load(Ordering::Relaxed) as f64 / 1e3;
         let writing = self.writing / 1e3 * if way.gather { self.gathered } else { 1.0 };
         let beside = writing * self.disturbed;
-        let (in_commit, writing) = match way.thread && !waited {
-            true => ((beside - computing).max(0.001), beside),
-            false => (writing, writing),
+        let (in_commit, writing) = if way.thread && !waited {
+            ((beside - computing).max(0.001), beside)
+        } else {
+            (writing, writing)
         };
         Lap { computing, in_commit, writing: Some(writing) }
     }
@@ -103,7 +106,7 @@ const LARGE: u64 = 100_000;
 #[test]
 fn what_can_be_hidden_is_hidden_from_the_first_step_to_the_last() {
     let run = |world: &Comm| {
-        let mut program = Program::new(world, "memfs:modelled-hidden", LARGE, EVEN, file)?;
+        let mut program = Program::new(world, "memfs:modelled-hidden", LARGE, even(), file)?;
         program.steps(60, 25)?;
         let report = program.output.finish()?;
         assert_eq!(modes(&report), [(0, Mode::Thread)], "{report:?}");
@@ -118,7 +121,7 @@ fn what_can_be_hidden_is_hidden_from_the_first_step_to_the_last() {
 #[test]
 fn the_mode_follows_the_load() {
     let run = |world: &Comm| {
-        let mut program = Program::new(world, "memfs:modelled-load", LARGE, EVEN, file)?;
+        let mut program = Program::new(world, "memfs:modelled-load", LARGE, even(), file)?;
         program.steps(15, 25)?;
         program.steps(25, 0)?;
         program.steps(20, 25)?;
@@ -139,7 +142,7 @@ fn the_mode_follows_the_load() {
 #[test]
 fn a_thread_that_does_not_help_is_given_up() {
     let run = |world: &Comm| {
-        let model = Modelled { disturbed: 3.0, ..EVEN };
+        let model = Modelled { disturbed: 3.0, ..even() };
         let mut program = Program::new(world, "memfs:modelled-worse", LARGE, model, file)?;
         program.steps(40, 20)?;
         let report = program.output.finish()?;
@@ -153,7 +156,7 @@ fn a_thread_that_does_not_help_is_given_up() {
 /// Two nodes of four ranks with little each begin by leaders, which are slow here: tried by each rank, and so it stays.
 fn turns_from_leaders(name: &'static str, make: Make) {
     let run = move |world: &Comm| {
-        let model = Modelled { gathered: 2.0, ..EVEN };
+        let model = Modelled { gathered: 2.0, ..even() };
         let mut program = Program::new(world, name, 40, model, make)?;
         program.steps(50, 20)?;
         let report = program.output.finish()?;
