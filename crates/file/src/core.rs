@@ -239,9 +239,7 @@ impl Core {
     /// Where this rank's `etypes` lie if all ranks take theirs from the shared pointer in rank order. Collective; a rank that cannot take
     /// part takes none.
     pub(crate) fn advance_ordered(&self, operation: &'static str, etypes: u64) -> Result<u64> {
-        if let Some(pointer) = self.talk(operation, self.shared.here())? {
-            return self.advance_here(operation, pointer, etypes);
-        }
+        // Two meetings: other operations that are under way may move the pointer at any moment, so that only one step may read and move it.
         let counts = self.talk(operation, self.comm.allgather(&[etypes]))?;
         let mut start = [0, 0];
         if self.comm.rank() == 0 {
@@ -254,20 +252,6 @@ impl Core {
             return Err(self.error(Kind::Communication, operation, detail));
         }
         Ok(counts[..self.comm.rank()].iter().fold(start[0], |at, count| at.wrapping_add(*count)))
-    }
-
-    /// The same with a pointer that all ranks reach, in one meeting: it only grows meanwhile, so the largest of what they see is where it
-    /// stands once all have come, and whoever leaves first moves it.
-    fn advance_here(&self, operation: &'static str, pointer: &AtomicU64, etypes: u64) -> Result<u64> {
-        let mine = [etypes, pointer.load(Ordering::SeqCst)];
-        let all = self.talk(operation, self.comm.allgather(&mine))?;
-        let all = all.as_chunks::<2>().0;
-        let start = all.iter().fold(0, |start, [_, seen]| start.max(*seen));
-        let after = |ranks: &[[u64; 2]]| ranks.iter().fold(start, |at, [count, _]| at.wrapping_add(*count));
-        if after(all) > start {
-            pointer.fetch_max(after(all), Ordering::SeqCst);
-        }
-        Ok(after(&all[..self.comm.rank()]))
     }
 
     pub(crate) fn nobody_serves(&self, operation: &'static str) -> Error {

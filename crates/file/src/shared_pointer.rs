@@ -84,15 +84,7 @@ impl SharedPointer {
         }
     }
 
-    /// The pointer itself, where all ranks reach it.
-    pub(crate) fn here(&self) -> Result<Option<&AtomicU64>> {
-        match self {
-            Self::Here(region) => region.atomic(0).map(Some),
-            Self::Kept(_) | Self::Remote(_) | Self::Unserved(_) => Ok(None),
-        }
-    }
-
-    /// As [`advance`](SharedPointer::advance) on rank 0, for all ranks in a collective operation.
+    /// The same on rank 0, for all ranks in a collective operation.
     pub(crate) fn advance_for_all(&self, by: u64) -> Result<u64> {
         match self {
             Self::Here(region) => Ok(region.atomic(0)?.fetch_add(by, Ordering::SeqCst)),
