@@ -97,6 +97,14 @@ pub trait Handle: Send + Sync {
         let _ = remark;
     }
 
+    /// Whether nothing was stored so far at a place inside of the file: whoever writes there makes the pages.
+    ///
+    /// The generic form: no.
+    fn is_hole(&self, place: u64) -> bool {
+        let _ = place;
+        false
+    }
+
     /// A part of the file, or more of it, as memory; none where [`Capabilities::maps`] says no, or the system. Then there is still
     /// [`read`](Handle::read) and [`write`](Handle::write), which also tell why.
     ///

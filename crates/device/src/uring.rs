@@ -208,6 +208,10 @@ impl Handle for UringHandle {
         self.file.lock(range, kind)
     }
 
+    fn is_hole(&self, place: u64) -> bool {
+        self.file.is_hole(place)
+    }
+
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
         self.file.map(range)
     }

@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) plain: AtomicBool,
     /// What of the file lies in memory, if something does.
     mapped: Mutex<Option<Arc<Mapping>>>,
+    /// A place of the file that was found to be no hole.
+    pub(crate) solid: AtomicU64,
     /// As long as this the file is with nobody still extending it.
     pub(crate) settled: AtomicU64,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
@@ -100,6 +102,7 @@ impl Core {
             spare: Mutex::new(None),
             plans: Mutex::default(),
             mapped: Mutex::new(None),
+            solid: AtomicU64::new(u64::MAX),
             settled: AtomicU64::new(0),
             experience: Default::default(),
             repeats: Default::default(),

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn writes_are_sieved_only_when_told() {
-        let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16, extends: false };
+        let extent = Extent { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16, fresh: false };
         let can = Capabilities::default();
         let choose = |hints: &Hints| {
             let experience = Experience::default();

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use aqueduct_device::{HandleExt, LockGuard, LockKind, Piece, PieceMut};
@@ -127,7 +128,7 @@ impl Core {
             Some(mapping) => {
                 let choice = repeats.choose(run);
                 let bytes = run.end - run.start;
-                let extent = Extent { span: bytes, bytes, runs: 1, extends: false };
+                let extent = Extent { span: bytes, bytes, runs: 1, fresh: false };
                 self.tell(Company::Alone, direction, extent, choice, || repeats.prices(run).to_vec());
                 let strategy = choice.strategy;
                 let lasting = strategy == Strategy::Map && !mapping.was_reached(run, write);
@@ -288,8 +289,21 @@ impl Core {
         let (span, bytes) = (span(pattern, window), window.end - window.start);
         // Only prices of the page cache know the difference.
         let asks = direction == Direction::Write && self.can.maps;
-        let extends = asks && self.handle.len().is_ok_and(|len| len < span.end);
-        Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window), extends }
+        let fresh = asks && self.is_fresh(&span);
+        Extent { span: span.end - span.start, bytes, runs: estimated_runs(pattern, window), fresh }
+    }
+
+    /// Whether whoever writes a part of the file makes its pages. The middle stands for the whole: where a file was given its length first, it is
+    /// a hole; where it was none, it stays so.
+    fn is_fresh(&self, part: &Range<u64>) -> bool {
+        let middle = part.start.midpoint(part.end);
+        let behind = self.handle.len().is_ok_and(|len| len < part.end);
+        let hole = || self.solid.load(Ordering::Relaxed) != middle && self.handle.is_hole(middle);
+        let fresh = behind || hole();
+        if !fresh {
+            self.solid.store(middle, Ordering::Relaxed);
+        }
+        fresh
     }
 
     /// Whether anyone may read, change and write back, so that everyone who writes must lock.

@@ -34,8 +34,8 @@ impl fmt::Display for Access<'_> {
             (Direction::Write, false) => "write",
             (Direction::Write, true) => "write_all",
         };
-        let Extent { span, bytes, runs, extends } = self.extent;
-        let place = if extends { ", behind the end" } else { "" };
+        let Extent { span, bytes, runs, fresh } = self.extent;
+        let place = if fresh { ", in new pages" } else { "" };
         write!(f, "{access} of {bytes} bytes, about {runs} runs over {span}{place}: ")?;
         write!(f, "{}", Price(self.choice))?;
         let chosen = self.choice.strategy;
@@ -106,7 +106,7 @@ mod tests {
         let access = Access {
             direction: Direction::Write,
             together: true,
-            extent: Extent { span: 100, bytes: 40, runs: 10, extends: false },
+            extent: Extent { span: 100, bytes: 40, runs: 10, fresh: false },
             choice: prices[1],
             prices: &prices,
         };

@@ -79,6 +79,25 @@ fn sieving_again_needs_no_buffer_again() {
 }
 
 #[test]
+fn a_file_that_was_given_its_length_first_is_written_as_a_new_one() {
+    const PIECE: u64 = 64 << 10;
+    for length in [0, 128 * PIECE] {
+        let (_folder, name) = place();
+        on(2, |world| {
+            let file = scratch(&[]).open(world, &name)?;
+            file.set_size(length)?;
+            file.set_view(&View::round_robin(world, &Layout::bytes(PIECE).unwrap())?)?;
+            let data = vec![1u8; 64 * PIECE as usize];
+            let first = counted(&file, || file.at(0).all().write(&data).map(drop))?;
+            // Put together in buffers, and written by one rank.
+            assert!(first.allocated > 0 && first.copied == 64 * PIECE, "length {length}: {first:?}");
+            assert_eq!(first.system_calls > 0, world.rank() == 0, "length {length}: {first:?}");
+            file.close()
+        });
+    }
+}
+
+#[test]
 fn laid_out_memory_needs_no_copy_of_its_size() {
     let (_folder, name) = place();
     on(3, |world| {

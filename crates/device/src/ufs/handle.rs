@@ -242,6 +242,13 @@ impl Handle for UfsHandle {
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
     }
 
+    fn is_hole(&self, place: u64) -> bool {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(place)) {
+            Ok(data) => data > place,
+            Err(errno) => errno == Errno::NXIO,
+        }
+    }
+
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
         let write = self.write && self.check_whole(Operation::Write).is_ok();
         let rights = || Rights { write, in_place: file::is_in_place(self.file()) };
@@ -253,6 +260,20 @@ impl Handle for UfsHandle {
 mod tests {
     use super::*;
     use crate::HandleExt;
+
+    #[test]
+    fn what_was_never_written_is_a_hole() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+        file.set_len(4 * MIB).unwrap();
+        assert!(file.is_hole(0) && file.is_hole(3 * MIB));
+        file.write_at(2 * MIB, &[1; 8192]).unwrap();
+        assert!(file.is_hole(0) && !file.is_hole(2 * MIB + 4096) && file.is_hole(3 * MIB));
+        file.sync(SyncScope::Data).unwrap();
+        assert!(file.is_hole(0) && !file.is_hole(2 * MIB + 4096) && file.is_hole(3 * MIB));
+    }
 
     #[test]
     fn after_a_failed_sync_a_handle_is_for_reading_only() {

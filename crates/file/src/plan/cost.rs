@@ -14,8 +14,8 @@ pub struct Extent {
     pub bytes: u64,
     /// Contiguous runs they fall into.
     pub runs: u64,
-    /// Whether it makes the file longer: its pages are new.
-    pub extends: bool,
+    /// Whether its pages are new: it makes the file longer, or fills a hole.
+    pub fresh: bool,
 }
 
 /// A way to do an access, and how long that is estimated to take, in nanoseconds.
@@ -40,7 +40,7 @@ const PAST_BYTE: f64 = 0.4;
 const READ_PAGE: f64 = 40.0;
 const WRITE_PAGE: f64 = 300.0;
 const PAGE: f64 = 4096.0;
-/// What a call, a page and a byte cost beyond that where they make the file longer, and the ranks wait for one another.
+/// What a call, a page and a byte cost beyond that where the pages are new, and the ranks wait for one another.
 const NEW_CALL: f64 = 20_000.0;
 const NEW_PAGE: f64 = 4000.0;
 const NEW_BYTE: f64 = 0.25;
@@ -96,7 +96,7 @@ impl Market<'_> {
         };
         let (call, listed, byte) =
             if self.can.alignment > 1 { (PAST_CALL, PAST_LISTED, PAST_BYTE) } else { (call, LISTED, BYTE) };
-        let (call, page, byte) = if extent.extends {
+        let (call, page, byte) = if extent.fresh {
             (call + NEW_CALL, page + NEW_PAGE, byte + NEW_BYTE)
         } else {
             (call, page, byte)
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     fn choice(span: u64, bytes: u64, runs: u64, can: Capabilities) -> Strategy {
-        let extent = Extent { span, bytes, runs, extends: false };
+        let extent = Extent { span, bytes, runs, fresh: false };
         let (hints, experience) = (Hints::default(), Experience::default());
         Market { hints: &hints, can: &can, experience: &experience }
             .cheapest(Direction::Read, &extent)
@@ -211,8 +211,8 @@ mod tests {
         let can = Capabilities { maps: true, ..Capabilities::default() };
         let (hints, experience) = (Hints::default(), Experience::default());
         let market = Market { hints: &hints, can: &can, experience: &experience };
-        let together = |piece: u64, extends| {
-            let extent = Extent { span: 128 * piece, bytes: 64 * piece, runs: 64, extends };
+        let together = |piece: u64, fresh| {
+            let extent = Extent { span: 128 * piece, bytes: 64 * piece, runs: 64, fresh };
             let together = market.price(Direction::Write, Strategy::TwoPhase, &extent);
             together.estimate < market.cheapest(Direction::Write, &extent).estimate
         };
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn what_turns_out_dear_is_left_and_tried_again_later() {
         let (hints, can) = (Hints::default(), Capabilities { maps: true, ..Capabilities::default() });
-        let extent = Extent { span: 4 << 20, bytes: 2 << 20, runs: 512, extends: false };
+        let extent = Extent { span: 4 << 20, bytes: 2 << 20, runs: 512, fresh: false };
         let mut experience = Experience::default();
         let ask = |experience: &Experience| {
             Market { hints: &hints, can: &can, experience }.cheapest(Direction::Write, &extent)
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_dear_beginning_does_not_spoil_what_is_cheap_from_then_on() {
         let (hints, can) = (Hints::default(), Capabilities { maps: true, ..Capabilities::default() });
-        let extent = Extent { span: 2 << 20, bytes: 1 << 20, runs: 1 << 18, extends: false };
+        let extent = Extent { span: 2 << 20, bytes: 1 << 20, runs: 1 << 18, fresh: false };
         let mut experience = Experience::default();
         for access in 0..100 {
             let market = Market { hints: &hints, can: &can, experience: &experience };
