@@ -41,7 +41,7 @@ impl Opening {
     pub(crate) fn create(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
         let line = met("create", comm, name)?;
         // What cannot be deleted is in the way of the new file: only then do all ranks have to hear of it.
-        let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
+        let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::discard(name)) {
             Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
             _ => Ok(()),
         };
