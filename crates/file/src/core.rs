@@ -22,8 +22,8 @@ use crate::transfer::Company;
 use crate::two_phase::{Between, Cache};
 use crate::view::View;
 
-/// Of fewer bytes a device is not told before they are written.
-const WORTH_EXPECTING: u64 = 1 << 20;
+/// Of fewer bytes a device is not told before they are written: what is reserved for them takes longer to be taken back than is won.
+const WORTH_EXPECTING: u64 = 4 << 20;
 
 /// An open file, without its pointers and view.
 pub(crate) struct Core {

@@ -10,7 +10,8 @@ use aqueduct_device::{
 };
 use aqueduct_file::{Mode, Open};
 
-const MIB: u64 = 1 << 20;
+/// As much as is worth telling.
+const MUCH: u64 = 4 << 20;
 
 /// Files in memory, and what was said about them.
 #[derive(Default)]
@@ -82,12 +83,13 @@ fn a_device_hears_what_a_new_file_is_about_to_get() {
     };
     let new = Mode::read_write().create().exclusive();
     // Little is not worth it; what was written before has its space already.
-    let writes = [(0, 100), (4096, 2 * MIB), (4096, 2 * MIB), (MIB, 2 * MIB), (8 * MIB, MIB), (9 * MIB, 5)];
+    let writes =
+        [(0, 100), (4096, 2 * MUCH), (4096, 2 * MUCH), (MUCH, 2 * MUCH), (8 * MUCH, MUCH), (9 * MUCH, 5)];
     let heard = write("listener:new", new, &writes);
-    assert_eq!(heard, [4096..4096 + 2 * MIB, 4096 + 2 * MIB..3 * MIB, 8 * MIB..9 * MIB]);
+    assert_eq!(heard, [4096..4096 + 2 * MUCH, 4096 + 2 * MUCH..3 * MUCH, 8 * MUCH..9 * MUCH]);
     // A file that may have been there before.
-    assert_eq!(write("listener:new", Mode::read_write(), &[(0, 2 * MIB)]), []);
-    assert_eq!(write("listener:other", Mode::read_write().create(), &[(0, 2 * MIB)]), []);
+    assert_eq!(write("listener:new", Mode::read_write(), &[(0, 2 * MUCH)]), []);
+    assert_eq!(write("listener:other", Mode::read_write().create(), &[(0, 2 * MUCH)]), []);
 }
 
 /// Ranks that write interleaved: those who write for the others tell of all of it, and nobody of more.
@@ -109,5 +111,5 @@ fn interleaved_ranks_tell_together() {
     };
     Launch::threads(2).run(job).unwrap();
     let heard = listener.heard.lock().unwrap().clone();
-    assert_eq!(heard, vec![Range { start: 0, end: 4 * MIB }]);
+    assert_eq!(heard, vec![Range { start: 0, end: MUCH }]);
 }

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::{Error, Operation, Result, name};
 
 /// Smaller files are gone before a thread would have begun.
-const LARGE: i64 = 1 << 20;
+const LARGE: i64 = 4 << 20;
 
 /// Whether a thread is taking bytes back; a second one would only be in its way.
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -60,7 +60,7 @@ mod tests {
         for round in 0..8u8 {
             let file = Ufs.open(name, &OpenOptions::read_write().create(true).exclusive(true)).unwrap();
             assert!(file.is_empty().unwrap(), "round {round}");
-            file.write_at(if round % 2 == 0 { 0 } else { 2 << 20 }, &[round; 9]).unwrap();
+            file.write_at(if round % 2 == 0 { 0 } else { 8 << 20 }, &[round; 9]).unwrap();
             let open = (round >= 4).then_some(file);
             Ufs.discard(name).unwrap();
             assert!(!path.exists());
