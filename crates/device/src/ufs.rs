@@ -3,6 +3,7 @@
 //! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
 //! or `pwrite`. Interrupted and short calls are continued.
 
+mod claim;
 mod direct;
 mod file;
 mod handle;
@@ -14,6 +15,7 @@ mod writeback;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+pub use claim::{Claim, claim};
 pub(crate) use handle::UfsHandle;
 
 use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name, uring};
