@@ -80,6 +80,13 @@ pub trait Handle: Send + Sync {
         if self.len()? < len { self.set_len(len) } else { Ok(()) }
     }
 
+    /// A sync of these bytes will follow: whatever holds them back may begin to write them out. Nothing is promised, and what fails the sync tells.
+    ///
+    /// The generic form: nothing.
+    fn hasten(&self, range: Range<u64>) {
+        let _ = range;
+    }
+
     /// Waits (asleep) until the range is free for `kind`, and locks it until the guard is dropped.
     ///
     /// Guards taken through the same or different handles exclude one another as far as [`Capabilities::locks`] says.

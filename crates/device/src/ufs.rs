@@ -10,6 +10,7 @@ mod handle;
 mod lock;
 mod ofd;
 pub(crate) mod transfer;
+mod writeback;
 
 use std::ffi::OsStr;
 use std::sync::Arc;

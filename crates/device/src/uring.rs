@@ -204,6 +204,10 @@ impl Handle for UringHandle {
         self.file.preallocate(len)
     }
 
+    fn hasten(&self, range: Range<u64>) {
+        self.file.hasten(range);
+    }
+
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         self.file.lock(range, kind)
     }

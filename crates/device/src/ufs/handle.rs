@@ -13,6 +13,7 @@ use super::direct::Direct;
 use super::file::{self, retry};
 use super::lock::FileLocks;
 use super::transfer::{self, Progress};
+use super::writeback;
 use crate::mapping::Rights;
 use crate::{
     Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, Mapping,
@@ -240,6 +241,10 @@ impl Handle for UfsHandle {
         self.locks
             .lock(self.file(), range, kind)
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
+    }
+
+    fn hasten(&self, range: Range<u64>) {
+        writeback::start(self.file.as_fd(), &range);
     }
 
     fn is_hole(&self, place: u64) -> bool {
