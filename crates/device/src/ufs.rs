@@ -5,6 +5,7 @@
 
 mod claim;
 mod direct;
+mod discard;
 mod file;
 mod handle;
 mod lock;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub use claim::{Claim, claim};
 pub(crate) use handle::UfsHandle;
 
-use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name, uring};
+use crate::{Device, Handle, OpenOptions, Result, uring};
 
 /// Files of the operating system.
 ///
@@ -58,7 +59,10 @@ impl Device for Ufs {
     }
 
     fn delete(&self, name: &OsStr) -> Result<()> {
-        name::check(name, Operation::Delete)?;
-        rustix::fs::unlink(name).map_err(|errno| Error::from_io(errno.into(), Operation::Delete, name))
+        discard::delete(name)
+    }
+
+    fn discard(&self, name: &OsStr) -> Result<()> {
+        discard::discard(name)
     }
 }

@@ -80,6 +80,10 @@ impl Device for Uring {
     fn delete(&self, name: &OsStr) -> Result<()> {
         Ufs.delete(name)
     }
+
+    fn discard(&self, name: &OsStr) -> Result<()> {
+        Ufs.discard(name)
+    }
 }
 
 /// An open file past the page cache: its scattered lists go through a ring, if there are any, so that the medium has something to do.
@@ -206,6 +210,10 @@ impl Handle for UringHandle {
 
     fn hasten(&self, range: Range<u64>) {
         self.file.hasten(range);
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.file.expect(range);
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

@@ -207,6 +207,14 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
 }
 
+/// Deletes the file of this name to make room for another: its name is free at once, its bytes may be taken back while the program goes on. Not
+/// collective: one rank does it.
+pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
+    let name: OsString = name.as_ref().to_owned();
+    let shown: Arc<str> = name.to_string_lossy().into();
+    device::discard(&name).map_err(|error| Error::device("delete", &shown, &error))
+}
+
 /// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if somebody else has
 /// claimed it. Whoever does not ask, all readers for example, is not kept out. None for a name with a wrapper, of a device without paths, and
 /// on file systems without locks. Not collective: one rank does it for all.

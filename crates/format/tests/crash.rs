@@ -242,6 +242,7 @@ fn cut_story(
     judged
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as the other judges of a cut")]
 fn has_notes(dataset: &Dataset, count: u64) -> Result<()> {
     for number in 1..=count {
         let attribute = dataset.header().attributes.iter().find(|one| one.name == format!("n{number}"));
