@@ -52,6 +52,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/comm/src/mpi/traffic.rs", "buffers lent to MPI"),
     ("crates/comm/src/mpi/wire.rs", "buffers lent to MPI"),
     ("crates/device/src/mapping.rs", "mapped files"),
+    ("crates/device/src/ufs/behind.rs", "a system call that rustix lacks"),
     ("crates/device/src/ufs/ofd.rs", "a system call that rustix lacks"),
     ("crates/device/src/uring/ring.rs", "buffers lent to the kernel"),
     ("crates/file/src/field.rs", "memory that ranks touch together"),
