@@ -112,10 +112,11 @@ fn same(
         return Ok(false);
     }
     let mut worst = Worst::default();
-    // What has no steps is one, in one piece.
-    let whole = (!steps(array)).then(|| 0..array.rows());
-    for rows in whole.into_iter().chain(array.portions().filter(|_| steps(array))) {
-        let count = if steps(array) { rows.end - rows.start } else { 1 };
+    let columns = array.shape.last().copied().unwrap_or(1).max(1);
+    // What has no steps is one, in as many pieces as suit memory.
+    let mut step = Apart::default();
+    for rows in array.portions() {
+        let count = if steps(array) { (rows.end - rows.start).max(1) as usize } else { 1 };
         let (mine, its) = (one.read(at, rows.clone())?, other.read(there, rows)?);
         let (Some(mine), Some(its)) = (array.element.numbers(&mine), twin.element.numbers(&its)) else {
             return same_bytes(name, (one, at), (other, there), out);
@@ -124,15 +125,16 @@ fn same(
             writeln!(out, "{name}: elements {} and {}", array.element.name, twin.element.name)?;
             return Ok(false);
         }
-        let columns = array.shape.last().copied().unwrap_or(1).max(1) as usize;
-        let length = (mine.len() / count.max(1) as usize).max(1);
+        let length = (mine.len() / count).max(1);
         for (mine, its) in mine.chunks(length).zip(its.chunks(length)) {
-            let errors = errors(mine, its, columns);
-            if arguments.steps {
-                writeln!(out, "{name} {}: {:e} {:e}", worst.steps, errors.frobenius, errors.infinity)?;
+            step.add(mine, its, columns);
+            if steps(array) {
+                worst.take(std::mem::take(&mut step).errors(), name, arguments, out)?;
             }
-            worst.add(errors, arguments.threshold);
         }
+    }
+    if !step.is_empty() {
+        worst.take(step.errors(), name, arguments, out)?;
     }
     let Worst { steps, over, frobenius, infinity } = worst;
     writeln!(
@@ -171,6 +173,21 @@ fn steps(array: &Array) -> bool {
 }
 
 impl Worst {
+    /// Tells the errors of the next step, where that is wanted, and keeps the worst.
+    fn take(
+        &mut self,
+        errors: Errors,
+        name: &str,
+        arguments: &Arguments,
+        out: &mut impl Write,
+    ) -> Result<()> {
+        if arguments.steps {
+            writeln!(out, "{name} {}: {:e} {:e}", self.steps, errors.frobenius, errors.infinity)?;
+        }
+        self.add(errors, arguments.threshold);
+        Ok(())
+    }
+
     fn add(&mut self, errors: Errors, threshold: f64) {
         let step = self.steps;
         self.steps += 1;
@@ -184,23 +201,85 @@ impl Worst {
     }
 }
 
-/// The errors of values in rows of so many, relative to either side, the worse one.
-fn errors(one: &[Value], other: &[Value], columns: usize) -> Errors {
-    let apart: Vec<f64> = one.iter().zip(other).map(|(one, other)| difference(*one, *other)).collect();
-    // What is not finite is the same on both sides, or apart enough: the norm is of the rest.
-    let finite = |side: &[Value]| -> Vec<f64> {
-        side.iter().map(|value| if value.nearest.is_finite() { value.nearest } else { 0.0 }).collect()
-    };
-    let sides = [finite(one), finite(other)];
-    let worse = |norm: &dyn Fn(&[f64]) -> f64| {
-        let far = norm(&apart);
-        sides.iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
-    };
-    let infinity = |values: &[f64]| {
-        let rows = values.chunks(columns.max(1));
-        rows.map(|row| row.iter().map(|value| value.abs()).sum::<f64>()).fold(0.0, f64::max)
-    };
-    Errors { frobenius: worse(&frobenius), infinity: worse(&infinity) }
+/// What is known of a step whose values come piece by piece: the norms of the difference and of either side.
+#[derive(Default)]
+struct Apart {
+    difference: Norms,
+    sides: [Norms; 2],
+}
+
+impl Apart {
+    /// The next values of both sides, in rows of so many.
+    fn add(&mut self, one: &[Value], other: &[Value], columns: u64) {
+        let apart: Vec<f64> = one.iter().zip(other).map(|(one, other)| difference(*one, *other)).collect();
+        self.difference.add(&apart, columns);
+        // What is not finite is the same on both sides, or apart enough: the norm is of the rest.
+        let finite = |value: &Value| if value.nearest.is_finite() { value.nearest } else { 0.0 };
+        for (norms, side) in self.sides.iter_mut().zip([one, other]) {
+            norms.add(&side.iter().map(finite).collect::<Vec<_>>(), columns);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.difference.values == 0
+    }
+
+    /// The errors relative to either side, the worse one.
+    fn errors(&self) -> Errors {
+        let worse = |norm: &dyn Fn(&Norms) -> f64| {
+            let far = norm(&self.difference);
+            self.sides.iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
+        };
+        Errors { frobenius: worse(&Norms::frobenius), infinity: worse(&Norms::infinity) }
+    }
+}
+
+/// The norms of values so far.
+#[derive(Default)]
+struct Norms {
+    values: u64,
+    /// The greatest of them.
+    greatest: f64,
+    /// The sum of squares, each divided by that of the greatest: squares of very large and very small ones are no numbers any more.
+    squares: f64,
+    /// The greatest sum of a row, and that of the row that has begun.
+    widest: f64,
+    row: f64,
+}
+
+impl Norms {
+    /// More values, in rows of so many.
+    fn add(&mut self, values: &[f64], columns: u64) {
+        let greatest = values.iter().fold(self.greatest, |greatest, value| greatest.max(value.abs()));
+        if greatest.is_finite() && greatest > 0.0 {
+            let more = values.iter().map(|value| (value / greatest).powi(2)).sum::<f64>();
+            self.squares = self.squares * (self.greatest / greatest).powi(2) + more;
+        }
+        self.greatest = greatest;
+        let mut rest = values;
+        while !rest.is_empty() {
+            let left = usize::try_from(columns - self.values % columns).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at(left.min(rest.len()));
+            self.row += now.iter().map(|value| value.abs()).sum::<f64>();
+            self.widest = self.widest.max(self.row);
+            self.values += now.len() as u64;
+            if self.values.is_multiple_of(columns) {
+                self.row = 0.0;
+            }
+            rest = later;
+        }
+    }
+
+    fn frobenius(&self) -> f64 {
+        if self.greatest == 0.0 || self.greatest.is_infinite() {
+            return self.greatest;
+        }
+        self.greatest * self.squares.sqrt()
+    }
+
+    fn infinity(&self) -> f64 {
+        self.widest
+    }
 }
 
 /// How far two values are apart. The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
@@ -214,15 +293,6 @@ fn difference(one: Value, other: Value) -> f64 {
     } else {
         far
     }
-}
-
-/// The root of the sum of squares, which are of numbers near one: squares of very large and very small ones are no numbers any more.
-fn frobenius(values: &[f64]) -> f64 {
-    let greatest = values.iter().fold(0.0f64, |greatest, value| greatest.max(value.abs()));
-    if greatest == 0.0 || greatest.is_infinite() {
-        return greatest;
-    }
-    greatest * values.iter().map(|value| (value / greatest).powi(2)).sum::<f64>().sqrt()
 }
 
 fn relative(far: f64, whole: f64) -> f64 {
@@ -239,9 +309,40 @@ fn relative(far: f64, whole: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn errors(one: &[f64], other: &[f64], columns: usize) -> Errors {
+    fn errors(one: &[f64], other: &[f64], columns: u64) -> Errors {
+        in_pieces(one, other, columns, one.len().max(1))
+    }
+
+    /// The errors of values that come so many at once.
+    fn in_pieces(one: &[f64], other: &[f64], columns: u64, piece: usize) -> Errors {
         let values = |side: &[f64]| side.iter().copied().map(Value::from).collect::<Vec<_>>();
-        super::errors(&values(one), &values(other), columns)
+        let mut apart = Apart::default();
+        for (one, other) in one.chunks(piece).zip(other.chunks(piece)) {
+            apart.add(&values(one), &values(other), columns);
+        }
+        apart.errors()
+    }
+
+    #[test]
+    fn pieces_add_up() {
+        let one: Vec<f64> = (0..60).map(|at| f64::from(at * at - 700) * 10f64.powi(at % 7)).collect();
+        let mut other = one.clone();
+        other[7] += 3e5;
+        other[58] -= 1e9;
+        for columns in [1, 4, 15, 60] {
+            let whole = in_pieces(&one, &other, columns, 60);
+            for piece in 1..60 {
+                let Errors { frobenius, infinity } = in_pieces(&one, &other, columns, piece);
+                let near = |sum: f64, whole: f64| (sum / whole - 1.0).abs() < 1e-12;
+                assert!(
+                    near(frobenius, whole.frobenius) && near(infinity, whole.infinity),
+                    "{columns} {piece}"
+                );
+            }
+        }
+        other[3] = f64::NAN;
+        assert!(in_pieces(&one, &other, 60, 7).frobenius.is_infinite());
+        assert!(in_pieces(&one, &other, 60, 7).infinity.is_infinite());
     }
 
     #[test]

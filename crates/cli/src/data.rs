@@ -19,7 +19,7 @@ pub(crate) use element::{Element, Number, Value};
 pub(crate) use raw::Shape;
 
 /// What is worked on at once.
-const PORTION: u64 = 16 << 20;
+const PORTION: u64 = 4 << 20;
 
 /// An array of a file.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 use notes::Notes;
 
 const LIBRARY: &str = "libaqueduct_mpiio.so";
+/// Where processes say what became of them.
+const NOTES: &str = "AQUEDUCT_NOTES";
 
 /// Runs an MPI program unchanged, its files served by aqueduct.
 #[derive(clap::Args)]
@@ -44,14 +46,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let launcher = Launcher::of(&arguments.command[0]);
     let native = if arguments.compare { Some(start(&arguments.command, &[])?) } else { None };
     let notes = Notes::new()?;
-    let mut variables = vec![
-        ("LD_PRELOAD", preload(&library, std::env::var_os("LD_PRELOAD"))),
-        ("AQUEDUCT_NOTES", notes.path().to_owned().into_os_string()),
-    ];
-    // What is set here is meant for all ranks, also those that a launcher starts elsewhere.
-    for name in ["AQUEDUCT_VERBOSE", "AQUEDUCT_TRACE", "AQUEDUCT_DEVICE", "AQUEDUCT_HINTS", "ROMIO_HINTS"] {
-        variables.extend(std::env::var_os(name).map(|value| (name, value)));
-    }
+    let mut variables = handed_on(std::env::vars_os());
+    variables.push(("LD_PRELOAD".to_owned(), preload(&library, std::env::var_os("LD_PRELOAD"))));
+    variables.push((NOTES.to_owned(), notes.path().to_owned().into_os_string()));
     let words = launcher.words(&arguments.command, &variables);
     let environment = if launcher == Launcher::Environment { variables.as_slice() } else { &[] };
     let ours = start(&words, environment)?;
@@ -62,13 +59,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ours.status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
 }
 
+/// What is set here is meant for all ranks, also those that a launcher starts elsewhere.
+fn handed_on(set: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
+    let known = set.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours = |name: &str| name == "ROMIO_HINTS" || (name.starts_with("AQUEDUCT_") && name != NOTES);
+    known.filter(|(name, _)| ours(name)).collect()
+}
+
 /// A run that is over.
 struct Run {
     status: ExitStatus,
     time: Duration,
 }
 
-fn start(words: &[OsString], variables: &[(&str, OsString)]) -> Result<Run> {
+fn start(words: &[OsString], variables: &[(String, OsString)]) -> Result<Run> {
     let since = Instant::now();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(variables.iter().map(|(name, value)| (name, value)));
@@ -132,7 +136,7 @@ impl Launcher {
     }
 
     /// The command with the variables given to all processes.
-    fn words(self, command: &[OsString], variables: &[(&str, OsString)]) -> Vec<OsString> {
+    fn words(self, command: &[OsString], variables: &[(String, OsString)]) -> Vec<OsString> {
         let mut words = vec![command[0].clone()];
         for (name, value) in variables {
             match self {
@@ -156,7 +160,7 @@ mod tests {
 
     fn words(launcher: Launcher) -> Vec<String> {
         let command: Vec<OsString> = ["mpirun", "-n", "2", "program"].map(OsString::from).to_vec();
-        let words = launcher.words(&command, &[("LD_PRELOAD", "/lib/ours.so".into())]);
+        let words = launcher.words(&command, &[("LD_PRELOAD".into(), "/lib/ours.so".into())]);
         words.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -173,6 +177,14 @@ mod tests {
         assert_eq!(Launcher::told("mpirun (Open MPI) 5.0.11\n"), Launcher::OpenMpi);
         assert_eq!(Launcher::told("HYDRA build details:\n    Version: 4.0.2\n"), Launcher::Hydra);
         assert_eq!(Launcher::told("something else"), Launcher::Environment);
+    }
+
+    #[test]
+    fn every_setting_of_ours_is_handed_on() {
+        let set = ["AQUEDUCT_BUFFER", "AQUEDUCT_SPILL", "ROMIO_HINTS", "HOME", NOTES, "AQUEDUCT_URING"];
+        let handed = handed_on(set.iter().map(|name| (name.into(), "value".into())));
+        let names: Vec<&str> = handed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["AQUEDUCT_BUFFER", "AQUEDUCT_SPILL", "ROMIO_HINTS", "AQUEDUCT_URING"]);
     }
 
     #[test]

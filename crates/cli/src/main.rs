@@ -8,6 +8,8 @@ mod demo;
 mod dump;
 mod exec;
 mod inspect;
+#[cfg(feature = "hdf5")]
+mod look;
 mod out;
 mod overlap;
 mod verify;
@@ -42,6 +44,9 @@ enum Command {
     Compare(compare::Arguments),
     /// Writes what a file holds into a file of another format
     Convert(convert::Arguments),
+    #[cfg(feature = "hdf5")]
+    #[command(name = look::NAME, hide = true)]
+    Look(look::Arguments),
     /// Measures
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -58,6 +63,8 @@ fn main() -> ExitCode {
         Some(Command::Verify(options)) => verify::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Convert(options)) => convert::run(&options),
+        #[cfg(feature = "hdf5")]
+        Some(Command::Look(options)) => look::run(&options),
         Some(Command::Bench(bench)) => bench::run(&bench).map(|()| ExitCode::SUCCESS),
     };
     match outcome {

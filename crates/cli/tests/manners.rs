@@ -5,6 +5,7 @@ mod folder;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
 use aqueduct::comm::{Comm, Launch};
@@ -136,4 +137,31 @@ fn objects_of_several_sizes_are_verified() {
     bytes[9] ^= 1;
     fs::write(folder.path("words"), bytes).unwrap();
     assert!(folder.refused(&["verify", "words"]).contains("checksum"));
+}
+
+/// What is compared value by value needs memory for a part of it, not for all.
+#[test]
+fn a_long_array_is_compared_piece_by_piece() {
+    let folder = Folder::new();
+    let length = 24 << 20;
+    for name in ["one.raw", "other.raw"] {
+        fs::File::create(folder.path(name)).unwrap().set_len(length).unwrap();
+    }
+    let limited = |words: &str| {
+        let script = format!("ulimit -v {}; exec '{}' {words}", 1 << 20, env!("CARGO_BIN_EXE_aqueduct"));
+        let mut command = std::process::Command::new("bash");
+        let output = command.args(["-c", &script]).current_dir(folder.path("")).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), told.into_owned())
+    };
+    let (code, told) = limited("compare one.raw other.raw");
+    assert!(code == Some(0) && told.contains("data: 1 steps, Frobenius 0e0"), "{told}");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(folder.path("other.raw"))
+        .unwrap()
+        .write_at(&[3], length - 1)
+        .unwrap();
+    let (code, told) = limited("compare one.raw other.raw");
+    assert!(code == Some(1) && told.contains("1 over 0e0") && told.contains("inf (step 0)"), "{told}");
 }

@@ -73,7 +73,7 @@ pub fn agree_most<T, E: Told, const N: usize>(
     let first = (u64::MAX - most[0]) as usize;
     let told =
         comm.broadcast_vec(first, mine.as_ref().err().map(encode).unwrap_or_default()).map_err(talk)?;
-    mine.and_then(|_| Err(E::heard(operation, name, decode(&told), first)))
+    mine.and_then(|_| Err(hear(comm, operation, name, &told, first)))
 }
 
 /// What rank 0 found or made, told to all ranks, in one meeting; its error is everybody's. What the others bring is not looked at.
@@ -92,8 +92,13 @@ pub fn announce<E: Told>(
     match told.split_first() {
         _ if comm.rank() == 0 => mine,
         Some((0, found)) => Ok(found.to_vec()),
-        _ => Err(E::heard(operation, name, decode(told.get(1..).unwrap_or_default()), 0)),
+        _ => Err(hear(comm, operation, name, told.get(1..).unwrap_or_default(), 0)),
     }
+}
+
+fn hear<E: Told>(comm: &Comm, operation: &'static str, name: &str, told: &[u8], from: usize) -> E {
+    comm.note_loss(Some(from));
+    E::heard(operation, name, decode(told), from)
 }
 
 fn encode(error: &impl Told) -> Vec<u8> {

@@ -122,6 +122,12 @@ impl Comm {
         stowed.remove(at).downcast().ok().map(|value| *value)
     }
 
+    /// This rank has learned that another one has failed, by what others said rather than by a call that never ends: if it fails now, too,
+    /// [`run`](crate::run) looks for the reason elsewhere first; with rank `of` of this communicator, if that is known.
+    pub fn note_loss(&self, of: Option<usize>) {
+        self.inner.wire.note_loss(of.and_then(|rank| self.inner.members.get(rank).copied()));
+    }
+
     /// What this rank has sent through this communicator so far.
     pub fn traffic(&self) -> Traffic {
         self.inner.meter.read()

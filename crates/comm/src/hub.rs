@@ -268,7 +268,7 @@ impl Hub {
         let manner = Manner { attendance, patience, flags: futex_flags(&*self.wire) };
         place(block)
             .arrive(self.size, manner, &*self.wire)
-            .map_err(|never| left(self.wire.failure(call.name()), call.name(), never.because_of))
+            .map_err(|never| left(&*self.wire, call.name(), never.because_of))
     }
 
     fn out_of_step(&self, rank: usize, call: Call) -> Error {
@@ -328,8 +328,9 @@ pub(crate) fn fail(block: &Block, wire: &dyn Wire) {
 }
 
 /// The error of a meeting that never takes place: that of the program's failure if there is one, else that a rank is gone.
-fn left(failure: Option<Error>, call: &'static str, rank: usize) -> Error {
-    failure.unwrap_or_else(|| {
+fn left(wire: &dyn Wire, call: &'static str, rank: usize) -> Error {
+    wire.note_loss(Some(rank));
+    wire.failure(call).unwrap_or_else(|| {
         let detail = format!(
             "rank {rank} of the world has left the program, or dropped this communicator, without making this call"
         );

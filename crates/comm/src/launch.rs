@@ -11,7 +11,7 @@ use crate::call::{Call, Verb};
 use crate::collective::Collective;
 use crate::comm::Inner;
 use crate::mpi::{self, Choice, Session, ThreadLevel};
-use crate::threads::{World, is_consequence};
+use crate::threads::World;
 use crate::wire::Wire;
 use crate::{Comm, Error, Kind, Result};
 
@@ -187,7 +187,7 @@ fn run_mpi<T, E: Into<AnyError>>(
     match outcome {
         Ok(value) => session.close().map(|()| vec![value]),
         Err(error) => {
-            if is_consequence(&error) {
+            if wire.has_lost() {
                 thread::sleep(COURTESY);
             }
             session.abort(&format!("rank {} failed: {error}", wire.rank()));

@@ -127,10 +127,14 @@ impl Mailbox {
             if state.failed {
                 drop(state);
                 let unknown = || Error::new(Kind::RankFailed, call, "a rank has failed");
-                return Err(wire.failure(call).unwrap_or_else(unknown));
+                let error = wire.failure(call).unwrap_or_else(unknown);
+                wire.note_loss(error.rank());
+                return Err(error);
             }
             if !senders.is_empty() && senders.iter().all(|sender| state.gone.contains(sender)) {
-                return Err(all_gone(call, senders));
+                let error = all_gone(call, senders);
+                wire.note_loss(error.rank());
+                return Err(error);
             }
             if state.events == seen {
                 self.sleep(state, longest);

@@ -31,8 +31,10 @@ struct Shared {
     next_offer: u64,
     /// The hubs that each rank belongs to.
     watched: Vec<(usize, Weak<Block>)>,
-    /// The first rank that failed by itself, and why.
-    failure: Option<(usize, Cause)>,
+    /// The ranks that failed, and why, in this order.
+    failures: Vec<(usize, Cause)>,
+    /// Who learned that another rank is gone, and which, in this order.
+    losses: Vec<(usize, Option<usize>)>,
 }
 
 /// One thread's end of its world.
@@ -54,18 +56,17 @@ impl World {
         Arc::new(ThreadWire { world: Arc::clone(self), rank })
     }
 
-    /// The first rank that failed, and its error.
+    /// The rank whose failure came before that of all others, and its error.
     pub(crate) fn take_failure(&self) -> Option<(usize, Cause)> {
-        self.lock().failure.take()
+        let mut shared = self.lock();
+        let at = shared.origin()?;
+        Some(shared.failures.swap_remove(at))
     }
 
     /// Rank `rank` has failed: everyone who waits for anyone learns of it.
     pub(crate) fn fail(self: &Arc<Self>, rank: usize, cause: Cause) {
         let mut shared = self.lock();
-        // A rank that failed because it was left alone may be faster here than the one that left it.
-        if shared.failure.as_ref().is_none_or(|(_, known)| is_consequence(known) && !is_consequence(&cause)) {
-            shared.failure = Some((rank, cause));
-        }
+        shared.failures.push((rank, cause));
         let watched = shared.living(|_| true);
         drop(shared);
         let wire = self.wire(rank);
@@ -81,6 +82,16 @@ impl World {
 }
 
 impl Shared {
+    /// Which failure the others follow from: a rank that failed because it was left alone may be faster here than the one that left it.
+    fn origin(&self) -> Option<usize> {
+        let failure_of = |rank: usize| self.failures.iter().position(|(failed, _)| *failed == rank);
+        let has_lost = |rank: usize| self.losses.iter().any(|(by, _)| *by == rank);
+        let by_itself = self.failures.iter().position(|(rank, _)| !has_lost(*rank));
+        // A rank on its way out may still learn that others go: then it was the first to be missed.
+        let missed_first = || self.losses.iter().find_map(|(_, of)| failure_of((*of)?));
+        by_itself.or_else(missed_first).or((!self.failures.is_empty()).then_some(0))
+    }
+
     /// The hubs of the ranks that are `wanted`, as far as they still exist.
     fn living(&self, wanted: impl Fn(usize) -> bool) -> Vec<Arc<Block>> {
         self.watched
@@ -89,14 +100,6 @@ impl Shared {
             .filter_map(|(_, block)| block.upgrade())
             .collect()
     }
-}
-
-/// Whether a rank failed only because another one did.
-pub(crate) fn is_consequence(cause: &Cause) -> bool {
-    let first: &(dyn std::error::Error + 'static) = &**cause;
-    std::iter::successors(Some(first), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<Error>())
-        .any(|error| error.kind() == Kind::RankFailed)
 }
 
 impl Nap for ThreadWire {
@@ -179,7 +182,7 @@ impl Wire for ThreadWire {
         let mut shared = self.world.lock();
         shared.watched.retain(|(_, known)| known.strong_count() > 0);
         shared.watched.push((self.rank, Arc::downgrade(block)));
-        if shared.failure.is_some() {
+        if !shared.failures.is_empty() {
             hub::fail(block, self);
         }
     }
@@ -192,13 +195,24 @@ impl Wire for ThreadWire {
         Ok(())
     }
 
+    fn note_loss(&self, of: Option<usize>) {
+        let (mut shared, loss) = (self.world.lock(), (self.rank, of));
+        if !shared.losses.contains(&loss) {
+            shared.losses.push(loss);
+        }
+    }
+
+    fn has_lost(&self) -> bool {
+        self.world.lock().losses.iter().any(|(by, _)| *by == self.rank)
+    }
+
     fn check_wait(&self, _call: &'static str) -> Result<()> {
         Ok(())
     }
 
     fn failure(&self, call: &'static str) -> Option<Error> {
         let shared = self.world.lock();
-        let (rank, cause) = shared.failure.as_ref()?;
+        let (rank, cause) = &shared.failures[shared.origin()?];
         Some(Error::new(Kind::RankFailed, call, format!("rank {rank} failed: {cause}")).caused_by(*rank))
     }
 }

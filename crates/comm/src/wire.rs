@@ -75,6 +75,12 @@ pub(crate) trait Wire: Nap + Send + Sync {
     /// The error of a wait that cannot end well because a rank of the program has failed: who, and how.
     fn failure(&self, call: &'static str) -> Option<Error>;
 
+    /// This rank has learned that another one is gone, by name where it is known: if it fails now, that is why.
+    fn note_loss(&self, of: Option<usize>);
+
+    /// Whether this rank has learned that another one is gone.
+    fn has_lost(&self) -> bool;
+
     /// Fails where a wait of this thread for messages would never end, because it may not move them.
     fn check_wait(&self, call: &'static str) -> Result<()>;
 

@@ -2,6 +2,7 @@
 //!
 //! Every program runs under a watchdog: a hang is a failure, not a hang of the tests.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -202,6 +203,36 @@ const CALLS: [Named; 17] = [
     ("split", |world| world.split(Some(0), -(world.rank() as i64)).map(drop)),
     ("dup", |world| world.dup().map(drop)),
 ];
+
+/// Rank 2 drops a communicator on its way out, and rank 0 complains of it, in words of its own, before rank 2 has come to its end: `run` tells
+/// what rank 2 died of.
+#[test]
+fn the_reason_is_told_not_who_spoke_first() {
+    for late in [false, true] {
+        let told = AtomicBool::new(false);
+        let error = Launch::threads(3)
+            .run(|world| {
+                let talk = world.dup().unwrap();
+                if world.rank() != 2 {
+                    let lost = talk.barrier().unwrap_err();
+                    told.store(true, Ordering::Release);
+                    return Err::<(), _>(format!("rank {}: {lost}", world.rank()));
+                }
+                drop(talk);
+                while !told.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                if late {
+                    // The others are gone, too, before it has spoken.
+                    world.barrier().unwrap_err();
+                }
+                Err("the disk is full".to_owned())
+            })
+            .unwrap_err();
+        assert_eq!(error.rank(), Some(2), "{error}");
+        assert!(error.to_string().contains("the disk is full"), "{error}");
+    }
+}
 
 #[test]
 fn a_rank_that_fails_before_any_call_ends_it_for_all() {

@@ -4,6 +4,7 @@
 //! or `pwrite`. Interrupted and short calls are continued.
 
 mod behind;
+mod claim;
 mod direct;
 mod file;
 mod handle;
@@ -14,6 +15,7 @@ pub(crate) mod transfer;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+pub use claim::{Claim, claim};
 pub(crate) use handle::UfsHandle;
 
 use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name, uring};

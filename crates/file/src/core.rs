@@ -313,6 +313,9 @@ pub(crate) fn agree_whether<T>(
     let told = mine.as_ref().err().map(encode).unwrap_or_default();
     let told = comm.broadcast_vec(first as usize, told).map_err(talk)?;
     let agreed = decode(operation, file, &told).on_rank(first as usize);
+    if mine.is_ok() {
+        comm.note_loss(Some(first as usize));
+    }
     Err(match mine {
         Err(own) if own.class() == agreed.class() => own,
         Err(own) => agreed.after(own.transferred()),

@@ -122,6 +122,7 @@ pub mod verbose;
 mod view;
 
 pub use access::{Access, Etypes, Split, Together};
+pub use aqueduct_device::Claim;
 pub use buffer::{Buffered, Buffering, Capacity, Level, Reservoir};
 pub use counters::Counters;
 pub use error::{Class, Error, Kind, Result};
@@ -129,7 +130,7 @@ pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use mode::Mode;
-pub use open::{Open, delete, path};
+pub use open::{Open, claim, delete, path};
 pub use pfs::{Pfs, PfsMode};
 pub use representation::{Conversion, Representation};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};

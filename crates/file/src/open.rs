@@ -207,6 +207,15 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
 }
 
+/// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if somebody else has
+/// claimed it. Whoever does not ask, all readers for example, is not kept out. None for a name with a wrapper, of a device without paths, and
+/// on file systems without locks. Not collective: one rank does it for all.
+pub fn claim(name: impl AsRef<OsStr>) -> Result<Option<device::Claim>> {
+    let Some(path) = path(name.as_ref()) else { return Ok(None) };
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    device::claim(&path).map_err(|error| Error::device("open", &shown, &error))
+}
+
 /// The path of the operating system that a name means: for libraries that open files themselves. None for a name with a wrapper, or
 /// of a device that has no such files.
 ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::agreement::announce;
 use aqueduct_comm::{Comm, Line, Traffic};
-use aqueduct_file::{self as file, Counters, File, Info, Mode};
+use aqueduct_file::{self as file, Claim, Counters, File, Info, Mode};
 
 use crate::error::{Error, Kind, Result, agree, agree_most};
 
@@ -28,6 +28,8 @@ pub(crate) struct Core {
     talked: Traffic,
     pub(crate) file: File,
     pub(crate) writable: bool,
+    /// That no other program writes the file; on rank 0.
+    claim: Option<Claim>,
     /// Whether what is committed survives a crash of the machine.
     pub(crate) durable: bool,
 }
@@ -41,13 +43,17 @@ impl Opening {
     pub(crate) fn create(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
         let line = met("create", comm, name)?;
         // What cannot be deleted is in the way of the new file: only then do all ranks have to hear of it.
-        let deleted: Result<()> = match (self.replace && comm.rank() == 0).then(|| file::delete(name)) {
+        let first = comm.rank() == 0;
+        let deleted: Result<()> = match (self.replace && first).then(|| replaced(name)) {
             Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
             _ => Ok(()),
         };
         let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
         match open.open(comm, name) {
-            Ok(file) => Ok(self.opened(line, file)),
+            // Who could have claimed it since would have found it empty, and let it go.
+            Ok(file) => {
+                Ok(self.opened(line, file, first.then(|| file::claim(name).ok()).flatten().flatten()))
+            }
             Err(error) => {
                 let shown = name.to_string_lossy();
                 let told = announce(&line, "create", &shown, deleted.map(|()| Vec::new()));
@@ -63,8 +69,15 @@ impl Opening {
     pub(crate) fn open(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
         let line = met("open", comm, name)?;
         let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
+        let claim = match if self.writable { claimed(&line, name) } else { Ok(None) } {
+            Ok(claim) => claim,
+            Err(error) => {
+                line.leave();
+                return Err(error);
+            }
+        };
         match file::Open::new(mode).hints(&self.info).open(comm, name) {
-            Ok(file) => Ok(self.opened(line, file)),
+            Ok(file) => Ok(self.opened(line, file, claim)),
             Err(error) => {
                 line.leave();
                 Err(error.into())
@@ -72,10 +85,29 @@ impl Opening {
         }
     }
 
-    fn opened(&self, comm: Line, file: File) -> Core {
+    fn opened(&self, comm: Line, file: File, claim: Option<Claim>) -> Core {
         let (name, talked) = (file.name().into(), comm.traffic());
-        Core { name, comm, talked, file, writable: self.writable, durable: self.durable }
+        Core { name, comm, talked, file, writable: self.writable, claim, durable: self.durable }
     }
+}
+
+/// Deletes a file that is to be replaced, unless somebody writes it.
+fn replaced(name: &OsStr) -> file::Result<()> {
+    match file::claim(name) {
+        Err(error) if error.kind() == file::Kind::InUse => Err(error),
+        // What else keeps it from being claimed keeps it from being deleted, or does not matter.
+        _ => file::delete(name),
+    }
+}
+
+/// Claims a file that is to be written, on rank 0 for all. Collective.
+fn claimed(line: &Comm, name: &OsStr) -> Result<Option<Claim>> {
+    let mine = match (line.rank() == 0).then(|| file::claim(name)) {
+        Some(Err(error)) if error.kind() == file::Kind::InUse => Err(error.into()),
+        // What else is wrong with it opening tells.
+        mine => Ok(mine.and_then(file::Result::ok).flatten()),
+    };
+    agree(line, "open", &name.to_string_lossy(), mine)
 }
 
 /// Talk for the file alone.
@@ -107,6 +139,8 @@ impl Core {
 
     /// Lets the file go, and leaves its talk to the next one. Collective.
     pub(crate) fn close(self) -> Result<()> {
+        // Before the ranks meet: after that any of them may open it again.
+        drop(self.claim);
         self.file.close()?;
         self.comm.leave();
         Ok(())

@@ -83,6 +83,6 @@ pub use container::{Container, DatasetId};
 pub use datatype::Datatype;
 pub use define::Definitions;
 pub use number::numbers;
-pub use open::{Create, Open};
+pub use open::{Create, Open, look};
 pub use queue::{Queue, Writing};
 pub use tree::{Dataset, MARK, Node, Tree};

@@ -201,3 +201,97 @@ fn every_cut_of_a_definition_is_harmless() {
     });
     assert!(told == 0 && whole > 20, "{told} told, {whole} whole");
 }
+
+/// Long enough for several sectors.
+fn note(number: u64) -> String {
+    format!("note {number} ").repeat(150)
+}
+
+/// Cuts the power in every operation of a story that makes commits, numbered from 1. Whatever was committed for sure is judged; how often that was.
+fn cut_story(
+    title: &str,
+    story: impl Fn(&Comm, &str, &mut u64) -> Result<()> + Sync,
+    judge: impl Fn(&Dataset, u64) -> Result<()> + Sync,
+) -> usize {
+    let mut judged = 0;
+    for seed in 0..4u64 {
+        for after in 0.. {
+            let prefix = format!("{title}-{seed}-{after}");
+            let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
+            register_device(&prefix, Arc::new(crash)).unwrap();
+            let name = format!("{prefix}:a.nc");
+            let run = |world: &Comm| {
+                let mut committed = 0;
+                let done = story(world, &name, &mut committed).is_ok();
+                Ok::<_, Error>((committed, done))
+            };
+            let told = Launch::threads(2).run(run).unwrap();
+            let committed = told.iter().map(|(committed, _)| *committed).max().unwrap_or(0);
+            if committed > 0 {
+                let look = |world: &Comm| judge(&Open::new().open(world, &name)?, committed);
+                let looked = Launch::threads(1).run(look);
+                looked.unwrap_or_else(|error| panic!("{prefix}: {committed} were committed: {error}"));
+                judged += 1;
+            }
+            if told.iter().all(|(_, done)| *done) {
+                break;
+            }
+            assert!(after < 1000, "the story has an end");
+        }
+    }
+    judged
+}
+
+fn has_notes(dataset: &Dataset, count: u64) -> Result<()> {
+    for number in 1..=count {
+        let attribute = dataset.header().attributes.iter().find(|one| one.name == format!("n{number}"));
+        let found = attribute.map(|attribute| attribute.values.clone());
+        assert_eq!(found, Some(note(number).into()), "note {number}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_cut_of_definitions_without_data_keeps_those_committed() {
+    let story = |world: &Comm, name: &str, committed: &mut u64| {
+        let mut dataset = Create::new().create(world, name)?;
+        for number in 1..5 {
+            dataset.define(|file| file.attribute(&format!("n{number}"), note(number)))?;
+            dataset.commit()?;
+            *committed = number;
+        }
+        dataset.close()
+    };
+    let judged = cut_story("cut-notes", story, has_notes);
+    assert!(judged > 40, "{judged} times something was committed");
+}
+
+#[test]
+fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed() {
+    let share = |world: &Comm| LENGTH / 2 * world.rank() as u64..LENGTH / 2 * (world.rank() as u64 + 1);
+    let story = |world: &Comm, name: &str, committed: &mut u64| {
+        let mut dataset = Create::new().create(world, name)?;
+        let x = dataset.define(|file| file.dimension("x", LENGTH))?;
+        for number in 1..4 {
+            // The first of them is defined again after data was written and before there is a header.
+            let variable = dataset.define(|file| file.variable(&format!("v{number}"), Type::Double, &[x]))?;
+            let mine: Vec<f64> = share(world).map(|at| value(number, at)).collect();
+            dataset.at(variable, share(world)).write(&mine)?;
+            dataset.define(|file| file.attribute(&format!("n{number}"), note(number)))?;
+            dataset.commit()?;
+            *committed = number;
+        }
+        dataset.close()
+    };
+    let judge = |dataset: &Dataset, committed: u64| {
+        has_notes(dataset, committed)?;
+        for number in 1..=committed {
+            let variable = dataset.variable(&format!("v{number}"))?;
+            let values: Vec<f64> = dataset.at(variable, Slab::whole()).read_vec()?;
+            assert!(values.into_iter().eq((0..LENGTH).map(|at| value(number, at))), "variable {number}");
+        }
+        Ok(())
+    };
+    let judged = cut_story("cut-independent", story, judge);
+    assert!(judged > 40, "{judged} times something was committed");
+}

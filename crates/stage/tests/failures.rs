@@ -13,6 +13,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_stage::{
     Cuboid, Error, Key, Kind, Mode, Options, Output, Reader, Reduction, Safety, Stream, Streams,
 };
+use aqueduct_testkit::gate::Gate;
 use story::Cut;
 
 const CUT: Cut = Cut { axis: 0, uneven: false, halo: 0 };
@@ -239,15 +240,20 @@ fn an_output_that_is_dropped_holds_nobody_up() {
 /// Accepted, visible and durable are different values, and each is what it says.
 #[test]
 fn acknowledgements_are_true() {
+    let gate = Gate::register("acknowledged");
     let run = |world: &Comm| {
         let (streams, rows) = rows(world);
-        let name = "throttle=2ms:memfs:slow-acknowledged";
-        let mut output = Options::new().mode(Mode::Thread).create(world, name, &streams)?;
+        gate.open();
+        let mut output = Options::new().mode(Mode::Thread).create(world, "acknowledged:run", &streams)?;
+        world.barrier()?;
+        gate.shut();
         let receipt = output.step()?.put(rows, &[1.0; 10]).commit()?;
-        assert_eq!(receipt.state()?, Safety::Accepted, "the medium takes longer");
+        assert_eq!(receipt.state()?, Safety::Accepted, "nothing has come through");
+        world.barrier()?;
+        gate.open();
         receipt.wait_visible()?;
         assert_eq!(receipt.state()?, Safety::Visible);
-        let seen = Reader::open(world, "memfs:slow-acknowledged")?;
+        let seen = Reader::open(world, "acknowledged:run")?;
         assert!(seen.step(0).is_some() && !seen.is_finished());
         output.flush()?;
         assert_eq!(receipt.state()?, Safety::Durable);

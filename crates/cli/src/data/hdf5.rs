@@ -8,6 +8,7 @@ use aqueduct::comm::Comm;
 use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Open};
 
 use super::{Array, Data, Element, Number, Sink, element};
+use crate::look;
 
 fn element(ty: &Datatype) -> Element {
     let mut parts = Vec::new();
@@ -68,7 +69,7 @@ pub(crate) struct File {
 
 impl File {
     pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
-        let file = Open::new().open(world, name)?;
+        let file = Open::new().looked_at_by(look::look).open(world, name)?;
         let (mut datasets, mut arrays) = (Vec::new(), Vec::new());
         for (id, path) in file.datasets() {
             let dataset = file.describe(id)?;

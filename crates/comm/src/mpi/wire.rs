@@ -61,6 +61,8 @@ pub(crate) struct MpiWire<A: Abi> {
     watched: Mutex<Vec<Weak<Block>>>,
     /// The others know that this rank sends nothing more.
     left: AtomicBool,
+    /// Whether this rank knows of one that is gone.
+    lost: AtomicBool,
     /// MPI is gone: handles that outlive it must not call it.
     closed: AtomicBool,
     /// What MPI said when it failed.
@@ -91,6 +93,7 @@ impl<A: Abi> MpiWire<A> {
             quiet: AtomicU32::new(0),
             watched: Mutex::default(),
             left: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             broken: OnceLock::new(),
             mpi,
@@ -320,6 +323,14 @@ impl<A: Abi> Wire for MpiWire<A> {
     fn failure(&self, call: &'static str) -> Option<Error> {
         // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
         self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
+    }
+
+    fn note_loss(&self, _of: Option<usize>) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     fn check_wait(&self, call: &'static str) -> Result<()> {

@@ -21,6 +21,8 @@ const META_BLOCK: u64 = 64 << 10;
 const ALIGNMENT: u64 = 8;
 /// Groups inside of groups that are followed: a link to a group further out would never end.
 const DEEPEST: usize = 64;
+/// No link to a group or dataset takes fewer bytes of a file.
+const SHORTEST_LINK: u64 = 16;
 /// The longest text of fixed length.
 const LONGEST: usize = 4096;
 
@@ -148,6 +150,30 @@ fn chunks(dataset: &hdf5_metno::Dataset, shape: &[u64], chunk: &[u64], first: u6
     (first..count).map(address).collect()
 }
 
+/// The addresses of all chunks; [`NOWHERE`] for those that the file does not have.
+fn all_chunks(dataset: &hdf5_metno::Dataset, shape: &[u64], chunk: &[u64]) -> Result<Vec<u64>> {
+    let grid = grid(shape, chunk);
+    let count = grid.iter().product::<u64>() as usize;
+    let there = dataset.num_chunks().ok_or("the number of its chunks is not known")?;
+    if there >= count {
+        return chunks(dataset, shape, chunk, 0);
+    }
+    // Each question for one takes a walk over those that are there: of many that are said to be, few may be.
+    let mut addresses = vec![NOWHERE; count];
+    for index in 0..there {
+        let found = dataset.chunk_info(index).ok_or("the place of a chunk is not known")?;
+        let place = found.offset.iter().zip(chunk).map(|(offset, chunk)| offset / (*chunk).max(1));
+        let inside = place
+            .zip(&grid)
+            .try_fold(0, |at, (place, length)| (place < *length).then(|| at * length + place));
+        // One outside was left there by a program that has shrunk the dataset.
+        if let Some(at) = inside {
+            addresses[at as usize] = found.addr;
+        }
+    }
+    Ok(addresses)
+}
+
 fn say(location: &Location, name: &str, values: &Attribute) -> Result<()> {
     if location.attr(name).is_ok() {
         location.delete_attr(name)?;
@@ -192,15 +218,16 @@ fn say(location: &Location, name: &str, values: &Attribute) -> Result<()> {
 
 /// What there is in a file.
 pub(super) fn look(path: &Path) -> Result<Tree> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     let file = options().open(path)?;
     let mut tree = Tree::new();
-    tree.insert("/".to_owned(), Node { attributes: heard(&file), dataset: None });
-    walk(&file, "", 0, &mut tree)?;
+    tree.insert("/".to_owned(), Node { attributes: heard(&file, length), dataset: None });
+    walk(&file, "", length, &mut tree)?;
     Ok(tree)
 }
 
-fn walk(group: &Group, path: &str, depth: usize, tree: &mut Tree) -> Result<()> {
-    if depth > DEEPEST {
+fn walk(group: &Group, path: &str, length: u64, tree: &mut Tree) -> Result<()> {
+    if path.matches('/').count() > DEEPEST {
         return Err(format!(
             "{path}: groups lie in groups more than {DEEPEST} deep; perhaps a link to one further out"
         )
@@ -215,14 +242,20 @@ fn walk(group: &Group, path: &str, depth: usize, tree: &mut Tree) -> Result<()> 
     })?;
     for name in names {
         let inner = format!("{path}/{name}");
+        if tree.len() as u64 > length / SHORTEST_LINK {
+            return Err(format!(
+                "{inner}: more groups and datasets than {length} bytes can name: they are linked to again and again"
+            )
+            .into());
+        }
         let kind = group.loc_type_by_name(&name)?;
         if kind == LocationType::Group {
             let group = group.group(&name)?;
-            tree.insert(inner.clone(), Node { attributes: heard(&group), dataset: None });
-            walk(&group, &inner, depth + 1, tree)?;
+            tree.insert(inner.clone(), Node { attributes: heard(&group, length), dataset: None });
+            walk(&group, &inner, length, tree)?;
         } else if kind == LocationType::Dataset {
             let dataset = group.dataset(&name)?;
-            let attributes = heard(&dataset);
+            let attributes = heard(&dataset, length);
             tree.insert(inner, Node { attributes, dataset: Some(described(&dataset)?) });
         }
     }
@@ -237,6 +270,9 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
         .first()
         .is_some_and(|most| most.is_none_or(|most| most as u64 > shape.first().copied().unwrap_or(0)));
     let datatype = datatype(&dataset.dtype()?);
+    if datatype.size() == 0 {
+        return Err(format!("{}: elements without a byte", dataset.name()).into());
+    }
     let storage = if let Some(filter) = dataset.filters().first() {
         Storage::Elsewhere(format!("its chunks are packed ({filter:?}); `h5repack -f NONE` unpacks them"))
     } else {
@@ -252,9 +288,12 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
                 let chunk: Vec<u64> =
                     dataset.chunk().unwrap_or_default().iter().map(|length| *length as u64).collect();
                 match too_many(&shape, &chunk) {
+                    _ if chunk.len() != shape.len() => {
+                        return Err(format!("{}: chunks of {chunk:?} in {shape:?}", dataset.name()).into());
+                    }
                     Some(why) => Storage::Elsewhere(format!("{why}: `h5repack -l CHUNK=…` does")),
                     None => {
-                        let addresses = chunks(dataset, &shape, &chunk, 0)?;
+                        let addresses = all_chunks(dataset, &shape, &chunk)?;
                         Storage::Chunked(chunk, addresses)
                     }
                 }
@@ -281,18 +320,22 @@ fn datatype(ty: &hdf5_metno::Datatype) -> Datatype {
     Datatype::Other(format!("{descriptor}, in another form than this machine's"), ty.size() as u64)
 }
 
-/// All that is said about something.
-fn heard(location: &Location) -> BTreeMap<String, Attribute> {
+/// All that is said about something, in a file of so many bytes.
+fn heard(location: &Location, length: u64) -> BTreeMap<String, Attribute> {
     let names = location.attr_names().unwrap_or_default();
     let value = |name: String| {
-        let value = location.attr(&name).and_then(|attribute| hear(&attribute));
+        let value = location.attr(&name).and_then(|attribute| hear(&attribute, length));
         (name, value.unwrap_or_else(|error| Attribute::Other(error.to_string())))
     };
     names.into_iter().map(value).collect()
 }
 
-fn hear(attribute: &hdf5_metno::Attribute) -> Result<Attribute> {
+fn hear(attribute: &hdf5_metno::Attribute, length: u64) -> Result<Attribute> {
     let ty = attribute.dtype()?;
+    let claimed = attribute.shape().iter().try_fold(ty.size(), |bytes, length| bytes.checked_mul(*length));
+    if claimed.is_none_or(|bytes| bytes as u64 > length) {
+        return Ok(Attribute::Other(format!("damaged: more values than {length} bytes can hold")));
+    }
     let descriptor = ty.to_descriptor()?;
     let texts = |texts: Vec<String>| {
         if attribute.is_scalar() {

@@ -1,9 +1,11 @@
 //! Creating and opening, collectively.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use aqueduct_comm::Comm;
 use aqueduct_file as file;
+use aqueduct_object::{decode, encode};
 
 use super::container::{Container, begun};
 use super::draft::Draft;
@@ -109,6 +111,15 @@ impl Create {
 #[derive(Clone, Debug)]
 pub struct Open {
     opening: Opening,
+    look: Look,
+}
+
+/// Looks at a file of the operating system: what is in it, or what is wrong with it.
+type Look = fn(&Path) -> std::result::Result<Vec<u8>, String>;
+
+/// What is in the file at `path`, as bytes for [`Open::looked_at_by`]; the library looks at it in this process.
+pub fn look(path: &Path) -> std::result::Result<Vec<u8>, String> {
+    library::look(path).map(|tree| encode(&tree)).map_err(|error| error.to_string())
 }
 
 impl Default for Open {
@@ -120,7 +131,15 @@ impl Default for Open {
 impl Open {
     /// For reading.
     pub fn new() -> Self {
-        Self { opening: Opening::new(false) }
+        Self { opening: Opening::new(false), look }
+    }
+
+    /// Has a function find out what is in the file, instead of [`look`]: one that calls it in a process of its own, for example. The C library is not
+    /// made for damaged bytes, and may end the process that it looks at them in, or never come back.
+    #[must_use]
+    pub fn looked_at_by(mut self, look: fn(&Path) -> std::result::Result<Vec<u8>, String>) -> Self {
+        self.look = look;
+        self
     }
 
     /// For writing too. A change that a program has left half-way is finished first.
@@ -155,7 +174,11 @@ impl Open {
             made.finish(left.as_ref())?;
         }
         let left = left.filter(|_| !self.opening.writable);
-        let found = if made.is_first() { look(&made.core, name, left.as_ref()).map(Some) } else { Ok(None) };
+        let found = if made.is_first() {
+            found(&made.core, name, left.as_ref(), self.look).map(Some)
+        } else {
+            Ok(None)
+        };
         let found = made.core.agree("open", found)?;
         let (tree, shadow, marks) = match found {
             Some(found) => (found.tree, found.shadow, found.marks),
@@ -242,8 +265,8 @@ struct Found {
     marks: Vec<(String, u64)>,
 }
 
-/// Has the library look at a file, with what was left of a change to it.
-fn look(core: &Core, name: &OsStr, left: Option<&Left>) -> Result<Found> {
+/// Has somebody look at a file, with what was left of a change to it.
+fn found(core: &Core, name: &OsStr, left: Option<&Left>, look: Look) -> Result<Found> {
     let file = &core.file;
     let damaged = |what: String| core.error(Kind::Damaged, "open", what);
     let length = file.size()?;
@@ -252,20 +275,20 @@ fn look(core: &Core, name: &OsStr, left: Option<&Left>) -> Result<Found> {
     let version = library::version_of(&first[..count as usize]);
     let mut shadow = None;
     let tree = match file::path(name).filter(|_| left.is_none()) {
-        Some(path) => library::look(&path),
+        Some(path) => look(&path),
         None => {
             let end = left.map_or(length, |left| left.end);
             let copied = copy_all(core, end)?;
             for (offset, bytes) in left.into_iter().flat_map(|left| &left.pieces) {
                 copied.write(*offset, bytes).map_err(|error| in_memory(core, error))?;
             }
-            let tree = library::look(&copied.path());
+            let tree = look(&copied.path());
             shadow = Some(copied);
             tree
         }
     };
-    let tree =
-        tree.map_err(|error| damaged(format!("{} ({length} bytes)", explained(&error.to_string(), length))))?;
+    let tree = tree.map_err(|error| damaged(format!("{} ({length} bytes)", explained(&error, length))))?;
+    let tree: Tree = decode(&tree).map_err(|error| damaged(format!("what was found in it: {error}")))?;
     if !core.writable {
         return Ok(Found { tree, shadow: None, marks: Vec::new() });
     }

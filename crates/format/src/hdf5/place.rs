@@ -105,7 +105,7 @@ fn cuts(start: u64, count: u64, stride: u64, chunk: u64) -> Vec<(u64, u64, u64, 
     while done < count {
         let at = start + done * stride;
         let number = at / chunk;
-        let room = ((number + 1) * chunk - at).div_ceil(stride).min(count - done);
+        let room = ((number + 1).saturating_mul(chunk) - at).div_ceil(stride).min(count - done);
         cuts.push((number, at - number * chunk, done, room));
         done += room;
     }

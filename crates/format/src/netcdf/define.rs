@@ -260,14 +260,14 @@ impl Dataset {
         Ok((made, Prepared { header, geometry, arranged, touched: touched > 0 }))
     }
 
-    /// Takes definitions for what there is. The header is replaced with care if there is data to lose; if there is none, it is written when the ranks
-    /// meet next. Collective.
+    /// Takes definitions for what there is. The header is replaced with care if there is data, or an older header, to lose; if there is neither, it is
+    /// written when the ranks meet next. Collective.
     fn adopt(&mut self, operation: &'static str, prepared: Prepared) -> Result<()> {
         let Prepared { header, geometry, touched, .. } = prepared;
-        if touched {
+        if touched || !self.unwritten.load(Ordering::Relaxed) {
             self.replace_header(operation, &header)?;
+            self.unwritten.store(false, Ordering::Relaxed);
         }
-        self.unwritten.store(!touched, Ordering::Relaxed);
         (self.header, self.geometry) = (header, geometry);
         Ok(())
     }

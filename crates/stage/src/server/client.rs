@@ -169,6 +169,9 @@ impl Client {
             }
             let (bytes, _) = self.link.comm.receive(SERVER, tag).map_err(|error| self.silent(&error))?;
             let news: News = told(&bytes)?;
+            if news.failure.is_some() {
+                self.link.comm.note_loss(None);
+            }
             state.slots.release(news.released);
             state.last = news;
             wait = false;

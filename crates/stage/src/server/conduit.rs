@@ -145,7 +145,11 @@ impl Conduit {
     fn hear(&self) -> Result<News> {
         let heard = self.link.comm.receive::<u8>(SERVER, news_of(self.number));
         let (bytes, _) = heard.map_err(|error| self.silent(&error))?;
-        told(&bytes)
+        let news: News = told(&bytes)?;
+        if news.failure.is_some() {
+            self.link.comm.note_loss(None);
+        }
+        Ok(news)
     }
 
     fn hand_over(&self, places: &[Strip], bytes: &[u8]) -> Result<()> {

@@ -302,6 +302,7 @@ impl Writer {
     }
 
     fn gone(&self) -> Error {
+        self.talk.note_loss(None);
         let detail =
             "a rank let go of the output without finish, or failed; what was complete before is in the file";
         self.desk.failure().unwrap_or_else(|| Error::new(Kind::NotComplete, "write", &self.desk.name, detail))

@@ -1,0 +1,153 @@
+//! HDF5 files that are damaged: the command reads them or says what is wrong; it never crashes, panics, waits without end or takes memory without
+//! end, whatever the C library does. `AQUEDUCT_MUTATIONS=20000` looks at so many files, from `AQUEDUCT_SEED` on.
+#![cfg(feature = "hdf5")]
+
+mod folder;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use aqueduct::comm::{Comm, Launch};
+use aqueduct::hdf5::Create;
+use aqueduct::object::Object;
+use aqueduct_testkit::readers::run_with;
+use aqueduct_testkit::seeded::Seeded;
+
+use folder::Folder;
+
+/// KiB of memory, and seconds of processor time, for a command and for each process that it starts.
+const MEMORY: u64 = 3 << 20;
+const SECONDS: u64 = 60;
+
+#[derive(Object, Clone)]
+struct Particle {
+    id: u16,
+    position: [f64; 2],
+}
+
+/// What we write: a draft of our own, and what the library has added to one.
+fn ours(folder: &Folder) {
+    let write = |world: &Comm| {
+        let mut file = Create::new().create(world, folder.path("plain.h5"))?;
+        let ids = file.define(|file| {
+            file.attribute("/", "numbers", &[1i32, 2, 3][..])?;
+            Ok([file.dataset::<f64>("/a/b/c", &[4, 3])?, file.dataset::<f64>("/a/d", &[12])?])
+        })?;
+        file.at(ids[0], [0..4, 0..3]).all().write(&[1.5f64; 12])?;
+        file.at(ids[1], 0..12).all().write(&[2.5f64; 12])?;
+        file.close()?;
+        let mut file = Create::new().create(world, folder.path("more.h5"))?;
+        let (grows, particles) = file.define(|file| {
+            file.attribute("/", "title", "a title")?;
+            let grows = file.growing::<i32>("/g/grows", &[6, 2], &[2, 2])?;
+            Ok((grows, file.dataset::<Particle>("/particles", &[3])?))
+        })?;
+        file.at(grows, [0..6, 0..2]).all().write(&[7; 12])?;
+        file.at(particles, 0..3).all().write(&vec![Particle { id: 3, position: [0.5; 2] }; 3])?;
+        file.close()
+    };
+    Launch::threads(1).run(write).unwrap();
+}
+
+/// Changes some bytes as media and programs do it, and as those would who want harm: numbers at the limits, addresses of other things.
+fn mutate(bytes: &mut Vec<u8>, seeded: &mut Seeded) {
+    for _ in 0..=seeded.below(4) {
+        let at = seeded.below(bytes.len().max(1));
+        match seeded.below(8) {
+            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << seeded.below(8),
+            2 if at < bytes.len() => bytes[at] = seeded.number() as u8,
+            3 if seeded.below(4) == 0 => bytes.truncate(at),
+            // A word that is there, an address perhaps, in another place.
+            4 | 5 if bytes.len() >= 16 => {
+                let (from, to) = (seeded.below(bytes.len() / 8 - 1) * 8, at.min(bytes.len() - 8) / 8 * 8);
+                bytes.copy_within(from..from + 8, to);
+            }
+            6 if at + 4 <= bytes.len() => {
+                let number = [0, 1, 0x7fff_ffff, u32::MAX, 1 << 16][seeded.below(5)];
+                bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(number));
+            }
+            _ if at + 8 <= bytes.len() => {
+                let number = [0, 1, 96, 1 << 33, 1 << 62, u64::MAX - 1, u64::MAX][seeded.below(7)];
+                let at = at / 8 * 8;
+                bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(number));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The command with these words, with only so much memory and time.
+fn limited(folder: &Folder, words: &[&str]) -> Output {
+    let script = format!("ulimit -v {MEMORY} -t {SECONDS} -c 0; exec \"$@\"");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, "limited", env!("CARGO_BIN_EXE_aqueduct")]).args(words);
+    command.current_dir(folder.path("")).output().unwrap()
+}
+
+#[test]
+fn changed_files_are_read_or_refused() {
+    let folder = Folder::new();
+    ours(&folder);
+    let mut names = vec!["plain.h5", "more.h5"];
+    let paths = ["earliest.h5", "latest.h5", "links.h5"].map(|name| folder.path(name));
+    let paths = paths.each_ref().map(|path| path.to_str().unwrap());
+    if run_with("h5py", "foreign.py", &paths).is_some() {
+        names.extend(["earliest.h5", "latest.h5"]);
+    }
+    let originals: Vec<Vec<u8>> = names.iter().map(|name| fs::read(folder.path(name)).unwrap()).collect();
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |given| given.parse().expect("a number"))
+    };
+    let (first, count) = (number("AQUEDUCT_SEED", 0), number("AQUEDUCT_MUTATIONS", 100));
+    let (mut read, mut refused, mut survived) = (0, 0, 0);
+    for seed in first..first + count {
+        let seeded = &mut Seeded::new(seed);
+        let mut bytes = originals[seeded.below(originals.len())].clone();
+        mutate(&mut bytes, seeded);
+        fs::write(folder.path("changed.h5"), bytes).unwrap();
+        let words: &[&str] = match seeded.below(4) {
+            0 => &["inspect", "changed.h5"],
+            1 => &["dump", "changed.h5"],
+            2 => &["compare", "changed.h5", "plain.h5"],
+            _ => &["verify", "changed.h5"],
+        };
+        let Output { status, stdout, stderr } = limited(&folder, words);
+        let told = String::from_utf8_lossy(&stderr) + String::from_utf8_lossy(&stdout);
+        let case = format!("AQUEDUCT_SEED={seed} {words:?}: {status}");
+        assert!(status.signal().is_none() && status.code().is_some_and(|code| code <= 1), "{case}: {told}");
+        // What the child has said may be quoted.
+        assert!(!told.starts_with("thread"), "{case}: {told}");
+        if status.success() {
+            read += 1;
+        } else {
+            // The shapes of two files that can both be read may differ.
+            assert!(words[0] == "compare" || told.contains("changed.h5"), "{case}: {told}");
+            refused += 1;
+        }
+        if told.contains("crashes in it") || told.contains("circles in it") || told.contains("more memory") {
+            eprintln!("{case}: {}", told.lines().next().unwrap_or_default());
+            survived += 1;
+        }
+    }
+    eprintln!(
+        "{read} read, {refused} refused, of which {survived} the library would not have come back from"
+    );
+    assert!(count < 50 || (read * 20 > count && refused * 20 > count), "{read} read, {refused} refused");
+}
+
+#[test]
+fn groups_that_are_linked_to_again_and_again_end() {
+    let folder = Folder::new();
+    let paths = ["a.h5", "b.h5", "links.h5"].map(|name| folder.path(name));
+    let paths = paths.each_ref().map(|path| path.to_str().unwrap());
+    if run_with("h5py", "foreign.py", &paths).is_none() {
+        return;
+    }
+    let told = folder.refused(&["inspect", "links.h5"]);
+    assert!(told.contains("links.h5") && told.contains("linked to again and again"), "{told}");
+    for name in ["a.h5", "b.h5"] {
+        let told = folder.said(&["inspect", name]);
+        assert!(told.contains("/g3/inner/chunks i32 12 × 5") && told.contains("/@title = a title"), "{told}");
+    }
+}
