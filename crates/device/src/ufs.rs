@@ -3,6 +3,7 @@
 //! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
 //! or `pwrite`. Interrupted and short calls are continued.
 
+mod behind;
 mod claim;
 mod direct;
 mod discard;

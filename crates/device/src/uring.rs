@@ -182,6 +182,7 @@ impl Handle for UringHandle {
                 Way::OneByOne => None,
             };
             if let Some(progress) = progress {
+                self.file.written(pieces);
                 return self.file.outcome(Operation::Write, pieces, progress);
             }
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::behind::Behind;
 use super::direct::Direct;
 use super::file::{self, retry};
 use super::lock::FileLocks;
@@ -28,6 +29,8 @@ pub(crate) struct UfsHandle {
     path: PathBuf,
     file: OwnedFd,
     direct: Option<Direct>,
+    /// There if what is written is to be on its way to the medium at once.
+    behind: Option<Behind>,
     kind: FileType,
     block: u32,
     /// Whether the page cache of this machine is the one truth about the file, so that its pages may be changed in place.
@@ -53,6 +56,7 @@ impl UfsHandle {
             path,
             maps: options.is_read() && system.is_some_and(file::is_local),
             system,
+            behind: (options.is_write_behind() && direct.is_none()).then(Behind::default),
             direct,
             kind,
             block: u32::try_from(stat.st_blksize).unwrap_or(4096),
@@ -106,6 +110,13 @@ impl UfsHandle {
                 let error = self.failed(operation, errno).after(progress.done);
                 Err(error.at(piece::offset_of(pieces, progress.done)))
             }
+        }
+    }
+
+    /// Tells that a list was written, into the page cache.
+    pub(crate) fn written(&self, pieces: &[Piece<'_>]) {
+        if let Some(behind) = &self.behind {
+            behind.written(self.file(), pieces);
         }
     }
 
@@ -168,6 +179,7 @@ impl Handle for UfsHandle {
             Some(direct) => direct.write(self.file(), pieces),
             None => transfer::write(self.file(), pieces),
         };
+        self.written(pieces);
         self.outcome(Operation::Write, pieces, progress)
     }
 
