@@ -162,16 +162,16 @@ fn fresh(path: &Path) -> String {
 
 /// As many bytes, one run per rank: what any program would do. Durable when it returns, as a cell file is.
 fn plain_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
-    write_through(Open::new(Mode::write_only().create()), world, name, mine)
+    write_through(&Open::new(Mode::write_only().create()), world, name, mine)
 }
 
 /// The same by a program that knows the hint with which cell files are opened: what is left between the two is what cells cost.
 fn hinted_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
     let open = Open::new(Mode::write_only().create()).hint("aqueduct_write_behind", "true");
-    write_through(open, world, name, mine)
+    write_through(&open, world, name, mine)
 }
 
-fn write_through(open: Open, world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
+fn write_through(open: &Open, world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
     let file = open.open(world, name)?;
     let bytes = size_of_val(mine) as u64;
     file.at(bytes * world.rank() as u64).all().write(mine)?;
