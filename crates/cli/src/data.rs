@@ -82,6 +82,11 @@ pub(crate) trait Data {
         None
     }
 
+    /// Whether an array has anything in the file, however long it is said to be.
+    fn is_stored(&self, _array: usize) -> bool {
+        true
+    }
+
     /// What is wrong beside what reading would tell.
     fn complaints(&self) -> Result<Vec<String>>;
 }

@@ -202,3 +202,34 @@ fn hdf5_takes_part() {
     let told = folder.refused(&["verify", "deep.h5"]);
     assert!(told.contains("not closed") && told.contains("/h: 0 of 1 rows"), "{told}");
 }
+
+/// Files of h5py in which not all was written, and text of any length.
+#[cfg(feature = "hdf5")]
+#[test]
+fn hdf5_of_others_is_verified_though_little_was_written() {
+    const MAKE: &str = "
+import sys, h5py
+with h5py.File(sys.argv[1], 'w') as file:
+    file.create_dataset('none', (2, 3), '<i4', fillvalue=7)
+    file.create_dataset('huge', (10**15,), '<f8')
+    file.create_dataset('part', (5,), '<f8', chunks=(2,), fillvalue=-1.5)[3] = 0.5
+    file.create_dataset('text', data=['a b', '', sys.argv[2]], dtype=h5py.string_dtype())
+";
+    let Some(python) = aqueduct_testkit::readers::python("h5py") else { return };
+    let folder = Folder::new();
+    for (name, last) in [("a.h5", "c"), ("b.h5", "d")] {
+        let mut make = std::process::Command::new(&python);
+        let made = make.args(["-c", MAKE]).arg(folder.path(name)).arg(last).status();
+        assert!(made.unwrap().success());
+    }
+    assert_eq!(folder.said(&["verify", "a.h5"]), "a.h5: whole\n");
+    assert_eq!(folder.said(&["dump", "a.h5", "--array", "none"]), "# /none i32\n7 7 7\n7 7 7\n");
+    assert_eq!(
+        folder.said(&["dump", "a.h5", "--array", "part"]),
+        "# /part f64\n-1.5\n-1.5\n-1.5\n0.5\n-1.5\n"
+    );
+    let text = folder.said(&["dump", "a.h5", "--array", "text"]);
+    assert_eq!(text, "# /text text of any length\n\"a b\"\n\"\"\n\"c\"\n");
+    assert!(folder.said(&["compare", "a.h5", "a.h5", "--array", "text"]).contains("no differences"));
+    assert!(folder.refused(&["compare", "a.h5", "b.h5", "--array", "text"]).contains("1 arrays differ"));
+}

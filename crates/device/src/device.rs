@@ -38,6 +38,13 @@ pub trait Device: Send + Sync {
 
     /// Deletes `name`.
     fn delete(&self, name: &OsStr) -> Result<()>;
+
+    /// Deletes `name` to make room for another file of that name; its bytes may be taken back while the program goes on.
+    ///
+    /// The generic form only deletes.
+    fn discard(&self, name: &OsStr) -> Result<()> {
+        self.delete(name)
+    }
 }
 
 /// An open file: positioned and stateless, to be shared between threads.
@@ -78,6 +85,21 @@ pub trait Handle: Send + Sync {
     /// The generic form only extends.
     fn preallocate(&self, len: u64) -> Result<()> {
         if self.len()? < len { self.set_len(len) } else { Ok(()) }
+    }
+
+    /// A sync of these bytes will follow: whatever holds them back may begin to write them out. Nothing is promised, and what fails the sync tells.
+    ///
+    /// The generic form: nothing.
+    fn hasten(&self, range: Range<u64>) {
+        let _ = range;
+    }
+
+    /// Hears that a range is about to be written, all of it and for the first time: space for it may be taken at once, which is cheaper than page by
+    /// page. The length stays as it is, and what cannot be is left to the write.
+    ///
+    /// The generic form: forgotten.
+    fn expect(&self, range: Range<u64>) {
+        let _ = range;
     }
 
     /// Waits (asleep) until the range is free for `kind`, and locks it until the guard is dropped.

@@ -90,7 +90,7 @@ pub use mapping::Mapping;
 pub use memfs::MemFs;
 pub use options::OpenOptions;
 pub use piece::{Extent, Piece, PieceMut, total, total_mut};
-pub use registry::{Registry, delete, open, register_device, register_wrapper, registry};
+pub use registry::{Registry, delete, discard, open, register_device, register_wrapper, registry};
 pub use syscalls::{lock_waits, syscalls};
 pub use ufs::{Claim, Ufs, claim};
 pub use uring::Uring;

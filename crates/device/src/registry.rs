@@ -108,6 +108,12 @@ impl Registry {
         device.delete(&path)
     }
 
+    /// Deletes the file that a name means, to make room for another.
+    pub fn discard(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let (device, path) = self.resolve(name)?;
+        device.discard(&path)
+    }
+
     fn device(&self, segment: &Segment, whole: &OsStr) -> Result<Arc<dyn Device>> {
         if !segment.parameters.is_empty() {
             let error = Error::new(Kind::InvalidName, Operation::Resolve, whole);
@@ -172,6 +178,11 @@ pub fn open(name: impl AsRef<OsStr>, options: &OpenOptions) -> Result<Arc<dyn Ha
 /// Deletes a file by its name, through the [registry] of the process.
 pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     registry().delete(name)
+}
+
+/// Deletes a file by its name to make room for another, through the [registry] of the process; see [`Device::discard`].
+pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
+    registry().discard(name)
 }
 
 /// Registers a device in the [registry] of the process.

@@ -3,13 +3,16 @@
 //! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
 //! or `pwrite`. Interrupted and short calls are continued.
 
+mod behind;
 mod claim;
 mod direct;
+mod discard;
 mod file;
 mod handle;
 mod lock;
 mod ofd;
 pub(crate) mod transfer;
+mod writeback;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use std::sync::Arc;
 pub use claim::{Claim, claim};
 pub(crate) use handle::UfsHandle;
 
-use crate::{Device, Error, Handle, OpenOptions, Operation, Result, name, uring};
+use crate::{Device, Handle, OpenOptions, Result, uring};
 
 /// Files of the operating system.
 ///
@@ -57,7 +60,10 @@ impl Device for Ufs {
     }
 
     fn delete(&self, name: &OsStr) -> Result<()> {
-        name::check(name, Operation::Delete)?;
-        rustix::fs::unlink(name).map_err(|errno| Error::from_io(errno.into(), Operation::Delete, name))
+        discard::delete(name)
+    }
+
+    fn discard(&self, name: &OsStr) -> Result<()> {
+        discard::discard(name)
     }
 }

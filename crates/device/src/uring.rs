@@ -80,6 +80,10 @@ impl Device for Uring {
     fn delete(&self, name: &OsStr) -> Result<()> {
         Ufs.delete(name)
     }
+
+    fn discard(&self, name: &OsStr) -> Result<()> {
+        Ufs.discard(name)
+    }
 }
 
 /// An open file past the page cache: its scattered lists go through a ring, if there are any, so that the medium has something to do.
@@ -178,6 +182,7 @@ impl Handle for UringHandle {
                 Way::OneByOne => None,
             };
             if let Some(progress) = progress {
+                self.file.written(pieces);
                 return self.file.outcome(Operation::Write, pieces, progress);
             }
         }
@@ -202,6 +207,14 @@ impl Handle for UringHandle {
 
     fn preallocate(&self, len: u64) -> Result<()> {
         self.file.preallocate(len)
+    }
+
+    fn hasten(&self, range: Range<u64>) {
+        self.file.hasten(range);
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.file.expect(range);
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

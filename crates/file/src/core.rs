@@ -22,6 +22,9 @@ use crate::transfer::Company;
 use crate::two_phase::{Between, Cache};
 use crate::view::View;
 
+/// Of fewer bytes a device is not told before they are written.
+const WORTH_EXPECTING: u64 = 1 << 20;
+
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
@@ -53,6 +56,8 @@ pub(crate) struct Core {
     mapped: Mutex<Option<Arc<Mapping>>>,
     /// A place of the file that was found to be no hole.
     pub(crate) solid: AtomicU64,
+    /// Up to where the device has heard that this rank writes a file that is new.
+    expected: AtomicU64,
     /// As long as this the file is with nobody still extending it.
     pub(crate) settled: AtomicU64,
     /// What accesses have cost so far: those of this rank alone, and those in company, which share the machine with the others'.
@@ -103,6 +108,7 @@ impl Core {
             plans: Mutex::default(),
             mapped: Mutex::new(None),
             solid: AtomicU64::new(u64::MAX),
+            expected: AtomicU64::new(0),
             settled: AtomicU64::new(0),
             experience: Default::default(),
             repeats: Default::default(),
@@ -110,6 +116,17 @@ impl Core {
             tally: Tally::default(),
             told: Mutex::default(),
             buffer: OnceLock::new(),
+        }
+    }
+
+    /// Tells the device what is about to be written, if that is much, and if the file is new: this rank has written nothing behind what it wrote.
+    pub(crate) fn expect(&self, range: &Range<u64>) {
+        let new = self.mode.is_create() && self.mode.is_exclusive();
+        if new && range.end - range.start >= WORTH_EXPECTING {
+            let before = self.expected.fetch_max(range.end, Ordering::Relaxed);
+            if range.end > before {
+                self.handle.expect(range.start.max(before)..range.end);
+            }
         }
     }
 

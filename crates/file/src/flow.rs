@@ -11,6 +11,8 @@ use crate::memory::Maker;
 
 /// Bytes that are packed at once.
 const CHUNK: u64 = 256 << 10;
+/// Bytes that are made at once where they go on to memory: the processor has them at hand when they are copied.
+const SMALL_CHUNK: u64 = 32 << 10;
 
 /// Data on its way to the file. Parts of it are counted from its first byte.
 pub(crate) enum Outflow<'a> {
@@ -47,14 +49,34 @@ impl Outflow<'_> {
         &self,
         tally: &Tally,
         part: Range<u64>,
+        take: impl FnMut(Range<u64>, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.in_pieces(tally, part, CHUNK, take)
+    }
+
+    /// Hands a part over to whoever copies it to other memory, in order.
+    pub(crate) fn each_to_memory(
+        &self,
+        tally: &Tally,
+        part: Range<u64>,
+        take: impl FnMut(Range<u64>, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.in_pieces(tally, part, if matches!(self, Self::Made(_)) { SMALL_CHUNK } else { CHUNK }, take)
+    }
+
+    fn in_pieces(
+        &self,
+        tally: &Tally,
+        part: Range<u64>,
+        chunk: u64,
         mut take: impl FnMut(Range<u64>, &[u8]) -> Result<()>,
     ) -> Result<()> {
         if let Self::Straight(bytes) = self {
             return take(part.clone(), &bytes[within(&part)]);
         }
-        let mut buffer = vec![0; CHUNK.min(part.end - part.start) as usize];
+        let mut buffer = vec![0; chunk.min(part.end - part.start) as usize];
         tally.buffer(buffer.len());
-        for piece in pieces(part) {
+        for piece in pieces(part, chunk) {
             let packed = &mut buffer[..(piece.end - piece.start) as usize];
             self.copy(tally, piece.start, packed);
             take(piece, packed)?;
@@ -108,7 +130,7 @@ impl Inflow<'_> {
         let mut buffer = vec![0; CHUNK.min(part.end - part.start) as usize];
         tally.buffer(buffer.len());
         let mut filled = 0;
-        for piece in pieces(part) {
+        for piece in pieces(part, CHUNK) {
             let packed = &mut buffer[..(piece.end - piece.start) as usize];
             let count = fill(piece.clone(), packed)?;
             layout.scatter(&packed[..count as usize], piece.start, bytes).expect(CHECKED);
@@ -142,9 +164,9 @@ fn within(part: &Range<u64>) -> Range<usize> {
     part.start as usize..part.end as usize
 }
 
-fn pieces(part: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+fn pieces(part: Range<u64>, chunk: u64) -> impl Iterator<Item = Range<u64>> {
     let Range { start, end } = part;
-    (start..end).step_by(CHUNK as usize).map(move |at| at..(at + CHUNK).min(end))
+    (start..end).step_by(chunk as usize).map(move |at| at..(at + chunk).min(end))
 }
 
 #[cfg(test)]

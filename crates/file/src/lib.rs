@@ -130,7 +130,7 @@ pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use mode::Mode;
-pub use open::{Open, claim, delete, path};
+pub use open::{Open, claim, delete, discard, path};
 pub use pfs::{Pfs, PfsMode};
 pub use representation::{Conversion, Representation};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};

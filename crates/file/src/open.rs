@@ -164,7 +164,7 @@ impl Open {
         };
         let exclusive = create && self.mode.is_exclusive();
         let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());
-        let options = options.permissions(hints.permissions);
+        let options = options.permissions(hints.permissions).write_behind(hints.write_behind);
         let handle = device::open(name, &options).map_err(|error| Error::device("open", shown, &error))?;
         if comm.size() > 1 && !comm.is_one_process() && !handle.capabilities().shared {
             let detail =
@@ -205,6 +205,14 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
     device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
+}
+
+/// Deletes the file of this name to make room for another: its name is free at once, its bytes may be taken back while the program goes on. Not
+/// collective: one rank does it.
+pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
+    let name: OsString = name.as_ref().to_owned();
+    let shown: Arc<str> = name.to_string_lossy().into();
+    device::discard(&name).map_err(|error| Error::device("delete", &shown, &error))
 }
 
 /// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if somebody else has

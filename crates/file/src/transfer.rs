@@ -40,6 +40,7 @@ impl Core {
         let span = span(pattern, &window);
         if is_one_run(&window, &span) {
             let _guard = self.write_lock(&span, self.sieves_writes())?;
+            self.expect(&span);
             return self.write_run(pattern, first, &span, data);
         }
         let choice = self.choose(company, Direction::Write, pattern, &window);

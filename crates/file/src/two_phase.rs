@@ -127,7 +127,7 @@ impl Core {
     ) -> Result<()> {
         let origin = job.window.start;
         self.tally.copied.add(share.end - share.start);
-        data.each(&self.tally, share.start - origin..share.end - origin, |part, bytes| {
+        data.each_to_memory(&self.tally, share.start - origin..share.end - origin, |part, bytes| {
             field.put(job.pattern, origin + part.start..origin + part.end, bytes);
             Ok(())
         })

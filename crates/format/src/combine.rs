@@ -64,12 +64,14 @@ impl Combined {
 }
 
 /// Combines regions; items without bytes have none. None if no item has any.
-pub(crate) fn combine(regions: &[Option<Region>]) -> Result<Option<Combined>, LayoutError> {
-    let whole = |(item, region): (usize, &Option<Region>)| {
-        region.as_ref().map(|region| Piece { item, first: 0, region: region.clone() })
+pub(crate) fn combine<'r>(
+    regions: impl Iterator<Item = Option<&'r Region>>,
+) -> Result<Option<Combined>, LayoutError> {
+    let whole = |(item, region): (usize, Option<&Region>)| {
+        region.map(|region| Piece { item, first: 0, region: region.clone() })
     };
     let mut ordered = Vec::new();
-    arrange(regions.iter().enumerate().filter_map(whole).collect(), &mut ordered);
+    arrange(regions.enumerate().filter_map(whole).collect(), &mut ordered);
     let Some(offset) = ordered.first().map(|piece| piece.region.offset) else { return Ok(None) };
     let (mut parts, mut shares) = (Vec::new(), Vec::new());
     // The bytes of the layout so far, and behind which byte of the file they end.
@@ -124,13 +126,17 @@ fn arrange(mut pieces: Vec<Piece>, ordered: &mut Vec<Piece>) {
     let mut pieces = pieces.into_iter().peekable();
     while let Some(first) = pieces.next() {
         let mut end = first.region.hull().end;
+        if pieces.peek().is_none_or(|next| next.region.offset >= end) {
+            ordered.push(first);
+            continue;
+        }
         let mut group = vec![first];
         while let Some(next) = pieces.next_if(|next| next.region.offset < end) {
             end = end.max(next.region.hull().end);
             group.push(next);
         }
         let runs = group.iter().all(|piece| piece.region.steps.is_empty());
-        if group.len() == 1 || runs {
+        if runs {
             ordered.append(&mut group);
         } else {
             arrange(group.into_iter().flat_map(split).collect(), ordered);
@@ -178,7 +184,7 @@ mod tests {
         for seed in 0..3000 {
             let seeded = &mut Seeded::new(seed);
             let regions: Vec<_> = (0..=seeded.below(5)).map(|_| random(seeded)).collect();
-            let Some(combined) = combine(&regions).unwrap() else {
+            let Some(combined) = combine(regions.iter().map(Option::as_ref)).unwrap() else {
                 assert!(regions.iter().all(Option::is_none), "seed {seed}");
                 continue;
             };
@@ -226,7 +232,8 @@ mod tests {
             let steps = [Step { count: 20, stride: 1000 }, Step { count: 5, stride: 10 }];
             Region::new(at * 100, steps, 7)
         };
-        let combined = combine(&(0..10).map(variable).collect::<Vec<_>>()).unwrap().unwrap();
+        let regions: Vec<_> = (0..10).map(variable).collect();
+        let combined = combine(regions.iter().map(Option::as_ref)).unwrap().unwrap();
         assert_eq!((combined.bytes, combined.shares.len()), (10 * 20 * 35, 200));
     }
 }

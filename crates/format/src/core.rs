@@ -97,7 +97,7 @@ fn replaced(name: &OsStr) -> file::Result<()> {
     match file::claim(name) {
         Err(error) if error.kind() == file::Kind::InUse => Err(error),
         // What else keeps it from being claimed keeps it from being deleted, or does not matter.
-        _ => file::delete(name),
+        _ => file::discard(name),
     }
 }
 

@@ -65,6 +65,7 @@ mod define;
 mod draft;
 mod folder;
 mod image;
+mod incoming;
 mod library;
 mod mark;
 mod number;
@@ -75,6 +76,7 @@ mod queue;
 mod raw;
 mod renewal;
 mod shadow;
+mod texts;
 mod tree;
 
 pub use access::{Access, Together};

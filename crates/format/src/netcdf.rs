@@ -71,6 +71,7 @@ mod open;
 mod queue;
 mod rearrange;
 mod replace;
+mod swap;
 mod value;
 mod version;
 

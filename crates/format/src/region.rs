@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use aqueduct_file::layout::{Layout, LayoutError, Vector};
 
+use crate::slab::PerDimension;
+
 /// Equally long runs of bytes, nested as the dimensions of an array are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// Where the first run begins.
     pub(crate) offset: u64,
     /// The slowest first.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: PerDimension<Step>,
     /// Bytes of a run.
     pub(crate) run: u64,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Step {
 impl Region {
     /// A region with its innermost steps made into runs where nothing lies between; none without bytes.
     pub(crate) fn new(offset: u64, steps: impl IntoIterator<Item = Step>, run: u64) -> Option<Self> {
-        let mut region = Self { offset, steps: Vec::new(), run };
+        let mut region = Self { offset, steps: PerDimension::new(), run };
         for step in steps {
             match step.count {
                 0 => return None,
@@ -57,7 +59,7 @@ impl Region {
         let (first, rest) = self.steps.split_first()?;
         Some((0..first.count).map(move |at| Self {
             offset: self.offset + at * first.stride,
-            steps: rest.to_vec(),
+            steps: PerDimension::from_slice(rest),
             run: self.run,
         }))
     }

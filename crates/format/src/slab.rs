@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
+/// One for each dimension: few, mostly, which need no memory of their own.
+pub(crate) type PerDimension<T> = SmallVec<[T; 4]>;
+
 /// A part of a variable or dataset: all of it, a block, or a block with strides.
 ///
 /// ```
@@ -21,7 +26,7 @@ pub struct Slab(Part);
 enum Part {
     Whole,
     Record(u64),
-    Block { start: Vec<u64>, count: Vec<u64>, stride: Option<Vec<u64>> },
+    Block { start: PerDimension<u64>, count: PerDimension<u64>, stride: Option<PerDimension<u64>> },
 }
 
 impl Slab {
@@ -37,24 +42,27 @@ impl Slab {
 
     /// One value.
     pub fn value(at: impl Into<Vec<u64>>) -> Self {
-        let start = at.into();
-        let count = vec![1; start.len()];
+        let start = PerDimension::from_vec(at.into());
+        let count = PerDimension::from_elem(1, start.len());
         Self(Part::Block { start, count, stride: None })
     }
 
     /// A block: where it starts and how many there are in each dimension. No values are a part too.
     pub fn block(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
-        Self(Part::Block { start: start.into(), count: count.into(), stride: None })
+        let (start, count) = (PerDimension::from_vec(start.into()), PerDimension::from_vec(count.into()));
+        Self(Part::Block { start, count, stride: None })
     }
 
     /// The same number of values of a block, so far apart in each dimension. All of a variable has no strides.
     #[must_use]
     pub fn stride(self, strides: impl Into<Vec<u64>>) -> Self {
-        let strides = strides.into();
+        let strides = PerDimension::from_vec(strides.into());
         Self(match self.0 {
             Part::Block { start, count, .. } => Part::Block { start, count, stride: Some(strides) },
             // Refused when it is used: the variable is known then.
-            _ => Part::Block { start: Vec::new(), count: Vec::new(), stride: Some(strides) },
+            _ => {
+                Part::Block { start: PerDimension::new(), count: PerDimension::new(), stride: Some(strides) }
+            }
         })
     }
 }
@@ -74,9 +82,9 @@ impl<const N: usize> From<[Range<u64>; N]> for Slab {
 
 impl From<&[Range<u64>]> for Slab {
     fn from(ranges: &[Range<u64>]) -> Self {
-        let start: Vec<u64> = ranges.iter().map(|range| range.start).collect();
-        let count: Vec<u64> = ranges.iter().map(|range| range.end.saturating_sub(range.start)).collect();
-        Self::block(start, count)
+        let start = ranges.iter().map(|range| range.start).collect();
+        let count = ranges.iter().map(|range| range.end.saturating_sub(range.start)).collect();
+        Self(Part::Block { start, count, stride: None })
     }
 }
 
@@ -95,9 +103,9 @@ pub(crate) struct Target<'a> {
 /// A part with all its numbers, inside its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    pub(crate) start: Vec<u64>,
-    pub(crate) count: Vec<u64>,
-    pub(crate) stride: Vec<u64>,
+    pub(crate) start: PerDimension<u64>,
+    pub(crate) count: PerDimension<u64>,
+    pub(crate) stride: PerDimension<u64>,
 }
 
 impl Block {
@@ -150,18 +158,19 @@ impl Slab {
         let rank = lengths.len();
         let (start, count) = match &self.0 {
             Part::Whole => {
-                let mut count = lengths.to_vec();
+                let mut count = PerDimension::from_slice(lengths);
                 if grows && writes {
                     let record = lengths[1..].iter().try_fold(1u64, |all, length| all.checked_mul(*length));
                     count[0] = values.div_ceil(record.unwrap_or(u64::MAX).max(1));
                 }
-                (vec![0; rank], count)
+                (PerDimension::from_elem(0, rank), count)
             }
             Part::Record(_) if !grows => {
                 return Err(format!("{what} {name:?} has no records: its first dimension is not unlimited"));
             }
             Part::Record(number) => {
-                let (mut start, mut count) = (vec![0; rank], lengths.to_vec());
+                let mut start = PerDimension::from_elem(0, rank);
+                let mut count = PerDimension::from_slice(lengths);
                 (start[0], count[0]) = (*number, 1);
                 (start, count)
             }
@@ -169,7 +178,7 @@ impl Slab {
         };
         let stride = match &self.0 {
             Part::Block { stride: Some(stride), .. } => stride.clone(),
-            _ => vec![1; rank],
+            _ => PerDimension::from_elem(1, rank),
         };
         if [start.len(), count.len(), stride.len()] != [rank; 3] {
             return Err(format!(

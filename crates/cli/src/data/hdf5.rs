@@ -1,5 +1,6 @@
 //! HDF5 files.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::ops::Range;
 
@@ -13,7 +14,9 @@ use crate::look;
 fn element(ty: &Datatype) -> Element {
     let mut parts = Vec::new();
     let known = collect(ty, 0, "", &mut parts).is_some();
-    Element { name: ty.to_string(), size: ty.size(), parts: known.then_some(parts) }
+    // Text of any length is known by no size.
+    let size = if *ty == Datatype::AnyText { 0 } else { ty.size() };
+    Element { name: ty.to_string(), size, parts: known.then_some(parts) }
 }
 
 /// The numbers of a type; none where it has others.
@@ -65,6 +68,8 @@ pub(crate) struct File {
     open: Container,
     datasets: Vec<DatasetId>,
     arrays: Vec<Array>,
+    /// Of each array that is text, once it is asked for.
+    texts: Vec<OnceCell<Vec<String>>>,
 }
 
 impl File {
@@ -82,7 +87,26 @@ impl File {
             });
             datasets.push(id);
         }
-        Ok(Self { open: file, datasets, arrays })
+        let texts = arrays.iter().map(|_| OnceCell::new()).collect();
+        Ok(Self { open: file, datasets, arrays, texts })
+    }
+
+    fn is_text(&self, array: usize) -> bool {
+        self.open.describe(self.datasets[array]).is_ok_and(|dataset| dataset.datatype == Datatype::AnyText)
+    }
+
+    /// Rows of text, each as its elements.
+    fn texts(&self, array: usize, rows: &Range<u64>) -> Result<impl Iterator<Item = &[String]>> {
+        let all = match self.texts[array].get() {
+            Some(all) => all,
+            None => {
+                let all = self.open.texts(self.datasets[array])?;
+                self.texts[array].get_or_init(|| all)
+            }
+        };
+        let row = self.arrays[array].shape.iter().skip(1).product::<u64>().max(1) as usize;
+        let wanted = rows.end.saturating_sub(rows.start) as usize;
+        Ok(all.chunks(row).skip(rows.start as usize).take(wanted))
     }
 }
 
@@ -120,11 +144,30 @@ impl Data for File {
     }
 
     fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
+        if self.is_text(array) {
+            let texts = self.texts(array, &rows)?.flatten();
+            return Ok(texts.flat_map(|text| text.bytes().chain([0])).collect());
+        }
         Ok(self.open.at(self.datasets[array], self.arrays[array].slab(&rows)).all().read_bytes()?)
+    }
+
+    fn is_stored(&self, array: usize) -> bool {
+        let dataset = self.open.describe(self.datasets[array]);
+        // What lies where it cannot be read is for reading to tell.
+        dataset.is_ok_and(|dataset| !dataset.is_sparse() || dataset.stored() > 0)
+    }
+
+    fn lines(&self, array: usize, rows: Range<u64>) -> Option<Result<Vec<String>>> {
+        let line = |row: &[String]| row.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" ");
+        self.is_text(array).then(|| Ok(self.texts(array, &rows)?.map(line).collect()))
     }
 
     fn complaints(&self) -> Result<Vec<String>> {
         let mut complaints = Vec::new();
+        for (at, array) in self.arrays.iter().enumerate().filter(|(at, _)| self.is_text(*at)) {
+            complaints
+                .extend(self.texts(at, &(0..0)).err().map(|error| format!("{}: {error:#}", array.name)));
+        }
         if self.open.is_complete() == Some(false) {
             complaints
                 .push("it was not closed: it is being written, or its program was interrupted".to_owned());

@@ -33,7 +33,9 @@ pub(super) fn open(name: &OsStr, options: &OpenOptions) -> Result<(OwnedFd, Stat
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(fail)?;
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if regular && stat.st_size == 0 && options.is_write() && options.get_rank() == 0 {
+    // One that was not there before was not cut either.
+    let cut = stat.st_size == 0 && !(options.is_create() && options.is_exclusive());
+    if regular && cut && options.is_write() && options.get_rank() == 0 {
         close_once(file.as_fd());
     }
     Ok((file, stat))
@@ -53,10 +55,13 @@ pub(super) fn open_direct(file: BorrowedFd<'_>, options: &OpenOptions) -> Option
     rustix::fs::open(path, access(options) | OFlags::DIRECT, Mode::empty()).ok()
 }
 
+/// ext2, ext3, ext4.
+pub(super) const EXT: u64 = 0xEF53;
+
 /// File systems of this machine alone, whose page cache is coherent with every read and write. On others (NFS, Lustre, FUSE …) a changed
 /// page goes back whole, over what other machines wrote beside it.
 const LOCAL: [u64; 7] = [
-    0xEF53,      // ext2, ext3, ext4
+    EXT,
     0x5846_5342, // xfs
     0x9123_683E, // btrfs
     0x0102_1994, // tmpfs
@@ -66,16 +71,21 @@ const LOCAL: [u64; 7] = [
 ];
 
 /// Those of them that write a page that has room on the medium to the same place again, and so never lack room for it.
-const IN_PLACE: [u64; 3] = [0xEF53, 0x0102_1994, 0x8584_58F6];
+const IN_PLACE: [u64; 3] = [EXT, 0x0102_1994, 0x8584_58F6];
 
-/// Whether the page cache of this machine is the one truth about a file.
-pub(super) fn is_local(file: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|stat| LOCAL.contains(&(stat.f_type as u64)))
+/// Which file system a file is on.
+pub(super) fn system(file: impl AsFd) -> Option<u64> {
+    rustix::fs::fstatfs(file).ok().map(|stat| stat.f_type as u64)
+}
+
+/// Whether the page cache of this machine is the one truth about the files of a file system.
+pub(super) fn is_local(system: u64) -> bool {
+    LOCAL.contains(&system)
 }
 
 /// Whether what has room on the medium keeps it.
 pub(super) fn is_in_place(file: BorrowedFd<'_>) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|stat| IN_PLACE.contains(&(stat.f_type as u64)))
+    system(file).is_some_and(|system| IN_PLACE.contains(&system))
 }
 
 /// Repeats a call that a signal interrupted.

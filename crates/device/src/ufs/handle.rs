@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::behind::Behind;
 use super::direct::Direct;
 use super::file::{self, retry};
 use super::lock::FileLocks;
 use super::transfer::{self, Progress};
+use super::writeback;
 use crate::mapping::Rights;
 use crate::{
     Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, Mapping,
@@ -27,10 +29,14 @@ pub(crate) struct UfsHandle {
     path: PathBuf,
     file: OwnedFd,
     direct: Option<Direct>,
+    /// There if what is written is to be on its way to the medium at once.
+    behind: Option<Behind>,
     kind: FileType,
     block: u32,
     /// Whether the page cache of this machine is the one truth about the file, so that its pages may be changed in place.
     maps: bool,
+    /// The file system of a regular file that goes through the page cache.
+    system: Option<u64>,
     read: bool,
     write: bool,
     locks: FileLocks,
@@ -44,13 +50,13 @@ impl UfsHandle {
         let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
         let direct = if options.is_direct() { Direct::open(file.as_fd(), options) } else { None };
         let kind = FileType::from_raw_mode(stat.st_mode);
+        let system = file::system(&file).filter(|_| direct.is_none() && kind == FileType::RegularFile);
         Ok(Self {
             name: name.into(),
             path,
-            maps: direct.is_none()
-                && kind == FileType::RegularFile
-                && options.is_read()
-                && file::is_local(&file),
+            maps: options.is_read() && system.is_some_and(file::is_local),
+            system,
+            behind: (options.is_write_behind() && direct.is_none()).then(Behind::default),
             direct,
             kind,
             block: u32::try_from(stat.st_blksize).unwrap_or(4096),
@@ -104,6 +110,13 @@ impl UfsHandle {
                 let error = self.failed(operation, errno).after(progress.done);
                 Err(error.at(piece::offset_of(pieces, progress.done)))
             }
+        }
+    }
+
+    /// Tells that a list was written, into the page cache.
+    pub(crate) fn written(&self, pieces: &[Piece<'_>]) {
+        if let Some(behind) = &self.behind {
+            behind.written(self.file(), pieces);
         }
     }
 
@@ -166,6 +179,7 @@ impl Handle for UfsHandle {
             Some(direct) => direct.write(self.file(), pieces),
             None => transfer::write(self.file(), pieces),
         };
+        self.written(pieces);
         self.outcome(Operation::Write, pieces, progress)
     }
 
@@ -233,6 +247,17 @@ impl Handle for UfsHandle {
         }
     }
 
+    fn expect(&self, range: Range<u64>) {
+        // Here writing is cheaper where space was reserved before.
+        let reserves = self.system == Some(file::EXT);
+        if reserves && self.write && range.start < range.end && i64::try_from(range.end).is_ok() {
+            // The length stays, so that nobody sees a difference; a full disk is for the write to tell.
+            let bytes = range.end - range.start;
+            let _ =
+                retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, range.start, bytes));
+        }
+    }
+
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         // The system grants shared locks only to those who may read.
         let kind = if self.read { kind } else { LockKind::Exclusive };
@@ -240,6 +265,10 @@ impl Handle for UfsHandle {
         self.locks
             .lock(self.file(), range, kind)
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
+    }
+
+    fn hasten(&self, range: Range<u64>) {
+        writeback::start(self.file.as_fd(), &range);
     }
 
     fn is_hole(&self, place: u64) -> bool {
@@ -273,6 +302,30 @@ mod tests {
         assert!(file.is_hole(0) && !file.is_hole(2 * MIB + 4096) && file.is_hole(3 * MIB));
         file.sync(SyncScope::Data).unwrap();
         assert!(file.is_hole(0) && !file.is_hole(2 * MIB + 4096) && file.is_hole(3 * MIB));
+    }
+
+    #[test]
+    fn what_is_expected_changes_nothing_that_can_be_seen() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+        file.expect(MIB..3 * MIB);
+        assert_eq!(file.len().unwrap(), 0);
+        let blocks = rustix::fs::fstat(&file.file).unwrap().st_blocks as u64;
+        assert!(
+            file.system != Some(super::file::EXT) || blocks * 512 >= 2 * MIB,
+            "{blocks} blocks are reserved"
+        );
+        file.write_at(2 * MIB, b"abc").unwrap();
+        // Where there is no space, or no sense, the write is what tells.
+        for range in [0..u64::MAX, 0..0, i64::MAX as u64 - 1..i64::MAX as u64] {
+            file.expect(range);
+        }
+        assert_eq!(file.len().unwrap(), 2 * MIB + 3);
+        let mut back = [9; 4];
+        assert_eq!(file.read_at(2 * MIB - 1, &mut back).unwrap(), 4);
+        assert_eq!(&back, b"\0abc");
     }
 
     #[test]

@@ -27,9 +27,13 @@ pub enum Datatype {
     Array(Box<Datatype>, u64),
     /// Text of so many bytes, filled up with zeros.
     Text(u64),
+    /// Text of any length, which lies elsewhere in the file: read by [`Container::texts`](super::Container::texts).
+    AnyText,
     /// Something that is not accessed here: what it is called, and its bytes.
     Other(String, u64),
 }
+
+const ANY_TEXT: &str = "text of any length";
 
 impl Datatype {
     /// The type of `T`: a number, or an object of constant size.
@@ -53,6 +57,8 @@ impl Datatype {
             Self::Bool => 1,
             Self::Int(size) | Self::UInt(size) | Self::Float(size) | Self::Enum(size, _) => u64::from(*size),
             Self::Compound(size, _) | Self::Text(size) | Self::Other(_, size) => *size,
+            // A length, the address of a heap, and a number in it.
+            Self::AnyText => 16,
             Self::Array(of, count) => of.size().saturating_mul(*count),
         }
     }
@@ -86,6 +92,7 @@ impl Datatype {
             }
             Self::Array(of, count) => TypeDescriptor::FixedArray(Box::new(of.descriptor()?), *count as usize),
             Self::Text(size) => TypeDescriptor::FixedUnicode(*size as usize),
+            Self::AnyText => TypeDescriptor::VarLenUnicode,
             Self::Other(name, _) => return Err(name.clone()),
         })
     }
@@ -111,6 +118,7 @@ impl Datatype {
                 Self::Array(Box::new(Self::described(of)), *count as u64)
             }
             TypeDescriptor::FixedAscii(size) | TypeDescriptor::FixedUnicode(size) => Self::Text(*size as u64),
+            TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode => Self::AnyText,
             other => Self::Other(other.to_string(), other.size() as u64),
         }
     }
@@ -119,6 +127,7 @@ impl Datatype {
     pub(super) fn foreign(&self) -> Option<&str> {
         match self {
             Self::Other(name, _) => Some(name),
+            Self::AnyText => Some(ANY_TEXT),
             Self::Array(of, _) => of.foreign(),
             Self::Compound(_, fields) => fields.iter().find_map(|(_, _, ty)| ty.foreign()),
             _ => None,
@@ -179,6 +188,7 @@ impl fmt::Display for Datatype {
             Self::Bool => f.write_str("bool"),
             Self::Text(size) => write!(f, "text of {size} bytes"),
             Self::Other(name, _) => f.write_str(name),
+            Self::AnyText => f.write_str(ANY_TEXT),
             Self::Array(of, count) => write!(f, "[{of}; {count}]"),
             Self::Enum(_, members) => {
                 let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();

@@ -165,8 +165,8 @@ impl Definitions<'_> {
             Some(chunk) => Storage::Chunked(chunk.clone(), Vec::new()),
             None => Storage::Contiguous(NOWHERE),
         };
-        let dataset =
-            Dataset { datatype: new.datatype.clone(), shape: new.shape.clone(), grows: new.grows, storage };
+        let (datatype, shape, fill) = (new.datatype.clone(), new.shape.clone(), Vec::new());
+        let dataset = Dataset { datatype, shape, grows: new.grows, storage, fill };
         self.tree.insert(path.clone(), Node { dataset: Some(dataset), ..Node::group() });
         self.fits(&path)?;
         self.paths.push(path.clone());

@@ -334,7 +334,7 @@ mod tests {
 
     fn dataset(datatype: Datatype, shape: &[u64]) -> Node {
         let storage = Storage::Contiguous(NOWHERE);
-        let dataset = Dataset { datatype, shape: shape.to_vec(), grows: false, storage };
+        let dataset = Dataset { datatype, shape: shape.to_vec(), grows: false, storage, fill: Vec::new() };
         Node { dataset: Some(dataset), ..Node::group() }
     }
 

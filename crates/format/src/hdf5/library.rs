@@ -269,10 +269,13 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
         .maxdims()
         .first()
         .is_some_and(|most| most.is_none_or(|most| most as u64 > shape.first().copied().unwrap_or(0)));
-    let datatype = datatype(&dataset.dtype()?);
+    let stored = dataset.dtype()?;
+    let datatype = datatype(&stored);
     if datatype.size() == 0 {
         return Err(format!("{}: elements without a byte", dataset.name()).into());
     }
+    let fill = datatype.foreign().is_none().then(|| raw::fill(dataset, &stored)).flatten();
+    let fill = fill.filter(|fill| fill.iter().any(|byte| *byte != 0)).unwrap_or_default();
     let storage = if let Some(filter) = dataset.filters().first() {
         Storage::Elsewhere(format!("its chunks are packed ({filter:?}); `h5repack -f NONE` unpacks them"))
     } else {
@@ -282,7 +285,7 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
                     Storage::Contiguous(address)
                 }
                 _ if dataset.size() == 0 => Storage::Contiguous(0),
-                _ => Storage::Elsewhere("nothing was written to it, and it has no place yet".to_owned()),
+                _ => Storage::Contiguous(NOWHERE),
             },
             Layout::Chunked => {
                 let chunk: Vec<u64> =
@@ -292,6 +295,10 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
                         return Err(format!("{}: chunks of {chunk:?} in {shape:?}", dataset.name()).into());
                     }
                     Some(why) => Storage::Elsewhere(format!("{why}: `h5repack -l CHUNK=…` does")),
+                    // Versions of the library differ in whether the places of chunks count from the start of the file then.
+                    None if dataset.file()?.userblock() > 0 => Storage::Elsewhere(
+                        "it is in chunks, in a file with a user block; `h5unjam` takes that away".to_owned(),
+                    ),
                     None => {
                         let addresses = all_chunks(dataset, &shape, &chunk)?;
                         Storage::Chunked(chunk, addresses)
@@ -303,7 +310,7 @@ fn described(dataset: &hdf5_metno::Dataset) -> Result<Dataset> {
             )),
         }
     };
-    Ok(Dataset { datatype, shape, grows, storage })
+    Ok(Dataset { datatype, shape, grows, storage, fill })
 }
 
 /// A type, if its bytes are what ours would be.
@@ -312,7 +319,7 @@ fn datatype(ty: &hdf5_metno::Datatype) -> Datatype {
         return Datatype::Other("a type that is not known here".to_owned(), ty.size() as u64);
     };
     let known = Datatype::described(&descriptor);
-    let text = matches!(known, Datatype::Text(_));
+    let text = matches!(known, Datatype::Text(_) | Datatype::AnyText);
     let same = known.descriptor().ok().and_then(|same| hdf5_metno::Datatype::from_descriptor(&same).ok());
     if text || same.is_some_and(|same| same == *ty) {
         return known;
@@ -365,6 +372,17 @@ fn hear(attribute: &hdf5_metno::Attribute, length: u64) -> Result<Attribute> {
             let shape = attribute.shape().iter().map(|length| *length as u64).collect();
             Attribute::Values(known, shape, raw::read(attribute, &ty)?)
         }
+    })
+}
+
+/// All elements of a dataset that are text of any length.
+pub(super) fn texts(path: &Path, dataset: &str) -> Result<Vec<String>> {
+    let dataset = options().open(path)?.dataset(dataset)?;
+    Ok(match dataset.dtype()?.to_descriptor()? {
+        TypeDescriptor::VarLenAscii => {
+            dataset.read_raw::<VarLenAscii>()?.iter().map(ToString::to_string).collect()
+        }
+        _ => dataset.read_raw::<VarLenUnicode>()?.iter().map(ToString::to_string).collect(),
     })
 }
 

@@ -91,7 +91,7 @@ impl Container {
 
     fn put(&self, marks: &[(u64, u64)]) -> Result<()> {
         let regions: Vec<_> = marks.iter().map(|(address, _)| Region::new(*address, [], 8)).collect();
-        let combined = combine(&regions)
+        let combined = combine(regions.iter().map(Option::as_ref))
             .map_err(|error| self.core.error(Kind::BadArgument, "mark", error.to_string()))?;
         let Some(combined) = combined else { return Ok(()) };
         let mut bytes = vec![0; combined.bytes as usize];

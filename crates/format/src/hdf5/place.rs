@@ -2,7 +2,7 @@
 
 use super::tree::{Dataset, NOWHERE, Storage, grid};
 use crate::region::{Region, Step};
-use crate::slab::Block;
+use crate::slab::{Block, PerDimension};
 
 /// As many bytes in the file as in memory, in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,17 +11,27 @@ pub(super) struct Place {
     pub(super) memory: Region,
 }
 
+/// Where a part of a dataset is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) places: Vec<Place>,
+    /// The memory of what is nowhere in the file, because nobody has written it.
+    pub(super) gaps: Vec<Region>,
+}
+
 /// The places of a part, which lies inside the dataset, has values, and no more than memory.
-pub(super) fn places(dataset: &Dataset, block: &Block) -> Result<Vec<Place>, String> {
+pub(super) fn places(dataset: &Dataset, block: &Block) -> Result<Places, String> {
     let size = dataset.datatype.size();
     match &dataset.storage {
         Storage::Contiguous(address) => {
             let sub = Sub {
                 first: block.start.clone(),
-                memory: vec![0; block.count.len()],
+                memory: PerDimension::from_elem(0, block.count.len()),
                 count: block.count.clone(),
             };
-            place(size, *address, &dataset.shape, &sub, block).map(|place| vec![place])
+            let mut places = Places::default();
+            places.add(size, *address, &dataset.shape, &sub, block)?;
+            Ok(places)
         }
         Storage::Chunked(chunk, addresses) => chunked(size, chunk, addresses, dataset, block),
         Storage::Elsewhere(why) => Err(why.clone()),
@@ -30,36 +40,48 @@ pub(super) fn places(dataset: &Dataset, block: &Block) -> Result<Vec<Place>, Str
 
 /// What a chunk has of a block: where it begins in the chunk and in the block, and how many there are, in each dimension.
 struct Sub {
-    first: Vec<u64>,
-    memory: Vec<u64>,
-    count: Vec<u64>,
+    first: PerDimension<u64>,
+    memory: PerDimension<u64>,
+    count: PerDimension<u64>,
 }
 
-/// One piece of storage of a shape, at an address.
-fn place(size: u64, address: u64, shape: &[u64], sub: &Sub, block: &Block) -> Result<Place, String> {
-    let (strides, inner) = (strides(size, shape)?, strides(size, &block.count)?);
-    let mut file = Some(address).filter(|address| *address != NOWHERE);
-    let mut memory = 0;
-    let (mut outer_steps, mut inner_steps) = (Vec::new(), Vec::new());
-    for at in 0..shape.len() {
-        file = file.and_then(|file| file.checked_add(sub.first[at].checked_mul(strides[at])?));
-        memory += sub.memory[at] * inner[at];
-        let stride = strides[at].checked_mul(block.stride[at]).ok_or("a stride behind every file")?;
-        outer_steps.push(Step { count: sub.count[at], stride });
-        inner_steps.push(Step { count: sub.count[at], stride: inner[at] });
+impl Places {
+    /// One piece of storage of a shape, at an address.
+    fn add(
+        &mut self,
+        size: u64,
+        address: u64,
+        shape: &[u64],
+        sub: &Sub,
+        block: &Block,
+    ) -> Result<(), String> {
+        let (strides, inner) = (strides(size, shape)?, strides(size, &block.count)?);
+        let mut file = Some(if address == NOWHERE { 0 } else { address });
+        let mut memory = 0;
+        let (mut outer_steps, mut inner_steps) = (PerDimension::new(), PerDimension::new());
+        for at in 0..shape.len() {
+            file = file.and_then(|file| file.checked_add(sub.first[at].checked_mul(strides[at])?));
+            memory += sub.memory[at] * inner[at];
+            let stride = strides[at].checked_mul(block.stride[at]).ok_or("a stride behind every file")?;
+            outer_steps.push(Step { count: sub.count[at], stride });
+            inner_steps.push(Step { count: sub.count[at], stride: inner[at] });
+        }
+        let file =
+            file.filter(|file| *file < i64::MAX as u64).ok_or("a part of it lies behind every file")?;
+        let memory = Region::new(memory, inner_steps, size).ok_or("nothing is in it")?;
+        if address == NOWHERE {
+            self.gaps.push(memory);
+        } else {
+            let file = Region::new(file, outer_steps, size).ok_or("nothing is in it")?;
+            self.places.push(Place { file, memory });
+        }
+        Ok(())
     }
-    let file = file
-        .filter(|file| *file < i64::MAX as u64)
-        .ok_or("a part of it was never given a place in the file")?;
-    Region::new(file, outer_steps, size)
-        .zip(Region::new(memory, inner_steps, size))
-        .map(|(file, memory)| Place { file, memory })
-        .ok_or_else(|| "nothing is in it".to_owned())
 }
 
 /// Bytes from one to the next in each dimension.
-fn strides(size: u64, shape: &[u64]) -> Result<Vec<u64>, String> {
-    let mut strides = vec![size; shape.len()];
+fn strides(size: u64, shape: &[u64]) -> Result<PerDimension<u64>, String> {
+    let mut strides = PerDimension::from_elem(size, shape.len());
     for at in (1..shape.len()).rev() {
         let stride = strides[at].checked_mul(shape[at]).filter(|stride| i64::try_from(*stride).is_ok());
         strides[at - 1] = stride.ok_or("it is larger than every file")?;
@@ -74,13 +96,13 @@ fn chunked(
     addresses: &[u64],
     dataset: &Dataset,
     block: &Block,
-) -> Result<Vec<Place>, String> {
+) -> Result<Places, String> {
     let rank = chunk.len();
     let cuts: Vec<Vec<(u64, u64, u64, u64)>> = (0..rank)
         .map(|at| cuts(block.start[at], block.count[at], block.stride[at], chunk[at].max(1)))
         .collect();
     let grid = grid(&dataset.shape, chunk);
-    let mut places = Vec::new();
+    let mut places = Places::default();
     let mut which = vec![0; rank];
     loop {
         let chosen: Vec<_> = which.iter().zip(&cuts).map(|(which, cuts)| cuts[*which]).collect();
@@ -91,7 +113,7 @@ fn chunked(
             count: chosen.iter().map(|cut| cut.3).collect(),
         };
         let address = addresses.get(number as usize).copied().unwrap_or(NOWHERE);
-        places.push(place(size, address, chunk, &sub, block)?);
+        places.add(size, address, chunk, &sub, block)?;
         // The next one, the last dimension first.
         let Some(at) = (0..rank).rev().find(|at| which[*at] + 1 < cuts[*at].len()) else { return Ok(places) };
         which[at] += 1;
@@ -127,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Every element of every block is found at its place, in chunks of any shape.
+    /// Every element of every block is found at its place, in chunks of any shape; those of chunks that are nowhere, in gaps.
     #[test]
     fn elements_lie_where_chunks_say() {
         for seed in 0..2000 {
@@ -136,17 +158,26 @@ mod tests {
             let shape = [1 + below(5), 1 + below(7)];
             let chunk = [1 + below(4), 1 + below(4)];
             let count = grid(&shape, &chunk);
-            let addresses: Vec<u64> = (0..count[0] * count[1]).map(|at| (at * 7 + 3) * 100).collect();
+            let mut address = |at: u64| if below(4) == 0 { NOWHERE } else { (at * 7 + 3) * 100 };
+            let addresses: Vec<u64> = (0..count[0] * count[1]).map(&mut address).collect();
             let stride = [1 + below(2), 1 + below(3)];
             let start = [below(shape[0] as usize), below(shape[1] as usize)];
             let most = |at: usize| (shape[at] - start[at]).div_ceil(stride[at]) as usize;
             let taken = [1 + below(most(0)), 1 + below(most(1))];
-            let block = Block { start: start.to_vec(), count: taken.to_vec(), stride: stride.to_vec() };
+            let block = Block {
+                start: PerDimension::from_slice(&start),
+                count: PerDimension::from_slice(&taken),
+                stride: PerDimension::from_slice(&stride),
+            };
             let storage = Storage::Chunked(chunk.to_vec(), addresses.clone());
-            let dataset =
-                Dataset { datatype: Datatype::UInt(2), shape: shape.to_vec(), grows: true, storage };
+            let (datatype, fill) = (Datatype::UInt(2), Vec::new());
+            let dataset = Dataset { datatype, shape: shape.to_vec(), grows: true, storage, fill };
             let mut found = vec![None; (taken[0] * taken[1]) as usize];
-            for place in places(&dataset, &block).unwrap() {
+            let Places { places, gaps } = places(&dataset, &block).unwrap();
+            for byte in gaps.iter().flat_map(bytes).step_by(2) {
+                assert!(found[byte as usize / 2].replace(NOWHERE).is_none(), "seed {seed}: twice");
+            }
+            for place in places {
                 let pairs: Vec<_> = bytes(&place.file).into_iter().zip(bytes(&place.memory)).collect();
                 for pair in pairs.chunks(2) {
                     assert!(found[pair[0].1 as usize / 2].replace(pair[0].0).is_none(), "seed {seed}: twice");
@@ -157,7 +188,8 @@ mod tests {
                     let at = [start[0] + row * stride[0], start[1] + column * stride[1]];
                     let number = at[0] / chunk[0] * count[1] + at[1] / chunk[1];
                     let inside = at[0] % chunk[0] * chunk[1] + at[1] % chunk[1];
-                    let expected = addresses[number as usize] + 2 * inside;
+                    let address = addresses[number as usize];
+                    let expected = if address == NOWHERE { NOWHERE } else { address + 2 * inside };
                     assert_eq!(found[(row * taken[1] + column) as usize], Some(expected), "seed {seed}");
                 }
             }

@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 
 use aqueduct_file::layout::{Basic, Layout, Pattern};
 use aqueduct_file::{Request, Source, View};
-use aqueduct_object::{Object, bytes_mut, decode_all, encode_all};
+use aqueduct_object::{Object, encode_all};
 
 use super::container::{Container, DatasetId};
 use super::datatype::Datatype;
-use super::place::{Place, places};
+use super::incoming::{Bytes, Get, Incoming, scatter};
+use super::place::{Place, Places, places};
 use crate::combine::{Combined, combine};
 use crate::error::{Kind, Result};
+use crate::region::Region;
 use crate::slab::{Block, Slab, Target};
 
 /// Accesses that wait to be done as one: however many datasets they are to, the file layer sees one write and one read.
@@ -54,46 +56,6 @@ struct Put<'q> {
     bytes: Cow<'q, [u8]>,
 }
 
-struct Get<'q> {
-    places: Vec<Place>,
-    bytes: usize,
-    values: Box<dyn Incoming + 'q>,
-}
-
-trait Incoming {
-    /// The memory of the values, where bytes can be put into it as they are.
-    fn memory(&mut self) -> Option<&mut [u8]>;
-
-    /// Takes the values from their bytes.
-    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String>;
-}
-
-impl<T: Object> Incoming for &mut [T] {
-    fn memory(&mut self) -> Option<&mut [u8]> {
-        bytes_mut(self)
-    }
-
-    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
-        let values = decode_all(bytes, self.len()).map_err(|error| error.to_string())?;
-        self.iter_mut().zip(values).for_each(|(to, value)| *to = value);
-        Ok(())
-    }
-}
-
-/// Memory that takes bytes as they are, whatever they stand for.
-struct Bytes<'q>(&'q mut [u8]);
-
-impl Incoming for Bytes<'_> {
-    fn memory(&mut self) -> Option<&mut [u8]> {
-        Some(self.0)
-    }
-
-    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
-        self.0.copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
 impl Container {
     /// A queue of accesses.
     pub fn queue(&self) -> Queue<'_> {
@@ -108,7 +70,7 @@ impl Container {
         slab: &Slab,
         ty: Option<&Datatype>,
         values: u64,
-    ) -> Result<(Block, Vec<Place>)> {
+    ) -> Result<(Block, Places)> {
         let writes = operation == "write";
         if writes {
             self.may_write(operation)?;
@@ -123,8 +85,16 @@ impl Container {
         let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
         let bad = |what: String| self.core.error(Kind::BadArgument, operation, what);
         let block = slab.cut(target, writes, values).map_err(bad)?;
-        let places = if values == 0 { Ok(Vec::new()) } else { places(dataset, &block) };
-        Ok((block, places.map_err(|what| bad(format!("dataset {path:?}: {what}")))?))
+        let places = if values == 0 { Ok(Places::default()) } else { places(dataset, &block) };
+        let places = places.map_err(|what| bad(format!("dataset {path:?}: {what}")))?;
+        if writes && !places.gaps.is_empty() {
+            let detail = format!(
+                "dataset {path:?}: a part of it was never given a place in the file, and is only read here; the program that \
+                 made it is to write it once, or to allocate it early"
+            );
+            return Err(bad(detail));
+        }
+        Ok((block, places))
     }
 
     /// How many elements a part has that is to be read.
@@ -132,12 +102,16 @@ impl Container {
         let (path, dataset, _) = self.known("read", id)?;
         let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
         let count = slab.values(target).map_err(|what| self.core.error(Kind::BadArgument, "read", what))?;
-        // A description may promise anything; memory is taken for what the file can have.
+        // A description may promise anything; memory is taken for what the file can have, or need not have.
         let bytes = count.saturating_mul(dataset.datatype.size());
-        if bytes > self.core.file.size()? {
-            return Err(self.core.cut_off(bytes, 0, ""));
+        if !dataset.is_sparse() {
+            let there = bytes <= self.core.file.size()?;
+            return if there { Ok(count) } else { Err(self.core.cut_off(bytes, 0, "")) };
         }
-        Ok(count)
+        let fits =
+            usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+        let detail = || format!("{count} elements of dataset {path:?} do not fit memory; read it in parts");
+        if fits { Ok(count) } else { Err(self.core.error(Kind::TooLarge, "read", detail())) }
     }
 
     fn complete_read(&self, wanted: u64, count: u64) -> Result<()> {
@@ -146,19 +120,19 @@ impl Container {
 
     /// All places as one view of the file; none if there are none.
     fn combined<'p>(&self, places: impl Iterator<Item = &'p Place>) -> Result<Option<(View, Combined)>> {
-        let regions: Vec<_> = places.map(|place| Some(place.file.clone())).collect();
         let bad = |error: aqueduct_file::layout::LayoutError| {
             self.core.error(Kind::BadArgument, "access", error.to_string())
         };
-        let Some(combined) = combine(&regions).map_err(bad)? else { return Ok(None) };
+        let Some(combined) = combine(places.map(|place| Some(&place.file))).map_err(bad)? else {
+            return Ok(None);
+        };
         let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
         Ok(Some((view, combined)))
     }
 
-    /// The bytes of a place in memory.
-    fn memory(&self, place: &Place) -> Result<Pattern> {
-        let made =
-            place.memory.layout().and_then(|layout| layout.tiled(1)?.shifted(place.memory.offset as i64));
+    /// Bytes of memory.
+    pub(super) fn memory(&self, region: &Region) -> Result<Pattern> {
+        let made = region.layout().and_then(|layout| layout.tiled(1)?.shifted(region.offset as i64));
         made.map_err(|error| self.core.error(Kind::BadArgument, "access", error.to_string()))
     }
 }
@@ -185,11 +159,11 @@ impl<'q> Queue<'q> {
     fn add_put(
         &mut self,
         id: DatasetId,
-        cut: Result<(Block, Vec<Place>)>,
+        cut: Result<(Block, Places)>,
         bytes: impl FnOnce() -> Cow<'q, [u8]>,
     ) -> &mut Self {
         match cut {
-            Ok((block, places)) => {
+            Ok((block, Places { places, .. })) => {
                 let rows = [block.start.first().copied().unwrap_or(0), block.rows()];
                 if !places.is_empty() {
                     self.puts.push(Put { dataset: id.0, rows, places, bytes: bytes() });
@@ -209,7 +183,7 @@ impl<'q> Queue<'q> {
             let (_, places) = self.container.cut("read", id, &slab.into(), Some(&ty), count as u64)?;
             Ok((places, count * ty.size() as usize))
         });
-        self.add_get(cut, Box::new(values))
+        self.add_get(id, cut, Box::new(values))
     }
 
     /// The same with bytes as they lie in the file, whatever they stand for.
@@ -219,12 +193,18 @@ impl<'q> Queue<'q> {
             let (_, places) = self.container.cut("read", id, &slab.into(), None, count)?;
             Ok((places, length))
         });
-        self.add_get(cut, Box::new(Bytes(bytes)))
+        self.add_get(id, cut, Box::new(Bytes(bytes)))
     }
 
-    fn add_get(&mut self, cut: Result<(Vec<Place>, usize)>, values: Box<dyn Incoming + 'q>) -> &mut Self {
-        match cut {
-            Ok((places, bytes)) if !places.is_empty() => self.gets.push(Get { places, bytes, values }),
+    fn add_get(
+        &mut self,
+        id: DatasetId,
+        cut: Result<(Places, usize)>,
+        values: Box<dyn Incoming + 'q>,
+    ) -> &mut Self {
+        let fill = self.container.known("read", id).map(|(_, dataset, _)| dataset.fill.clone());
+        match cut.and_then(|(places, bytes)| Ok(Get { places, bytes, fill: fill?, values })) {
+            Ok(get) if get.bytes > 0 => self.gets.push(get),
             Ok(_) => {}
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
         }
@@ -265,11 +245,13 @@ impl<'q> Queue<'q> {
             self.source(combined, &items, |source| container.core.file.through(view).write(source))?;
             self.note();
         }
-        let Some((view, combined)) = &gets else { return Ok(()) };
-        let mut bytes = vec![0; combined.bytes as usize];
-        let count = container.core.file.through(view).read(&mut bytes)?.bytes();
-        container.complete_read(combined.bytes, count)?;
-        self.scatter(combined, &bytes)
+        let mut bytes = Vec::new();
+        if let Some((view, combined)) = &gets {
+            bytes.resize(combined.bytes as usize, 0);
+            let count = container.core.file.through(view).read(&mut bytes)?.bytes();
+            container.complete_read(combined.bytes, count)?;
+        }
+        scatter(container, &mut self.gets, gets.as_ref().map(|(_, combined)| combined), &bytes)
     }
 
     /// Does the accesses of all ranks as one collective write and one collective read. Collective; a rank may have nothing to do.
@@ -304,9 +286,8 @@ impl<'q> Queue<'q> {
     fn read_all(&mut self, view: &View, combined: Option<&Combined>) -> Result<()> {
         let container = self.container;
         // One place that is whole in memory is read straight into it.
-        if let [Get { places, values, .. }] = self.gets.as_mut_slice()
-            && let ([place], Some(memory)) = (places.as_slice(), values.memory())
-            && place.memory.steps.is_empty()
+        if let [get] = self.gets.as_mut_slice()
+            && let Some(memory) = get.straight()
         {
             let wanted = memory.len() as u64;
             let count = container.core.file.through(view).all().read(memory)?.bytes();
@@ -315,8 +296,7 @@ impl<'q> Queue<'q> {
         let mut bytes = vec![0; combined.map_or(0, |combined| combined.bytes) as usize];
         let count = container.core.file.through(view).all().read(&mut bytes)?.bytes();
         let outcome = container.complete_read(bytes.len() as u64, count);
-        let outcome =
-            outcome.and_then(|()| combined.map_or(Ok(()), |combined| self.scatter(combined, &bytes)));
+        let outcome = outcome.and_then(|()| scatter(container, &mut self.gets, combined, &bytes));
         container.core.agree("queue", outcome)
     }
 
@@ -325,8 +305,8 @@ impl<'q> Queue<'q> {
     #[doc(alias = "H5Dwrite_async")]
     pub fn start_all(mut self) -> Result<Writing<'q>> {
         let container = self.container;
-        let planned = self.plan().and_then(|(puts, gets)| {
-            if gets.is_some() {
+        let planned = self.plan().and_then(|(puts, _)| {
+            if !self.gets.is_empty() {
                 return Err(container.core.error(
                     Kind::BadArgument,
                     "queue",
@@ -353,7 +333,7 @@ impl<'q> Queue<'q> {
     fn plan(&mut self) -> Result<(Option<(View, Combined)>, Option<(View, Combined)>)> {
         std::mem::replace(&mut self.failed, Ok(()))?;
         let puts = self.container.combined(self.puts.iter().flat_map(|put| &put.places))?;
-        let gets = self.container.combined(self.gets.iter().flat_map(|get| &get.places))?;
+        let gets = self.container.combined(self.gets.iter().flat_map(|get| &get.places.places))?;
         Ok((puts, gets))
     }
 
@@ -378,7 +358,7 @@ impl<'q> Queue<'q> {
     fn items(&self) -> Result<Vec<Item<'_>>> {
         let places = self.puts.iter().flat_map(|put| put.places.iter().map(|place| (place, &*put.bytes)));
         let item = |(place, memory): (&Place, _)| {
-            let pattern = self.container.memory(place)?;
+            let pattern = self.container.memory(&place.memory)?;
             let checked = pattern.check_memory(<[u8]>::len(memory));
             checked
                 .map_err(|error| self.container.core.error(Kind::BadArgument, "write", error.to_string()))?;
@@ -402,37 +382,6 @@ impl<'q> Queue<'q> {
             }
         };
         write(Source::made(combined.bytes, &make))
-    }
-
-    /// Gives all reads their values.
-    fn scatter(&mut self, combined: &Combined, bytes: &[u8]) -> Result<()> {
-        let container = self.container;
-        let bad = |what: String| container.core.error(Kind::Damaged, "read", what);
-        let mut item = 0;
-        for get in &mut self.gets {
-            let own = item..item + get.places.len();
-            item = own.end;
-            let mut decoded = Vec::new();
-            let memory = match get.values.memory() {
-                Some(memory) => memory,
-                None => {
-                    decoded.resize(get.bytes, 0);
-                    decoded.as_mut_slice()
-                }
-            };
-            let first = combined.shares.partition_point(|share| share.item < own.start);
-            for share in combined.shares[first..].iter().take_while(|share| own.contains(&share.item)) {
-                let place = &get.places[share.item - own.start];
-                let length = (share.bytes.end - share.bytes.start) as usize;
-                let from = &bytes[share.at as usize..share.at as usize + length];
-                let outcome = container.memory(place)?.scatter(from, share.bytes.start, memory);
-                outcome.map_err(|error| bad(error.to_string()))?;
-            }
-            if !decoded.is_empty() {
-                get.values.take(&decoded).map_err(bad)?;
-            }
-        }
-        Ok(())
     }
 }
 

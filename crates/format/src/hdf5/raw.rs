@@ -1,4 +1,4 @@
-//! What the binding of the C library lacks: where a chunk lies, and attributes as bytes.
+//! What the binding of the C library lacks: where a chunk lies, what was never written, and attributes as bytes.
 //!
 //! `unsafe` here: calls into the library, with buffers of the size that it is told, under the lock of the binding.
 #![allow(unsafe_code)]
@@ -6,6 +6,7 @@
 use hdf5_metno::{Attribute, Dataset, Datatype, Result};
 use hdf5_metno_sys::h5a::{H5Aread, H5Awrite};
 use hdf5_metno_sys::h5d::H5Dget_chunk_info_by_coord;
+use hdf5_metno_sys::h5p::H5Pget_fill_value;
 
 use super::tree::NOWHERE;
 
@@ -25,6 +26,17 @@ pub(super) fn chunk(dataset: &Dataset, coordinates: &[u64]) -> Result<(u64, u64)
         }
     });
     if outcome < 0 { Err("the place of a chunk is not known".into()) } else { Ok((address, size)) }
+}
+
+/// What an element of this type, which holds no pointers, is where nobody has written it; none if that is not said.
+pub(super) fn fill(dataset: &Dataset, datatype: &Datatype) -> Option<Vec<u8>> {
+    let settings = dataset.dcpl().ok()?;
+    let mut bytes = vec![0u8; datatype.size()];
+    // SAFETY: there is room for an element of this type.
+    let outcome = hdf5_metno::sync::sync(|| unsafe {
+        H5Pget_fill_value(settings.id(), datatype.id(), bytes.as_mut_ptr().cast())
+    });
+    (outcome >= 0).then_some(bytes)
 }
 
 /// Writes the values of an attribute, as many as it has, of this type.

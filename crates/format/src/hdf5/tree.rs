@@ -36,14 +36,16 @@ pub struct Dataset {
     pub grows: bool,
     /// Where its bytes are.
     pub(super) storage: Storage,
+    /// The bytes of an element that nobody has written; none for zeros.
+    pub(super) fill: Vec<u8>,
 }
 
 /// Where the bytes of a dataset are.
 #[derive(Clone, Debug, PartialEq, Object)]
 pub(super) enum Storage {
-    /// In one piece, from this byte of the file on.
+    /// In one piece, from this byte of the file on, or [`NOWHERE`] until something is written.
     Contiguous(u64),
-    /// In chunks of this shape, at these addresses: the last dimension of chunks side by side.
+    /// In chunks of this shape, at these addresses: the last dimension of chunks side by side. Those that nobody has written are [`NOWHERE`].
     Chunked(Vec<u64>, Vec<u64>),
     /// Not where they could be accessed, and why.
     Elsewhere(String),
@@ -92,18 +94,32 @@ impl Dataset {
         self.shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length))
     }
 
+    /// How many bytes of the file hold its elements: fewer than they have where nobody has written them all.
+    pub fn stored(&self) -> u64 {
+        self.extents().iter().fold(0, |all, (_, bytes)| all.saturating_add(*bytes))
+    }
+
     /// Bytes of the file that hold its elements: where they begin, and how many.
     pub(super) fn extents(&self) -> Vec<(u64, u64)> {
         let size = |shape: &[u64]| {
             shape.iter().fold(self.datatype.size(), |bytes, length| bytes.saturating_mul(*length))
         };
+        let placed = |addresses: &[u64], bytes: u64| {
+            addresses.iter().filter(|at| **at != NOWHERE).map(|at| (*at, bytes)).collect()
+        };
         match &self.storage {
-            Storage::Contiguous(address) => vec![(*address, size(&self.shape))],
-            Storage::Chunked(chunk, addresses) => {
-                let bytes = size(chunk);
-                addresses.iter().filter(|at| **at != NOWHERE).map(|at| (*at, bytes)).collect()
-            }
+            Storage::Contiguous(address) => placed(&[*address], size(&self.shape)),
+            Storage::Chunked(chunk, addresses) => placed(addresses, size(chunk)),
             Storage::Elsewhere(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a part of it has no place in the file, because nobody has written it.
+    pub fn is_sparse(&self) -> bool {
+        match &self.storage {
+            Storage::Contiguous(address) => *address == NOWHERE,
+            Storage::Chunked(_, addresses) => addresses.contains(&NOWHERE),
+            Storage::Elsewhere(_) => false,
         }
     }
 }

@@ -6,7 +6,7 @@ use aqueduct_file::{Source, View};
 use super::cut::Cut;
 use super::dataset::Dataset;
 use super::header::VariableId;
-use super::value::{self, Value};
+use super::value::{self, Raw, Value};
 use crate::combine::{Combined, combine};
 use crate::error::{Kind, Result};
 use crate::slab::Slab;
@@ -67,7 +67,7 @@ impl<'d> Access<'d> {
     pub fn write<T: Value>(self, values: &[T]) -> Result<()> {
         let cut = self.dataset.cut::<T>("write", self.variable, &self.slab, true, values.len())?;
         let view = self.dataset.view("write", &cut)?;
-        self.dataset.core.file.through(&view).write(stored(values, &store(values)))?;
+        self.dataset.core.file.through(&view).write(stored(values, &store(values.into())))?;
         if !values.is_empty() {
             self.dataset.note(cut.records);
         }
@@ -101,7 +101,7 @@ impl Together<'_> {
         let reach = cut.and_then(|cut| Ok((dataset.view("write", &cut)?, cut.records)));
         let mine = reach.as_ref().map_or(0, |(_, records)| *records);
         let ((view, _), [records]) = dataset.meet("write", reach, [mine])?;
-        dataset.core.file.through(&view).all().write(stored(values, &store(values)))?;
+        dataset.core.file.through(&view).all().write(stored(values, &store(values.into())))?;
         dataset.note(records);
         Ok(())
     }
@@ -136,8 +136,8 @@ fn stored<'a, T: Value>(values: &[T], make: &'a dyn Fn(u64, &mut [u8])) -> Sourc
     Source::made(size_of_val(values) as u64, make)
 }
 
-fn store<T: Value>(values: &[T]) -> impl Fn(u64, &mut [u8]) {
-    |from, out| value::store_part(values, from as usize..from as usize + out.len(), out)
+fn store(values: Raw<'_>) -> impl Fn(u64, &mut [u8]) {
+    move |from, out| values.store(from as usize..from as usize + out.len(), out)
 }
 
 impl Dataset {
@@ -210,9 +210,12 @@ impl Dataset {
     }
 
     /// Several regions of the file as one view of it; none if they have no bytes.
-    pub(super) fn combined(&self, operation: &'static str, cuts: &[Cut]) -> Result<Option<(View, Combined)>> {
-        let regions: Vec<_> = cuts.iter().map(|cut| cut.region.clone()).collect();
-        let combined = combine(&regions)
+    pub(super) fn combined<'c>(
+        &self,
+        operation: &'static str,
+        cuts: impl Iterator<Item = &'c Cut>,
+    ) -> Result<Option<(View, Combined)>> {
+        let combined = combine(cuts.map(|cut| cut.region.as_ref()))
             .map_err(|error| self.core.error(Kind::BadArgument, operation, error.to_string()))?;
         combined.map(|combined| Ok((view_of(combined.offset, &combined.layout)?, combined))).transpose()
     }

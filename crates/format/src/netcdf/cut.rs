@@ -3,7 +3,7 @@
 use super::geometry::Extent;
 use super::header::Variable;
 use crate::region::{Region, Step};
-use crate::slab::{self, Slab};
+use crate::slab::{self, PerDimension, Slab};
 
 /// A variable and what is known of it.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub(crate) struct Cut {
 
 impl Target<'_> {
     /// The length of each dimension, with that of the records.
-    fn lengths(&self) -> Vec<u64> {
+    fn lengths(&self) -> PerDimension<u64> {
         let records = self.extent.is_record.then_some(self.records);
         records.into_iter().chain(self.extent.lengths.iter().copied()).collect()
     }
@@ -52,7 +52,7 @@ impl Target<'_> {
         let offset = block.start.iter().zip(&strides).try_fold(variable.begin, |at, (start, stride)| {
             at.checked_add(start.checked_mul(*stride)?).filter(|at| i64::try_from(*at).is_ok())
         });
-        let steps: Option<Vec<Step>> = (0..block.count.len())
+        let steps: Option<PerDimension<Step>> = (0..block.count.len())
             .map(|at| {
                 Some(Step { count: block.count[at], stride: strides[at].checked_mul(block.stride[at])? })
             })
@@ -73,8 +73,8 @@ impl Target<'_> {
 }
 
 /// Bytes from one to the next in each dimension.
-fn strides_of(size: u64, extent: &Extent, record: u64) -> Vec<u64> {
-    let mut strides = vec![size; extent.lengths.len()];
+fn strides_of(size: u64, extent: &Extent, record: u64) -> PerDimension<u64> {
+    let mut strides = PerDimension::from_elem(size, extent.lengths.len());
     for at in (1..extent.lengths.len()).rev() {
         strides[at - 1] = strides[at] * extent.lengths[at];
     }

@@ -197,7 +197,9 @@ impl Dataset {
         let unwritten = self.unwritten.load(Ordering::Relaxed);
         let mine = mine.and_then(|mine| {
             if unwritten && self.core.is_first() {
-                self.first_writes(0, &self.encoded(operation, &self.header)?)?;
+                let bytes = self.header.encode_sized(&self.geometry);
+                let bytes = bytes.map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
+                self.first_writes(0, &bytes)?;
             }
             Ok(mine)
         });

@@ -19,14 +19,15 @@ use crate::error::{Error, Kind, Result};
 pub struct Definitions<'a> {
     file: &'a str,
     header: Header,
-    /// The names of dimensions and of variables.
-    taken: [HashSet<String>; 2],
+    /// The digests of the names of dimensions and of variables: one that is not there is a name that is free.
+    taken: [HashSet<u64>; 2],
 }
 
 impl<'a> Definitions<'a> {
     fn new(file: &'a str, header: Header) -> Self {
-        let dimensions = header.dimensions.iter().map(|dimension| dimension.name.clone()).collect();
-        let variables = header.variables.iter().map(|variable| variable.name.clone()).collect();
+        let digest = |name: &String| xxh3_64(name.as_bytes());
+        let dimensions = header.dimensions.iter().map(|dimension| digest(&dimension.name)).collect();
+        let variables = header.variables.iter().map(|variable| digest(&variable.name)).collect();
         Self { file, header, taken: [dimensions, variables] }
     }
 
@@ -68,7 +69,8 @@ impl<'a> Definitions<'a> {
 
     fn add_dimension(&mut self, name: &str, length: Option<u64>) -> Result<DimensionId> {
         let name = self.checked(name)?;
-        if !self.taken[0].insert(name.clone()) {
+        let named = |dimension: &Dimension| dimension.name == name;
+        if !self.taken[0].insert(xxh3_64(name.as_bytes())) && self.header.dimensions.iter().any(named) {
             return Err(self.error(Kind::NameExists, format!("there is a dimension {name:?} already")));
         }
         self.header.dimensions.push(Dimension { name, length });
@@ -79,7 +81,8 @@ impl<'a> Definitions<'a> {
     #[doc(alias = "ncmpi_def_var")]
     pub fn variable(&mut self, name: &str, kind: Type, dimensions: &[DimensionId]) -> Result<VariableId> {
         let name = self.checked(name)?;
-        if self.taken[1].contains(&name) {
+        let digest = xxh3_64(name.as_bytes());
+        if self.taken[1].contains(&digest) && self.header.variables.iter().any(|there| there.name == name) {
             return Err(self.error(Kind::NameExists, format!("there is a variable {name:?} already")));
         }
         self.has(kind, || format!("variable {name:?}"))?;
@@ -100,7 +103,7 @@ impl<'a> Definitions<'a> {
         let dimensions = dimensions.to_vec();
         let variable = Variable { name, kind, dimensions, attributes: Vec::new(), begin: 0 };
         Extent::of(&self.header, &variable).map_err(|what| self.error(Kind::TooLarge, what))?;
-        self.taken[1].insert(variable.name.clone());
+        self.taken[1].insert(digest);
         self.header.variables.push(variable);
         Ok(VariableId(self.header.variables.len() - 1))
     }

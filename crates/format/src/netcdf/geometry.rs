@@ -2,13 +2,14 @@
 
 use super::header::{Header, Variable};
 use super::version::Version;
+use crate::slab::PerDimension;
 
 /// The size of one variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) is_record: bool,
     /// The lengths of its dimensions, without the unlimited one.
-    pub(crate) lengths: Vec<u64>,
+    pub(crate) lengths: PerDimension<u64>,
     /// Bytes of its data, or of one record of it.
     pub(crate) size: u64,
 }
@@ -18,7 +19,7 @@ impl Extent {
     pub(crate) fn of(header: &Header, variable: &Variable) -> Result<Self, String> {
         let is_record = header.is_record(variable);
         let inner = &variable.dimensions[usize::from(is_record)..];
-        let mut lengths = Vec::with_capacity(inner.len());
+        let mut lengths = PerDimension::with_capacity(inner.len());
         for id in inner {
             let dimension = header.dimensions.get(id.0);
             let dimension = dimension.ok_or_else(|| {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::cut::Cut;
 use super::dataset::Dataset;
 use super::header::VariableId;
-use super::value::{self, Value};
+use super::value::{Raw, RawMut, Value};
 use crate::combine::{Combined, Share};
 use crate::error::Result;
 use crate::slab::Slab;
@@ -40,32 +40,10 @@ use aqueduct_file::{Source, View};
 #[must_use = "nothing is accessed before `run` or `run_all`"]
 pub struct Queue<'q> {
     dataset: &'q Dataset,
-    puts: Vec<(Cut, Box<dyn Outgoing + 'q>)>,
-    gets: Vec<(Cut, Box<dyn Incoming + 'q>)>,
+    puts: Vec<(Cut, Raw<'q>)>,
+    gets: Vec<(Cut, RawMut<'q>)>,
     /// The first access that cannot be: kept for the run, where all ranks learn of it.
     failed: Result<()>,
-}
-
-trait Outgoing {
-    /// Stores the values that have these bytes.
-    fn store(&self, bytes: Range<usize>, out: &mut [u8]);
-}
-
-trait Incoming {
-    /// Loads the values that have these bytes.
-    fn load(&mut self, bytes: Range<usize>, from: &[u8]);
-}
-
-impl<T: Value> Outgoing for &[T] {
-    fn store(&self, bytes: Range<usize>, out: &mut [u8]) {
-        value::store_part(self, bytes, out);
-    }
-}
-
-impl<T: Value> Incoming for &mut [T] {
-    fn load(&mut self, bytes: Range<usize>, from: &[u8]) {
-        value::load(from, &mut self[bytes.start / size_of::<T>()..bytes.end / size_of::<T>()]);
-    }
 }
 
 impl Dataset {
@@ -85,7 +63,7 @@ impl<'q> Queue<'q> {
         values: &'q [T],
     ) -> &mut Self {
         match self.dataset.cut::<T>("write", variable, &slab.into(), true, values.len()) {
-            Ok(cut) => self.puts.push((cut, Box::new(values))),
+            Ok(cut) => self.puts.push((cut, values.into())),
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
         }
         self
@@ -100,7 +78,7 @@ impl<'q> Queue<'q> {
         values: &'q mut [T],
     ) -> &mut Self {
         match self.dataset.cut::<T>("read", variable, &slab.into(), false, values.len()) {
-            Ok(cut) => self.gets.push((cut, Box::new(values))),
+            Ok(cut) => self.gets.push((cut, values.into())),
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
         }
         self
@@ -162,12 +140,11 @@ impl<'q> Queue<'q> {
 
     fn plan(&mut self) -> Result<Plan> {
         std::mem::replace(&mut self.failed, Ok(()))?;
-        let puts: Vec<Cut> = self.puts.iter().map(|(cut, _)| cut.clone()).collect();
-        let gets: Vec<Cut> = self.gets.iter().map(|(cut, _)| cut.clone()).collect();
+        let (puts, gets) = (self.puts.iter().map(|(cut, _)| cut), self.gets.iter().map(|(cut, _)| cut));
         Ok(Plan {
-            records: puts.iter().map(|cut| cut.records).max().unwrap_or(0),
-            puts: self.dataset.combined("write", &puts)?,
-            gets: self.dataset.combined("read", &gets)?,
+            records: puts.clone().map(|cut| cut.records).max().unwrap_or(0),
+            puts: self.dataset.combined("write", puts)?,
+            gets: self.dataset.combined("read", gets)?,
         })
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::kind::Type;
+use super::swap;
 
 /// A number that variables hold: `i8` to `u64`, `f32`, `f64`.
 pub trait Value: Pod + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed {
@@ -55,41 +56,73 @@ values! {
     f64: Double = Double;
 }
 
-/// Writes values as they lie in a file; `out` has exactly their size.
-pub(crate) fn store<T: Value>(values: &[T], out: &mut [u8]) {
-    if size_of::<T>() == 1 || cfg!(target_endian = "big") {
-        out.copy_from_slice(bytemuck::cast_slice(values));
-        return;
-    }
-    for (out, value) in out.chunks_exact_mut(size_of::<T>()).zip(values) {
-        out.copy_from_slice(bytemuck::bytes_of(&value.swapped()));
+/// Values in memory: their bytes, and how many each has.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<'a> {
+    bytes: &'a [u8],
+    width: usize,
+}
+
+impl<'a, T: Value> From<&'a [T]> for Raw<'a> {
+    fn from(values: &'a [T]) -> Self {
+        Self { bytes: bytemuck::cast_slice(values), width: size_of::<T>() }
     }
 }
 
-/// Writes some of the bytes of values as they lie in a file; `out` has exactly their size.
-pub(crate) fn store_part<T: Value>(values: &[T], bytes: Range<usize>, out: &mut [u8]) {
-    let size = size_of::<T>();
-    // Of values, whole ones.
-    let (first, last) = (bytes.start.div_ceil(size), bytes.end / size);
-    let some = |value: usize, from: usize, out: &mut [u8]| {
-        if !out.is_empty() {
-            out.copy_from_slice(&bytemuck::bytes_of(&values[value].swapped())[from..from + out.len()]);
+impl Raw<'_> {
+    /// Writes some of the bytes that the values have in a file; `out` has exactly their size.
+    pub(crate) fn store(self, bytes: Range<usize>, out: &mut [u8]) {
+        let width = self.width;
+        // Of values, whole ones.
+        let (first, last) = (bytes.start.div_ceil(width), bytes.end / width);
+        if first > last {
+            return self.store_some(last, bytes.start % width, out);
         }
-    };
-    if first > last {
-        return some(last, bytes.start % size, out);
+        let (head, rest) = out.split_at_mut(first * width - bytes.start);
+        let (body, tail) = rest.split_at_mut((last - first) * width);
+        self.store_some(first.saturating_sub(1), width - head.len(), head);
+        swap::copy(width, &self.bytes[first * width..last * width], body);
+        self.store_some(last, 0, tail);
     }
-    let (head, rest) = out.split_at_mut(first * size - bytes.start);
-    let (body, tail) = rest.split_at_mut((last - first) * size);
-    some(first.saturating_sub(1), size - head.len(), head);
-    store(&values[first..last], body);
-    some(last, 0, tail);
+
+    /// Writes some of the bytes of one value.
+    fn store_some(self, value: usize, from: usize, out: &mut [u8]) {
+        if !out.is_empty() {
+            let mut stored = [0; 8];
+            let stored = &mut stored[..self.width];
+            swap::copy(self.width, &self.bytes[value * self.width..][..self.width], stored);
+            out.copy_from_slice(&stored[from..from + out.len()]);
+        }
+    }
+}
+
+/// Memory for values: their bytes, and how many each has.
+pub(crate) struct RawMut<'a> {
+    bytes: &'a mut [u8],
+    width: usize,
+}
+
+impl<'a, T: Value> From<&'a mut [T]> for RawMut<'a> {
+    fn from(values: &'a mut [T]) -> Self {
+        Self { bytes: bytemuck::cast_slice_mut(values), width: size_of::<T>() }
+    }
+}
+
+impl RawMut<'_> {
+    /// Reads the values that have these bytes in a file, whole ones.
+    pub(crate) fn load(&mut self, bytes: Range<usize>, from: &[u8]) {
+        swap::copy(self.width, from, &mut self.bytes[bytes]);
+    }
+}
+
+/// Writes values as they lie in a file; `out` has exactly their size.
+pub(crate) fn store<T: Value>(values: &[T], out: &mut [u8]) {
+    swap::copy(size_of::<T>(), bytemuck::cast_slice(values), out);
 }
 
 /// Reads values as they lie in a file; `bytes` has exactly their size.
 pub(crate) fn load<T: Value>(bytes: &[u8], values: &mut [T]) {
-    bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
-    turn(values);
+    swap::copy(size_of::<T>(), bytes, bytemuck::cast_slice_mut(values));
 }
 
 /// Brings values whose bytes were read as they lie in a file into the order of the machine.
@@ -265,7 +298,7 @@ mod tests {
         for start in 0..=40 {
             for end in start..=40 {
                 let mut some = vec![0; end - start];
-                store_part(&values, start..end, &mut some);
+                Raw::from(&values[..]).store(start..end, &mut some);
                 assert_eq!(some, all[start..end], "{start}..{end}");
             }
         }

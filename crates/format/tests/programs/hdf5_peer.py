@@ -1,4 +1,4 @@
-"""h5py: read FILE (ours), write FILE (for us), plain FILE (ours, goes on with it), rows FILE... (complete rows hold what they should)."""
+"""h5py: read FILE (ours), write FILE (for us), sparse FILE (for us, hardly written), plain FILE (ours, goes on with it), rows FILE... (complete rows hold what they should)."""
 import sys
 
 import h5py
@@ -58,6 +58,28 @@ def write(name):
     print("written")
 
 
+def sparse(name, userblock=0):
+    """Datasets that were written in part, or not at all: contiguous and in chunks, with fill values and without; text of any length."""
+    with h5py.File(name, "w", userblock_size=int(userblock)) as file:
+        file.create_dataset("empty/zeros", (3, 4), "<i4")
+        file.create_dataset("empty/sevens", (3, 4), "<i4", fillvalue=7)
+        file.create_dataset("empty/single", (), "<f8", fillvalue=2.5)
+        file.create_dataset("empty/chunks", (5, 7), "<u2", chunks=(2, 3), fillvalue=9)
+        file.create_dataset("empty/huge", (10**15,), "<f8", fillvalue=0.5)
+        particle = np.zeros((), PARTICLE)
+        particle["id"], particle["position"], particle["charged"] = 3, [0.75, 1.0, 1.25], True
+        file.create_dataset("empty/particles", (3,), PARTICLE, fillvalue=particle)
+        for path, fill in ("part/zeros", None), ("part/filled", -1.5):
+            part = file.create_dataset(path, (5, 7), "<f8", chunks=(2, 3), maxshape=(None, 7), fillvalue=fill)
+            part[3, 4] = 34.0
+            part[0, 0:2] = [1.0, 2.0]
+        file["whole"] = np.arange(6, dtype="<i8")
+        file.create_dataset("text", data=["ab", "", "ä" * 40], dtype=h5py.string_dtype())
+        file.create_dataset("ascii", data=np.array([[b"x", b"yz"]], object), dtype=h5py.string_dtype("ascii"))
+        file.create_dataset("unwritten_text", (2,), dtype=h5py.string_dtype())
+    print("sparse")
+
+
 def again(name, copy):
     with h5py.File(name, "r") as file, h5py.File(copy, "w") as made:
         def visit(path, node):
@@ -103,7 +125,7 @@ def rows(names):
 
 if sys.argv[1] == "rows":
     rows(sys.argv[2:])
-elif sys.argv[1] == "again":
-    again(*sys.argv[2:])
+elif sys.argv[1] in ("again", "sparse"):
+    {"again": again, "sparse": sparse}[sys.argv[1]](*sys.argv[2:])
 else:
     {"read": read, "write": write, "plain": plain}[sys.argv[1]](sys.argv[2])

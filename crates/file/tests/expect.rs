@@ -1,0 +1,113 @@
+//! What a device hears of before it is written: exactly what is, once, and only of files that are new.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use aqueduct_comm::Launch;
+use aqueduct_device::{
+    Capabilities, Device, Handle, MemFs, OpenOptions, Piece, PieceMut, Result, SyncScope, register_device,
+};
+use aqueduct_file::{Mode, Open};
+
+const MIB: u64 = 1 << 20;
+
+/// Files in memory, and what was said about them.
+#[derive(Default)]
+struct Listener {
+    files: MemFs,
+    heard: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+impl Device for Listener {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        Ok(Arc::new(Listening { inner: self.files.open(name, options)?, heard: Arc::clone(&self.heard) }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        self.files.delete(name)
+    }
+}
+
+struct Listening {
+    inner: Arc<dyn Handle>,
+    heard: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+impl Handle for Listening {
+    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        self.inner.read(pieces)
+    }
+
+    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        self.inner.write(pieces)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.inner.set_len(len)
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.inner.sync(scope)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { maps: false, ..self.inner.capabilities() }
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.heard.lock().unwrap().push(range);
+    }
+}
+
+#[test]
+fn a_device_hears_what_a_new_file_is_about_to_get() {
+    let listener = Arc::new(Listener::default());
+    register_device("listener", Arc::clone(&listener) as Arc<dyn Device>).unwrap();
+    let write = |name: &str, mode: Mode, writes: &[(u64, u64)]| {
+        listener.heard.lock().unwrap().clear();
+        let job = |world: &aqueduct_comm::Comm| {
+            let file = Open::new(mode).open(world, name)?;
+            for (offset, bytes) in writes {
+                file.at(*offset).write(&vec![1u8; *bytes as usize])?;
+            }
+            file.close()
+        };
+        Launch::threads(1).run(job).unwrap();
+        listener.heard.lock().unwrap().clone()
+    };
+    let new = Mode::read_write().create().exclusive();
+    // Little is not worth it; what was written before has its space already.
+    let writes = [(0, 100), (4096, 2 * MIB), (4096, 2 * MIB), (MIB, 2 * MIB), (8 * MIB, MIB), (9 * MIB, 5)];
+    let heard = write("listener:new", new, &writes);
+    assert_eq!(heard, [4096..4096 + 2 * MIB, 4096 + 2 * MIB..3 * MIB, 8 * MIB..9 * MIB]);
+    // A file that may have been there before.
+    assert_eq!(write("listener:new", Mode::read_write(), &[(0, 2 * MIB)]), []);
+    assert_eq!(write("listener:other", Mode::read_write().create(), &[(0, 2 * MIB)]), []);
+}
+
+/// Ranks that write interleaved: those who write for the others tell of all of it, and nobody of more.
+#[test]
+fn interleaved_ranks_tell_together() {
+    let listener = Arc::new(Listener::default());
+    register_device("listeners", Arc::clone(&listener) as Arc<dyn Device>).unwrap();
+    let job = |world: &aqueduct_comm::Comm| {
+        use aqueduct_file::View;
+        use aqueduct_file::layout::{Basic, Layout, Vector};
+        let new = Mode::read_write().create().exclusive();
+        let file = Open::new(new).hint("cb_nodes", "1").hint("romio_cb_write", "enable");
+        let file = file.open(world, "listeners:dealt")?;
+        let piece = Layout::bytes(4096).unwrap();
+        let dealt = piece.hvector(Vector { count: 512, block: 1, stride: 2 * 4096 }).unwrap();
+        let view = View::new(4096 * world.rank() as u64, &Layout::from(Basic::Byte), &dealt)?;
+        file.through(&view).all().write(&vec![world.rank() as u8; 512 * 4096])?;
+        file.close()
+    };
+    Launch::threads(2).run(job).unwrap();
+    let heard = listener.heard.lock().unwrap().clone();
+    assert_eq!(heard, vec![Range { start: 0, end: 4 * MIB }]);
+}
