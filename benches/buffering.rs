@@ -1,4 +1,5 @@
-//! What active buffering costs and saves, as ratios measured in one run: `cargo bench --bench buffering`; `-- --quick` for fewer rounds.
+//! What active buffering costs and saves, as ratios measured in one run: `cargo bench --bench buffering`; `-- --quick` for fewer rounds. Names choose parts,
+//! or what they begin with: `-- visible overflow-disk`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,13 +21,21 @@ fn main() {
     let rounds = if quick { 6 } else { 24 };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the files");
     let disk = |name: &str| format!("ufs:{}", folder.path().join(name).display());
-    visible(rounds, "at 400 MB/s", "throttle=400MB/s:memfs:visible");
-    visible(rounds, "on the disk", &disk("visible"));
-    computing(rounds, "at 200 MB/s", "throttle=200MB/s:memfs:computing");
-    computing(rounds.min(12), "on the disk", &disk("computing"));
-    overflow(rounds.min(8), "throttle=800MB/s:memfs:overflow");
-    overflow_on(rounds.min(5), &disk("overflow"));
-    overflow_served(rounds.min(8), "throttle=800MB/s:memfs:served");
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let parts: [(&str, &dyn Fn()); 7] = [
+        ("visible", &|| visible(rounds, "at 400 MB/s", "throttle=400MB/s:memfs:visible")),
+        ("visible-disk", &|| visible(rounds, "on the disk", &disk("visible"))),
+        ("computing", &|| computing(rounds, "at 200 MB/s", "throttle=200MB/s:memfs:computing")),
+        ("computing-disk", &|| computing(rounds.min(12), "on the disk", &disk("computing"))),
+        ("overflow", &|| overflow(rounds.min(8), "throttle=800MB/s:memfs:overflow")),
+        ("overflow-disk", &|| overflow_on(rounds.min(5), &disk("overflow"))),
+        ("overflow-served", &|| overflow_served(rounds.min(8), "throttle=800MB/s:memfs:served")),
+    ];
+    for (name, part) in parts {
+        if asked.is_empty() || asked.iter().any(|word| name.starts_with(word.as_str())) {
+            part();
+        }
+    }
 }
 
 fn tell(what: &str, ratios: &[f64], wanted: &str) {

@@ -1,6 +1,9 @@
 //! What checkpoints cost, as ratios measured in one run: `cargo bench --bench checkpoint`. `-- 330000` for another number of molecules than 3.3 million,
 //! `-- cells`, `linear`, `ascii`, `waiting` for these parts only. Files go to `target/checkpoint-bench`; `linear` goes up to ten times the number, 4 GB, and
-//! wants 10 GB of memory.
+//! wants 15 GB of memory.
+//!
+//! What is compared takes turns, and before each turn memory and file system are brought into one state (`level`): otherwise the same write takes 0.2 or
+//! 0.8 s, by what was free for how long.
 
 #[path = "foundations/table.rs"]
 mod table;
@@ -15,7 +18,9 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct::file::{Mode, Open};
 use table::Table;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
+/// Where a round moves gigabytes.
+const LONG_ROUNDS: usize = 3;
 const RANKS: usize = 2;
 const LENGTH: [f64; 3] = [100.0; 3];
 
@@ -30,7 +35,7 @@ fn main() {
     let wanted = |part: &str| chosen.is_empty() || chosen.iter().any(|word| word == part);
     if wanted("cells") {
         cell_files(&mut table, &folder, count);
-        places(&mut table, count);
+        places(&mut table, &folder, count);
     }
     if wanted("linear") {
         linear(&mut table, &folder, count);
@@ -88,14 +93,47 @@ impl Cost {
     }
 }
 
-/// Runs on so many ranks; the cost, from the first to the last of them.
+/// Brings memory and file system into one state: writes, syncs and removes a file of somewhat more bytes than the turn needs, and syncs all.
+///
+/// Memory that was free for two seconds may be gone: a machine that is a guest gives it back to its host, and gets it again page by page when it is
+/// touched, which costs several times what is written into it. What was freed just now is still there. And what others removed before is off the medium.
+fn level(folder: &Path, bytes: u64) {
+    let path = folder.join("level");
+    let piece = vec![1_u8; 1 << 20];
+    let mut file = std::fs::File::create(&path).expect("a file");
+    (0..(bytes + bytes / 4).div_ceil(1 << 20)).for_each(|_| file.write_all(&piece).expect("room"));
+    file.sync_all().expect("room");
+    drop(file);
+    std::fs::remove_file(&path).expect("the file that was just written");
+    rustix::fs::sync();
+}
+
+/// A folder for files, and how many bytes a turn writes or reads.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    folder: &'a Path,
+    bytes: u64,
+}
+
+impl<'a> Turn<'a> {
+    fn of(folder: &'a Path, molecules: u64) -> Self {
+        Self { folder, bytes: molecules * size_of::<Molecule>() as u64 }
+    }
+}
+
+/// Runs on so many ranks, from the same state as every other turn; the cost, from the first to the last of them.
 fn cost(
+    turn: Turn<'_>,
     ranks: usize,
     prepare: impl Fn(&Comm) -> Vec<Molecule> + Sync,
     work: impl Fn(&Comm, &[Molecule]) -> Result<(), Error> + Sync,
 ) -> Cost {
     let run = |world: &Comm| {
         let mine = prepare(world);
+        world.barrier()?;
+        if world.rank() == 0 {
+            level(turn.folder, turn.bytes);
+        }
         world.barrier()?;
         let mut outcome = Ok(());
         let cost = Cost::of(|| outcome = work(world, &mine).and_then(|()| Ok(world.barrier()?)));
@@ -106,21 +144,35 @@ fn cost(
 
 /// The same, on the clock alone.
 fn timed(
+    turn: Turn<'_>,
     ranks: usize,
     prepare: impl Fn(&Comm) -> Vec<Molecule> + Sync,
     work: impl Fn(&Comm, &[Molecule]) -> Result<(), Error> + Sync,
 ) -> f64 {
-    cost(ranks, prepare, work).clock
+    cost(turn, ranks, prepare, work).clock
 }
 
+/// The name of a file that is not there: nor is any other that a turn may have left.
 fn fresh(path: &Path) -> String {
-    let _ = std::fs::remove_file(path);
+    let folder = path.parent().expect("a folder");
+    let left = std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok);
+    left.for_each(|entry| drop(std::fs::remove_file(entry.path())));
     path.to_string_lossy().into_owned()
 }
 
-/// As many bytes, one run per rank: what any program would do. Durable when it returns, as a cell file is, which besides syncs before its header.
+/// As many bytes, one run per rank: what any program would do. Durable when it returns, as a cell file is.
 fn plain_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
-    let file = Open::new(Mode::write_only().create()).open(world, name)?;
+    write_through(&Open::new(Mode::write_only().create()), world, name, mine)
+}
+
+/// The same by a program that knows the hint with which cell files are opened: what is left between the two is what cells cost.
+fn hinted_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
+    let open = Open::new(Mode::write_only().create()).hint("aqueduct_write_behind", "true");
+    write_through(&open, world, name, mine)
+}
+
+fn write_through(open: &Open, world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
+    let file = open.open(world, name)?;
     let bytes = size_of_val(mine) as u64;
     file.at(bytes * world.rank() as u64).all().write(mine)?;
     file.sync()?;
@@ -141,47 +193,77 @@ fn slabs(ranks: u64) -> Grid {
 }
 
 fn cell_files(table: &mut Table, folder: &Path, count: u64) {
+    let turn = Turn::of(folder, count);
     let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
     let (plain, native) = (folder.join("plain"), folder.join("native.cells"));
     // Bricks of a tree of cuts: what a load-balanced decomposition has.
     let bricks = Grid::new(LENGTH, [16; 3]).expect("a box has a volume");
-    let [mut regular, mut tree, mut read] = [(); 3].map(|()| Vec::new());
-    for _ in 0..ROUNDS {
-        let name = fresh(&native);
-        let fine = timed(RANKS, prepare, |world, mine| cells::write(world, &name, &bricks, mine));
+    let bare = |write: fn(&Comm, &str, &[Molecule]) -> Result<(), Error>| {
         let name = fresh(&plain);
-        let bare = timed(RANKS, prepare, |world, mine| plain_write(world, &name, mine));
+        timed(turn, RANKS, prepare, |world, mine| write(world, &name, mine))
+    };
+    let cells = |grid: &Grid| {
         let name = fresh(&native);
-        let coarse =
-            timed(RANKS, prepare, |world, mine| cells::write(world, &name, &slabs(RANKS as u64), mine));
-        regular.push(bare / coarse);
-        tree.push(bare / fine);
-        println!(
-            "write {count}: plain {bare:.3} s, a cell per rank {coarse:.3} s, {} cells {fine:.3} s",
-            bricks.count()
-        );
-    }
-    let name = fresh(&native);
-    timed(RANKS, prepare, |world, mine| cells::write(world, &name, &bricks, mine));
-    let (nothing, plain) = (|_: &Comm| Vec::new(), plain.to_string_lossy());
+        timed(turn, RANKS, prepare, |world, mine| cells::write(world, &name, grid, mine))
+    };
+    let mut seconds = [(); 4].map(|()| Vec::new());
     for _ in 0..ROUNDS {
-        let bare = timed(4, nothing, |world, _| plain_read(world, &plain));
-        let cells = timed(4, nothing, |world, _| {
+        let now = [bare(plain_write), bare(hinted_write), cells(&slabs(RANKS as u64)), cells(&bricks)];
+        seconds.iter_mut().zip(now).for_each(|(all, now)| all.push(now));
+    }
+    let [bare, hinted, regular, tree] = seconds;
+    told("plain write", &bare);
+    told("plain write, on its way before the sync", &hinted);
+    told("cells, one per rank", &regular);
+    told("cells, 16³", &tree);
+    for (which, cells) in [("one per rank", &regular), ("16³ of a tree", &tree)] {
+        for (how, bare) in [("synced", &bare), ("on its way before the sync too", &hinted)] {
+            let label = format!("cells, {which}: speed of a plain collective write, {how}");
+            table.ratios(&label, quotients(bare, cells), 0.8);
+        }
+    }
+    cell_reads(table, folder, count, &bricks);
+}
+
+/// Reading on other ranks than those that wrote, both files from the page cache.
+fn cell_reads(table: &mut Table, folder: &Path, count: u64, grid: &Grid) {
+    let turn = Turn::of(folder, count);
+    let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
+    let (name, plain) = (fresh(&folder.join("native.cells")), folder.join("plain"));
+    let plain = plain.to_string_lossy();
+    timed(turn, RANKS, prepare, |world, mine| cells::write(world, &name, grid, mine));
+    timed(turn, RANKS, prepare, |world, mine| plain_write(world, &plain, mine));
+    let nothing = |_: &Comm| Vec::new();
+    let [mut bare, mut cells] = [(); 2].map(|()| Vec::new());
+    for _ in 0..ROUNDS {
+        bare.push(timed(turn, 4, nothing, |world, _| plain_read(world, &plain)));
+        cells.push(timed(turn, 4, nothing, |world, _| {
             let (rank, width) = (world.rank() as f64, LENGTH[0] / world.size() as f64);
             let region = Region::new([rank * width, 0.0, 0.0], [(rank + 1.0) * width, LENGTH[1], LENGTH[2]]);
             std::hint::black_box(cells::Cells::<Molecule>::open(world, &name)?.read(&region)?);
             Ok(())
-        });
-        read.push(bare / cells);
-        println!("read {count} on 4 ranks: plain {bare:.3} s, cells {cells:.3} s");
+        }));
     }
-    table.ratios("cells, one per rank: speed of a plain collective write, synced", regular, 0.8);
-    table.ratios("cells, 16³ of a tree: speed of a plain collective write, synced", tree, 0.8);
-    table.ratios("cells, written by 2, on 4 ranks: speed of a plain read", read, 0.7);
+    told("plain read", &bare);
+    told("cells read", &cells);
+    table.ratios("cells, written by 2, on 4 ranks: speed of a plain read", quotients(&bare, &cells), 0.7);
+}
+
+/// Shows best and median of all rounds.
+fn told(what: &str, seconds: &[f64]) {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    println!("{what}: best {:.3} s, median {:.3} s", sorted[0], sorted[sorted.len() / 2]);
+}
+
+/// Round by round: the one by the other.
+fn quotients(one: &[f64], other: &[f64]) -> Vec<f64> {
+    one.iter().zip(other).map(|(one, other)| one / other).collect()
 }
 
 /// Finding places, and that nobody else has a cell, as a part of the write: what a write costs that has hardly any rows, on a medium that costs nothing.
-fn places(table: &mut Table, count: u64) {
+fn places(table: &mut Table, folder: &Path, count: u64) {
+    let turn = Turn::of(folder, count);
     let bricks = Grid::new(LENGTH, [16; 3]).expect("a box has a volume");
     let few = |world: &Comm| {
         let mut mine = molecules(count, world.rank(), world.size());
@@ -191,8 +273,9 @@ fn places(table: &mut Table, count: u64) {
     };
     let all = |world: &Comm| molecules(count, world.rank(), world.size());
     let parts = (0..ROUNDS).map(|_| {
-        let one_each = timed(RANKS, few, |world, mine| cells::write(world, "memfs:places", &bricks, mine));
-        one_each / timed(RANKS, all, |world, mine| cells::write(world, "memfs:places", &bricks, mine))
+        let one_each =
+            timed(turn, RANKS, few, |world, mine| cells::write(world, "memfs:places", &bricks, mine));
+        one_each / timed(turn, RANKS, all, |world, mine| cells::write(world, "memfs:places", &bricks, mine))
     });
     table.at_most("places and the check of 16³ cells: part of the write (memory)", parts.collect(), 0.05);
 }
@@ -203,16 +286,17 @@ fn linear(table: &mut Table, folder: &Path, count: u64) {
     let (ours, plain) = (folder.join("linear.cells"), folder.join("linear.plain"));
     let sizes = [count / 10, count, 10 * count];
     let mut costs: [Vec<[f64; 2]>; 3] = Default::default();
-    for _ in 0..ROUNDS {
+    for _ in 0..LONG_ROUNDS {
         for (count, costs) in sizes.into_iter().zip(&mut costs) {
             let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
             let grid = slabs(RANKS as u64);
             let name = fresh(&ours);
-            let cells = timed(RANKS, prepare, |world, mine| cells::write(world, &name, &grid, mine));
-            let _ = std::fs::remove_file(&ours);
+            let cells = timed(Turn::of(folder, count), RANKS, prepare, |world, mine| {
+                cells::write(world, &name, &grid, mine)
+            });
             let name = fresh(&plain);
-            let bare = timed(RANKS, prepare, |world, mine| plain_write(world, &name, mine));
-            let _ = std::fs::remove_file(&plain);
+            let bare =
+                timed(Turn::of(folder, count), RANKS, prepare, |world, mine| plain_write(world, &name, mine));
             let each = [cells, bare].map(|seconds| seconds / count as f64);
             println!("write of {count}: {:.1} ns each, plain {:.1} ns each", each[0] * 1e9, each[1] * 1e9);
             costs.push(each);
@@ -235,20 +319,21 @@ fn linear(table: &mut Table, folder: &Path, count: u64) {
 }
 
 fn ascii(table: &mut Table, folder: &Path, count: u64) {
+    let turn = Turn::of(folder, 2 * count);
     let space = PhaseSpace::new(LENGTH, vec![Component::single(1.0, 1.0, 1.0)]);
     let (theirs, ours) = (folder.join("loop.inp"), folder.join("ours.inp"));
     let mut ratios = [(); 4].map(|()| Vec::new());
     for _ in 0..ROUNDS {
-        let bare = loops(&theirs, count);
+        let bare = loops(turn, &theirs, count);
         let [alone, together] = [1, RANKS].map(|ranks| {
             let files = Files::one(fresh(&ours));
             let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
             let grid = slabs(ranks as u64);
-            let write = cost(ranks, prepare, |world, mine| {
+            let write = cost(turn, ranks, prepare, |world, mine| {
                 Format::OldStyle.write(world, &files, &space, &grid, mine)
             });
             let nothing = |_: &Comm| Vec::new();
-            let read = cost(ranks, nothing, |world, _| {
+            let read = cost(turn, ranks, nothing, |world, _| {
                 std::hint::black_box(Format::OldStyle.open(world, &files)?.read_share()?);
                 Ok(())
             });
@@ -272,8 +357,9 @@ fn ascii(table: &mut Table, folder: &Path, count: u64) {
 }
 
 /// What a program does without us: writing, and reading.
-fn loops(path: &Path, count: u64) -> [Cost; 2] {
+fn loops(turn: Turn<'_>, path: &Path, count: u64) -> [Cost; 2] {
     let all = molecules(count, 0, 1);
+    level(turn.folder, turn.bytes);
     let written = Cost::of(|| {
         let mut file = BufWriter::new(std::fs::File::create(path).expect("a file"));
         for molecule in &all {
@@ -306,10 +392,11 @@ fn loops(path: &Path, count: u64) -> [Cost; 2] {
 
 /// How long a program waits for a checkpoint, in both ways.
 fn waiting(folder: &Path, count: u64) {
+    let turn = Turn::of(folder, count);
     let path = folder.join("store");
     let all = |world: &Comm| molecules(count, world.rank(), world.size());
     let run = |later: bool| {
-        timed(RANKS, all, |world, mine| {
+        timed(turn, RANKS, all, |world, mine| {
             let mut store = Store::open(world, &path)?;
             let start = Instant::now();
             let mut checkpoint = Checkpoint::new(1);

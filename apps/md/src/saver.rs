@@ -102,7 +102,7 @@ impl Saver {
         ensure!(
             length == space.length && count == space.molecules,
             "{folder}: its checkpoints have {count} molecules in a box of {length:?}, the configuration {} in {:?}: \
-             they are of another run",
+             they are of another run; name another folder, or the configuration they belong to",
             space.molecules,
             space.length
         );

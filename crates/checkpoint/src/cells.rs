@@ -30,7 +30,7 @@ pub(crate) mod sort;
 mod table;
 
 pub use file::{Cells, verify, write};
-pub(crate) use file::{Finish, view, write_rows};
+pub(crate) use file::{view, write_rows};
 
 #[cfg(doc)]
 use crate::Grid;

@@ -1,6 +1,8 @@
 //! The one error type of this layer.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use aqueduct_comm::agreement::agree;
@@ -43,6 +45,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// What can be done about it whatever the place, where the detail does not say it.
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Damaged => "; mend it, write it again, or take an older one",
+            Self::Incomplete => "; write it again, or take an older one",
+            _ => "",
+        }
+    }
+
     const ALL: [Self; 12] = [
         Self::Damaged,
         Self::Incomplete,
@@ -82,15 +93,34 @@ impl Error {
     }
 
     /// What the operating system says of a folder or file that the engine does not access.
-    pub(crate) fn system(operation: &'static str, path: &std::path::Path, error: &std::io::Error) -> Self {
+    pub(crate) fn system(operation: &'static str, path: &Path, error: &io::Error) -> Self {
+        let way_out = match error.kind() {
+            io::ErrorKind::NotFound => "; check the path: something was moved or removed",
+            io::ErrorKind::PermissionDenied => "; make it accessible to this program, or name another folder",
+            io::ErrorKind::ReadOnlyFilesystem => "; name a folder on a medium that can be written",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "; make room, or name a folder on another medium"
+            }
+            _ => "",
+        };
+        Self::named(operation, path, error, format!("{error}{way_out}"))
+    }
+
+    /// The same where it is known what that means.
+    pub(crate) fn named(
+        operation: &'static str,
+        path: &Path,
+        error: &io::Error,
+        detail: impl Into<String>,
+    ) -> Self {
         let kind = match error.kind() {
-            std::io::ErrorKind::NotFound => file::Kind::NoSuchFile,
-            std::io::ErrorKind::PermissionDenied => file::Kind::AccessDenied,
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => file::Kind::NoSpace,
-            std::io::ErrorKind::AlreadyExists => file::Kind::FileExists,
+            io::ErrorKind::NotFound => file::Kind::NoSuchFile,
+            io::ErrorKind::PermissionDenied => file::Kind::AccessDenied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => file::Kind::NoSpace,
+            io::ErrorKind::AlreadyExists => file::Kind::FileExists,
             _ => file::Kind::Io,
         };
-        let made = Self::new(Kind::File, operation, &path.to_string_lossy(), error.to_string());
+        let made = Self::new(Kind::File, operation, &path.to_string_lossy(), detail);
         Self { file: Some(kind), ..made }
     }
 
@@ -159,7 +189,7 @@ impl fmt::Display for Error {
         if let Some(rank) = self.rank {
             write!(f, " on rank {rank}")?;
         }
-        write!(f, ": {}", self.detail)
+        write!(f, ": {}{}", self.detail, self.kind.way_out())
     }
 }
 

@@ -13,6 +13,7 @@ mod grid;
 mod interval;
 pub mod mardyn;
 mod molecule;
+mod opening;
 mod region;
 mod store;
 

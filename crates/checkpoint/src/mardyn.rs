@@ -167,7 +167,11 @@ impl Format {
     fn check(self, name: &str, space: &PhaseSpace, grid: &Grid, molecules: &[Molecule]) -> Result<()> {
         let refuse = |kind, detail: String| Err(Error::new(kind, "write", name, detail));
         if grid.length().map(f64::to_bits) != space.length.map(f64::to_bits) {
-            let detail = format!("the grid covers {:?}, the phase space {:?}", grid.length(), space.length);
+            let detail = format!(
+                "the grid covers {:?}, the phase space {:?}; give both the same box",
+                grid.length(),
+                space.length
+            );
             return refuse(Kind::BadArgument, detail);
         }
         let most = if space.components.is_empty() { i32::MAX as u64 } else { space.components.len() as u64 };

@@ -92,10 +92,7 @@ impl Store {
     pub fn open(comm: &Comm, folder: impl AsRef<Path>) -> Result<Self> {
         let path = folder.as_ref().to_owned();
         let shown = path.to_string_lossy().into_owned();
-        from_first(comm, "open", &shown, || {
-            std::fs::create_dir_all(&path).map_err(|error| Error::system("open", &path, &error))?;
-            Ok(Vec::new())
-        })?;
+        from_first(comm, "open", &shown, || folder::make(&path).map(|()| Vec::new()))?;
         // The I/O thread talks through a communicator of its own.
         let comm = comm.dup().map_err(|error| Error::talk("open", &shown, &error))?;
         let place = Place { folder: path, through: String::new() };
@@ -145,7 +142,7 @@ impl Store {
                 Kind::Communication,
                 "start",
                 &place.folder.to_string_lossy(),
-                "a rank has no thread for it",
+                "another rank could start no thread, and says why; `Store::write` needs none",
             )),
         };
         let started = thread::Builder::new().name("checkpoint".into()).spawn(work);
@@ -215,7 +212,7 @@ impl Store {
                 Kind::Communication,
                 "write",
                 &self.place.folder.to_string_lossy(),
-                "the I/O thread panicked",
+                "the I/O thread panicked, and has said why; the generations before are whole",
             )
         };
         thread.join().map_err(gone).flatten().map(Some)

@@ -73,6 +73,22 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_file_where_a_folder_should_be_is_named_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("checkpoints");
+    std::fs::write(&file, "not a folder").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let told = Launch::threads(2).run(|world| Ok::<_, Error>(Store::open(world, &path).unwrap_err()));
+        for error in told.unwrap() {
+            let text = error.to_string();
+            assert!(text.starts_with("open") && text.contains(&path.display().to_string()), "{text}");
+            assert!(text.contains(&format!("{} is a file", file.display())), "{text}");
+            assert!(text.contains("name another one, or move the file away"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
     for later in [false, true] {
         // The medium fills up at any point of a commit, and syncs and writes fail at any number of them.

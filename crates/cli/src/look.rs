@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 pub(crate) fn look(path: &Path) -> Result<Vec<u8>, String> {
     // The program that this is, even if another one has its name by now.
     let mut child = Command::new("/proc/self/exe");
-    child.arg0("aqueduct").arg(NAME).arg(path).stdin(Stdio::null());
+    child.arg0("aqueduct").args([NAME, "--"]).arg(path).stdin(Stdio::null());
     let output =
         child.output().map_err(|error| format!("a process to look at it could not be started: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -78,7 +78,6 @@ pub(crate) fn look(path: &Path) -> Result<Vec<u8>, String> {
 fn died(status: ExitStatus, said: &str) -> String {
     let mut what = match status.signal().and_then(Signal::from_named_raw) {
         Some(Signal::XCPU | Signal::KILL) => "it turns in circles in it".to_owned(),
-        Some(Signal::ABORT) => "it wants more memory than the file could need".to_owned(),
         Some(signal) => format!("it crashes in it (signal {})", signal.as_raw()),
         None => format!("it fails in it ({status})"),
     };

@@ -143,12 +143,12 @@ fn objects_of_several_sizes_are_verified() {
 #[test]
 fn a_long_array_is_compared_piece_by_piece() {
     let folder = Folder::new();
-    let length = 24 << 20;
+    let length = 12 << 20;
     for name in ["one.raw", "other.raw"] {
         fs::File::create(folder.path(name)).unwrap().set_len(length).unwrap();
     }
     let limited = |words: &str| {
-        let script = format!("ulimit -v {}; exec '{}' {words}", 1 << 20, env!("CARGO_BIN_EXE_aqueduct"));
+        let script = format!("ulimit -v {}; exec '{}' {words}", 480 << 10, env!("CARGO_BIN_EXE_aqueduct"));
         let mut command = std::process::Command::new("bash");
         let output = command.args(["-c", &script]).current_dir(folder.path("")).output().unwrap();
         let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

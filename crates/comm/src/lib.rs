@@ -59,6 +59,7 @@ mod calls;
 mod collective;
 mod comm;
 mod counter;
+mod courtesy;
 mod error;
 mod hub;
 mod launch;
@@ -83,6 +84,7 @@ pub mod abi {
 
 pub use comm::Comm;
 pub use counter::Counter;
+pub use courtesy::Courtesy;
 pub use error::{Error, Kind, Result};
 pub use launch::{Launch, run};
 pub use line::Line;

@@ -87,6 +87,13 @@ pub trait Handle: Send + Sync {
         if self.len()? < len { self.set_len(len) } else { Ok(()) }
     }
 
+    /// A sync of these bytes will follow: whatever holds them back may begin to write them out. Nothing is promised, and what fails the sync tells.
+    ///
+    /// The generic form: nothing.
+    fn hasten(&self, range: Range<u64>) {
+        let _ = range;
+    }
+
     /// Hears that a range is about to be written, all of it and for the first time: space for it may be taken at once, which is cheaper than page by
     /// page. The length stays as it is, and what cannot be is left to the write.
     ///

@@ -24,6 +24,7 @@ pub struct OpenOptions {
     exclusive: bool,
     truncate: bool,
     direct: bool,
+    write_behind: bool,
     permissions: u32,
     rank: usize,
 }
@@ -37,6 +38,7 @@ impl OpenOptions {
             exclusive: false,
             truncate: false,
             direct: false,
+            write_behind: false,
             permissions: 0o666,
             rank: 0,
         }
@@ -85,6 +87,14 @@ impl OpenOptions {
         self
     }
 
+    /// Begins to bring what is written to the medium while the program goes on, where the device can: for a file that is going to be synced, which then
+    /// finds little left. A wish, and no promise: durable is what was synced.
+    #[must_use]
+    pub fn write_behind(mut self, yes: bool) -> Self {
+        self.write_behind = yes;
+        self
+    }
+
     /// The permission bits of a file that gets created, before the umask. Default: `0o666`.
     #[must_use]
     pub fn permissions(mut self, bits: u32) -> Self {
@@ -127,6 +137,11 @@ impl OpenOptions {
     /// Whether the cache of the operating system is to be passed by.
     pub fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// Whether what is written is to be on its way to the medium at once.
+    pub fn is_write_behind(&self) -> bool {
+        self.write_behind
     }
 
     /// The permission bits of a new file.

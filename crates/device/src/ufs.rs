@@ -3,6 +3,7 @@
 //! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
 //! or `pwrite`. Interrupted and short calls are continued.
 
+mod behind;
 mod claim;
 mod direct;
 mod discard;
@@ -11,6 +12,7 @@ mod handle;
 mod lock;
 mod ofd;
 pub(crate) mod transfer;
+mod writeback;
 
 use std::ffi::OsStr;
 use std::sync::Arc;

@@ -182,6 +182,7 @@ impl Handle for UringHandle {
                 Way::OneByOne => None,
             };
             if let Some(progress) = progress {
+                self.file.written(pieces);
                 return self.file.outcome(Operation::Write, pieces, progress);
             }
         }
@@ -206,6 +207,10 @@ impl Handle for UringHandle {
 
     fn preallocate(&self, len: u64) -> Result<()> {
         self.file.preallocate(len)
+    }
+
+    fn hasten(&self, range: Range<u64>) {
+        self.file.hasten(range);
     }
 
     fn expect(&self, range: Range<u64>) {

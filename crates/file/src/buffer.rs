@@ -24,6 +24,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use aqueduct_comm::Comm;
+use aqueduct_device::Handle;
 
 use crate::counters::Tally;
 use crate::error::{Error, Result};
@@ -332,6 +333,7 @@ impl Buffer {
         if !begun {
             return;
         }
+        state.unsynced = state.unsynced.map(|snapshots| snapshots + 1);
         let (before, tuning) = (state.tuning, state.tuner.tuning());
         state.tuning = tuning;
         drop(state);
@@ -346,6 +348,16 @@ impl Buffer {
         self.notice.wait_for_others(reach, None);
         let last = self.lock().last_that_meets(reach.hull);
         self.wait_until(last)
+    }
+
+    /// The same for a sync that follows: the medium begins with what is in the file already, and has little left when the rest is.
+    pub(crate) fn flush_to_sync(&self, handle: &dyn Handle) -> Result<()> {
+        let expected = self.lock().expects_sync();
+        self.lock().unsynced = Some(0);
+        if self.reservoir.is_none() && !expected {
+            handle.hasten(0..i64::MAX as u64);
+        }
+        self.flush()
     }
 
     /// Waits until everything that this rank has accepted is in the file.

@@ -142,6 +142,8 @@ pub struct Hints {
     pub permissions: u32,
     /// Bypass the page cache (`aqueduct_direct`).
     pub direct: bool,
+    /// Begin to bring what is written to the medium while the program goes on (`aqueduct_write_behind`): for a file that is going to be synced.
+    pub write_behind: bool,
     /// Access through mapped pages (`aqueduct_map`), where the device has them.
     pub map: bool,
     /// One strategy for everything (`aqueduct_strategy`: direct, list, sieve, map, two-phase); none = by cost.
@@ -165,6 +167,7 @@ impl Default for Hints {
             stripe: None,
             permissions: 0o644,
             direct: false,
+            write_behind: false,
             map: true,
             strategy: None,
             buffered: None,
@@ -214,6 +217,7 @@ impl Hints {
         let octal = |text: &str| u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
         hints.permissions = info.get("file_perm").and_then(octal).unwrap_or(hints.permissions);
         hints.direct = info.get("aqueduct_direct").and_then(flag).unwrap_or(false);
+        hints.write_behind = info.get("aqueduct_write_behind").and_then(flag).unwrap_or(false);
         hints.map = info.get("aqueduct_map").and_then(flag).unwrap_or(true);
         hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
         hints.buffered = buffered(info);
@@ -237,6 +241,7 @@ impl Hints {
             ("ind_wr_buffer_size", self.write_buffer.to_string()),
             ("file_perm", format!("{:o}", self.permissions)),
             ("aqueduct_direct", self.direct.to_string()),
+            ("aqueduct_write_behind", self.write_behind.to_string()),
             ("aqueduct_map", self.map.to_string()),
         ]);
         let known = [
@@ -295,6 +300,7 @@ mod tests {
             ("file_perm", "600"),
             ("aqueduct_strategy", "two-phase"),
             ("aqueduct_direct", "true"),
+            ("aqueduct_write_behind", "true"),
             ("aqueduct_map", "false"),
             ("aqueduct_buffer", "256MiB"),
             ("aqueduct_spill", "scratch"),

@@ -164,7 +164,7 @@ impl Open {
         };
         let exclusive = create && self.mode.is_exclusive();
         let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());
-        let options = options.permissions(hints.permissions);
+        let options = options.permissions(hints.permissions).write_behind(hints.write_behind);
         let handle = device::open(name, &options).map_err(|error| Error::device("open", shown, &error))?;
         if comm.size() > 1 && !comm.is_one_process() && !handle.capabilities().shared {
             let detail =

@@ -70,6 +70,7 @@ impl Shared {
 
 fn work(shared: &Shared) {
     aqueduct_comm::leave_mpi_alone();
+    let courtesy = aqueduct_comm::Courtesy::new();
     let mut state = shared.lock();
     loop {
         if let Some(job) = state.waiting.pop_front() {
@@ -82,7 +83,7 @@ fn work(shared: &Shared) {
         } else if state.stopped {
             return;
         } else {
-            state = shared.change.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = courtesy.wait(|| shared.change.wait(state)).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

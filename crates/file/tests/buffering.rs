@@ -54,6 +54,31 @@ fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
     });
 }
 
+/// A program that syncs is expected to do so again: the medium begins before it is asked. One that never does is left alone.
+#[test]
+fn what_will_be_synced_is_on_its_way_before() {
+    let gate = Gate::register("hastened");
+    gate.open();
+    on(1, |world| {
+        let file = open(world, "throttle=1GB/s:fault=seed=1:hastened:file", &memory(1 << 20))?;
+        file.at(0).write(&pattern(0, 100_000))?;
+        // All of it is in the file then.
+        assert_eq!((file.size()?, gate.hastened()), (100_000, vec![]), "nobody has spoken of a sync");
+        file.sync()?;
+        let everything = 0..i64::MAX as u64;
+        assert_eq!(gate.hastened(), vec![everything], "before the first one");
+        file.at(200_000).write(&pattern(0, 50_000))?;
+        assert_eq!(file.size()?, 250_000);
+        let ranges = gate.hastened();
+        let ends = (ranges.first().map(|range| range.start), ranges.last().map(|range| range.end));
+        assert_eq!(ends, (Some(200_000), Some(250_000)), "{ranges:?}");
+        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
+        file.sync()?;
+        assert_eq!(gate.hastened(), [], "there is nothing left to begin with");
+        file.close()
+    });
+}
+
 #[test]
 fn overflow_slows_down_and_never_exceeds_the_cap() {
     const BYTES: usize = 3 << 20;

@@ -69,7 +69,8 @@ impl Opening {
     pub(crate) fn open(&self, comm: &Comm, name: &OsStr) -> Result<Core> {
         let line = met("open", comm, name)?;
         let mode = if self.writable { Mode::read_write() } else { Mode::read_only() };
-        let claim = match if self.writable { claimed(&line, name) } else { Ok(None) } {
+        let claim = if self.writable { claimed(&line, name) } else { Ok(None) };
+        let claim = match claim {
             Ok(claim) => claim,
             Err(error) => {
                 line.leave();

@@ -214,7 +214,7 @@ fn cut_story(
     judge: impl Fn(&Dataset, u64) -> Result<()> + Sync,
 ) -> usize {
     let mut judged = 0;
-    for seed in 0..4u64 {
+    for seed in 0..2u64 {
         for after in 0.. {
             let prefix = format!("{title}-{seed}-{after}");
             let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
@@ -242,14 +242,12 @@ fn cut_story(
     judged
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as the other judges of a cut")]
-fn has_notes(dataset: &Dataset, count: u64) -> Result<()> {
+fn has_notes(dataset: &Dataset, count: u64) {
     for number in 1..=count {
         let attribute = dataset.header().attributes.iter().find(|one| one.name == format!("n{number}"));
         let found = attribute.map(|attribute| attribute.values.clone());
         assert_eq!(found, Some(note(number).into()), "note {number}");
     }
-    Ok(())
 }
 
 #[test]
@@ -263,8 +261,12 @@ fn every_cut_of_definitions_without_data_keeps_those_committed() {
         }
         dataset.close()
     };
-    let judged = cut_story("cut-notes", story, has_notes);
-    assert!(judged > 40, "{judged} times something was committed");
+    let judge = |dataset: &Dataset, committed: u64| {
+        has_notes(dataset, committed);
+        Ok(())
+    };
+    let judged = cut_story("cut-notes", story, judge);
+    assert!(judged > 20, "{judged} times something was committed");
 }
 
 #[test]
@@ -285,7 +287,7 @@ fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed(
         dataset.close()
     };
     let judge = |dataset: &Dataset, committed: u64| {
-        has_notes(dataset, committed)?;
+        has_notes(dataset, committed);
         for number in 1..=committed {
             let variable = dataset.variable(&format!("v{number}"))?;
             let values: Vec<f64> = dataset.at(variable, Slab::whole()).read_vec()?;
@@ -294,5 +296,5 @@ fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed(
         Ok(())
     };
     let judged = cut_story("cut-independent", story, judge);
-    assert!(judged > 40, "{judged} times something was committed");
+    assert!(judged > 20, "{judged} times something was committed");
 }

@@ -1,6 +1,7 @@
 //! A device whose writes wait until they are let through: what a program sees before a write is done can be looked at without a clock.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Gate {
     files: MemFs,
     latch: Arc<Latch>,
+    hastened: Arc<Mutex<Vec<Range<u64>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +34,7 @@ impl Gate {
     /// # Panics
     /// If there is such a prefix.
     pub fn register(prefix: &str) -> Arc<Self> {
-        let gate = Arc::new(Self { files: MemFs::new(), latch: Arc::default() });
+        let gate = Arc::new(Self { files: MemFs::new(), latch: Arc::default(), hastened: Arc::default() });
         register_device(prefix, Arc::clone(&gate) as Arc<dyn Device>).expect("a prefix of its own");
         gate
     }
@@ -40,6 +42,11 @@ impl Gate {
     /// Lets all writes through, now and later.
     pub fn open(&self) {
         self.latch.set(true);
+    }
+
+    /// What was [hastened](Handle::hasten) since the last look.
+    pub fn hastened(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.hastened.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Writes wait again.
@@ -68,7 +75,8 @@ impl Latch {
 impl Device for Gate {
     fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
         let inner = self.files.open(name, options)?;
-        Ok(Arc::new(Gated { inner, latch: Arc::clone(&self.latch) }))
+        let (latch, hastened) = (Arc::clone(&self.latch), Arc::clone(&self.hastened));
+        Ok(Arc::new(Gated { inner, latch, hastened }))
     }
 
     fn delete(&self, name: &OsStr) -> Result<()> {
@@ -79,6 +87,7 @@ impl Device for Gate {
 struct Gated {
     inner: Arc<dyn Handle>,
     latch: Arc<Latch>,
+    hastened: Arc<Mutex<Vec<Range<u64>>>>,
 }
 
 impl Handle for Gated {
@@ -101,6 +110,10 @@ impl Handle for Gated {
 
     fn sync(&self, scope: SyncScope) -> Result<()> {
         self.inner.sync(scope)
+    }
+
+    fn hasten(&self, range: Range<u64>) {
+        self.hastened.lock().unwrap_or_else(PoisonError::into_inner).push(range);
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -13,6 +13,7 @@ use super::table::{self, Cell, ENTRY, Flaw, HEADER, Header};
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::grid::Grid;
 use crate::molecule::Particle;
+use crate::opening::to_be_synced;
 use crate::region::Region;
 
 /// Checksums are compared in pieces of this size.
@@ -20,29 +21,20 @@ const PIECE: usize = 4 << 20;
 
 /// Writes the particles of all ranks and syncs. Collective. No two ranks may hold particles of the same cell; all must lie inside of the grid.
 ///
-/// The header comes last: until then there is no cell file of this name. The particles are picked out while they are written: a rank needs memory for
-/// their order, 12 bytes each, and for none of them.
+/// The header comes after the particles: whoever is killed leaves a file that is refused. Where the power fails instead, any part may be missing, and the
+/// checksums tell. The particles are picked out while they are written: a rank needs memory for their order, 12 bytes each, and for none of them.
 pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<()> {
     let order = order(comm, name, grid, particles)?;
     let rows = Rows { bytes: bytemuck::cast_slice(particles), row: size_of::<P>() as u64, order: &order };
-    write_rows(comm, name, grid, rows, Finish::InOrder)
-}
-
-/// When a file is told to be whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finish {
-    /// Once everything else is durable: whoever finds a header finds a whole file, whatever has happened.
-    InOrder,
-    /// Together with everything else: for a file that nobody looks at before it is known to be durable.
-    AtOnce,
+    write_rows(comm, name, grid, rows)
 }
 
 /// The same for rows of bytes, whatever they are.
-pub(crate) fn write_rows(comm: &Comm, name: &str, grid: &Grid, rows: Rows<'_>, finish: Finish) -> Result<()> {
+pub(crate) fn write_rows(comm: &Comm, name: &str, grid: &Grid, rows: Rows<'_>) -> Result<()> {
     let runs = &rows.order.runs;
     let placed = place(comm, name, grid, runs)?;
     let data = table::data(grid);
-    let file = Open::new(Mode::write_only().create()).open(comm, name)?;
+    let file = to_be_synced(Mode::write_only()).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(data + rows.row * placed.total)?;
     let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
@@ -51,21 +43,15 @@ pub(crate) fn write_rows(comm: &Comm, name: &str, grid: &Grid, rows: Rows<'_>, f
     let make = |from: u64, out: &mut [u8]| sums.make(from, out);
     file.through(&view).all().write(Source::made(rows.bytes.len() as u64, &make))?;
     let all = comm.gather_varied(0, &sums.finish()).map_err(|error| Error::talk("write", name, &error))?;
-    let table = all.map(|sums| {
+    // All ranks have written their rows: their sums are here.
+    let first = all.map_or(Ok(()), |sums| {
         let held = placed.cells.iter().zip(&placed.owners);
         let held =
             held.map(|(cell, (rank, run))| (cell.cell, cell.count, sums[*rank as usize][*run as usize]));
-        table::encode(grid, held)
-    });
-    let first = table.as_ref().map_or(Ok(()), |table| file.at(HEADER as u64).write(table).map(|_| ()));
-    agree(comm, "write", name, first.map_err(Error::from))?;
-    if finish == Finish::InOrder {
-        file.sync()?;
-    }
-    let first = table.map_or(Ok(()), |table| {
+        let table = table::encode(grid, held);
         let header =
             Header { grid: *grid, particles: placed.total, row: rows.row, table: crc32c::crc32c(&table) };
-        file.at(0).write(&header.encode()).map(|_| ())
+        file.at(0).write(&[&header.encode()[..], &table].concat()).map(|_| ())
     });
     agree(comm, "write", name, first.map_err(Error::from))?;
     file.sync()?;
@@ -94,8 +80,11 @@ impl<P: Particle> Cells<P> {
     pub fn open(comm: &Comm, name: &str) -> Result<Self> {
         let stored = Stored::open(comm, name)?;
         if stored.header.row != size_of::<P>() as u64 {
-            let detail =
-                format!("particles have {} bytes in the file, {} here", stored.header.row, size_of::<P>());
+            let detail = format!(
+                "particles have {} bytes in the file, {} here; open it as the type it was written as",
+                stored.header.row,
+                size_of::<P>()
+            );
             return Err(Error::new(Kind::WrongType, "open", name, detail));
         }
         Ok(Self { stored, particle: PhantomData })

@@ -1,7 +1,7 @@
 //! A rank's particles, cell by cell: in which order they come, not the particles themselves. They are picked out when they are written.
 
 use crate::grid::Grid;
-use crate::molecule::Particle;
+use crate::molecule::{Molecule, Particle};
 use crate::region;
 
 /// Particles of a cell that follow one another.
@@ -69,13 +69,37 @@ impl Order {
         let Some(indices) = &self.indices else {
             return out.copy_from_slice(&rows[from..from + out.len()]);
         };
-        let (mut at, mut skip, mut rest) = (from / row, from % row, out);
-        while !rest.is_empty() {
-            let start = indices[at] as usize * row;
-            let (now, later) = rest.split_at_mut(rest.len().min(row - skip));
-            now.copy_from_slice(&rows[start + skip..start + skip + now.len()]);
-            (at, skip, rest) = (at + 1, 0, later);
+        // The end of a row, whole rows, the front of one.
+        let (mut indices, skip) = (&indices[from / row..], from % row);
+        let (end, rest) = out.split_at_mut(if skip == 0 { 0 } else { out.len().min(row - skip) });
+        if let (false, Some((index, others))) = (end.is_empty(), indices.split_first()) {
+            end.copy_from_slice(&rows[*index as usize * row + skip..][..end.len()]);
+            indices = others;
         }
+        let (whole, front) = rest.split_at_mut(rest.len() - rest.len() % row);
+        match row {
+            MOLECULE => pick_fixed::<MOLECULE>(rows, indices, whole),
+            _ => pick_any(row, rows, indices, whole),
+        }
+        if let (false, Some(index)) = (front.is_empty(), indices.get(whole.len() / row)) {
+            front.copy_from_slice(&rows[*index as usize * row..][..front.len()]);
+        }
+    }
+}
+
+/// Bytes of the rows that most files have.
+const MOLECULE: usize = size_of::<Molecule>();
+
+/// Rows of a size that is known: each a few moves, and no call, so that many of them are under way from memory at once.
+fn pick_fixed<const ROW: usize>(rows: &[u8], indices: &[u32], out: &mut [u8]) {
+    let (rows, out) = (rows.as_chunks::<ROW>().0, out.as_chunks_mut::<ROW>().0);
+    out.iter_mut().zip(indices).for_each(|(out, index)| *out = rows[*index as usize]);
+}
+
+/// Rows of any size.
+fn pick_any(row: usize, rows: &[u8], indices: &[u32], out: &mut [u8]) {
+    for (out, index) in out.chunks_exact_mut(row).zip(indices) {
+        out.copy_from_slice(&rows[*index as usize * row..][..row]);
     }
 }
 
@@ -91,7 +115,10 @@ fn cell_of<P: Particle>(grid: &Grid, particle: &P) -> Result<u64, String> {
 
 #[cold]
 fn outside(grid: &Grid, position: [f64; 3]) -> String {
-    format!("a particle at {position:?} is outside of the box {:?}", grid.length())
+    format!(
+        "a particle at {position:?} is outside of the box {:?}; bring it back, or give a larger box",
+        grid.length()
+    )
 }
 
 /// The lowest cell, and how many there are up to the highest, if that is not much more than there are particles.
@@ -131,7 +158,6 @@ fn compared(cells: &[u64]) -> Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Molecule;
 
     fn molecules(places: &[f64]) -> Vec<Molecule> {
         places.iter().zip(0..).map(|(x, id)| Molecule::new(id, [*x, 0.5, 0.5], [0.0; 3])).collect()
@@ -148,15 +174,21 @@ mod tests {
         let mut ids: Vec<u64> = ordered.iter().map(|particle| particle.id).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..places.len() as u64).collect::<Vec<_>>());
-        // As bytes, in pieces that end anywhere.
-        let (rows, wanted): (&[u8], &[u8]) =
-            (bytemuck::cast_slice(&particles), bytemuck::cast_slice(&ordered));
-        for piece in [1, 7, 120, 121, 1000] {
-            let mut found = vec![0; rows.len()];
-            for (number, out) in found.chunks_mut(piece).enumerate() {
-                order.gather(rows, 120, (number * piece) as u64, out);
+        // As bytes, in pieces that end anywhere; and so rows of another size, here the ids alone.
+        let ids: Vec<[u64; 2]> = particles.iter().map(|particle| [particle.id; 2]).collect();
+        let ordered_ids: Vec<[u64; 2]> = ordered.iter().map(|particle| [particle.id; 2]).collect();
+        let pairs: [(&[u8], &[u8], usize); 2] = [
+            (bytemuck::cast_slice(&particles), bytemuck::cast_slice(&ordered), 120),
+            (bytemuck::cast_slice(&ids), bytemuck::cast_slice(&ordered_ids), 16),
+        ];
+        for (rows, wanted, row) in pairs {
+            for piece in [1, 7, 16, 120, 121, 1000] {
+                let mut found = vec![0; rows.len()];
+                for (number, out) in found.chunks_mut(piece).enumerate() {
+                    order.gather(rows, row, (number * piece) as u64, out);
+                }
+                assert_eq!(found, wanted, "rows of {row} in pieces of {piece}");
             }
-            assert_eq!(found, wanted);
         }
     }
 

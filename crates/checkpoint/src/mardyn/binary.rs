@@ -8,6 +8,7 @@ use super::phase_space::{PhaseSpace, Rows};
 use super::{Files, text, xml};
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::molecule::{Molecule, UPRIGHT};
+use crate::opening::to_be_synced;
 use crate::region::Region;
 
 /// Rows are packed in pieces of about this size.
@@ -21,7 +22,7 @@ pub(super) fn write(comm: &Comm, files: &Files, space: &PhaseSpace, molecules: &
     let before = comm.exclusive_scan_one(Op::Sum, count).map_err(talk)?.unwrap_or(0);
     let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
     let size = space.rows.size();
-    let file = Open::new(Mode::write_only().create()).open(comm, &files.data)?;
+    let file = to_be_synced(Mode::write_only()).open(comm, &files.data)?;
     // An older, longer file would leave its end.
     file.set_size(total * size as u64)?;
     let mut place = before * size as u64;

@@ -12,6 +12,7 @@ use crate::cells::view;
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::grid::Grid;
 use crate::molecule::{Molecule, repeated};
+use crate::opening::to_be_synced;
 use crate::region::Region;
 
 /// Bytes of a molecule.
@@ -34,7 +35,7 @@ pub(super) fn write(
     let head = if comm.rank() == 0 { head(name, grid, &placed.cells, placed.total) } else { Ok(Vec::new()) };
     let head = agree(comm, "write", name, head)?;
     let start = FIXED + 4 * grid.count();
-    let file = Open::new(Mode::write_only().create()).open(comm, name)?;
+    let file = to_be_synced(Mode::write_only()).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(start + ROW * placed.total)?;
     let mut bytes = Vec::with_capacity(molecules.len() * ROW as usize);

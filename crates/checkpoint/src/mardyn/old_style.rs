@@ -9,6 +9,7 @@ use super::scan::{Flaw, Scan, ends, shown};
 use super::{digits, exchange, number, text};
 use crate::error::{Error, Kind, Result, agree};
 use crate::molecule::{Molecule, UPRIGHT};
+use crate::opening::to_be_synced;
 use crate::region::{self, Region};
 
 /// Text is made and taken apart in pieces of this size: the processor's cache holds them on their way to the file and from it.
@@ -26,7 +27,7 @@ pub(super) fn write(comm: &Comm, name: &str, space: &PhaseSpace, molecules: &[Mo
         .allreduce_one(Op::Sum, molecules.len() as u64)
         .map_err(|error| Error::talk("write", name, &error))?;
     let head = text::written(space, total, space.rows);
-    let file = Open::new(Mode::write_only().create()).open(comm, name)?;
+    let file = to_be_synced(Mode::write_only()).open(comm, name)?;
     file.set_size(0)?;
     let mut place = head.len() as u64;
     let mut rest = molecules;
@@ -89,10 +90,10 @@ pub(super) fn read(
     let file = Open::new(Mode::read_only()).open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
-    let mut lines = Lines { space, molecules: Vec::new(), blanks: Vec::new(), ended: 0, flaw: None };
     // No more than the head says, and no more than there can be.
     let likely = (space.molecules / comm.size() as u64).min((end - start) / comm.size() as u64 / 16);
-    lines.molecules.reserve(likely as usize);
+    let molecules = Vec::with_capacity(likely as usize);
+    let mut lines = Lines { space, molecules, blanks: Vec::new(), ended: 0, flaw: None };
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
     // Lines are counted from the beginning of the file, wherever this rank's share begins.
     let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);

@@ -2,12 +2,13 @@
 
 use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Dimension, Layout, Order};
-use aqueduct_file::{Mode, Open, View};
+use aqueduct_file::{Mode, View};
 
 use super::commit::sums;
 use super::manifest::Entry;
 use super::part::{Block, volume};
 use crate::error::{Error, Kind, Result, agree};
+use crate::opening::to_be_synced;
 
 /// Writes all boxes as one collective access.
 pub(super) fn write(
@@ -21,9 +22,14 @@ pub(super) fn write(
     cover(comm, name, block)?;
     let length = volume(&block.global).and_then(|elements| elements.checked_mul(element));
     let length = length.ok_or_else(|| {
-        Error::new(Kind::BadArgument, "write", name, format!("{:?} is too large", block.global))
+        Error::new(
+            Kind::BadArgument,
+            "write",
+            name,
+            format!("an array of {:?} is too large; give its sides in elements", block.global),
+        )
     })?;
-    let file = Open::new(Mode::read_write().create()).open(comm, name)?;
+    let file = to_be_synced(Mode::read_write()).open(comm, name)?;
     file.set_size(length)?;
     file.through(&view(name, element, block)?).all().write(bytes)?;
     file.sync()?;
@@ -58,7 +64,7 @@ fn cover(comm: &Comm, name: &str, block: &Block) -> Result<()> {
         if let Some((one, other)) = meeting(&all, dimensions) {
             return refuse(
                 Kind::Overlap,
-                format!("ranks {one} and {other} bring the same elements of the array"),
+                format!("ranks {one} and {other} bring the same elements of the array; give each to one"),
             );
         }
         let wanted = volume(&block.global).unwrap_or(u64::MAX);

@@ -9,8 +9,8 @@ use aqueduct_file::{File, Mode, Open};
 use super::manifest::{Entry, Manifest, digits};
 use super::part::{Checkpoint, Part, is_name};
 use super::{Keep, array, folder, list, part_path};
+use crate::cells;
 use crate::cells::rows::Rows;
-use crate::cells::{self, Finish};
 use crate::error::{Error, Kind, Result, agree, from_first};
 
 /// A folder, and the device that its files are accessed through.
@@ -67,7 +67,10 @@ fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
             );
         }
         if let Some(&[name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refuse(Kind::BadArgument, format!("two parts are called {name:?}"));
+            return refuse(
+                Kind::BadArgument,
+                format!("two parts are called {name:?}; give each a name of its own"),
+            );
         }
         checkpoint.parts.iter().try_for_each(|(name, part)| match part {
             Part::Refused(why) => refuse(Kind::BadArgument, format!("part {name:?}: {why}")),
@@ -87,7 +90,10 @@ fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
         .map(|(line, _)| line.to_owned());
     let differs = || {
         let what = line.unwrap_or_else(|| "the number of parts".into());
-        refuse(Kind::NotSame, format!("this rank's checkpoint is not that of rank 0: {what:?}"))
+        refuse(
+            Kind::NotSame,
+            format!("this rank's checkpoint is not that of rank 0: {what:?}; give all ranks the same parts"),
+        )
     };
     agree(comm, "write", shown, if first == mine.as_bytes() { Ok(()) } else { differs() })
 }
@@ -118,8 +124,7 @@ fn fill(comm: &Comm, place: &Place, writing: &Path, number: u64, checkpoint: &Ch
 fn put(comm: &Comm, name: &str, part: &Part<'_>) -> Result<Entry> {
     match part {
         Part::Cells { grid, rows, row, order } => {
-            // The folder gets its name, and with it any reader, when all of it is durable.
-            cells::write_rows(comm, name, grid, Rows { bytes: rows, row: *row, order }, Finish::AtOnce)?;
+            cells::write_rows(comm, name, grid, Rows { bytes: rows, row: *row, order })?;
             let file = Open::new(Mode::read_only()).open(comm, name)?;
             let entry = Entry { bytes: file.size()?, sums: vec![head_sum(&file)?], ..Entry::default() };
             file.close()?;

@@ -9,6 +9,24 @@ const COMMITTED: &str = "generation-";
 const WRITING: &str = ".writing-";
 const PRUNED: &str = ".pruned-";
 
+/// Makes the folder, and those it lies in, where they are not there yet.
+pub(super) fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| {
+        // The system says only that something is there.
+        let in_the_way = folder.ancestors().find(|path| path.exists() && !path.is_dir());
+        match in_the_way {
+            Some(path) => {
+                let detail = format!(
+                    "{} is a file, and checkpoints need a folder; name another one, or move the file away",
+                    path.display()
+                );
+                Error::named("open", folder, &error, detail)
+            }
+            None => Error::system("open", folder, &error),
+        }
+    })
+}
+
 /// Where a committed generation is.
 pub(super) fn committed(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{COMMITTED}{number:010}"))

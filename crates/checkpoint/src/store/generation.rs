@@ -54,7 +54,8 @@ impl Generation {
         });
         let text = text.map_err(|error| match error.file_kind() {
             Some(aqueduct_file::Kind::NoSuchFile) => {
-                let detail = format!("there is no generation {number}");
+                let detail =
+                    format!("there is no generation {number}; `Store::generations` tells which there are");
                 Error::new(Kind::NoCheckpoint, "open", &place.folder.to_string_lossy(), detail)
             }
             _ => error,
@@ -118,7 +119,7 @@ impl Generation {
         let checked = entry.and_then(|entry| match block.elements() {
             Some(elements) if block.global == entry.shape => Ok((entry, elements)),
             _ => {
-                let detail = format!("{block:?} is no box of part {name:?} of shape {:?}", entry.shape);
+                let detail = format!("{block:?} is no box of part {name:?}; its shape is {:?}", entry.shape);
                 Err(Error::new(Kind::BadArgument, "read", &self.shown(), detail))
             }
         });
@@ -132,7 +133,12 @@ impl Generation {
             if read == size_of_val(&values[..]) as u64 {
                 return Ok(values);
             }
-            Err(Error::new(Kind::Damaged, "read", &file, "the file ends before the array does"))
+            Err(Error::new(
+                Kind::Damaged,
+                "read",
+                &file,
+                format!("the file ends before the box {block:?} does"),
+            ))
         })
     }
 
@@ -218,8 +224,10 @@ impl Generation {
         if sane && entry.kind == kind && entry.signature == signature {
             return Ok(entry);
         }
-        let detail =
-            format!("part {name:?} is {} {:?}, not {kind} {signature:?}", entry.kind, entry.signature);
+        let detail = format!(
+            "part {name:?} is {} {:?}, not {kind} {signature:?}; read it as what it is",
+            entry.kind, entry.signature
+        );
         Err(Error::new(Kind::WrongType, "read", &self.shown(), detail))
     }
 }

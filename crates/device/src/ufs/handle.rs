@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::behind::Behind;
 use super::direct::Direct;
 use super::file::{self, retry};
 use super::lock::FileLocks;
 use super::transfer::{self, Progress};
+use super::writeback;
 use crate::mapping::Rights;
 use crate::{
     Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, Mapping,
@@ -27,6 +29,8 @@ pub(crate) struct UfsHandle {
     path: PathBuf,
     file: OwnedFd,
     direct: Option<Direct>,
+    /// There if what is written is to be on its way to the medium at once.
+    behind: Option<Behind>,
     kind: FileType,
     block: u32,
     /// Whether the page cache of this machine is the one truth about the file, so that its pages may be changed in place.
@@ -52,6 +56,7 @@ impl UfsHandle {
             path,
             maps: options.is_read() && system.is_some_and(file::is_local),
             system,
+            behind: (options.is_write_behind() && direct.is_none()).then(Behind::default),
             direct,
             kind,
             block: u32::try_from(stat.st_blksize).unwrap_or(4096),
@@ -105,6 +110,13 @@ impl UfsHandle {
                 let error = self.failed(operation, errno).after(progress.done);
                 Err(error.at(piece::offset_of(pieces, progress.done)))
             }
+        }
+    }
+
+    /// Tells that a list was written, into the page cache.
+    pub(crate) fn written(&self, pieces: &[Piece<'_>]) {
+        if let Some(behind) = &self.behind {
+            behind.written(self.file(), pieces);
         }
     }
 
@@ -167,6 +179,7 @@ impl Handle for UfsHandle {
             Some(direct) => direct.write(self.file(), pieces),
             None => transfer::write(self.file(), pieces),
         };
+        self.written(pieces);
         self.outcome(Operation::Write, pieces, progress)
     }
 
@@ -252,6 +265,10 @@ impl Handle for UfsHandle {
         self.locks
             .lock(self.file(), range, kind)
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
+    }
+
+    fn hasten(&self, range: Range<u64>) {
+        writeback::start(self.file.as_fd(), &range);
     }
 
     fn is_hole(&self, place: u64) -> bool {

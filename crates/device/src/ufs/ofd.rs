@@ -1,6 +1,6 @@
 //! Open-file-description locks: held by one opening of a file, seen by all other openings on the machine.
 //!
-//! The one place of `ufs` with `unsafe`: rustix has only the older locks, which any close of the file by the process drops.
+//! `unsafe` here: rustix has only the older locks, which any close of the file by the process drops.
 #![allow(unsafe_code)]
 
 use std::ops::Range;

@@ -272,6 +272,10 @@ impl Handle for FaultHandle {
         self.inner.preallocate(len)
     }
 
+    fn hasten(&self, range: Range<u64>) {
+        self.inner.hasten(range);
+    }
+
     fn remark(&self, remark: &dyn fmt::Display) {
         self.inner.remark(remark);
     }

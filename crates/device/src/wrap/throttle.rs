@@ -148,6 +148,10 @@ impl Handle for ThrottleHandle {
         self.ledger.pay(|| self.inner.preallocate(len), |()| 0)
     }
 
+    fn hasten(&self, range: Range<u64>) {
+        self.inner.hasten(range);
+    }
+
     fn remark(&self, remark: &dyn fmt::Display) {
         self.inner.remark(remark);
     }

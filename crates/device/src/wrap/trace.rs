@@ -281,6 +281,10 @@ impl Handle for TraceHandle {
         Capabilities { maps: false, records: true, ..self.inner.capabilities() }
     }
 
+    fn hasten(&self, range: Range<u64>) {
+        self.inner.hasten(range);
+    }
+
     fn remark(&self, remark: &dyn fmt::Display) {
         self.record.remark(&self.name, self.rank, remark.to_string());
         self.inner.remark(remark);

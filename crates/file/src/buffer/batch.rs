@@ -142,7 +142,7 @@ impl Batch {
 
     /// What is left to know of it when its bytes are elsewhere: one entry for all.
     pub(crate) fn hand_over(&mut self) -> Store {
-        let whole = self.rest.with(self.fresh.1);
+        let whole = self.hull();
         if let Some(first) = std::mem::take(&mut self.entries).into_iter().next() {
             self.entries = vec![Entry { hull: whole, ..first }];
         }
@@ -155,9 +155,14 @@ impl Batch {
         if fresh == turn { (self.rest, hull) } else { (self.rest.with(hull), Hull::NOTHING) }
     }
 
+    /// From the first to the last byte of its accesses.
+    pub(crate) fn hull(&self) -> Hull {
+        self.rest.with(self.fresh.1)
+    }
+
     /// Whether any of its accesses may touch this part of the file.
     pub(crate) fn meets(&self, hull: Hull) -> bool {
-        self.rest.with(self.fresh.1).meets(hull) && self.entries.iter().any(|entry| entry.hull.meets(hull))
+        self.hull().meets(hull) && self.entries.iter().any(|entry| entry.hull.meets(hull))
     }
 }
 

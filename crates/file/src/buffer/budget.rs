@@ -121,7 +121,8 @@ impl Share {
         list.map(|list| pool.purse.take(self.file, Claim::List(list)));
         let kept = held + pool.spare_of(self.file).map(|spare| spare.cost).sum::<u64>();
         let worth = kept + cost <= keep.max(cost) && pool.purse.fits(Claim::Block(cost));
-        if worth && !pool.purse.is_short() {
+        // What another file waits for is freed at once; this one finds it here.
+        if worth && pool.purse.is_next(self.file, Claim::Block(cost)) {
             pool.purse.take(self.file, Claim::Block(cost));
             pool.spare.push(Spare { file: self.file, cost, bytes });
         }

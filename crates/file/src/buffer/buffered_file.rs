@@ -75,7 +75,7 @@ impl File {
 
     /// Makes what this rank has written durable.
     pub(crate) fn durable(&self, operation: &'static str) -> Result<()> {
-        self.core.flush()?;
+        self.core.buffer.get().map_or(Ok(()), |buffer| buffer.flush_to_sync(&*self.core.handle))?;
         let visible = self.buffering().map(|told| told.visible);
         self.core.buffer.get().map_or(Ok(()), Buffer::sync_reservoir)?;
         let entered = &self.core.entered;

@@ -68,6 +68,10 @@ fn work(buffer: &Buffer, core: &Core) {
         let start = Instant::now();
         let calls = aqueduct_device::syscalls();
         let outcome = buffer.carry(core, &batch, &mut pieces);
+        if buffer.reservoir.is_none() && buffer.lock().expects_sync() {
+            let Hull { start, end } = batch.hull();
+            core.handle.hasten(start..end);
+        }
         core.tally.system_calls.add(aqueduct_device::syscalls() - calls);
         let bytes = batch.filled;
         buffer.done(batch, outcome, pieces);

@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) failure: Option<Error>,
     /// How many wait for something to be written.
     pub(super) hurry: usize,
+    /// Snapshots that have begun since a sync did; none before the first.
+    pub(super) unsynced: Option<u32>,
     pub(super) stopped: bool,
 }
 
@@ -65,6 +67,7 @@ impl State {
             durable: 0,
             failure: None,
             hurry: 0,
+            unsynced: None,
             stopped: false,
         }
     }
@@ -224,6 +227,11 @@ impl State {
         self.held.written = self.held.accepted;
         self.slots.retire(self.held.accepted, true);
         (self.held.older, self.held.fresh) = (Hull::NOTHING, Hull::NOTHING);
+    }
+
+    /// Whether what is written will be made durable soon, as far as one can tell: a program that has synced its last snapshot syncs this one.
+    pub(super) fn expects_sync(&self) -> bool {
+        self.unsynced.is_some_and(|snapshots| snapshots <= 1)
     }
 
     /// Whether there is a reason not to take one's time.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::{Comm, Launch};
+use aqueduct_object::{Object, ObjectFile};
 
 use super::Change;
 use crate::choice::Way;
 use crate::meter::{Lap, Meter};
-use crate::target::{FileTarget, NetcdfTarget, Target};
+use crate::target::{Deposit, FileTarget, NetcdfTarget, ObjectTarget, Target};
 use crate::{Declared, Error, Key, Mode, Options, Output, Reader, Report, Stream, Streams};
 
 /// A program and its medium, of one rank; in milliseconds per step.
@@ -159,15 +160,18 @@ fn turns_from_leaders(name: &'static str, make: Make) {
         let model = Modelled { gathered: 2.0, ..even() };
         let mut program = Program::new(world, name, 40, model, make)?;
         program.steps(50, 20)?;
-        let report = program.output.finish()?;
-        let [first, second] = &report.changes[..] else { panic!("{report:?}") };
-        let told = |change: &Change, step, words| change.step == step && change.reason.contains(words);
-        assert!(told(first, 0, "one of them writes for all"), "{report:?}");
-        assert!(told(second, 36, "tried by each rank"), "{report:?}");
-        assert!(report.memory_peak <= report.memory_cap, "{report:?}");
+        turned(&program.output.finish()?);
         Ok::<_, Error>(())
     };
     Launch::threads(8).node_ranks(4).run(run).unwrap();
+}
+
+fn turned(report: &Report) {
+    let [first, second] = &report.changes[..] else { panic!("{report:?}") };
+    let told = |change: &Change, step, words| change.step == step && change.reason.contains(words);
+    assert!(told(first, 0, "one of them writes for all"), "{report:?}");
+    assert!(told(second, 36, "tried by each rank"), "{report:?}");
+    assert!(report.memory_peak <= report.memory_cap, "{report:?}");
 }
 
 #[test]
@@ -192,6 +196,61 @@ fn a_netcdf_file_goes_over_from_leaders_to_each_rank() {
         file.close()
     };
     Launch::threads(1).run(read).unwrap();
+}
+
+fn object_files(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
+    Ok(Box::new(ObjectTarget::create(comm, name, declared)?))
+}
+
+/// All objects of a file.
+fn all<T: Object + Send>(name: &str) -> Vec<T> {
+    let read = |world: &Comm| {
+        let file = ObjectFile::<T>::open(world, name)?;
+        let objects = file.at(0).read_vec(file.count()?)?;
+        file.close()?;
+        Ok::<_, aqueduct_object::Error>(objects)
+    };
+    Launch::threads(1).run(read).unwrap().remove(0)
+}
+
+#[test]
+fn object_files_go_over_from_leaders_to_each_rank() {
+    turns_from_leaders("memfs:modelled-turns-objects", object_files);
+    let steps = (0..50).flat_map(|step| (0..8).flat_map(move |rank| expected(step, rank, 40)));
+    assert!(steps.eq(all::<f64>("memfs:modelled-turns-objects.a")));
+    let deposits = all::<Deposit>("memfs:modelled-turns-objects");
+    assert_eq!(deposits.len(), 51);
+    let each = deposits[..50].iter().zip(0..);
+    for (deposit, step) in each {
+        assert_eq!((deposit.step, deposit.first, deposit.count), (step, 320 * step, 320));
+    }
+}
+
+/// The objects of a rank in a step: of any number and size.
+fn words(step: u64, rank: u64) -> Vec<String> {
+    (0..(step + 3 * rank) % 4).map(|at| format!("{step} {rank} {}", "x".repeat(at as usize))).collect()
+}
+
+/// Where they lie in their file depends on all ranks before, which are led or not.
+#[test]
+fn objects_of_any_size_go_over_from_leaders_to_each_rank() {
+    let name = "memfs:modelled-turns-words";
+    let run = |world: &Comm| {
+        let mut streams = Streams::new();
+        let key = streams.add_objects::<String>(Stream::objects("words"));
+        let mut options = Options::new();
+        options.meter = Arc::new(Modelled { gathered: 2.0, ..even() });
+        let make = |comm: &Comm, declared: &Arc<Declared>| object_files(comm, name, declared);
+        let mut output = options.create_on(world, name, &streams, make)?;
+        for step in 0..50 {
+            output.step()?.put_objects(key, &words(step, world.rank() as u64)).commit()?;
+        }
+        turned(&output.finish()?);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(8).node_ranks(4).run(run).unwrap();
+    let expected = (0..50).flat_map(|step| (0..8).flat_map(move |rank| words(step, rank)));
+    assert!(expected.eq(all::<String>("memfs:modelled-turns-words.words")));
 }
 
 #[cfg(feature = "hdf5")]

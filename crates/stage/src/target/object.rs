@@ -244,6 +244,12 @@ impl Target for ObjectTarget {
         self.note(&deposits)
     }
 
+    /// Lists follow the order of ranks and of their groups, which is the same.
+    fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
+        self.declared = Arc::clone(declared);
+        true
+    }
+
     /// What is stored is durable.
     fn sync(&mut self) -> Result<()> {
         Ok(())

@@ -119,6 +119,10 @@ fn syncing(subject: &Subject) {
     file.sync(SyncScope::Data).unwrap();
     file.sync(SyncScope::Entry).unwrap();
     file.write_at(1, b"B").unwrap();
+    // A hint, whatever it says.
+    for range in [0..3, 1..1, 2..u64::MAX, u64::MAX - 1..u64::MAX] {
+        file.hasten(range);
+    }
     file.sync(SyncScope::Data).unwrap();
     assert_eq!(contents(&*file), b"aBc");
     drop(file);

@@ -1,0 +1,83 @@
+//! The power is cut in every operation of the writing of a cell file, over an older one: a reader then finds one of them whole, or an error.
+
+mod cases;
+
+use std::sync::Arc;
+
+use aqueduct_checkpoint::cells::{self, Cells};
+use aqueduct_checkpoint::{Error, Kind, Molecule, Region};
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_device::wrap::Crash;
+use aqueduct_device::{MemFs, register_device};
+use cases::{Decomposition, by_id, molecules, same, space};
+
+/// What a reader has found, and how often.
+#[derive(Debug, Default)]
+struct Found {
+    older: usize,
+    newer: usize,
+    /// There was no whole header.
+    refused: usize,
+    /// There was one, and the checksums told that not all of its cells are there.
+    torn: usize,
+}
+
+fn write(world: &Comm, name: &str, all: &[Molecule]) -> Result<(), Error> {
+    let (how, length) = (Decomposition::Tree, space().length);
+    let mine = how.mine(world.size(), world.rank(), all, length);
+    cells::write(world, name, &how.grid(world.size(), length), &mine)
+}
+
+/// All molecules, or why not; and whether the file could be opened.
+fn read(name: &str) -> (Result<Vec<Molecule>, Error>, bool) {
+    let look = |world: &Comm| {
+        let file = Cells::<Molecule>::open(world, name);
+        let opens = file.is_ok();
+        Ok::<_, Error>((file.and_then(|file| file.read(&Region::EVERYWHERE)).map(by_id), opens))
+    };
+    Launch::threads(1).run(look).unwrap().remove(0)
+}
+
+fn cut_everywhere(ranks: usize, found: &mut Found) {
+    let [older, newer] = [31, 32].map(|seed| molecules(60, seed, &space()));
+    for seed in 0..8_u64 {
+        for after in 0.. {
+            let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
+            let prefix = format!("cut-cells-{ranks}-{seed}-{after}");
+            register_device(&prefix, Arc::new(crash)).unwrap();
+            let name = format!("{prefix}:a.cells");
+            let story = |world: &Comm| {
+                Ok::<_, Error>(write(world, &name, &older).and_then(|()| write(world, &name, &newer)).is_ok())
+            };
+            let told = Launch::threads(ranks).run(story).unwrap();
+            // Where one rank was told that it is durable, it is.
+            let durable = told.contains(&true);
+            match read(&name) {
+                (Ok(all), _) if same(&all, &newer) => found.newer += 1,
+                (Ok(all), _) => {
+                    assert!(same(&all, &older), "{prefix}: molecules of neither");
+                    assert!(!durable, "{prefix}: the newer file was durable");
+                    found.older += 1;
+                }
+                (Err(error), opens) => {
+                    assert!(!durable, "{prefix}: the newer file was durable: {error}");
+                    let known = [Kind::Damaged, Kind::Incomplete, Kind::File].contains(&error.kind());
+                    assert!(known, "{prefix}: {error}");
+                    assert!(!opens || error.kind() == Kind::Damaged, "{prefix}: {error}");
+                    *(if opens { &mut found.torn } else { &mut found.refused }) += 1;
+                }
+            }
+            if !told.contains(&false) {
+                break;
+            }
+            assert!(after < 1000, "the story has an end");
+        }
+    }
+}
+
+#[test]
+fn after_a_power_cut_a_cell_file_is_whole_or_refused() {
+    let mut found = Found::default();
+    [1, 2].into_iter().for_each(|ranks| cut_everywhere(ranks, &mut found));
+    assert!(found.older > 0 && found.newer > 0 && found.refused > 0 && found.torn > 0, "{found:?}");
+}
