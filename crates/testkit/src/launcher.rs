@@ -1,7 +1,9 @@
 //! Launchers of MPI programs: a test starts its program under each that is there.
 
 use std::env;
+use std::fs;
 use std::io::Read;
+use std::iter::successors;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -63,13 +65,36 @@ impl Launcher {
                 break status;
             }
             if started.elapsed() > PATIENCE {
+                let alone = !self.has_ranks(child.id());
                 let _ = child.kill();
+                let status = child.wait().expect("the launcher can be waited for");
+                // A rank that is killed while it starts may leave Open MPI's launcher waiting when nobody is left: that is none of the program's.
+                if alone {
+                    eprintln!("the launcher waited for nobody");
+                    break status;
+                }
                 panic!("{arguments:?} at {ranks} ranks hangs: {}", errors.join().unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(20));
         };
         let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
         Job { success: status.success(), output: text(output), errors: text(errors) }
+    }
+
+    /// Whether any process that a launcher has started still runs the program.
+    fn has_ranks(&self, launcher: u32) -> bool {
+        let program = self.program.canonicalize().unwrap_or_else(|_| self.program.clone());
+        let runs_it = |id: u32| fs::read_link(format!("/proc/{id}/exe")).is_ok_and(|exe| exe == program);
+        let parent = |id: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            // The name before it may hold anything, a parenthesis too.
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
+        };
+        let from_here =
+            |id: u32| successors(Some(id), parent).take_while(|id| *id > 1).any(|id| id == launcher);
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .any(|id| runs_it(id) && from_here(id))
     }
 
     /// The same for a job that has to end well; what it said.
