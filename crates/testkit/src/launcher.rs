@@ -9,6 +9,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(300);
+/// How often the launcher is looked at, and every how many times its ranks are; counts, so that time in which nothing runs does not matter.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS_PER_LIFE: u32 = 50;
+/// So many times in a row there was no rank: none comes any more, and none is left.
+const LONELY: u32 = 60;
 
 /// A way to start an MPI program.
 #[derive(Debug)]
@@ -59,23 +64,27 @@ impl Launcher {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the launcher starts");
         let (output, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
-        let started = Instant::now();
+        let (started, mut looks, mut lonely) = (Instant::now(), 0, 0);
         let status = loop {
             if let Some(status) = child.try_wait().expect("the launcher can be waited for") {
                 break status;
             }
-            if started.elapsed() > PATIENCE {
-                let alone = !self.has_ranks(child.id());
+            looks += 1;
+            if looks % LOOKS_PER_LIFE == 0 {
+                lonely = if self.has_ranks(child.id()) { 0 } else { lonely + 1 };
+            }
+            let over = started.elapsed() > PATIENCE;
+            if over || lonely > LONELY {
                 let _ = child.kill();
                 let status = child.wait().expect("the launcher can be waited for");
                 // A rank that is killed while it starts may leave Open MPI's launcher waiting when nobody is left: that is none of the program's.
-                if alone {
+                if lonely > LONELY {
                     eprintln!("the launcher waited for nobody");
                     break status;
                 }
                 panic!("{arguments:?} at {ranks} ranks hangs: {}", errors.join().unwrap_or_default());
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(LOOK);
         };
         let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
         Job { success: status.success(), output: text(output), errors: text(errors) }
