@@ -157,7 +157,7 @@ fn threads_are_killed() {
 
 fn ranks_are_killed(launcher: &str) {
     let Some(launcher) = Launcher::find(launcher, Path::new(env!("CARGO_BIN_EXE_md"))) else { return };
-    runs_are_killed(5, |ranks, arguments| launcher.job(ranks, arguments, &[]));
+    runs_are_killed(5, |ranks, arguments| launcher.killed_job(ranks, arguments));
 }
 
 #[test]

@@ -53,6 +53,16 @@ impl Launcher {
 
     /// Starts the program on so many ranks and waits for its end; one that hangs is ended, and a failure.
     pub fn job(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> Job {
+        self.run(ranks, arguments, variables, false)
+    }
+
+    /// The same for a job whose ranks the test kills: one that is killed while it starts may leave Open MPI's launcher waiting when nobody is left,
+    /// which is none of the program's.
+    pub fn killed_job(&self, ranks: usize, arguments: &[&str]) -> Job {
+        self.run(ranks, arguments, &[], true)
+    }
+
+    fn run(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)], kills: bool) -> Job {
         let mut command = Command::new(&self.command);
         command.args(self.arguments).args(["-n", &ranks.to_string()]).arg(&self.program).args(arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -70,14 +80,13 @@ impl Launcher {
                 break status;
             }
             looks += 1;
-            if looks % LOOKS_PER_LIFE == 0 {
+            if kills && looks % LOOKS_PER_LIFE == 0 {
                 lonely = if self.has_ranks(child.id()) { 0 } else { lonely + 1 };
             }
             let over = started.elapsed() > PATIENCE;
             if over || lonely > LONELY {
                 let _ = child.kill();
                 let status = child.wait().expect("the launcher can be waited for");
-                // A rank that is killed while it starts may leave Open MPI's launcher waiting when nobody is left: that is none of the program's.
                 if lonely > LONELY {
                     eprintln!("the launcher waited for nobody");
                     break status;
