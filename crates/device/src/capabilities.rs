@@ -15,10 +15,14 @@ pub enum LockScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent yes or no")]
 pub struct Capabilities {
-    /// Data outlives the process.
+    /// What was synced outlives the process and a restart of the machine. Without it nothing is ever durable, whatever
+    /// [`Handle::sync`](crate::Handle::sync) returns.
     pub persistent: bool,
     /// Other processes that open the same name see the same bytes.
     pub shared: bool,
+    /// The same through all nodes of a cluster: what is written through one is read through another at once, and parts of one page can be
+    /// written through several. Without it ranks on several nodes lock what they access. True by default.
+    pub coherent: bool,
     /// A scattered list of pieces costs about as much as one piece of the same size
     /// (memory, or many operations in flight): no sieving needed.
     pub native_lists: bool,
@@ -45,6 +49,7 @@ impl Default for Capabilities {
         Self {
             persistent: false,
             shared: false,
+            coherent: true,
             native_lists: false,
             maps: false,
             records: false,

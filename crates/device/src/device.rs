@@ -26,6 +26,24 @@ pub enum LockKind {
     Exclusive,
 }
 
+/// An access to a part of a file where it lies in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedAccess {
+    /// The file from the first to the last byte of it.
+    pub range: Range<u64>,
+    /// How many bytes of the range are accessed.
+    pub bytes: u64,
+    /// Whether they are written.
+    pub write: bool,
+}
+
+impl MappedAccess {
+    /// The operation that it stands for.
+    pub fn operation(&self) -> Operation {
+        if self.write { Operation::Write } else { Operation::Read }
+    }
+}
+
 /// A held lock; dropping it unlocks.
 pub trait LockGuard: Send {}
 
@@ -111,6 +129,14 @@ pub trait Handle: Send + Sync {
         Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
     }
 
+    /// As [`lock`](Handle::lock), without waiting: none if someone else holds it.
+    ///
+    /// The generic form: `Unsupported`.
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        let _ = kind;
+        Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
+    }
+
     /// Takes a remark on what is done through this handle, such as why it is done this way, where [`Capabilities::records`] says that
     /// someone keeps it.
     ///
@@ -134,6 +160,25 @@ pub trait Handle: Send + Sync {
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
         let _ = range;
         None
+    }
+
+    /// Does an access to a [mapped](Handle::map) part of the file by calling `copy`, which tells whether it took place in the file; returns
+    /// what `copy` told. Every access to a mapping goes through this, so that layers see it, delay it or fail it. False means that
+    /// the access has to be done by [`read`](Handle::read) or [`write`](Handle::write).
+    ///
+    /// The generic form: only calls `copy`.
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let _ = access;
+        Ok(copy())
+    }
+
+    /// Gives this reference up. The last one closes the file, all descriptors of it, and returns what closing reports: network file
+    /// systems tell of a full disk, a quota or an error of the medium only then. What was stored to mapped pages is reported here at
+    /// the latest if the file system is known to have lost it. Dropping the last reference closes the file too, and reports nothing.
+    ///
+    /// The generic form: only drops the reference.
+    fn close(self: Arc<Self>) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -21,8 +21,10 @@ pub enum Kind {
     NotAFile,
     /// The operating system or the open mode forbids it.
     PermissionDenied,
-    /// The device is full, or a quota, file size or capacity limit is reached.
+    /// The device is full, or a file size or capacity limit is reached.
     NoSpace,
+    /// The quota of a user, group or project is used up.
+    Quota,
     /// The file is open or locked elsewhere.
     Busy,
     /// The name cannot be one: empty, a NUL byte, a malformed prefix or parameter.
@@ -63,6 +65,8 @@ pub enum Operation {
     Sync,
     /// Locking a range.
     Lock,
+    /// Closing.
+    Close,
     /// No operation: a remark of whoever uses the file.
     Remark,
     /// Deleting.
@@ -80,7 +84,6 @@ pub enum Operation {
 ///     "write \"out.bin\" at offset 4096: no space left (after 512 bytes); free some space or raise the limit",
 /// );
 /// ```
-#[derive(Debug)]
 pub struct Error {
     kind: Kind,
     operation: Operation,
@@ -100,6 +103,7 @@ impl Kind {
             Kind::NotAFile => "not a file",
             Kind::PermissionDenied => "not permitted",
             Kind::NoSpace => "no space left",
+            Kind::Quota => "quota exceeded",
             Kind::Busy => "in use",
             Kind::InvalidName => "not a valid name",
             Kind::UnknownDevice => "unknown device",
@@ -119,6 +123,7 @@ impl Kind {
             Kind::NotAFile => "name a regular file",
             Kind::PermissionDenied => "check the permissions of the file and the mode it was opened in",
             Kind::NoSpace => "free some space or raise the limit",
+            Kind::Quota => "delete files that count against the quota, or have it raised",
             Kind::Busy => "close or unlock it elsewhere first",
             Kind::InvalidName => "a name is [prefix[=parameters]:]...path and neither empty nor holds a NUL",
             Kind::UnknownDevice => "register the device first; a path with a colon is written ./like:this",
@@ -141,7 +146,8 @@ impl Kind {
             Errno::EXIST => Kind::AlreadyExists,
             Errno::ISDIR | Errno::NOTDIR | Errno::LOOP | Errno::SPIPE | Errno::NXIO => Kind::NotAFile,
             Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BADF => Kind::PermissionDenied,
-            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Kind::NoSpace,
+            Errno::NOSPC | Errno::FBIG => Kind::NoSpace,
+            Errno::DQUOT => Kind::Quota,
             Errno::BUSY | Errno::TXTBSY | Errno::AGAIN | Errno::DEADLK => Kind::Busy,
             Errno::NAMETOOLONG | Errno::ILSEQ => Kind::InvalidName,
             Errno::INVAL | Errno::OVERFLOW => Kind::InvalidArgument,
@@ -157,9 +163,8 @@ impl Kind {
             io::ErrorKind::AlreadyExists => Kind::AlreadyExists,
             io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => Kind::NotAFile,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::PermissionDenied,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Kind::NoSpace
-            }
+            io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge => Kind::NoSpace,
+            io::ErrorKind::QuotaExceeded => Kind::Quota,
             io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Kind::Busy,
             io::ErrorKind::InvalidFilename => Kind::InvalidName,
             io::ErrorKind::InvalidInput => Kind::InvalidArgument,
@@ -182,6 +187,7 @@ impl fmt::Display for Operation {
             Operation::Preallocate => "preallocate",
             Operation::Sync => "sync",
             Operation::Lock => "lock",
+            Operation::Close => "close",
             Operation::Delete => "delete",
             Operation::Remark => "remark",
         })
@@ -288,6 +294,15 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    /// The text of `Display` and then the chain of sources: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        let mut sources = std::iter::successors(std::error::Error::source(self), |error| error.source());
+        sources.try_for_each(|source| write!(f, "\n  caused by: {source}"))
+    }
+}
+
 impl std::error::Error for Error {
     /// What lies beneath the error of the system, whose text is part of this one's already.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
@@ -306,6 +321,7 @@ mod tests {
         assert_eq!(kind(Errno::ISDIR), Kind::NotAFile);
         assert_eq!(kind(Errno::NOSPC), Kind::NoSpace);
         assert_eq!(kind(Errno::FBIG), Kind::NoSpace);
+        assert_eq!(kind(Errno::DQUOT), Kind::Quota);
         assert_eq!(kind(Errno::MFILE), Kind::ResourceLimit);
         assert_eq!(kind(Errno::IO), Kind::Io);
         let plain = io::Error::from(io::ErrorKind::NotFound);

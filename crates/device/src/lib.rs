@@ -64,6 +64,7 @@
 //! ```
 
 mod aligned;
+mod available_memory;
 mod capabilities;
 mod device;
 mod error;
@@ -82,8 +83,9 @@ mod uring;
 pub mod wrap;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
+pub use available_memory::available_memory;
 pub use capabilities::{Capabilities, LockScope};
-pub use device::{Device, Handle, HandleExt, LockGuard, LockKind, SyncScope};
+pub use device::{Device, Handle, HandleExt, LockGuard, LockKind, MappedAccess, SyncScope};
 pub use error::{Error, Kind, Operation, Result};
 pub use lock::{RangeGuard, RangeLocks};
 pub use mapping::Mapping;

@@ -1,16 +1,22 @@
 //! A part of a file in memory: bytes are read and written where they lie in the page cache, without a call for each run.
 //!
+//! Pages that cannot be had after all (the file was truncated, the file system is full) break the mapping instead of ending the program:
+//! see `bus_error.rs`.
+//!
 //! `unsafe` here: mapping, and unmapping what was mapped; asking what is resident. Whoever goes through the pointer promises more, and says
 //! so there.
 #![allow(unsafe_code)]
 
+mod bus_error;
 mod pages;
 
 use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, AtFlags, CWD};
@@ -18,6 +24,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::syscalls::count;
+use bus_error::GuardedRange;
 use pages::Pages;
 
 /// The granule of mappings: what the processor maps as one large page, where the page cache holds one.
@@ -48,6 +55,8 @@ pub struct Mapping {
     /// Pages that were reached to be read: the next time they cost no fault.
     seen: Pages,
     lease: Mutex<Option<Lease>>,
+    /// Goes with the mapping, and unmaps it.
+    guarded: GuardedRange,
 }
 
 /// Pages that were made present a moment ago, and are taken to be so still.
@@ -56,6 +65,8 @@ struct Lease {
     pages: Range<usize>,
     write: bool,
     since: Instant,
+    /// Who made them present: other threads may block the signal that tells of pages that are gone.
+    thread: ThreadId,
 }
 
 /// How long pages are not asked for again: the system takes none back so soon.
@@ -78,6 +89,8 @@ impl Mapping {
         let memory =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
+        // SAFETY: just mapped, with this length, and nobody else unmaps it.
+        let guarded = unsafe { GuardedRange::new(memory, len)? };
         let told = rights.write || is_writable(file);
         let pages = || Pages::new(len.div_ceil(page_size()));
         Some(Self {
@@ -88,6 +101,7 @@ impl Mapping {
             roomy: pages(),
             seen: pages(),
             lease: Mutex::default(),
+            guarded,
         })
     }
 
@@ -107,16 +121,35 @@ impl Mapping {
         pages.contain(&self.pages(part))
     }
 
-    /// Where a part of the file lies in memory, made present: to be read and, with `write`, to be written. None if that cannot be:
-    /// behind the end of the file, without room on the medium, or after an error of it. Touched without this, such bytes would end the
-    /// program by a signal; so do bytes that someone cuts off the file after this.
-    pub fn reach(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
-        if !self.shows(part) || (write && !self.rights.write) {
+    /// Lets `copy` access a part of the file at the address where it lies in memory: to be read and, with `write`, to be written; whether
+    /// it took place in the file. If not, because the part lies behind the end of the file, there is no room on the medium, or it fails, the
+    /// access has to be done by calls, which tell why. `copy` may have run without effect then, and nothing that it read counts.
+    pub fn access(&self, part: &Range<u64>, write: bool, copy: impl FnOnce(*mut u8)) -> bool {
+        let Some(memory) = self.reach(part, write) else { return false };
+        copy(memory);
+        // The flag is set by a signal handler, which the compiler does not know of.
+        compiler_fence(Ordering::SeqCst);
+        !self.is_broken()
+    }
+
+    /// Whether a page could not be had: the mapping shows nothing of the file any more.
+    pub fn is_broken(&self) -> bool {
+        self.guarded.is_broken()
+    }
+
+    /// Where a part of the file lies in memory, made present as far as that can be known beforehand.
+    fn reach(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
+        if !self.shows(part) || (write && !self.rights.write) || self.is_broken() {
             return None;
         }
         let pages = self.pages(part);
-        if !self.holds(&pages, write) && !self.is_ready(&pages, write) {
-            self.populate(&pages, write)?;
+        if !self.holds(&pages, write) {
+            if !bus_error::is_handled() {
+                return None;
+            }
+            if !self.is_ready(&pages, write) {
+                self.populate(&pages, write)?;
+            }
         }
         if !write && !self.seen.contain(&pages) {
             self.seen.add(&pages);
@@ -124,19 +157,25 @@ impl Mapping {
         Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
     }
 
-    /// Makes a part of the file present, so that [`reach`](Mapping::reach) need not ask for what lies in it in the next moments; whether
+    /// Makes a part of the file present, so that [`access`](Mapping::access) need not ask for what lies in it in the next moments; whether
     /// that could be done. To be written, pages have to keep their room for so long.
     pub fn lease(&self, part: &Range<u64>, write: bool) -> bool {
-        let may = self.shows(part) && (!write || self.keeps_room());
+        let may = self.shows(part) && (!write || self.keeps_room()) && !self.is_broken();
+        let may = may && bus_error::is_handled();
         let made = may && self.make_present(&self.pages(part), write).is_some();
-        let lease = made.then(|| Lease { pages: self.pages(part), write, since: Instant::now() });
+        let lease = made.then(|| Lease {
+            pages: self.pages(part),
+            write,
+            since: Instant::now(),
+            thread: thread::current().id(),
+        });
         *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
         made
     }
 
     /// Whether a part of the file was made present a moment ago.
     pub fn is_leased(&self, part: &Range<u64>, write: bool) -> bool {
-        self.shows(part) && self.holds(&self.pages(part), write)
+        self.shows(part) && !self.is_broken() && self.holds(&self.pages(part), write)
     }
 
     /// Whether it shows a part of the file, which is not empty.
@@ -148,7 +187,8 @@ impl Mapping {
         let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         lease.as_ref().is_some_and(|lease| {
             let inside = lease.pages.start <= pages.start && pages.end <= lease.pages.end;
-            inside && (lease.write || !write) && lease.since.elapsed() < MOMENT
+            let ours = lease.thread == thread::current().id();
+            inside && ours && (lease.write || !write) && lease.since.elapsed() < MOMENT
         })
     }
 
@@ -216,14 +256,6 @@ fn is_writable(file: BorrowedFd<'_>) -> bool {
     rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        let len = (self.range.end - self.range.start) as usize;
-        // SAFETY: mapped by `new`, with this length; whoever used the pointer borrowed this value.
-        let _ = unsafe { rustix::mm::munmap(self.memory.as_ptr().cast(), len) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,9 +270,8 @@ mod tests {
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 5000..6000, WRITES).unwrap();
         assert_eq!(mapping.range(), 0..GRANULE);
-        let at = mapping.reach(&(5000..9000), true).unwrap();
-        // SAFETY: just reached, and nobody cuts the file.
-        unsafe { at.add(1).write(9) };
+        // SAFETY: inside of the part, which is not used by others.
+        assert!(mapping.access(&(5000..9000), true, |memory| unsafe { memory.add(1).write(9) }));
         let mut back = [0; 3];
         file.read_exact_at(&mut back, 5000).unwrap();
         assert_eq!(back, [7, 9, 7]);
@@ -296,5 +327,35 @@ mod tests {
         let mapping = Mapping::new(file.as_fd(), 0..10_000, Rights { in_place: false, ..WRITES }).unwrap();
         mapping.reach(&(0..9000), true).unwrap();
         assert!(!mapping.is_ready(&(0..2), true) && mapping.is_ready(&(0..2), false));
+    }
+
+    /// Page 1 of a file of three pages is stored to and then lost.
+    #[test]
+    fn pages_that_are_cut_off_break_the_mapping_and_nothing_else() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 12_288], 0).unwrap();
+        let whole = 0..12_288;
+        let [cut, other] = [(); 2].map(|()| Mapping::new(file.as_fd(), whole.clone(), WRITES).unwrap());
+        // SAFETY: inside of the part, which is not used by others.
+        let store = |memory: *mut u8| unsafe { memory.write_bytes(9, 12_288) };
+        assert!(cut.access(&whole, true, store) && other.access(&(0..4096), false, |_| ()));
+        let cut_and_store = |memory: *mut u8| {
+            file.set_len(4096).unwrap();
+            store(memory);
+        };
+        assert!(!cut.access(&whole, true, cut_and_store) && cut.is_broken());
+        assert!(!cut.access(&(0..4096), true, store), "a broken mapping stays broken");
+        assert!(!cut.lease(&(0..4096), true));
+        assert_eq!(file.metadata().unwrap().len(), 4096);
+        assert!(
+            !other.is_broken()
+                && other.access(&(0..4096), true, |memory| {
+                    // SAFETY: as above.
+                    unsafe { memory.write(1) }
+                })
+        );
+        let mut first = [0; 2];
+        file.read_exact_at(&mut first, 0).unwrap();
+        assert_eq!(first, [1, 9]);
     }
 }

@@ -175,6 +175,7 @@ impl Handle for MemHandle {
     fn capabilities(&self) -> Capabilities {
         let cores = crate::capabilities::cores();
         Capabilities {
+            coherent: true,
             native_lists: true,
             locks: LockScope::Process,
             block: store::CHUNK as u32,
@@ -185,6 +186,11 @@ impl Handle for MemHandle {
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         Ok(Box::new(self.file.locks.lock(range, kind)))
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        let guard = self.file.locks.try_lock(range, kind);
+        Ok(guard.map(|guard| -> Box<dyn LockGuard + '_> { Box::new(guard) }))
     }
 }
 

@@ -12,6 +12,9 @@ use crate::{Error, Kind, Operation, Result};
 /// The device that a name without a prefix means.
 pub const DEFAULT_DEVICE: &str = "ufs";
 
+/// The most layers in one name: each holds a level of the stack and the text of all below it.
+const MOST_LAYERS: usize = 64;
+
 /// One prefix of a name with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -65,6 +68,10 @@ impl Name {
             path = rest;
             if !is_wrapper(&segment.prefix) {
                 break segment;
+            }
+            if wrappers.len() == MOST_LAYERS {
+                let error = Error::new(Kind::InvalidName, Operation::Resolve, name);
+                return Err(error.advise(format!("a name has at most {MOST_LAYERS} layers")));
             }
             wrappers.push(segment);
         };
@@ -149,6 +156,17 @@ mod tests {
         assert_eq!(parse(b"memfs:\xff").path.as_bytes(), b"\xff");
         let error = Name::parse(OsStr::from_bytes(b"trace=\xff:x"), |_| true).unwrap_err();
         assert_eq!(error.kind(), Kind::InvalidName);
+    }
+
+    #[test]
+    fn a_name_with_too_many_layers_is_refused() {
+        let layers = |count: usize| "trace:".repeat(count) + "memfs:x";
+        assert_eq!(parse(layers(MOST_LAYERS).as_bytes()).wrappers.len(), MOST_LAYERS);
+        let error = Name::parse(layers(MOST_LAYERS + 1).as_ref(), |prefix| prefix == "trace").unwrap_err();
+        assert!(
+            error.kind() == Kind::InvalidName && error.to_string().contains("at most 64 layers"),
+            "{error}"
+        );
     }
 
     #[test]

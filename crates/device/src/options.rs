@@ -59,6 +59,13 @@ impl OpenOptions {
         Self::new(false, true)
     }
 
+    /// The same without reading; reads are `PermissionDenied`.
+    #[must_use]
+    pub fn for_writing_only(mut self) -> Self {
+        (self.read, self.direct) = (false, false);
+        self
+    }
+
     /// Creates the file where it does not exist. Default: a missing file is `NotFound`.
     #[must_use]
     pub fn create(mut self, yes: bool) -> Self {

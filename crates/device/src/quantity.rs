@@ -30,7 +30,7 @@ pub struct Size(pub u64);
 pub struct Rate(pub u64);
 
 /// A text that is not the quantity it should be; shows the text and how to write it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct QuantityError {
     text: String,
     expected: &'static str,
@@ -39,6 +39,13 @@ pub struct QuantityError {
 impl fmt::Display for QuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not {}", self.text, self.expected)
+    }
+}
+
+impl fmt::Debug for QuantityError {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

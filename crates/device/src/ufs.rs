@@ -5,6 +5,7 @@
 
 mod behind;
 mod claim;
+mod close;
 mod direct;
 mod discard;
 mod file;

@@ -20,8 +20,8 @@ use ring::Files;
 use crate::ufs::UfsHandle;
 use crate::ufs::transfer::Progress;
 use crate::{
-    Capabilities, Device, Extent, Handle, LockGuard, LockKind, Mapping, OpenOptions, Operation, Piece,
-    PieceMut, Result, SyncScope, Ufs, run, total, total_mut,
+    Capabilities, Device, Extent, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Operation,
+    Piece, PieceMut, Result, SyncScope, Ufs, run, total, total_mut,
 };
 
 /// Files of the operating system through `io_uring`.
@@ -221,11 +221,23 @@ impl Handle for UringHandle {
         self.file.lock(range, kind)
     }
 
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        self.file.try_lock(range, kind)
+    }
+
     fn is_hole(&self, place: u64) -> bool {
         self.file.is_hole(place)
     }
 
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
         self.file.map(range)
+    }
+
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        self.file.access_mapped(access, copy)
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        Arc::into_inner(self).map_or(Ok(()), |handle| handle.file.finish())
     }
 }

@@ -37,6 +37,11 @@ impl Direct {
         self.file.as_fd()
     }
 
+    /// The unbuffered descriptor, to be closed.
+    pub(super) fn into_file(self) -> OwnedFd {
+        self.file
+    }
+
     /// Reads a list up to its end or the first end of file.
     pub(super) fn read(&self, buffered: BorrowedFd<'_>, pieces: &mut [PieceMut<'_>]) -> Progress {
         let (mut progress, mut from) = (Progress::default(), 0);

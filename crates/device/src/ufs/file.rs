@@ -1,6 +1,8 @@
 //! Opening: from options to a descriptor that is known to be a file.
 
 use std::ffi::OsStr;
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -72,6 +74,46 @@ const LOCAL: [u64; 7] = [
 
 /// Those of them that write a page that has room on the medium to the same place again, and so never lack room for it.
 const IN_PLACE: [u64; 3] = [EXT, 0x0102_1994, 0x8584_58F6];
+
+/// File systems of a cluster that are coherent between nodes. All others of a network (NFS, SMB, FUSE) are not known to be: their clients
+/// keep pages that others have changed, and write whole pages back.
+const CLUSTER: [u64; 9] = [
+    0x0BD0_0BD0, // Lustre
+    0x4750_4653, // GPFS
+    0x1983_0326, // BeeGFS
+    0x00C3_6400, // CephFS
+    0x7461_636F, // OCFS2
+    0x0116_1970, // GFS2
+    0x2003_0528, // OrangeFS
+    0x2FC1_2FC1, // ZFS, of one machine
+    0xCA45_1A4E, // bcachefs, of one machine
+];
+
+/// Whether all nodes that have a file system mounted see the same bytes: it is one of this machine alone, or coherent.
+pub(super) fn is_coherent(system: u64) -> bool {
+    is_local(system) || CLUSTER.contains(&system)
+}
+
+/// File systems in memory: what they hold is lost when the machine restarts.
+const VOLATILE: [u64; 2] = [0x0102_1994, 0x8584_58F6];
+
+/// Whether files of a file system outlive a restart of the machine.
+pub(super) fn is_persistent(system: u64) -> bool {
+    !VOLATILE.contains(&system)
+}
+
+/// Drops the clean pages that this machine has of a part of a file, so that the next read asks the file system. Locking alone does that on NFS;
+/// a FUSE file system without locks of its own keeps its pages.
+pub(super) fn drop_cached_pages(file: BorrowedFd<'_>, part: &Range<u64>) {
+    // Only whole pages are dropped; a large one counts here, where they are of 4 KiB or more.
+    let start = part.start / LARGEST_PAGE * LARGEST_PAGE;
+    let len = part.end.checked_next_multiple_of(LARGEST_PAGE).and_then(|end| NonZeroU64::new(end - start));
+    // An advice: where it is not taken, locking has to be enough.
+    let _ = rustix::fs::fadvise(file, start, len, rustix::fs::Advice::DontNeed);
+}
+
+/// No page is larger.
+const LARGEST_PAGE: u64 = 64 << 10;
 
 /// Which file system a file is on.
 pub(super) fn system(file: impl AsFd) -> Option<u64> {

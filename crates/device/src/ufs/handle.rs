@@ -4,12 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::behind::Behind;
+use super::close;
 use super::direct::Direct;
 use super::file::{self, retry};
 use super::lock::FileLocks;
@@ -17,8 +19,8 @@ use super::transfer::{self, Progress};
 use super::writeback;
 use crate::mapping::Rights;
 use crate::{
-    Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope, Mapping,
-    OpenOptions, Operation, Piece, PieceMut, Result, SyncScope, piece,
+    Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope,
+    MappedAccess, Mapping, OpenOptions, Operation, Piece, PieceMut, Result, SyncScope, piece,
 };
 
 /// An open file of the operating system. `uring` has one too, for all it does not do itself.
@@ -32,9 +34,7 @@ pub(crate) struct UfsHandle {
     /// There if what is written is to be on its way to the medium at once.
     behind: Option<Behind>,
     kind: FileType,
-    block: u32,
-    /// Whether the page cache of this machine is the one truth about the file, so that its pages may be changed in place.
-    maps: bool,
+    capabilities: Capabilities,
     /// The file system of a regular file that goes through the page cache.
     system: Option<u64>,
     read: bool,
@@ -42,6 +42,10 @@ pub(crate) struct UfsHandle {
     locks: FileLocks,
     /// A sync has failed: nobody knows what is on the medium.
     broken: AtomicBool,
+    /// Something was written by calls.
+    written: AtomicBool,
+    /// Pages can have been stored to.
+    mapped: AtomicBool,
 }
 
 impl UfsHandle {
@@ -50,21 +54,55 @@ impl UfsHandle {
         let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
         let direct = if options.is_direct() { Direct::open(file.as_fd(), options) } else { None };
         let kind = FileType::from_raw_mode(stat.st_mode);
-        let system = file::system(&file).filter(|_| direct.is_none() && kind == FileType::RegularFile);
+        // The file system that a device node lies on says nothing about the device.
+        let system = file::system(&file).filter(|_| kind == FileType::RegularFile);
+        let persistent = kind != FileType::CharacterDevice && system.is_none_or(file::is_persistent);
+        let coherent = kind != FileType::RegularFile || system.is_some_and(file::is_coherent);
+        let system = system.filter(|_| direct.is_none());
         Ok(Self {
             name: name.into(),
             path,
-            maps: options.is_read() && system.is_some_and(file::is_local),
+            capabilities: Capabilities {
+                persistent,
+                shared: true,
+                coherent,
+                native_lists: false,
+                // The page cache of this machine is the one truth about the file, so that its pages may be changed in place.
+                maps: options.is_read() && system.is_some_and(file::is_local),
+                records: false,
+                preallocate: kind == FileType::RegularFile,
+                locks: LockScope::System,
+                alignment: if direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
+                block: u32::try_from(stat.st_blksize).unwrap_or(4096),
+                concurrency: crate::capabilities::cores(),
+            },
             system,
             behind: (options.is_write_behind() && direct.is_none()).then(Behind::default),
             direct,
             kind,
-            block: u32::try_from(stat.st_blksize).unwrap_or(4096),
             read: options.is_read(),
             write: options.is_write(),
             locks: FileLocks::new(stat.st_dev, stat.st_ino),
             file,
             broken: AtomicBool::new(false),
+            written: AtomicBool::new(false),
+            mapped: AtomicBool::new(false),
+        })
+    }
+
+    /// Closes all descriptors; the first error of what was written through them, or of closing them.
+    pub(crate) fn finish(self) -> Result<()> {
+        let regular = self.kind == FileType::RegularFile;
+        let mapped = regular && self.mapped.load(Ordering::Relaxed);
+        let written = regular && self.written.load(Ordering::Relaxed) || mapped;
+        let written = if written { writeback::check(self.file()) } else { Ok(()) };
+        let alive = if mapped { close::check_alive(self.file()) } else { Ok(()) };
+        let past = self.direct.map_or(Ok(()), |direct| close::close(direct.into_file()));
+        let outcome = written.and(alive).and(past);
+        let outcome = outcome.and(close::close(self.file));
+        outcome.map_err(|errno| {
+            let error = Error::from_io(errno.into(), Operation::Close, &self.name);
+            error.advise("what was written since the last sync may be lost; write it again to another file")
         })
     }
 
@@ -115,6 +153,7 @@ impl UfsHandle {
 
     /// Tells that a list was written, into the page cache.
     pub(crate) fn written(&self, pieces: &[Piece<'_>]) {
+        self.written.store(true, Ordering::Relaxed);
         if let Some(behind) = &self.behind {
             behind.written(self.file(), pieces);
         }
@@ -219,18 +258,7 @@ impl Handle for UfsHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            persistent: true,
-            shared: true,
-            native_lists: false,
-            maps: self.maps,
-            records: false,
-            preallocate: self.kind == FileType::RegularFile,
-            locks: LockScope::System,
-            alignment: if self.direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
-            block: self.block,
-            concurrency: crate::capabilities::cores(),
-        }
+        self.capabilities
     }
 
     fn preallocate(&self, len: u64) -> Result<()> {
@@ -261,9 +289,19 @@ impl Handle for UfsHandle {
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         // The system grants shared locks only to those who may read.
         let kind = if self.read { kind } else { LockKind::Exclusive };
+        let lock = self.locks.lock(self.file(), range.clone(), kind);
+        let lock = lock.map_err(|errno| self.failed(Operation::Lock, errno).at(range.start))?;
+        if !self.capabilities.coherent {
+            file::drop_cached_pages(self.file(), &range);
+        }
+        Ok(lock)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        let kind = if self.read { kind } else { LockKind::Exclusive };
         let start = range.start;
         self.locks
-            .lock(self.file(), range, kind)
+            .try_lock(self.file(), range, kind)
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
     }
 
@@ -281,7 +319,19 @@ impl Handle for UfsHandle {
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
         let write = self.write && self.check_whole(Operation::Write).is_ok();
         let rights = || Rights { write, in_place: file::is_in_place(self.file()) };
-        if self.maps { Mapping::new(self.file(), range, rights()) } else { None }
+        self.mapped.fetch_or(write, Ordering::Relaxed);
+        if self.capabilities.maps { Mapping::new(self.file(), range, rights()) } else { None }
+    }
+
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        if access.write {
+            self.check_change(Operation::Write)?;
+        }
+        Ok(copy())
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        Arc::into_inner(self).map_or(Ok(()), Self::finish)
     }
 }
 

@@ -65,6 +65,25 @@ impl FileLocks {
     }
 }
 
+impl FileLocks {
+    /// As [`lock`](Self::lock), without waiting: none if someone else holds it.
+    pub(super) fn try_lock<'a>(
+        &'a self,
+        file: BorrowedFd<'a>,
+        range: Range<u64>,
+        kind: LockKind,
+    ) -> Result<Option<Box<dyn LockGuard + 'a>>, Errno> {
+        let Some(threads) = self.table.try_lock(range.clone(), kind) else { return Ok(None) };
+        locked(&self.held).push(range.clone());
+        let guard = FileGuard { locks: self, file, range, _threads: threads };
+        match ofd::try_lock(file, &guard.range, kind) {
+            Ok(()) => Ok(Some(Box::new(guard))),
+            Err(Errno::AGAIN | Errno::ACCESS) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
 impl Drop for FileLocks {
     fn drop(&mut self) {
         let mut tables = locked(&TABLES);

@@ -1,6 +1,7 @@
 //! A medium that loses its power: what was not synced is lost, kept or torn.
 
 mod pending;
+mod shadow;
 mod survivor;
 mod world;
 
@@ -13,8 +14,8 @@ pub use survivor::Survivor;
 use self::world::{File, World};
 use super::parameters::Parameters;
 use crate::{
-    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions, Operation, Piece,
-    PieceMut, RangeLocks, Result, SyncScope, piece,
+    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, MappedAccess, Mapping,
+    OpenOptions, Operation, Piece, PieceMut, RangeLocks, Result, SyncScope, piece,
 };
 
 const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such as crash=after=17,seed=3";
@@ -34,7 +35,7 @@ const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such
 /// After the cut everything fails with [`Kind::PowerLost`] on handles from before it; a file opened anew is what survived.
 ///
 /// By name: `crash=after=17,seed=3:ufs:f` cuts the power once, in the middle of the operation after the 17th of those that change
-/// something (write, set length, preallocate, sync); `crash:ufs:f` just never syncs by itself.
+/// something (write, also through mapped pages, set length, preallocate, sync); `crash:ufs:f` just never syncs by itself.
 ///
 /// Two limits: a file has to be opened under one name (not `a` and `./a`), and writing needs permission to read as well.
 ///
@@ -134,11 +135,12 @@ impl Device for Crash {
         let mut world = self.shared.world();
         let (inner, created) = open_inner(&*self.shared.inner, name, options)?;
         let capabilities = Capabilities {
+            // What was synced survives the power cuts of this device, whatever holds it.
+            persistent: true,
             shared: false,
             preallocate: false,
             locks: LockScope::Process,
             alignment: 1,
-            maps: false,
             ..inner.capabilities()
         };
         let (file, id, locks) = world.enter(name, inner, options, created)?;
@@ -258,7 +260,7 @@ impl Handle for CrashHandle {
     fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
         self.allow(self.options.is_write(), Operation::Write)?;
         piece::check(pieces, Operation::Write, &self.name)?;
-        self.change(Operation::Write, |file, inner| file.pending.write(pieces, inner))
+        self.change(Operation::Write, |file, inner| file.write(pieces, inner))
     }
 
     fn len(&self) -> Result<u64> {
@@ -267,10 +269,7 @@ impl Handle for CrashHandle {
 
     fn set_len(&self, len: u64) -> Result<()> {
         self.check_len(len, Operation::SetLen)?;
-        self.change(Operation::SetLen, |file, _| {
-            file.pending.set_len(len);
-            Ok(())
-        })
+        self.change(Operation::SetLen, |file, _| file.set_len(len))
     }
 
     fn sync(&self, scope: SyncScope) -> Result<()> {
@@ -283,12 +282,51 @@ impl Handle for CrashHandle {
 
     fn preallocate(&self, len: u64) -> Result<()> {
         self.check_len(len, Operation::Preallocate)?;
-        self.change(Operation::Preallocate, |file, _| {
-            if file.pending.len() < len {
-                file.pending.set_len(len);
-            }
-            Ok(())
+        self.change(
+            Operation::Preallocate,
+            |file, _| {
+                if file.pending.len() < len { file.set_len(len) } else { Ok(()) }
+            },
+        )
+    }
+
+    fn is_hole(&self, place: u64) -> bool {
+        self.look(Operation::Len, |file, inner| Ok(file.pending.is_hole(place, inner))).unwrap_or(false)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        let write = self.options.is_write();
+        let maps = self.capabilities.maps && self.options.is_read();
+        self.look(Operation::Read, |file, inner| Ok(file.map(range, write, inner)))
+            .ok()
+            .flatten()
+            .filter(|_| maps)
+    }
+
+    /// What `copy` stores is a change like a write. Nothing else happens to the file meanwhile.
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        if !access.write {
+            return self.look(Operation::Read, |_, _| Ok(copy()));
+        }
+        self.allow(self.options.is_write(), Operation::Write)?;
+        self.change(Operation::Write, |file, inner| {
+            let done = copy();
+            file.record_stores(&access.range, inner)?;
+            Ok(done)
         })
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        let Some(handle) = Arc::into_inner(self) else { return Ok(()) };
+        let inner = handle.shared.world().leave(handle.file, handle.id);
+        drop(handle);
+        inner.map_or(Ok(()), Handle::close)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        self.look(Operation::Lock, |_, _| Ok(()))?;
+        let guard = self.locks.try_lock(range, kind);
+        Ok(guard.map(|guard| -> Box<dyn LockGuard + '_> { Box::new(guard) }))
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

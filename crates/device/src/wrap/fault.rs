@@ -15,8 +15,8 @@ pub use plan::{FaultPlan, When};
 use self::plan::Action;
 use super::random::Random;
 use crate::{
-    Capabilities, Device, Error, Extent, Handle, Kind, LockGuard, LockKind, OpenOptions, Operation, Piece,
-    PieceMut, Result, SyncScope, piece, total, total_mut,
+    Capabilities, Device, Error, Extent, Handle, Kind, LockGuard, LockKind, MappedAccess, Mapping,
+    OpenOptions, Operation, Piece, PieceMut, Result, SyncScope, piece, total, total_mut,
 };
 
 /// A device on which things go wrong as planned.
@@ -28,12 +28,12 @@ use crate::{
 /// | `seed=N` | decides over everything random; 0 if absent |
 /// | `rank=N` | only handles of this rank are hit |
 /// | `OPERATION=WHEN` | this operation fails with an I/O error |
-/// | `OPERATION=KIND@WHEN` | it fails with that kind: `io`, `nospace`, `busy`, `permission`, `notfound`, `resource`, `unsupported` |
+/// | `OPERATION=KIND@WHEN` | it fails with that kind: `io`, `nospace`, `busy`, `quota`, `permission`, `notfound`, `resource`, `unsupported` |
 /// | `short=WHEN` | reads and writes transfer only a part |
 /// | `delay=DURATION`, `delay=DURATION@WHEN` | operations take longer |
 /// | `nospace=SIZE` | the medium is full after so many bytes written |
 ///
-/// `OPERATION` is `any`, `open`, `read`, `write`, `len`, `setlen`, `preallocate`, `sync`, `lock` or `delete`;
+/// `OPERATION` is `any`, `open`, `read`, `write`, `len`, `setlen`, `preallocate`, `sync`, `lock`, `close` or `delete`;
 /// `WHEN` is a probability (`0.1`), the n-th time (`#3`), or the n-th time and ever after (`#3+`), counted
 /// by each part for each rank. [`FaultPlan`] describes the effects in detail.
 pub struct Fault {
@@ -259,8 +259,7 @@ impl Handle for FaultHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // What goes through memory, a wrapper would not see.
-        Capabilities { maps: false, ..self.inner.capabilities() }
+        self.inner.capabilities()
     }
 
     fn preallocate(&self, len: u64) -> Result<()> {
@@ -276,8 +275,47 @@ impl Handle for FaultHandle {
         self.inner.hasten(range);
     }
 
+    fn expect(&self, range: Range<u64>) {
+        self.inner.expect(range);
+    }
+
     fn remark(&self, remark: &dyn fmt::Display) {
         self.inner.remark(remark);
+    }
+
+    fn is_hole(&self, place: u64) -> bool {
+        self.inner.is_hole(place)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        self.inner.map(range)
+    }
+
+    /// A mapped access fails as a whole. One that would be short, or finds too little space, goes on as calls, which are.
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let verdict = self.judge(access.operation());
+        if let Some(kind) = verdict.fail {
+            return Err(injected(kind, access.operation(), &self.name).at(access.range.start));
+        }
+        let wanted = if access.write { access.bytes } else { 0 };
+        let granted = self.faults.reserve(wanted);
+        let possible = granted == wanted && (verdict.shorten.is_none() || access.bytes < 2);
+        let outcome = if possible { self.inner.access_mapped(access, copy) } else { Ok(false) };
+        if !matches!(outcome, Ok(true)) {
+            self.faults.refund(granted);
+        }
+        outcome
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        let passed = self.pass(Operation::Close);
+        let closed = Arc::into_inner(self).map_or(Ok(()), |handle| handle.inner.close());
+        passed.and(closed)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        self.pass(Operation::Lock)?;
+        self.inner.try_lock(range, kind)
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::parameters::Parameters;
 use crate::quantity::{Rate, duration};
 use crate::{
-    Capabilities, Device, Handle, LockGuard, LockKind, OpenOptions, Piece, PieceMut, Result, SyncScope,
+    Capabilities, Device, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Piece, PieceMut,
+    Result, SyncScope,
 };
 
 const GRAMMAR: &str = "throttle=RATE,LATENCY with one or both, such as throttle=200MB/s,1ms";
@@ -140,8 +141,7 @@ impl Handle for ThrottleHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // What goes through memory, a wrapper would not see.
-        Capabilities { maps: false, ..self.inner.capabilities() }
+        self.inner.capabilities()
     }
 
     fn preallocate(&self, len: u64) -> Result<()> {
@@ -152,8 +152,34 @@ impl Handle for ThrottleHandle {
         self.inner.hasten(range);
     }
 
+    fn expect(&self, range: Range<u64>) {
+        self.inner.expect(range);
+    }
+
     fn remark(&self, remark: &dyn fmt::Display) {
         self.inner.remark(remark);
+    }
+
+    fn is_hole(&self, place: u64) -> bool {
+        self.inner.is_hole(place)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        self.inner.map(range)
+    }
+
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let moved = |done: &bool| if *done { access.bytes } else { 0 };
+        self.ledger.pay(|| self.inner.access_mapped(access, copy), moved)
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        let Some(handle) = Arc::into_inner(self) else { return Ok(()) };
+        handle.ledger.pay(|| handle.inner.close(), |()| 0)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        self.ledger.pay(|| self.inner.try_lock(range, kind), |_| 0)
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

@@ -15,8 +15,8 @@ pub use event::TraceEvent;
 
 use super::parameters::Parameters;
 use crate::{
-    Capabilities, Device, Error, Handle, LockGuard, LockKind, OpenOptions, Operation, Piece, PieceMut,
-    Result, SyncScope, total, total_mut,
+    Capabilities, Device, Error, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Operation,
+    Piece, PieceMut, Result, SyncScope, total, total_mut,
 };
 
 const GRAMMAR: &str = "trace=FILE, such as trace=ops.csv (%p in FILE becomes the process id)";
@@ -98,11 +98,15 @@ struct Call {
     offset: Option<u64>,
     length: u64,
     pieces: usize,
+    remark: Option<&'static str>,
 }
+
+/// The remark on accesses through mapped pages.
+const MAPPED: &str = "mapped";
 
 impl Call {
     fn new(operation: Operation) -> Self {
-        Self { rank: None, operation, offset: None, length: 0, pieces: 0 }
+        Self { rank: None, operation, offset: None, length: 0, pieces: 0, remark: None }
     }
 }
 
@@ -143,7 +147,7 @@ impl Record {
             length: call.length,
             pieces: call.pieces,
             outcome: outcome.as_ref().map(count).map_err(Error::kind),
-            remark: None,
+            remark: call.remark.map(Into::into),
         };
         self.log().push(event);
         outcome
@@ -277,12 +281,46 @@ impl Handle for TraceHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // What goes through memory, a wrapper would not see.
-        Capabilities { maps: false, records: true, ..self.inner.capabilities() }
+        Capabilities { records: true, ..self.inner.capabilities() }
     }
 
     fn hasten(&self, range: Range<u64>) {
         self.inner.hasten(range);
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.inner.expect(range);
+    }
+
+    fn is_hole(&self, place: u64) -> bool {
+        self.inner.is_hole(place)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        self.inner.map(range)
+    }
+
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let call = Call {
+            offset: Some(access.range.start),
+            length: access.bytes,
+            remark: Some(MAPPED),
+            ..Call::new(access.operation())
+        };
+        let moved = |done: &bool| if *done { access.bytes } else { 0 };
+        self.time(call, || self.inner.access_mapped(access, copy), moved)
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        let Some(handle) = Arc::into_inner(self) else { return Ok(()) };
+        let (inner, record) = (Arc::clone(&handle.inner), Arc::clone(&handle.record));
+        let (name, rank) = (Arc::clone(&handle.name), Some(handle.rank));
+        // What is recorded is flushed once more, with the close.
+        drop(handle);
+        let outcome =
+            record.time(&name, Call { rank, ..Call::new(Operation::Close) }, || inner.close(), |()| 0);
+        record.log().flush_or_say();
+        outcome
     }
 
     fn remark(&self, remark: &dyn fmt::Display) {
@@ -293,6 +331,12 @@ impl Handle for TraceHandle {
     fn preallocate(&self, len: u64) -> Result<()> {
         let call = Call { length: len, ..Call::new(Operation::Preallocate) };
         self.time(call, || self.inner.preallocate(len), |()| 0)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        let length = range.end.saturating_sub(range.start);
+        let call = Call { offset: Some(range.start), length, ..Call::new(Operation::Lock) };
+        self.time(call, || self.inner.try_lock(range, kind), |_| 0)
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

@@ -46,6 +46,13 @@ impl Pending {
         self.lengths.last().map_or(self.durable, |length| length.len)
     }
 
+    /// Whether nothing was stored at a place, neither since the last sync nor before.
+    pub(super) fn is_hole(&self, place: u64, base: &dyn Handle) -> bool {
+        let stored = self.sectors.contains_key(&(place / SECTOR as u64));
+        !stored
+            && (place >= self.durable || self.cuts.iter().any(|cut| cut.len <= place) || base.is_hole(place))
+    }
+
     pub(super) fn set_len(&mut self, len: u64) {
         let before = self.len();
         self.operations += 1;

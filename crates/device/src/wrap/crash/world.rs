@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::random::Random;
 use super::pending::Pending;
-use super::survivor::Survivor;
-use crate::{Device, Handle, OpenOptions, RangeLocks, Result, SyncScope};
+use super::shadow::Shadow;
+use super::survivor::{SECTOR, Survivor};
+use crate::{Device, Handle, Mapping, OpenOptions, Piece, PieceMut, RangeLocks, Result, SyncScope};
 
 /// The state of a crash wrapper. A handle whose file is not here any more has lost its power.
 #[derive(Default)]
@@ -33,6 +35,8 @@ pub(super) struct File {
     /// A handle that can write, kept while there are unsynced changes.
     writer: Option<Arc<dyn Handle>>,
     locks: Arc<RangeLocks>,
+    /// There once a part of the file was mapped.
+    shadow: Option<Shadow>,
 }
 
 impl World {
@@ -55,7 +59,7 @@ impl World {
             file.writer = Some(Arc::clone(&inner));
         }
         if options.is_truncate() {
-            file.pending.set_len(0);
+            file.set_len(0)?;
         }
         file.handles.insert(id, inner);
         Ok((number, id, Arc::clone(&file.locks)))
@@ -70,6 +74,7 @@ impl World {
             handles: BTreeMap::new(),
             writer: None,
             locks: Arc::default(),
+            shadow: None,
         };
         self.files.insert(number, file);
         self.names.insert(name.to_owned(), number);
@@ -88,12 +93,12 @@ impl World {
         Some((file, inner))
     }
 
-    /// Lets a handle go, and the file with it if there is nothing to remember.
-    pub(super) fn leave(&mut self, number: u64, id: u64) {
-        let Some(file) = self.files.get_mut(&number) else { return };
-        file.handles.remove(&id);
+    /// Lets a handle go, and the file with it if there is nothing to remember; the handle of the device inside.
+    pub(super) fn leave(&mut self, number: u64, id: u64) -> Option<Arc<dyn Handle>> {
+        let file = self.files.get_mut(&number)?;
+        let inner = file.handles.remove(&id);
         if !file.handles.is_empty() {
-            return;
+            return inner;
         }
         let named = self.names.get(&file.name) == Some(&number);
         if file.pending.is_empty() || !named {
@@ -102,6 +107,7 @@ impl World {
                 self.forget(number, named);
             }
         }
+        inner
     }
 
     fn forget(&mut self, number: u64, named: bool) {
@@ -178,6 +184,43 @@ impl World {
 }
 
 impl File {
+    /// Writes by calls.
+    pub(super) fn write(&mut self, pieces: &[Piece<'_>], inner: &dyn Handle) -> Result<u64> {
+        let count = self.pending.write(pieces, inner)?;
+        self.shadow.as_ref().map_or(Ok(()), |shadow| shadow.write(pieces))?;
+        Ok(count)
+    }
+
+    pub(super) fn set_len(&mut self, len: u64) -> Result<()> {
+        self.pending.set_len(len);
+        self.shadow.as_ref().map_or(Ok(()), |shadow| shadow.set_len(len))
+    }
+
+    /// A part of the file in memory, which is that of a shadow: what is stored there is not durable.
+    pub(super) fn map(&mut self, range: Range<u64>, write: bool, inner: &dyn Handle) -> Option<Mapping> {
+        if self.shadow.is_none() {
+            let pending = &self.pending;
+            let read =
+                |offset, bytes: &mut [u8]| pending.read(&mut [PieceMut::new(offset, bytes)], inner).map(drop);
+            self.shadow = Shadow::new(pending.len(), read);
+        }
+        self.shadow.as_ref()?.map(range, write)
+    }
+
+    /// Records what was stored to mapped memory in a range as one write.
+    pub(super) fn record_stores(&mut self, range: &Range<u64>, inner: &dyn Handle) -> Result<()> {
+        let (Some(shadow), sector) = (&self.shadow, SECTOR as u64) else { return Ok(()) };
+        let start = range.start / sector * sector;
+        let end = range.end.next_multiple_of(sector).min(self.pending.len());
+        let (mut now, mut before) = (vec![0; (end - start) as usize], vec![0; (end - start) as usize]);
+        shadow.read(start, &mut now)?;
+        self.pending.read(&mut [PieceMut::new(start, &mut before)], inner)?;
+        let sectors = now.chunks(SECTOR).zip(before.chunks(SECTOR)).zip(0u64..);
+        let changed = sectors.filter(|((now, before), _)| now != before);
+        let pieces: Vec<_> = changed.map(|((now, _), at)| Piece::new(start + at * sector, now)).collect();
+        self.pending.write(&pieces, inner).map(drop)
+    }
+
     /// Hands what is pending to the device inside and makes it durable there; on an error it stays pending.
     pub(super) fn sync(&mut self, inner: &dyn Handle, scope: SyncScope) -> Result<()> {
         let target = self.writer.as_deref().unwrap_or(inner);

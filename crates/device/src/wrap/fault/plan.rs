@@ -9,11 +9,11 @@ use crate::{Error, Kind, Operation, Result};
 
 pub(super) const GRAMMAR: &str = "fault=PART,PART,… where PART is one of seed=N, rank=N, OPERATION=WHEN or \
     OPERATION=KIND@WHEN, short=WHEN, delay=DURATION or delay=DURATION@WHEN, nospace=SIZE; \
-    OPERATION is any, open, read, write, len, setlen, preallocate, sync, lock or delete; \
+    OPERATION is any, open, read, write, len, setlen, preallocate, sync, lock, close or delete; \
     WHEN is a probability (0.1), the n-th time (#3) or from the n-th time on (#3+); \
-    KIND is io, nospace, busy, permission, notfound, resource or unsupported";
+    KIND is io, nospace, quota, busy, permission, notfound, resource or unsupported";
 
-const OPERATIONS: [(&str, Option<Operation>); 10] = [
+const OPERATIONS: [(&str, Option<Operation>); 11] = [
     ("any", None),
     ("open", Some(Operation::Open)),
     ("read", Some(Operation::Read)),
@@ -23,12 +23,14 @@ const OPERATIONS: [(&str, Option<Operation>); 10] = [
     ("preallocate", Some(Operation::Preallocate)),
     ("sync", Some(Operation::Sync)),
     ("lock", Some(Operation::Lock)),
+    ("close", Some(Operation::Close)),
     ("delete", Some(Operation::Delete)),
 ];
 
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 8] = [
     ("io", Kind::Io),
     ("nospace", Kind::NoSpace),
+    ("quota", Kind::Quota),
     ("busy", Kind::Busy),
     ("permission", Kind::PermissionDenied),
     ("notfound", Kind::NotFound),

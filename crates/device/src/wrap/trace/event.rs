@@ -27,7 +27,7 @@ pub struct TraceEvent {
     pub pieces: usize,
     /// The bytes transferred (for [`Operation::Len`]: the length found; else 0), or the kind of the error.
     pub outcome: Result<u64, Kind>,
-    /// What was remarked, by an [`Operation::Remark`].
+    /// What was remarked, by an [`Operation::Remark`]; `mapped` for a read or write through mapped pages.
     pub remark: Option<Arc<str>>,
 }
 

@@ -1,0 +1,32 @@
+//! Closing a descriptor with its result: network file systems report a full disk, a quota or an error of the medium only there.
+//!
+//! `unsafe` here: a close that gives its result, which the standard library's does not.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// Closes a descriptor. After an interruption it is closed all the same (close(2)).
+pub(super) fn close(file: OwnedFd) -> Result<(), Errno> {
+    // SAFETY: the descriptor is this function's alone, and is not used again.
+    if unsafe { libc::close(file.into_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    match Errno::from_io_error(&std::io::Error::last_os_error()) {
+        Some(Errno::INTR) => Ok(()),
+        errno => Err(errno.unwrap_or(Errno::IO)),
+    }
+}
+
+/// Whether the file system of a file still takes bytes: one that was shut down after an error (ext4, xfs), or has become read-only (btrfs),
+/// refuses to open the file again. Stores to mapped pages do not notice that.
+pub(super) fn check_alive(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        Err(errno @ (Errno::IO | Errno::ROFS)) => Err(errno),
+        // Any other refusal is about permissions or limits of the process.
+        _ => Ok(()),
+    }
+}
