@@ -157,6 +157,14 @@ fn powers_below(limit: usize) -> impl Iterator<Item = usize> {
 
 fn checking() -> bool {
     static CHECKING: OnceLock<bool> = OnceLock::new();
-    *CHECKING
-        .get_or_init(|| cfg!(debug_assertions) || std::env::var("AQUEDUCT_CHECK").is_ok_and(|v| v == "1"))
+    *CHECKING.get_or_init(|| {
+        let value = std::env::var_os("AQUEDUCT_CHECK").unwrap_or_default();
+        if !["", "0", "1"].iter().any(|known| value == *known) {
+            let value = value.display();
+            eprintln!(
+                "aqueduct: AQUEDUCT_CHECK={value} has no effect: it takes 1 to compare collective calls, or 0"
+            );
+        }
+        cfg!(debug_assertions) || value == "1"
+    })
 }

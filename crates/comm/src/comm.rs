@@ -128,6 +128,12 @@ impl Comm {
         self.inner.wire.note_loss(of.and_then(|rank| self.inner.members.get(rank).copied()));
     }
 
+    /// Reports a failure that no call can return any more, such as one that a destructor learns of: [`run`](crate::run) returns the first one of a
+    /// rank as its error where the program itself succeeds. Programs that started MPI themselves have nobody to return it.
+    pub fn report_failure(&self, message: impl Into<String>) {
+        self.inner.wire.report_failure(message.into());
+    }
+
     /// What this rank has sent through this communicator so far.
     pub fn traffic(&self) -> Traffic {
         self.inner.meter.read()

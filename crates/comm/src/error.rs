@@ -32,7 +32,6 @@ pub enum Kind {
 }
 
 /// An error with its kind, the call it happened in, and what to know about it.
-#[derive(Debug)]
 pub struct Error {
     kind: Kind,
     call: &'static str,
@@ -99,6 +98,15 @@ impl fmt::Display for Error {
             write!(f, ": {source}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The text of `Display` and then the chain of sources: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        let mut sources = std::iter::successors(std::error::Error::source(self), |error| error.source());
+        sources.try_for_each(|source| write!(f, "\n  caused by: {source}"))
     }
 }
 

@@ -33,6 +33,11 @@ const COURTESY: Duration = Duration::from_secs(1);
 /// Started by an MPI launcher (`mpirun`, `mpiexec`, `srun`), this process is one rank of the job. Otherwise `AQUEDUCT_RANKS` threads
 /// of this process are the ranks, by default as many as there are cores. The program is the same.
 ///
+/// A failure that a rank [reports](Comm::report_failure) where no call could return it, e.g. that of a checkpoint nobody waited for, is its error.
+///
+/// A launcher that starts several processes without telling MPI of them (`srun` without a PMI plugin, and likewise Flux, PALS, ALPS and MVAPICH) is an
+/// error of kind [`NoMpi`](Kind::NoMpi) that names the remedy: each process would otherwise run the whole job.
+///
 /// If a rank panics or returns an error, ranks that wait for it get an error of kind [`RankFailed`](Kind::RankFailed), and `run` returns
 /// the error of the first rank that failed. A failing MPI rank ends the job with its message and a non-zero status.
 ///
@@ -114,6 +119,7 @@ impl Launch {
         }
         match &self.mpi {
             Choice::None => self.run_threads(program),
+            Choice::Refused(reason) => Err(Error::new(Kind::NoMpi, "run", reason.as_str())),
             Choice::FirstOf(names) => {
                 run_mpi(&*mpi::start(names, wanted_level()?)?, self.node_ranks, program)
             }
@@ -169,6 +175,9 @@ fn run_program<T, E: Into<AnyError>>(
 ) -> std::result::Result<T, AnyError> {
     let value = program(world).map_err(Into::into)?;
     let wire = &world.inner.wire;
+    if let Some(message) = wire.reported_failure() {
+        return Err(message.into());
+    }
     wire.leave(world.inner.hub.block())?;
     finish(world)?;
     wire.leave(None)?;

@@ -53,6 +53,7 @@
 //! `unsafe` is confined to the modules that share memory and call MPI; each block says why it is sound.
 
 pub mod agreement;
+mod background;
 mod block;
 mod call;
 mod calls;
@@ -73,6 +74,7 @@ mod offer;
 mod packet;
 mod region;
 mod rendezvous;
+mod sync;
 mod threads;
 mod topology;
 mod wire;
@@ -82,6 +84,7 @@ pub mod abi {
     pub use crate::mpi::{Fact, Flavour, facts};
 }
 
+pub use background::{BackgroundOperation, needs_progress, progress};
 pub use comm::Comm;
 pub use counter::Counter;
 pub use courtesy::Courtesy;
@@ -90,7 +93,7 @@ pub use launch::{Launch, run};
 pub use line::Line;
 pub use messages::{Receiving, Sending, Source, Status, wait_all, wait_any};
 pub use meter::Traffic;
-pub use mpi::{Host, ThreadLevel, before_mpi_ends, leave_mpi_alone};
+pub use mpi::{Host, ThreadLevel, abandon_mpi, before_mpi_ends, leave_mpi_alone};
 pub use number::{Number, Op};
 pub use packet::Plain;
 pub use region::Region;

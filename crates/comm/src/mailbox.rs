@@ -1,10 +1,11 @@
 //! Where packets arrive and receives wait: matching in the order of arrival and of posting, by communicator, tag and source.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::packet::Packet;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::Wire;
 use crate::{Error, Kind, Result};
 
@@ -124,6 +125,10 @@ impl Mailbox {
             }
             wire.check_wait(call)?;
             let state = self.lock();
+            if state.events != seen {
+                // What is waited for may have come since, right before its sender left or failed.
+                continue;
+            }
             if state.failed {
                 drop(state);
                 let unknown = || Error::new(Kind::RankFailed, call, "a rank has failed");
@@ -136,9 +141,7 @@ impl Mailbox {
                 wire.note_loss(error.rank());
                 return Err(error);
             }
-            if state.events == seen {
-                self.sleep(state, longest);
-            }
+            self.sleep(state, longest);
         }
     }
 

@@ -6,8 +6,11 @@
 
 pub(crate) mod abi;
 mod functions;
+mod handover;
 mod host;
+mod launcher;
 mod library;
+mod machine;
 mod resident;
 mod session;
 mod traffic;
@@ -16,7 +19,7 @@ mod wire;
 
 pub use abi::{Fact, Flavour, facts};
 pub(crate) use host::is_in_the_background;
-pub use host::{Host, before_mpi_ends, leave_mpi_alone};
+pub use host::{Host, abandon_mpi, before_mpi_ends, leave_mpi_alone};
 pub(crate) use library::Choice;
 pub(crate) use session::{Session, start};
 

@@ -3,10 +3,11 @@
 //! It lives in memory that the ranks share, threads and processes alike, and sleeps on a futex. All decisions are made in
 //! one atomic word, so that a meeting either takes place for everyone or, when a rank has failed, for no one.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::thread::futex;
+
+use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake, yield_now};
 
 const COUNT: u32 = 0xffff;
 const GENERATION: u32 = 0x7fff_0000;
@@ -84,6 +85,7 @@ pub(crate) trait Nap {
     fn nap(&self) -> Option<Duration>;
 }
 
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Rendezvous {
     /// `FAILED` bit, generation, number of ranks that have arrived.
@@ -126,7 +128,7 @@ impl Rendezvous {
         let (looks, between): (u32, fn()) = match patience {
             Patience::None => return false,
             Patience::Short => (LOOKS, std::hint::spin_loop),
-            Patience::Yielding => (YIELDS, std::thread::yield_now),
+            Patience::Yielding => (YIELDS, yield_now),
         };
         (0..looks).any(|_| {
             between();
@@ -145,12 +147,11 @@ impl Rendezvous {
             if manner.ends_with(state) {
                 return Err(self.never_met());
             }
-            let timeout = nap.nap().and_then(|longest| longest.try_into().ok());
+            let longest = nap.nap();
             // Whoever rings changes the bell first and then looks for sleepers; here it is the other way round: either the ringer sees
             // this sleeper, or the futex sees the bell changed.
             self.sleepers.fetch_add(1, Ordering::SeqCst);
-            // Woken, timed out, interrupted or rung meanwhile: in each case look again.
-            let _ = futex::wait(&self.bell, manner.flags, bell, timeout.as_ref());
+            futex_wait(&self.bell, manner.flags, bell, longest);
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -171,8 +172,7 @@ impl Rendezvous {
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return;
         }
-        // Waking can only fail for a bad address, and ours is a live reference.
-        let _ = futex::wake(&self.bell, flags, i32::MAX as u32);
+        futex_wake(&self.bell, flags);
     }
 }
 
@@ -203,15 +203,6 @@ mod tests {
         Manner { attendance: Attendance::Open, patience: Patience::None, flags: futex::Flags::PRIVATE };
     const CERTAIN: Manner = Manner { attendance: Attendance::Certain, ..OPEN };
 
-    fn new() -> Rendezvous {
-        Rendezvous {
-            state: AtomicU32::new(0),
-            bell: AtomicU32::new(0),
-            failed: AtomicU32::new(0),
-            sleepers: AtomicU32::new(0),
-        }
-    }
-
     #[test]
     fn who_has_a_core_looks_and_who_has_none_sleeps() {
         let alone = |ranks, bulk| Patience::of(ranks, 2, bulk, false);
@@ -227,7 +218,7 @@ mod tests {
     fn nobody_leaves_before_all_have_come() {
         const RANKS: usize = 7;
         const ROUNDS: usize = 2000;
-        let place = new();
+        let place = Rendezvous::default();
         let arrived = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..RANKS {
@@ -245,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_generation_wraps() {
-        let place = new();
+        let place = Rendezvous::default();
         for _ in 0..100_000 {
             place.arrive(1, OPEN, &Asleep).unwrap();
         }
@@ -253,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_failure_wakes_waiters_and_stays() {
-        let place = new();
+        let place = Rendezvous::default();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| place.arrive(2, OPEN, &Asleep).is_err());
             std::thread::sleep(Duration::from_millis(20));
@@ -266,7 +257,7 @@ mod tests {
 
     #[test]
     fn certain_meetings_outlive_a_failure() {
-        let place = new();
+        let place = Rendezvous::default();
         place.fail(3, futex::Flags::PRIVATE);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| place.arrive(2, CERTAIN, &Asleep).is_ok());

@@ -35,6 +35,8 @@ struct Shared {
     failures: Vec<(usize, Cause)>,
     /// Who learned that another rank is gone, and which, in this order.
     losses: Vec<(usize, Option<usize>)>,
+    /// Failures that no call could return, with their ranks.
+    reported: Vec<(usize, String)>,
 }
 
 /// One thread's end of its world.
@@ -193,6 +195,15 @@ impl Wire for ThreadWire {
         over.for_each(|block| hub::fail(block, self));
         self.world.mailboxes.iter().for_each(|mailbox| mailbox.gone(self.rank));
         Ok(())
+    }
+
+    fn report_failure(&self, message: String) {
+        self.world.lock().reported.push((self.rank, message));
+    }
+
+    fn reported_failure(&self) -> Option<String> {
+        let shared = self.world.lock();
+        shared.reported.iter().find(|(rank, _)| *rank == self.rank).map(|(_, message)| message.clone())
     }
 
     fn note_loss(&self, of: Option<usize>) {

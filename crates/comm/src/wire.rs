@@ -75,6 +75,12 @@ pub(crate) trait Wire: Nap + Send + Sync {
     /// The error of a wait that cannot end well because a rank of the program has failed: who, and how.
     fn failure(&self, call: &'static str) -> Option<Error>;
 
+    /// Keeps a failure that no call of this rank can return any more.
+    fn report_failure(&self, message: String);
+
+    /// The first failure that was reported.
+    fn reported_failure(&self) -> Option<String>;
+
     /// This rank has learned that another one is gone, by name where it is known: if it fails now, that is why.
     fn note_loss(&self, of: Option<usize>);
 
@@ -102,4 +108,20 @@ pub(crate) trait Wire: Nap + Send + Sync {
 
     /// Gives back what all ranks have to give back together before MPI ends. Collective.
     fn release(&self) {}
+
+    /// MPI is about to end: nothing of ours calls it from now on.
+    fn end(&self) {}
+
+    /// The same at once, whatever is under way.
+    fn abandon(&self) {}
+
+    /// Moves packets, those of background threads among them, if this thread may call MPI; whether anything moved. Never waits.
+    fn progress(&self) -> bool {
+        false
+    }
+
+    /// Waits, on a background thread, until everything that background threads have sent has been passed to MPI.
+    fn flush_handover(&self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -77,7 +77,7 @@ impl<A: Abi> Functions<A> {
     /// The functions of `library`, which stays loaded for good: MPI does not survive being unloaded.
     pub(crate) fn load(library: Library) -> Result<Self> {
         let functions = Self { table: Table::load(&library)?, constants: A::constants(&library)? };
-        std::mem::forget(library);
+        library.stay_loaded();
         Ok(functions)
     }
 

@@ -29,12 +29,22 @@ pub fn leave_mpi_alone() {
 /// What was made of communicators of the host program, in the order that all ranks have made it in.
 static ADOPTED: Mutex<Vec<Weak<dyn Wire>>> = Mutex::new(Vec::new());
 
-/// Gives back what the host's MPI wants back from all processes together before it ends; [counters](crate::Counter) fail from then on.
+/// Gives back what the host's MPI wants back from all processes together before it ends. No thread of ours calls MPI from then on: communication and
+/// [counters](crate::Counter) fail.
 /// For a host program that ends MPI while communicators of [`Comm::from_mpi`] are in use after all: every process calls it, best when MPI
 /// deletes the attributes of `MPI_COMM_SELF`.
 pub fn before_mpi_ends() {
     let adopted: Vec<_> = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
-    adopted.iter().filter_map(Weak::upgrade).for_each(|wire| wire.release());
+    let adopted: Vec<Arc<dyn Wire>> = adopted.iter().filter_map(Weak::upgrade).collect();
+    adopted.iter().for_each(|wire| wire.release());
+    adopted.iter().for_each(|wire| wire.end());
+}
+
+/// Ends all communication of communicators of [`Comm::from_mpi`] at once, without a call into MPI: for a process that exits and has not ended MPI. Operations
+/// under way that need messages fail.
+pub fn abandon_mpi() {
+    let adopted: Vec<_> = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
+    adopted.iter().filter_map(Weak::upgrade).for_each(|wire| wire.abandon());
 }
 
 pub(crate) fn is_in_the_background() -> bool {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW, Symbol};
 
-use super::{Flavour, resident};
+use super::{Flavour, launcher, resident};
 use crate::{Error, Kind, Result};
 
 /// The variable that overrides the choice of MPI.
@@ -26,6 +26,8 @@ pub(crate) enum Choice {
     None,
     /// The first of these that can be loaded.
     FirstOf(Vec<OsString>),
+    /// Unknown: a launcher started several processes and did not tell MPI of them. The reason and the remedy.
+    Refused(String),
 }
 
 impl Choice {
@@ -53,7 +55,7 @@ impl Choice {
         } else if set("PMIX_RANK") {
             all(&[&OPEN_MPI, &MPICH, &STANDARD])
         } else {
-            Self::None
+            launcher::refusal(variable).map_or(Self::None, Self::Refused)
         }
     }
 }
@@ -68,6 +70,12 @@ pub(crate) struct Library {
 }
 
 impl Library {
+    /// Keeps it loaded for good.
+    pub(crate) fn stay_loaded(self) {
+        // Nothing but the loader's handle.
+        std::mem::forget(self.loaded);
+    }
+
     /// The MPI this process already has, as a host program or a linked library, else the first of `names` that loads.
     pub(crate) fn load(names: &[OsString]) -> Result<Self> {
         if let Ok(already) = Self::resident() {
@@ -202,7 +210,7 @@ mod tests {
 
     fn first(choice: &Choice) -> Option<&str> {
         match choice {
-            Choice::None => None,
+            Choice::None | Choice::Refused(_) => None,
             Choice::FirstOf(names) => names[0].to_str(),
         }
     }
@@ -215,6 +223,16 @@ mod tests {
             Some("libmpi.so.40")
         );
         assert_eq!(first(&choice(&[("PMI_RANK", "0")])), Some("libmpich.so.12"));
+    }
+
+    #[test]
+    fn a_launcher_without_pmi_is_refused_unless_the_variable_decides() {
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")];
+        assert!(matches!(choice(&slurm), Choice::Refused(_)));
+        for told in ["PMI_RANK", "PMIX_RANK", VARIABLE] {
+            let told = choice(&[slurm[0], slurm[1], (told, "none")]);
+            assert!(!matches!(told, Choice::Refused(_)), "{told:?}");
+        }
     }
 
     #[test]

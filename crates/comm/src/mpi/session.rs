@@ -1,7 +1,7 @@
 //! MPI started once for this process, whichever interface it has.
 
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ThreadLevel;
 use super::abi::{Abi, Flavour, Mpich, OpenMpi, Standard};
@@ -62,16 +62,41 @@ fn start_as<A: Abi>(library: Library, wanted: ThreadLevel) -> Result<Box<dyn Ses
 
 /// A wire over a communicator of the host program. Collective over it in MPI's sense.
 pub(crate) fn adopt(raw: usize) -> Result<Arc<dyn Wire>> {
-    let library = Library::resident()?;
-    match library.flavour {
-        Flavour::OpenMpi => adopt_as::<OpenMpi>(library, raw),
-        Flavour::Mpich => adopt_as::<Mpich>(library, raw),
-        Flavour::Standard => adopt_as::<Standard>(library, raw),
+    // A process has one MPI, whose functions are looked up once.
+    static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let functions = match &*loaded {
+        Some(functions) => functions.clone(),
+        None => loaded.insert(Loaded::resident()?).clone(),
+    };
+    drop(loaded);
+    match functions {
+        Loaded::OpenMpi(mpi) => adopt_as(mpi, raw),
+        Loaded::Mpich(mpi) => adopt_as(mpi, raw),
+        Loaded::Standard(mpi) => adopt_as(mpi, raw),
     }
 }
 
-fn adopt_as<A: Abi>(library: Library, raw: usize) -> Result<Arc<dyn Wire>> {
-    let mpi = Arc::new(Functions::<A>::load(library)?);
+/// The functions of the host's MPI, by its interface.
+#[derive(Clone)]
+enum Loaded {
+    OpenMpi(Arc<Functions<OpenMpi>>),
+    Mpich(Arc<Functions<Mpich>>),
+    Standard(Arc<Functions<Standard>>),
+}
+
+impl Loaded {
+    fn resident() -> Result<Self> {
+        let library = Library::resident()?;
+        Ok(match library.flavour {
+            Flavour::OpenMpi => Self::OpenMpi(Arc::new(Functions::load(library)?)),
+            Flavour::Mpich => Self::Mpich(Arc::new(Functions::load(library)?)),
+            Flavour::Standard => Self::Standard(Arc::new(Functions::load(library)?)),
+        })
+    }
+}
+
+fn adopt_as<A: Abi>(mpi: Arc<Functions<A>>, raw: usize) -> Result<Arc<dyn Wire>> {
     let Some(level) = mpi.running()? else {
         return Err(Error::new(
             Kind::Mpi,

@@ -191,8 +191,10 @@ impl<A: Abi> Traffic<A> {
 impl<A: Abi> Drop for Traffic<A> {
     fn drop(&mut self) {
         // MPI still reads and writes the buffers of what is under way: better they are never freed.
-        std::mem::forget(std::mem::take(&mut self.outgoing));
-        std::mem::forget(std::mem::take(&mut self.incoming));
+        if !self.is_still() {
+            std::mem::forget(std::mem::take(&mut self.outgoing));
+            std::mem::forget(std::mem::take(&mut self.incoming));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory of the first process that all change by MPI's one-sided calls.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::abi::Abi;
 use super::functions::Functions;
@@ -27,6 +27,20 @@ impl<A: Abi> Window<A> {
     /// Changes a number in one step; what it was before.
     pub(crate) fn change(&self, place: usize, change: Change) -> Result<u64> {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.change_in(*handle, place, change)
+    }
+
+    /// The same for a call from inside MPI; none where this thread is in [`change`](Self::change) already.
+    pub(crate) fn try_change(&self, place: usize, change: Change) -> Option<Result<u64>> {
+        let handle = match self.handle.try_lock() {
+            Ok(handle) => handle,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(self.change_in(*handle, place, change))
+    }
+
+    fn change_in(&self, handle: Option<A::Handle>, place: usize, change: Change) -> Result<u64> {
         let ended =
             || Error::new(Kind::Mpi, "counter", "the program ends MPI, and the counter went before it");
         let window = handle.ok_or_else(ended)?;
@@ -44,4 +58,9 @@ impl<A: Abi> Window<A> {
             self.mpi.close_window(window);
         }
     }
+}
+
+/// There is none.
+pub(crate) fn missing() -> Error {
+    Error::new(Kind::Unsupported, "counter", "MPI could not make a window for it")
 }

@@ -7,16 +7,18 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::ThreadLevel;
 use super::abi::{Abi, Flavour};
 use super::functions::Functions;
+use super::handover::{HandedCall, Handover, PassedCall};
 use super::host::is_in_the_background;
 use super::traffic::Traffic;
 use super::window::Window;
+use crate::background::{self, is_handing_over};
 use crate::block::{Block, MemfdTicket};
 use crate::counter::Places;
 use crate::hub;
@@ -30,6 +32,12 @@ use crate::{Error, Kind, Result};
 const YIELDS: u32 = 16;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+
+/// Tells the number of a send that was handed over from that of one passed to MPI directly.
+const HANDED: u64 = 1 << 63;
+
+/// So many looks at what is still under way before a communicator is given back or left behind.
+const LAST_LOOKS: u32 = 200;
 
 /// Whose program this is: who decides which threads call MPI.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +59,8 @@ pub(crate) struct MpiWire<A: Abi> {
     comm: A::Handle,
     mailbox: Mailbox,
     traffic: Mutex<Traffic<A>>,
+    /// What background threads may not pass to MPI themselves.
+    handover: Handover,
     /// Where counters lie, once the first is made; none if MPI could not make it.
     window: OnceLock<Option<Window<A>>>,
     /// Descriptors of blocks that others still attach to.
@@ -63,6 +73,8 @@ pub(crate) struct MpiWire<A: Abi> {
     left: AtomicBool,
     /// Whether this rank knows of one that is gone.
     lost: AtomicBool,
+    /// The first failure that no call could return.
+    reported: OnceLock<String>,
     /// MPI is gone: handles that outlive it must not call it.
     closed: AtomicBool,
     /// What MPI said when it failed.
@@ -88,12 +100,14 @@ impl<A: Abi> MpiWire<A> {
             comm,
             mailbox: Mailbox::default(),
             traffic: Mutex::new(Traffic::new(comm)),
+            handover: Handover::default(),
             window: OnceLock::new(),
             offers: Mutex::default(),
             quiet: AtomicU32::new(0),
             watched: Mutex::default(),
             left: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            reported: OnceLock::new(),
             closed: AtomicBool::new(false),
             broken: OnceLock::new(),
             mpi,
@@ -115,9 +129,26 @@ impl<A: Abi> MpiWire<A> {
             thread::sleep(self.rest());
         }
         self.release();
-        self.closed.store(true, Ordering::Relaxed);
+        self.stop_calling();
         self.mpi.free(self.comm);
         Ok(())
+    }
+
+    /// No thread calls MPI any more when this returns.
+    fn stop_calling(&self) {
+        let _calls = self.traffic();
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets what is still under way arrive, as far as that takes no waiting for anyone; whether nothing is left.
+    fn settle(&self) -> bool {
+        for _ in 0..LAST_LOOKS {
+            if self.traffic().is_still() || self.advance().is_err() {
+                break;
+            }
+            thread::yield_now();
+        }
+        self.traffic().is_still()
     }
 
     /// This thread may call MPI.
@@ -148,15 +179,65 @@ impl<A: Abi> MpiWire<A> {
         Err(Error::new(Kind::ThreadLevel, call, detail))
     }
 
-    fn advance(&self) -> Result<()> {
+    /// Passes on what background threads have handed over, and moves what can be moved; whether anything did.
+    fn advance(&self) -> Result<bool> {
         if !self.may_call() {
-            return Ok(());
+            return Ok(false);
         }
-        let moved = self.traffic().advance(&self.mpi, &self.mailbox)?;
+        let Some(mut traffic) = self.traffic_from_inside() else { return Ok(false) };
+        // MPI may have ended while this thread waited for the others.
+        if self.closed.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        let passed = self.handover.pass_on(|call| self.pass(&mut traffic, call))?;
+        let moved = traffic.advance(&self.mpi, &self.mailbox)? || passed;
+        drop(traffic);
         let _ = self.quiet.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quiet| {
             Some(if moved { 0 } else { quiet.saturating_add(1) })
         });
-        Ok(())
+        Ok(moved)
+    }
+
+    /// Passes a call of a background thread to MPI.
+    fn pass(&self, traffic: &mut Traffic<A>, call: HandedCall) -> Result<PassedCall> {
+        match call {
+            HandedCall::Send { to, header, body } => {
+                traffic.post(&self.mpi, to, header, body).map(|_| PassedCall::Sent)
+            }
+            HandedCall::Count { place, change } => {
+                let Some(Some(window)) = self.window.get() else {
+                    return Ok(PassedCall::Counted(Err(super::window::missing())));
+                };
+                let counted = window.try_change(place, change);
+                Ok(counted.map_or(PassedCall::Left(HandedCall::Count { place, change }), PassedCall::Counted))
+            }
+        }
+    }
+
+    /// The traffic; none where this thread has it already and MPI, called meanwhile, calls back.
+    fn traffic_from_inside(&self) -> Option<MutexGuard<'_, Traffic<A>>> {
+        if self.threads_may_send() {
+            return Some(self.traffic());
+        }
+        match self.traffic.try_lock() {
+            Ok(traffic) => Some(traffic),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Leaves a call to the threads of the program; its number.
+    fn hand_over(&self, call: HandedCall) -> Result<u64> {
+        self.handover_failure("send").map_or_else(|| Ok(self.handover.push(call)), Err)
+    }
+
+    /// Why nobody will pass on what is handed over.
+    fn handover_failure(&self, call: &'static str) -> Option<Error> {
+        if self.closed.load(Ordering::Relaxed) {
+            let detail = "the program has ended MPI while an operation was under way; wait for requests and close files before";
+            return Some(Error::new(Kind::Mpi, call, detail));
+        }
+        self.failure(call)
     }
 
     /// MPI has reported an error: everyone who waits here learns of it, and ranks of this node that meet with this one.
@@ -197,7 +278,7 @@ impl<A: Abi> Drop for MpiWire<A> {
         }
         self.release();
         // Not what something of ours is still on its way on.
-        if self.traffic().is_still() {
+        if self.settle() {
             self.mpi.free(self.comm);
         }
     }
@@ -211,6 +292,8 @@ impl<A: Abi> Nap for MpiWire<A> {
         if let Err(error) = self.advance() {
             self.break_down(&error);
         }
+        // Others may wait for what background threads of this rank do elsewhere.
+        background::progress();
         Some(self.rest())
     }
 }
@@ -241,7 +324,7 @@ impl<A: Abi> Wire for MpiWire<A> {
     }
 
     fn machine(&self) -> u64 {
-        machine()
+        super::machine::identity()
     }
 
     fn shares_addresses(&self) -> bool {
@@ -253,9 +336,16 @@ impl<A: Abi> Wire for MpiWire<A> {
     }
 
     fn send(&self, to: usize, header: Header, bytes: &[u8]) -> Result<()> {
+        if is_handing_over() {
+            return self
+                .hand_over(HandedCall::Send { to, header, body: Body::new(bytes.to_vec()) })
+                .map(|_| ());
+        }
+        let mut traffic = self.traffic();
         self.check_call("send")?;
         // SAFETY: a large body is waited for below: this call does not return, on any path, before MPI is done with it.
-        let (post, outcome) = unsafe { self.traffic().post_borrowed(&self.mpi, to, header, bytes) }?;
+        let (post, outcome) = unsafe { traffic.post_borrowed(&self.mpi, to, header, bytes) }?;
+        drop(traffic);
         while !Traffic::<A>::is_copied(bytes) && !self.traffic().is_departed(post) {
             let rest = self.nap().unwrap_or_default();
             if let Some(text) = self.broken.get() {
@@ -270,12 +360,20 @@ impl<A: Abi> Wire for MpiWire<A> {
     }
 
     fn post(&self, to: usize, header: Header, body: Body) -> Result<Option<u64>> {
+        if is_handing_over() {
+            let number = self.hand_over(HandedCall::Send { to, header, body })?;
+            return Ok(Some(HANDED | number));
+        }
+        let mut traffic = self.traffic();
         self.check_call("send")?;
         self.quiet.store(0, Ordering::Relaxed);
-        self.traffic().post(&self.mpi, to, header, body).map(Some)
+        traffic.post(&self.mpi, to, header, body).map(Some)
     }
 
     fn departed(&self, post: u64) -> Result<bool> {
+        if post & HANDED != 0 {
+            return Ok(self.handover.is_passed(post & !HANDED));
+        }
         Ok(self.traffic().is_departed(post))
     }
 
@@ -314,15 +412,21 @@ impl<A: Abi> Wire for MpiWire<A> {
             return Ok(());
         }
         self.mailbox.gone(self.rank);
-        let others = (0..self.size).filter(|rank| *rank != self.rank);
-        others
-            .into_iter()
-            .try_for_each(|rank| self.post(rank, Header::FAREWELL, Body::new(Vec::<u8>::new())).map(|_| ()))
+        let mut others = (0..self.size).filter(|rank| *rank != self.rank);
+        others.try_for_each(|rank| self.post(rank, Header::FAREWELL, Body::new(Vec::<u8>::new())).map(drop))
     }
 
     fn failure(&self, call: &'static str) -> Option<Error> {
         // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
         self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
+    }
+
+    fn report_failure(&self, message: String) {
+        let _ = self.reported.set(message);
+    }
+
+    fn reported_failure(&self) -> Option<String> {
+        self.reported.get().cloned()
     }
 
     fn note_loss(&self, _of: Option<usize>) {
@@ -334,6 +438,9 @@ impl<A: Abi> Wire for MpiWire<A> {
     }
 
     fn check_wait(&self, call: &'static str) -> Result<()> {
+        if is_handing_over() {
+            return self.handover_failure(call).map_or(Ok(()), Err);
+        }
         self.check_call(call)
     }
 
@@ -354,9 +461,13 @@ impl<A: Abi> Wire for MpiWire<A> {
     }
 
     fn count(&self, place: usize, change: Change) -> Result<u64> {
+        if is_handing_over() {
+            let number = self.hand_over(HandedCall::Count { place, change })?;
+            self.handover.wait_passed(number, || self.handover_failure("counter"))?;
+            return self.handover.take_answer(number).unwrap_or_else(|| Err(super::window::missing()));
+        }
         self.check_call("counter")?;
-        let none = || Error::new(Kind::Unsupported, "counter", "MPI could not make a window for it");
-        self.window.get().and_then(Option::as_ref).ok_or_else(none)?.change(place, change)
+        self.window.get().and_then(Option::as_ref).ok_or_else(super::window::missing)?.change(place, change)
     }
 
     fn release(&self) {
@@ -364,14 +475,26 @@ impl<A: Abi> Wire for MpiWire<A> {
             window.release();
         }
     }
-}
 
-/// An identity of this machine, and of the view of its processes: what ranks must have in common to attach to each other's memory.
-fn machine() -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-    std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().hash(&mut hasher);
-    rustix::system::uname().nodename().hash(&mut hasher);
-    hasher.finish()
+    fn end(&self) {
+        if self.may_call() {
+            self.settle();
+        }
+        self.stop_calling();
+    }
+
+    fn abandon(&self) {
+        self.stop_calling();
+    }
+
+    fn progress(&self) -> bool {
+        self.advance().unwrap_or_else(|error| {
+            self.break_down(&error);
+            false
+        })
+    }
+
+    fn flush_handover(&self) -> Result<()> {
+        self.handover.wait_all_passed(|| self.handover_failure("send"))
+    }
 }

@@ -1,0 +1,149 @@
+//! Packets of background threads, on their way to a thread of the program, which passes them to MPI.
+//!
+//! Below thread level multiple only threads of the program may call MPI. An operation that a background thread performs leaves its packets here and
+//! finds the answers in the mailbox; whichever call of the program makes progress moves both.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::packet::{Body, Header};
+use crate::wire::Change;
+use crate::{Error, Result};
+
+/// How long a background thread sleeps before it looks whether the transport has failed.
+const NAP: Duration = Duration::from_millis(2);
+
+/// What a background thread wants MPI to do.
+pub(crate) enum HandedCall {
+    /// Send this packet.
+    Send { to: usize, header: Header, body: Body },
+    /// Change the counter at this place; the answer is waited for.
+    Count { place: usize, change: Change },
+}
+
+/// The calls of all background threads of a transport, in the order they were made.
+#[derive(Default)]
+pub(crate) struct Handover {
+    state: Mutex<HandoverState>,
+    change: Condvar,
+}
+
+#[derive(Default)]
+struct HandoverState {
+    waiting: VecDeque<HandedCall>,
+    /// Calls handed over and calls passed to MPI so far.
+    handed: u64,
+    passed: u64,
+    answers: HashMap<u64, Result<u64>>,
+}
+
+impl Handover {
+    /// Adds a call; its number.
+    pub(crate) fn push(&self, call: HandedCall) -> u64 {
+        let mut state = self.lock();
+        state.waiting.push_back(call);
+        state.handed += 1;
+        state.handed
+    }
+
+    /// Whether the call with this number has been passed to MPI.
+    pub(crate) fn is_passed(&self, number: u64) -> bool {
+        self.lock().passed >= number
+    }
+
+    /// Passes the calls in order to `pass` until it leaves one (`Ok(None)`) or fails; whether any was passed. A call that was left comes first the next time.
+    pub(crate) fn pass_on(&self, mut pass: impl FnMut(HandedCall) -> Result<PassedCall>) -> Result<bool> {
+        let mut any = false;
+        loop {
+            // Not locked while MPI is called: it may call back.
+            let Some(call) = self.lock().waiting.pop_front() else { return Ok(any) };
+            match pass(call)? {
+                PassedCall::Left(call) => {
+                    self.lock().waiting.push_front(call);
+                    return Ok(any);
+                }
+                PassedCall::Sent => self.lock().passed += 1,
+                PassedCall::Counted(answer) => {
+                    let mut state = self.lock();
+                    state.passed += 1;
+                    let number = state.passed;
+                    state.answers.insert(number, answer);
+                }
+            }
+            any = true;
+            self.change.notify_all();
+        }
+    }
+
+    /// Waits until the call with this number has been passed to MPI, or `failure` gives a reason why it never will be.
+    pub(crate) fn wait_passed(&self, number: u64, failure: impl Fn() -> Option<Error>) -> Result<()> {
+        let mut state = self.lock();
+        while state.passed < number {
+            if let Some(error) = failure() {
+                return Err(error);
+            }
+            state = self.change.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// The same for all calls so far.
+    pub(crate) fn wait_all_passed(&self, failure: impl Fn() -> Option<Error>) -> Result<()> {
+        let last = self.lock().handed;
+        self.wait_passed(last, failure)
+    }
+
+    /// The answer of a counter, once the call with this number has been passed.
+    pub(crate) fn take_answer(&self, number: u64) -> Option<Result<u64>> {
+        self.lock().answers.remove(&number)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HandoverState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of a call.
+pub(crate) enum PassedCall {
+    Sent,
+    Counted(Result<u64>),
+    /// Not now.
+    Left(HandedCall),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Call;
+
+    fn call(tag: u32) -> HandedCall {
+        let header = Header { context: 2, source: 0, tag, call: [0; Call::LEN] };
+        HandedCall::Send { to: 1, header, body: Body::new(vec![0u8]) }
+    }
+
+    #[test]
+    fn calls_are_passed_in_order_and_one_that_is_left_comes_first_again() {
+        let handover = Handover::default();
+        let numbers: Vec<u64> = (0..3).map(|tag| handover.push(call(tag))).collect();
+        let mut seen = Vec::new();
+        let mut pass = |call: HandedCall| {
+            let HandedCall::Send { header, .. } = &call else { return Ok(PassedCall::Left(call)) };
+            seen.push(header.tag);
+            Ok(if seen.len() == 2 { PassedCall::Left(call) } else { PassedCall::Sent })
+        };
+        assert!(handover.pass_on(&mut pass).unwrap());
+        assert!(handover.is_passed(numbers[0]) && !handover.is_passed(numbers[1]));
+        assert!(handover.pass_on(&mut pass).unwrap());
+        assert_eq!(seen, [0, 1, 1, 2]);
+        handover.wait_all_passed(|| None).unwrap();
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_transport_has_failed() {
+        let handover = Handover::default();
+        let number = handover.push(call(0));
+        let failure = || Some(Error::new(crate::Kind::Mpi, "send", "MPI has ended"));
+        assert!(handover.wait_passed(number, failure).is_err());
+    }
+}
