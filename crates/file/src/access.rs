@@ -342,12 +342,13 @@ impl File {
     }
 
     pub(crate) fn submit_together(&self, job: Job) -> Result<()> {
-        // Where a thread of ours may not talk, the operation is done at once: slower, but right.
-        if !self.core.comm.serves_threads() {
-            self.collective.drain();
-            job();
-            return Ok(());
-        }
+        let job = if self.core.comm.serves_threads() {
+            job
+        } else {
+            // A thread of ours may not talk to MPI: those of the program move its packets.
+            let operation = self.core.talk("start", self.core.comm.background_operation())?;
+            Box::new(move || operation.perform(job))
+        };
         self.collective.submit(job).map_err(|source| self.no_thread(&source))
     }
 

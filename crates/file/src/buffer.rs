@@ -346,6 +346,14 @@ impl Buffer {
     /// Waits until what a read or a look at the length depends on is in the file.
     pub(crate) fn settle(&self, reach: &Reach) -> Result<()> {
         self.notice.wait_for_others(reach, None);
+        if let Some((rank, lost, kind)) = self.notice.lost_by_another(reach.hull) {
+            let detail = format!(
+                "bytes {} to {} hold data that rank {rank} wrote, which was accepted and could not be written; \
+                 close the file, open it anew and write again what matters",
+                lost.start, lost.end
+            );
+            return Err(Error::new(kind, "read", &self.name, detail));
+        }
         let last = self.lock().last_that_meets(reach.hull);
         self.wait_until(last)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aqueduct_comm::{Comm, Op, Traffic};
-use aqueduct_device::{AlignedBuffer, Capabilities, Handle, LockGuard, LockKind, Mapping};
+use aqueduct_device::{AlignedBuffer, Capabilities, Handle, LockGuard, LockKind, LockScope, Mapping};
 
 use crate::buffer::{Buffer, Reach};
 use crate::counters::{Counters, Tally};
@@ -25,6 +25,17 @@ use crate::view::View;
 /// Of fewer bytes a device is not told before they are written: what is reserved for them takes longer to be taken back than is won.
 const WORTH_EXPECTING: u64 = 4 << 20;
 
+/// What holds on all ranks of an open file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    /// All ranks have the file in one machine's page cache.
+    pub(crate) plain: bool,
+    /// What was synced outlives a restart of the machine.
+    pub(crate) persistent: bool,
+    /// All nodes see the same bytes, or there is only one.
+    pub(crate) coherent: bool,
+}
+
 /// An open file, without its pointers and view.
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
@@ -32,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) comm: Comm,
     pub(crate) handle: Arc<dyn Handle>,
     pub(crate) can: Capabilities,
+    /// What all ranks found when the file was opened.
+    pub(crate) persistent: bool,
     pub(crate) mode: Mode,
     pub(crate) atomic: AtomicBool,
     /// Whether a sync has failed: what was written before may be lost, and the device would not say so again.
@@ -82,14 +95,17 @@ impl Core {
         desk: Desk,
         handle: Arc<dyn Handle>,
         start: u64,
-        plain: bool,
+        agreed: Agreed,
         mode: Mode,
         hints: Hints,
     ) -> Self {
         let Desk { comm, pointer: shared, staging } = desk;
-        let can = handle.capabilities();
+        let mut can = handle.capabilities();
+        can.coherent = agreed.coherent;
+        can.maps &= agreed.coherent;
         Self {
-            plain: AtomicBool::new(plain),
+            plain: AtomicBool::new(agreed.plain),
+            persistent: agreed.persistent,
             traffic: comm.traffic(),
             name,
             comm,
@@ -165,10 +181,13 @@ impl Core {
         self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets everything go but what the next file can use.
-    pub(crate) fn into_desk(self) -> Desk {
+    /// Closes the handle and lets everything go but what the next file can use.
+    pub(crate) fn into_desk(self) -> (Desk, Result<()>) {
         let staging = self.staging.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Desk { comm: self.comm, pointer: self.shared, staging }
+        drop(self.mapped);
+        let closed = self.handle.close();
+        let closed = closed.map_err(|error| Error::device("close", &self.name, &error));
+        (Desk { comm: self.comm, pointer: self.shared, staging }, closed)
     }
 
     /// What this rank has done.
@@ -201,6 +220,17 @@ impl Core {
 
     pub(crate) fn is_atomic(&self) -> bool {
         self.atomic.load(Ordering::Relaxed)
+    }
+
+    /// Whether each access is locked: in atomic mode, and between nodes where the file system is not coherent. To lock makes a client of a
+    /// network file system look at the server again, to unlock makes it write what was changed, and while a range is locked it writes no
+    /// byte beside it back (as ROMIO does on NFS).
+    pub(crate) fn locks_accesses(&self) -> bool {
+        self.is_atomic() || self.locks_for_coherence()
+    }
+
+    pub(crate) fn locks_for_coherence(&self) -> bool {
+        !self.can.coherent && self.can.locks == LockScope::System
     }
 
     /// The buffer that takes writes. Atomic ones are seen by all at once, so that none takes them.
@@ -304,29 +334,43 @@ impl Core {
 /// The outcome of a collective operation, agreed: if any rank failed, every rank fails with the error of the lowest rank that did; a
 /// rank whose own error has the same class keeps its own.
 pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &Arc<str>, mine: Result<T>) -> Result<T> {
-    agree_whether(comm, operation, file, mine, false).map(|(mine, _)| mine)
+    let first = comm.allreduce_one(Op::Min, failing_rank(comm, &mine));
+    let first = first.map_err(|error| Error::talk(operation, file, &error))?;
+    agree_after(comm, operation, file, mine, first)
 }
 
-/// As [`agree`], and whether something is so on all ranks.
-pub(crate) fn agree_whether<T>(
+/// As [`agree`], and for each flag whether it is set on all ranks.
+pub(crate) fn agree_flags<T, const N: usize>(
     comm: &Comm,
     operation: &'static str,
     file: &Arc<str>,
     mine: Result<T>,
-    is_so: bool,
-) -> Result<(T, bool)> {
-    let talk = |error: aqueduct_comm::Error| Error::talk(operation, file, &error);
-    // The lowest counts: a rank that failed, one where it is not so, all.
-    let (not_so, so) = (comm.size() as u64, comm.size() as u64 + 1);
-    let word = match &mine {
-        Err(_) => comm.rank() as u64,
-        Ok(_) if is_so => so,
-        Ok(_) => not_so,
-    };
-    let first = comm.allreduce_one(Op::Min, word).map_err(talk)?;
-    if first >= not_so {
-        return mine.map(|mine| (mine, first == so));
+    flags: [bool; N],
+) -> Result<(T, [bool; N])> {
+    let mut words = vec![failing_rank(comm, &mine)];
+    words.extend(flags.map(u64::from));
+    let all = comm.allreduce(Op::Min, &words).map_err(|error| Error::talk(operation, file, &error))?;
+    let mine = agree_after(comm, operation, file, mine, all[0])?;
+    Ok((mine, std::array::from_fn(|flag| all[flag + 1] == 1)))
+}
+
+/// This rank if it has failed, else a number above all ranks.
+fn failing_rank<T>(comm: &Comm, mine: &Result<T>) -> u64 {
+    if mine.is_err() { comm.rank() as u64 } else { comm.size() as u64 }
+}
+
+/// Completes an agreement in which `first` is the lowest rank that failed, or the number of ranks if none did.
+fn agree_after<T>(
+    comm: &Comm,
+    operation: &'static str,
+    file: &Arc<str>,
+    mine: Result<T>,
+    first: u64,
+) -> Result<T> {
+    if first >= comm.size() as u64 {
+        return mine;
     }
+    let talk = |error: aqueduct_comm::Error| Error::talk(operation, file, &error);
     let told = mine.as_ref().err().map(encode).unwrap_or_default();
     let told = comm.broadcast_vec(first as usize, told).map_err(talk)?;
     let agreed = decode(operation, file, &told).on_rank(first as usize);

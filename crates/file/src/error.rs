@@ -57,6 +57,8 @@ pub enum Kind {
     Io,
     /// Another rank of a collective operation failed, or the ranks could not talk.
     Communication,
+    /// The quota of a user, group or project is used up.
+    Quota,
 }
 
 /// The MPI error classes that file operations give.
@@ -78,6 +80,7 @@ pub enum Class {
     NoSuchFile,
     NotSame,
     Other,
+    Quota,
     ReadOnly,
     Request,
     Type,
@@ -86,7 +89,7 @@ pub enum Class {
 }
 
 impl Kind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::NoSuchFile,
         Self::FileExists,
         Self::BadName,
@@ -109,6 +112,7 @@ impl Kind {
         Self::Closed,
         Self::Io,
         Self::Communication,
+        Self::Quota,
     ];
 
     /// The class the MPI standard has for it.
@@ -134,6 +138,7 @@ impl Kind {
             Self::Closed => Class::File,
             Self::Io => Class::Io,
             Self::Communication => Class::Other,
+            Self::Quota => Class::Quota,
         }
     }
 
@@ -151,6 +156,7 @@ impl From<device::Kind> for Kind {
             device::Kind::NotAFile | device::Kind::InvalidName | device::Kind::UnknownDevice => Self::BadName,
             device::Kind::PermissionDenied => Self::AccessDenied,
             device::Kind::NoSpace => Self::NoSpace,
+            device::Kind::Quota => Self::Quota,
             device::Kind::Busy => Self::InUse,
             device::Kind::InvalidArgument => Self::BadArgument,
             device::Kind::Unsupported => Self::Unsupported,
@@ -160,7 +166,7 @@ impl From<device::Kind> for Kind {
 }
 
 /// An error with its kind, the operation, the file, and what to know about it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     kind: Kind,
     operation: &'static str,
@@ -248,6 +254,13 @@ impl fmt::Display for Error {
             write!(f, " on rank {rank}")?;
         }
         write!(f, ": {}", self.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,17 +1,18 @@
 //! An open file: its view, pointers and size; what it does to bytes is in [`access`](crate::access).
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_device::LockScope;
+use aqueduct_device::{LockKind, LockScope};
 
 use crate::buffer::{Drainer, Reach};
-use crate::core::{Core, agree_whether};
+use crate::core::{Core, agree_flags};
 use crate::counters::Counters;
 use crate::error::{Error, Kind, Result};
-use crate::hints::{Hints, Info};
+use crate::hints::Info;
 use crate::layout::Layout;
 use crate::mode::Mode;
 use crate::open;
@@ -80,20 +81,25 @@ impl File {
         }
     }
 
-    /// Closes the file, after everything under way on it is done. Collective: when it returns, no rank has the file open.
+    /// Closes the file, after everything under way on it is done. Collective: when it returns, no rank has the file open. What closing
+    /// reports on any rank (a quota, a full disk or a failed medium, where the file system tells that only then) fails on all ranks.
     #[doc(alias = "MPI_File_close")]
     pub fn close(self) -> Result<()> {
         self.settle();
         let written = self.finish();
         let (core, path, beside) = (Arc::clone(&self.core), self.path.clone(), self.comm.clone());
         drop(self);
-        let (name, delete, counters) =
+        let (name, delete, mut words) =
             (Arc::clone(&core.name), core.mode.is_delete_on_close(), core.counters().words());
         let talk = |error: aqueduct_comm::Error| Error::talk("close", &name, &error);
         let comm = core.comm.clone();
         // Devices refuse to delete what is open: every rank lets go of its handle before any goes on.
-        let desk = Arc::into_inner(core).map(Core::into_desk);
-        let all = comm.allreduce(Op::Sum, &counters).map_err(talk)?;
+        let (desk, closed) = Arc::into_inner(core).map(Core::into_desk).unzip();
+        let outcome = written.and(closed.unwrap_or(Ok(())));
+        words.push(u64::from(outcome.is_err()));
+        let all = comm.allreduce(Op::Sum, &words).map_err(talk)?;
+        let failures = all.last().copied().unwrap_or(0);
+        let outcome = if failures > 0 { crate::core::agree(&comm, "close", &name, outcome) } else { outcome };
         if verbose::is_on() && comm.rank() == 0 {
             let all = Counters::from_words(&all);
             eprintln!("{}", verbose::Report { file: &name, ranks: comm.size(), all });
@@ -105,7 +111,7 @@ impl File {
         if let Some(desk) = desk {
             desk.leave(&beside);
         }
-        written
+        outcome
     }
 
     /// The ranks that have it open: the communicator it was opened on.
@@ -125,6 +131,12 @@ impl File {
         self.core.mode
     }
 
+    /// Whether what was synced outlives the process and a restart of the machine. Where it does not (`memfs:`, tmpfs), nothing is durable,
+    /// although [`sync`](File::sync) succeeds. Agreed when the file was opened: the same on all ranks.
+    pub fn is_persistent(&self) -> bool {
+        self.core.persistent
+    }
+
     /// What this rank has done to the file since it was opened.
     pub fn counters(&self) -> Counters {
         self.core.counters()
@@ -134,21 +146,6 @@ impl File {
     #[doc(alias = "MPI_File_get_info")]
     pub fn info(&self) -> Info {
         self.core.hints().info()
-    }
-
-    /// Changes hints; those not named keep their values. Collective, with the same hints on all ranks.
-    #[doc(alias = "MPI_File_set_info")]
-    pub fn set_info(&self, info: &Info) -> Result<()> {
-        // What is under way was planned with the old hints on all ranks, or it would be planned differently.
-        self.settle();
-        let mut hints = Hints::parse(&info.over(&self.info()));
-        // Whether a file is buffered is decided when it is opened.
-        hints.buffered.clone_from(&self.core.hints().buffered);
-        let told = self.same_on_all("set_info", hints.info_text().as_bytes());
-        self.core.agree("set_info", told.and_then(|()| self.core.flush()))?;
-        *self.core.hints() = hints;
-        *self.core.plans() = Cache::default();
-        Ok(())
     }
 
     /// The length in bytes.
@@ -183,8 +180,8 @@ impl File {
         // What all ranks have accepted before is in the file before it changes its size.
         let allowed = allowed.and_then(|()| self.core.flush());
         self.core.agree(operation, allowed)?;
-        // What was cut off is extended anew.
-        self.core.settled.fetch_min(size, Ordering::Relaxed);
+        // What was cut off is extended anew, and has no pages any more.
+        self.core.forget_pages(size);
         let outcome = if self.core.comm.rank() == 0 { work(&self.core) } else { Ok(()) };
         self.core.agree(operation, outcome)
     }
@@ -201,11 +198,17 @@ impl File {
     /// representation.
     #[doc(alias = "MPI_File_set_view")]
     pub fn set_view(&self, view: &View) -> Result<()> {
+        self.set_view_and_info(view, &Info::new())
+    }
+
+    /// As [`set_view`](File::set_view), and changes hints as [`set_info`](File::set_info) does, if any rank gives some.
+    pub fn set_view_and_info(&self, view: &View, info: &Info) -> Result<()> {
         self.settle();
         let key = [view.etype().extent() as u64, digest(view.representation().name())];
-        let same = self.same_on_all("set_view", bytemuck::bytes_of(&key));
+        let (same, has_info) = self.compare("set_view", Some(bytemuck::bytes_of(&key)), info.iter().count());
         let allowed = same.and_then(|()| self.check_view(view));
-        self.change_view(allowed.map(|()| view))
+        self.change_view(allowed.map(|()| view))?;
+        if has_info { self.adopt_info("set_view", info) } else { Ok(()) }
     }
 
     /// Changes the view of this rank, if all ranks can. Collective; all have come already.
@@ -218,8 +221,8 @@ impl File {
             Err(error) => (None, Err(error)),
         };
         let plain = view.as_ref().is_ok_and(|view| self.core.is_plain(view));
-        match agree_whether(&self.core.comm, "set_view", &self.core.name, view, plain) {
-            Ok((view, plain)) => {
+        match agree_flags(&self.core.comm, "set_view", &self.core.name, view, [plain]) {
+            Ok((view, [plain])) => {
                 self.core.plain.store(plain, Ordering::Release);
                 *self.state() = State { view: Arc::new(view.clone()), pointer: 0 };
                 *self.core.plans() = Cache::default();
@@ -236,19 +239,24 @@ impl File {
     /// As [`set_view`](File::set_view), from where the shared pointer is: for sequential files, which cannot seek. Collective.
     #[doc(alias = "MPI_DISPLACEMENT_CURRENT")]
     pub fn set_view_here(&self, etype: &Layout, filetype: &Layout) -> Result<()> {
+        self.set_view_here_and_info(etype, filetype, &Info::new())
+    }
+
+    /// As [`set_view_here`](File::set_view_here), and changes hints as [`set_info`](File::set_info) does, if any rank gives some.
+    pub fn set_view_here_and_info(&self, etype: &Layout, filetype: &Layout, info: &Info) -> Result<()> {
         self.settle();
         let sequential = if self.core.mode.is_sequential() { Ok(()) } else { Err(self.not_sequential()) };
         self.core.agree("set_view_here", sequential)?;
         let here = self.core.advance_ordered("set_view_here", 0)?;
         let start = self.view().byte_offset(here).unwrap_or(u64::MAX);
         let view = self.core.agree("set_view_here", View::new(start, etype, filetype))?;
-        self.set_view(&view)
+        self.set_view_and_info(&view, info)
     }
 
     /// Takes part in [`set_view`](File::set_view) for a rank that has no view to set: all ranks fail. Collective with it.
     pub fn refuse_view(&self, error: Error) -> Result<()> {
         self.settle();
-        let _ = self.compare("set_view", None);
+        let _ = self.compare("set_view", None, 0);
         self.change_view(Err(error))
     }
 
@@ -379,8 +387,36 @@ impl File {
             Ok(())
         });
         self.core.agree("set_atomic", able.and_then(|()| self.core.flush()))?;
+        if atomic && self.core.comm.node_count() > 1 && self.core.mode.is_write() {
+            self.probe_locks()?;
+        }
         self.core.atomic.store(atomic, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Makes sure that locks reach all nodes: rank 0 holds a byte behind every file, and the first rank of each other node must not get it.
+    /// Collective.
+    fn probe_locks(&self) -> Result<()> {
+        const PROBE: Range<u64> = i64::MAX as u64 - 2..i64::MAX as u64 - 1;
+        let (core, comm) = (&self.core, &self.core.comm);
+        let held =
+            if comm.rank() == 0 { core.lock("set_atomic", PROBE, LockKind::Exclusive) } else { Ok(None) };
+        let _held = core.agree("set_atomic", held)?;
+        let node = comm.node_of(comm.rank());
+        let tries = node != comm.node_of(0) && comm.ranks_of_node(node).first() == Some(&comm.rank());
+        let got = if tries { core.handle.try_lock(PROBE, LockKind::Exclusive) } else { Ok(None) };
+        let outcome = match got {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => {
+                let detail = "locks of this node do not reach other nodes; mount the file system with locks that do \
+                              (not -o nolock, -o local_lock or -o localflock), or do without atomic mode";
+                Err(core.error(Kind::Unsupported, "set_atomic", detail))
+            }
+            // A device that cannot be asked is taken at its word.
+            Err(error) if error.kind() == aqueduct_device::Kind::Unsupported => Ok(()),
+            Err(error) => core.device("set_atomic", Err(error)),
+        };
+        core.agree("set_atomic", outcome)
     }
 
     /// Whether the file is in atomic mode.
@@ -420,23 +456,27 @@ impl File {
 
     /// Fails on ranks whose value differs from that of rank 0. Collective.
     fn same_on_all(&self, operation: &'static str, value: &[u8]) -> Result<()> {
-        self.compare(operation, Some(value))
+        self.compare(operation, Some(value), 0).0
     }
 
-    /// Whether all ranks that give a value give the same. Nobody goes on before all have come.
-    fn compare(&self, operation: &'static str, value: Option<&[u8]>) -> Result<()> {
+    /// Whether all ranks that give a value give the same, and whether any rank gives hints. Nobody goes on before all have come.
+    fn compare(&self, operation: &'static str, value: Option<&[u8]>, hints: usize) -> (Result<()>, bool) {
         let least_and_most = value.map_or([u64::MAX, 0], |value| [digest(value); 2]);
-        let all =
-            self.core.comm.allreduce_with(&[least_and_most], |[least, most], [other_least, other_most]| {
-                *least = (*least).min(*other_least);
-                *most = (*most).max(*other_most);
-            });
-        let [least, most] = self.core.talk(operation, all)?[0];
+        let words = [least_and_most, [0, hints as u64]];
+        let all = self.core.comm.allreduce_with(&words, |[least, most], [other_least, other_most]| {
+            *least = (*least).min(*other_least);
+            *most = (*most).max(*other_most);
+        });
+        let words = match self.core.talk(operation, all) {
+            Ok(words) => words,
+            Err(error) => return (Err(error), false),
+        };
+        let ([least, most], has_hints) = (words[0], words[1][1] > 0);
         if least >= most {
-            return Ok(());
+            return (Ok(()), has_hints);
         }
         let detail = "the ranks gave different arguments; give the same on all ranks";
-        Err(self.core.error(Kind::NotSame, operation, detail))
+        (Err(self.core.error(Kind::NotSame, operation, detail)), has_hints)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -61,21 +61,22 @@ impl Info {
     /// The hints of the files that `AQUEDUCT_HINTS` and `ROMIO_HINTS` name, ours over ROMIO's; none where there are none. A file
     /// that cannot be read is ignored, which is said once.
     pub fn from_env() -> Self {
-        static SAID: Once = Once::new();
-        let read = |variable| {
-            let path = std::env::var_os(variable)?;
+        static SAID: [Once; 2] = [Once::new(), Once::new()];
+        let read = |variable, which: usize| {
+            let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
             let text = std::fs::read_to_string(&path).map_err(|error| {
                 let path = path.display();
-                SAID.call_once(|| {
+                SAID[which].call_once(|| {
                     eprintln!(
-                        "aqueduct: {variable} names {path}, which cannot be read and is ignored: {error}"
+                        "aqueduct: {variable}={path} has no effect, the file cannot be read ({error}): it takes the path of a file with a key and \
+                         a value per line"
                     );
                 });
             });
             text.ok().map(|text| Self::parse(&text))
         };
-        let ours = read("AQUEDUCT_HINTS").unwrap_or_default();
-        ours.over(&read("ROMIO_HINTS").unwrap_or_default())
+        let ours = read("AQUEDUCT_HINTS", 0).unwrap_or_default();
+        ours.over(&read("ROMIO_HINTS", 1).unwrap_or_default())
     }
 }
 
@@ -146,6 +147,9 @@ pub struct Hints {
     pub write_behind: bool,
     /// Access through mapped pages (`aqueduct_map`), where the device has them.
     pub map: bool,
+    /// Whether all nodes see the same bytes of the file (`aqueduct_coherent`); none = as known of its file system. Where they do not, ranks on
+    /// several nodes lock each access.
+    pub coherent: Option<bool>,
     /// One strategy for everything (`aqueduct_strategy`: direct, list, sieve, map, two-phase); none = by cost.
     pub strategy: Option<Strategy>,
     /// Memory of each rank that writes are copied into (`aqueduct_buffer`: `256MiB`, or `25%` of what is free), with a folder for what does
@@ -169,6 +173,7 @@ impl Default for Hints {
             direct: false,
             write_behind: false,
             map: true,
+            coherent: None,
             strategy: None,
             buffered: None,
         }
@@ -204,24 +209,47 @@ impl Hints {
         toggle("romio_ds_read", &mut hints.sieve_read);
         toggle("romio_ds_write", &mut hints.sieve_write);
         let bytes = |key: &str, into: &mut u64| {
-            let given = info.get(key).and_then(|text| text.parse().ok());
-            *into = given.filter(|bytes| *bytes > 0).unwrap_or(*into);
+            *into = info.get(key).and_then(size).unwrap_or(*into);
         };
         bytes("cb_buffer_size", &mut hints.collective_buffer);
         bytes("ind_rd_buffer_size", &mut hints.read_buffer);
         bytes("ind_wr_buffer_size", &mut hints.write_buffer);
-        let positive =
-            |key: &str| info.get(key).and_then(|text| text.parse().ok()).filter(|number| *number > 0u64);
-        hints.aggregators = positive("cb_nodes").map(|ranks| ranks as usize);
-        hints.stripe = positive("striping_unit");
-        let octal = |text: &str| u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
+        hints.aggregators = info.get("cb_nodes").and_then(positive);
+        hints.stripe = info.get("striping_unit").and_then(size);
         hints.permissions = info.get("file_perm").and_then(octal).unwrap_or(hints.permissions);
         hints.direct = info.get("aqueduct_direct").and_then(flag).unwrap_or(false);
         hints.write_behind = info.get("aqueduct_write_behind").and_then(flag).unwrap_or(false);
         hints.map = info.get("aqueduct_map").and_then(flag).unwrap_or(true);
+        hints.coherent = info.get("aqueduct_coherent").and_then(flag);
         hints.strategy = info.get("aqueduct_strategy").and_then(Strategy::parse);
         hints.buffered = buffered(info);
         hints
+    }
+
+    /// Nothing that is written is read first: for a file that may only be written.
+    pub(crate) fn forgo_reading(&mut self) {
+        self.sieve_write = Toggle::Disable;
+        self.strategy = self.strategy.filter(|strategy| !matches!(strategy, Strategy::Sieve | Strategy::Map));
+        (self.map, self.direct) = (false, false);
+    }
+
+    /// With `AQUEDUCT_VERBOSE`, says which values of known hints make no sense and are ignored.
+    pub(crate) fn report_objections(file: &str, info: &Info) {
+        if crate::verbose::is_on() {
+            for (key, value, form) in Self::objections(info) {
+                eprintln!("aqueduct: {file}: the hint {key} = {value:?} is ignored: it takes {form}");
+            }
+        }
+    }
+
+    /// Known hints whose values make no sense: key, value, what it could be.
+    pub fn objections(info: &Info) -> Vec<(&str, &str, &'static str)> {
+        let known = |key: &str| KNOWN.iter().find(|(known, _, _)| *known == key);
+        let wrong = info.iter().filter_map(|(key, value)| {
+            let (_, form, accepts) = known(key)?;
+            (!accepts(value)).then_some((key, value, *form))
+        });
+        wrong.collect()
     }
 
     /// What is in force as one text, for comparing.
@@ -247,6 +275,7 @@ impl Hints {
         let known = [
             ("cb_nodes", self.aggregators.map(|ranks| ranks.to_string())),
             ("striping_unit", self.stripe.map(|bytes| bytes.to_string())),
+            ("aqueduct_coherent", self.coherent.map(|coherent| coherent.to_string())),
             ("aqueduct_strategy", self.strategy.map(|strategy| strategy.name().to_owned())),
         ];
         let buffered = self.buffered.as_ref();
@@ -266,6 +295,65 @@ impl Hints {
         }
         info
     }
+}
+
+/// Known hints: key, the form of a value, and whether a text is one.
+type KnownHint = (&'static str, &'static str, fn(&str) -> bool);
+
+const KNOWN: [KnownHint; 20] = {
+    const TOGGLE: &str = "enable, disable or automatic";
+    const SIZE: &str = "a size above 0 such as 65536 or 16MiB";
+    const FLAG: &str = "true or false";
+    const fn toggle(key: &'static str) -> KnownHint {
+        (key, TOGGLE, |text| Toggle::parse(text).is_some())
+    }
+    const fn flags(key: &'static str) -> KnownHint {
+        (key, FLAG, |text| flag(text).is_some())
+    }
+    const fn sizes(key: &'static str) -> KnownHint {
+        (key, SIZE, |text| size(text).is_some())
+    }
+    const fn any(key: &'static str) -> KnownHint {
+        (key, "", |_| true)
+    }
+    [
+        toggle("romio_cb_read"),
+        toggle("romio_cb_write"),
+        toggle("romio_ds_read"),
+        toggle("romio_ds_write"),
+        flags("collective_buffering"),
+        flags("aqueduct_direct"),
+        flags("aqueduct_write_behind"),
+        flags("aqueduct_map"),
+        sizes("cb_buffer_size"),
+        sizes("ind_rd_buffer_size"),
+        sizes("ind_wr_buffer_size"),
+        sizes("striping_unit"),
+        ("cb_nodes", "a number of ranks above 0", |text| positive(text).is_some()),
+        ("file_perm", "octal permissions such as 644", |text| octal(text).is_some()),
+        ("aqueduct_strategy", "direct, list, sieve, map or two-phase", |text| {
+            Strategy::parse(text).is_some()
+        }),
+        ("aqueduct_buffer", Capacity::FORMS, |text| text.parse::<Capacity>().is_ok()),
+        ("aqueduct_spill_size", "a size such as 1GiB", |text| text.parse::<Size>().is_ok()),
+        any("aqueduct_spill"),
+        any("access_style"),
+        any("filename"),
+    ]
+};
+
+/// A size above 0.
+fn size(text: &str) -> Option<u64> {
+    text.trim().parse().ok().map(|Size(bytes)| bytes).filter(|bytes| *bytes > 0)
+}
+
+/// A number above 0.
+fn positive(text: &str) -> Option<usize> {
+    text.trim().parse().ok().filter(|number| *number > 0)
+}
+
+fn octal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim().trim_start_matches("0o"), 8).ok()
 }
 
 /// How the file is to be buffered; a capacity of nothing means not at all.
@@ -302,6 +390,7 @@ mod tests {
             ("aqueduct_direct", "true"),
             ("aqueduct_write_behind", "true"),
             ("aqueduct_map", "false"),
+            ("aqueduct_coherent", "false"),
             ("aqueduct_buffer", "256MiB"),
             ("aqueduct_spill", "scratch"),
             ("aqueduct_spill_size", "1GiB"),
@@ -324,6 +413,17 @@ mod tests {
             ("aqueduct_spill", "scratch"),
         ]);
         assert_eq!(Hints::parse(&info), Hints::default());
+    }
+
+    #[test]
+    fn sizes_may_have_units_and_senseless_values_are_named() {
+        let info = Info::from([("cb_buffer_size", "16MiB"), ("striping_unit", "64kB"), ("cb_nodes", "many")]);
+        let hints = Hints::parse(&info);
+        assert_eq!((hints.collective_buffer, hints.stripe), (16 << 20, Some(64_000)));
+        let [(key, value, form)] = Hints::objections(&info)[..] else { panic!("one is wrong") };
+        assert_eq!((key, value), ("cb_nodes", "many"));
+        assert!(form.contains("number"), "{form}");
+        assert_eq!(Hints::objections(&Hints::default().info()), []);
     }
 
     #[test]

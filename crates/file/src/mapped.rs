@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aqueduct_device::Mapping;
+use aqueduct_device::{MappedAccess, Mapping};
 
 use crate::core::Core;
 use crate::error::Result;
@@ -29,18 +29,21 @@ impl Core {
         self.extend_for(pattern, &window, data)?;
         for (part, hull) in Stretches::new(pattern, window.clone(), STEP) {
             let place = (part.start - window.start) as usize..;
-            let Some((mapping, memory)) = self.reach(&hull, true) else {
+            let bytes = &data[place.clone()][..(part.end - part.start) as usize];
+            let access = MappedAccess { range: hull.clone(), bytes: bytes.len() as u64, write: true };
+            let stored = self.access_mapped(&access, |memory| {
+                // SAFETY: the mapping has these pages, writable, for the time of this call.
+                let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
+                field.put(pattern, part.clone(), bytes);
+            });
+            if !stored.map_err(|error| error.after(part.start - window.start))? {
                 // Writing tells why.
                 let done = part.start - window.start;
                 let rest = self.write_list(pattern, part.start..window.end, &data[place], BATCH);
                 return rest
                     .map(|rest| done + rest)
                     .map_err(|error| error.clone().after(done + error.transferred()));
-            };
-            // SAFETY: these pages were just made present and writable, and stay mapped.
-            let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
-            field.put(pattern, part.clone(), &data[place][..(part.end - part.start) as usize]);
-            drop(mapping);
+            }
             self.tally.copied.add(part.end - part.start);
         }
         Ok(window.end - window.start)
@@ -69,33 +72,57 @@ impl Core {
         let front = there(pattern, &window, len);
         for (part, hull) in Stretches::new(pattern, front.clone(), STEP) {
             let place = (part.start - window.start) as usize..;
-            let Some((mapping, memory)) = self.reach(&hull, false) else {
+            let bytes = &mut data[place.clone()][..(part.end - part.start) as usize];
+            let access = MappedAccess { range: hull.clone(), bytes: bytes.len() as u64, write: false };
+            let loaded = self.access_mapped(&access, |memory| {
+                // SAFETY: the mapping has these pages for the time of this call; they are only read.
+                let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
+                field.get(pattern, part.clone(), bytes);
+            });
+            if !loaded.map_err(|error| error.after(part.start - window.start))? {
                 let done = part.start - window.start;
                 let rest = self.read_list(pattern, part.start..window.end, &mut data[place], BATCH);
                 return rest
                     .map(|rest| done + rest)
                     .map_err(|error| error.clone().after(done + error.transferred()));
-            };
-            // SAFETY: these pages were just made present, and stay mapped; they are only read.
-            let field = unsafe { Field::new(memory, hull.start, hull.end - hull.start) };
-            field.get(pattern, part.clone(), &mut data[place][..(part.end - part.start) as usize]);
-            drop(mapping);
+            }
             self.tally.copied.add(part.end - part.start);
+        }
+        // A truncation meanwhile leaves zeros up to the end of a page.
+        if !front.is_empty() && self.device("read", self.handle.len())? < span(pattern, &front).end {
+            return self.read_list(pattern, window, data, BATCH);
         }
         Ok(front.end - window.start)
     }
 
-    /// Where a part of the file lies in memory, and what keeps it there.
-    fn reach(&self, hull: &Range<u64>, write: bool) -> Option<(Arc<Mapping>, *mut u8)> {
-        let mapping = self.mapping(hull)?;
-        let memory = mapping.reach(hull, write)?;
-        Some((mapping, memory))
+    /// Lets `copy` access a part of the file where it lies in memory; whether it took place in the file. If not, it has to be done by calls.
+    fn access_mapped(&self, access: &MappedAccess, copy: impl FnOnce(*mut u8)) -> Result<bool> {
+        let Some(mapping) = self.mapping(&access.range) else { return Ok(false) };
+        let mut copy = Some(copy);
+        let mut once = || copy.take().is_some_and(|copy| mapping.access(&access.range, access.write, copy));
+        let operation = if access.write { "write" } else { "read" };
+        let done = self.device(operation, self.handle.access_mapped(access, &mut once));
+        if mapping.is_broken() {
+            self.forget_pages(0);
+        }
+        done
+    }
+
+    /// Drops the mapping and what is known of pages, except that nobody extends the file below `settled` bytes: the file was truncated, or
+    /// a page could not be had.
+    pub(crate) fn forget_pages(&self, settled: u64) {
+        *self.mapped() = None;
+        self.solid.store(u64::MAX, Ordering::Relaxed);
+        self.settled.fetch_min(settled, Ordering::Relaxed);
+        for direction in [Direction::Read, Direction::Write] {
+            self.streak(direction).end();
+        }
     }
 
     /// A mapping that shows a part of the file: the one there is, or a new one in its place.
     fn mapping(&self, hull: &Range<u64>) -> Option<Arc<Mapping>> {
         let mut kept = self.mapped();
-        if let Some(mapping) = kept.as_ref().filter(|mapping| shows(mapping, hull)) {
+        if let Some(mapping) = kept.as_ref().filter(|mapping| shows(mapping, hull) && !mapping.is_broken()) {
             return Some(Arc::clone(mapping));
         }
         let start = hull.start / REGION * REGION;

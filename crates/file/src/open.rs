@@ -1,5 +1,6 @@
 //! Opening and deleting files, collectively.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -9,14 +10,15 @@ use aqueduct_comm::Comm;
 use aqueduct_device::{self as device, Handle, OpenOptions};
 
 use crate::buffer::Buffered;
-use crate::core::{Core, agree_whether};
+use crate::core::{Agreed, Core, agree_flags};
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::file::File;
 use crate::hints::{Hints, Info};
 use crate::mode::Mode;
+use crate::shared_hints;
 
-/// How to open a file; the same on all ranks.
+/// How to open a file; the same on all ranks, but for hints: where they differ, those of rank 0 hold.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -71,11 +73,14 @@ impl Open {
         let mut hints = Hints::parse(&self.info.over(&Info::from_env()));
         // Other opens of a buffered file see less of it, so that only the program asks for it, not the site.
         hints.buffered = Hints::parse(&self.info).buffered;
+        if comm.rank() == 0 {
+            Hints::report_objections(&shown, &self.info.over(&Info::from_env()));
+        }
+        let desk = self.meet(comm, name, &shown, &mut hints)?;
         let buffered = hints.buffered.clone();
-        let desk = self.meet(comm, name, &shown, &hints)?;
-        match self.open_together(&desk, name, &shown, &hints) {
-            Ok((handle, start, plain)) => {
-                let core = Core::new(shown, desk, handle, start, plain, self.mode, hints);
+        match self.open_together(&desk, name, &shown, &mut hints) {
+            Ok((handle, start, agreed)) => {
+                let core = Core::new(shown, desk, handle, start, agreed, self.mode, hints);
                 let file = File::new(Arc::new(core), name.to_owned(), comm.clone());
                 match buffered {
                     Some(settings) => file.buffered(&settings),
@@ -89,8 +94,8 @@ impl Open {
         }
     }
 
-    /// Makes sure that all ranks want the same, and finds them a desk.
-    fn meet(&self, comm: &Comm, name: &OsStr, shown: &Arc<str>, hints: &Hints) -> Result<Desk> {
+    /// Makes sure that all ranks want the same, and finds them a desk. Hints may differ: those of rank 0 hold.
+    fn meet(&self, comm: &Comm, name: &OsStr, shown: &Arc<str>, hints: &mut Hints) -> Result<Desk> {
         let talk = |error: aqueduct_comm::Error| Error::talk("open", shown, &error);
         let left = Desk::left(comm);
         let [number, buffers] = left.as_ref().map_or([0; 2], Desk::number);
@@ -101,33 +106,38 @@ impl Open {
             *most = (*most).max(*other_most);
         });
         let differs: Vec<bool> = all.map_err(talk)?.iter().map(|[least, most]| least != most).collect();
-        match left {
-            // What one rank has, and another has not, is for a later file.
-            Some(desk) if differs.contains(&true) => desk.leave(comm),
-            Some(desk) => return Ok(desk),
-            None => {}
-        }
-        let which = ["access modes", "names", "hints"].into_iter().zip(differs).find(|(_, differs)| *differs);
+        let which = ["access modes", "names"].into_iter().zip(&differs).find(|(_, differs)| **differs);
         if let Some((which, _)) = which {
+            left.into_iter().for_each(|desk| desk.leave(comm));
             let detail = format!("the ranks gave different {which}; give the same on all ranks");
             return Err(Error::new(Kind::NotSame, "open", shown, detail));
+        }
+        if differs[2] {
+            *hints = Hints::parse(&shared_hints::of_first_rank(comm, shown, &hints.info()).map_err(talk)?);
+        }
+        match left {
+            // What one rank has, and another has not, is for a later file.
+            Some(desk) if differs[3] || differs[4] => desk.leave(comm),
+            Some(desk) => return Ok(desk),
+            None => {}
         }
         Desk::new(comm).map_err(talk)
     }
 
-    /// Opens the file on all ranks; their handles, where pointers begin, and whether all of them have it in one machine's page cache.
+    /// Opens the file on all ranks; their handles, where pointers begin, and what holds on all of them.
     fn open_together(
         &self,
         desk: &Desk,
         name: &OsStr,
         shown: &Arc<str>,
-        hints: &Hints,
-    ) -> Result<(Arc<dyn Handle>, u64, bool)> {
+        hints: &mut Hints,
+    ) -> Result<(Arc<dyn Handle>, u64, Agreed)> {
         let comm = &desk.comm;
         // Who creates a file that must not be there is one alone. Many nodes at once would only be in each other's way.
         let first = self.mode.is_create() && (self.mode.is_exclusive() || comm.node_count() > 1);
+        let (asked, unreadable) = (&*hints, Cell::new(false));
         let open = |create: bool| {
-            let handle = self.open_device(comm, name, shown, hints, create)?;
+            let handle = self.open_device(comm, name, shown, asked, create, &unreadable)?;
             let start = if self.mode.is_append() { handle.len() } else { Ok(0) };
             let start = start.map_err(|error| Error::device("open", shown, &error))?;
             Ok((handle, start))
@@ -138,12 +148,19 @@ impl Open {
             desk.pointer.set(*start).map_err(|error| Error::talk("open", shown, &error))?;
         }
         let missing = || Error::new(Kind::Communication, "open", shown, "rank 0 could not open it");
-        let maps = |opened: &Option<(Arc<dyn Handle>, u64)>| {
-            opened.as_ref().is_some_and(|(handle, _)| handle.capabilities().maps)
-        };
-        let plain = comm.node_count() == 1 && mine.as_ref().is_ok_and(maps);
-        let (opened, plain) = agree_whether(comm, "open", shown, mine, plain)?;
-        opened.map(|(handle, start)| (handle, start, plain)).ok_or_else(missing)
+        let can = mine.as_ref().ok().and_then(Option::as_ref).map(|(handle, _)| handle.capabilities());
+        let plain = comm.node_count() == 1 && can.is_some_and(|can| can.maps);
+        let persistent = can.is_some_and(|can| can.persistent);
+        let coherent = hints.coherent.unwrap_or_else(|| can.is_some_and(|can| can.coherent));
+        let coherent = comm.node_count() == 1 || coherent;
+        let flags = [plain, persistent, coherent, !unreadable.get()];
+        let (opened, [plain, persistent, coherent, readable]) =
+            agree_flags(comm, "open", shown, mine, flags)?;
+        if !readable {
+            hints.forgo_reading();
+        }
+        let agreed = Agreed { plain, persistent, coherent };
+        opened.map(|(handle, start)| (handle, start, agreed)).ok_or_else(missing)
     }
 
     fn open_device(
@@ -153,6 +170,7 @@ impl Open {
         shown: &Arc<str>,
         hints: &Hints,
         create: bool,
+        unreadable: &Cell<bool>,
     ) -> Result<Arc<dyn Handle>> {
         if let Some(contradiction) = self.mode.contradiction() {
             return Err(Error::new(Kind::BadMode, "open", shown, contradiction));
@@ -165,7 +183,15 @@ impl Open {
         let exclusive = create && self.mode.is_exclusive();
         let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());
         let options = options.permissions(hints.permissions).write_behind(hints.write_behind);
-        let handle = device::open(name, &options).map_err(|error| Error::device("open", shown, &error))?;
+        let opened = device::open(name, &options).or_else(|error| {
+            // A file that this user may write and not read.
+            if self.mode.is_read() || error.kind() != device::Kind::PermissionDenied {
+                return Err(error);
+            }
+            unreadable.set(true);
+            device::open(name, &options.clone().for_writing_only())
+        });
+        let handle = opened.map_err(|error| Error::device("open", shown, &error))?;
         if comm.size() > 1 && !comm.is_one_process() && !handle.capabilities().shared {
             let detail =
                 "this device lives in one process; ranks that are processes need a shared one, such as ufs:";
@@ -197,6 +223,13 @@ fn digest(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Whether a name can be opened as far as its wrappers and its device go; nothing is opened.
+pub fn check_name(name: impl AsRef<OsStr>) -> Result<()> {
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    let resolved = device::registry().resolve(name.as_ref());
+    resolved.map(|_| ()).map_err(|error| Error::device("open", &shown, &error))
 }
 
 /// Deletes the file of this name. Not collective: one rank does it.

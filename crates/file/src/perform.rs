@@ -78,7 +78,8 @@ pub(crate) fn claim_and_write(
     claim: Result<Claim>,
     data: &Source<'_>,
 ) -> Result<Count> {
-    metered(core, Direction::Write, || write_claimed(core, position, claim, data))
+    let written = metered(core, Direction::Write, || write_claimed(core, position, claim, data));
+    handed_over(core, Direction::Write, written)
 }
 
 /// Does an operation and counts it.
@@ -114,7 +115,14 @@ pub(crate) fn claim_and_read(
     claim: Result<Claim>,
     data: &mut Sink<'_>,
 ) -> Result<Count> {
-    metered(core, Direction::Read, || read_claimed(core, position, claim, data))
+    let read = metered(core, Direction::Read, || read_claimed(core, position, claim, data));
+    handed_over(core, Direction::Read, read)
+}
+
+/// An operation in the background is done when MPI has everything that others wait for.
+fn handed_over(core: &Core, direction: Direction, outcome: Result<Count>) -> Result<Count> {
+    let passed = core.talk(name_of(direction), core.comm.flush_background());
+    outcome.and_then(|count| passed.map(|()| count))
 }
 
 fn read_claimed(core: &Core, position: Position, claim: Result<Claim>, data: &mut Sink<'_>) -> Result<Count> {

@@ -125,7 +125,7 @@ pub fn collective(
 
 /// Whether a plan may be moved `by` bytes: where granules of the file matter, windows have to begin at them afterwards too.
 pub fn keeps_granules(by: i64, hints: &Hints, can: &Capabilities) -> bool {
-    let matter = hints.stripe.is_some() || can.alignment > 1;
+    let matter = hints.stripe.is_some() || can.alignment > 1 || !can.coherent;
     !matter || by.unsigned_abs().is_multiple_of(domains::granule(hints, can))
 }
 

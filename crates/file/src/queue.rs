@@ -1,8 +1,11 @@
 //! A thread that works off jobs in order, asleep when there are none: progress whatever the caller does meanwhile.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::sync::{Arc, Builder, Condvar, JoinHandle, Mutex, MutexGuard};
+use crate::waiting::wait_while;
 
 /// A piece of work.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -33,7 +36,7 @@ impl Queue {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
-            let builder = std::thread::Builder::new().name("aqueduct i/o".to_owned());
+            let builder = Builder::new().name("aqueduct i/o".to_owned());
             *thread = Some(builder.spawn(move || work(&shared))?);
         }
         self.shared.lock().waiting.push_back(job);
@@ -41,11 +44,19 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits, asleep, until all jobs are done.
+    /// Waits until all jobs are done.
     pub(crate) fn drain(&self) {
-        let state = self.shared.lock();
-        let idle = |state: &mut State| state.busy || !state.waiting.is_empty();
-        drop(self.shared.change.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner));
+        self.wait(None);
+    }
+
+    /// The same, but no longer than this; whether they are.
+    pub(crate) fn drain_within(&self, longest: Duration) -> bool {
+        self.wait(Some(longest))
+    }
+
+    fn wait(&self, longest: Option<Duration>) -> bool {
+        let under_way = |state: &mut State| state.busy || !state.waiting.is_empty();
+        wait_while(|| self.shared.lock(), &self.shared.change, longest, under_way).1
     }
 }
 

@@ -13,6 +13,7 @@ use crate::file::File;
 use crate::memory::{Incoming, Outgoing};
 use crate::queue::Job;
 use crate::request::Request;
+use crate::waiting::wait_while;
 
 /// Operations on borrowed memory; see [`File::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -40,8 +41,8 @@ impl UnderWay {
     }
 
     fn wait(&self) {
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.ended.wait_while(count, |count| *count > 0).unwrap_or_else(PoisonError::into_inner));
+        let lock = || self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(wait_while(lock, &self.ended, None, |count| *count > 0));
     }
 }
 

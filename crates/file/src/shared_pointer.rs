@@ -105,6 +105,13 @@ impl SharedPointer {
     }
 }
 
+impl SharedPointer {
+    /// Whether a thread of rank 0 answers the others.
+    pub(crate) fn is_served(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+}
+
 impl Drop for SharedPointer {
     fn drop(&mut self) {
         if let Self::Kept(Kept { comm, keeper, .. }) = self

@@ -76,8 +76,8 @@ impl Core {
         let size = self.hints().write_buffer;
         for (part, hull) in Stretches::new(pattern, window.clone(), size) {
             let dense = part.end - part.start == hull.end - hull.start;
-            // In atomic mode the whole access is locked already.
-            let lock = !self.is_atomic();
+            // The whole access may be locked already.
+            let lock = !self.locks_accesses();
             let before = |error: Error| error.after(part.start - window.start);
             let guard = lock.then(|| self.lock("write", hull.clone(), LockKind::Exclusive));
             let _guard = guard.transpose().map_err(before)?;

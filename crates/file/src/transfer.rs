@@ -163,7 +163,8 @@ impl Core {
     ) -> Result<u64> {
         let window = first..first + data.len();
         let span = span(pattern, &window);
-        let _guard = if self.is_atomic() { self.lock("read", span.clone(), LockKind::Shared)? } else { None };
+        let _guard =
+            if self.locks_accesses() { self.lock("read", span.clone(), LockKind::Shared)? } else { None };
         if is_one_run(&window, &span) {
             return self.read_run(pattern, first, &span, data);
         }
@@ -197,7 +198,7 @@ impl Core {
     }
 
     fn write_lock(&self, span: &Range<u64>, sieved: bool) -> Result<Option<Box<dyn LockGuard + '_>>> {
-        let locks = self.is_atomic() || sieved;
+        let locks = self.locks_accesses() || sieved;
         if locks { self.lock("write", span.clone(), LockKind::Exclusive) } else { Ok(None) }
     }
 

@@ -240,7 +240,7 @@ impl Core {
     pub(crate) fn write_pieces(&self, pieces: &[Piece<'_>]) -> Result<()> {
         let start = pieces.first().map_or(0, |piece| piece.offset);
         let end = pieces.last().map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
-        let locks = self.sieves_writes();
+        let locks = self.sieves_writes() || self.locks_for_coherence();
         let _guard = if locks { self.lock("write_all", start..end, LockKind::Exclusive)? } else { None };
         // Whose bytes the device did write, an aggregator does not tell.
         self.device("write_all", self.handle.write_all(pieces)).map_err(|error| error.after(0))

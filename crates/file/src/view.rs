@@ -53,6 +53,35 @@ impl Default for View {
     }
 }
 
+/// Blocks of a filetype that are looked at to name the first one out of order.
+const LOOKED_AT: usize = 1 << 20;
+
+/// What makes a filetype that is not sorted none, and what to do.
+fn disorder(filetype: &Layout) -> String {
+    let mut before = 0;
+    for (number, run) in filetype.pattern().runs(..).take(LOOKED_AT).enumerate() {
+        if run.offset < 0 {
+            let offset = run.offset;
+            return format!(
+                "block {number} of the filetype has the negative displacement {offset}; displacements begin at 0"
+            );
+        }
+        if run.offset < before {
+            let offset = run.offset;
+            return format!(
+                "block {number} of the filetype has displacement {offset}, less than {before} before it; \
+                 displacements must not decrease, so sort the blocks"
+            );
+        }
+        before = run.offset;
+    }
+    let extent = filetype.extent();
+    format!(
+        "copies of the filetype follow one another at a distance of {extent} bytes, so that displacements decrease after {before}; \
+         resize it so that copies follow one another"
+    )
+}
+
 impl View {
     /// A view of `filetype`s from byte `displacement` on, counted in `etype`s.
     ///
@@ -76,11 +105,7 @@ impl View {
             ));
         }
         if !filetype.is_sorted() {
-            return refuse(
-                "the filetype has negative or decreasing offsets, or its copies do; sort its blocks, or \
-                 resize it so that copies follow one another"
-                    .to_owned(),
-            );
+            return refuse(disorder(filetype));
         }
         let pattern = match filetype.endless(displacement as i64) {
             Ok(pattern) => pattern,

@@ -92,7 +92,8 @@ fn a_program() {
     if let Ok(path) = std::env::var(KILLED) {
         return write_until_killed(&path);
     }
-    let told = Launch::threads(2).run(|world| Ok::<_, Error>(until_the_power_fails(world, "memfs:unkilled")));
+    let told =
+        Launch::threads(2).run(|world| Ok::<_, Error>(until_the_power_fails(world, "crash:memfs:unkilled")));
     assert_eq!(told.unwrap(), [(12, true); 2]);
 }
 

@@ -110,6 +110,15 @@ fn short_transfers_on_disk_change_nothing() {
     judge_on_disk(Launch::threads(2), "fault=seed=12,short=0.3:ufs:", Info::new());
 }
 
+/// Every case through mapped pages, seen by each layer: the strategy is the one without the layer.
+#[test]
+fn layers_keep_mapped_access_right() {
+    let map = || Info::from([("aqueduct_strategy", "map")]);
+    for layer in ["trace=/dev/null:", "fault=seed=5,short=0.2:", "crash:", "throttle=10GB/s:"] {
+        judge_on_disk(Launch::threads(2), &format!("{layer}ufs:"), map());
+    }
+}
+
 fn break_it(launch: Launch, place: String) {
     let title = format!("faults on {place} {launch:?}");
     watched(&title.clone(), move || {

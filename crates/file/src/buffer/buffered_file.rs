@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use aqueduct_device::SyncScope;
 
 use super::{Buffer, Buffered, Buffering, Drainer, Reservoir};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::file::File;
 use crate::verbose;
 
@@ -25,10 +26,10 @@ impl File {
     /// file.at(8000 * world.rank() as u64).all().write(&snapshot)?;
     /// // The array is the program's again.
     /// snapshot.fill(-1.0);
-    /// // `sync` waits until everything is durable.
+    /// // `sync` waits until everything is in the file, and durable if the device is persistent, which memory is not.
     /// file.sync()?;
     /// let told = file.buffering().expect("it is buffered");
-    /// assert_eq!((told.accepted, told.durable), (8000, 8000));
+    /// assert_eq!((told.accepted, told.visible, told.durable), (8000, 8000, 0));
     /// # file.close()
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
@@ -73,6 +74,30 @@ impl File {
         self.core.agree("close", written)
     }
 
+    /// Finishes what this rank has begun and accepted, without the other ranks: for a program that ends and has not closed the file. A collective operation
+    /// under way is waited for, but no longer than this; what is buffered is made durable.
+    pub fn finish_alone(&self, longest: Duration) -> Result<()> {
+        self.independent.drain();
+        if !self.collective.drain_within(longest) {
+            let detail = "a collective operation was under way, and other ranks have not taken part; \
+                          wait for requests and close files before the program ends";
+            return Err(self.core.error(Kind::Communication, "close", detail));
+        }
+        match self.core.buffer.get() {
+            None => Ok(()),
+            Some(_) if self.core.mode.is_delete_on_close() => self.core.flush(),
+            Some(_) => self.durable("close"),
+        }
+    }
+
+    /// Waits until no rank needs anything of this file from another one any more: for a program that ends and has not closed it. Collective.
+    pub fn wait_for_users(&self) -> Result<()> {
+        if !self.core.shared.is_served() {
+            return Ok(());
+        }
+        self.core.talk("close", self.core.comm.barrier())
+    }
+
     /// Makes what this rank has written durable.
     pub(crate) fn durable(&self, operation: &'static str) -> Result<()> {
         self.core.buffer.get().map_or(Ok(()), |buffer| buffer.flush_to_sync(&*self.core.handle))?;
@@ -82,7 +107,8 @@ impl File {
         let scope = if entered.load(Ordering::Relaxed) { SyncScope::Data } else { SyncScope::Entry };
         self.core.device(operation, self.core.handle.sync(scope))?;
         entered.store(true, Ordering::Relaxed);
-        if let (Some(buffer), Some(visible)) = (self.core.buffer.get(), visible) {
+        let persistent = visible.filter(|_| self.core.persistent);
+        if let (Some(buffer), Some(visible)) = (self.core.buffer.get(), persistent) {
             buffer.synced(visible);
         }
         Ok(())

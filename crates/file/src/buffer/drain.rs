@@ -59,6 +59,10 @@ impl Drop for Drainer {
         // They never panic: what they write is caught, and becomes the file's failure.
         self.threads.drain(..).for_each(|thread| _ = thread.join());
         buffer.reservoir.iter().for_each(|reservoir| reservoir.end());
+        let state = buffer.lock();
+        if let Some(error) = state.failure.as_ref().filter(|_| !state.is_failure_told) {
+            eprintln!("aqueduct: {error}");
+        }
     }
 }
 
@@ -240,6 +244,7 @@ impl Buffer {
     fn fail(&self, state: &mut State, access: u64, hull: Hull, lost: u64, error: &Error) {
         if state.failure.is_none() {
             let lost = self.lost(access, hull, lost, error);
+            self.notice.tell_loss(state.held.older.with(state.held.fresh).with(hull), error.kind());
             state.fail(lost);
         }
     }

@@ -4,7 +4,6 @@
 //! rank's own thread has written them.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Region, Result};
@@ -12,6 +11,8 @@ use aqueduct_comm::{Comm, Region, Result};
 use super::batch::{Hull, Turn};
 use super::reach::{Lane, Reach};
 use super::slots::{SLOTS, Slot, Slots};
+use crate::error::Kind;
+use crate::sync::{AtomicU64, Ordering, sleep, yield_now};
 
 /// Words of a rank: what it holds at large, and its slots.
 const WORDS: usize = SLOT + SLOTS * SLOT_WORDS;
@@ -28,6 +29,10 @@ const HURRY: usize = 8;
 const HEAD: usize = 9;
 const TAIL: usize = 10;
 const CROWDED: usize = 11;
+/// What could not be written: why, and between which bytes. Set once.
+const LOST_KIND: usize = 12;
+const LOST_START: usize = 13;
+const LOST_END: usize = 14;
 const SLOT: usize = 16;
 const SLOT_WORDS: usize = 8;
 
@@ -135,7 +140,7 @@ impl Notice {
             if version.is_multiple_of(2) && version == get(VERSION) {
                 return (held, slots);
             }
-            std::thread::yield_now();
+            yield_now();
         }
     }
 
@@ -158,10 +163,28 @@ impl Notice {
             let mut pause = Duration::from_micros(20);
             while self.look(*other).0.written < part {
                 self.word(*other, HURRY).fetch_max(part, Ordering::SeqCst);
-                std::thread::sleep(pause);
+                sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
             }
         }
+    }
+
+    /// Tells that what this rank held could not be written; before it is [told](Notice::tell) that nothing is held any more.
+    pub(crate) fn tell_loss(&self, lost: Hull, kind: Kind) {
+        let put = |word, value| self.word(self.rank, word).store(value, Ordering::SeqCst);
+        put(LOST_START, lost.start);
+        put(LOST_END, lost.end);
+        put(LOST_KIND, kind as u64);
+    }
+
+    /// Another rank of this machine that has lost bytes which may be among these, and why.
+    pub(crate) fn lost_by_another(&self, hull: Hull) -> Option<(usize, Hull, Kind)> {
+        self.others.iter().find_map(|other| {
+            let get = |word| self.word(*other, word).load(Ordering::SeqCst);
+            let kind = u8::try_from(get(LOST_KIND)).ok().filter(|kind| *kind > 0)?;
+            let lost = Hull { start: get(LOST_START), end: get(LOST_END) };
+            lost.meets(hull).then_some((*other, lost, Kind::from_code(kind)))
+        })
     }
 
     /// Whether another rank waits for more than has been written.

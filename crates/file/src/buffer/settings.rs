@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use aqueduct_device::available_memory;
 use aqueduct_device::quantity::{QuantityError, Size};
 
 /// How much memory a rank may use.
@@ -11,16 +12,19 @@ use aqueduct_device::quantity::{QuantityError, Size};
 pub enum Capacity {
     /// So many bytes.
     Bytes(u64),
-    /// So many percent of what is free when the file is opened, divided by the ranks of the machine.
+    /// So many percent of the [available memory](crate::available_memory) when the file is opened, divided by the ranks of the machine.
     Share(u8),
 }
 
 impl Capacity {
+    /// How it is written.
+    pub const FORMS: &str = "a size such as 256MiB, or a share of the free memory such as 25%";
+
     /// In bytes, for one of so many ranks of this machine.
     pub(crate) fn bytes(self, ranks: usize) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Share(percent) => free_memory() / 100 * u64::from(percent) / ranks.max(1) as u64,
+            Self::Share(percent) => available_memory() / 100 * u64::from(percent) / ranks.max(1) as u64,
         }
     }
 }
@@ -45,15 +49,6 @@ impl fmt::Display for Capacity {
             Self::Share(percent) => write!(f, "{percent}%"),
         }
     }
-}
-
-/// What the operating system could give without taking it from anyone; little where it does not tell.
-fn free_memory() -> u64 {
-    const UNKNOWN: u64 = 256 << 20;
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(UNKNOWN, |kib| kib << 10)
 }
 
 /// How a file is buffered: memory of each rank, and a file on a local disk for what does not fit.

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +57,8 @@ impl Spill {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!(".aqueduct-spill-{}-{number}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        // Private from its first moment, whatever the umask: it holds the program's data.
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         fs::remove_file(&path)?;
         Ok(Self { file })
     }
@@ -97,6 +98,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_spill_file_is_private_from_its_creation() {
+        let folder = tempfile::tempdir().unwrap();
+        let spill = Spill::new(folder.path()).unwrap();
+        let mode = std::os::unix::fs::MetadataExt::mode(&spill.file.metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

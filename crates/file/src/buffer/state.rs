@@ -40,6 +40,8 @@ pub(super) struct State {
     pub(super) durable: u64,
     /// The first failure, which is final.
     pub(super) failure: Option<Error>,
+    /// Whether a call has returned it.
+    pub(super) is_failure_told: bool,
     /// How many wait for something to be written.
     pub(super) hurry: usize,
     /// Snapshots that have begun since a sync did; none before the first.
@@ -66,13 +68,15 @@ impl State {
             visible: 0,
             durable: 0,
             failure: None,
+            is_failure_told: false,
             hurry: 0,
             unsynced: None,
             stopped: false,
         }
     }
 
-    pub(super) fn sound(&self) -> Result<()> {
+    pub(super) fn sound(&mut self) -> Result<()> {
+        self.is_failure_told |= self.failure.is_some();
         self.failure.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 pub type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Why a layout cannot be, or cannot be used like that. The text says which operation, what is wrong and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct LayoutError {
     operation: &'static str,
     problem: Problem,
@@ -139,6 +139,13 @@ impl fmt::Display for Problem {
                 asked.start, asked.end
             ),
         }
+    }
+}
+
+impl fmt::Debug for LayoutError {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

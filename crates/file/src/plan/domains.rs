@@ -20,6 +20,9 @@ pub struct Domains {
     aggregators: Arc<[usize]>,
 }
 
+/// The largest page that clients of network file systems keep: two nodes that change one page at the same time might lose bytes.
+const LARGEST_PAGE: u64 = 64 << 10;
+
 /// Windows of all aggregators that are arranged at once, where a round has not more.
 const WINDOWS_AHEAD: u64 = 256;
 
@@ -133,7 +136,8 @@ impl Domains {
 
 /// What domains begin at multiples of.
 pub(super) fn granule(hints: &Hints, can: &Capabilities) -> u64 {
-    hints.stripe.unwrap_or_else(|| u64::from(can.block)).max(1)
+    let granule = hints.stripe.unwrap_or_else(|| u64::from(can.block)).max(1);
+    if can.coherent { granule } else { granule.next_multiple_of(LARGEST_PAGE) }
 }
 
 /// A range, `by` bytes further.

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_device::{HandleExt, Piece};
+use aqueduct_device::{HandleExt, LockKind, Piece};
 
 use super::{Exchange, Job};
 use crate::core::Core;
@@ -273,6 +273,9 @@ impl<'a> Exchange<'a> {
         let mut end = NO_END;
         for range in &round.ranges {
             let room = self.between.windows.empty(stage, range);
+            let locks = self.core.locks_for_coherence();
+            let lock = || self.core.lock("read_all", range.clone(), LockKind::Shared);
+            let _guard = if locks { lock()? } else { None };
             let outcome = self.core.device("read_all", self.core.handle.read_at(range.start, room));
             let count = outcome.map_err(|error| error.after(0))?;
             if range.start + count < range.end {

@@ -1,0 +1,328 @@
+//! Every strategy on file systems that fail: full, shut down, over quota, and truncated by another process. The program gets an error of the
+//! right kind on all ranks; no signal ends it, and nothing hangs.
+//!
+//! Each scenario runs in a child process, so that a signal or a hang of it is seen. The file systems are small ones of their own, mounted for the
+//! test. dm-flakey and dm-log-writes are not used: not every kernel that this runs on has them.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Error, File, Info, Kind, Mode, Open, Result, View};
+use aqueduct_testkit::filesystem::{FilesystemKind, TestFilesystem};
+
+const RANKS: usize = 2;
+/// What a rank accesses.
+const MINE: usize = 1 << 20;
+
+/// A way of access, forced by hints.
+struct Forced {
+    name: &'static str,
+    device: &'static str,
+    piece: usize,
+    hints: &'static [(&'static str, &'static str)],
+}
+
+const fn forced(
+    name: &'static str,
+    device: &'static str,
+    piece: usize,
+    hints: &'static [(&'static str, &'static str)],
+) -> Forced {
+    Forced { name, device, piece, hints }
+}
+
+const STRATEGIES: [Forced; 8] = [
+    forced("default", "ufs:", 64, &[]),
+    forced("list", "ufs:", 512, &[("aqueduct_strategy", "list")]),
+    forced("sieve", "ufs:", 64, &[("aqueduct_strategy", "sieve"), ("romio_ds_write", "enable")]),
+    forced("map", "ufs:", 64, &[("aqueduct_strategy", "map")]),
+    forced("two-phase", "ufs:", 64, &[("aqueduct_strategy", "two-phase")]),
+    forced("buffered", "ufs:", 64, &[("aqueduct_buffer", "1MiB")]),
+    forced("uring", "uring:", 512, &[("aqueduct_strategy", "list")]),
+    forced("direct", "ufs:", 4096, &[("aqueduct_direct", "true"), ("aqueduct_strategy", "list")]),
+];
+
+impl Forced {
+    fn open(&self, world: &Comm, folder: &Path, mode: Mode) -> Result<File> {
+        let name = format!("{}{}", self.device, folder.join(self.name).display());
+        let file = Open::new(mode).hints(&self.hints.iter().copied().collect::<Info>()).open(world, name)?;
+        // Pieces of the ranks in turns.
+        let bytes = Layout::from(Basic::Byte).contiguous(self.piece as u64).unwrap();
+        let turns = bytes.resized(0, (self.piece * world.size()) as i64).unwrap();
+        file.set_view(&View::new((world.rank() * self.piece) as u64, &Basic::Byte.into(), &turns)?)?;
+        Ok(file)
+    }
+}
+
+fn write(file: &File, value: u8) -> Result<()> {
+    file.at(0).all().write(&vec![value; MINE]).map(drop)
+}
+
+/// Runs a program on all ranks for each strategy; all of them must succeed.
+fn each_strategy(program: impl Fn(&Comm, &Forced) + Sync) {
+    for strategy in &STRATEGIES {
+        let outcome = Launch::threads(RANKS).run(|world| {
+            program(world, strategy);
+            Ok::<_, Error>(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{}: {error}", strategy.name));
+    }
+}
+
+/// The first error of writing, syncing and closing.
+fn write_all_of_it(world: &Comm, strategy: &Forced, folder: &Path) -> Result<()> {
+    let file = strategy.open(world, folder, Mode::read_write().create())?;
+    let sized = file.set_size((RANKS * MINE) as u64);
+    let written = sized.and_then(|()| write(&file, 1)).and_then(|()| write(&file, 2));
+    let synced = written.and_then(|()| file.sync());
+    let closed = file.close();
+    synced.and(closed)
+}
+
+/// Every rank must get an error of this kind; the file is deleted.
+fn expect_error(folder: &Path, kind: Kind) {
+    each_strategy(|world, strategy| {
+        let error = write_all_of_it(world, strategy, folder).expect_err(strategy.name);
+        assert_eq!(error.kind(), kind, "{}: {error}", strategy.name);
+        world.barrier().unwrap();
+        if world.rank() == 0 {
+            std::fs::remove_file(folder.join(strategy.name)).unwrap();
+        }
+        world.barrier().unwrap();
+    });
+}
+
+/// Strategies are those that were asked for, as far as counters tell.
+fn use_strategies(folder: &Path) {
+    each_strategy(|world, strategy| {
+        let file = strategy.open(world, folder, Mode::read_write().create().delete_on_close()).unwrap();
+        write(&file, 1).unwrap();
+        let before = file.counters();
+        write(&file, 2).unwrap();
+        let done = file.counters() - before;
+        let runs = (MINE / strategy.piece) as u64;
+        match strategy.name {
+            "list" => assert!(done.system_calls >= runs, "{done:?}"),
+            "map" => assert!(done.copied == MINE as u64 && done.system_calls < 20, "{done:?}"),
+            "sieve" => assert!(done.locks > 0 && done.copied >= MINE as u64, "{done:?}"),
+            "two-phase" => assert!(done.copied >= MINE as u64 && done.system_calls < 20, "{done:?}"),
+            "buffered" => assert!(file.buffering().is_some()),
+            _ => {}
+        }
+        let mut back = vec![0u8; MINE];
+        file.at(0).all().read(&mut back).unwrap();
+        let wrong = back.iter().position(|byte| *byte != 2);
+        assert_eq!(wrong.map(|at| (at, back[at])), None, "{}", strategy.name);
+        file.close().unwrap();
+    });
+}
+
+/// Pages that had room lose it by a truncation; the disk is full when they are stored to again.
+fn store_to_pages_without_room(folder: &Path) {
+    let size = (RANKS * MINE) as u64;
+    let rest = folder.join("rest");
+    for name in ["default", "map"] {
+        let strategy = STRATEGIES.iter().find(|strategy| strategy.name == name).unwrap();
+        let outcome = Launch::threads(RANKS).run(|world| {
+            let file = strategy.open(world, folder, Mode::read_write().create().delete_on_close())?;
+            write(&file, 1)?;
+            write(&file, 2)?;
+            file.set_size(0)?;
+            file.set_size(size)?;
+            if world.rank() == 0 {
+                let mut filling = std::fs::File::create(&rest).unwrap();
+                while std::io::Write::write_all(&mut filling, &[7; 4096]).is_ok() {}
+                let _ = filling.sync_all();
+                while std::io::Write::write_all(&mut filling, &[7; 512]).is_ok() {}
+            }
+            world.barrier().unwrap();
+            let mut hole = vec![9u8; MINE];
+            file.at(0).all().read(&mut hole)?;
+            assert!(hole.iter().all(|byte| *byte == 0));
+            let error = write(&file, 3).and_then(|()| file.sync()).expect_err("the disk is full");
+            assert_eq!(error.kind(), Kind::NoSpace, "{error}");
+            let _ = file.close();
+            if world.rank() == 0 {
+                std::fs::remove_file(&rest).unwrap();
+            }
+            world.barrier().unwrap();
+            Ok::<_, Error>(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// Files of all strategies are open while the file system is shut down: each reports it by its close at the latest.
+fn outlive_the_file_system(folder: &Path) {
+    let met = Barrier::new(RANKS);
+    let outcome = Launch::threads(RANKS).run(|world| {
+        let mut files = Vec::new();
+        for strategy in &STRATEGIES {
+            let file = strategy.open(world, folder, Mode::read_write().create())?;
+            write(&file, 1)?;
+            write(&file, 2)?;
+            files.push(file);
+        }
+        for strategy in STRATEGIES.iter().filter(|strategy| strategy.name == "buffered") {
+            files[STRATEGIES.iter().position(|other| other.name == strategy.name).unwrap()].sync()?;
+        }
+        met.wait();
+        if world.rank() == 0 {
+            let shut = Command::new("xfs_io").args(["-x", "-F", "-c", "shutdown"]).arg(folder).status();
+            assert!(shut.unwrap().success());
+        }
+        met.wait();
+        for (strategy, file) in STRATEGIES.iter().zip(files) {
+            let written = write(&file, 3);
+            let error = written.and(file.close()).expect_err(strategy.name);
+            let expected = [Kind::Io, Kind::AccessDenied].contains(&error.kind());
+            assert!(expected, "{}: {error}", strategy.name);
+        }
+        Ok::<_, Error>(())
+    });
+    outcome.unwrap();
+}
+
+/// Another process cuts and extends the file while it is read and written.
+fn be_truncated(folder: &Path) {
+    let size = RANKS * MINE;
+    each_strategy(|world, strategy| {
+        let file = strategy.open(world, folder, Mode::read_write().create().delete_on_close()).unwrap();
+        file.set_size(size as u64).unwrap();
+        write(&file, 1).unwrap();
+        let path = folder.join(strategy.name);
+        // It ends with this process, however that ends.
+        let script =
+            "while [ -d /proc/$2 ]; do for size in 0 $1 5000 $1; do truncate -c -s $size \"$0\"; done; done";
+        let other = (world.rank() == 0).then(|| {
+            let (size, process) = (size.to_string(), std::process::id().to_string());
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).arg(&path).args([size, process]);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        });
+        let begun = Instant::now();
+        let mut back = vec![0u8; MINE];
+        for step in 0.. {
+            let over = u8::from(begun.elapsed() > Duration::from_millis(120));
+            if world.allreduce_one(aqueduct_comm::Op::Max, over).unwrap() == 1 {
+                break;
+            }
+            let alone = file.at(0).read(&mut back);
+            let together = file.at(0).all().read(&mut back);
+            for count in [alone, together].into_iter().flatten() {
+                let read = &back[..count.bytes() as usize];
+                assert!(read.iter().all(|byte| [0, 1, 2].contains(byte)), "{}", strategy.name);
+            }
+            // An error is allowed, the end is not.
+            let _ = write(&file, 1 + step % 2);
+            let _ = file.at(0).write(&vec![1u8; MINE / 8]);
+        }
+        if let Some(mut other) = other {
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+        world.barrier().unwrap();
+        let _ = file.close();
+    });
+}
+
+const SCENARIO: &str = "AQUEDUCT_TEST_SCENARIO";
+const FOLDER: &str = "AQUEDUCT_TEST_FOLDER";
+
+/// Not a test of its own: what a child process does.
+#[test]
+fn scenario_of_a_child() {
+    let Ok(scenario) = std::env::var(SCENARIO) else { return };
+    let folder = std::env::var_os(FOLDER).unwrap();
+    let folder = Path::new(&folder);
+    match scenario.as_str() {
+        "strategies" => use_strategies(folder),
+        "full" => expect_error(folder, Kind::NoSpace),
+        "quota" => expect_error(folder, Kind::Quota),
+        "room lost" => store_to_pages_without_room(folder),
+        "dead" => outlive_the_file_system(folder),
+        "truncated" => be_truncated(folder),
+        other => panic!("no scenario {other}"),
+    }
+}
+
+/// Runs a scenario in a child process; it must end well, and in time.
+fn run(scenario: &str, folder: &Path) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "scenario_of_a_child", "--nocapture"])
+        .env(SCENARIO, scenario)
+        .env(FOLDER, folder);
+    command.stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > Duration::from_secs(100) {
+            let _ = child.kill();
+            panic!("{scenario} on {} hangs", folder.display());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.signal(), None, "{scenario} on {} is ended by a signal", folder.display());
+    assert!(status.success(), "{scenario} on {}", folder.display());
+}
+
+fn on(kind: FilesystemKind, program: impl FnOnce(&TestFilesystem)) {
+    if let Some(filesystem) = TestFilesystem::mount(kind) {
+        program(&filesystem);
+    }
+}
+
+/// What is tested on each file system.
+fn judge(kind: FilesystemKind) {
+    on(kind, |filesystem| {
+        run("strategies", &filesystem.path());
+        run("truncated", &filesystem.path());
+        run("room lost", &filesystem.path());
+        filesystem.fill_but(256 << 10);
+        run("full", &filesystem.path());
+    });
+}
+
+#[test]
+fn ext4_full_or_truncated_gives_errors() {
+    judge(FilesystemKind::Ext4);
+}
+
+#[test]
+fn xfs_full_or_truncated_gives_errors() {
+    judge(FilesystemKind::Xfs);
+}
+
+#[test]
+fn btrfs_full_or_truncated_gives_errors() {
+    judge(FilesystemKind::Btrfs);
+}
+
+#[test]
+fn tmpfs_full_or_truncated_gives_errors() {
+    judge(FilesystemKind::Tmpfs);
+}
+
+#[test]
+fn a_dead_file_system_is_reported_by_the_close_at_the_latest() {
+    for kind in [FilesystemKind::Ext4, FilesystemKind::Xfs] {
+        on(kind, |filesystem| run("dead", &filesystem.path()));
+    }
+}
+
+#[test]
+fn a_quota_is_an_error_of_its_own_kind() {
+    on(FilesystemKind::Btrfs, |filesystem| {
+        filesystem.limit(1 << 20);
+        run("quota", &filesystem.path());
+    });
+}
