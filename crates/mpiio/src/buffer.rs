@@ -88,7 +88,7 @@ impl Described {
     ) -> Outcome<Buffer> {
         let width = |handle, _: &Layout| datarep.extent(mpi, handle);
         let item = datatype::stored_layout(mpi, self.datatype, Sizes::File(&width))?.size();
-        let mut stored = vec![0; (item * count) as usize];
+        let mut stored = zeroed(mpi, item.checked_mul(count))?;
         if direction == Direction::Write {
             match datarep.write {
                 Conversion::None => gather(mpi, self.address, layout, count, &mut stored)?,
@@ -103,6 +103,25 @@ impl Described {
             item: (item, layout.size()),
             direction,
         })))
+    }
+}
+
+/// So many bytes of memory for data as it lies in the file.
+pub(crate) fn zeroed(mpi: &Mpi, bytes: Option<u64>) -> Outcome<Vec<u8>> {
+    let mut memory = Vec::new();
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    match bytes.map(|bytes| memory.try_reserve_exact(bytes).map(|()| bytes)) {
+        Some(Ok(bytes)) => {
+            memory.resize(bytes, 0);
+            Ok(memory)
+        }
+        told => {
+            let amount = told
+                .and(bytes)
+                .map_or("more bytes than memory can have".to_owned(), |bytes| format!("{bytes} bytes"));
+            let text = format!("the conversion of so many elements takes {amount}; access fewer at a time");
+            Err(Fault::new(mpi.constants.integers.count, text))
+        }
     }
 }
 
@@ -131,7 +150,7 @@ impl Buffer {
         if converted.direction == Direction::Read {
             converted.put_back(mpi, items)?;
         }
-        Ok(items * memory)
+        Ok(items.saturating_mul(memory))
     }
 }
 
@@ -145,7 +164,7 @@ impl Converted {
         let refuse = |text: String| Fault::new(mpi.constants.integers.conversion, text);
         let layout = datatype::layout(mpi, datatype)?;
         let lent = Lent::new(memory.cast(), &layout, items).map_err(|error| refuse(error.to_string()))?;
-        let len = ((items * self.item.1) as usize).min(self.stored.len());
+        let len = items.saturating_mul(self.item.1).min(self.stored.len() as u64) as usize;
         lent.copy_in(&self.stored[..len]).map_err(|error| refuse(error.to_string()))
     }
 }

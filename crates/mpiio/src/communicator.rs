@@ -4,13 +4,21 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use aqueduct_comm::Comm;
 
+use crate::ending::{self, EndingBoard};
 use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
-use crate::{datatype::committed, progress};
+use crate::{datatype::committed, progress, verbose};
+
+/// What is made of a communicator of the program.
+#[derive(Clone)]
+pub(crate) struct Adopted {
+    pub(crate) ranks: Comm,
+    pub(crate) board: Arc<EndingBoard>,
+}
 
 /// Copies of a communicator get their own when they open a file.
 unsafe extern "C" fn not_copied(
@@ -28,12 +36,15 @@ unsafe extern "C" fn not_copied(
 
 unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extra: *mut c_void) -> c_int {
     // SAFETY: the value was made below, and MPI says once that it goes.
-    drop(unsafe { Box::from_raw(value.cast::<Comm>()) });
+    drop(unsafe { Box::from_raw(value.cast::<Adopted>()) });
     0
 }
 
 /// MPI deletes the attributes of `MPI_COMM_SELF` before anything else when it ends.
 unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
+    if let Ok(mpi) = crate::mpi::mpi() {
+        ending::at_finalize(mpi);
+    }
     aqueduct_comm::before_mpi_ends();
     progress::end();
     committed::end();
@@ -64,7 +75,7 @@ fn key(mpi: &Mpi) -> Outcome<c_int> {
 static END: u8 = 0;
 
 /// The engine's communicator of the ranks of `comm`. Collective.
-pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Comm> {
+pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Adopted> {
     let refuse = |text: &str| Err(Fault::new(mpi.constants.integers.comm, text));
     if comm == mpi.constants.handles.comm_null || comm == 0 {
         return refuse("MPI_COMM_NULL opens no file; pass a communicator");
@@ -76,7 +87,7 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Comm> {
     mpi.check("MPI_Comm_get_attr", got)?;
     if found != 0 {
         // SAFETY: the attribute holds what was put there below, and lives as long as the communicator, which is in use.
-        return Ok(unsafe { &*value.cast::<Comm>() }.clone());
+        return Ok(unsafe { &*value.cast::<Adopted>() }.clone());
     }
     let mut between = 0;
     // SAFETY: as above.
@@ -86,7 +97,12 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Comm> {
     }
     // SAFETY: a valid communicator; the result is dropped when MPI ends at the latest, with the attribute.
     let made = unsafe { Comm::from_mpi(comm) };
-    let made = made.map_err(|error| Fault::new(mpi.constants.integers.other, error.to_string()))?;
+    let made = made.and_then(|ranks| Ok(Adopted { board: EndingBoard::new(&ranks)?, ranks }));
+    let made = made.map_err(|error| {
+        // The program gets a class only, and this concerns every file.
+        verbose::say(&format!("MPI_File_open: {error}"));
+        Fault::new(mpi.constants.integers.other, error.to_string())
+    })?;
     let value = Box::into_raw(Box::new(made.clone()));
     // SAFETY: the value is given back when the attribute goes.
     let set = unsafe { (mpi.functions.comm_set_attr)(comm, key, value.cast()) };

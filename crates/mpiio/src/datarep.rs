@@ -92,16 +92,25 @@ impl Datarep {
         stored: &mut [u8],
     ) -> Outcome<()> {
         let (stored, extra) = (stored.as_mut_ptr().cast(), self.extra as *mut c_void);
+        let (small, large) = (c_int::try_from(count), i64::try_from(count));
+        let many = || {
+            let text = format!(
+                "{count} elements are more than a function of the data representation can count; access fewer at a time"
+            );
+            Fault::new(mpi.constants.integers.count, text)
+        };
         let code = match conversion {
             Conversion::None => return Ok(()),
-            // SAFETY: the program's functions and memory, with the arguments that MPI prescribes.
-            Conversion::Small(convert) => unsafe {
-                convert(memory, datatype, count as c_int, stored, 0, extra)
-            },
-            // SAFETY: as above.
-            Conversion::Large(convert) => unsafe {
-                convert(memory, datatype, count as i64, stored, 0, extra)
-            },
+            Conversion::Small(convert) => {
+                let count = small.map_err(|_| many())?;
+                // SAFETY: the program's functions and memory, with the arguments that MPI prescribes.
+                unsafe { convert(memory, datatype, count, stored, 0, extra) }
+            }
+            Conversion::Large(convert) => {
+                let count = large.map_err(|_| many())?;
+                // SAFETY: as above.
+                unsafe { convert(memory, datatype, count, stored, 0, extra) }
+            }
         };
         failed(mpi, code)
     }

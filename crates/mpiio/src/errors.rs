@@ -41,6 +41,7 @@ pub(crate) fn refusal(mpi: &Mpi, call: &'static str, file: &str, fault: &Fault) 
         code if code == known.count => Kind::BadCount,
         code if code == known.conversion => Kind::Conversion,
         code if code == known.unsupported_datarep => Kind::UnknownRepresentation,
+        code if code == known.io => Kind::Io,
         _ => Kind::BadArgument,
     };
     Error::new(kind, call, &file.into(), fault.text.as_str())
@@ -70,6 +71,7 @@ fn class_of(class: Class, integers: &Integers) -> i64 {
         Class::NoSuchFile => integers.no_such_file,
         Class::NotSame => integers.not_same,
         Class::Other => integers.other,
+        Class::Quota => integers.quota,
         Class::ReadOnly => integers.read_only,
         Class::Request => integers.request,
         Class::Type => integers.type_,

@@ -11,7 +11,7 @@ use aqueduct_file::Info;
 
 use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
-use crate::verbose;
+use crate::{settings, verbose};
 
 /// More than any implementation's longest key.
 const KEY: usize = 1024;
@@ -61,9 +61,9 @@ pub(crate) fn from_env(ranks: &Comm) -> Info {
         ("AQUEDUCT_SPILL", "aqueduct_spill"),
         ("AQUEDUCT_SPILL_SIZE", "aqueduct_spill_size"),
     ];
-    let given = known.into_iter().filter_map(|(variable, key)| Some((key, std::env::var(variable).ok()?)));
+    let given = known.into_iter().filter_map(|(variable, key)| Some((key, settings::valid(variable)?)));
     let info: Info = given.collect();
-    let everywhere = std::env::var_os("AQUEDUCT_BUFFER_NODES").is_some_and(|value| value == "1");
+    let everywhere = settings::valid("AQUEDUCT_BUFFER_NODES").is_some_and(|value| value == "1");
     if info.get("aqueduct_buffer").is_none() || ranks.node_count() == 1 || everywhere {
         return info;
     }

@@ -28,14 +28,17 @@
 //! |---|---|
 //! | `AQUEDUCT_VERBOSE=1` | a line at the first file (which MPI, how it is used), a summary when a file is closed, errors in words |
 //! | `AQUEDUCT_TRACE=folder` | every operation on the medium, one file per process |
-//! | `AQUEDUCT_DEVICE=throttle=200MB/s` | a wrapper around every file: `fault`, `throttle`, `crash` |
+//! | `AQUEDUCT_DEVICE=throttle=200MB/s` | a wrapper around every file: `fault`, `throttle`, `crash`; or a device: `uring` |
 //! | `AQUEDUCT_HINTS`, `ROMIO_HINTS` | files with hints |
 //! | `AQUEDUCT_BUFFER=256MiB` | writes are copied and written while the program computes; `AQUEDUCT_SPILL=folder`, `AQUEDUCT_SPILL_SIZE=1GiB` for what does not fit; `AQUEDUCT_BUFFER_NODES=1` on several machines too. The hints `aqueduct_buffer`, `aqueduct_spill`, `aqueduct_spill_size` do the same for one file |
+//!
+//! A value that is wrong is reported on the standard error stream at the first file, with the valid forms.
 
 mod buffer;
 mod communicator;
 mod datarep;
 mod datatype;
+mod ending;
 mod errors;
 mod executable;
 pub mod flavour;
@@ -51,6 +54,8 @@ mod open_file;
 mod portable;
 mod progress;
 mod request;
+mod settings;
 mod status;
 mod symbols;
+mod ucx;
 mod verbose;

@@ -23,17 +23,20 @@ unsafe impl Send for Lent {}
 impl Lent {
     /// `count` copies of `layout` at `address`.
     pub(crate) fn new(address: *mut u8, layout: &Layout, count: u64) -> Result<Self, LayoutError> {
-        if layout.is_contiguous() {
-            return Ok(Self::plain(address, (layout.size() * count) as usize));
+        let bytes = layout.size().checked_mul(count).filter(|bytes| i64::try_from(*bytes).is_ok());
+        if let (true, Some(bytes)) = (layout.is_contiguous(), bytes) {
+            return Ok(Self::plain(address, bytes as usize));
         }
+        // More than memory can have is refused here.
         let pattern = layout.tiled(count)?;
         let (lowest, highest) = (pattern.lowest(), pattern.highest());
         let start = address.wrapping_offset(lowest as isize);
-        let len = (highest - lowest) as usize;
+        let shifted = pattern.shifted(lowest.wrapping_neg())?;
+        let len = highest.abs_diff(lowest) as usize;
         if pattern.is_contiguous() {
             return Ok(Self::plain(start, len));
         }
-        let pattern = pattern.shifted(lowest.wrapping_neg())?;
+        let pattern = shifted;
         Ok(Self { start, len, pattern: Some(pattern), objection: None })
     }
 

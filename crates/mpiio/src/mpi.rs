@@ -92,7 +92,6 @@ functions! {
     status_set_cancelled = "MPI_Status_set_cancelled" (*mut c_void, c_int);
     grequest_start = "MPI_Grequest_start" (Query, Free, Cancel, *mut c_void, *mut usize);
     grequest_complete = "MPI_Grequest_complete" (usize);
-    request_get_status = "MPI_Request_get_status" (usize, *mut c_int, *mut c_void);
     info_create = "MPI_Info_create" (*mut usize);
     info_set = "MPI_Info_set" (usize, *const c_char, *const c_char);
     info_get_nkeys = "MPI_Info_get_nkeys" (usize, *mut c_int);

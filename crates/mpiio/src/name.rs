@@ -3,12 +3,17 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use crate::settings;
+
 /// Prefixes that programs use with other implementations: all of them mean a file of the operating system.
 const FILE_SYSTEMS: [&str; 12] =
     ["nfs", "lustre", "gpfs", "panfs", "pvfs2", "xfs", "hfs", "sfs", "piofs", "pfs", "beegfs", "testfs"];
 
 /// Our devices and wrappers, which a program or its user may name.
 const DEVICES: [&str; 7] = ["ufs", "uring", "memfs", "fault", "throttle", "trace", "crash"];
+
+/// Those that are no wrappers.
+const BASES: [&str; 3] = ["ufs", "uring", "memfs"];
 
 /// What is put in front of every name: wrappers that the environment asks for.
 #[derive(Clone, Debug, Default)]
@@ -21,10 +26,21 @@ pub(crate) struct Wrappers {
 
 impl Wrappers {
     pub(crate) fn from_env() -> Self {
-        let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
-        let device = set("AQUEDUCT_DEVICE").map(|value| value.to_string_lossy().into_owned());
-        Self { device: device.unwrap_or_default(), trace: set("AQUEDUCT_TRACE") }
+        let device = settings::value("AQUEDUCT_DEVICE").map(|value| value.to_string_lossy().into_owned());
+        Self { device: device.unwrap_or_default(), trace: settings::valid("AQUEDUCT_TRACE").map(Into::into) }
     }
+
+    /// Whether the last of them is a device, which takes the place of the operating system's files.
+    fn ends_in_a_device(&self) -> bool {
+        let last = self.device.trim_end_matches(':').rsplit(':').next().unwrap_or_default();
+        BASES.contains(&last)
+    }
+}
+
+/// A name with these wrappers, to find out whether they are valid.
+pub(crate) fn probe(device: &OsStr) -> OsString {
+    let wrappers = Wrappers { device: device.to_string_lossy().into_owned(), trace: None };
+    resolve("probe".as_ref(), &wrappers)
 }
 
 /// The engine's name of the file that a program calls `name`: the same on all ranks.
@@ -51,7 +67,9 @@ pub(crate) fn resolve(name: &OsStr, wrappers: &Wrappers) -> OsString {
         whole.extend_from_slice(wrappers.device.trim_end_matches(':').as_bytes());
         whole.push(b':');
     }
-    whole.extend_from_slice(&plain);
+    let plain =
+        if wrappers.ends_in_a_device() { plain.strip_prefix(b"ufs:").unwrap_or(&plain) } else { &plain };
+    whole.extend_from_slice(plain);
     OsString::from_vec(whole)
 }
 
@@ -82,5 +100,19 @@ mod tests {
         let wrappers = Wrappers { device: "fault=write=#3".to_owned(), trace: Some("t".into()) };
         let name = resolve("out".as_ref(), &wrappers).into_string().unwrap();
         assert_eq!(name, "trace=t/%p.csv:fault=write=#3:ufs:out");
+    }
+
+    #[test]
+    fn a_device_of_the_environment_takes_the_place_of_the_default_one() {
+        for (device, expected) in [
+            ("uring", "uring:out"),
+            ("uring:", "uring:out"),
+            ("throttle=1MB/s:uring", "throttle=1MB/s:uring:out"),
+            ("throttle=1MB/s", "throttle=1MB/s:ufs:out"),
+        ] {
+            let wrappers = Wrappers { device: device.to_owned(), trace: None };
+            assert_eq!(resolve("out".as_ref(), &wrappers), expected, "{device}");
+            assert_eq!(resolve("nfs:out".as_ref(), &wrappers), expected, "{device}");
+        }
     }
 }

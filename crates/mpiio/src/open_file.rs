@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_file::{File, Split};
@@ -11,6 +12,7 @@ use aqueduct_file::{File, Split};
 use crate::buffer::Buffer;
 use crate::datarep::Datarep;
 use crate::datatype::Kept;
+use crate::ending::EndingBoard;
 use crate::errors::Fault;
 use crate::handler::Handler;
 use crate::mpi::Mpi;
@@ -22,6 +24,10 @@ pub(crate) struct OpenFile {
     /// As the program gave it.
     pub(crate) amode: c_int,
     pub(crate) group: Group,
+    /// How many files were opened before.
+    pub(crate) opened: u64,
+    /// Known to the other processes as long as the file is open.
+    _board: Arc<EndingBoard>,
     view: Mutex<ViewTypes>,
     split: Mutex<Option<Begun>>,
 }
@@ -63,7 +69,15 @@ impl Drop for Group {
 }
 
 impl OpenFile {
-    pub(crate) fn new(mpi: &Mpi, file: File, owner: Arc<Owner>, amode: c_int, group: Group) -> Self {
+    pub(crate) fn new(
+        mpi: &Mpi,
+        file: File,
+        owner: Arc<Owner>,
+        amode: c_int,
+        group: Group,
+        board: Arc<EndingBoard>,
+    ) -> Self {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
         let byte = || Kept::predefined(mpi.constants.handles.byte);
         let view = ViewTypes {
             displacement: 0,
@@ -72,7 +86,17 @@ impl OpenFile {
             representation: "native".to_owned(),
             datarep: None,
         };
-        Self { file, owner, amode, group, view: Mutex::new(view), split: Mutex::new(None) }
+        let opened = OPENED.fetch_add(1, Ordering::Relaxed);
+        Self {
+            file,
+            owner,
+            amode,
+            group,
+            opened,
+            _board: board,
+            view: Mutex::new(view),
+            split: Mutex::new(None),
+        }
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, ViewTypes> {

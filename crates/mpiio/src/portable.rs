@@ -1,10 +1,10 @@
 //! Data in external32 where the view is one of bytes, which go with values of any kind: what they are, and so how they are converted, the
 //! datatype of the access tells. Where the view has values, the engine converts by them.
 
-use aqueduct_file::layout::{Basic, Layout, Pattern};
+use aqueduct_file::layout::{Basic, Layout, LayoutError, Pattern};
 use aqueduct_file::{Incoming, Outgoing, Representation, Sink, Source};
 
-use crate::buffer::Direction;
+use crate::buffer::{Direction, zeroed};
 use crate::errors::{Fault, Outcome};
 use crate::memory::Lent;
 use crate::mpi::Mpi;
@@ -37,12 +37,13 @@ impl Portable {
         direction: Direction,
     ) -> Outcome<Self> {
         let refuse = |text: String| Fault::new(mpi.constants.integers.conversion, text);
-        let kinds = layout.tiled(count).map_err(|error| refuse(error.to_string()))?;
+        let many = |error: LayoutError| Fault::new(mpi.constants.integers.count, error.to_string());
+        let kinds = layout.tiled(count).map_err(many)?;
         if direction == Direction::Read {
-            let stored = vec![0; kinds.external32_size() as usize];
+            let stored = zeroed(mpi, Some(kinds.external32_size()))?;
             return Ok(Self { stored, kinds, memory: Some(memory) });
         }
-        let mut packed = vec![0; kinds.size() as usize];
+        let mut packed = zeroed(mpi, Some(kinds.size()))?;
         memory.copy_out(&mut packed).map_err(|error| refuse(error.to_string()))?;
         let stored = Representation::External32.store(&kinds, 0, packed).map_err(refuse)?;
         Ok(Self { stored, kinds, memory: None })

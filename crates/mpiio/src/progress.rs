@@ -57,12 +57,18 @@ pub(crate) fn end() {
     }
 }
 
-/// Tells MPI of all requests that are done; how many.
+/// Whether MPI makes progress for us while it waits for anything.
+pub(crate) fn is_driven_by_mpi() -> bool {
+    mpi().is_ok_and(|mpi| mpi.functions.grequest_start_polled.is_none() && is_hooked(mpi))
+}
+
+/// Moves packets of collective operations, and tells MPI of all requests that are done; how much happened.
 unsafe extern "C" fn hook() -> c_int {
+    let moved = c_int::from(aqueduct_comm::progress());
     if COUNT.load(Ordering::Acquire) == 0 {
-        return 0;
+        return moved;
     }
-    let Ok(mpi) = mpi() else { return 0 };
+    let Ok(mpi) = mpi() else { return moved };
     let done: Vec<Arc<Pending>> = {
         let mut watched = watched();
         let done = watched.extract_if(.., |pending| pending.is_done()).collect();
@@ -70,11 +76,11 @@ unsafe extern "C" fn hook() -> c_int {
         done
     };
     done.iter().for_each(|pending| pending.tell(mpi));
-    if done.is_empty() {
+    if done.is_empty() && moved == 0 {
         // Whoever waits here spins: the core is better used by the thread that does the work.
         std::thread::yield_now();
     }
-    done.len() as c_int
+    done.len() as c_int + moved
 }
 
 /// Lets MPI move whatever else is under way.

@@ -11,7 +11,7 @@ pub(crate) mod raised;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use aqueduct_file::{Count, Request};
@@ -20,7 +20,7 @@ use crate::buffer::Buffer;
 use crate::errors::{Fault, Outcome};
 use crate::mpi::{Mpi, mpi};
 use crate::open_file::Owner;
-use crate::{progress, status};
+use crate::{progress, status, verbose};
 
 /// How long a waiter sleeps before it lets MPI move what else is under way.
 const NAP: Duration = Duration::from_micros(500);
@@ -59,13 +59,14 @@ impl Pending {
             let made = unsafe { start(query, free, cancel, poll, wait_all, extra, &raw mut handle) };
             mpi.check("MPIX_Grequest_start", made)?;
             self.handle.store(handle, Ordering::Release);
-            polled().insert(handle, Arc::downgrade(&self));
+            living().insert(handle, self);
             return Ok(handle);
         }
         // SAFETY: as above, with the standard's types.
         let made = unsafe { (mpi.functions.grequest_start)(query, free, cancel, extra, &raw mut handle) };
         mpi.check("MPI_Grequest_start", made)?;
         self.handle.store(handle, Ordering::Release);
+        living().insert(handle, Arc::clone(&self));
         if !progress::watch(mpi, &self) {
             // Nothing would ever tell MPI: done at once, slower, but right.
             while !self.settle(NAP) {}
@@ -109,15 +110,66 @@ impl Pending {
     }
 }
 
-/// Requests that MPI asks about by poll functions, by their handles.
-fn polled() -> MutexGuard<'static, HashMap<usize, Weak<Pending>>> {
-    static POLLED: OnceLock<Mutex<HashMap<usize, Weak<Pending>>>> = OnceLock::new();
-    POLLED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+/// Requests that the program has, by their handles.
+fn living() -> MutexGuard<'static, HashMap<usize, Arc<Pending>>> {
+    static LIVING: OnceLock<Mutex<HashMap<usize, Arc<Pending>>>> = OnceLock::new();
+    LIVING.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Requests that the program has freed before they were done: the operations take place all the same, and nobody else would tell that one failed.
+static FREED: Mutex<Vec<Arc<Pending>>> = Mutex::new(Vec::new());
+
+fn freed() -> MutexGuard<'static, Vec<Arc<Pending>>> {
+    FREED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says which freed requests have failed meanwhile.
+pub(crate) fn look_at_freed(mpi: &Mpi) {
+    if HAS_FREED.load(Ordering::Acquire) {
+        let done: Vec<Arc<Pending>> = {
+            let mut freed = freed();
+            let done = freed.extract_if(.., |pending| pending.is_done()).collect();
+            HAS_FREED.store(!freed.is_empty(), Ordering::Release);
+            done
+        };
+        for pending in done {
+            if let Err(fault) = pending.outcome(mpi) {
+                verbose::say(&format!("{}, whose request was freed, failed: {fault}", pending.call));
+            }
+        }
+    }
+}
+
+static HAS_FREED: AtomicBool = AtomicBool::new(false);
+
+/// MPI ends: waits for what is still under way, no longer than this for each, and reports what has failed and was never asked for.
+pub(crate) fn finish_all(mpi: &Mpi, longest: Duration, report: impl Fn(&str, &str)) {
+    let mut left: Vec<Arc<Pending>> = living().drain().map(|(_, pending)| pending).collect();
+    left.extend(freed().drain(..));
+    for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
+        if !pending.settle(longest) {
+            report(pending.call, "it was not done when the program ended MPI; wait for requests before");
+        } else if let Err(fault) = pending.outcome(mpi) {
+            report(pending.call, &fault.text);
+        }
+    }
+}
+
+/// The process ends, without MPI: reports what has failed and was never asked for.
+pub(crate) fn report_failures(report: impl Fn(&str, &str)) {
+    let left: Vec<Arc<Pending>> = living().values().cloned().chain(freed().drain(..)).collect();
+    for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
+        // What is not done then, its file has reported.
+        let outcome = pending.lock().as_mut().map(Request::test);
+        if let Some(Err(error)) = outcome {
+            report(pending.call, &error.to_string());
+        }
+    }
 }
 
 /// The program is about to look at a request, by the one function in which MPICH does not poll: without this it would look forever.
 pub(crate) fn looked_at(mpi: &Mpi, handle: usize) {
-    let pending = polled().get(&handle).and_then(Weak::upgrade);
+    let pending = living().get(&handle).cloned();
     if let Some(pending) = pending
         && pending.is_done()
     {
@@ -145,7 +197,11 @@ unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
 unsafe extern "C" fn free(extra: *mut c_void) -> c_int {
     // SAFETY: the address that was handed to MPI, given back once.
     let pending = unsafe { Arc::from_raw(extra.cast::<Pending>()) };
-    polled().remove(&pending.handle.load(Ordering::Acquire));
+    living().remove(&pending.handle.load(Ordering::Acquire));
+    if pending.outcome.get().is_none() {
+        freed().push(pending);
+        HAS_FREED.store(true, Ordering::Release);
+    }
     0
 }
 

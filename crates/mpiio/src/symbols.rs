@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod access;
+mod completion;
 mod errhandlers;
 mod manage;
 mod position;
@@ -20,7 +21,7 @@ use std::sync::{Arc, Once};
 use crate::errors::{Fault, Outcome};
 use crate::mpi::{Mpi, mpi};
 use crate::open_file::OpenFile;
-use crate::request::raised;
+use crate::request::{look_at_freed, raised};
 use crate::{handle, handler, verbose};
 
 /// Defines functions of C under two names each: a tool in front of us takes the first and calls the second. Neither calls the other by
@@ -66,6 +67,8 @@ fn running(call: &str) -> Result<&'static Mpi, c_int> {
         return Err(mpi.constants.integers.other as c_int);
     }
     raised::disarm(mpi);
+    aqueduct_comm::progress();
+    look_at_freed(mpi);
     Ok(mpi)
 }
 

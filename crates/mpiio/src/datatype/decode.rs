@@ -145,7 +145,10 @@ impl Builder<'_> {
             [self.contents.integers.as_slice(), self.contents.numbers.as_slice()].concat()
         };
         let number = |at: usize| all.get(at).copied().ok_or_else(|| self.strange());
-        let list = |from: usize, count: usize| all.get(from..from + count).ok_or_else(|| self.strange());
+        let list = |from: usize, count: usize| {
+            let part = from.checked_add(count).and_then(|end| all.get(from..end));
+            part.ok_or_else(|| self.strange())
+        };
         let vector = || -> Outcome<Vector> {
             Ok(Vector { count: number(0)? as u64, block: number(1)? as u64, stride: number(2)? })
         };
@@ -160,7 +163,7 @@ impl Builder<'_> {
         } else if is(&[known.indexed, known.hindexed, known.hindexed_integer]) {
             let count = number(0)? as usize;
             let blocks = list(1, count)?.iter().map(|length| *length as u64);
-            let blocks = blocks.zip(list(1 + count, count)?.iter().copied());
+            let blocks = blocks.zip(list(count.saturating_add(1), count)?.iter().copied());
             if is(&[known.indexed]) { first.indexed(blocks) } else { first.hindexed(blocks) }
         } else if is(&[known.indexed_block]) {
             let places = list(2, number(0)? as usize)?;
@@ -170,7 +173,7 @@ impl Builder<'_> {
             first.hindexed_block(number(1)? as u64, places.iter().copied())
         } else if is(&[known.structure, known.struct_integer]) {
             let count = number(0)? as usize;
-            let (lengths, places) = (list(1, count)?, list(1 + count, count)?);
+            let (lengths, places) = (list(1, count)?, list(count.saturating_add(1), count)?);
             let members = lengths.iter().zip(places).zip(&self.inner);
             Layout::structure(members.map(|((length, place), layout)| Member {
                 count: *length as u64,

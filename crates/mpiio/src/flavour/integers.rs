@@ -58,6 +58,7 @@ integers! {
     no_such_file "MPI_ERR_NO_SUCH_FILE" 42 37 42;
     not_same "MPI_ERR_NOT_SAME" 40 35 40;
     other "MPI_ERR_OTHER" 16 15 16;
+    quota "MPI_ERR_QUOTA" 44 39 44;
     read_only "MPI_ERR_READ_ONLY" 45 40 45;
     request "MPI_ERR_REQUEST" 7 19 7;
     type_ "MPI_ERR_TYPE" 3 3 3;

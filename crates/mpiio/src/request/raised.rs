@@ -9,6 +9,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
 
 use aqueduct_comm::abi::Flavour;
 
@@ -25,6 +26,8 @@ struct Armed {
     before: [usize; 2],
     stand_in: usize,
     way: Way,
+    /// The thread that waits for the request: errors of other threads are none of ours.
+    thread: ThreadId,
 }
 
 /// What the stand-in can do when MPI calls it.
@@ -33,7 +36,7 @@ enum Way {
     /// Everything: it puts the program's handlers back and calls the file's.
     Whole,
     /// Change the code, but call nothing: where threads are many, MPICH holds its lock then. The file's handler has been called before
-    /// and has left this code; the program's are put back by our next call.
+    /// and has left this code; the program's are put back when the call returns.
     Code(c_int),
     /// Nothing, because the call would succeed. So MPI returns errors meanwhile; the rest as above.
     Nothing,
@@ -65,7 +68,7 @@ pub(crate) fn arm(mpi: &Mpi, owner: &Arc<Owner>, call: &'static str, fault: &Fau
         Way::Nothing => (mpi.constants.handles.errors_return, owner.raise(mpi, call, fault)),
         Way::Whole | Way::Code(_) => (ours, fault.code),
     };
-    let mut before = [0; 2];
+    let (mut before, thread) = ([0; 2], std::thread::current().id());
     for (place, before) in places(mpi).into_iter().zip(&mut before) {
         // SAFETY: predefined communicators; the handle lives here.
         unsafe {
@@ -73,14 +76,20 @@ pub(crate) fn arm(mpi: &Mpi, owner: &Arc<Owner>, call: &'static str, fault: &Fau
             (mpi.functions.comm_set_errhandler)(place, stand_in);
         }
     }
-    *armed() = Some(Armed { owner: Arc::clone(owner), call, fault: fault.clone(), before, stand_in, way });
+    *armed() =
+        Some(Armed { owner: Arc::clone(owner), call, fault: fault.clone(), before, stand_in, way, thread });
     IS_ARMED.store(true, Ordering::Release);
     code
 }
 
+/// Whether a handler of ours stands in.
+pub(crate) fn is_armed() -> bool {
+    IS_ARMED.load(Ordering::Acquire)
+}
+
 /// Puts the program's handlers back, if an error was never raised: its request may have been freed.
 pub(crate) fn disarm(mpi: &Mpi) {
-    if IS_ARMED.load(Ordering::Acquire) {
+    if is_armed() {
         let _ = take(mpi);
     }
 }
@@ -110,8 +119,28 @@ fn give_back(mpi: &Mpi, mut handle: usize) {
     }
 }
 
+/// An error of another thread, while a handler of ours stands in for the program's.
+fn is_foreign(mpi: &Mpi, code: c_int) -> bool {
+    let Some((thread, before)) = armed().as_ref().map(|armed| (armed.thread, armed.before[0])) else {
+        return false;
+    };
+    if thread == std::thread::current().id() {
+        return false;
+    }
+    if before == mpi.constants.handles.errors_are_fatal || Some(before) == mpi.errors_abort {
+        crate::verbose::say(&format!("an MPI call failed with error {code}, and errors are fatal"));
+        // SAFETY: a valid communicator; it does not return.
+        unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, code) };
+    }
+    true
+}
+
 unsafe extern "C" fn raised(_comm: *mut usize, code: *mut c_int) {
     let Ok(mpi) = mpi() else { return };
+    // SAFETY: MPI passes the code.
+    if is_foreign(mpi, unsafe { *code }) {
+        return;
+    }
     let way = armed().as_ref().map(|armed| armed.way);
     let code_now = match way {
         None | Some(Way::Nothing) => return,

@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use aqueduct_file::{Info, Mode, Open};
 
 use super::{export, natural, no_file, on_file, on_none, put, put_handle, running, text, told};
-use crate::errors::{Fault, Outcome};
+use crate::communicator::{self, Adopted};
+use crate::errors::{Fault, Outcome, refusal};
 use crate::mpi::Mpi;
 use crate::name::{self, Wrappers};
 use crate::open_file::{Group, OpenFile, Owner};
-use crate::{communicator, handle, handler, info, verbose};
+use crate::{ending, handle, handler, info, settings, verbose};
 
 fn wrappers() -> &'static Wrappers {
     static WRAPPERS: OnceLock<Wrappers> = OnceLock::new();
@@ -60,7 +61,7 @@ fn contradiction() -> Mode {
 
 fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints: usize) -> Outcome<usize> {
     let comm = mpi.constants.handle(comm);
-    let ranks = communicator::of(mpi, comm)?;
+    let Adopted { ranks, board } = communicator::of(mpi, comm)?;
     let known = mpi.constants.integers;
     // What is wrong on this rank alone must not leave the others waiting: it opens a file that cannot be.
     let arguments = text(mpi, name, known.bad_file)
@@ -69,12 +70,14 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
         Ok((name, mode, hints)) => (name, mode, hints, None),
         Err(fault) => (".".into(), contradiction(), Info::new(), Some(fault)),
     };
+    settings::check(&ranks);
     let resolved = name::resolve(&name, wrappers());
     let opened = Open::new(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),
         (opened, None) => told(mpi, opened)?,
     };
+    ending::note_open();
     verbose::opened(mpi, &ranks);
     let mut group = 0;
     // SAFETY: a valid communicator; the group is ours to free.
@@ -82,7 +85,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
     let handler = handler::default(mpi);
     let inserted = handle::insert(|handle| {
         let owner = Arc::new(Owner::new(handle, handler));
-        OpenFile::new(mpi, file, owner, amode, Group(group))
+        OpenFile::new(mpi, file, owner, amode, Group(group), board)
     });
     inserted.ok_or_else(|| Fault::new(known.other, "too many files are open; close some"))
 }
@@ -177,8 +180,13 @@ export! {
 
     fn MPI_File_set_info PMPI_File_set_info(file: usize, hints: usize) {
         on_file("MPI_File_set_info", file, |mpi, open| {
-            let hints = info::read(mpi, mpi.constants.handle(hints))?;
-            told(mpi, open.file.set_info(&hints))
+            match info::read(mpi, mpi.constants.handle(hints)) {
+                Ok(hints) => told(mpi, open.file.set_info(&hints)),
+                Err(fault) => {
+                    let error = refusal(mpi, "set_info", open.file.name(), &fault);
+                    told(mpi, open.file.refuse_info(error)).map_err(|_| fault)
+                }
+            }
         })
     }
 

@@ -4,10 +4,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::access::Place;
-use super::{NO_MPI, export, on_file, put_handle, told};
+use super::{export, on_file, put_handle, told};
 use crate::buffer::{Described, Direction};
-use crate::mpi::mpi;
-use crate::request::{Pending, looked_at};
+use crate::request::Pending;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ranks {
@@ -82,16 +81,6 @@ macro_rules! at_an_offset {
             }
         )*}
     };
-}
-
-export! {
-    // The one function that is not of files: see `looked_at`.
-    fn MPI_Request_get_status PMPI_Request_get_status(request: usize, flag: *mut c_int, status: *mut c_void) {
-        let Ok(mpi) = mpi() else { return NO_MPI };
-        looked_at(mpi, mpi.constants.handle(request));
-        // SAFETY: passed on as they came.
-        unsafe { (mpi.functions.request_get_status)(request, flag, status) }
-    }
 }
 
 at_an_offset! {

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use aqueduct_file::layout::Layout;
-use aqueduct_file::{Representation, View};
+use aqueduct_file::{Info, Representation, View};
 
 use super::{export, natural, on_file, put, put_handle, text, told};
 use crate::datarep::{self, Datarep};
@@ -71,17 +71,17 @@ fn stored(mpi: &Mpi, datarep: &Arc<Datarep>, etype: usize, filetype: usize) -> O
     Ok((datatype::stored_layout(mpi, etype, sizes)?, datatype::stored_layout(mpi, filetype, sizes)?))
 }
 
-fn set(mpi: &Mpi, open: &OpenFile, wanted: Wanted) -> Outcome<()> {
+fn set(mpi: &Mpi, open: &OpenFile, wanted: Wanted, hints: &Info) -> Outcome<()> {
     let Wanted { types, etype, filetype, stored, representation } = wanted;
     if types.displacement == mpi.constants.integers.displacement_current {
-        told(mpi, open.file.set_view_here(&etype, &tileable(&filetype)))?;
+        told(mpi, open.file.set_view_here_and_info(&etype, &tileable(&filetype), hints))?;
     } else {
         match view(mpi, types.displacement, &etype, &filetype, representation) {
             Ok(view) => {
                 let view = stored.map_or(view.clone(), |stored| view.stored_as(&tileable(&stored)));
-                told(mpi, open.file.set_view(&view))?;
+                told(mpi, open.file.set_view_and_info(&view, hints))?;
             }
-            Err(fault) => refuse(mpi, open, types.displacement, &fault)?,
+            Err(fault) => refuse(mpi, open, types.displacement, &fault).map_err(|_| fault)?,
         }
     }
     let displacement = open.file.view().displacement() as i64;
@@ -97,7 +97,13 @@ fn view(
     representation: Representation,
 ) -> Outcome<View> {
     let displacement = natural(mpi, "the displacement", displacement)?;
-    Ok(told(mpi, View::new(displacement, etype, &tileable(filetype)))?.represented(representation))
+    let filetype = tileable(filetype);
+    let view = told(mpi, View::new(displacement, etype, &filetype)).map_err(|fault| {
+        // What the standard calls an erroneous filetype, programs expect as an error of I/O.
+        let is_unsorted = etype.size() > 0 && !filetype.is_sorted();
+        if is_unsorted { Fault::new(mpi.constants.integers.io, fault.text) } else { fault }
+    })?;
+    Ok(view.represented(representation))
 }
 
 /// The filetype, with bounds by which its copies follow one another. Libraries make filetypes for a single copy and leave bounds on
@@ -122,15 +128,14 @@ export! {
         file: usize, displacement: i64, etype: usize, filetype: usize, representation: *const c_char, hints: usize
     ) {
         on_file("MPI_File_set_view", file, |mpi, open| {
-            let hints = info::read(mpi, mpi.constants.handle(hints))?;
-            match wanted(mpi, displacement, etype, filetype, representation) {
-                Ok(wanted) => set(mpi, open, wanted)?,
-                Err(fault) => refuse(mpi, open, displacement, &fault)?,
+            let hints = info::read(mpi, mpi.constants.handle(hints));
+            let wanted = hints.and_then(|hints| {
+                Ok((wanted(mpi, displacement, etype, filetype, representation)?, hints))
+            });
+            match wanted {
+                Ok((wanted, hints)) => set(mpi, open, wanted, &hints),
+                Err(fault) => refuse(mpi, open, displacement, &fault).map_err(|_| fault),
             }
-            if hints.iter().next().is_some() {
-                told(mpi, open.file.set_info(&hints))?;
-            }
-            Ok(())
         })
     }
 

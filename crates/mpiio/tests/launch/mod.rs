@@ -168,9 +168,14 @@ pub(crate) struct Job<'a> {
 impl Job<'_> {
     /// Runs it; a run that takes minutes hangs, and fails.
     pub(crate) fn run(&self, words: &[&str]) -> Output {
+        self.run_within(170, words)
+    }
+
+    /// The same for a run that hangs if it takes longer than so many seconds.
+    pub(crate) fn run_within(&self, seconds: u32, words: &[&str]) -> Output {
         let launcher = launcher(self.mpi).expect("asked for before");
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "170"]).arg(launcher).args(self.mpi.words);
+        command.args(["--kill-after=5", &seconds.to_string()]).arg(launcher).args(self.mpi.words);
         command.arg("-n").arg(self.ranks.to_string());
         let door = door();
         let preload = [("LD_PRELOAD", door.to_str().expect("UTF-8"))];

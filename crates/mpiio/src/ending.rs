@@ -1,0 +1,153 @@
+//! The end of the program: what was accepted and is not yet in the file is written when MPI ends, and at the latest when the process does.
+//!
+//! When MPI ends, files that were left open are finished and let go, and no thread of ours calls MPI afterwards. A process that exits
+//! without ending MPI finishes its own part, without a call into MPI; since launchers kill the other processes as soon as one has exited
+//! so, the processes of a machine wait for each other. A failure is printed, and the exit status is not 0.
+//!
+//! `unsafe` here: the loader runs a function of ours at the end, and the process is ended.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::{Comm, Region};
+
+use crate::mpi::Mpi;
+use crate::{handle, request, verbose};
+
+/// How long a collective operation that is still under way is waited for when MPI ends: all ranks come there.
+const AT_FINALIZE: Duration = Duration::from_secs(60);
+/// The same when the process ends without that: the other ranks may be gone.
+const AT_EXIT: Duration = Duration::from_secs(2);
+
+/// How long a process that has finished its part waits for others that have not, and for others that have not come to their end at all.
+const FOR_THE_LAST: Duration = Duration::from_secs(60);
+const FOR_LATE_ONES: Duration = Duration::from_secs(1);
+
+/// How far a process is.
+const RUNS: u64 = 0;
+const FINISHES: u64 = 1;
+const IS_DONE: u64 = 2;
+
+/// What the processes of a communicator that share a machine know of each other's end: a word each.
+pub(crate) struct EndingBoard {
+    region: Region,
+    rank: usize,
+    others: Vec<usize>,
+}
+
+static BOARDS: Mutex<Vec<Weak<EndingBoard>>> = Mutex::new(Vec::new());
+
+impl EndingBoard {
+    /// Collective.
+    pub(crate) fn new(comm: &Comm) -> aqueduct_comm::Result<Arc<Self>> {
+        let region = comm.region(comm.size() * size_of::<u64>())?;
+        let (rank, node) = (comm.rank(), comm.ranks_of_node(comm.node_of(comm.rank())));
+        let others = node.iter().copied().filter(|other| *other != rank).collect();
+        let board = Arc::new(Self { region, rank, others });
+        let mut boards = BOARDS.lock().unwrap_or_else(PoisonError::into_inner);
+        boards.retain(|board| board.strong_count() > 0);
+        boards.push(Arc::downgrade(&board));
+        Ok(board)
+    }
+
+    fn word(&self, rank: usize) -> Option<&AtomicU64> {
+        self.region.atomic(rank * size_of::<u64>()).ok()
+    }
+
+    fn tell(&self, state: u64) {
+        self.word(self.rank).into_iter().for_each(|word| word.store(state, Ordering::SeqCst));
+    }
+
+    fn is_any_other(&self, state: u64) -> bool {
+        self.others
+            .iter()
+            .filter_map(|other| self.word(*other))
+            .any(|word| word.load(Ordering::SeqCst) == state)
+    }
+}
+
+fn boards() -> Vec<Arc<EndingBoard>> {
+    BOARDS.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+}
+
+/// Waits until the other processes of this machine have finished their parts, too.
+fn wait_for_others(boards: &[Arc<EndingBoard>]) {
+    let start = Instant::now();
+    let waits =
+        |state, longest| start.elapsed() < longest && boards.iter().any(|board| board.is_any_other(state));
+    while waits(FINISHES, FOR_THE_LAST) || waits(RUNS, FOR_LATE_ONES) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Something that was accepted is lost.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// The process that opened files; none before the first. A child of it has their handles, but not the threads that work for them.
+static OPENED_BY: AtomicU32 = AtomicU32::new(0);
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static LAST: extern "C" fn() = at_exit;
+
+/// A file is open from now on: the end of this process matters.
+pub(crate) fn note_open() {
+    OPENED_BY.store(std::process::id(), Ordering::Release);
+}
+
+/// MPI is about to end, and still works: finishes requests and files that the program has left. The processes of a file come here together.
+pub(crate) fn at_finalize(mpi: &Mpi) {
+    request::finish_all(mpi, AT_FINALIZE, report);
+    let mut files = handle::take_all();
+    // In the order they were opened in, which is the same on all ranks.
+    files.sort_by_key(|open| open.opened);
+    for open in &files {
+        drop(open.split().take());
+        if let Err(error) = open.file.finish_alone(AT_FINALIZE) {
+            report("MPI_Finalize", &error.to_string());
+        }
+    }
+    for open in files {
+        // Other ranks may still need what a thread of this one does for them.
+        if let Err(error) = open.file.wait_for_users() {
+            report("MPI_Finalize", &error.to_string());
+        }
+        drop(open);
+    }
+    boards().iter().for_each(|board| board.tell(IS_DONE));
+}
+
+extern "C" fn at_exit() {
+    if OPENED_BY.load(Ordering::Acquire) != std::process::id() {
+        return;
+    }
+    let (files, boards) = (handle::all(), boards());
+    aqueduct_comm::abandon_mpi();
+    if !files.is_empty() {
+        boards.iter().for_each(|board| board.tell(FINISHES));
+    }
+    for open in &files {
+        if let Err(error) = open.file.finish_alone(AT_EXIT) {
+            report("exit without MPI_File_close", &error.to_string());
+        }
+    }
+    request::report_failures(report);
+    boards.iter().for_each(|board| board.tell(IS_DONE));
+    if !files.is_empty() {
+        wait_for_others(&boards);
+    }
+    if HAS_FAILED.load(Ordering::Acquire) {
+        // SAFETY: what the program has printed is written first; the rest of the exit would only change the status back.
+        unsafe {
+            libc::fflush(std::ptr::null_mut());
+            libc::_exit(1);
+        }
+    }
+}
+
+fn report(call: &str, text: &str) {
+    HAS_FAILED.store(true, Ordering::Release);
+    verbose::say(&format!("{call}: {text}"));
+}

@@ -1,0 +1,179 @@
+//! The functions that complete requests, of any kind. They are MPI's own; we stand in front of them for two reasons.
+//!
+//! When a request of ours has failed, an error handler of ours stands in until MPI has raised the error ([`raised`]): it goes when the call
+//! returns, so that errors of other calls reach the program's handler. And where MPI has no hook for progress, a wait for another request
+//! moves the packets of collective operations of ours meanwhile.
+//!
+//! A tool between us and MPI is called under the plain name, and calls us back under the profiling one.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_int, c_void};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::NO_MPI;
+use crate::mpi::mpi;
+use crate::progress;
+use crate::request::{looked_at, raised};
+
+/// Pauses between two looks grow from the first to the second length.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(5);
+const LONGEST_PAUSE: Duration = Duration::from_micros(200);
+
+/// Where a function lies that is called again and again.
+type Found = OnceLock<Option<usize>>;
+
+/// The next definition of a name behind ours.
+fn next(name: &str) -> Option<usize> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a C string; the next one after ours is meant.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    (!found.is_null()).then_some(found as usize)
+}
+
+/// MPI's own function of a profiling name. An MPI that serves no files through us still completes its requests.
+fn own(found: &Found, name: &str) -> Option<usize> {
+    *found.get_or_init(|| mpi().ok().and_then(|mpi| mpi.host().function(name)).or_else(|| next(name)))
+}
+
+/// What stands behind us under the plain name: a tool, or MPI.
+fn behind(found: &Found, name: &str) -> Option<usize> {
+    // An MPI that was loaded for a module alone is not found so.
+    *found.get_or_init(|| next(name).or_else(|| mpi().ok()?.host().function(&format!("P{name}"))))
+}
+
+/// A call of MPI that may have raised an error of a request of ours is over: the program's error handlers are back.
+fn completed(code: c_int) -> c_int {
+    if raised::is_armed()
+        && let Ok(mpi) = mpi()
+    {
+        raised::disarm(mpi);
+    }
+    code
+}
+
+/// Whether a wait has to move packets itself.
+fn must_move() -> bool {
+    aqueduct_comm::needs_progress() && !progress::is_driven_by_mpi()
+}
+
+/// Looks again and again, moving packets, until a look says that it is over.
+fn look_until(mut look: impl FnMut() -> Option<c_int>) -> c_int {
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        if let Some(code) = look() {
+            return code;
+        }
+        if aqueduct_comm::progress() {
+            pause = SHORTEST_PAUSE;
+        } else {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Calls a function that was found.
+macro_rules! call {
+    ($found:expr, $($argument:ident: $kind:ty),*) => {
+        match $found {
+            // SAFETY: the standard gives the function this type; the arguments are the program's.
+            Some(address) => unsafe {
+                std::mem::transmute::<usize, unsafe extern "C" fn($($kind),*) -> c_int>(address)($($argument),*)
+            },
+            None => NO_MPI,
+        }
+    };
+}
+
+/// Defines functions under two names. A wait says how to look whether it is over.
+macro_rules! stand_in {
+    ($(fn $name:ident $profiled:ident($($argument:ident: $kind:ty),*) $($look:expr)?;)*) => {
+        stand_in! { @ behind $(fn $name($($argument: $kind),*) $($look)?;)* }
+        stand_in! { @ own $(fn $profiled($($argument: $kind),*) $($look)?;)* }
+    };
+    (@ $find:ident $(fn $name:ident($($argument:ident: $kind:ty),*) $($look:expr)?;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the standard's names")]
+        unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+            static FOUND: Found = OnceLock::new();
+            $(if must_move() {
+                return completed(look_until(|| $look));
+            })?
+            aqueduct_comm::progress();
+            completed(call!($find(&FOUND, stringify!($name)), $($argument: $kind),*))
+        }
+    )*};
+}
+
+type Place = *mut c_void;
+type Number = *mut c_int;
+
+/// A look by one of MPI's own functions whose flag tells whether it is over.
+fn flagged(look: impl FnOnce(Number) -> c_int) -> Option<c_int> {
+    let mut flag = 0;
+    let code = look(&raw mut flag);
+    (code != 0 || flag != 0).then_some(code)
+}
+
+fn test(request: Place, flag: Number, status: Place) -> c_int {
+    static FOUND: Found = OnceLock::new();
+    call!(own(&FOUND, "PMPI_Test"), request: Place, flag: Number, status: Place)
+}
+
+fn test_all(count: c_int, requests: Place, flag: Number, statuses: Place) -> c_int {
+    static FOUND: Found = OnceLock::new();
+    call!(own(&FOUND, "PMPI_Testall"), count: c_int, requests: Place, flag: Number, statuses: Place)
+}
+
+fn test_any(count: c_int, requests: Place, index: Number, flag: Number, status: Place) -> c_int {
+    static FOUND: Found = OnceLock::new();
+    call!(own(&FOUND, "PMPI_Testany"), count: c_int, requests: Place, index: Number, flag: Number, status: Place)
+}
+
+/// Whether some are complete, or none is left.
+fn test_some(count: c_int, requests: Place, done: Number, indices: Number, statuses: Place) -> Option<c_int> {
+    static FOUND: Found = OnceLock::new();
+    let found = own(&FOUND, "PMPI_Testsome");
+    let code = call!(found, count: c_int, requests: Place, done: Number, indices: Number, statuses: Place);
+    // SAFETY: the program's place for the number, which MPI has filled.
+    (code != 0 || unsafe { *done } != 0).then_some(code)
+}
+
+stand_in! {
+    fn MPI_Wait PMPI_Wait(request: Place, status: Place) flagged(|flag| test(request, flag, status));
+    fn MPI_Waitall PMPI_Waitall(count: c_int, requests: Place, statuses: Place)
+        flagged(|flag| test_all(count, requests, flag, statuses));
+    fn MPI_Waitany PMPI_Waitany(count: c_int, requests: Place, index: Number, status: Place)
+        flagged(|flag| test_any(count, requests, index, flag, status));
+    fn MPI_Waitsome PMPI_Waitsome(count: c_int, requests: Place, done: Number, indices: Number, statuses: Place)
+        test_some(count, requests, done, indices, statuses);
+    fn MPI_Test PMPI_Test(request: Place, flag: Number, status: Place);
+    fn MPI_Testall PMPI_Testall(count: c_int, requests: Place, flag: Number, statuses: Place);
+    fn MPI_Testany PMPI_Testany(count: c_int, requests: Place, index: Number, flag: Number, status: Place);
+    fn MPI_Testsome PMPI_Testsome(count: c_int, requests: Place, done: Number, indices: Number, statuses: Place);
+    fn MPI_Request_free PMPI_Request_free(request: Place);
+}
+
+/// MPICH does not poll when a program only looks at a request: without a look of ours it would look forever.
+fn look(request: usize, flag: Number, status: Place, found: Option<usize>) -> c_int {
+    aqueduct_comm::progress();
+    if let Ok(mpi) = mpi() {
+        looked_at(mpi, mpi.constants.handle(request));
+    }
+    completed(call!(found, request: usize, flag: Number, status: Place))
+}
+
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the standard's names")]
+unsafe extern "C" fn MPI_Request_get_status(request: usize, flag: Number, status: Place) -> c_int {
+    static FOUND: Found = OnceLock::new();
+    look(request, flag, status, behind(&FOUND, "MPI_Request_get_status"))
+}
+
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the standard's names")]
+unsafe extern "C" fn PMPI_Request_get_status(request: usize, flag: Number, status: Place) -> c_int {
+    static FOUND: Found = OnceLock::new();
+    look(request, flag, status, own(&FOUND, "PMPI_Request_get_status"))
+}
