@@ -14,15 +14,11 @@ use aqueduct_file::{Access as Bytes, Count, Sink, Source};
 use crate::error::{Error, Kind, Result};
 use crate::file::{ObjectFile, split_pending};
 use crate::items::{Items, Packed, measured};
-use crate::meta::Entry;
 use crate::request::{ReadRequest, Split, WriteRequest};
 use crate::schema::ByteOrder;
 use crate::store::Written;
 use crate::view::ObjectView;
 use crate::{Encoder, Object, cast};
-
-/// Objects of variable size that lie no further apart than this are read together.
-const GAP: u64 = 1 << 16;
 
 /// Bytes of objects of variable size that are encoded before they are written.
 const PART: usize = 1 << 20;
@@ -398,42 +394,4 @@ impl<T: Object> ObjectFile<T> {
             format!("the data ended after {} of {wanted} bytes; it was cut while it was read", count.bytes());
         Err(store.error(Kind::Damaged, "read", detail))
     }
-
-    /// Reads objects of variable size, those that lie near one another in one access.
-    pub(crate) fn gather(&self, placed: &Placed) -> Result<Vec<T>> {
-        let entries = self.store.entries(&placed.view, placed.start, placed.count)?;
-        let mut objects: Vec<Option<T>> = Vec::new();
-        objects.resize_with(entries.len(), || None);
-        for group in groups(&entries) {
-            let (first, last) = (entries[group[0]].1, group.iter().map(|at| entries[*at].1));
-            let end = last.map(|entry| entry.offset + entry.length).max().unwrap_or(first.offset);
-            let mut bytes = vec![0; (end - first.offset) as usize];
-            self.store.read_bytes(first.offset, &mut bytes)?;
-            self.store.verify(first.offset..end)?;
-            for at in group {
-                let (number, entry) = entries[at];
-                let start = (entry.offset - first.offset) as usize;
-                let part = &mut bytes[start..start + entry.length as usize];
-                objects[at] = self.loaded(part, 1, number, entry.offset)?.pop();
-            }
-        }
-        Ok(objects.into_iter().flatten().collect())
-    }
-}
-
-/// The places of entries, by where they lie, in groups without large gaps.
-fn groups(entries: &[(u64, Entry)]) -> Vec<Vec<usize>> {
-    let mut places: Vec<usize> = (0..entries.len()).collect();
-    places.sort_by_key(|at| entries[*at].1.offset);
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut end = 0;
-    for at in places {
-        let entry = entries[at].1;
-        match groups.last_mut() {
-            Some(group) if entry.offset <= end + GAP => group.push(at),
-            _ => groups.push(vec![at]),
-        }
-        end = end.max(entry.offset + entry.length);
-    }
-    groups
 }

@@ -46,7 +46,7 @@ impl<'a> Encoder<'a> {
 }
 
 /// Bytes that are no value of the type wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct DecodeError {
     what: String,
     at: usize,
@@ -81,6 +81,13 @@ impl fmt::Display for DecodeError {
             write!(f, ", in field {}", path.join("."))?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for DecodeError {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -47,6 +47,8 @@ use crate::view::ObjectView;
 /// * [`commit`](ObjectFile::commit), and [`close`](ObjectFile::close), which commits, make all that was written visible to readers at
 ///   once and durable. After a crash a reader finds the last committed state, or is told that the file is not complete.
 /// * Objects of constant size are visible to the other ranks as the bytes of a plain file are; those of variable size once they are committed.
+/// * One program at a time writes a file: whoever opens it for writing meanwhile is refused with [`InUse`](aqueduct_file::Kind::InUse). The lock ends with
+///   the program, however that ends.
 /// * Files opened for reading are compared with their checksums, block by block, when a block is first touched.
 ///
 /// Dropping it without `close` commits nothing.
@@ -73,9 +75,14 @@ impl<T> std::fmt::Debug for ObjectFile<T> {
 }
 
 impl<T: Object> ObjectFile<T> {
-    /// Creates a file, in place of what is under the name. Collective.
+    /// Creates a file. One that exists is refused: [`ObjectOpen::replace`] replaces it. Collective.
     pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
-        ObjectOpen::new(Mode::read_write().create()).anew().open(comm, name)
+        ObjectOpen::new(Mode::read_write().exclusive()).open(comm, name)
+    }
+
+    /// Creates a file in place of the one of this name, if there is one and nobody is writing it. Collective.
+    pub fn replace(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
+        ObjectOpen::new(Mode::read_write().exclusive()).replace().open(comm, name)
     }
 
     /// Opens a file for reading. Collective. The type in the file has to be `T`, or one that `T`'s rules about older files lead from.
@@ -177,6 +184,11 @@ impl<T: Object> ObjectFile<T> {
     /// In which order the file has the bytes of numbers.
     pub fn byte_order(&self) -> ByteOrder {
         self.store.order
+    }
+
+    /// Whether what was synced outlives the process and a restart of the machine: not on `memfs:` and tmpfs.
+    pub fn is_persistent(&self) -> bool {
+        self.store.data.is_persistent()
     }
 
     /// The name it was opened by.

@@ -40,6 +40,7 @@ mod decoding;
 mod error;
 mod field;
 mod file;
+mod gather;
 mod items;
 mod meta;
 mod object;

@@ -8,6 +8,7 @@ use aqueduct_file::{Access as Bytes, Incoming, Outgoing, Request, Sink, Source};
 use crate::access::Placed;
 use crate::error::Result;
 use crate::file::ObjectFile;
+use crate::gather::Gathering;
 use crate::{Object, cast};
 
 /// Trivial objects that a request keeps.
@@ -75,8 +76,8 @@ pub struct ReadRequest<'f, T> {
 enum Reading<T> {
     Straight(Request<Straight<T>>),
     Encoded(Request<Vec<u8>>),
-    /// Objects of variable size lie in many places: they are read when they are waited for.
-    Later,
+    /// Objects of variable size, in many places; or why they cannot be read, which all ranks learn when they wait.
+    Gathered(Result<Gathering>),
 }
 
 impl<'f, T: Object + Send> ReadRequest<'f, T> {
@@ -85,7 +86,7 @@ impl<'f, T: Object + Send> ReadRequest<'f, T> {
         let place = file.store.data.at(placed.start);
         let reading =
             match (file.store.size(), file.straight.then(|| cast::zeroed(placed.count as usize)).flatten()) {
-                (None, _) => Reading::Later,
+                (None, _) => Reading::Gathered(file.start_gather(&placed)),
                 (Some(_), Some(objects)) => {
                     let buffer = Straight(objects);
                     Reading::Straight(if together {
@@ -122,19 +123,19 @@ impl<'f, T: Object + Send> ReadRequest<'f, T> {
                 let number = placed.view.number(placed.start).unwrap_or(0);
                 file.loaded(&mut bytes, placed.count as usize, number, number.saturating_mul(size))
             }
-            Reading::Later => {
-                let read = file.gather(&placed);
+            Reading::Gathered(gathering) => {
+                let read = gathering.and_then(|gathering| file.finish_gather(gathering));
                 file.store.outcome(together, "read", read)
             }
         }
     }
 
-    /// Whether waiting would not wait.
+    /// Whether the bytes have been read, so that `wait` does not wait for them.
     pub fn is_done(&self) -> bool {
         match &self.reading {
             Reading::Straight(request) => request.is_done(),
             Reading::Encoded(request) => request.is_done(),
-            Reading::Later => true,
+            Reading::Gathered(gathering) => gathering.as_ref().map_or(true, Gathering::is_done),
         }
     }
 }

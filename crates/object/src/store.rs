@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Line, Traffic};
-use aqueduct_file::{File, Mode};
+use aqueduct_file::{Claim, File, Mode};
 
 pub use opening::ObjectOpen;
 pub use repair::{Repaired, repair};
@@ -39,6 +39,8 @@ pub(crate) struct Store {
     pub(crate) schema: Arc<Schema>,
     pub(crate) order: ByteOrder,
     pub(crate) checksums: bool,
+    /// That no other program writes the file; on rank 0.
+    claim: Option<Claim>,
     changes: Mutex<Changes>,
 }
 
@@ -95,8 +97,9 @@ impl Store {
 
     /// Lets go of all files, after this outcome of the last commit. Collective.
     pub(crate) fn close(self, committed: Result<()>) -> Result<()> {
-        // Devices refuse to delete what is open: everything else is let go first.
-        drop((self.plain, self.meta));
+        // Devices refuse to delete what is open: everything else is let go first. The lock, too, before the ranks meet: after that any of them may
+        // open the file again.
+        drop((self.claim, self.plain, self.meta));
         self.data.close()?;
         if let Some(numbers) = self.numbers {
             numbers.close()?;

@@ -121,15 +121,17 @@ impl Untyped {
 }
 
 /// An object file that is written without knowing its type: objects come encoded, are put behind those that are committed, and committed; see
-/// [`ObjectOpen::create_untyped`](crate::ObjectOpen::create_untyped).
+/// [`ObjectOpen::open_encoded`](crate::ObjectOpen::open_encoded).
 ///
 /// ```
 /// use aqueduct_comm::Launch;
+/// use aqueduct_file::Mode;
 /// use aqueduct_file::layout::{Layout, Member};
 /// use aqueduct_object::{Object, ObjectFile, ObjectOpen, encode};
 ///
 /// Launch::threads(2).run(|world| {
-///     let file = ObjectOpen::create_untyped(world, "memfs:written", &String::schema())?;
+///     let open = ObjectOpen::new(Mode::read_write().exclusive());
+///     let file = open.open_encoded(world, "memfs:written", &String::schema())?;
 ///     // Each rank has one text of ten bytes; that of rank 1 lies behind that of rank 0.
 ///     let (rank, text) = (world.rank() as u64, encode(&format!("r{}", world.rank())));
 ///     let layout = Layout::bytes(10).unwrap();

@@ -1,10 +1,10 @@
 //! Views: which objects of a file a rank sees. A view belongs to no file and no type.
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 use aqueduct_file::View;
 use aqueduct_file::layout::{Layout, LayoutError};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, agree};
 
 /// Which objects of a file a rank sees: from an object on, a pattern that repeats.
 ///
@@ -22,7 +22,7 @@ use crate::error::{Error, Kind, Result};
 /// | | objects of 3 ranks a, b, c |
 /// |---|---|
 /// | [`ObjectView::all`] | every rank sees everything |
-/// | [`ObjectView::contiguous`] of 4 | `a a a a b b b b c c c c`, and c's go on |
+/// | [`ObjectView::contiguous`] of 2, 4 and 3 | `a a b b b b c c c`, and again from a |
 /// | [`ObjectView::block`] of 12 | `a a a a b b b b c c c c`, and again from a |
 /// | [`ObjectView::round_robin`] | `a b c a b c a b c` |
 /// | [`ObjectView::cyclic`] of 2 | `a a b b c c a a b b c c` |
@@ -86,12 +86,33 @@ impl ObjectView {
         Self::of_runs(period, runs)
     }
 
-    /// Each rank its own part of `count` objects, one after the other; the last one's has no end.
+    /// Each rank its own `count` objects, those of rank 0 first; the whole may repeat, as time steps do, so that no rank ever reaches into the part of
+    /// another. The counts may differ. Collective; the view is then a value that serves any number of files.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_object::ObjectView;
+    /// Launch::threads(3).run(|world| {
+    ///     let count = world.rank() as u64 + 1;
+    ///     let view = ObjectView::contiguous(world, count)?;
+    ///     assert_eq!(view.number(0), Some([0, 1, 3][world.rank()]));
+    ///     assert_eq!(view.number(count), Some(6 + [0, 1, 3][world.rank()]), "the second round");
+    ///     Ok::<_, aqueduct_object::Error>(())
+    /// })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
     pub fn contiguous(comm: &Comm, count: u64) -> Result<Self> {
-        let start = count.checked_mul(comm.rank() as u64);
-        let start =
-            start.ok_or_else(|| refused(format!("parts of {count} objects reach behind every file")))?;
-        Ok(Self::all().starting_at(start))
+        // A bound that keeps every sum of counts below 2^64.
+        let countable = if count <= u64::MAX / comm.size() as u64 {
+            Ok(())
+        } else {
+            Err(refused(format!("{count} objects on each rank reach behind every file; give fewer")))
+        };
+        agree(comm, "view", "view", countable)?;
+        let before = comm.exclusive_scan(Op::Sum, &[count])?.map_or(0, |before| before[0]);
+        let total = comm.allreduce_one(Op::Sum, count)?;
+        let runs = if count > 0 { vec![(before, count)] } else { Vec::new() };
+        Self::of_runs(total.max(1), runs)
     }
 
     /// One block of `total` objects each, as equal as blocks of one length can be; the whole may repeat, as time steps do.

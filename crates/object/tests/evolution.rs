@@ -90,7 +90,7 @@ fn fields_are_added_removed_renamed_and_reordered() {
                 bonds: vec![bond(0), bond(3)],
             };
             let file =
-                ObjectOpen::new(Mode::read_write().create()).anew().byte_order(order).open(world, name)?;
+                ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order).open(world, name)?;
             file.at(0).all().write(&[atom(old::Phase::Gas), atom(old::Phase::Solid { lattice: 7 })])?;
             file.close()?;
             let file = ObjectFile::<Atom>::open(world, name)?;

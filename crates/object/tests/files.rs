@@ -96,7 +96,7 @@ fn fields_alone() {
     run(3, |world| {
         let (rank, name) = (world.rank() as u64, "memfs:fields");
         for order in [ByteOrder::Little, ByteOrder::Big] {
-            let open = ObjectOpen::new(Mode::read_write().create()).anew().byte_order(order);
+            let open = ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order);
             let file = open.open::<Constant>(world, name)?;
             file.at(100 * rank).all().write(&some::<Constant>(100 * rank..100 * rank + 100))?;
             let ids = file.field::<u64>("id")?;

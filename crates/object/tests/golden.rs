@@ -201,7 +201,7 @@ where
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let write = |world: &Comm| {
-        let open = ObjectOpen::new(Mode::read_write().create()).anew().byte_order(order);
+        let open = ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order);
         let file = open.open::<T>(world, path("new"))?;
         file.shared().all().write(objects)?;
         file.close()

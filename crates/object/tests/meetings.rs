@@ -31,7 +31,7 @@ fn compared(world: &Comm) -> Result<[(u64, u64); 4], Error> {
     let mode = Mode::read_write().create().delete_on_close();
     let raw = Open::new(mode).open(world, "memfs:meetings-raw")?;
     raw.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
-    let file = ObjectFile::<i32>::create(world, "memfs:meetings")?;
+    let file = ObjectFile::<i32>::replace(world, "memfs:meetings")?;
     file.set_view(&ObjectView::round_robin(world))?;
     let mut numbers = vec![world.rank() as i32; COUNT];
     let writes = || -> Result<(u64, u64), Error> {
@@ -73,7 +73,7 @@ fn objects_of_variable_size_are_written_as_bytes_in_rank_order_are() {
     let counted = apart(|world| {
         let mode = Mode::read_write().create().delete_on_close();
         let raw = Open::new(mode).open(world, "memfs:meetings-ordered")?;
-        let file = ObjectFile::create(world, "memfs:meetings-named")?;
+        let file = ObjectFile::replace(world, "memfs:meetings-named")?;
         let mine = vec![Named { id: 7, name: "seven".to_owned() }; COUNT];
         let bytes = vec![1u8; mine.iter().map(Object::encoded_size).sum()];
         let theirs = messages(|| raw.counters(), || Ok(raw.shared().all().write(&bytes).map(drop)?))?;
@@ -91,7 +91,7 @@ fn objects_of_variable_size_are_written_as_bytes_in_rank_order_are() {
 fn what_one_rank_does_wrong_all_ranks_learn() {
     for ranks_per_node in [1, RANKS] {
         let job = |world: &Comm| {
-            let file = ObjectFile::<u32>::create(world, "memfs:meetings-wrong")?;
+            let file = ObjectFile::<u32>::replace(world, "memfs:meetings-wrong")?;
             let wrong = world.rank() == 2;
             let far = if wrong { u64::MAX / 2 } else { world.rank() as u64 };
             let error = file.at(far).all().write(&[7]).unwrap_err();
@@ -110,7 +110,7 @@ fn what_one_rank_does_wrong_all_ranks_learn() {
         };
         Launch::threads(RANKS).node_ranks(ranks_per_node).run(job).unwrap();
         let job = |world: &Comm| {
-            let file = ObjectFile::<Named>::create(world, "memfs:meetings-wrong-named")?;
+            let file = ObjectFile::<Named>::replace(world, "memfs:meetings-wrong-named")?;
             let far = if world.rank() == 2 { u64::MAX - 1 } else { world.rank() as u64 };
             let one = Named { id: world.rank() as u64, name: "x".repeat(world.rank()) };
             let error = file.at(far).all().write(&vec![one.clone(); 5]).unwrap_err();
@@ -127,7 +127,7 @@ fn what_one_rank_does_wrong_all_ranks_learn() {
 fn opening_takes_few_meetings() {
     let counted = apart(|world| {
         let write = |name: &str| -> Result<(), Error> {
-            let file = ObjectFile::<u32>::create(world, name)?;
+            let file = ObjectFile::<u32>::replace(world, name)?;
             file.at(world.rank() as u64).all().write(&[1])?;
             file.close()
         };

@@ -3,6 +3,8 @@
 //! The program that they start is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped,
 //! and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
+#[path = "cases/access_matrix.rs"]
+mod access_matrix;
 #[path = "cases/files.rs"]
 mod files;
 #[path = "cases/talk.rs"]
@@ -47,6 +49,9 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     in_files::<Trivial>(world, &format!("ufs:{folder}/trivial"), ByteOrder::Little)?;
     in_files::<Constant>(world, &format!("uring:{folder}/constant"), ByteOrder::Big)?;
     in_files::<Variable>(world, &format!("ufs:{folder}/variable"), ByteOrder::Little)?;
+    for method in access_matrix::methods() {
+        access_matrix::write_and_read::<Variable>(world, &format!("{folder}/matrix-variable"), method)?;
+    }
     write_all_ways::<Variable>(world, &format!("{folder}/{LEFT}"), ByteOrder::Big)?;
     if world.rank() == 0 {
         println!("objects passed on {} ranks of {} nodes", world.size(), world.node_count());

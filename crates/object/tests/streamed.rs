@@ -19,7 +19,7 @@ fn first(rank: usize) -> u64 {
 }
 
 fn write(world: &Comm, name: &str) -> Result<(), Error> {
-    let file = ObjectFile::<Vec<u32>>::create(world, name)?;
+    let file = ObjectFile::<Vec<u32>>::replace(world, name)?;
     let (place, objects) = (first(world.rank()), mine(world.rank()));
     file.at(place).all().write(&objects)?;
     // The same again, alone, behind them: those who have an iterator encode first.
@@ -60,7 +60,7 @@ fn a_device_that_fails_in_between_fails_all_ranks() {
     for failing in 1..12 {
         let name = format!("fault=write=#{failing}:memfs:streamed-{failing}");
         let outcome = Launch::threads(4).run(|world| {
-            let Ok(file) = ObjectFile::<Vec<u32>>::create(world, &name) else { return Ok(0) };
+            let Ok(file) = ObjectFile::<Vec<u32>>::replace(world, &name) else { return Ok(0) };
             let written = file.at(first(world.rank())).all().write(&mine(world.rank()));
             Ok::<_, Error>(u8::from(written.is_ok()) + 1)
         });

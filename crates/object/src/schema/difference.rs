@@ -5,7 +5,7 @@ use std::fmt;
 use super::Schema;
 
 /// Two types that do not fit: why, and both of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Mismatch {
     why: String,
     table: String,
@@ -21,6 +21,13 @@ impl Mismatch {
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}", self.why, self.table)
+    }
+}
+
+impl fmt::Debug for Mismatch {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

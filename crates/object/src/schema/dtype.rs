@@ -5,7 +5,7 @@ use std::fmt;
 use super::{ByteOrder, Schema, Type};
 
 /// Objects of variable size have no dtype.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NoDtype {
     /// Which part of the type has no constant size.
     pub part: String,
@@ -14,6 +14,13 @@ pub struct NoDtype {
 impl fmt::Display for NoDtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "numpy has no dtype for {}: its values have different sizes", self.part)
+    }
+}
+
+impl fmt::Debug for NoDtype {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Located<'s> {
 }
 
 /// There is no field of this path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NoSuchField {
     path: String,
     detail: String,
@@ -25,6 +25,13 @@ pub struct NoSuchField {
 impl fmt::Display for NoSuchField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "there is no field {:?}: {}", self.path, self.detail)
+    }
+}
+
+impl fmt::Debug for NoSuchField {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex};
 
 use aqueduct_comm::{Comm, Line};
-use aqueduct_file::{self as file, File, Info, Mode, Open};
+use aqueduct_file::{self as file, Claim, File, Info, Mode, Open};
 
 use super::{Changes, Store};
 use crate::error::{Error, Kind, Result, agree, announce};
@@ -35,14 +35,21 @@ pub struct ObjectOpen {
     info: Info,
     order: ByteOrder,
     checksums: bool,
-    fresh: bool,
+    replace: bool,
     raw: bool,
 }
 
 impl ObjectOpen {
     /// Opens with this access mode. A file that is created gets little-endian bytes and checksums.
     pub fn new(mode: Mode) -> Self {
-        Self { mode, info: Info::new(), order: ByteOrder::Little, checksums: true, fresh: false, raw: false }
+        Self {
+            mode,
+            info: Info::new(),
+            order: ByteOrder::Little,
+            checksums: true,
+            replace: false,
+            raw: false,
+        }
     }
 
     /// Adds a hint for the file layer.
@@ -66,10 +73,10 @@ impl ObjectOpen {
         self
     }
 
-    /// Throws away what is under the name, if anything is.
+    /// Deletes the file of this name first, if there is one and nobody is writing it.
     #[must_use]
-    pub fn anew(mut self) -> Self {
-        self.fresh = true;
+    pub fn replace(mut self) -> Self {
+        self.replace = true;
         self
     }
 
@@ -97,11 +104,15 @@ impl ObjectOpen {
         open.found(comm, name.as_ref(), &nothing, understand).map(|(store, _)| Untyped::new(store))
     }
 
-    /// Creates a file of objects of this schema, in place of what is under the name, for who has them encoded. Collective.
-    pub fn create_untyped(comm: &Comm, name: impl AsRef<OsStr>, schema: &Schema) -> Result<UntypedWriter> {
-        let open = Self::new(Mode::read_write().create()).anew();
-        let understand = |shown: &str, told: &[u8]| open.understand(shown, told, schema);
-        open.found(comm, name.as_ref(), schema, understand).map(|(store, _)| UntypedWriter::new(store))
+    /// Opens `name` for objects of this schema that the program has encoded itself. Collective.
+    pub fn open_encoded(
+        &self,
+        comm: &Comm,
+        name: impl AsRef<OsStr>,
+        schema: &Schema,
+    ) -> Result<UntypedWriter> {
+        let understand = |shown: &str, told: &[u8]| self.understand(shown, told, schema);
+        self.found(comm, name.as_ref(), schema, understand).map(|(store, _)| UntypedWriter::new(store))
     }
 
     /// The file, once all ranks have understood what rank 0 has found; one that is created has the schema that is wanted.
@@ -117,7 +128,9 @@ impl ObjectOpen {
         let own = comm.alone();
         let line = Line::take(comm).map_err(talk)?;
         let talked = line.traffic();
-        let found = if line.rank() == 0 { self.look(&own, name, &shown, wanted) } else { Ok(Vec::new()) };
+        let found =
+            if line.rank() == 0 { self.look(&own, name, &shown, wanted) } else { Ok((Vec::new(), None)) };
+        let (found, claim) = found.map_or_else(|error| (Err(error), None), |(told, claim)| (Ok(told), claim));
         let told = announce(&line, "open", &shown, found)?;
         let mine = understand(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
         let (Understood { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
@@ -143,14 +156,21 @@ impl ObjectOpen {
             schema,
             order,
             checksums: checksums && self.checksums && !self.raw,
+            claim,
             changes: Mutex::new(changes),
         };
         store.begin(longer)?;
         Ok((store, migration))
     }
 
-    /// Rank 0: what there is, or what was made; whether the data is longer than what was committed, a slot and a description.
-    fn look(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
+    /// Rank 0: what there is, or what was made (whether the data is longer than what was committed, a slot and a description), and the right to write it.
+    fn look(
+        &self,
+        own: &Comm,
+        name: &OsStr,
+        shown: &str,
+        wanted: &Schema,
+    ) -> Result<(Vec<u8>, Option<Claim>)> {
         if self.mode.is_sequential() {
             let detail = "object files are found by number; sequential mode is for plain files";
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
@@ -160,24 +180,21 @@ impl ObjectOpen {
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
         if self.raw {
-            return self.look_raw(own, name, shown, wanted);
+            return self.look_raw(own, name, shown, wanted).map(|told| (told, None));
         }
-        if self.fresh {
-            for name in [meta_name(name), name.to_owned()] {
-                match file::delete(&name) {
-                    Err(error) if error.kind() != file::Kind::NoSuchFile => return Err(error.into()),
-                    _ => {}
-                }
-            }
+        if self.replace {
+            delete_both(name, shown)?;
         }
         let create = self.mode.is_create();
         match Open::new(Mode::read_only()).open(own, meta_name(name)) {
-            Ok(_) if create && self.mode.is_exclusive() => {
-                let exists = "it exists and was to be created; leave out `exclusive`, or delete it";
-                Err(file::Error::new(file::Kind::FileExists, "open", &shown.into(), exists).into())
+            Ok(meta) => {
+                let claim = if self.mode.is_write() { claim_meta("open", name, shown)? } else { None };
+                if create && self.mode.is_exclusive() {
+                    return Err(exists(shown));
+                }
+                Ok((read_state(&meta, shown, own, name)?, claim))
             }
-            Ok(meta) => read_state(&meta, shown, own, name),
-            Err(error) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
+            Err(error) if error.kind() != file::Kind::NoSuchFile => Err(renamed(&error, shown)),
             Err(_) if create => self.create(own, name, shown, wanted),
             Err(_) => {
                 // A missing file is the file layer's to tell.
@@ -196,7 +213,7 @@ impl ObjectOpen {
             );
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         };
-        if self.fresh
+        if self.replace
             && let Err(error) = file::delete(name)
             && error.kind() != file::Kind::NoSuchFile
         {
@@ -214,24 +231,31 @@ impl ObjectOpen {
         Ok([&[0], &slot.encode()[..], &description].concat())
     }
 
-    fn create(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
-        let mode = if self.mode.is_exclusive() {
-            Mode::read_write().exclusive()
-        } else {
-            Mode::read_write().create()
-        };
-        if Open::new(mode).open(own, name)?.size()? > 0 {
-            let detail =
-                "there is data under this name and no .meta; open it as raw, repair it, or create it anew";
+    fn create(
+        &self,
+        own: &Comm,
+        name: &OsStr,
+        shown: &str,
+        wanted: &Schema,
+    ) -> Result<(Vec<u8>, Option<Claim>)> {
+        let exclusive = self.mode.is_exclusive();
+        let mode = if exclusive { Mode::read_write().exclusive() } else { Mode::read_write().create() };
+        let data = Open::new(mode).open(own, name).map_err(|error| match error.kind() {
+            file::Kind::FileExists => exists(shown),
+            _ => error.into(),
+        })?;
+        if data.size()? > 0 {
+            let detail = "there is data under this name and no .meta; open it as raw, repair it, or replace it with `ObjectOpen::replace`";
             return Err(Error::new(Kind::NoMeta, "open", shown, detail));
         }
         let description = Description::new(wanted, self.order, self.checksums).encode();
         let slot = new_slot(State::Changing, &description);
         let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
+        let claim = claim_meta("open", name, shown)?;
         meta.at(DESCRIPTION).write(&description)?;
         meta.at(slot.place()).write(&slot.encode())?;
         meta.sync()?;
-        Ok([&[0], &slot.encode()[..], &description].concat())
+        Ok(([&[0], &slot.encode()[..], &description].concat(), claim))
     }
 
     /// All ranks: what rank 0 found, compared with what this program wants.
@@ -312,6 +336,42 @@ impl Store {
     }
 }
 
+/// Takes the lock of the one writer that a file may have, on its `.meta`. None where there are no locks, and where the `.meta` cannot be locked for
+/// another reason, which opening it for writing reports.
+pub(super) fn claim_meta(operation: &'static str, name: &OsStr, shown: &str) -> Result<Option<Claim>> {
+    match file::claim(meta_name(name)) {
+        Err(error) if error.kind() == file::Kind::InUse => {
+            Err(file::Error::new(error.kind(), operation, &shown.into(), error.detail()).into())
+        }
+        claim => Ok(claim.ok().flatten()),
+    }
+}
+
+/// Deletes the data and the `.meta`, if there are any and nobody is writing them.
+fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
+    let _claim = claim_meta("open", name, shown)?;
+    for part in [meta_name(name), name.to_owned()] {
+        match file::delete(&part) {
+            Err(error) if error.kind() != file::Kind::NoSuchFile => return Err(renamed(&error, shown)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn exists(shown: &str) -> Error {
+    let detail = "it exists and was to be created; replace it with `ObjectOpen::replace`, or open it";
+    file::Error::new(file::Kind::FileExists, "open", &shown.into(), detail).into()
+}
+
+/// An error of the `.meta` that is one of the whole file where its name cannot be a file's.
+fn renamed(error: &file::Error, shown: &str) -> Error {
+    match error.kind() {
+        file::Kind::BadName => file::Error::new(error.kind(), "open", &shown.into(), error.detail()).into(),
+        _ => error.clone().into(),
+    }
+}
+
 pub(super) fn meta_name(name: &OsStr) -> OsString {
     let mut name = name.to_owned();
     name.push(".meta");
@@ -384,7 +444,7 @@ pub(super) fn read_slot(meta: &File, shown: &str) -> Result<Slot> {
     }
     best.ok_or_else(|| {
         if empty == 2 {
-            let detail = "it is not complete: its writer stopped while creating it; create it anew";
+            let detail = "it is not complete: its writer stopped while creating it; replace it";
             return Error::new(Kind::NotComplete, "open", shown, detail);
         }
         let detail =

@@ -6,7 +6,7 @@ use std::fmt;
 use aqueduct_comm::Comm;
 use aqueduct_file::{self as file, File, Mode, Open};
 
-use super::opening::{meta_name, new_slot, read_description, read_slot};
+use super::opening::{claim_meta, meta_name, new_slot, read_description, read_slot};
 use crate::Object;
 use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result, agree};
@@ -81,6 +81,7 @@ pub fn repair<T: Object>(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Repaire
 fn work<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<Repaired> {
     let data = Open::new(Mode::read_write()).open(own, name)?;
     let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
+    let _claim = claim_meta("repair", name, shown)?;
     let known = read_slot(&meta, shown).and_then(|slot| {
         let description = read_description(&meta, &slot, shown)?;
         let described = Description::decode(&description);

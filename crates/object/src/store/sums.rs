@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use aqueduct_file::Count;
+
 use super::{Store, merged};
 use crate::error::{Kind, Result};
 use crate::meta::{BLOCK, SUMS, State, Sums, UNIT};
@@ -33,15 +35,17 @@ impl Store {
 
     /// Bytes of the data that must be there.
     pub(crate) fn read_bytes(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let wanted = bytes.len() as u64;
-        let count = self.plain.at(offset).read(bytes)?.bytes();
-        if count == wanted {
+        let count = self.plain.at(offset).read(&mut *bytes)?;
+        self.check_length(offset, bytes.len(), count)
+    }
+
+    /// Fails where fewer bytes than wanted were read from `offset` on.
+    pub(crate) fn check_length(&self, offset: u64, wanted: usize, count: Count) -> Result<()> {
+        if count.bytes() == wanted as u64 {
             return Ok(());
         }
-        let detail = format!(
-            "the data ends at byte {}, and {wanted} bytes from {offset} on are wanted",
-            offset + count
-        );
+        let end = offset + count.bytes();
+        let detail = format!("the data ends at byte {end}, and {wanted} bytes from {offset} on are wanted");
         Err(self.error(Kind::Damaged, "read", detail))
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn some<T: Numbered>(numbers: impl IntoIterator<Item = u64>) -> Vec<T
 pub(crate) fn write_all_ways<T: Numbered>(world: &Comm, name: &str, order: ByteOrder) -> Result<u64, Error> {
     let (rank, size) = (world.rank() as u64, world.size() as u64);
     let file =
-        ObjectOpen::new(Mode::read_write().create()).anew().byte_order(order).open::<T>(world, name)?;
+        ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order).open::<T>(world, name)?;
     let mine = |first: u64, count: u64| some::<T>(first..first + count);
     // One block of two objects per rank and way.
     let block = |way: u64| way * 2 * size + 2 * rank;
@@ -130,11 +130,9 @@ pub(crate) fn views(world: &Comm) -> Vec<ObjectView> {
 /// Writes 60 objects, or those of them that a view of this kind lets be seen.
 pub(crate) fn write_through_view<T: Numbered>(world: &Comm, name: &str, kind: usize) -> Result<(), Error> {
     let view = views(world).swap_remove(kind);
-    // The last part of a contiguous view has no end, nor have the others.
-    let most = if kind == 0 { 60 / world.size() as u64 } else { 60 };
-    let seen = (0..most).filter_map(|place| view.number(place)).take_while(|number| *number < 60);
+    let seen = (0..60).filter_map(|place| view.number(place)).take_while(|number| *number < 60);
     let seen: Vec<u64> = seen.collect();
-    let file = ObjectFile::<T>::create(world, name)?;
+    let file = ObjectFile::<T>::replace(world, name)?;
     file.set_view(&view)?;
     // Each rank its own number of objects, in two calls.
     let (first, second) = seen.split_at(world.rank() + 1);

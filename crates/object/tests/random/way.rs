@@ -71,7 +71,7 @@ fn decoded<T: Object>(bytes: &[Vec<u8>]) -> Vec<T> {
 
 pub(crate) fn write<T: Object>(world: &Comm, name: &str, way: &Way, bytes: &[Vec<u8>]) -> Result<(), Error> {
     let (all, total) = (decoded::<T>(bytes), bytes.len() as u64);
-    let open = ObjectOpen::new(Mode::read_write().create()).anew().byte_order(way.order);
+    let open = ObjectOpen::new(Mode::read_write().create()).replace().byte_order(way.order);
     let file = if way.checksums { open } else { open.unchecked() }.open::<T>(world, name)?;
     let view = view(world, way.view, total.max(1))?;
     let mine = seen(&view, total);

@@ -1,0 +1,136 @@
+//! Every access method for every category of objects, on one and on several nodes.
+
+#[path = "cases/access_matrix.rs"]
+mod cases;
+#[allow(dead_code, reason = "the module is shared with other suites")]
+#[path = "cases/files.rs"]
+mod files;
+
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_file::Mode;
+use aqueduct_object::{Error, Kind, ObjectFile, ObjectOpen, ObjectView};
+use cases::{methods, write_and_read};
+use files::{Constant, Numbered, Trivial, Variable, some};
+
+fn run(ranks: usize, nodes: usize, program: impl Fn(&Comm) -> Result<(), Error> + Sync) {
+    Launch::threads(ranks).node_ranks(ranks.div_ceil(nodes)).run(program).unwrap();
+}
+
+fn all_methods<T: Numbered>(name: &str) {
+    assert_eq!(methods().len(), 15, "each for reading and for writing");
+    let folder = tempfile::tempdir().unwrap();
+    let path = format!("{}/{name}", folder.path().display());
+    for method in methods() {
+        for (ranks, nodes) in [(1, 1), (3, 1), (4, 2)] {
+            run(ranks, nodes, |world| write_and_read::<T>(world, &path, method));
+        }
+    }
+}
+
+#[test]
+fn trivial_objects_by_every_method() {
+    all_methods::<Trivial>("trivial");
+}
+
+#[test]
+fn constant_objects_by_every_method() {
+    all_methods::<Constant>("constant");
+}
+
+#[test]
+fn variable_objects_by_every_method() {
+    all_methods::<Variable>("variable");
+}
+
+#[test]
+fn split_form_of_an_independent_access_is_refused() {
+    run(2, 1, |world| {
+        let file = ObjectFile::<Variable>::create(world, "memfs:independent-split")?;
+        let refused = file.at(0).begin_write(some(0..1)).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), Kind::BadArgument);
+        assert!(file.shared().begin_read(1).is_err());
+        file.close()
+    });
+}
+
+/// A request is under way from its start: the bytes are read before `wait`, and `is_done` says when.
+fn reads_before_wait<T: Numbered>(collective: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects");
+    let name = format!("throttle=1GB/s,100ms:ufs:{}", path.display());
+    run(2, 1, |world| {
+        let file = ObjectFile::<T>::create(world, path.as_os_str())?;
+        file.at(4 * world.rank() as u64)
+            .all()
+            .write(&some::<T>(4 * world.rank() as u64..4 * world.rank() as u64 + 4))?;
+        file.close()?;
+        let file = ObjectOpen::new(Mode::read_only()).unchecked().open::<T>(world, &name)?;
+        let access = file.at(world.rank() as u64);
+        let request = if collective { access.all().start_read(6)? } else { access.start_read(6)? };
+        assert!(!request.is_done(), "the device needs 100 ms");
+        let begin = Instant::now();
+        while !request.is_done() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "nobody reads");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        world.barrier()?;
+        // What is read from now on is not what was written.
+        if world.rank() == 0 {
+            let length = std::fs::metadata(&path).unwrap().len();
+            std::fs::write(&path, vec![0xff; length as usize]).unwrap();
+        }
+        world.barrier()?;
+        assert_eq!(request.wait()?, some::<T>(world.rank() as u64..world.rank() as u64 + 6));
+        file.close()
+    });
+}
+
+#[test]
+fn started_reads_of_variable_objects_progress_before_wait() {
+    reads_before_wait::<Variable>(false);
+    reads_before_wait::<Variable>(true);
+}
+
+#[test]
+fn started_reads_of_constant_objects_progress_before_wait() {
+    reads_before_wait::<Constant>(false);
+    reads_before_wait::<Trivial>(true);
+}
+
+#[test]
+fn contiguous_views_of_different_counts_do_not_overlap() {
+    fn check<T: Numbered>(name: &str) {
+        let counts = [3u64, 0, 5, 1];
+        run(4, 2, |world| {
+            let view = ObjectView::contiguous(world, counts[world.rank()])?;
+            let before: u64 = counts[..world.rank()].iter().sum();
+            // The view serves one file after the other, and one round after the other.
+            for part in ["a", "b"] {
+                let file = ObjectFile::<T>::replace(world, format!("{name}-{part}"))?;
+                file.set_view(&view)?;
+                for round in 0..3 {
+                    let first = 9 * round + before;
+                    file.next().all().write(&some::<T>(first..first + counts[world.rank()]))?;
+                }
+                file.close()?;
+                let file = ObjectFile::<T>::open(world, format!("{name}-{part}"))?;
+                assert_eq!(file.at(0).read_vec(100)?, some::<T>(0..27));
+                file.close()?;
+            }
+            Ok(())
+        });
+    }
+    check::<Trivial>("memfs:contiguous-trivial");
+    check::<Variable>("memfs:contiguous-variable");
+}
+
+#[test]
+fn contiguous_view_that_cannot_be_counted_is_refused_on_all_ranks() {
+    run(3, 1, |world| {
+        let count = if world.rank() == 1 { u64::MAX / 2 } else { 1 };
+        assert_eq!(ObjectView::contiguous(world, count).unwrap_err().kind(), Kind::BadArgument);
+        Ok(())
+    });
+}
