@@ -85,6 +85,10 @@ struct Sample {
 }
 
 impl Chooser {
+    pub(crate) fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
     /// For an output that the ranks write themselves; `groups` says whether leaders may come to write, or do.
     pub(crate) fn new(
         comm: Comm,

@@ -17,6 +17,7 @@ pub struct Declared {
     pub(crate) pieces: Vec<Piece>,
     /// This rank's points of each stream, and how many those of the ranks before it are.
     pub(crate) points: Vec<(Vec<u64>, u64)>,
+    pub(crate) replace: bool,
 }
 
 impl Declared {
@@ -37,7 +38,12 @@ impl Declared {
             _ => Vec::new(),
         };
         let points = streams.streams.iter().map(|(stream, _)| own(stream)).zip(firsts).collect();
-        Ok(Self { abouts, pieces, points })
+        Ok(Self { abouts, pieces, points, replace: false })
+    }
+
+    /// Whether the output takes the place of a file that exists: [`Options::replace`](crate::Options::replace). Targets refuse existing files otherwise.
+    pub fn replaces(&self) -> bool {
+        self.replace
     }
 
     /// The streams, in order.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aqueduct_comm::Comm;
+
 use crate::error::{Error, Kind, Result};
 use crate::packing::Packing;
 use crate::progress::Board;
@@ -12,6 +14,9 @@ use crate::worker::{Limits, Worker};
 
 /// The way of parcels to their target. It can change between steps.
 pub(crate) struct Driver {
+    name: Arc<str>,
+    comm: Comm,
+    finished: bool,
     board: Arc<Board>,
     limits: Limits,
     pinned: Vec<usize>,
@@ -59,21 +64,48 @@ impl Written {
 
 impl Driver {
     pub(crate) fn blocking(
+        (name, comm): (&Arc<str>, &Comm),
         target: Box<dyn Target>,
         board: &Arc<Board>,
         limits: Limits,
         pinned: &[usize],
     ) -> Self {
         let hand = Some(Hand::Own(Own::new(target, 0)));
-        let (board, pinned) = (Arc::clone(board), pinned.to_vec());
-        Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
+        let (board, pinned, name, comm) =
+            (Arc::clone(board), pinned.to_vec(), Arc::clone(name), comm.clone());
+        Self {
+            name,
+            comm,
+            board,
+            limits,
+            pinned,
+            hand,
+            finished: false,
+            memory_peak: 0,
+            writing: Duration::ZERO,
+        }
     }
 
     /// Hands parcels to a server.
-    pub(crate) fn served(client: Arc<Client>, board: &Arc<Board>, limits: Limits) -> Self {
+    pub(crate) fn served(
+        (name, comm): (&Arc<str>, &Comm),
+        client: Arc<Client>,
+        board: &Arc<Board>,
+        limits: Limits,
+    ) -> Self {
         let hand = Some(Hand::Served(Served { client, board: Arc::clone(board) }));
-        let (board, pinned) = (Arc::clone(board), Vec::new());
-        Self { board, limits, pinned, hand, memory_peak: 0, writing: Duration::ZERO }
+        let (board, pinned, name, comm) = (Arc::clone(board), Vec::new(), Arc::clone(name), comm.clone());
+        Self {
+            name,
+            comm,
+            board,
+            limits,
+            pinned,
+            hand,
+            finished: false,
+            memory_peak: 0,
+            writing: Duration::ZERO,
+        }
     }
 
     /// Goes over to a thread, or to none, when everything so far is written.
@@ -87,7 +119,8 @@ impl Driver {
         self.count(hand.as_ref());
         self.hand = match hand {
             Some(Hand::Own(Own { target, parcels, .. })) => {
-                let worker = Worker::start((target, parcels), &self.board, self.limits, &self.pinned)?;
+                let worker =
+                    Worker::start(&self.comm, (target, parcels), &self.board, self.limits, &self.pinned)?;
                 Some(Hand::Thread(worker))
             }
             Some(Hand::Thread(worker)) => {
@@ -144,6 +177,8 @@ impl Driver {
 
     /// Ends the file; what buffers have taken at most, and how long was written. Failures are on the board.
     pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
+        // What fails is returned by `Output::finish`.
+        self.finished = true;
         let hand = self.hand.take();
         if matches!(hand, Some(Hand::Own(_))) {
             self.count(hand.as_ref());
@@ -193,9 +228,27 @@ impl Driver {
 }
 
 impl Drop for Served {
+    /// Waits until the server has written every step that all its clients have handed over.
     fn drop(&mut self) {
-        self.client.let_go();
+        let (visible, failure) = self.client.let_go();
+        self.board.note(|progress| progress.visible = progress.visible.max(visible));
+        failure.into_iter().for_each(|error| self.board.fail(error));
         self.board.close();
+    }
+}
+
+impl Drop for Driver {
+    /// Without `finish`: what was accepted is written first, and what failed is told where people and `run` see it.
+    fn drop(&mut self) {
+        drop(self.hand.take());
+        if self.finished {
+            return;
+        }
+        if let Some(reason) = self.board.take_unreported() {
+            let message = format!("output {:?}, dropped without `finish`: {reason}", self.name);
+            eprintln!("aqueduct: {message}");
+            self.comm.report_failure(message);
+        }
     }
 }
 

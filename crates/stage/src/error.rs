@@ -53,8 +53,12 @@ impl Kind {
     }
 }
 
+/// What to do about a file that exists and was to be created.
+pub(crate) const EXISTS: &str =
+    "it exists and was to be created; replace it with `Options::replace`, or write another file";
+
 /// An error with its kind, the operation, the file, the step where there is one, and what to know about it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     kind: Kind,
     operation: &'static str,
@@ -74,6 +78,14 @@ impl Error {
 
     pub(crate) fn talk(operation: &'static str, file: &str, error: &comm::Error) -> Self {
         Self { rank: error.rank(), ..Self::new(Kind::Communication, operation, file, error.to_string()) }
+    }
+
+    /// The same; where a file exists that was to be created, with what a program that writes streams can do.
+    pub(crate) fn or_exists(self) -> Self {
+        match self.below {
+            Some(file::Kind::FileExists) => Self { detail: EXISTS.to_owned(), ..self },
+            _ => self,
+        }
     }
 
     /// Names the step it belongs to, unless it names one already.
@@ -216,6 +228,13 @@ impl fmt::Display for Error {
             write!(f, ", on rank {rank}")?;
         }
         write!(f, ": {}", self.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -51,7 +51,7 @@ impl Group {
             spots.push(places);
             points.push((all, first));
         }
-        let declared = Declared { abouts: abouts.to_vec(), pieces, points };
+        let declared = Declared { abouts: abouts.to_vec(), pieces, points, replace: false };
         Ok(Self { declared, spots, members: members.len() })
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use aqueduct_comm::{Comm, Op};
+use aqueduct_file::available_memory;
 
 use crate::choice::Spread;
 use crate::chooser::Chooser;
@@ -63,6 +64,7 @@ pub struct Options {
     buffers: usize,
     memory: Option<u64>,
     durable_every: Option<u64>,
+    replace: bool,
     pub(crate) pinned: Vec<usize>,
     group: Option<usize>,
     crew: Option<Crew>,
@@ -77,6 +79,7 @@ impl Default for Options {
             buffers: 2,
             memory: None,
             durable_every: None,
+            replace: false,
             pinned: Vec::new(),
             group: None,
             crew: None,
@@ -119,6 +122,13 @@ impl Options {
         self
     }
 
+    /// Takes the place of a file of the same name, if there is one and nobody is writing it. Without this, a file that exists is refused.
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.replace = true;
+        self
+    }
+
     /// Keeps this rank's I/O thread on these processors, numbered from 0; away from those that compute, if there are others.
     #[must_use]
     pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
@@ -140,7 +150,7 @@ impl Options {
         self
     }
 
-    /// Creates a stream file of this name, or empties it. Collective.
+    /// Creates a stream file of this name. One that exists is refused, unless it is to be [replaced](Self::replace). Collective.
     pub fn create(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Output> {
         if let (Mode::Auto | Mode::Servers, Some(crew)) = (self.mode, &self.crew) {
             return self.create_served(comm, crew, name, streams);
@@ -162,7 +172,8 @@ impl Options {
     ) -> Result<Output> {
         agree(comm, "create", name, self.check(name))?;
         self.check_same(comm, name)?;
-        let declared = Arc::new(Declared::new(comm, name, streams)?);
+        let declared = Arc::new(self.declare(comm, name, streams)?);
+        let target = |comm: &Comm, declared: &Arc<Declared>| target(comm, declared).map_err(Error::or_exists);
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
         let spread = Spread::of(comm, declared.bytes_of_a_step() as f64).map_err(talk)?;
         let groups = self.mode == Mode::Leaders || self.mode == Mode::Auto && spread.may_gather();
@@ -188,7 +199,8 @@ impl Options {
             }
         };
         let chooser = Chooser::new(own, self.mode, &spread, groups, &helm, &self.meter);
-        Output::new(chooser, name, declared, target, &self.pinned, Memory { limits, more, gathered })
+        let memory = Memory { limits, more, gathered };
+        Output::new(chooser, name, declared, target, &self.pinned, memory, &theirs)
     }
 
     /// An output that servers write. Collective, for servers too.
@@ -201,7 +213,7 @@ impl Options {
         };
         agree(comm, "create", name, same)?;
         self.check_same(comm, name)?;
-        let declared = Arc::new(Declared::new(comm, name, streams)?);
+        let declared = Arc::new(self.declare(comm, name, streams)?);
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
         let limits = agree(comm, "create", name, self.limits(comm, name, 1))?;
         // Of equal size on all clients, and no larger than the largest step.
@@ -215,6 +227,10 @@ impl Options {
         let own = comm.dup().map_err(talk)?;
         let chooser = Chooser::served(own, self.mode, crew.servers());
         Ok(Output::served(chooser, name, declared, client, limits))
+    }
+
+    fn declare(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Declared> {
+        Ok(Declared { replace: self.replace, ..Declared::new(comm, name, streams)? })
     }
 
     fn check(&self, name: &str) -> Result<()> {
@@ -250,21 +266,19 @@ impl Options {
 
     fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {
         let (group, served) = (self.group.unwrap_or(0) as u64, u64::from(self.crew.is_some()));
-        let mine = [self.mode as u64, self.durable_every.unwrap_or(0), group, served];
+        let replace = u64::from(self.replace);
+        let mine = [self.mode as u64, self.durable_every.unwrap_or(0), group, served, replace];
         let mut first = mine;
         comm.broadcast(0, &mut first).map_err(|error| Error::talk("create", name, &error))?;
-        let detail = "this rank and rank 0 gave different modes, groups, servers or durability; give the same on all ranks";
+        let detail = "this rank and rank 0 gave different modes, groups, servers, durability or leave to replace; give the same on all ranks";
         let same =
             if mine == first { Ok(()) } else { Err(Error::new(Kind::NotSame, "create", name, detail)) };
         agree(comm, "create", name, same)
     }
 }
 
-/// An eighth of the memory that is free, divided by the ranks that share it.
+/// An eighth of the available memory, divided by the ranks that share it.
 pub(crate) fn share_of_free(comm: &Comm) -> u64 {
-    let system = rustix::system::sysinfo();
-    let unit = u64::from(system.mem_unit.max(1));
-    let free = (system.freeram as u64).saturating_add(system.bufferram as u64).saturating_mul(unit);
     let ranks = comm.ranks_of_node(comm.node_of(comm.rank())).len() as u64;
-    (free / 8 / ranks).max(1 << 20)
+    (available_memory() / 8 / ranks).max(1 << 20)
 }

@@ -86,7 +86,7 @@ impl Memory {
 }
 
 impl Output {
-    /// Creates a stream file with the usual [`Options`]. Collective.
+    /// Creates a stream file with the usual [`Options`]. One that exists is refused: [`Options::replace`] replaces it. Collective.
     pub fn create(comm: &Comm, name: &str, streams: &Streams) -> Result<Self> {
         Options::new().create(comm, name, streams)
     }
@@ -98,9 +98,12 @@ impl Output {
         target: Box<dyn Target>,
         pinned: &[usize],
         memory: Memory,
+        comm: &Comm,
     ) -> Result<Self> {
         let board = Arc::new(Board::default());
-        let driver = Driver::blocking(target, &board, memory.limits, pinned);
+        board.set_persistent(target.is_persistent());
+        let name: Arc<str> = name.into();
+        let driver = Driver::blocking((&name, comm), target, &board, memory.limits, pinned);
         let mut output = Self::driven(chooser, name, declared, driver, (board, memory));
         output.change()?;
         Ok(output)
@@ -115,7 +118,9 @@ impl Output {
         limits: Limits,
     ) -> Self {
         let board = Arc::new(Board::heralded(Arc::clone(&client) as Arc<dyn Herald>));
-        let driver = Driver::served(client, &board, limits);
+        board.set_persistent(client.is_persistent());
+        let name: Arc<str> = name.into();
+        let driver = Driver::served((&name, chooser.comm()), client, &board, limits);
         // One more: a message to the server.
         let memory = Memory { limits, more: 1, gathered: Arc::default() };
         Self::driven(chooser, name, declared, driver, (board, memory))
@@ -123,7 +128,7 @@ impl Output {
 
     fn driven(
         chooser: Chooser,
-        name: &str,
+        name: Arc<str>,
         declared: Arc<Declared>,
         driver: Driver,
         (board, memory): (Arc<Board>, Memory),
@@ -133,7 +138,7 @@ impl Output {
             (reduction != Reduction::None).then(|| Accumulator::new(about.kind, reduction, piece.items))
         });
         Self {
-            name: name.into(),
+            name,
             accumulators: reduced.collect(),
             driver,
             chooser,
@@ -153,7 +158,7 @@ impl Output {
         Ok(Step { output: self, data, objection: None })
     }
 
-    /// Waits until all steps so far are durable. Collective.
+    /// Waits until all steps so far are synced: durable, where the device is persistent. Collective.
     pub fn flush(&mut self) -> Result<()> {
         self.board.check()?;
         self.driver.sync();
@@ -181,7 +186,8 @@ impl Output {
         if !parcel.entries.is_empty() || self.untold.is_some() {
             self.tally.bytes += packing.size();
             let refused = self.untold.take();
-            self.driver.write(parcel, refused.map_or(Ok(&mut packing), Err))?;
+            let written = self.driver.write(parcel, refused.map_or(Ok(&mut packing), Err));
+            written.inspect_err(|_| self.board.mark_reported())?;
         }
         drop(packing);
         let report = self.report();
@@ -346,7 +352,7 @@ pub struct Step<'o, 'd> {
 }
 
 impl<'d> Step<'_, 'd> {
-    /// This rank's values of a stream: its array in memory, or any number of items of a list.
+    /// This rank's values of a stream: its array in memory, or any number of items of a list. Once in a step.
     pub fn put<T: Value>(mut self, key: Key<T>, values: &'d [T]) -> Self {
         let objection = self.object(key.index, T::KIND, values.len() as u64);
         if self.objection.is_none() {
@@ -358,13 +364,18 @@ impl<'d> Step<'_, 'd> {
         self
     }
 
-    /// This rank's objects of a stream, any number of them.
+    /// This rank's objects of a stream, any number of them. Once in a step.
     pub fn put_objects<T: Object>(mut self, key: ObjectKey<T>, objects: &'d [T]) -> Self {
         let about = self.output.declared.abouts.get(key.index);
         if about.and_then(|about| about.object.as_ref()) != Some(&*T::schema()) {
             let name = T::schema().name();
             let detail = format!("there is no such stream of {name} objects; the key is of another output");
             self.objection = self.objection.take().or_else(|| Some(self.refuse(detail)));
+            return self;
+        }
+        if self.data[key.index].is_some() {
+            let twice = self.refuse(put_twice(&self.output.declared.abouts[key.index].name));
+            self.objection.get_or_insert(twice);
             return self;
         }
         self.data[key.index] = Some(Given::objects(objects));
@@ -389,7 +400,8 @@ impl<'d> Step<'_, 'd> {
             // Nothing of it is looked at.
             self.data.iter_mut().for_each(|given| *given = None);
         }
-        self.output.take(self.data, self.objection)
+        let board = Arc::clone(&self.output.board);
+        self.output.take(self.data, self.objection).inspect_err(|_| board.mark_reported())
     }
 
     fn object(&self, index: usize, kind: ValueKind, values: u64) -> Option<String> {
@@ -398,6 +410,9 @@ impl<'d> Step<'_, 'd> {
             return Some("there is no such stream; the key is of another output".to_owned());
         };
         let name = &about.name;
+        if self.data[index].is_some() {
+            return Some(put_twice(name));
+        }
         if about.kind != kind {
             let declared = about.kind;
             return Some(format!(
@@ -415,4 +430,8 @@ impl<'d> Step<'_, 'd> {
     fn refuse(&self, detail: String) -> Error {
         Error::new(Kind::BadArgument, "commit", &self.output.name, detail).in_step(self.output.steps)
     }
+}
+
+fn put_twice(stream: &str) -> String {
+    format!("stream {stream:?} was put twice in this step; put it once")
 }

@@ -51,7 +51,11 @@ impl Piece {
         }
         let shape = &stream.shape;
         if !stream.block.is_inside(shape) {
-            return Some(format!("this rank's block {:?} does not lie in the array {shape:?}", stream.block));
+            let block = &stream.block;
+            return Some(format!(
+                "this rank's block of shape {:?} at {:?} does not lie in the array of shape {shape:?}",
+                block.shape, block.start
+            ));
         }
         if let Some(memory) = &stream.memory {
             let block = Cuboid::new(memory.start.clone(), stream.block.shape.clone());

@@ -1,5 +1,6 @@
 //! How far an output has come: accepted, visible and durable are different things.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Kind, Result};
@@ -11,7 +12,7 @@ pub enum Safety {
     Accepted,
     /// What the step stores is written: it survives the end of the program.
     Visible,
-    /// It is synced: it survives the end of the machine.
+    /// It is synced: it survives the end of the machine. Never on a device that is not persistent.
     Durable,
 }
 
@@ -22,7 +23,7 @@ pub struct Progress {
     pub accepted: u64,
     /// Of these, steps of which all that they store is written.
     pub visible: u64,
-    /// Of these, steps that are synced.
+    /// Of these, steps that are synced; 0 on a device that is not persistent.
     pub durable: u64,
     /// Steps of which a sample is in a reduction that is not stored yet: it is in memory, whatever else of the step is safe.
     pub in_memory: u64,
@@ -46,6 +47,8 @@ pub(crate) trait Herald: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     state: Mutex<State>,
+    /// What is synced does not outlive the machine: nothing is durable.
+    volatile: AtomicBool,
     change: Condvar,
     /// Where the output is written, if not here.
     herald: Mutex<Option<Arc<dyn Herald>>>,
@@ -56,6 +59,8 @@ struct State {
     progress: Progress,
     /// The first failure, which is final.
     failure: Option<Error>,
+    /// Whether a call of the program has returned it.
+    reported: bool,
     /// Nobody writes any more.
     closed: bool,
 }
@@ -94,8 +99,33 @@ impl Board {
     }
 
     pub(crate) fn progress(&self) -> Progress {
+        let progress = self.synced();
+        let durable = if self.volatile.load(Ordering::Relaxed) { 0 } else { progress.durable };
+        Progress { durable, ..progress }
+    }
+
+    /// The same with what is synced as durable, whatever the medium is.
+    fn synced(&self) -> Progress {
         self.listen(false);
         self.lock().progress
+    }
+
+    /// Says whether the medium is persistent; until then it is.
+    pub(crate) fn set_persistent(&self, persistent: bool) {
+        self.volatile.store(!persistent, Ordering::Relaxed);
+    }
+
+    /// What of that which was accepted will never be stored, of an output that ends here without a failure.
+    fn missing(state: &State) -> Option<String> {
+        let Progress { accepted, visible, in_memory, .. } = state.progress;
+        if visible < accepted {
+            return Some(format!(
+                "steps from {visible} on are not in the file: not all ranks have handed them over"
+            ));
+        }
+        (in_memory > 0).then(|| {
+            format!("the samples of {in_memory} steps in reductions are not stored: `finish` stores them")
+        })
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
@@ -109,6 +139,11 @@ impl Board {
         self.change.notify_all();
     }
 
+    /// The program has been told of a failure, or is about to be.
+    pub(crate) fn mark_reported(&self) {
+        self.lock().reported = true;
+    }
+
     /// Nothing will change any more.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
@@ -120,18 +155,30 @@ impl Board {
     /// The failure, if there is one.
     pub(crate) fn check(&self) -> Result<()> {
         self.listen(false);
-        self.lock().failure.clone().map_or(Ok(()), Err)
+        let mut state = self.lock();
+        state.reported |= state.failure.is_some();
+        state.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Waits, asleep, until `enough` holds; an error if that can never be.
+    /// What the program was not told by any call: the failure, or what is missing without one. From now on it counts as reported.
+    pub(crate) fn take_unreported(&self) -> Option<String> {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.reported, true) {
+            return None;
+        }
+        state.failure.as_ref().map(Error::to_string).or_else(|| Self::missing(&state))
+    }
+
+    /// Waits, asleep, until `enough` holds of what is written and synced; an error if that can never be.
     pub(crate) fn wait(&self, operation: &'static str, enough: impl Fn(&Progress) -> bool) -> Result<()> {
         let waiting =
             |state: &mut State| !enough(&state.progress) && state.failure.is_none() && !state.closed;
-        while !enough(&self.progress()) && self.listen(true) {}
-        let state = self.change.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
+        while !enough(&self.synced()) && self.listen(true) {}
+        let mut state = self.change.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
         if enough(&state.progress) {
             return Ok(());
         }
+        state.reported |= state.failure.is_some();
         let gone = || Error::new(Kind::NotComplete, operation, "the output", "it was dropped without finish");
         Err(state.failure.clone().unwrap_or_else(gone))
     }

@@ -5,6 +5,7 @@ mod objects;
 mod opening;
 mod walk;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_file::layout::Layout;
@@ -58,6 +59,9 @@ pub struct Reader {
     parcels: Vec<Stored>,
     lost: Vec<Lost>,
     finished: bool,
+    /// Whether values are compared with the checksums of their steps, and of which records they have been.
+    checked: bool,
+    verified: Mutex<Vec<bool>>,
     /// What is read ahead of the program.
     ahead: Mutex<Ahead>,
 }
@@ -82,9 +86,20 @@ pub struct Lost {
     pub step: Option<u64>,
     /// Whether it was durable once: then it is damage, else it was under way when the program or the machine failed.
     pub was_durable: bool,
+    /// Which bytes of the data are its own, complete or not; nothing, if none of them came there. Of several records in a row that cannot be read: those
+    /// of all of them.
+    pub bytes: Range<u64>,
 }
 
 impl Reader {
+    /// The same without comparing what is read with checksums. Steps that were never synced are compared when the file is opened all the same: that
+    /// tells whether they are complete.
+    #[must_use]
+    pub fn unchecked(mut self) -> Self {
+        self.checked = false;
+        self
+    }
+
     /// The streams, in order.
     pub fn streams(&self) -> &[About] {
         &self.abouts
@@ -95,7 +110,7 @@ impl Reader {
         &self.parcels
     }
 
-    /// What was begun and is not complete.
+    /// What was begun and is not complete: steps whose record is torn or does not agree with their bytes, and bytes that no record speaks of yet.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
@@ -126,6 +141,12 @@ impl Reader {
         Ok((entry.start != ABSENT).then_some(entry.samples))
     }
 
+    /// How many items a parcel has of a stream: points, elements of all boxes, items of a list; none if nothing of it is stored.
+    pub fn items(&self, stream: &str, parcel: &Stored) -> Result<Option<u64>> {
+        let entry = self.records[parcel.record].entries[self.find(stream)?];
+        Ok((entry.start != ABSENT).then_some(entry.items))
+    }
+
     /// How many bytes are read ahead for a program that walks through time; 64 MiB unless it is said, 0 for none.
     ///
     /// Steps in a row, forwards or backwards, or at a distance that repeats, are a walk: while the program looks at one, the next are read, as many as
@@ -140,6 +161,8 @@ impl Reader {
     }
 
     /// All values of a stream in a parcel: the array or the cuboids one after the other, values of points, items of a list.
+    ///
+    /// The first read of a parcel, by this call or another, compares all bytes of the parcel with their checksum.
     pub fn read<T: Value>(&self, stream: &str, parcel: &Stored) -> Result<Vec<T>> {
         let (index, ..) = self.entry::<T>(stream, parcel)?;
         let width = self.abouts[index].item_bytes().unwrap_or(0);
@@ -175,7 +198,11 @@ impl Reader {
             || part.intersection(outer) != *part
             || !inner.is_inside(&outer.shape)
         {
-            return refuse(format!("{part:?} does not lie in {outer:?}"));
+            let (start, shape) = (&part.start, &part.shape);
+            return refuse(format!(
+                "the block of shape {shape:?} at {start:?} does not lie in box {number} of stream {stream:?}, of shape {:?} at {:?}",
+                outer.shape, outer.start
+            ));
         }
         let before: u64 = boxes[..number].iter().filter_map(Cuboid::volume).sum();
         let width = size_of::<T>() as u64;
@@ -196,7 +223,7 @@ impl Reader {
         let mut damaged = Vec::new();
         for parcel in &self.parcels {
             let record = &self.records[parcel.record];
-            if !is_right(&self.data, &self.abouts, record)? {
+            if !is_right(&self.data, &self.abouts, record, None)? {
                 damaged.push(parcel.clone());
             }
         }
@@ -265,6 +292,8 @@ impl Reader {
             }
             None => self.read_now(&find(parcel)?, parcel)?,
         };
+        let whole = kind.1.is_none().then(|| (kind.0, bytemuck::cast_slice(&values)));
+        self.check(parcel, whole)?;
         let next = |record: usize| find(self.parcels.iter().find(|parcel| parcel.record == record)?).ok();
         self.ahead().go_on(&self.data, kind, parcel.record, next);
         Ok(values)
@@ -282,6 +311,28 @@ impl Reader {
         Ok(values)
     }
 
+    /// Compares the bytes of a parcel with their checksum, once. Those of a stream that are in memory already are not read again.
+    fn check(&self, parcel: &Stored, known: Option<(usize, &[u8])>) -> Result<()> {
+        let is_verified = |verified: &Mutex<Vec<bool>>| {
+            verified
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(parcel.record)
+                .copied()
+                .unwrap_or(false)
+        };
+        if !self.checked || is_verified(&self.verified) {
+            return Ok(());
+        }
+        let right = is_right(&self.data, &self.abouts, &self.records[parcel.record], known);
+        if !right.map_err(|error| error.in_step(parcel.step))? {
+            let detail = "its bytes do not have the checksum that they were written with; restore the file, or read it with `Reader::unchecked`";
+            return Err(self.error(Kind::Damaged, detail.to_owned()).in_step(parcel.step));
+        }
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)[parcel.record] = true;
+        Ok(())
+    }
+
     fn ahead(&self) -> MutexGuard<'_, Ahead> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -295,20 +346,27 @@ fn byte() -> Layout {
     aqueduct_file::layout::Basic::Byte.into()
 }
 
-/// Whether the data of a record has the sum that it says; not, if there is less data.
-fn is_right(data: &File, abouts: &[About], record: &Record) -> Result<bool> {
+/// Whether the data of a record has the sum that it says; not, if there is less data. All values of one stream may be in memory already.
+fn is_right(data: &File, abouts: &[About], record: &Record, known: Option<(usize, &[u8])>) -> Result<bool> {
     if record.of == Of::End {
         return Ok(true);
     }
     let mut total = 0u64;
     let mut window = vec![0; WINDOW];
-    for (about, entry) in abouts.iter().zip(&record.entries).filter(|(_, entry)| entry.start != ABSENT) {
+    let streams = abouts.iter().zip(&record.entries).enumerate();
+    for (stream, (about, entry)) in streams.filter(|(_, (_, entry))| entry.start != ABSENT) {
         let bytes = about.item_bytes().and_then(|each| each.checked_mul(entry.items));
         let place = entry.start.checked_sub(record.start);
         let end = bytes.and_then(|bytes| entry.start.checked_add(bytes));
         let (Some(bytes), Some(place), Some(_)) = (bytes, place, end) else { return Ok(false) };
         if about.region != Region::List && about.items() != Some(entry.items) {
             return Ok(false);
+        }
+        if let Some((_, values)) =
+            known.filter(|(known, values)| *known == stream && values.len() as u64 == bytes)
+        {
+            total = total.wrapping_add(sum(about.stored().width(), place, values));
+            continue;
         }
         let mut done = 0;
         while done < bytes {

@@ -12,6 +12,7 @@ mod segment;
 
 pub use self::arrangement::Arrangement;
 pub use self::file::FileTarget;
+pub(crate) use self::file::steps_name;
 #[cfg(feature = "hdf5")]
 pub use self::hdf5::Hdf5Target;
 pub(crate) use self::leaders::{Leaders, Plan};
@@ -68,6 +69,11 @@ pub trait Target: Send {
     /// while a program runs.
     fn redeclare(&mut self, _declared: &Arc<Declared>) -> bool {
         false
+    }
+
+    /// Whether what was synced outlives a restart of the machine, the same on all ranks. Where it does not, no step is ever reported as durable.
+    fn is_persistent(&self) -> bool {
+        true
     }
 
     /// Makes durable what was stored so far. Collective.

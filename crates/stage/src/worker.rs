@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use aqueduct_comm::{Comm, Op};
+
 use crate::driver::Written;
 use crate::error::{Error, Kind, Result};
 use crate::packing::Packing;
@@ -13,8 +15,8 @@ use crate::pin;
 use crate::progress::Board;
 use crate::target::{Parcel, Supply, Target};
 
-/// How long an output that is dropped without `finish` waits for its thread, which may wait for ranks that never come.
-const COURTESY: Duration = Duration::from_secs(1);
+/// How long an output that is dropped without `finish` waits for a thread that makes no progress: it may wait for ranks that never come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Somebody who wants to know what was written.
 pub(crate) type Look = Box<dyn FnOnce(&mut Written) + Send>;
@@ -56,6 +58,8 @@ pub(crate) struct Worker {
 }
 
 struct Shared {
+    /// The threads of all ranks.
+    comm: Comm,
     state: Mutex<State>,
     change: Condvar,
     board: Arc<Board>,
@@ -74,6 +78,8 @@ struct State {
     stopped: bool,
     /// The thread is gone.
     ended: bool,
+    /// How many jobs have been taken and buffers given back: what changes as long as the thread makes progress.
+    turns: u64,
     /// How long it has written.
     busy: Duration,
 }
@@ -81,6 +87,7 @@ struct State {
 impl Worker {
     /// Starts the thread, on these processors if some are given.
     pub(crate) fn start(
+        comm: &Comm,
         (target, parcels): Holding,
         board: &Arc<Board>,
         limits: Limits,
@@ -92,6 +99,7 @@ impl Worker {
         let memory = free.iter().map(|buffer| buffer.capacity() as u64).sum();
         let state = State { made: free.len(), memory, free, ..State::default() };
         let shared = Arc::new(Shared {
+            comm: comm.clone(),
             state: Mutex::new(state),
             change: Condvar::new(),
             board: Arc::clone(board),
@@ -188,15 +196,35 @@ impl Worker {
 }
 
 impl Drop for Worker {
+    /// Waits until the thread has written everything that was accepted. Not for ever: it may wait for a rank that waits for this one.
     fn drop(&mut self) {
         self.shared.stop();
-        if self.thread.is_none() || std::thread::panicking() {
+        if self.thread.is_none() {
             return;
         }
-        // Not for ever: it may wait for a rank that waits for this one.
-        let (state, limit) = (self.shared.lock(), COURTESY);
-        let _ = self.shared.change.wait_timeout_while(state, limit, |state| !state.ended);
+        let mut state = self.shared.lock();
+        while !state.ended {
+            let turns = state.turns;
+            let stands = |state: &mut State| !state.ended && state.turns == turns;
+            let waited = self.shared.change.wait_timeout_while(state, PATIENCE, stands);
+            let (now, limit) = waited.unwrap_or_else(PoisonError::into_inner);
+            if limit.timed_out() {
+                drop(now);
+                self.shared.board.fail(stuck("the I/O thread"));
+                return;
+            }
+            state = now;
+        }
     }
+}
+
+/// Why a dropped output gives up waiting.
+pub(crate) fn stuck(who: &str) -> Error {
+    let detail = format!(
+        "{who} has made no progress for {} s, waiting for other ranks or the medium; what was accepted since is not in the file",
+        PATIENCE.as_secs()
+    );
+    Error::new(Kind::NotComplete, "drop", "the output", detail)
 }
 
 impl Shared {
@@ -222,11 +250,16 @@ impl Shared {
     fn next(&self) -> Option<Job> {
         let waiting = |state: &mut State| state.jobs.is_empty() && !state.stopped;
         let state = self.change.wait_while(self.lock(), waiting);
-        state.unwrap_or_else(PoisonError::into_inner).jobs.pop_front()
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        state.turns += 1;
+        state.jobs.pop_front()
     }
 
     fn release(&self, buffer: Vec<u8>) {
-        self.lock().free.push(buffer);
+        let mut state = self.lock();
+        state.turns += 1;
+        state.free.push(buffer);
+        drop(state);
         self.change.notify_all();
     }
 
@@ -239,10 +272,17 @@ impl Shared {
             match job {
                 Job::Chunk(buffer, _) => self.release(buffer),
                 Job::Return => return target.map(|target| (target, parcels)),
-                Job::Measure(look) => target.iter().zip([look]).for_each(|(_, look)| look(&mut written)),
+                Job::Measure(look) => self.attempt(&mut target, None, |target| {
+                    self.meet()?;
+                    look(&mut written);
+                    Ok(Some(target))
+                }),
                 Job::Parcel(parcel, chunks) => {
                     let (step, stores) = (parcel.step, !parcel.entries.is_empty());
                     self.attempt(&mut target, Some(step), |mut target| {
+                        if stores {
+                            self.meet()?;
+                        }
                         self.write(&mut *target, &parcel, chunks)?;
                         if stores {
                             parcels += 1;
@@ -253,10 +293,12 @@ impl Shared {
                     });
                 }
                 Job::Sync => self.attempt(&mut target, None, |mut target| {
+                    self.meet()?;
                     self.sync(&mut *target)?;
                     Ok(Some(target))
                 }),
                 Job::Finish(steps) => self.attempt(&mut target, None, |target| {
+                    self.meet()?;
                     target.finish(steps)?;
                     self.board.note(|progress| (progress.visible, progress.durable) = (steps, steps));
                     Ok(None)
@@ -265,7 +307,31 @@ impl Shared {
             self.lock().busy += begin.elapsed();
         }
         self.board.close();
+        self.leave(target);
         None
+    }
+
+    /// All ranks have come to the same job, or one has dropped the output instead. Collective.
+    fn meet(&self) -> Result<()> {
+        let dropped = self.comm.allreduce_one(Op::Max, 0u64);
+        if dropped.map_err(|error| Error::talk("write", "the output", &error))? == 0 {
+            return Ok(());
+        }
+        self.comm.note_loss(None);
+        let detail = "another rank has dropped the output without `finish`; the steps before are in the file";
+        Err(Error::new(Kind::NotComplete, "write", "the output", detail))
+    }
+
+    /// Lets go of an output that was not finished. Nobody waits for this rank's program any more; the other ranks learn of it at their next job.
+    fn leave(&self, target: Option<Box<dyn Target>>) {
+        let others_wait = target.is_some();
+        drop(target);
+        self.lock().ended = true;
+        self.change.notify_all();
+        if others_wait {
+            // If they have left, too, there is nobody to be told.
+            let _ = self.comm.allreduce_one(Op::Max, 1u64);
+        }
     }
 
     /// Does something with the target; one that fails is gone.

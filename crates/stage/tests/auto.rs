@@ -63,7 +63,8 @@ const SHORT: Duration = Duration::from_millis(20);
 fn large_steps_are_hidden_from_the_first_on() {
     let run = |world: &Comm| {
         let (streams, key) = declare(world);
-        let mut output = Options::new().create(world, "throttle=100MB/s:memfs:auto-slow", &streams)?;
+        let mut output =
+            Options::new().replace().create(world, "throttle=100MB/s:memfs:auto-slow", &streams)?;
         // Later a machine that stands still for a while may change its mind.
         let modes = steps(world, &mut output, key, &[SHORT; 12])?;
         assert_eq!(modes[..6], [Mode::Thread; 6], "{:?}", output.mode());
@@ -88,7 +89,7 @@ fn a_thread_that_does_not_help_is_given_up() {
             }
         };
         let make = |_: &Comm, _: &_| Ok(Box::new(Watched(medium)) as Box<dyn Target>);
-        let mut output = Options::new().create_on(world, "worse", &streams, make)?;
+        let mut output = Options::new().replace().create_on(world, "worse", &streams, make)?;
         let mut modes = Vec::new();
         for _ in 0..24 {
             computes.store(true, Ordering::Relaxed);
@@ -142,7 +143,7 @@ fn leaders_come_to_write_where_that_is_faster() {
                 (FileTarget::create(comm, "memfs:crowded", declared)?, declared.place(0).size());
             Ok(Box::new(Crowded { file, own, writers: true }) as Box<dyn Target>)
         };
-        let mut output = Options::new().create_on(world, "crowded", &streams, make)?;
+        let mut output = Options::new().replace().create_on(world, "crowded", &streams, make)?;
         let modes = steps(world, &mut output, key, &[Duration::from_millis(6); 80])?;
         assert_eq!(modes[0], Mode::Thread);
         let report = output.finish()?;
@@ -161,7 +162,7 @@ fn a_failure_ends_the_choosing() {
         let run = |world: &Comm| {
             let (streams, key) = declare(world);
             let name = format!("fault=nospace={megabytes}MB:{inner}");
-            let mut output = Options::new().create(world, &name, &streams)?;
+            let mut output = Options::new().replace().create(world, &name, &streams)?;
             let mut written = 0;
             let error = loop {
                 match steps(world, &mut output, key, &[Duration::ZERO]).and_then(|_| output.step().map(drop))
@@ -187,7 +188,7 @@ fn a_thread_stays_on_its_processor() {
     let cpu = processor();
     let run = |world: &Comm| {
         let (streams, key) = declare(world);
-        let options = Options::new().mode(Mode::Thread).pin([cpu]);
+        let options = Options::new().replace().mode(Mode::Thread).pin([cpu]);
         let mut output = options.create_on(world, "pinned", &streams, |_, _| Ok(stays_on(cpu)))?;
         steps(world, &mut output, key, &[Duration::ZERO])?;
         output.finish().map(drop)

@@ -29,7 +29,7 @@ struct Known {
 /// Syncs after every second step, flushes once, finishes: until the power fails.
 fn program(world: &Comm, name: &str, mode: Mode, known: &mut Known) -> Result<(), Error> {
     let (streams, keys) = story::declare(world, CUT);
-    let options = Options::new().mode(mode).durable_every(2).memory(4000);
+    let options = Options::new().replace().mode(mode).durable_every(2).memory(4000);
     let mut output = options.create(world, name, &streams)?;
     known.created = true;
     let mut take = |step: u64| {
@@ -137,14 +137,15 @@ fn every_cut_while_a_file_is_replaced() {
             let memory = Arc::new(MemFs::new());
             register_device(&format!("{prefix}-inner"), Arc::clone(&memory) as Arc<_>).unwrap();
             let first = |world: &Comm| {
-                story::write(world, &format!("{prefix}-inner:a"), &Options::new(), CUT, STEPS).map(drop)
+                story::write(world, &format!("{prefix}-inner:a"), &Options::new().replace(), CUT, STEPS)
+                    .map(drop)
             };
             Launch::threads(1).run(first).unwrap();
             register_device(&prefix, Arc::new(Crash::new(memory).after(after, seed))).unwrap();
             let name = format!("{prefix}:a");
             let second = |world: &Comm| {
                 let (streams, _) = story::declare(world, CUT);
-                drop(Options::new().create(world, &name, &streams));
+                drop(Options::new().replace().create(world, &name, &streams));
                 Ok::<_, Error>(())
             };
             Launch::threads(1).run(second).unwrap();

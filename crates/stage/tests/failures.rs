@@ -52,7 +52,7 @@ fn a_device_that_fails_is_told_with_its_step_on_all_ranks() {
             let name = format!("fault=seed={},{part}:memfs:{inner}", mode as u8);
             let run = |world: &Comm| {
                 let (streams, rows) = rows(world);
-                let options = Options::new().mode(mode).durable_every(2);
+                let options = Options::new().replace().mode(mode).durable_every(2);
                 Ok::<_, Error>(until_told(options.create(world, &name, &streams)?, rows))
             };
             let told = Launch::threads(3).run(run).unwrap();
@@ -87,8 +87,11 @@ fn a_rank_with_a_wrong_argument_takes_part_with_its_error() {
     for mode in MODES {
         let run = |world: &Comm| {
             let (streams, rows) = rows(world);
-            let mut output =
-                Options::new().mode(mode).create(world, &format!("memfs:wrong-{mode:?}"), &streams)?;
+            let mut output = Options::new().replace().mode(mode).create(
+                world,
+                &format!("memfs:wrong-{mode:?}"),
+                &streams,
+            )?;
             output.step()?.put(rows, &[1.0; 10]).commit()?;
             let length = if world.rank() == 1 { 9 } else { 10 };
             let values = [1.0; 10];
@@ -115,7 +118,8 @@ fn a_rank_with_a_wrong_argument_takes_part_with_its_error() {
 fn a_stream_that_was_not_put_is_named() {
     let run = |world: &Comm| {
         let (streams, _) = rows(world);
-        let mut output = Options::new().mode(Mode::Blocking).create(world, "memfs:forgotten", &streams)?;
+        let mut output =
+            Options::new().replace().mode(Mode::Blocking).create(world, "memfs:forgotten", &streams)?;
         let error = output.step()?.commit().unwrap_err();
         assert!(error.to_string().contains(r#"stream "rows" was not put"#), "{error}");
         Ok::<_, Error>(())
@@ -170,12 +174,16 @@ fn declarations_that_cannot_be_are_refused_on_all_ranks() {
         Launch::threads(2).run(run).unwrap();
     }
     let none = |world: &Comm| {
-        let wrong = [Options::new().buffers(0), Options::new().memory(9), Options::new().durable_every(0)];
+        let wrong = [
+            Options::new().replace().buffers(0),
+            Options::new().replace().memory(9),
+            Options::new().replace().durable_every(0),
+        ];
         for options in wrong {
             let error = options.create(world, "memfs:refused", &Streams::new()).map(drop).unwrap_err();
             assert_eq!(error.kind(), Kind::BadArgument, "{error}");
         }
-        let pinned = Options::new().mode(Mode::Thread).pin([100_000]);
+        let pinned = Options::new().replace().mode(Mode::Thread).pin([100_000]);
         assert_eq!(
             pinned.create(world, "memfs:refused", &Streams::new()).map(drop).unwrap_err().kind(),
             Kind::Unsupported
@@ -195,7 +203,8 @@ fn a_rank_that_dies_ends_the_others() {
                 let begun = Instant::now();
                 let run = |world: &Comm| {
                     let (streams, keys) = story::declare(world, CUT);
-                    let mut output = Options::new().mode(mode).memory(500).create(world, &name, &streams)?;
+                    let mut output =
+                        Options::new().replace().mode(mode).memory(500).create(world, &name, &streams)?;
                     for step in 0..4 {
                         if (world.rank(), step) == (dying, at) {
                             assert!(!panics, "it panics here");
@@ -215,20 +224,26 @@ fn a_rank_that_dies_ends_the_others() {
     }
 }
 
-/// Ranks that let go of an output early, each at another step, and go on: nobody waits for ever.
+/// Ranks that let go of an output early, each at another step, and go on: nobody waits for ever, and steps that not all have handed over are an error.
 #[test]
 fn an_output_that_is_dropped_holds_nobody_up() {
     let run = |world: &Comm| {
         let (streams, rows) = rows(world);
-        let mut output =
-            Options::new().mode(Mode::Thread).buffers(4).create(world, "memfs:dropped", &streams)?;
+        let mut output = Options::new().replace().mode(Mode::Thread).buffers(4).create(
+            world,
+            "memfs:dropped",
+            &streams,
+        )?;
         for _ in 0..=world.rank() {
             output.step()?.put(rows, &[1.0; 10]).commit()?;
         }
         drop(output);
         Ok::<_, Error>(world.barrier()?)
     };
-    Launch::threads(3).run(run).unwrap();
+    let begun = Instant::now();
+    let error = Launch::threads(3).run(run).unwrap_err();
+    assert!(error.to_string().contains("another rank has dropped the output"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "it waited for steps that never come");
     let read = |world: &Comm| {
         let reader = Reader::open(world, "memfs:dropped")?;
         assert!(!reader.is_finished() && reader.step(0).is_some());
@@ -244,7 +259,8 @@ fn acknowledgements_are_true() {
     let run = |world: &Comm| {
         let (streams, rows) = rows(world);
         gate.open();
-        let mut output = Options::new().mode(Mode::Thread).create(world, "acknowledged:run", &streams)?;
+        let mut output =
+            Options::new().replace().mode(Mode::Thread).create(world, "acknowledged:run", &streams)?;
         world.barrier()?;
         gate.shut();
         let receipt = output.step()?.put(rows, &[1.0; 10]).commit()?;

@@ -23,7 +23,7 @@ fn write(name: &str) {
         let points = Stream::array("b", [4]).block([2 * rank], [2]).reduce(Reduction::Max).every(2);
         let b = streams.add::<i16>(if rank == 0 { points.points([1, 0]) } else { points.points([3]) });
         let c = streams.add::<f32>(Stream::list("c", 2));
-        let mut output = Options::new().mode(Mode::Blocking).create(world, name, &streams)?;
+        let mut output = Options::new().replace().mode(Mode::Blocking).create(world, name, &streams)?;
         for step in 0..3u8 {
             let row = [10 * step + 3 * rank as u8; 3].map(|first| first + 1);
             let short = i16::from(step) * 100 + rank as i16;

@@ -105,7 +105,12 @@ fn judge(path: &Path) {
 }
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
-    fields::write(world, &format!("ufs:{folder}/thread.h5"), &Options::new().mode(Mode::Thread), target)?;
+    fields::write(
+        world,
+        &format!("ufs:{folder}/thread.h5"),
+        &Options::new().replace().mode(Mode::Thread),
+        target,
+    )?;
     if world.size() > 2 {
         fields::serve(world, &format!("ufs:{folder}/served.h5"), 1, 6000, target)?;
     }

@@ -32,7 +32,7 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Auto] {
         for (memory, kind) in [(1 << 20, "roomy"), (700, "tight")] {
             let name = format!("ufs:{folder}/{mode:?}-{kind}");
-            write(world, &name, &Options::new().mode(mode).memory(memory), CUT, STEPS)?;
+            write(world, &name, &Options::new().replace().mode(mode).memory(memory), CUT, STEPS)?;
             let reader = Reader::open(world, &name)?;
             check(&reader, world.size(), 0..STEPS);
             check_end(&reader, STEPS);
@@ -60,7 +60,7 @@ fn served(world: &Comm, name: &str, servers: usize, memory: u64) -> Result<(), E
             assert!(service.memory_peak <= memory && service.failures.is_empty(), "{service:?}");
         }
         Role::Compute(crew) => {
-            let options = Options::new().served_by(&crew).memory(memory);
+            let options = Options::new().replace().served_by(&crew).memory(memory);
             let report = write(crew.comm(), name, &options, CUT, STEPS)?;
             assert!(report.mode == Mode::Servers && report.memory_peak <= report.memory_cap, "{report:?}");
         }
@@ -122,7 +122,7 @@ fn served_to_be_killed(world: &Comm, folder: &str, server_dies: bool) -> Result<
         Role::Server(server) => server.serve().map(drop),
         Role::Compute(crew) => {
             let (streams, keys) = story::declare(crew.comm(), CUT);
-            let options = Options::new().served_by(&crew).durable_every(2);
+            let options = Options::new().replace().served_by(&crew).durable_every(2);
             let mut output = options.create(crew.comm(), &format!("ufs:{folder}/killed"), &streams)?;
             for step in 0..STEPS {
                 if !server_dies && step == FATAL && world.rank() == 0 {
@@ -165,7 +165,7 @@ impl aqueduct_stage::target::Target for Deadly {
 /// Says what is durable, until its last rank is killed.
 fn job_to_be_killed(world: &Comm, folder: &str, mode: Mode) -> Result<(), Error> {
     let (streams, keys) = story::declare(world, CUT);
-    let options = Options::new().mode(mode).durable_every(2);
+    let options = Options::new().replace().mode(mode).durable_every(2);
     let mut output = options.create(world, &format!("ufs:{folder}/killed"), &streams)?;
     for step in 0..STEPS {
         if step == FATAL && world.rank() + 1 == world.size() {

@@ -92,7 +92,7 @@ fn judge(path: &Path) {
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
     for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
-        let options = Options::new().mode(mode).memory(2000).group(2);
+        let options = Options::new().replace().mode(mode).memory(2000).group(2);
         fields::write(world, &format!("ufs:{folder}/{mode:?}.nc"), &options, target)?;
     }
     if world.size() > 2 {

@@ -172,7 +172,9 @@ fn check_objects(name: &str, writers: usize) {
 fn serve_objects(world: &Comm, name: &str, servers: usize, memory: u64) -> Result<(), Error> {
     match split(world, servers)? {
         Role::Server(server) => server.memory(memory).serve_into(target).map(drop),
-        Role::Compute(crew) => hand_over(crew.comm(), &Options::new().served_by(&crew), name, false),
+        Role::Compute(crew) => {
+            hand_over(crew.comm(), &Options::new().replace().served_by(&crew), name, false)
+        }
     }
 }
 
@@ -182,7 +184,7 @@ fn objects_of_any_size_in_every_mode() {
         for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
             for memory in [600, 1 << 20] {
                 let name = format!("memfs:objects-{mode:?}-{ranks}-{memory}");
-                let options = Options::new().mode(mode).memory(memory).group(2);
+                let options = Options::new().replace().mode(mode).memory(memory).group(2);
                 Launch::threads(ranks).run(|world| hand_over(world, &options, &name, true)).unwrap();
                 check_objects(&name, ranks);
             }
@@ -207,9 +209,14 @@ fn names_that_are_no_files_are_refused() {
 }
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
-    let thread = Options::new().mode(Mode::Thread).memory(1000);
+    let thread = Options::new().replace().mode(Mode::Thread).memory(1000);
     fields::write(world, &format!("ufs:{folder}/fields"), &thread, target)?;
-    hand_over(world, &Options::new().mode(Mode::Leaders).group(2), &format!("ufs:{folder}/led"), true)?;
+    hand_over(
+        world,
+        &Options::new().replace().mode(Mode::Leaders).group(2),
+        &format!("ufs:{folder}/led"),
+        true,
+    )?;
     if world.size() > 2 {
         serve_objects(world, &format!("ufs:{folder}/served"), 1, 6000)?;
     }

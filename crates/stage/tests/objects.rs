@@ -48,7 +48,7 @@ fn declared() -> (Streams, ObjectKey<Point>, ObjectKey<Note>) {
 fn write(name: &str, ranks: usize) -> Vec<Report> {
     let program = |world: &Comm| {
         let (streams, first, second) = declared();
-        let mut output = Options::new().mode(Mode::Blocking).create(world, name, &streams)?;
+        let mut output = Options::new().replace().mode(Mode::Blocking).create(world, name, &streams)?;
         let (points, notes) = (points(world.rank()), notes(world.rank()));
         output.step()?.put_objects(first, &points).put_objects(second, &notes).commit()?;
         output.step()?.put_objects(second, &[]).commit()?;
@@ -171,7 +171,8 @@ fn objects_larger_than_the_memory() {
         let name = format!("memfs:large-{mode:?}");
         let program = |world: &Comm| {
             let (streams, first, second) = declared();
-            let mut output = Options::new().mode(mode).memory(900).group(2).create(world, &name, &streams)?;
+            let mut output =
+                Options::new().replace().mode(mode).memory(900).group(2).create(world, &name, &streams)?;
             for step in 0..3 {
                 let (points, notes) = (vec![points(1)[0]; 100 * step], vec![note(step); world.rank()]);
                 output.step()?.put_objects(first, &points).put_objects(second, &notes).commit()?;
@@ -200,7 +201,9 @@ fn what_cannot_be_is_an_error_on_all_ranks() {
         let program = |world: &Comm| {
             let mut streams = Streams::new();
             make(&mut streams, world.rank());
-            Ok::<_, Error>(Options::new().create(world, "memfs:refused", &streams).map(drop).unwrap_err())
+            Ok::<_, Error>(
+                Options::new().replace().create(world, "memfs:refused", &streams).map(drop).unwrap_err(),
+            )
         };
         Launch::threads(2).run(program).unwrap()
     };
@@ -243,7 +246,8 @@ fn a_key_of_another_output_is_refused_with_the_step() {
         others.add::<f64>(Stream::list("x", 1));
         let key = others.add_objects::<Point>(Stream::objects("points"));
         let (streams, ..) = declared();
-        let mut output = Options::new().mode(Mode::Blocking).create(world, "memfs:keys", &streams)?;
+        let mut output =
+            Options::new().replace().mode(Mode::Blocking).create(world, "memfs:keys", &streams)?;
         let error = output.step()?.put_objects(key, &[Point { x: 1.0, tag: 1 }]).commit().unwrap_err();
         assert!(error.kind() == Kind::BadArgument && error.step() == Some(0), "{error}");
         assert!(error.to_string().contains("Point"), "{error}");

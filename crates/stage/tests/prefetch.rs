@@ -1,7 +1,7 @@
 //! Readers that walk through time: the next steps are there when they are asked for, within the cap, and the values are the same.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_stage::{Cuboid, Error, Output, Reader, Stream, Streams};
+use aqueduct_stage::{Cuboid, Error, Options, Reader, Stream, Streams};
 
 const SIDE: u64 = 32;
 const STEPS: u64 = 20;
@@ -21,7 +21,7 @@ fn written(name: &str) {
         let mut streams = Streams::new();
         let field_stream =
             streams.add::<f64>(Stream::array("field", [SIDE, SIDE]).block([0, 0], [SIDE, SIDE]));
-        let mut output = Output::create(world, name, &streams)?;
+        let mut output = Options::new().replace().create(world, name, &streams)?;
         for step in 0..STEPS {
             output.step()?.put(field_stream, &field(step)).commit()?;
         }

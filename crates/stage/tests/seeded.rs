@@ -16,7 +16,7 @@ fn run(seed: u64) {
     let steps = 1 + dice.below(5) as u64;
     let mode = [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Servers, Mode::Auto][dice.below(5)];
     let memory = 2000 + dice.below(20_000) as u64;
-    let options = Options::new().buffers(1 + dice.below(3)).memory(memory);
+    let options = Options::new().replace().buffers(1 + dice.below(3)).memory(memory);
     let options = options.durable_every(1 + dice.below(3) as u64);
     let cut = Cut { axis: dice.below(3), uneven: dice.below(2) == 0, halo: dice.below(2) as u64 };
     let inner = format!("memfs:seeded-{seed}");

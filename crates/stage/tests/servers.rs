@@ -29,7 +29,7 @@ fn program(world: &Comm, name: &str, servers: usize, memory: (u64, u64), cut: Cu
     let told = match split(world, servers)? {
         Role::Server(server) => Told::Served(server.memory(memory.1).serve()?),
         Role::Compute(crew) => {
-            let options = Options::new().served_by(&crew).memory(memory.0).durable_every(3);
+            let options = Options::new().replace().served_by(&crew).memory(memory.0).durable_every(3);
             Told::Computed(write(crew.comm(), name, &options, cut, STEPS)?)
         }
     };
@@ -107,7 +107,7 @@ fn several_outputs() {
                 let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
                 let mut streams = Streams::new();
                 let key = streams.add::<u64>(Stream::array("a", [ranks]).block([rank], [1]));
-                let options = Options::new().served_by(&crew).mode(Mode::Servers);
+                let options = Options::new().replace().served_by(&crew).mode(Mode::Servers);
                 let mut first = options.create(crew.comm(), "memfs:first", &streams)?;
                 let mut second = options.create(crew.comm(), "memfs:second", &streams)?;
                 for step in 0..20 {
@@ -145,7 +145,7 @@ fn acknowledgements_are_true() {
         let rank = crew.comm().rank() as u64;
         let mut streams = Streams::new();
         let rows = streams.add::<f64>(Stream::array("rows", [2, 1000]).block([rank, 0], [1, 1000]));
-        let options = Options::new().served_by(&crew);
+        let options = Options::new().replace().served_by(&crew);
         gate.open();
         let mut output = options.create(crew.comm(), "served-truth:run", &streams)?;
         crew.comm().barrier()?;
@@ -183,7 +183,7 @@ fn a_dropped_output_is_written_as_far_as_it_was_handed_over() {
                 let rank = crew.comm().rank() as u64;
                 let mut streams = Streams::new();
                 let rows = streams.add::<f64>(Stream::array("rows", [2, 1000]).block([rank, 0], [1, 1000]));
-                let options = Options::new().served_by(&crew);
+                let options = Options::new().replace().served_by(&crew);
                 let mut output =
                     options.create(crew.comm(), "throttle=2MB/s:memfs:served-dropped", &streams)?;
                 let mut receipts = Vec::new();
@@ -191,7 +191,7 @@ fn a_dropped_output_is_written_as_far_as_it_was_handed_over() {
                     receipts.push(output.step()?.put(rows, &[f64::from(step); 1000]).commit()?);
                 }
                 drop(output);
-                assert!(receipts[4].wait_visible().is_err(), "nobody hears of it any more");
+                assert_eq!(receipts[4].state()?, Safety::Visible, "the drop waits for it");
             }
         }
         world.barrier()?;
@@ -215,13 +215,14 @@ fn what_cannot_be_is_refused_on_all_ranks() {
         }
         let different = split(world, 1 + usize::from(world.rank() == 0)).map(drop).unwrap_err();
         assert!(different.to_string().contains("different numbers"), "{different}");
-        let alone = Options::new().mode(Mode::Servers).create(world, "memfs:alone", &Streams::new());
+        let alone =
+            Options::new().replace().mode(Mode::Servers).create(world, "memfs:alone", &Streams::new());
         assert!(alone.map(drop).unwrap_err().to_string().contains("split them off"));
         match split(world, 1)? {
             // Too little for three clients.
             Role::Server(server) => _ = server.memory(200).serve()?,
             Role::Compute(crew) => {
-                let options = Options::new().served_by(&crew);
+                let options = Options::new().replace().served_by(&crew);
                 let error = options.create(crew.comm(), "memfs:poor", &Streams::new()).map(drop).unwrap_err();
                 assert!(error.to_string().contains("give it more memory"), "{error}");
             }
@@ -243,7 +244,8 @@ fn a_server_writes_on_its_processor() {
         Role::Compute(crew) => {
             let mut streams = Streams::new();
             let key = streams.add::<u64>(Stream::array("a", [10]).block([0], [10]));
-            let mut output = Options::new().served_by(&crew).create(crew.comm(), "pinned", &streams)?;
+            let mut output =
+                Options::new().replace().served_by(&crew).create(crew.comm(), "pinned", &streams)?;
             output.step()?.put(key, &[1; 10]).commit()?;
             output.finish().map(drop)
         }
@@ -270,7 +272,7 @@ fn seeded(world: &Comm, servers: usize, number: u64) -> Result<(), Error> {
             let mut streams = Streams::new();
             let array = Stream::array("a", [size, values]).block([rank, 0], [1, values]);
             let key = streams.add::<u64>(array);
-            let options = Options::new().served_by(&crew).buffers(buffers).memory(memory);
+            let options = Options::new().replace().served_by(&crew).buffers(buffers).memory(memory);
             let mut output = options.create(crew.comm(), &name, &streams)?;
             for step in 0..steps {
                 std::thread::sleep(Duration::from_micros(delays.number() % 100));

@@ -44,26 +44,26 @@ fn every_number_of_ranks(name: &str, options: &Options) {
 
 #[test]
 fn blocking() {
-    every_number_of_ranks("blocking", &Options::new().mode(Mode::Blocking));
+    every_number_of_ranks("blocking", &Options::new().replace().mode(Mode::Blocking));
 }
 
 #[test]
 fn thread() {
-    every_number_of_ranks("thread", &Options::new().mode(Mode::Thread));
+    every_number_of_ranks("thread", &Options::new().replace().mode(Mode::Thread));
 }
 
 #[test]
 fn leaders() {
-    every_number_of_ranks("leaders", &Options::new().mode(Mode::Leaders));
+    every_number_of_ranks("leaders", &Options::new().replace().mode(Mode::Leaders));
     for size in [1, 2, 3] {
-        let options = Options::new().mode(Mode::Leaders).group(size);
+        let options = Options::new().replace().mode(Mode::Leaders).group(size);
         every_number_of_ranks(&format!("leaders-of-{size}"), &options);
     }
 }
 
 #[test]
 fn auto() {
-    every_number_of_ranks("auto", &Options::new());
+    every_number_of_ranks("auto", &Options::new().replace());
 }
 
 #[test]
@@ -73,7 +73,8 @@ fn steps_larger_than_the_memory() {
             // Gathering takes five buffers more.
             let memory =
                 if mode == Mode::Leaders { memory / buffers as u64 * (buffers as u64 + 5) } else { memory };
-            let options = Options::new().mode(mode).buffers(buffers).memory(memory).durable_every(2);
+            let options =
+                Options::new().replace().mode(mode).buffers(buffers).memory(memory).durable_every(2);
             let cut = Cut { axis: 0, uneven: true, halo: 0 };
             for ranks in [1, 2, 5] {
                 let name = format!("memfs:tight-{buffers}-{memory}-{mode:?}-{ranks}");
@@ -98,11 +99,11 @@ fn modes_write_the_same_data() {
         };
         Launch::threads(1).run(read).unwrap().remove(0)
     };
-    let blocking = bytes("same-blocking", &Options::new().mode(Mode::Blocking));
+    let blocking = bytes("same-blocking", &Options::new().replace().mode(Mode::Blocking));
     assert!(blocking.len() > 10000);
-    let tight = Options::new().mode(Mode::Thread).memory(600);
+    let tight = Options::new().replace().mode(Mode::Thread).memory(600);
     assert!(blocking == bytes("same-thread", &tight));
-    assert!(blocking == bytes("same-auto", &Options::new()));
-    assert!(blocking == bytes("same-leaders", &Options::new().mode(Mode::Leaders).group(2)));
-    assert!(blocking == bytes("same-tight", &Options::new().mode(Mode::Leaders).memory(600)));
+    assert!(blocking == bytes("same-auto", &Options::new().replace()));
+    assert!(blocking == bytes("same-leaders", &Options::new().replace().mode(Mode::Leaders).group(2)));
+    assert!(blocking == bytes("same-tight", &Options::new().replace().mode(Mode::Leaders).memory(600)));
 }

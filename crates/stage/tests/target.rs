@@ -76,7 +76,8 @@ fn run(number: u64) {
         let array = |name| array(name).block([world.rank() as u64, 0], [1, values as u64]);
         let every = streams.add::<u64>(array("every"));
         let peak = streams.add::<u64>(array("peak").reduce(Reduction::Max));
-        let options = Options::new().mode(mode).buffers(buffers).memory(memory).durable_every(durable);
+        let options =
+            Options::new().replace().mode(mode).buffers(buffers).memory(memory).durable_every(durable);
         let mut output = options.create_on(world, "slow", &streams, move |comm, _| {
             let seed = Seeded::new(number + comm.rank() as u64);
             Ok(Box::new(Slow { comm: comm.clone(), got: theirs, seed }))
@@ -138,7 +139,7 @@ fn a_target_that_panics_is_an_error() {
         let mut streams = Streams::new();
         let key =
             streams.add::<u8>(Stream::array("a", [world.size() as u64]).block([world.rank() as u64], [1]));
-        let options = Options::new().mode(Mode::Thread);
+        let options = Options::new().replace().mode(Mode::Thread);
         let mut output = options.create_on(world, "panics", &streams, |_, _| Ok(Box::new(Panics)))?;
         for _ in 0..5 {
             if let Ok(step) = output.step() {

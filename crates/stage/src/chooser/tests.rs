@@ -62,7 +62,7 @@ impl Program {
         let (rank, ranks, model) = (world.rank() as u64, world.size() as u64, Arc::new(model));
         let mut streams = Streams::new();
         let key = streams.add(Stream::array("a", [ranks, values]).block([rank, 0], [1, values]));
-        let mut options = Options::new();
+        let mut options = Options::new().replace();
         options.meter = Arc::clone(&model) as Arc<dyn Meter>;
         let make = |comm: &Comm, declared: &Arc<Declared>| make(comm, name, declared);
         let output = options.create_on(world, name, &streams, make)?;
@@ -238,7 +238,7 @@ fn objects_of_any_size_go_over_from_leaders_to_each_rank() {
     let run = |world: &Comm| {
         let mut streams = Streams::new();
         let key = streams.add_objects::<String>(Stream::objects("words"));
-        let mut options = Options::new();
+        let mut options = Options::new().replace();
         options.meter = Arc::new(Modelled { gathered: 2.0, ..even() });
         let make = |comm: &Comm, declared: &Arc<Declared>| object_files(comm, name, declared);
         let mut output = options.create_on(world, name, &streams, make)?;

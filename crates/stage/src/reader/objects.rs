@@ -123,6 +123,7 @@ impl<T: Object> Objects<'_, T> {
         let place = self.start.saturating_add(first);
         let view = reader.fits(View::of(place, &byte()), place, last - first, parcel)?;
         let bytes = reader.read_now::<u8>(&Want { view, bytes: last - first }, parcel)?;
+        reader.check(parcel, None)?;
         let count = (numbers.end - numbers.start) as usize;
         self.decoding.decode(&bytes, count).map_err(|error| self.broken(&error, place))
     }

@@ -1,9 +1,10 @@
 //! Opening a stream file: the header, the description, and what of the records can be believed.
 
-use std::sync::Mutex;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{self as file, File, Mode, Open};
 
 use super::{Lost, Reader, Stored, is_right};
 use crate::description::{About, Description, FORMAT, Region};
@@ -11,6 +12,7 @@ use crate::error::{Error, Kind, Result, agree};
 use crate::record::{Header, NoHeader, Of, Record, UNIT, record_size};
 use crate::stream::Reduction;
 use crate::sum::sum;
+use crate::target::steps_name;
 use crate::value::ValueKind;
 
 /// The longest description that is read: far beyond use, and no danger to memory.
@@ -20,10 +22,11 @@ impl Reader {
     /// Opens a stream file and finds out what is complete. Collective; reading is then for each rank alone.
     pub fn open(comm: &Comm, name: &str) -> Result<Self> {
         let open = |name: &str| Open::new(Mode::read_only()).open(comm, name);
-        let steps = open(&format!("{name}.steps"))?;
-        let data = open(name)?;
+        let steps = open(&steps_name(name)).map_err(|error| missing(comm, name, error))?;
+        let data = open(name).map_err(|error| without_data(name, error))?;
         let found = agree(comm, "open", name, find(name, &steps))?;
         let believed = believe(comm, name, &data, &found)?;
+        let size = one_size(comm, name, &data)?;
         steps.close()?;
         let mut reader = Self {
             name: name.into(),
@@ -34,18 +37,36 @@ impl Reader {
             parcels: Vec::new(),
             lost: Vec::new(),
             finished: false,
+            checked: true,
+            verified: Mutex::default(),
             ahead: Mutex::default(),
         };
-        for ((number, record), complete) in found.records.into_iter().enumerate().zip(believed) {
-            reader.enter(number as u64, record, complete, found.durable);
+        let places = places(&found.records, size);
+        for (number, (record, complete)) in found.records.into_iter().zip(believed).enumerate() {
+            let was_durable = (number as u64) < found.durable;
+            reader.enter(number as u64, record, complete, was_durable, &places[number]);
+        }
+        let rest = places[places.len() - 1].clone();
+        let is_new = reader.lost.last().is_none_or(|last| last.bytes.end < rest.end);
+        if !reader.finished && is_new && !rest.is_empty() {
+            let record = places.len() as u64 - 1;
+            reader.lost.push(Lost { record, step: None, was_durable: false, bytes: rest });
         }
         Ok(reader)
     }
 
     /// Sorts a record in.
-    fn enter(&mut self, number: u64, record: Option<Record>, complete: bool, durable: u64) {
+    fn enter(
+        &mut self,
+        number: u64,
+        record: Option<Record>,
+        complete: bool,
+        was_durable: bool,
+        bytes: &Range<u64>,
+    ) {
+        let step = record.as_ref().map(|record| record.step);
         let Some(record) = record.filter(|_| complete) else {
-            self.lost.push(Lost { record: number, step: None, was_durable: number < durable });
+            self.lost.push(Lost { record: number, step, was_durable, bytes: bytes.clone() });
             return;
         };
         match record.of {
@@ -54,9 +75,56 @@ impl Reader {
                 let (step, is_closing) = (record.step, of == Of::Closing);
                 self.parcels.push(Stored { step, is_closing, record: self.records.len() });
                 self.records.push(record);
+                // Those that were not durable have been compared with their sums already.
+                self.verified.get_mut().unwrap_or_else(PoisonError::into_inner).push(!was_durable);
             }
         }
     }
+}
+
+/// Which bytes of the data belong to each record, as far as they are there; at the end those that no record speaks of. Where a record cannot be read,
+/// what lies between its neighbours.
+fn places(records: &[Option<Record>], size: u64) -> Vec<Range<u64>> {
+    let end = |record: &Record| record.start.saturating_add(record.length);
+    let between = |number: usize| {
+        let before = records[..number].iter().flatten().map(end).max().unwrap_or(0).min(size);
+        let after = records.iter().skip(number).flatten().map(|record| record.start).min();
+        before..after.unwrap_or(size).clamp(before, size)
+    };
+    let place = |number: usize| match records.get(number) {
+        Some(Some(record)) => record.start.min(size)..end(record).min(size),
+        Some(None) | None => between(number),
+    };
+    (0..=records.len()).map(place).collect()
+}
+
+/// The length of the data, the same for all ranks: it may be growing. Collective.
+fn one_size(comm: &Comm, name: &str, data: &File) -> Result<u64> {
+    let mut size = [agree(comm, "open", name, data.size().map_err(Error::from))?];
+    comm.broadcast(0, &mut size).map_err(|error| Error::talk("open", name, &error))?;
+    Ok(size[0])
+}
+
+/// Why there is no `.steps`, told of the stream file. All ranks have the same error.
+fn missing(comm: &Comm, name: &str, error: file::Error) -> Error {
+    let told = |detail: &str| file::Error::new(error.kind(), "open", &name.into(), detail).into();
+    match error.kind() {
+        file::Kind::NoSuchFile if Open::new(Mode::read_only()).open(&comm.alone(), name).is_ok() => told(
+            "there is no .steps beside it, so that it is no stream file, or was moved without it; move both together",
+        ),
+        file::Kind::NoSuchFile => told("the stream file does not exist; check its name"),
+        file::Kind::BadName => told(error.detail()),
+        _ => error.into(),
+    }
+}
+
+/// Why there is no data.
+fn without_data(name: &str, error: file::Error) -> Error {
+    if error.kind() != file::Kind::NoSuchFile {
+        return error.into();
+    }
+    let detail = "only its .steps exists, the data is gone; move both files together";
+    file::Error::new(error.kind(), "open", &name.into(), detail).into()
 }
 
 /// What the `.steps` says.
@@ -181,7 +249,7 @@ fn believe(comm: &Comm, name: &str, data: &File, found: &Found) -> Result<Vec<bo
             continue;
         }
         let right = (at as u64) < found.durable
-            || is_right(data, &found.abouts, record).unwrap_or_else(|error| {
+            || is_right(data, &found.abouts, record, None).unwrap_or_else(|error| {
                 outcome = Err(error);
                 false
             });

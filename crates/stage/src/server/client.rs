@@ -1,7 +1,7 @@
 //! The client's side of an output that a server writes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
 
@@ -15,6 +15,10 @@ use crate::group::Share;
 use crate::packing::Packing;
 use crate::progress::{Herald, Tidings};
 use crate::target::Parcel;
+use crate::worker::{PATIENCE, stuck};
+
+/// How often a client that lets go of an output looks whether its server has ended it.
+const POLL: Duration = Duration::from_millis(2);
 
 /// An output that a server writes, on a rank that computes. It has no thread: what the server says is heard whenever somebody asks.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Client {
     /// Which row of the symmetric buffers is this client's; none where it shares no memory with its server.
     symmetric: Option<(Symmetric, usize)>,
     room: Room,
+    /// What the server's target says of itself.
+    persistent: bool,
     state: Mutex<State>,
 }
 
@@ -34,6 +40,8 @@ struct State {
     last: News,
     /// The server has been told of the end.
     ended: bool,
+    /// It was dropped without `finish`.
+    dropped: bool,
 }
 
 impl Client {
@@ -48,11 +56,12 @@ impl Client {
         let link = Arc::clone(&crew.link);
         let talk = |error: aqueduct_comm::Error| Error::talk("create", name, &error);
         let (streams, shares) = (declared.abouts.clone(), Share::of(declared));
-        let open = Open { name: name.to_owned(), streams, shares, durable_every, room };
+        let replace = declared.replaces();
+        let open = Open { name: name.to_owned(), streams, shares, durable_every, replace, room };
         tell(&link.comm, SERVER, REQUEST, &Request::Open(open)).map_err(talk)?;
         let (number, room): (u32, Room) = answer(&link.comm, name)?;
         let symmetric = share(&link.comm, room).map_err(talk);
-        answer::<()>(&link.comm, name)?;
+        let persistent = answer(&link.comm, name)?;
         let symmetric = symmetric?;
         // Pages and all: the first steps shall cost no more than the others.
         if let Some((symmetric, row)) = &symmetric {
@@ -61,8 +70,12 @@ impl Client {
         }
         let slots = if symmetric.is_some() { room.slots } else { 0 };
         let room = Room { slots, ..room };
-        let state = State { slots: Slots::new(room), last: News::default(), ended: false };
-        Ok(Self { name: name.into(), link, number, symmetric, room, state: Mutex::new(state) })
+        let state = State { slots: Slots::new(room), last: News::default(), ended: false, dropped: false };
+        Ok(Self { name: name.into(), link, number, symmetric, room, persistent, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.persistent
     }
 
     /// Bytes of the largest chunk.
@@ -102,11 +115,34 @@ impl Client {
         Ok(())
     }
 
-    /// The output is dropped, unless it has ended.
-    pub(crate) fn let_go(&self) {
-        let ended = std::mem::replace(&mut self.lock().ended, true);
-        if !ended {
-            let _ = self.ask(&Request::Drop(self.number));
+    /// The output is dropped, unless it has ended: returns when the server has written every step that all clients have handed over. How many
+    /// steps there are, and what has failed other than that the output ends so.
+    pub(crate) fn let_go(&self) -> (u64, Option<Error>) {
+        let ended = {
+            let mut state = self.lock();
+            state.dropped = true;
+            std::mem::replace(&mut state.ended, true)
+        };
+        if !ended && self.ask(&Request::Drop(self.number)).is_err() {
+            return (0, None);
+        }
+        let (mut begin, mut seen) = (Instant::now(), None);
+        loop {
+            let heard = self.hear(false);
+            let last = self.lock().last.clone();
+            // A server that is gone, or a rank that failed: there is nothing to wait for.
+            if ended || heard.is_err() || last.finished || last.failure.is_some() {
+                let failure = last.failure.map(Told::into_error);
+                return (last.visible, failure.filter(|error| error.kind() != Kind::NotComplete));
+            }
+            let now = Some((last.visible, last.released));
+            if now != seen {
+                (begin, seen) = (Instant::now(), now);
+            }
+            if begin.elapsed() > PATIENCE {
+                return (last.visible, Some(stuck("the server")));
+            }
+            std::thread::sleep(POLL);
         }
     }
 
@@ -169,7 +205,8 @@ impl Client {
             }
             let (bytes, _) = self.link.comm.receive(SERVER, tag).map_err(|error| self.silent(&error))?;
             let news: News = told(&bytes)?;
-            if news.failure.is_some() {
+            // The end of an output that this client has dropped is its own doing.
+            if news.failure.is_some() && !state.dropped {
                 self.link.comm.note_loss(None);
             }
             state.slots.release(news.released);

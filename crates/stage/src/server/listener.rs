@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use aqueduct_comm::{Comm, Source};
 
@@ -19,9 +18,8 @@ use crate::error::{Error, Kind, Result, Told, agree};
 use crate::group::{Group, Share};
 use crate::pin;
 use crate::target::{FileTarget, Target};
+use crate::worker::PATIENCE;
 
-/// How long a server that has lost a client waits for its threads, which may wait for other servers.
-const COURTESY: Duration = Duration::from_secs(2);
 /// The smallest chunk that is worth a message.
 pub(super) const LEAST: u64 = 64;
 
@@ -182,14 +180,14 @@ impl Listener<'_> {
             .and_then(|symmetric| self.desk(&opens, budget, symmetric.map(|(symmetric, _)| symmetric)));
         let started =
             agree(&self.server.servers, "create", &name, desk).and_then(|desk| self.start(desk, budget));
-        let (counter, mine) =
-            started.map_or_else(|error| (None, Err(error)), |counter| (Some(counter), Ok(())));
+        let (counter, mine) = started
+            .map_or_else(|error| (None, Err(error)), |(counter, persistent)| (Some(counter), Ok(persistent)));
         let outcome = agree(&self.server.servers, "create", &name, mine);
         self.answer(&outcome.as_ref().map_err(Error::told));
         // A number is used once, so that nobody hears of another output.
         self.opened += 1;
         match (outcome, counter) {
-            (Ok(()), Some(counter)) => {
+            (Ok(_), Some(counter)) => {
                 self.desks.insert(number, counter);
                 self.left -= budget;
             }
@@ -239,8 +237,9 @@ impl Listener<'_> {
         let name = &opens[0].name;
         let shares: Vec<Vec<Share>> = opens.iter().map(|open| open.shares.clone()).collect();
         let group = Group::new(&opens[0].streams, &shares);
-        let group =
+        let mut group =
             group.map_err(|error| Error::new(Kind::BadArgument, "create", name, error.to_string()))?;
+        group.declared.replace = opens[0].replace;
         Ok(Desk {
             name: name.as_str().into(),
             number: self.opened,
@@ -256,12 +255,13 @@ impl Listener<'_> {
         })
     }
 
-    /// Makes the target and starts its thread. Collective over all servers.
-    fn start(&self, desk: Desk, budget: u64) -> Result<Counter> {
+    /// Makes the target and starts its thread; whether the target is persistent. Collective over all servers.
+    fn start(&self, desk: Desk, budget: u64) -> Result<(Counter, bool)> {
         let talk = |error: aqueduct_comm::Error| Error::talk("create", &desk.name, &error);
         let (file, meeting) =
             (self.server.servers.dup().map_err(talk)?, self.server.servers.dup().map_err(talk)?);
         let target = (self.make)(&file, &desk.name, &Arc::new(desk.group.declared.clone()))?;
+        let persistent = target.is_persistent();
         let rows = rows(&self.server.link);
         let desk = Arc::new(desk);
         let writer = Writer {
@@ -280,24 +280,22 @@ impl Listener<'_> {
                 format!("no thread could be started: {error}"),
             )
         };
-        Ok(Counter { thread: thread.map_err(refuse)?, desk, rows, budget })
+        Ok((Counter { thread: thread.map_err(refuse)?, desk, rows, budget }, persistent))
     }
 
-    /// Ends all outputs: those that still hold something write it first, unless a client was lost.
+    /// Ends all outputs: those that still hold steps of all clients write them first. Where a client was lost, not longer than there is progress: other
+    /// servers may be gone, too.
     fn close(self, lost: Option<&Error>) -> Service {
         let mut service = Service { memory_cap: self.memory, ..Service::default() };
         for counter in self.desks.into_values() {
             let desk = &counter.desk;
+            desk.terminate();
             match lost {
                 Some(error) => {
+                    await_end(desk);
                     desk.fail(error);
-                    let limit = desk.change.wait_timeout_while(desk.lock(), COURTESY, |state| !state.ended);
-                    drop(limit.unwrap_or_else(PoisonError::into_inner));
                 }
-                None => {
-                    desk.terminate();
-                    let _ = counter.thread.join();
-                }
+                None => _ = counter.thread.join(),
             }
             let state = desk.lock();
             service.outputs += 1;
@@ -309,6 +307,21 @@ impl Listener<'_> {
         self.files.into_values().for_each(|lines| lines.close(&mut service));
         service.memory_peak = self.pool.peak();
         service
+    }
+}
+
+/// Waits until an output has ended, as long as it makes progress.
+fn await_end(desk: &Desk) {
+    let mut state = desk.lock();
+    while !state.ended {
+        let parcels = state.parcels;
+        let stands = |state: &mut State| !state.ended && state.parcels == parcels;
+        let waited = desk.change.wait_timeout_while(state, PATIENCE, stands);
+        let (now, limit) = waited.unwrap_or_else(PoisonError::into_inner);
+        if limit.timed_out() {
+            return;
+        }
+        state = now;
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) struct Open {
     pub(crate) streams: Vec<About>,
     pub(crate) shares: Vec<Share>,
     pub(crate) durable_every: Option<u64>,
+    pub(crate) replace: bool,
     pub(crate) room: Room,
 }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::layout::{Layout, LayoutError, Member};
-use aqueduct_file::{File, Mode, Open, Source, View};
+use aqueduct_file::{self as file, Claim, File, Mode, Open, Source, View};
 
 use super::arrangement::Arrangement;
 use super::{Parcel, Supply, Target};
 use crate::declared::Declared;
 use crate::description::{Description, Region};
-use crate::error::{Error, Kind, Result, agree};
+use crate::error::{EXISTS, Error, Kind, Result, agree};
 use crate::piece::moved;
 use crate::record::{Entry, Header, Of, Record, UNIT, record_size};
 use crate::sum::sum;
@@ -19,6 +19,8 @@ use crate::sum::sum;
 pub struct FileTarget {
     name: Arc<str>,
     comm: Comm,
+    /// That no other program writes the file; on rank 0.
+    claim: Option<Claim>,
     declared: Arc<Declared>,
     data: File,
     steps: File,
@@ -53,18 +55,24 @@ struct Laid {
 }
 
 impl FileTarget {
-    /// Creates the file, or empties it. Collective.
+    /// Creates the file. One that exists is refused, unless the output [replaces](Declared::replaces) it and nobody is writing it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
-        let open = |name: &str| Open::new(Mode::read_write().create()).open(comm, name);
-        let steps = open(&format!("{name}.steps"))?;
+        let replace = declared.replaces();
+        let claimed = if comm.rank() == 0 { make_files(&comm.alone(), name, replace) } else { Ok(None) };
+        let claim = agree(comm, "create", name, claimed)?;
+        let open = |name: &str| Open::new(Mode::read_write()).open(comm, name);
+        let steps = open(&steps_name(name))?;
         let data = open(name)?;
-        // The order matters: a description of data that is gone must not survive.
-        steps.set_size(0)?;
-        steps.sync()?;
-        data.set_size(0)?;
+        if replace {
+            // The order matters: a description of data that is gone must not survive.
+            steps.set_size(0)?;
+            steps.sync()?;
+            data.set_size(0)?;
+        }
         let mut target = Self {
             name: name.into(),
             comm: comm.clone(),
+            claim,
             declared: Arc::clone(declared),
             data,
             steps,
@@ -256,6 +264,43 @@ impl FileTarget {
     }
 }
 
+/// The file beside the data that says what it holds.
+pub(crate) fn steps_name(name: &str) -> String {
+    format!("{name}.steps")
+}
+
+/// Rank 0 makes both files, or finds those that are replaced, and takes the lock of the one writer that they may have.
+fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<Claim>> {
+    let mode = if replace { Mode::read_write().create() } else { Mode::read_write().exclusive() };
+    let steps = steps_name(name);
+    let made = Open::new(mode).open(own, &steps);
+    if let Some(error) = made.as_ref().err().filter(|error| error.kind() != file::Kind::FileExists) {
+        return Err(of_stream(name, error, error.detail()));
+    }
+    let claim = match file::claim(&steps) {
+        Err(error) if error.kind() == file::Kind::InUse => {
+            return Err(of_stream(name, &error, error.detail()));
+        }
+        // Whatever else is wrong with the file, opening it reports.
+        claim => claim.ok().flatten(),
+    };
+    if let Err(error) = made {
+        return Err(of_stream(name, &error, EXISTS));
+    }
+    let Err(error) = Open::new(mode).open(own, name) else { return Ok(claim) };
+    if !replace {
+        // Made just now, without data of its own. A failure to delete it is not the one to report.
+        let _ = file::delete(&steps);
+    }
+    let exists = error.kind() == file::Kind::FileExists;
+    Err(of_stream(name, &error, if exists { EXISTS } else { error.detail() }))
+}
+
+/// An error of one of the two files as an error of the stream file.
+fn of_stream(name: &str, error: &file::Error, detail: &str) -> Error {
+    file::Error::new(error.kind(), "create", &name.into(), detail).into()
+}
+
 impl Laid {
     /// How many parcels like this one make so many bytes, if a whole number does.
     fn copies(&self, bytes: u64) -> Option<u64> {
@@ -304,6 +349,10 @@ impl Target for FileTarget {
         true
     }
 
+    fn is_persistent(&self) -> bool {
+        self.data.is_persistent() && self.steps.is_persistent()
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.data.sync()?;
         self.steps.sync()?;
@@ -315,7 +364,9 @@ impl Target for FileTarget {
         self.sync()?;
         self.note(self.record(Of::End, steps))?;
         self.steps.sync()?;
-        let Self { data, steps, .. } = *self;
+        let Self { claim, data, steps, .. } = *self;
+        // Before the ranks meet: after that any of them may open it again.
+        drop(claim);
         data.close()?;
         Ok(steps.close()?)
     }

@@ -62,7 +62,7 @@ pub struct Hdf5Target {
 }
 
 impl Hdf5Target {
-    /// Creates the file, or replaces it. Collective.
+    /// Creates the file. One that exists is refused, unless the output [replaces](Declared::replaces) it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
         if let Some(list) = declared.streams().iter().find(|about| about.region == Region::List) {
             let detail = format!(
@@ -71,7 +71,8 @@ impl Hdf5Target {
             );
             return Err(Error::new(Kind::Unsupported, "create", name, detail));
         }
-        let mut container = Create::new().replace().create(comm, name)?;
+        let create = if declared.replaces() { Create::new().replace() } else { Create::new() };
+        let mut container = create.create(comm, name)?;
         let (datasets, points) = container.define(|file| {
             let streams = declared.streams();
             let datasets = streams.iter().map(|about| datasets(file, about)).collect::<Defined<Vec<_>>>()?;
@@ -191,6 +192,10 @@ impl Target for Hdf5Target {
     fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
         self.declared = Arc::clone(declared);
         true
+    }
+
+    fn is_persistent(&self) -> bool {
+        self.container.is_persistent()
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 
 use super::gathered::{Gathered, HandedOver, Stretch};
 use super::{Entry, Parcel, Refused, Supply, Target};
@@ -46,6 +46,8 @@ pub(crate) struct Leaders {
     lead: Option<Lead>,
     /// Where leaders store what their groups have; or all ranks, if they can do without leaders too.
     target: Option<Box<dyn Target>>,
+    /// What the target of the group says of itself.
+    persistent: bool,
     turns: Option<Turns>,
     memory_peak: Arc<AtomicU64>,
 }
@@ -112,8 +114,14 @@ impl Leaders {
         let leaders = comm.split(leads, 0).map_err(|error| Error::talk("create", name, &error))?;
         // Leaders fail together; the others learn of it.
         let made = leaders.zip(ranks.lead.as_ref());
-        let made = made.map(|(leaders, lead)| target(&leaders, &Arc::new(lead.group.declared.clone())));
+        let made = made.map(|(leaders, lead)| {
+            let grouped = Declared { replace: declared.replace, ..lead.group.declared.clone() };
+            target(&leaders, &Arc::new(grouped))
+        });
         ranks.target = agree(&ranks.group, "create", name, made.transpose())?;
+        let mine = u64::from(ranks.target.as_ref().is_some_and(|target| target.is_persistent()));
+        let leader = ranks.group.allreduce_one(Op::Max, mine);
+        ranks.persistent = leader.map_err(|error| Error::talk("create", name, &error))? == 1;
         Ok(ranks)
     }
 
@@ -132,6 +140,7 @@ impl Leaders {
         };
         let (own, grouped) = (Arc::clone(declared), Arc::new(grouped));
         ranks.turns = Some(Turns { helm: Arc::clone(helm), own, grouped, gathered: false });
+        ranks.persistent = target.is_persistent();
         ranks.target = Some(target);
         Ok(ranks)
     }
@@ -150,7 +159,8 @@ impl Leaders {
             |group| Lead { group, capacity, assembly: None, windows: Default::default(), apart: Vec::new() };
         let lists = declared.abouts.iter().map(|about| about.region == Region::List).collect();
         let (lead, memory_peak) = (merged.map(lead), plan.memory_peak);
-        Ok(Self { name: name.into(), group, lists, last: None, lead, target: None, turns: None, memory_peak })
+        let (name, persistent) = (name.into(), false);
+        Ok(Self { name, group, lists, last: None, lead, target: None, persistent, turns: None, memory_peak })
     }
 
     /// What the leader needs of this rank for each window. Collective over the group.
@@ -280,6 +290,10 @@ impl Target for Leaders {
             return self.write_gathered(parcel, supply);
         }
         self.target.as_mut().map_or(Ok(()), |target| target.write(parcel, supply))
+    }
+
+    fn is_persistent(&self) -> bool {
+        self.persistent
     }
 
     fn sync(&mut self) -> Result<()> {

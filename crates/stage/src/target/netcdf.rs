@@ -71,14 +71,15 @@ impl Aligned {
 }
 
 impl NetcdfTarget {
-    /// Creates the file, or replaces it. Collective.
+    /// Creates the file. One that exists is refused, unless the output [replaces](Declared::replaces) it. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
         if let Some(list) = declared.streams().iter().find(|about| about.region == Region::List) {
             let detail =
                 format!("stream {:?} is a list, which netCDF cannot hold; use a stream file", list.name);
             return Err(Error::new(Kind::Unsupported, "create", name, detail));
         }
-        let mut dataset = Create::new().replace().create(comm, name)?;
+        let create = if declared.replaces() { Create::new().replace() } else { Create::new() };
+        let mut dataset = create.create(comm, name)?;
         let (variables, points) = dataset.define(|file| {
             let step = file.unlimited("step")?;
             let streams = declared.streams();
@@ -174,6 +175,10 @@ impl Target for NetcdfTarget {
     fn redeclare(&mut self, declared: &Arc<Declared>) -> bool {
         self.declared = Arc::clone(declared);
         true
+    }
+
+    fn is_persistent(&self) -> bool {
+        self.dataset.is_persistent()
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
+use aqueduct_file::Mode;
 use aqueduct_object::schema::Type;
 use aqueduct_object::{Object, ObjectFile, ObjectOpen, Schema, UntypedWriter};
 
@@ -100,27 +101,29 @@ pub struct ObjectTarget {
 }
 
 impl ObjectTarget {
-    /// Creates the files, or replaces them. Collective.
+    /// Creates the files. Those that exist are refused, unless the output [replaces](Declared::replaces) them. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
         check_names(name, declared)?;
         // Without deposits nothing is believed that older files may have left.
-        let deposits = ObjectFile::create(comm, name)?;
+        let create = ObjectOpen::new(Mode::read_write().exclusive());
+        let create = if declared.replaces() { create.replace() } else { create };
+        let deposits = create.open(comm, name)?;
         deposits.commit()?;
         let texts: Vec<String> = declared.streams().iter().map(About::to_json).collect();
-        let streams = ObjectFile::create(comm, format!("{name}.streams"))?;
+        let streams = create.open(comm, format!("{name}.streams"))?;
         streams.at(0).all().write(if comm.rank() == 0 { &texts[..] } else { &[] })?;
         streams.close()?;
         let mut files = Vec::new();
         for (stream, about) in declared.streams().iter().enumerate() {
             if let Region::Points(_) = about.region {
                 let (mine, before) = declared.points(stream);
-                let points = ObjectFile::create(comm, format!("{name}.{}.points", about.name))?;
+                let points = create.open(comm, format!("{name}.{}.points", about.name))?;
                 points.at(before).all().write(mine)?;
                 points.close()?;
             }
             let file = format!("{name}.{}", about.name);
             let made = schema_of(declared.streams(), stream)
-                .map(|schema| ObjectOpen::create_untyped(comm, file, &schema))
+                .map(|schema| create.open_encoded(comm, file, &schema))
                 .transpose()?;
             if let Some(file) = &made {
                 file.commit()?;
@@ -251,6 +254,10 @@ impl Target for ObjectTarget {
     }
 
     /// What is stored is durable.
+    fn is_persistent(&self) -> bool {
+        self.deposits.is_persistent()
+    }
+
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }

@@ -114,7 +114,7 @@ pub(crate) fn serve(world: &Comm, name: &str, servers: usize, memory: u64, make:
         }
         Role::Compute(crew) => {
             let (streams, keys) = declare(crew.comm());
-            let output = Options::new().served_by(&crew).create(crew.comm(), name, &streams)?;
+            let output = Options::new().replace().served_by(&crew).create(crew.comm(), name, &streams)?;
             run(crew.comm(), output, &keys)
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn in_every_mode(ranks: impl IntoIterator<Item = usize>, make: Make, 
         for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
             for memory in [2000, 1 << 20] {
                 let name = format!("memfs:{mode:?}-{ranks}-{memory}");
-                let options = Options::new().mode(mode).memory(memory).group(2);
+                let options = Options::new().replace().mode(mode).memory(memory).group(2);
                 Launch::threads(ranks).run(|world| write(world, &name, &options, make)).unwrap();
                 judge(&name);
             }
@@ -145,7 +145,8 @@ pub(crate) fn refused(add: impl Fn(&mut Streams) + Send + Sync, (kind, name): (K
         let mut streams = Streams::new();
         add(&mut streams);
         let make = |comm: &Comm, declared: &Arc<Declared>| make(comm, "memfs:refused", declared);
-        let error = Options::new().create_on(world, "refused", &streams, make).map(drop).unwrap_err();
+        let error =
+            Options::new().replace().create_on(world, "refused", &streams, make).map(drop).unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(name), "{error}");
         Ok::<_, Error>(())
     };
@@ -187,7 +188,7 @@ pub(crate) fn over_a_failing_device(make: Make, complete: impl Fn(&str) -> u64) 
             let inner = format!("memfs:failing-{mode:?}-{operation}-{nth}");
             let name = format!("fault=seed={nth},rank=0,{operation}=#{nth}+:{inner}");
             let program = |world: &Comm| {
-                let outcome = write(world, &name, &Options::new().mode(mode), make);
+                let outcome = write(world, &name, &Options::new().replace().mode(mode), make);
                 Ok::<_, Error>(outcome.err())
             };
             let errors = Launch::threads(2).run(program).unwrap();
