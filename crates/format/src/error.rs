@@ -59,7 +59,7 @@ impl Kind {
 }
 
 /// An error with its kind, the operation, the file, and what to know about it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     kind: Kind,
     operation: &'static str,
@@ -131,6 +131,13 @@ impl fmt::Display for Error {
             write!(f, " on rank {rank}")?;
         }
         write!(f, ": {}", self.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -25,8 +25,8 @@ use std::ffi::OsStr;
 
 use aqueduct_comm::Comm;
 
-use crate::error::Result;
-use crate::hdf5::{Container, Create, DatasetId, Definitions};
+use crate::error::{Error, Kind, Result};
+use crate::hdf5::{Container, Create, DatasetId, Definitions, Open};
 use crate::slab::Slab;
 
 /// The group of the particles; readers expect this name.
@@ -90,7 +90,7 @@ struct Element {
 }
 
 impl Trajectory {
-    /// Creates a file for so many particles, instead of one that is there. Collective.
+    /// Creates a file for so many particles. One that exists is refused: [`replace`](Self::replace) replaces it. Collective.
     pub fn create(
         comm: &Comm,
         name: impl AsRef<OsStr>,
@@ -98,7 +98,26 @@ impl Trajectory {
         units: Option<Units<'_>>,
         particles: u64,
     ) -> Result<Self> {
-        let mut file = Create::new().replace().create(comm, name)?;
+        Self::define(Create::new().create(comm, name)?, creator, units, particles)
+    }
+
+    /// Creates a file for so many particles, in place of the one of this name, if there is one. Collective.
+    pub fn replace(
+        comm: &Comm,
+        name: impl AsRef<OsStr>,
+        creator: &Creator<'_>,
+        units: Option<Units<'_>>,
+        particles: u64,
+    ) -> Result<Self> {
+        Self::define(Create::new().replace().create(comm, name)?, creator, units, particles)
+    }
+
+    fn define(
+        mut file: Container,
+        creator: &Creator<'_>,
+        units: Option<Units<'_>>,
+        particles: u64,
+    ) -> Result<Self> {
         let (position, edges) = file.define(|file| {
             file.group("/h5md/author")?;
             file.group("/h5md/creator")?;
@@ -114,6 +133,40 @@ impl Trajectory {
             Ok((position, element(file, "box/edges", &[0, 3], units)?))
         })?;
         Ok(Self { file, particles, frames: 0, position, edges })
+    }
+
+    /// Opens a file that was created here, to add frames behind those that are there. Collective.
+    pub fn open(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
+        let file = Open::new().writable().open(comm, name)?;
+        let found = |name: &str| {
+            let dataset = |part: &str| file.dataset(&format!("{PARTICLES}/{name}/{part}"));
+            Ok::<_, Error>(Element {
+                value: dataset("value")?,
+                step: dataset("step")?,
+                time: dataset("time")?,
+            })
+        };
+        let (position, edges) = (found("position")?, found("box/edges")?);
+        let &[frames, particles, 3] = &file.describe(position.value)?.shape[..] else {
+            let detail =
+                "positions are not frames of particles; this trajectory was written by another program";
+            return Err(Error::new(Kind::WrongType, "open", file.name(), detail));
+        };
+        Ok(Self { file, particles, frames, position, edges })
+    }
+
+    /// Reads a frame: of the positions, `count` from number `first` on. Collective.
+    pub fn read(&self, number: u64, first: u64, count: u64) -> Result<(Frame, Vec<[f64; 3]>)> {
+        let row = number..number + 1;
+        let step: Vec<i64> = self.file.at(self.position.step, row.clone()).all().read_vec()?;
+        let time: Vec<f64> = self.file.at(self.position.time, row.clone()).all().read_vec()?;
+        let edges: Vec<f64> = self.file.at(self.edges.value, [row, 0..3]).all().read_vec()?;
+        let slab = Slab::block([number, first, 0], [1, count, 3]);
+        let flat: Vec<f64> = self.file.at(self.position.value, slab).all().read_vec()?;
+        let edges = edges.first_chunk().copied().unwrap_or_default();
+        let (step, time) = (step.first().copied().unwrap_or(0), time.first().copied().unwrap_or(0.0));
+        let positions = flat.chunks_exact(3).map(|place| [place[0], place[1], place[2]]).collect();
+        Ok((Frame { step, time, edges }, positions))
     }
 
     /// Adds a frame: this rank has the positions of particles from number `first` on. Collective.
@@ -146,7 +199,7 @@ impl Trajectory {
         self.particles
     }
 
-    /// How many frames were written.
+    /// How many frames there are.
     pub fn frames(&self) -> u64 {
         self.frames
     }

@@ -135,6 +135,16 @@ impl Slab {
     pub(crate) fn cut(&self, target: Target<'_>, writes: bool, values: u64) -> Result<Block, String> {
         let Target { what, name, lengths, .. } = target;
         let block = self.resolve(target, writes, values)?;
+        for (dimension, length) in lengths.iter().enumerate() {
+            let (start, count, stride) =
+                (block.start[dimension], block.count[dimension], block.stride[dimension]);
+            check(start, count, stride, *length).map_err(|why| {
+                let (start, count, shape) = (&block.start, &block.count, shown_shape(target, writes));
+                format!(
+                    "the block of {count:?} from {start:?} on is not inside of {what} {name:?} of shape {shape}: dimension {dimension}: {why}"
+                )
+            })?;
+        }
         let wanted = block.values();
         if wanted != Some(values) {
             let wanted = wanted.map_or("more than memory holds".to_owned(), |wanted| wanted.to_string());
@@ -142,12 +152,6 @@ impl Slab {
             return Err(format!(
                 "the part of {what} {name:?} has {wanted} values ({count:?}), {values} were given"
             ));
-        }
-        for (dimension, length) in lengths.iter().enumerate() {
-            let (start, count, stride) =
-                (block.start[dimension], block.count[dimension], block.stride[dimension]);
-            check(start, count, stride, *length)
-                .map_err(|why| format!("dimension {dimension} of {what} {name:?}: {why}"))?;
         }
         Ok(block)
     }
@@ -189,6 +193,14 @@ impl Slab {
     }
 }
 
+/// The shape for people: what grows when it is written has no length of its own.
+fn shown_shape(target: Target<'_>, writes: bool) -> String {
+    let length = |(at, length): (usize, &u64)| {
+        if at == 0 && target.grows && writes { "unlimited".to_owned() } else { length.to_string() }
+    };
+    format!("[{}]", target.lengths.iter().enumerate().map(length).collect::<Vec<_>>().join(", "))
+}
+
 fn check(start: u64, count: u64, stride: u64, length: u64) -> Result<(), String> {
     if stride == 0 {
         return Err("a stride of 0 takes one value again and again; it is at least 1".to_owned());
@@ -200,4 +212,26 @@ fn check(start: u64, count: u64, stride: u64, length: u64) -> Result<(), String>
     }
     let by = if stride == 1 { String::new() } else { format!(", every {stride}th") };
     Err(format!("{count} from {start} on{by} reach over its length of {length}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_outside_of_the_array_is_named_with_the_array_and_its_shape() {
+        let target = Target { what: "variable", name: "field", lengths: &[4, 6], grows: false };
+        // Whatever the number of values that come with it.
+        for values in [4, 8] {
+            let error = Slab::block([3, 2], [2, 2]).cut(target, true, values).unwrap_err();
+            let expected = "the block of [2, 2] from [3, 2] on is not inside of variable \"field\" of shape [4, 6]: \
+                            dimension 0: 2 from 3 on reach over its length of 4";
+            assert_eq!(error, expected);
+        }
+        let grows = Target { grows: true, lengths: &[u64::MAX, 6], ..target };
+        let error = Slab::block([0, 5], [1, 2]).cut(grows, true, 2).unwrap_err();
+        assert!(error.contains("of shape [unlimited, 6]: dimension 1"), "{error}");
+        let error = Slab::block([0, 0], [2, 2]).cut(target, true, 8).unwrap_err();
+        assert!(error.contains("has 4 values ([2, 2]), 8 were given"), "{error}");
+    }
 }

@@ -43,9 +43,17 @@ pub struct Image {
 }
 
 impl Image {
-    /// Creates a file, instead of one that is there. Collective.
+    /// Creates a file. One that exists is refused: [`replace`](Self::replace) replaces it. Collective.
     pub fn create(comm: &Comm, name: impl AsRef<OsStr>, grid: &Grid) -> Result<Self> {
-        let mut file = Create::new().replace().create(comm, name)?;
+        Self::define(Create::new().create(comm, name)?, grid)
+    }
+
+    /// Creates a file in place of the one of this name, if there is one. Collective.
+    pub fn replace(comm: &Comm, name: impl AsRef<OsStr>, grid: &Grid) -> Result<Self> {
+        Self::define(Create::new().replace().create(comm, name)?, grid)
+    }
+
+    fn define(mut file: Container, grid: &Grid) -> Result<Self> {
         let last = grid.points.map(|points| points.saturating_sub(1) as i64);
         file.define(|file| {
             file.group("/VTKHDF/PointData")?;

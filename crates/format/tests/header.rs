@@ -195,6 +195,18 @@ fn hostile_sizes_are_refused_where_they_stand() {
 }
 
 #[test]
+fn a_dimension_of_negative_length_is_refused() {
+    let mut header = Header::new(Version::Cdf5);
+    header.dimensions.push(Dimension { name: "x".to_owned(), length: Some(1) });
+    let mut bytes = header.encode().unwrap();
+    let at = bytes.len() - 8 - 2 * 12;
+    assert_eq!(bytes[at..at + 8], 1u64.to_be_bytes());
+    bytes[at..at + 8].fill(0xff);
+    let flaw = Header::decode(&bytes, bytes.len() as u64).unwrap_err();
+    assert_eq!(flaw.to_string(), format!("at byte {at}: dimension \"x\" has a negative length"));
+}
+
+#[test]
 fn other_files_are_told_by_what_they_are() {
     let told = |bytes: &[u8]| Header::decode(bytes, bytes.len() as u64).unwrap_err().to_string();
     assert!(told(b"\x89HDF\r\n\x1a\n").contains("HDF5"));

@@ -52,6 +52,11 @@ impl std::fmt::Debug for Container {
 }
 
 impl Container {
+    /// Whether what was synced outlives the process and a restart of the machine: not on `memfs:` and tmpfs.
+    pub fn is_persistent(&self) -> bool {
+        self.core.file.is_persistent()
+    }
+
     /// The name it was opened by.
     pub fn name(&self) -> &str {
         &self.core.name

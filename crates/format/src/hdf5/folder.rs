@@ -1,11 +1,13 @@
 //! A folder in memory for one shadow: the library opens files by name only.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
 
 const PREFIX: &str = "aqueduct-hdf5-";
 /// A folder is locked that soon after it was made.
@@ -16,7 +18,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 pub(super) struct Folder {
     path: PathBuf,
     /// Locked as long as the program lives.
-    _lock: File,
+    _lock: OwnedFd,
 }
 
 impl Folder {
@@ -28,9 +30,10 @@ impl Folder {
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let path = base.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            match fs::create_dir(&path) {
+            // Private: the description of a file is nobody else's business.
+            match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
-                    let lock = File::open(&path)?;
+                    let lock = open_directory(&path)?;
                     flock(&lock, FlockOperation::LockExclusive)?;
                     return Ok(Self { path, _lock: lock });
                 }
@@ -45,6 +48,11 @@ impl Folder {
     pub(super) fn file(&self) -> PathBuf {
         self.path.join("description.h5")
     }
+
+    /// Creates that file.
+    pub(super) fn create_file(&self) -> std::io::Result<File> {
+        File::options().read(true).write(true).create_new(true).mode(0o600).open(self.file())
+    }
 }
 
 impl Drop for Folder {
@@ -54,15 +62,22 @@ impl Drop for Folder {
     }
 }
 
-/// Removes folders of programs that live no longer.
+/// Opens a directory and nothing else: the names here are known to everybody, and opening a FIFO would wait for its writer.
+fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+/// Removes folders of this user's programs that live no longer.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else { return };
     let ours = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(PREFIX);
     for entry in entries.flatten().filter(ours) {
         let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|at| at.elapsed().ok());
-        let Ok(lock) = File::open(entry.path()) else { continue };
+        let Ok(lock) = open_directory(&entry.path()) else { continue };
         let old = age.is_some_and(|age| age > YOUNG);
-        if old && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let own = fstat(&lock).is_ok_and(|status| status.st_uid == rustix::process::geteuid().as_raw());
+        if old && own && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -70,7 +85,41 @@ fn sweep(base: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
     use super::*;
+
+    #[test]
+    fn the_folder_and_its_file_are_private() {
+        let folder = Folder::new().unwrap();
+        let file = folder.create_file().unwrap();
+        assert_eq!(fs::metadata(&folder.path).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        assert!(folder.create_file().is_err(), "a file that is there is not taken for a new one");
+    }
+
+    #[test]
+    fn a_fifo_and_a_link_of_another_program_do_not_block_the_sweep() {
+        let base = tempfile::tempdir().unwrap();
+        let (fifo, link) = (base.path().join("aqueduct-hdf5-1-0"), base.path().join("aqueduct-hdf5-1-1"));
+        let target = base.path().join("target");
+        fs::create_dir(&target).unwrap();
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let (done, wait) = std::sync::mpsc::channel();
+        let folder = base.path().to_owned();
+        std::thread::spawn(move || {
+            sweep(&folder);
+            let _ = done.send(());
+        });
+        assert!(
+            wait.recv_timeout(Duration::from_secs(20)).is_ok(),
+            "the sweep waits for a writer of the FIFO"
+        );
+        assert!(fifo.exists() && link.exists() && target.exists());
+    }
 
     #[test]
     fn a_folder_is_gone_with_its_owner_and_kept_meanwhile() {

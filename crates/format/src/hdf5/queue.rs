@@ -102,6 +102,9 @@ impl Container {
         let (path, dataset, _) = self.known("read", id)?;
         let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
         let count = slab.values(target).map_err(|what| self.core.error(Kind::BadArgument, "read", what))?;
+        if let Some(why) = dataset.unreadable() {
+            return Err(self.core.error(Kind::BadArgument, "read", format!("dataset {path:?}: {why}")));
+        }
         // A description may promise anything; memory is taken for what the file can have, or need not have.
         let bytes = count.saturating_mul(dataset.datatype.size());
         if !dataset.is_sparse() {
@@ -126,7 +129,13 @@ impl Container {
         let Some(combined) = combine(places.map(|place| Some(&place.file))).map_err(bad)? else {
             return Ok(None);
         };
-        let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
+        // Places of the program never overlap here: what does comes from the file.
+        let view =
+            View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout).map_err(|error| {
+                let detail =
+                    format!("its metadata gives elements places that overlap, and is damaged: {error}");
+                self.core.error(Kind::Damaged, "access", detail)
+            })?;
         Ok(Some((view, combined)))
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Blocks that change, and those that say where they lie, up to the root, are written where nobody looks; then the superblock, in one sector,
 //! says where the new root lies. At every moment the file has the old description or the new one, each of them whole, for every program that
-//! reads it. The places that the old blocks had are taken by those of later renewals.
+//! reads it. The places that the old blocks had are taken by those of later renewals, but not before [`GRACE`] has passed: a reader that
+//! opened the file earlier may still follow the old description.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use super::block::{END_AT, Graph, Pointer, SUPERBLOCK};
 use super::image::Image;
@@ -17,9 +19,12 @@ const ALIGNMENT: u64 = 8;
 /// Pieces that are nearer to one another, where nobody has written yet, are one piece.
 const GAP: u64 = 4096;
 
-/// Places of blocks that nobody refers to any more, by their lengths.
+/// How long a reader may follow the description that it found when it opened the file.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Places of blocks that the description refers to no longer, by their lengths, the oldest first, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Spare(BTreeMap<u64, Vec<u64>>);
+pub(super) struct Spare(BTreeMap<u64, VecDeque<(Instant, u64)>>);
 
 /// Blocks that have moved: from where, how long, to where.
 #[derive(Debug, Default)]
@@ -52,10 +57,21 @@ impl Renewal {
     /// The renewal of a file that had `before` bytes, was changed like this in memory, and now looks like `image` there; none if it has something
     /// that cannot be moved.
     pub(super) fn new(image: &Image<'_>, changes: &[Piece], before: u64, spare: &mut Spare) -> Option<Self> {
+        Self::at(Instant::now(), image, changes, before, spare)
+    }
+
+    /// The same at a given time.
+    fn at(
+        now: Instant,
+        image: &Image<'_>,
+        changes: &[Piece],
+        before: u64,
+        spare: &mut Spare,
+    ) -> Option<Self> {
         let graph = Graph::of(image)?;
         let changed = changed(&graph, changes, before);
         let moving = with_those_above(&graph, changed);
-        let (moves, length) = give_places(&graph, &moving, image.length, spare);
+        let (moves, length) = give_places(&graph, &moving, image.length, |length| spare.take(length, now));
         let at_new_place = |pointer: &Pointer| (pointer.at, moves.place(pointer.to).to_le_bytes());
         let mut fresh: Vec<Piece> = Vec::new();
         for (from, (length, to)) in &moves.0 {
@@ -80,20 +96,23 @@ impl Renewal {
         };
         after
             .extend(graph.pointers.iter().filter(beside).map(at_new_place).map(|(at, to)| (at, to.to_vec())));
-        spare.retire(&moves);
+        spare.retire(&moves, now);
         let patch = Patch { fresh: joined(fresh, before), placed: vec![(0, first)], after };
         Some(Self { patch, moves, length })
     }
 }
 
 impl Spare {
-    fn take(&mut self, length: u64) -> Option<u64> {
-        self.0.get_mut(&length)?.pop()
+    /// A place of this length that no reader follows any more.
+    fn take(&mut self, length: u64, now: Instant) -> Option<u64> {
+        let places = self.0.get_mut(&length)?;
+        let is_old = |(since, _): &(Instant, u64)| now.saturating_duration_since(*since) >= GRACE;
+        places.front().is_some_and(is_old).then(|| places.pop_front())?.map(|(_, place)| place)
     }
 
-    fn retire(&mut self, moves: &Moves) {
+    fn retire(&mut self, moves: &Moves, now: Instant) {
         for (from, (length, _)) in &moves.0 {
-            self.0.entry(*length).or_default().push(*from);
+            self.0.entry(*length).or_default().push_back((now, *from));
         }
     }
 }
@@ -124,10 +143,15 @@ fn with_those_above(graph: &Graph, changed: BTreeSet<u64>) -> BTreeSet<u64> {
 }
 
 /// Places for blocks: spare ones, or behind the end, which then lies further out.
-fn give_places(graph: &Graph, moving: &BTreeSet<u64>, end: u64, spare: &mut Spare) -> (Moves, u64) {
+fn give_places(
+    graph: &Graph,
+    moving: &BTreeSet<u64>,
+    end: u64,
+    mut spare: impl FnMut(u64) -> Option<u64>,
+) -> (Moves, u64) {
     let (mut moves, mut end) = (Moves::default(), end);
     for (from, length) in moving.iter().filter_map(|block| graph.blocks.get_key_value(block)) {
-        let to = spare.take(*length).unwrap_or_else(|| {
+        let to = spare(*length).unwrap_or_else(|| {
             let to = end.next_multiple_of(ALIGNMENT);
             end = to + length;
             to
@@ -209,6 +233,7 @@ mod tests {
         shadow: Shadow,
         disk: Shadow,
         spare: Spare,
+        now: Instant,
     }
 
     impl Pair {
@@ -217,6 +242,7 @@ mod tests {
                 shadow: Shadow::new().unwrap(),
                 disk: Shadow::new().unwrap(),
                 spare: Spare::default(),
+                now: Instant::now(),
             };
             let tree = Tree::from([("/".to_owned(), Node::group())]);
             let Draft { patch, length, .. } = Draft::of(&tree, 0).unwrap();
@@ -236,7 +262,8 @@ mod tests {
             library::perform(&self.shadow.path(), changes, &old, &HashMap::new()).unwrap();
             let (pieces, pages) = self.shadow.changes().unwrap();
             let image = Image { pages: &pages, length: self.shadow.len().unwrap() };
-            let renewal = Renewal::new(&image, &pieces, before, &mut self.spare).expect("all of it is known");
+            let renewal = Renewal::at(self.now, &image, &pieces, before, &mut self.spare);
+            let renewal = renewal.expect("all of it is known");
             self.shadow.take(&renewal.patch, renewal.length).unwrap();
             let new = library::look(&self.shadow.path()).unwrap();
             assert_ne!(old, new);
@@ -302,10 +329,32 @@ mod tests {
         pair.change(&[growing("/x", 4)]);
         let mut lengths = Vec::new();
         for step in 0..30u64 {
+            pair.now += GRACE;
             pair.change(&[says("/x", "step", step)]);
             lengths.push(pair.shadow.len().unwrap());
         }
         assert_eq!(lengths[5], lengths[29], "{lengths:?}");
+    }
+
+    /// A reader that has read the superblock finds all of that description, whatever is defined meanwhile.
+    #[test]
+    fn blocks_of_an_earlier_description_stay_for_its_readers() {
+        let mut pair = Pair::new();
+        pair.change(&[growing("/x", 4), says("/x", "step", 0u64)]);
+        let found = pair.found();
+        let superblock = {
+            let (_, pages) = pair.disk.changes().unwrap();
+            let image = Image { pages: &pages, length: pair.disk.len().unwrap() };
+            image.bytes(0, SUPERBLOCK).unwrap()
+        };
+        pair.now += GRACE / 4;
+        for step in 1..4u64 {
+            pair.change(&[says("/x", "step", step)]);
+        }
+        let later = pair.found();
+        pair.disk.write(0, &superblock).unwrap();
+        assert_ne!(later, found);
+        assert_eq!(pair.found(), found, "the description that the reader follows is still whole");
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Shadow {
     /// An empty one.
     pub(super) fn new() -> std::io::Result<Self> {
         let folder = Folder::new()?;
-        let memory = File::options().read(true).write(true).create_new(true).open(folder.file())?;
+        let memory = folder.create_file()?;
         Ok(Self { folder, memory, known: Pages::new() })
     }
 

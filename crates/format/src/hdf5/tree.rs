@@ -122,6 +122,14 @@ impl Dataset {
             Storage::Elsewhere(_) => false,
         }
     }
+
+    /// Why its elements cannot be accessed here, if they cannot.
+    pub(super) fn unreadable(&self) -> Option<&str> {
+        match &self.storage {
+            Storage::Elsewhere(why) => Some(why),
+            _ => None,
+        }
+    }
 }
 
 /// More chunks are not looked up one by one: a file may claim any number of them.

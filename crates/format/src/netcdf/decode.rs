@@ -234,6 +234,9 @@ impl<'a> Cursor<'a> {
             if length == 0 && std::mem::replace(&mut unlimited, true) {
                 return Self::wrong(at, format!("dimension {name:?} is a second one without limit"));
             }
+            if i64::try_from(length).is_err() {
+                return Self::wrong(at, format!("dimension {name:?} has a negative length"));
+            }
             Ok(Dimension { name, length: (length > 0).then_some(length) })
         })
     }
