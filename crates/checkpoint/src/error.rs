@@ -71,7 +71,7 @@ impl Kind {
 }
 
 /// An error with its kind, the operation, the file, and what to know about it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     kind: Kind,
     operation: &'static str,
@@ -116,7 +116,8 @@ impl Error {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => file::Kind::NoSuchFile,
             io::ErrorKind::PermissionDenied => file::Kind::AccessDenied,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => file::Kind::NoSpace,
+            io::ErrorKind::StorageFull => file::Kind::NoSpace,
+            io::ErrorKind::QuotaExceeded => file::Kind::Quota,
             io::ErrorKind::AlreadyExists => file::Kind::FileExists,
             _ => file::Kind::Io,
         };
@@ -190,6 +191,13 @@ impl fmt::Display for Error {
             write!(f, " on rank {rank}")?;
         }
         write!(f, ": {}{}", self.detail, self.kind.way_out())
+    }
+}
+
+impl fmt::Debug for Error {
+    /// The text of `Display`: the form in which `main` prints an error that it returns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -25,13 +25,12 @@ impl Grid {
         Self::new(length, [1; 3])
     }
 
-    /// As many cells of this edge as cover the domain. A decomposition whose borders lie at multiples of its smallest brick says that
-    /// brick's edges.
+    /// As many whole cells of this edge as fit into the domain: floor(length / edge) along each dimension, as `MarDyn` counts them. What is left over
+    /// at the upper faces belongs to the last cells.
     pub fn with_edge(length: [f64; 3], edge: [f64; 3]) -> Option<Self> {
         let mut cells = [0; 3];
         for d in 0..3 {
-            // The edge is often length / n, rounded: the quotient may be a hair above n.
-            let count = (length[d] / edge[d] - 1e-6).ceil().max(1.0);
+            let count = (length[d] / edge[d]).floor();
             if !(edge[d] > 0.0 && count < MOST_CELLS as f64) {
                 return None;
             }
@@ -55,9 +54,16 @@ impl Grid {
         self.cells.iter().product()
     }
 
-    /// The edges of a cell.
+    /// The edges of a cell, rounded such that floor(length / edge) is the number of cells: [`with_edge`](Self::with_edge) gives this grid back.
     pub fn edge(&self) -> [f64; 3] {
-        std::array::from_fn(|d| self.length[d] / self.cells[d] as f64)
+        std::array::from_fn(|d| {
+            let (length, cells) = (self.length[d], self.cells[d] as f64);
+            let mut edge = length / cells;
+            while length / edge < cells {
+                edge = edge.next_down();
+            }
+            edge
+        })
     }
 
     /// The number of the cell of a place, x fastest. What lies outside goes to the nearest cell.
@@ -120,7 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_was_rounded_gives_the_cells_it_was_made_of() {
+    fn whole_cells_are_counted() {
+        assert_eq!(Grid::with_edge([2.5, 3.0, 0.9], [1.0, 1.0, 0.3]).unwrap().cells(), [2, 3, 3]);
+        assert_eq!(Grid::with_edge([1.0; 3], [1.5, 1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn the_edge_gives_the_grid_back() {
         for n in 1..2000 {
             let grid = Grid::new([0.1, 97.0, 3.3], [n, n, 1]).unwrap();
             assert_eq!(Grid::with_edge(grid.length(), grid.edge()), Some(grid));

@@ -22,4 +22,4 @@ pub use grid::Grid;
 pub use interval::Interval;
 pub use molecule::{Molecule, Particle};
 pub use region::Region;
-pub use store::{Block, Checkpoint, Generation, Keep, PassedOver, Store};
+pub use store::{Block, Checkpoint, Generation, Keep, PartSummary, PassedOver, Store};

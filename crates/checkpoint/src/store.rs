@@ -4,11 +4,14 @@ mod array;
 mod commit;
 mod folder;
 mod generation;
+mod held;
 mod list;
+mod lock;
 mod manifest;
+mod outline;
 mod part;
 
-pub use generation::{Generation, PassedOver};
+pub use generation::{Generation, PartSummary, PassedOver};
 pub use part::{Block, Checkpoint};
 
 use std::path::{Path, PathBuf};
@@ -19,7 +22,9 @@ use std::time::Duration;
 use aqueduct_comm::Comm;
 
 use crate::error::{Error, Kind, Result, agree, from_first};
-use commit::Place;
+use commit::{CommitOutcome, Place};
+use held::HeldGenerations;
+use lock::StoreLock;
 
 /// Which generations stay when a new one is committed. The newest always does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +46,7 @@ pub enum Keep {
 /// let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path();
 /// Launch::threads(4).run(|world| {
-///     let mut store = Store::open(world, path)?.keep(Keep::Last(2));
+///     let mut store = Store::open_or_create(world, path)?.keep(Keep::Last(2));
 ///     let rank = world.rank() as u64;
 ///     let grid = Grid::new([4.0, 1.0, 1.0], [4, 1, 1]).expect("a box has a volume");
 ///     let molecules = [Molecule::new(rank, [rank as f64 + 0.5, 0.5, 0.5], [0.0; 3])];
@@ -77,26 +82,49 @@ pub enum Keep {
 /// # What is promised
 /// A generation is there as a whole or not at all, whatever kills the program or fills the disk meanwhile; those before it stay. `docs/format-checkpoint.md`
 /// has the bytes and the order in which they are written.
+///
+/// Generations may be listed and read while one is being written: reading has a communicator of its own. Those that this program has open are not
+/// removed meanwhile.
+///
+/// The failure of a checkpoint that was [started](Self::start) is told by the next call that waits for it. Where there is none it is printed when the
+/// store is dropped, and [`aqueduct_comm::run`] returns it as an error.
 #[derive(Debug)]
 pub struct Store {
+    /// Of those who read.
     comm: Comm,
+    /// Of the I/O thread, or of whoever writes without one.
+    writer: Comm,
     place: Place,
     keep: Keep,
     /// Held by rank 0 from its first write on.
-    lock: Option<std::fs::File>,
-    under_way: Option<JoinHandle<Result<u64>>>,
+    lock: Option<StoreLock>,
+    under_way: Option<JoinHandle<Result<CommitOutcome>>>,
+    /// Not taken yet.
+    warnings: Vec<String>,
+    /// All that there were.
+    told: Vec<String>,
 }
 
 impl Store {
-    /// Opens a folder, and makes it if it is not there. Collective.
+    /// Opens a folder that is there. Collective.
     pub fn open(comm: &Comm, folder: impl AsRef<Path>) -> Result<Self> {
-        let path = folder.as_ref().to_owned();
-        let shown = path.to_string_lossy().into_owned();
-        from_first(comm, "open", &shown, || folder::make(&path).map(|()| Vec::new()))?;
-        // The I/O thread talks through a communicator of its own.
-        let comm = comm.dup().map_err(|error| Error::talk("open", &shown, &error))?;
-        let place = Place { folder: path, through: String::new() };
-        Ok(Self { comm, place, keep: Keep::Last(2), lock: None, under_way: None })
+        Self::open_with(comm, folder.as_ref(), folder::find)
+    }
+
+    /// Opens a folder, and makes it, durably, if it is not there. Collective.
+    pub fn open_or_create(comm: &Comm, folder: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(comm, folder.as_ref(), folder::make)
+    }
+
+    fn open_with(comm: &Comm, folder: &Path, prepare: fn(&Path) -> Result<()>) -> Result<Self> {
+        let shown = folder.to_string_lossy().into_owned();
+        from_first(comm, "open", &shown, || prepare(folder).map(|()| Vec::new()))?;
+        let own = || comm.dup().map_err(|error| Error::talk("open", &shown, &error));
+        let (comm, writer) = (own()?, own()?);
+        let place =
+            Place { folder: folder.to_owned(), through: String::new(), held: HeldGenerations::default() };
+        let (warnings, told) = (Vec::new(), Vec::new());
+        Ok(Self { comm, writer, place, keep: Keep::Last(2), lock: None, under_way: None, warnings, told })
     }
 
     /// Which generations stay; the last two, if nothing is said.
@@ -122,7 +150,8 @@ impl Store {
     pub fn write(&mut self, checkpoint: &Checkpoint<'_>) -> Result<u64> {
         self.settle()?;
         self.lock()?;
-        commit::commit(&self.comm, &self.place, self.keep, checkpoint)
+        let outcome = commit::commit(&self.writer, &self.place, self.keep, checkpoint)?;
+        Ok(self.note(outcome))
     }
 
     /// Begins to commit a checkpoint, after the one that is under way: copies what is still borrowed, and returns. Where threads cannot talk for a
@@ -131,10 +160,12 @@ impl Store {
         self.settle()?;
         self.lock()?;
         if !self.comm.serves_threads() {
-            return commit::commit(&self.comm, &self.place, self.keep, &checkpoint).map(|_| ());
+            let outcome = commit::commit(&self.writer, &self.place, self.keep, &checkpoint)?;
+            self.note(outcome);
+            return Ok(());
         }
         let (comm, place, keep, owned) =
-            (self.comm.clone(), self.place.clone(), self.keep, checkpoint.into_owned());
+            (self.writer.clone(), self.place.clone(), self.keep, checkpoint.into_owned());
         let (go, may_go) = mpsc::channel::<()>();
         let work = move || match may_go.recv() {
             Ok(()) => commit::commit(&comm, &place, keep, &owned),
@@ -168,12 +199,9 @@ impl Store {
     pub fn generations(&self) -> Result<Vec<u64>> {
         let path = &self.place.folder;
         let bytes = from_first(&self.comm, "list", &path.to_string_lossy(), || {
-            Ok(folder::generations(path)?.iter().flat_map(|number| number.to_le_bytes()).collect())
+            Ok(listed(&folder::list(path)?.generations))
         })?;
-        Ok(bytes
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(word.first_chunk().copied().unwrap_or_default()))
-            .collect())
+        Ok(numbers(&bytes))
     }
 
     /// A committed generation, as its manifest has it; its parts are checked as they are read, all of them by [`Generation::verify`]. Collective.
@@ -184,25 +212,62 @@ impl Store {
     /// The newest generation that is whole: all checksums are compared. Damaged ones are passed over, and
     /// [`Generation::passed_over`] tells which and why; if all are, that is the error. Collective.
     pub fn latest(&self) -> Result<Option<Generation>> {
-        let mut passed = Vec::new();
-        for number in self.generations()?.into_iter().rev() {
-            let found =
-                self.generation(number).and_then(|generation| generation.verify().map(|()| generation));
-            match found {
-                Ok(generation) => return Ok(Some(generation.after(passed))),
-                // Ranks that cannot talk will not find an older one either.
-                Err(error) if error.kind() == Kind::Communication => return Err(error),
-                Err(error) => passed.push(PassedOver { generation: number, error }),
+        let mut all = self.candidates()?;
+        loop {
+            let mut passed = Vec::new();
+            for number in all.iter().rev().copied() {
+                let found =
+                    self.generation(number).and_then(|generation| generation.verify().map(|()| generation));
+                match found {
+                    Ok(generation) => return Ok(Some(generation.after(passed))),
+                    // Ranks that cannot talk will not find an older one either.
+                    Err(error) if error.kind() == Kind::Communication => return Err(error),
+                    Err(error) => passed.push(PassedOver { generation: number, error }),
+                }
             }
+            // A checkpoint that is under way may have taken the place of all of them.
+            let now = self.candidates()?;
+            if now == all {
+                return passed.into_iter().next().map_or(Ok(None), |first| Err(first.error));
+            }
+            all = now;
         }
-        passed.into_iter().next().map_or(Ok(None), |first| Err(first.error))
+    }
+
+    /// The numbers of committed generations, and of folders that are called so and have no manifest, ascending: what a check of a store
+    /// has to look at. Collective.
+    pub fn candidates(&self) -> Result<Vec<u64>> {
+        let path = &self.place.folder;
+        let bytes = from_first(&self.comm, "list", &path.to_string_lossy(), || {
+            let listing = folder::list(path)?;
+            let mut all = [listing.generations, listing.bare].concat();
+            all.sort_unstable();
+            Ok(listed(&all))
+        })?;
+        Ok(numbers(&bytes))
     }
 
     /// Removes generations that are not to be kept; which. Done after each commit, too. Collective.
     pub fn prune(&mut self) -> Result<Vec<u64>> {
         self.settle()?;
         self.lock()?;
-        commit::prune(&self.comm, &self.place, self.keep)
+        commit::prune(&self.writer, &self.place, self.keep)
+    }
+
+    /// What went wrong beside the checkpoints written so far, and did not make them fail: old generations or leftovers that could not be removed, things
+    /// that do not belong into the folder. Each is told once, at rank 0; what nobody has asked for is printed when the store is dropped.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn note(&mut self, outcome: CommitOutcome) -> u64 {
+        for warning in outcome.warnings {
+            if !self.told.contains(&warning) {
+                self.told.push(warning.clone());
+                self.warnings.push(warning);
+            }
+        }
+        outcome.generation
     }
 
     fn settle(&mut self) -> Result<Option<u64>> {
@@ -215,13 +280,15 @@ impl Store {
                 "the I/O thread panicked, and has said why; the generations before are whole",
             )
         };
-        thread.join().map_err(gone).flatten().map(Some)
+        let outcome = thread.join().map_err(gone).flatten()?;
+        Ok(Some(self.note(outcome)))
     }
 
-    /// Makes sure that no other program writes here.
-    fn lock(&mut self) -> Result<()> {
+    /// Makes sure that no other program writes here, from now on. The first checkpoint does it, too; a program that changes other files with its
+    /// checkpoints does it before. Collective.
+    pub fn lock(&mut self) -> Result<()> {
         let mine = if self.comm.rank() == 0 && self.lock.is_none() {
-            folder::lock(&self.place.folder).map(Some)
+            StoreLock::acquire(&self.place.folder).map(Some)
         } else {
             Ok(None)
         };
@@ -234,10 +301,29 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// What is under way is finished; its error has nobody to be told to.
+    /// What is under way is finished. A failure that nobody has waited for is printed, and is the error of [`aqueduct_comm::run`].
     fn drop(&mut self) {
-        let _ = self.settle();
+        if let Err(error) = self.settle() {
+            // Where it happened, not where it was heard of.
+            if error.rank().is_none() {
+                eprintln!("aqueduct: a checkpoint that nobody waited for has failed: {error}");
+            }
+            self.comm.report_failure(error.to_string());
+        }
+        if self.comm.rank() == 0 {
+            self.warnings.iter().for_each(|warning| eprintln!("aqueduct: {warning}"));
+        }
     }
+}
+
+/// Numbers as they are told to other ranks.
+fn listed(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    let number = |word: &[u8]| u64::from_le_bytes(word.first_chunk().copied().unwrap_or_default());
+    bytes.chunks_exact(8).map(number).collect()
 }
 
 /// The path of a generation's part.

@@ -207,7 +207,7 @@ fn files_have_the_bytes_of_the_documents() {
         1f64.to_le_bytes(),
     ];
     let counts = [1_i32.to_le_bytes(), 1_i32.to_le_bytes()].concat();
-    let row = |m: &Molecule| [&floats(m)[..], &m.id.to_le_bytes(), &0_i32.to_le_bytes()].concat();
+    let row = |m: &Molecule| [&m.id.to_le_bytes()[..], &0_i32.to_le_bytes(), &floats(m)].concat();
     assert_eq!(bytes_of(&files.data), [head.concat(), counts, row(&second), row(&first)].concat());
 }
 
@@ -270,7 +270,7 @@ fn malformed_bytes_are_told_with_their_places() {
         (Format::MpiIo, 16, &f64::NAN.to_le_bytes(), "byte 16"),
         (Format::MpiIo, 40, &(-1_i32).to_le_bytes(), "byte 40: a cell of -1"),
         (Format::MpiIo, 40, &7_i32.to_le_bytes(), "byte 40: the cells hold"),
-        (Format::MpiIo, 48 + 112, &(-1_i32).to_le_bytes(), "byte 48: molecule 0 is of component -1"),
+        (Format::MpiIo, 48 + 8, &(-1_i32).to_le_bytes(), "byte 48: molecule 0 is of component -1"),
     ];
     for (index, (format, at, new, expected)) in cases.into_iter().enumerate() {
         let files = format.files(&format!("memfs:broken-{index}"));

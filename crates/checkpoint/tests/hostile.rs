@@ -154,7 +154,7 @@ fn changed_cell_files_are_refused_or_read() {
 
 /// Reads everything that a generation has.
 fn restore(world: &Comm, folder: &Path) -> Result<usize> {
-    let store = Store::open(world, folder)?;
+    let store = Store::open_or_create(world, folder)?;
     let generation = store.generation(1)?;
     let molecules = generation.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
     let field = generation.array::<f64>("field", &Block::new([10], [0], [10]))?;
@@ -180,7 +180,7 @@ fn changed_manifests_are_refused_or_read() {
         );
         checkpoint.array("field", &Block::new([10], [0], [10]), &field);
         checkpoint.objects("texts", &["a".to_owned(), "bc".to_owned()]).objects("numbers", &[1_u64, 2, 3]);
-        Store::open(world, folder.path())?.write(&checkpoint)?;
+        Store::open_or_create(world, folder.path())?.write(&checkpoint)?;
         let path = folder.path().join("generation-0000000001/manifest.json");
         let original = std::fs::read_to_string(&path).expect("a manifest");
         let json = original.lines().next().expect("two lines");

@@ -54,7 +54,7 @@ impl Doom {
 fn job(world: &Comm, folder: &Path, turn: u64) -> Result<()> {
     let (how, doom) = (BOTH[(turn % 2) as usize], Doom::new(turn, world.size()));
     let mut since = Instant::now();
-    let mut store = Store::open(world, folder)?;
+    let mut store = Store::open_or_create(world, folder)?;
     let back = check(world, &store, how)?.unwrap_or(0);
     for steps in 0.. {
         if world.rank() == doom.victim && steps == doom.steps {
@@ -82,7 +82,8 @@ fn a_job() {
 /// What is left: the step of the latest generation, which was looked at as a whole.
 fn left(folder: &Path, turn: u64) -> u64 {
     let ranks = 1 + (turn % 5) as usize;
-    let look = |world: &Comm| check(world, &Store::open(world, folder)?, BOTH[(turn / 2 % 2) as usize]);
+    let look =
+        |world: &Comm| check(world, &Store::open_or_create(world, folder)?, BOTH[(turn / 2 % 2) as usize]);
     Launch::threads(ranks).run(look).unwrap()[0].unwrap_or(0)
 }
 

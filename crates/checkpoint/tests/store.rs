@@ -19,7 +19,7 @@ fn any_number_of_ranks_comes_back_to_what_any_other_left() {
         let folder = tempfile::tempdir().unwrap();
         let how = BOTH[writers % 2];
         let write = |world: &Comm| {
-            let mut store = Store::open(world, folder.path())?;
+            let mut store = Store::open_or_create(world, folder.path())?;
             save(world, &mut store, 5, how, false)?;
             save(world, &mut store, 6, how, true)?;
             assert_eq!(store.wait()?, Some(2));
@@ -29,7 +29,7 @@ fn any_number_of_ranks_comes_back_to_what_any_other_left() {
         Launch::threads(writers).run(write).unwrap();
         for readers in 1..=7 {
             let how = BOTH[(readers / 2) % 2];
-            let read = |world: &Comm| check(world, &Store::open(world, folder.path())?, how);
+            let read = |world: &Comm| check(world, &Store::open_or_create(world, folder.path())?, how);
             assert_eq!(
                 Launch::threads(readers).run(read).unwrap(),
                 vec![Some(6); readers],
@@ -44,7 +44,7 @@ fn as_many_generations_are_kept_as_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
         let save = |keep: Keep, step| -> Result<Vec<u64>> {
-            let mut store = Store::open(world, folder.path())?.keep(keep);
+            let mut store = Store::open_or_create(world, folder.path())?.keep(keep);
             save(world, &mut store, step, Decomposition::Regular, step % 2 == 0)?;
             store.wait()?;
             store.generations()
@@ -56,7 +56,7 @@ fn as_many_generations_are_kept_as_is_said() {
         assert_eq!(save(Keep::Younger(Duration::from_secs(3600)), 5)?, [3, 4, 5]);
         assert_eq!(save(Keep::Younger(Duration::ZERO), 6)?, [6]);
         assert_eq!(save(Keep::Last(0), 7)?, [7]);
-        let mut store = Store::open(world, folder.path())?;
+        let mut store = Store::open_or_create(world, folder.path())?;
         assert!(store.prune()?.is_empty());
         Ok::<_, Error>(())
     };
@@ -78,7 +78,8 @@ fn a_file_where_a_folder_should_be_is_named_with_the_way_out() {
     let file = folder.path().join("checkpoints");
     std::fs::write(&file, "not a folder").unwrap();
     for path in [file.clone(), file.join("below")] {
-        let told = Launch::threads(2).run(|world| Ok::<_, Error>(Store::open(world, &path).unwrap_err()));
+        let told =
+            Launch::threads(2).run(|world| Ok::<_, Error>(Store::open_or_create(world, &path).unwrap_err()));
         for error in told.unwrap() {
             let text = error.to_string();
             assert!(text.starts_with("open") && text.contains(&path.display().to_string()), "{text}");
@@ -100,10 +101,10 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
             let folder = tempfile::tempdir().unwrap();
             let prefix = format!("fault=seed={},{fault}:ufs:", turn + 1000 * usize::from(later));
             let told = Launch::threads(2).run(|world| {
-                let mut store = Store::open(world, folder.path())?;
+                let mut store = Store::open_or_create(world, folder.path())?;
                 save(world, &mut store, 1, Decomposition::Tree, false)?;
                 drop(store);
-                let mut store = Store::open(world, folder.path())?.through(&prefix);
+                let mut store = Store::open_or_create(world, folder.path())?.through(&prefix);
                 let outcome = save(world, &mut store, 2, Decomposition::Tree, later)
                     .and_then(|()| store.wait().map(|_| ()));
                 Ok::<_, Error>(outcome.err())
@@ -117,8 +118,9 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
                     assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSpace), "{fault}: {error}");
                 }
             }
-            let step =
-                |world: &Comm| check(world, &Store::open(world, folder.path())?, Decomposition::Regular);
+            let step = |world: &Comm| {
+                check(world, &Store::open_or_create(world, folder.path())?, Decomposition::Regular)
+            };
             assert_eq!(Launch::threads(3).run(step).unwrap(), [Some(expected); 3], "{fault}");
             let whole: Vec<String> =
                 (1..=expected).map(|number| format!("generation-{number:010}")).collect();
@@ -132,7 +134,7 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
 fn a_damaged_generation_is_passed_over_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
-        let mut store = Store::open(world, folder.path())?.keep(Keep::All);
+        let mut store = Store::open_or_create(world, folder.path())?.keep(Keep::All);
         (1..=3).try_for_each(|step| save(world, &mut store, step, Decomposition::Regular, false))
     };
     Launch::threads(2).run(run).unwrap();
@@ -152,7 +154,7 @@ fn a_damaged_generation_is_passed_over_and_told() {
             way(&mut broken);
             std::fs::write(&file, &broken).unwrap();
             let look = |world: &Comm| {
-                let store = Store::open(world, folder.path())?;
+                let store = Store::open_or_create(world, folder.path())?;
                 let latest = store.latest()?.expect("an older one");
                 let passed = latest.passed_over();
                 assert!(passed.len() == 1 && passed[0].generation == 3);
@@ -163,7 +165,8 @@ fn a_damaged_generation_is_passed_over_and_told() {
         }
         std::fs::write(&file, &bytes).unwrap();
     }
-    let sound = |world: &Comm| check(world, &Store::open(world, folder.path())?, Decomposition::Tree);
+    let sound =
+        |world: &Comm| check(world, &Store::open_or_create(world, folder.path())?, Decomposition::Tree);
     assert_eq!(Launch::threads(1).run(sound).unwrap(), [Some(3)]);
 }
 
@@ -171,7 +174,7 @@ fn a_damaged_generation_is_passed_over_and_told() {
 fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
-        let mut store = Store::open(world, folder.path())?;
+        let mut store = Store::open_or_create(world, folder.path())?;
         assert!(store.latest()?.is_none());
         assert_eq!(store.generation(1).unwrap_err().kind(), Kind::NoCheckpoint);
         save(world, &mut store, 1, Decomposition::Regular, false)?;
@@ -235,7 +238,7 @@ fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
         let told = Launch::threads(2).run(|world| {
             let mut checkpoint = Checkpoint::new(1);
             make(world, &mut checkpoint);
-            let mut store = Store::open(world, folder.path())?;
+            let mut store = Store::open_or_create(world, folder.path())?;
             Ok::<_, Error>(store.write(&checkpoint).unwrap_err().kind())
         });
         assert_eq!(told.unwrap(), [kind; 2]);
@@ -247,8 +250,8 @@ fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
 fn one_program_writes_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
-        let mut first = Store::open(world, folder.path())?;
-        let mut second = Store::open(world, folder.path())?;
+        let mut first = Store::open_or_create(world, folder.path())?;
+        let mut second = Store::open_or_create(world, folder.path())?;
         save(world, &mut first, 1, Decomposition::Regular, false)?;
         assert_eq!(
             save(world, &mut second, 2, Decomposition::Regular, false).unwrap_err().kind(),

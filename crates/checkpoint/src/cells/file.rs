@@ -250,6 +250,25 @@ pub fn verify(comm: &Comm, name: &str) -> Result<()> {
     Stored::open(comm, name)?.verify()
 }
 
+/// What a cell file says about itself, whatever its particles are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellSummary {
+    /// The domain and its cells.
+    pub grid: Grid,
+    /// How many particles there are.
+    pub particles: u64,
+    /// Bytes of a particle.
+    pub row: u64,
+    /// Where the particles begin in the file.
+    pub data: u64,
+}
+
+/// What a cell file says about itself: header and table are read and compared with their checksums, the particles are not. Collective.
+pub fn summary(comm: &Comm, name: &str) -> Result<CellSummary> {
+    let Header { grid, particles, row, .. } = Stored::open(comm, name)?.header;
+    Ok(CellSummary { grid, particles, row, data: table::data(&grid) })
+}
+
 /// The first number below `end` of which `before` is false.
 fn partition(end: u64, before: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, end);

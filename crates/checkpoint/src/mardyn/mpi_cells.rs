@@ -4,6 +4,7 @@ use aqueduct_comm::Comm;
 use aqueduct_file::{Mode, Open};
 
 use super::binary::{forget, put_header};
+use super::exchange::by_region;
 use super::old_style::unlikely;
 use super::phase_space::{PhaseSpace, Rows};
 use super::{Files, text};
@@ -70,10 +71,11 @@ fn head(name: &str, grid: &Grid, cells: &[Entry], total: u64) -> Result<Vec<u8>>
     Ok(bytes)
 }
 
+/// A row in the order of the original's MPI datatype: id, component, 13 doubles.
 fn put(bytes: &mut Vec<u8>, molecule: &Molecule) {
-    molecule.numbers().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
     bytes.extend_from_slice(&molecule.id.to_le_bytes());
     bytes.extend_from_slice(&(molecule.component as u32).to_le_bytes());
+    molecule.numbers().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
 }
 
 /// Each rank reads the cells that its region overlaps, or an even share of them.
@@ -85,8 +87,7 @@ pub(super) fn read(
 ) -> Result<Vec<Molecule>> {
     let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
     let head = from_first(comm, "read", name, || load(comm, name, space))?;
-    let (grid, counts) = decode(&head, space).map_err(damaged)?;
-    let stored = Stored::new(grid, counts);
+    let stored = decode(&head, space).map_err(damaged)?;
     let cells = stored.wanted(comm, region);
     let blocks = blocks(cells.iter().map(|cell| (stored.firsts[*cell], stored.counts[*cell])), ROW);
     let start = head.len() as u64;
@@ -101,56 +102,77 @@ pub(super) fn read(
     };
     let molecules = agree(comm, "read", name, taken)?;
     file.close()?;
-    finish(comm, name, space, molecules, region)
-}
-
-/// What cell formats have in common after cells were read: no molecule twice, and none that is not wanted.
-pub(super) fn finish(
-    comm: &Comm,
-    name: &str,
-    space: &PhaseSpace,
-    mut molecules: Vec<Molecule>,
-    region: Option<&Region>,
-) -> Result<Vec<Molecule>> {
-    let double = repeated(molecules.iter().map(|molecule| molecule.id));
-    let refuse = |id| Err(Error::new(Kind::Damaged, "read", name, format!("molecule {id} occurs twice")));
-    agree(comm, "read", name, double.map_or(Ok(()), refuse))?;
-    if let Some(region) = region {
-        molecules.retain(|molecule| region.contains(molecule.position, space.length));
-    }
-    Ok(molecules)
+    stored.finish(comm, name, space, molecules, region)
 }
 
 /// How many molecules the cells of a file hold.
 pub(super) struct Stored {
-    pub(super) grid: Grid,
+    grid: Grid,
+    /// Whether the cells fill the box. Where they do not, the file does not tell which cell has the molecules of the rest.
+    fills: bool,
     pub(super) counts: Vec<u64>,
     /// How many lie before each cell.
-    pub(super) firsts: Vec<u64>,
+    firsts: Vec<u64>,
 }
 
+/// Programs may put a molecule that is so close to the face of a cell, as a fraction of the box, on either side of it.
+const FACE: f64 = 1e-9;
+
 impl Stored {
-    pub(super) fn new(grid: Grid, counts: Vec<u64>) -> Self {
+    /// The cells of `grid`, whose edges are `edge` in the file.
+    pub(super) fn new(grid: Grid, edge: [f64; 3], counts: Vec<u64>) -> Self {
         let sum = |before: &mut u64, count: &u64| {
             let first = *before;
             *before += count;
             Some(first)
         };
         let firsts = counts.iter().scan(0, sum).collect();
-        Self { grid, counts, firsts }
+        let rest = |d: usize| grid.length()[d] - grid.cells()[d] as f64 * edge[d];
+        let fills = (0..3).all(|d| rest(d).abs() <= FACE * grid.length()[d]);
+        Self { grid, fills, counts, firsts }
     }
 
-    /// The cells that a region overlaps; without one, those whose first molecule is in this rank's share.
+    /// The cells that a region overlaps; without one, or where they do not fill the box, those whose first molecule is in this rank's share.
     pub(super) fn wanted(&self, comm: &Comm, region: Option<&Region>) -> Vec<usize> {
-        let Some(region) = region else {
+        let Some(region) = region.filter(|_| self.fills) else {
             let total: u64 = self.counts.iter().sum();
             let border = |rank: usize| (u128::from(total) * rank as u128 / comm.size() as u128) as u64;
             let share = border(comm.rank())..border(comm.rank() + 1);
             let mine = |cell: &usize| self.counts[*cell] > 0 && share.contains(&self.firsts[*cell]);
             return (0..self.counts.len()).filter(mine).collect();
         };
-        let runs = self.grid.overlapped(region);
+        if (0..3).any(|d| region.low[d] >= region.high[d]) {
+            return Vec::new();
+        }
+        let margin = self.grid.length().map(|edge| FACE * edge);
+        let wider = Region::new(
+            std::array::from_fn(|d| region.low[d] - margin[d]),
+            std::array::from_fn(|d| region.high[d] + margin[d]),
+        );
+        let runs = self.grid.overlapped(&wider);
         runs.into_iter().flat_map(|(first, count)| first as usize..(first + count) as usize).collect()
+    }
+
+    /// What follows the reading of cells: no molecule twice, and each rank has those of its region.
+    pub(super) fn finish(
+        &self,
+        comm: &Comm,
+        name: &str,
+        space: &PhaseSpace,
+        mut molecules: Vec<Molecule>,
+        region: Option<&Region>,
+    ) -> Result<Vec<Molecule>> {
+        let double = repeated(molecules.iter().map(|molecule| molecule.id));
+        let refuse = |id| Err(Error::new(Kind::Damaged, "read", name, format!("molecule {id} occurs twice")));
+        agree(comm, "read", name, double.map_or(Ok(()), refuse))?;
+        match region {
+            Some(region) if self.fills => {
+                molecules.retain(|molecule| region.contains(molecule.position, space.length));
+                Ok(molecules)
+            }
+            Some(region) => by_region(comm, name, molecules, region, space.length),
+            None => Ok(molecules),
+        }
     }
 }
 
@@ -179,7 +201,7 @@ fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
 }
 
 /// The cells, and how many molecules each holds.
-fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<(Grid, Vec<u64>), String> {
+fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<Stored, String> {
     let (cells, molecules) = (word(head, 0), word(head, 8));
     if molecules != space.molecules {
         return Err(format!("byte 8: {molecules} molecules, but the header says {}", space.molecules));
@@ -196,7 +218,7 @@ fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<(Grid, Vec<u64
     }
     let sum: u64 = counts.iter().sum();
     if sum == molecules {
-        return Ok((grid, counts));
+        return Ok(Stored::new(grid, edge, counts));
     }
     Err(format!("byte {FIXED}: the cells hold {sum} molecules, not {molecules}"))
 }
@@ -216,9 +238,9 @@ fn take_all(
         .iter()
         .flat_map(|(length, place)| (0..*length).step_by(ROW as usize).map(move |at| *place as u64 + at));
     for (row, place) in bytes.chunks_exact(ROW as usize).zip(places) {
-        let numbers = std::array::from_fn(|index| f64::from_bits(word(row, 8 * index)));
-        let component = u32::from_le_bytes(row[112..].first_chunk().copied().unwrap_or_default());
-        let molecule = Molecule::from_numbers(word(row, 104), u64::from(component), &numbers);
+        let component = u32::from_le_bytes(row[8..].first_chunk().copied().unwrap_or_default());
+        let numbers = std::array::from_fn(|index| f64::from_bits(word(row, 12 + 8 * index)));
+        let molecule = Molecule::from_numbers(word(row, 0), u64::from(component), &numbers);
         let wrong = (component > i32::MAX as u32)
             .then(|| format!("molecule {} is of component {}", molecule.id, component as i32));
         if let Some(what) = wrong.or_else(|| unlikely(&molecule, space)) {

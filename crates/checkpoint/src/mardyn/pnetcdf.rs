@@ -4,7 +4,7 @@ use aqueduct_comm::Comm;
 use aqueduct_format::netcdf::{Create, Dataset, Open, Type, Values};
 
 use super::binary::{forget, put_header};
-use super::mpi_cells::{Stored, finish};
+use super::mpi_cells::Stored;
 use super::old_style::unlikely;
 use super::phase_space::{PhaseSpace, Rows};
 use super::{Files, text};
@@ -123,7 +123,7 @@ pub(super) fn read(
         })
     });
     agree(comm, "read", name, taken)?;
-    finish(comm, name, space, molecules, region)
+    stored.finish(comm, name, space, molecules, region)
 }
 
 fn unpacked(row: &[f64], space: &PhaseSpace) -> std::result::Result<Molecule, String> {
@@ -176,5 +176,5 @@ fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored
     if total != space.molecules {
         return Err(format!("the cells hold {total} molecules, but the header says {}", space.molecules));
     }
-    Ok(Stored::new(grid, counts))
+    Ok(Stored::new(grid, [x, y, z], counts))
 }

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{File, Mode, Open};
 
+use super::held::HeldGenerations;
 use super::manifest::{Entry, Manifest, digits};
+use super::outline::CheckpointOutline;
 use super::part::{Checkpoint, Part, is_name};
-use super::{Keep, array, folder, list, part_path};
+use super::{Keep, array, folder, list, listed, numbers, part_path};
 use crate::cells;
 use crate::cells::rows::Rows;
 use crate::error::{Error, Kind, Result, agree, from_first};
@@ -18,6 +20,15 @@ use crate::error::{Error, Kind, Result, agree, from_first};
 pub(super) struct Place {
     pub(super) folder: PathBuf,
     pub(super) through: String,
+    pub(super) held: HeldGenerations,
+}
+
+/// What came of a checkpoint.
+#[derive(Debug)]
+pub(super) struct CommitOutcome {
+    pub(super) generation: u64,
+    /// What went wrong beside it, and does not make it less of a checkpoint; at rank 0.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Place {
@@ -31,19 +42,34 @@ impl Place {
 /// A block of a part, which has a checksum.
 const BLOCK: u64 = 1 << 20;
 
-/// Writes a generation; its number.
-pub(super) fn commit(comm: &Comm, place: &Place, keep: Keep, checkpoint: &Checkpoint<'_>) -> Result<u64> {
+/// Writes a generation.
+pub(super) fn commit(
+    comm: &Comm,
+    place: &Place,
+    keep: Keep,
+    checkpoint: &Checkpoint<'_>,
+) -> Result<CommitOutcome> {
     let shown = place.folder.to_string_lossy().into_owned();
     same(comm, &shown, checkpoint)?;
-    let begun =
-        from_first(comm, "begin", &shown, || Ok(folder::begin(&place.folder)?.to_le_bytes().to_vec()))?;
-    let number = u64::from_le_bytes(begun.first_chunk().copied().unwrap_or_default());
-    let writing = folder::writing(&place.folder, number);
-    let outcome = fill(comm, place, &writing, number, checkpoint).and_then(|()| {
-        from_first(comm, "commit", &shown, || folder::commit(&place.folder, number).map(|()| Vec::new()))
+    let mut warnings = Vec::new();
+    let begun = from_first(comm, "begin", &shown, || {
+        let (number, found) = folder::begin(&place.folder)?;
+        warnings = found;
+        Ok(number.to_le_bytes().to_vec())
+    })?;
+    let generation = u64::from_le_bytes(begun.first_chunk().copied().unwrap_or_default());
+    let writing = folder::writing(&place.folder, generation);
+    let outcome = fill(comm, place, &writing, generation, checkpoint).and_then(|()| {
+        from_first(comm, "commit", &shown, || folder::commit(&place.folder, generation).map(|()| Vec::new()))
     });
     match outcome {
-        Ok(_) => prune(comm, place, keep).map(|_| number),
+        Ok(_) => {
+            // The generation is there, whatever becomes of older ones.
+            if comm.rank() == 0 {
+                warnings.extend(prune_here(place, keep).err().map(|error| error.to_string()));
+            }
+            Ok(CommitOutcome { generation, warnings })
+        }
         Err(error) => {
             // What is left would only take room; the next one removes it, if this does not.
             if comm.rank() == 0 {
@@ -78,24 +104,23 @@ fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
         })
     };
     agree(comm, "write", shown, mine())?;
-    let common = checkpoint.parts.iter().map(|(name, part)| format!("{name} {}\n", part.common()));
-    let mine = format!("{}\n{}", checkpoint.step, common.collect::<String>());
-    let first = comm
-        .broadcast_vec(0, mine.clone().into_bytes())
-        .map_err(|error| Error::talk("write", shown, &error))?;
-    let line = mine
-        .lines()
-        .zip(String::from_utf8_lossy(&first).lines())
-        .find(|(a, b)| a != b)
-        .map(|(line, _)| line.to_owned());
-    let differs = || {
-        let what = line.unwrap_or_else(|| "the number of parts".into());
-        refuse(
-            Kind::NotSame,
-            format!("this rank's checkpoint is not that of rank 0: {what:?}; give all ranks the same parts"),
-        )
+    let talk = |error| Error::talk("write", shown, &error);
+    let mine = checkpoint.fingerprint();
+    let first = comm.broadcast_vec(0, vec![mine]).map_err(talk)?;
+    let differ = comm.allreduce_one(Op::Max, u8::from(first != [mine])).map_err(talk)?;
+    if differ == 0 {
+        return Ok(());
+    }
+    let mine = CheckpointOutline::of(checkpoint);
+    let first = comm.broadcast_vec(0, mine.encode()).map_err(talk)?;
+    let outcome = match mine.difference(&first) {
+        Some(what) => {
+            refuse(Kind::NotSame, format!("{what}; give all ranks the same parts, in the same order"))
+        }
+        None => Ok(()),
     };
-    agree(comm, "write", shown, if first == mine.as_bytes() { Ok(()) } else { differs() })
+    agree(comm, "write", shown, outcome)?;
+    refuse(Kind::NotSame, "the ranks' checkpoints differ; give all ranks the same parts".to_owned())
 }
 
 /// Writes all parts and the manifest.
@@ -134,9 +159,9 @@ fn put(comm: &Comm, name: &str, part: &Part<'_>) -> Result<Entry> {
         Part::Objects { kind, size, count, bytes, ends } => {
             list::write(comm, name, kind, *size, *count, bytes, ends)
         }
-        Part::Value { kind, bytes } => {
-            let value = Some(digits(bytes));
-            Ok(Entry { bytes: bytes.len() as u64, signature: kind.clone(), value, ..Entry::default() })
+        Part::Value { schema, bytes } => {
+            let (value, signature) = (Some(digits(bytes)), schema.signature().to_owned());
+            Ok(Entry { bytes: bytes.len() as u64, signature, value, ..Entry::default() })
         }
         Part::Refused(why) => Err(Error::new(Kind::BadArgument, "write", name, why)),
     }
@@ -182,23 +207,35 @@ pub(super) fn differing(found: &[u32], expected: &[u32]) -> Option<String> {
 /// Removes what is not to be kept; which.
 pub(super) fn prune(comm: &Comm, place: &Place, keep: Keep) -> Result<Vec<u64>> {
     let shown = place.folder.to_string_lossy();
-    let removed = from_first(comm, "prune", &shown, || {
-        let all = folder::generations(&place.folder)?;
-        let older = all.len().saturating_sub(1);
-        let gone: Vec<u64> = match keep {
-            Keep::All => Vec::new(),
-            Keep::Last(count) => all[..all.len().saturating_sub(count.max(1))].to_vec(),
-            Keep::Younger(age) => {
-                all[..older].iter().copied().filter(|number| is_older(&place.folder, *number, age)).collect()
-            }
+    let removed = from_first(comm, "prune", &shown, || Ok(listed(&prune_here(place, keep)?)))?;
+    Ok(numbers(&removed))
+}
+
+/// The same, on the one rank that does it. Generations that this program reads stay, and so does what is no generation.
+fn prune_here(place: &Place, keep: Keep) -> Result<Vec<u64>> {
+    let mut outcome = Ok(());
+    let (mut gone, mut retired) = (Vec::new(), Vec::new());
+    place.held.locked(|held| {
+        let all = folder::list(&place.folder)?.generations;
+        let older = &all[..all.len().saturating_sub(1)];
+        let is_old = |number: &u64| match keep {
+            Keep::All => false,
+            Keep::Last(count) => !all[all.len().saturating_sub(count.max(1))..].contains(number),
+            Keep::Younger(age) => is_older(&place.folder, *number, age),
         };
-        gone.iter().try_for_each(|number| folder::remove(&place.folder, *number))?;
-        Ok(gone.iter().flat_map(|number| number.to_le_bytes()).collect())
+        for number in older.iter().filter(|number| is_old(number) && !held.contains(number)) {
+            match folder::retire(&place.folder, *number) {
+                Ok(path) => {
+                    gone.push(*number);
+                    retired.push(path);
+                }
+                // One that stays does not keep the others.
+                Err(error) => outcome = std::mem::replace(&mut outcome, Ok(())).and(Err(error)),
+            }
+        }
+        Ok::<_, Error>(())
     })?;
-    Ok(removed
-        .chunks_exact(8)
-        .map(|word| u64::from_le_bytes(word.first_chunk().copied().unwrap_or_default()))
-        .collect())
+    outcome.and(folder::remove(&place.folder, &retired)).map(|()| gone)
 }
 
 /// Whether a generation was committed longer ago; by its folder, since its manifest may be damaged.

@@ -1,6 +1,7 @@
 //! What is done to folders: the few operations that the engine has no word for.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
@@ -9,22 +10,46 @@ const COMMITTED: &str = "generation-";
 const WRITING: &str = ".writing-";
 const PRUNED: &str = ".pruned-";
 
-/// Makes the folder, and those it lies in, where they are not there yet.
+/// The greatest number that a generation has: names have ten digits.
+const MOST: u64 = 9_999_999_999;
+
+/// Makes the folder, and those it lies in, where they are not there yet; those that are new are durable.
 pub(super) fn make(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| {
-        // The system says only that something is there.
-        let in_the_way = folder.ancestors().find(|path| path.exists() && !path.is_dir());
-        match in_the_way {
-            Some(path) => {
-                let detail = format!(
-                    "{} is a file, and checkpoints need a folder; name another one, or move the file away",
-                    path.display()
-                );
-                Error::named("open", folder, &error, detail)
-            }
-            None => Error::system("open", folder, &error),
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;
+    // The entry of a new folder is in its parent.
+    for new in missing.iter().rev() {
+        let parent = new.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+/// Whether the folder is there.
+pub(super) fn find(folder: &Path) -> Result<()> {
+    match fs::metadata(folder) {
+        Ok(data) if data.is_dir() => Ok(()),
+        Ok(_) => Err(refused(folder, &io::Error::from(ErrorKind::NotADirectory))),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let detail = "there is no such folder of checkpoints; check the path, or create it with `Store::open_or_create`";
+            Err(Error::named("open", folder, &error, detail))
         }
-    })
+        Err(error) => Err(refused(folder, &error)),
+    }
+}
+
+fn refused(folder: &Path, error: &io::Error) -> Error {
+    // The system says only that something is there.
+    match folder.ancestors().find(|path| path.exists() && !path.is_dir()) {
+        Some(path) => {
+            let detail = format!(
+                "{} is a file, and checkpoints need a folder; name another one, or move the file away",
+                path.display()
+            );
+            Error::named("open", folder, error, detail)
+        }
+        None => Error::system("open", folder, error),
+    }
 }
 
 /// Where a committed generation is.
@@ -37,48 +62,71 @@ pub(super) fn writing(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{WRITING}{number:010}"))
 }
 
-/// The committed generations, ascending.
-pub(super) fn generations(folder: &Path) -> Result<Vec<u64>> {
-    let number = |name: String| name.strip_prefix(COMMITTED).and_then(|number| number.parse().ok());
-    let mut numbers: Vec<u64> = names(folder)?.into_iter().filter_map(number).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
+/// What there is in the folder of a store.
+#[derive(Debug, Default)]
+pub(super) struct StoreListing {
+    /// The committed generations, ascending.
+    pub(super) generations: Vec<u64>,
+    /// Folders that are called like generations and have no manifest, ascending: damaged, or made by someone else.
+    pub(super) bare: Vec<u64>,
+    /// What is called nearly like a generation, and is none.
+    foreign: Vec<PathBuf>,
+    /// What was being written or removed when its program ended.
+    leftovers: Vec<PathBuf>,
 }
 
-fn names(folder: &Path) -> Result<Vec<String>> {
+pub(super) fn list(folder: &Path) -> Result<StoreListing> {
     let failed = |error| Error::system("list", folder, &error);
-    let entries = fs::read_dir(folder).map_err(failed)?;
-    let name = |entry: std::io::Result<fs::DirEntry>| {
-        Ok(entry.map_err(failed)?.file_name().to_string_lossy().into_owned())
-    };
-    entries.map(name).collect()
-}
-
-/// Keeps other programs from writing here, until it is dropped or the program dies.
-pub(super) fn lock(folder: &Path) -> Result<File> {
-    let path = folder.join(".lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|error| Error::system("lock", &path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let detail = "another program is writing checkpoints here; end it, or use another folder";
-            Err(Error::new(Kind::InUse, "lock", &path.to_string_lossy(), detail))
+    let mut listing = StoreListing::default();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).map_err(failed)?;
+        let name = name.to_string_lossy();
+        if name.starts_with(WRITING) || name.starts_with(PRUNED) {
+            listing.leftovers.push(path);
+        } else if let Some(digits) = name.strip_prefix(COMMITTED) {
+            let number = digits.parse().ok().filter(|number| committed(folder, *number) == path);
+            match number.filter(|number| *number <= MOST && path.is_dir()) {
+                Some(number) if path.join("manifest.json").exists() => listing.generations.push(number),
+                Some(number) => listing.bare.push(number),
+                None => listing.foreign.push(path),
+            }
         }
-        Err(TryLockError::Error(error)) => Err(Error::system("lock", &path, &error)),
     }
+    listing.generations.sort_unstable();
+    listing.bare.sort_unstable();
+    listing.foreign.sort_unstable();
+    Ok(listing)
 }
 
-/// Removes what others have left unfinished, and makes room for the next generation: its number.
-pub(super) fn begin(folder: &Path) -> Result<u64> {
-    for name in names(folder)?.iter().filter(|name| name.starts_with(WRITING) || name.starts_with(PRUNED)) {
-        let path = folder.join(name);
-        fs::remove_dir_all(&path).map_err(|error| Error::system("clean", &path, &error))?;
+/// Makes room for the next generation: its number, and what is to be told about what is in the way.
+pub(super) fn begin(folder: &Path) -> Result<(u64, Vec<String>)> {
+    let listing = list(folder)?;
+    let mut warnings = Vec::new();
+    for path in &listing.leftovers {
+        if let Err(error) = remove_all(path) {
+            let what = "what is left of an unfinished or removed checkpoint could not be removed";
+            warnings.push(format!("{}: {what}: {error}; remove it by hand", path.display()));
+        }
     }
-    let number = generations(folder)?.last().map_or(1, |last| last + 1);
-    let path = writing(folder, number);
-    fs::create_dir(&path).map_err(|error| Error::system("begin", &path, &error))?;
-    Ok(number)
+    let bare = listing.bare.iter().map(|number| committed(folder, *number));
+    for path in bare.chain(listing.foreign) {
+        warnings
+            .push(format!("{}: this is no checkpoint, and is left as it is; move it away", path.display()));
+    }
+    let mut number = listing.generations.last().map_or(1, |last| last + 1);
+    while number <= MOST {
+        let path = writing(folder, number);
+        if fs::symlink_metadata(committed(folder, number)).is_err() {
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok((number, warnings)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::system("begin", &path, &error)),
+            }
+        }
+        number += 1;
+    }
+    let detail = format!("generation {MOST} is the last that there can be; move it away");
+    Err(Error::new(Kind::BadArgument, "begin", &folder.to_string_lossy(), detail))
 }
 
 /// Makes what was written a generation.
@@ -89,12 +137,28 @@ pub(super) fn commit(folder: &Path, number: u64) -> Result<()> {
     sync(folder)
 }
 
-/// Removes a generation: first its name, then its files.
-pub(super) fn remove(folder: &Path, number: u64) -> Result<()> {
+/// Takes the name of a generation away: what is left of it.
+pub(super) fn retire(folder: &Path, number: u64) -> Result<PathBuf> {
     let (path, gone) = (committed(folder, number), folder.join(format!("{PRUNED}{number:010}")));
     fs::rename(&path, &gone).map_err(|error| Error::system("prune", &path, &error))?;
+    Ok(gone)
+}
+
+/// Removes what is left of generations.
+pub(super) fn remove(folder: &Path, retired: &[PathBuf]) -> Result<()> {
+    if retired.is_empty() {
+        return Ok(());
+    }
     sync(folder)?;
-    fs::remove_dir_all(&gone).map_err(|error| Error::system("prune", &gone, &error))
+    let removed =
+        retired.iter().map(|path| remove_all(path).map_err(|error| Error::system("prune", path, &error)));
+    // One that stays does not keep the others.
+    removed.fold(Ok(()), Result::and)
+}
+
+/// A folder with all that is in it, or a file.
+fn remove_all(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 fn sync(folder: &Path) -> Result<()> {

@@ -7,6 +7,7 @@ use aqueduct_file::{Mode, Open};
 use aqueduct_object::{Object, decode};
 
 use super::commit::{Place, differing, head_sum, sums};
+use super::held::GenerationHold;
 use super::manifest::{Entry, Manifest, undigits};
 use super::part::{Block, volume};
 use super::{array, folder, list, part_path};
@@ -26,6 +27,30 @@ pub struct Generation {
     path: PathBuf,
     manifest: Manifest,
     passed: Vec<PassedOver>,
+    _hold: GenerationHold,
+}
+
+/// What a manifest says about a part; `docs/format-checkpoint.md` has the meaning of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartSummary {
+    /// Its name.
+    pub name: String,
+    /// `cells`, `array`, `objects` or `value`.
+    pub kind: String,
+    /// The signature of the elements' type; empty for cells.
+    pub signature: String,
+    /// The shape of an array.
+    pub shape: Vec<u64>,
+    /// How many objects there are.
+    pub count: Option<u64>,
+    /// Where the index of objects of variable size begins.
+    pub index: Option<u64>,
+    /// The length of its file; of a value, of its encoded form.
+    pub bytes: u64,
+    /// The encoded form of a value.
+    pub value: Option<Vec<u8>>,
+    /// The name of its file.
+    pub file: String,
 }
 
 /// A generation that could not be used.
@@ -39,6 +64,7 @@ pub struct PassedOver {
 
 impl Generation {
     pub(super) fn open(comm: &Comm, place: &Place, number: u64) -> Result<Self> {
+        let hold = place.held.hold(number);
         let path = folder::committed(&place.folder, number);
         let name = place.name(&path.join("manifest.json"));
         let damaged = |detail: String| Error::new(Kind::Damaged, "open", &name, detail);
@@ -64,7 +90,8 @@ impl Generation {
         if manifest.generation != number {
             return Err(damaged(format!("this is the manifest of generation {}", manifest.generation)));
         }
-        Ok(Self { comm: comm.clone(), place: place.clone(), path, manifest, passed: Vec::new() })
+        let (comm, place) = (comm.clone(), place.clone());
+        Ok(Self { comm, place, path, manifest, passed: Vec::new(), _hold: hold })
     }
 
     pub(super) fn after(mut self, passed: Vec<PassedOver>) -> Self {
@@ -102,6 +129,21 @@ impl Generation {
         self.manifest.parts.iter().map(|entry| entry.name.as_str())
     }
 
+    /// What the manifest says about each part, for programs that do not know their types.
+    pub fn summaries(&self) -> impl Iterator<Item = PartSummary> {
+        self.manifest.parts.iter().map(|entry| PartSummary {
+            name: entry.name.clone(),
+            kind: entry.kind.clone(),
+            signature: entry.signature.clone(),
+            shape: entry.shape.clone(),
+            count: entry.count,
+            index: entry.index,
+            bytes: entry.bytes,
+            value: entry.value.as_deref().and_then(undigits),
+            file: self.file(entry),
+        })
+    }
+
     /// Whether there is a part of this name.
     pub fn has(&self, name: &str) -> bool {
         self.parts().any(|part| part == name)
@@ -119,7 +161,13 @@ impl Generation {
         let checked = entry.and_then(|entry| match block.elements() {
             Some(elements) if block.global == entry.shape => Ok((entry, elements)),
             _ => {
-                let detail = format!("{block:?} is no box of part {name:?}; its shape is {:?}", entry.shape);
+                let shape = &entry.shape;
+                let detail = if block.global == *shape {
+                    format!("part {name:?}: {}", block.flaw(0))
+                } else {
+                    let other = &block.global;
+                    format!("part {name:?} has the shape {shape:?}, and the box is of an array of shape {other:?}; give that of the part")
+                };
                 Err(Error::new(Kind::BadArgument, "read", &self.shown(), detail))
             }
         });

@@ -1,5 +1,7 @@
 //! The manifest: what a generation consists of, as text. Touches no file.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 const FORMAT: &str = "aqueduct-checkpoint";
@@ -68,6 +70,10 @@ impl Manifest {
                 manifest.format, manifest.version
             ));
         }
+        let mut names = HashSet::new();
+        if let Some(twice) = manifest.parts.iter().find(|part| !names.insert(part.name.as_str())) {
+            return Err(format!("byte 0: part {:?} is listed twice", twice.name));
+        }
         Ok(manifest)
     }
 }
@@ -124,6 +130,13 @@ mod tests {
         let error =
             Manifest::decode(sealed(&json.replace("\"version\":1", "\"version\":2")).as_bytes()).unwrap_err();
         assert!(error.contains("version 2"));
+    }
+
+    #[test]
+    fn a_part_that_is_listed_twice_is_refused() {
+        let part = Entry { name: "m".into(), kind: "cells".into(), ..Entry::default() };
+        let text = Manifest::new(1, 2, 3, 4, vec![part.clone(), part]).encode().unwrap();
+        assert!(Manifest::decode(text.as_bytes()).unwrap_err().contains("\"m\" is listed twice"));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What a program puts into a checkpoint.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use aqueduct_comm::Plain;
-use aqueduct_object::{Encoder, Object, encode};
+use aqueduct_object::{Encoder, Object, Schema, encode};
 
 use crate::cells::sort::Order;
 use crate::grid::Grid;
@@ -33,6 +35,17 @@ impl Block {
             |d: usize| self.start[d].checked_add(self.shape[d]).is_some_and(|end| end <= self.global[d]);
         let sane = fits && (0..self.global.len()).all(inside) && volume(&self.global).is_some();
         sane.then(|| volume(&self.shape)).flatten()
+    }
+
+    /// Why it is not a box of an array with so many values.
+    pub(super) fn flaw(&self, values: u64) -> String {
+        let Self { global, start, shape } = self;
+        match self.elements() {
+            Some(elements) => format!("{values} values for a box of {elements}; give one for each element"),
+            None => format!(
+                "the box of shape {shape:?} from {start:?} on is not inside of the array of shape {global:?}; give a box inside of it"
+            ),
+        }
     }
 }
 
@@ -65,7 +78,7 @@ pub(super) enum Part<'a> {
         ends: Vec<u64>,
     },
     Value {
-        kind: String,
+        schema: Arc<Schema>,
         bytes: Vec<u8>,
     },
     /// What cannot be stored, and why; told when it is written, so that all ranks hear of it.
@@ -102,7 +115,7 @@ impl<'a> Checkpoint<'a> {
         let element = size_of::<T>() as u64;
         let kind = T::schema().signature().to_owned();
         let part = if block.elements() != Some(values.len() as u64) {
-            Part::Refused(format!("{} values for {block:?}", values.len()))
+            Part::Refused(block.flaw(values.len() as u64))
         } else if T::SIZE.map(|size| size as u64) != Some(element) {
             Part::Refused(format!("{kind} is not stored as it lies in memory; use objects"))
         } else {
@@ -135,7 +148,7 @@ impl<'a> Checkpoint<'a> {
 
     /// Adds a value that all ranks have in common: the time, a random state, a configuration.
     pub fn value<T: Object>(&mut self, name: &str, value: &T) -> &mut Self {
-        self.add(name, Part::Value { kind: T::schema().signature().to_owned(), bytes: encode(value) })
+        self.add(name, Part::Value { schema: T::schema(), bytes: encode(value) })
     }
 
     /// The same without borrows: the one copy of an asynchronous checkpoint.
@@ -150,7 +163,7 @@ impl<'a> Checkpoint<'a> {
             Part::Objects { kind, size, count, bytes, ends } => {
                 Part::Objects { kind, size, count, bytes, ends }
             }
-            Part::Value { kind, bytes } => Part::Value { kind, bytes },
+            Part::Value { schema, bytes } => Part::Value { schema, bytes },
             Part::Refused(why) => Part::Refused(why),
         };
         let parts = self.parts.into_iter().map(|(name, part)| (name, owned(part))).collect();
@@ -174,15 +187,47 @@ impl Part<'_> {
         }
     }
 
-    /// What all ranks must have in common, as text.
-    pub(super) fn common(&self) -> String {
+    /// What all ranks must have in common, with names for people.
+    pub(super) fn properties(&self) -> Vec<(&'static str, String)> {
+        let mut properties = vec![("kind", self.word().to_owned())];
         match self {
-            Part::Cells { grid, row, .. } => format!("cells {grid:?} {row}"),
-            Part::Array { kind, block, .. } => format!("array {kind} {:?}", block.global),
-            Part::Objects { kind, .. } => format!("objects {kind}"),
-            Part::Value { kind, bytes } => format!("value {kind} {:x}", crc32c::crc32c(bytes)),
-            Part::Refused(_) => String::new(),
+            Part::Cells { grid, row, .. } => properties.extend([
+                ("box", format!("{:?}", grid.length())),
+                ("number of cells", format!("{:?}", grid.cells())),
+                ("size of a particle", format!("{row} bytes")),
+            ]),
+            Part::Array { kind, block, .. } => {
+                properties.extend([("type", kind.clone()), ("shape", format!("{:?}", block.global))]);
+            }
+            Part::Objects { kind, .. } => properties.push(("type", kind.clone())),
+            Part::Value { schema, bytes } => {
+                let value = schema.show(bytes).unwrap_or_else(|_| "unreadable".to_owned());
+                let encoded = format!("encoded form {}", super::manifest::digits(bytes));
+                properties.extend([
+                    ("type", schema.signature().to_owned()),
+                    ("value", value),
+                    ("value", encoded),
+                ]);
+            }
+            Part::Refused(_) => {}
         }
+        properties
+    }
+}
+
+impl Checkpoint<'_> {
+    /// The same on two ranks if they bring the same.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.step.hash(&mut hasher);
+        for (name, part) in &self.parts {
+            (name, part.word()).hash(&mut hasher);
+            match part {
+                Part::Value { schema, bytes } => (schema.signature(), bytes).hash(&mut hasher),
+                other => other.properties().hash(&mut hasher),
+            }
+        }
+        hasher.finish()
     }
 }
 

@@ -1,0 +1,164 @@
+//! While a checkpoint is being written generations are listed and read; and its failure is told even if nobody waits for it.
+//!
+//! Under MPI the program is this one: each rank runs the one test `a_job`.
+
+use std::path::Path;
+use std::process::Command;
+
+use aqueduct_checkpoint::{Block, Checkpoint, Error, Grid, Keep, Molecule, Region, Result, Store};
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_testkit::launcher::Launcher;
+
+/// Where the job has its store, and which job it is.
+const FOLDER: &str = "AQUEDUCT_TEST_STORE";
+const JOB: &str = "AQUEDUCT_TEST_JOB";
+
+const SIDE: u64 = 6_000;
+
+fn molecules(world: &Comm) -> (Grid, Vec<Molecule>) {
+    let size = world.size() as u64;
+    let grid = Grid::new([size as f64, 1.0, 1.0], [size, 1, 1]).expect("a box has a volume");
+    let mine = (0..100).map(|index| {
+        let id = 100 * world.rank() as u64 + index;
+        Molecule::new(id, [world.rank() as f64 + index as f64 / 100.0, 0.5, 0.5], [0.0; 3])
+    });
+    (grid, mine.collect())
+}
+
+/// The lines of the README, again and again, over a medium slow enough that the checkpoint is still under way when generations are read.
+fn read_while_writing(world: &Comm, folder: &Path) -> Result<()> {
+    let mut store = Store::open_or_create(world, folder)?.keep(Keep::Last(1)).through("throttle=20MB/s:ufs:");
+    let (grid, molecules) = molecules(world);
+    let (size, rank) = (world.size() as u64, world.rank() as u64);
+    let block = Block::new([size, SIDE], [rank, 0], [1, SIDE]);
+    let mut held = None;
+    let mut overlaps = 0;
+    for step in 1..=4 {
+        let temperature = vec![step as f64; SIDE as usize];
+        let mut checkpoint = Checkpoint::new(step);
+        checkpoint.value("time", &(step as f64));
+        checkpoint.cells("molecules", &grid, &molecules);
+        checkpoint.array("temperature", &block, &temperature);
+        store.start(checkpoint)?;
+        for _ in 0..3 {
+            overlaps += usize::from(store.is_busy());
+            store.generations()?;
+            let latest = store.latest()?;
+            assert!(step == 1 || latest.is_some(), "there is one before");
+            // One that was opened long ago, and would have been removed since.
+            for generation in held.iter().chain(&latest) {
+                check(world, generation)?;
+            }
+            if held.is_none() {
+                held = latest;
+            }
+        }
+    }
+    assert!(overlaps > 3, "{overlaps} times something was under way");
+    assert!(store.wait()?.is_some());
+    Ok(())
+}
+
+fn check(world: &Comm, generation: &aqueduct_checkpoint::Generation) -> Result<()> {
+    let time = generation.value::<f64>("time")?;
+    let found = generation.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
+    assert_eq!(found.len(), 100 * world.size());
+    let block = Block::new([world.size() as u64, SIDE], [0, 10], [world.size() as u64, 5]);
+    let expected = vec![time.to_bits(); 5 * world.size()];
+    let values = generation.array::<f64>("temperature", &block)?;
+    assert_eq!(values.into_iter().map(f64::to_bits).collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
+/// The last checkpoint does not fit, and the program ends without waiting for it.
+fn leave_without_waiting(world: &Comm, folder: &Path) -> Result<()> {
+    let mut store = Store::open_or_create(world, folder)?.through("fault=seed=1,nospace=1000:ufs:");
+    let (grid, molecules) = molecules(world);
+    let mut checkpoint = Checkpoint::new(1);
+    checkpoint.cells("molecules", &grid, &molecules);
+    store.start(checkpoint)
+}
+
+fn run_job(world: &Comm, job: &str, folder: &Path) -> Result<()> {
+    match job {
+        "read" => read_while_writing(world, folder),
+        _ => leave_without_waiting(world, folder),
+    }
+}
+
+/// Started by the tests below; by hand, it does nothing.
+#[test]
+fn a_job() {
+    let (Some(folder), Ok(job)) = (std::env::var_os(FOLDER), std::env::var(JOB)) else { return };
+    aqueduct_comm::run(|world| run_job(world, &job, Path::new(&folder))).unwrap();
+}
+
+#[test]
+fn threads_read_while_they_write() {
+    for (ranks, node_ranks) in [(1, 1), (3, 3), (3, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let work = |world: &Comm| read_while_writing(world, folder.path());
+        Launch::threads(ranks).node_ranks(node_ranks).run(work).unwrap();
+    }
+}
+
+fn ranks_read_while_they_write(mpi: &str) {
+    let Some(launcher) = Launcher::find(mpi, &std::env::current_exe().unwrap()) else { return };
+    for node_ranks in ["3", "1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let variables =
+            [(FOLDER, folder.path().to_str().unwrap()), (JOB, "read"), ("AQUEDUCT_NODE_RANKS", node_ranks)];
+        launcher.succeeds(3, &["--exact", "a_job", "--nocapture"], &variables);
+    }
+}
+
+#[test]
+fn ranks_of_openmpi_read_while_they_write() {
+    ranks_read_while_they_write("openmpi");
+}
+
+#[test]
+fn ranks_of_mpich_read_while_they_write() {
+    ranks_read_while_they_write("mpich");
+}
+
+#[test]
+fn a_failure_that_nobody_waits_for_is_the_error_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Launch::threads(2).run(|world| leave_without_waiting(world, folder.path())).unwrap_err();
+    assert!(error.to_string().contains("molecules.cells"), "{error}");
+    // Who has heard of it is not told again.
+    let outcome = Launch::threads(2).run(|world| {
+        let mut store =
+            Store::open_or_create(world, folder.path())?.through("fault=seed=1,nospace=1000:ufs:");
+        let (grid, molecules) = molecules(world);
+        let mut checkpoint = Checkpoint::new(1);
+        checkpoint.cells("molecules", &grid, &molecules);
+        store.start(checkpoint)?;
+        assert!(store.wait().is_err());
+        Ok::<_, Error>(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn a_failure_that_nobody_waits_for_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_job", "--nocapture"]).env("AQUEDUCT_RANKS", "2").env("AQUEDUCT_MPI", "none");
+    let output = command.env(FOLDER, folder.path()).env(JOB, "leave").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(told.contains("aqueduct: a checkpoint that nobody waited for has failed: "), "{told}");
+}
+
+#[test]
+fn a_failure_that_nobody_waits_for_ends_an_mpi_job() {
+    for mpi in ["openmpi", "mpich"] {
+        let Some(launcher) = Launcher::find(mpi, &std::env::current_exe().unwrap()) else { continue };
+        let folder = tempfile::tempdir().unwrap();
+        let variables = [(FOLDER, folder.path().to_str().unwrap()), (JOB, "leave")];
+        let job = launcher.job(2, &["--exact", "a_job", "--nocapture"], &variables);
+        assert!(!job.success && job.errors.contains("molecules.cells"), "{}", job.errors);
+    }
+}
