@@ -1,18 +1,21 @@
 //! `aqueduct convert`: what a file holds, in a file of another format.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::data::{self, Array, Shape};
+use crate::data::{self, Array, Content, Data, Shape, Sink};
 use crate::out;
 
+/// Writes what a file holds into a file of another format: arrays, types, names of dimensions, attributes. What the format cannot hold is named on
+/// the standard error stream.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An object file, netCDF, HDF5, or a raw file
+    /// A file of any kind that the command knows, or a checkpoint store
     from: OsString,
-    /// The file to be made; its end says what it will be: .nc, .h5, .obj, .raw
+    /// The file to be made; its end says what it will be: .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml, .restart.mpi
     to: OsString,
     /// This array, or all arrays of this group, only
     #[arg(long)]
@@ -22,23 +25,47 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    data::alone(|world| {
+    let lost = data::alone(|world| {
+        if arguments.array.is_none() && data::convert_mardyn(world, &arguments.from, &arguments.to)? {
+            return Ok(Vec::new());
+        }
         let from = data::open(world, &arguments.from, &arguments.raw)?;
         let chosen = data::chosen(from.arrays(), arguments.array.as_deref())?;
-        let arrays: Vec<Array> = chosen.iter().map(|at| from.arrays()[*at].clone()).collect();
-        let mut to = data::create(world, &arguments.to)?;
-        let written = to.define(&arrays, &from.notes()).and_then(|()| {
-            chosen.iter().zip(&arrays).enumerate().try_for_each(|(number, (at, array))| {
-                array.portions().try_for_each(|rows| to.write(number, rows.clone(), &from.read(*at, rows)?))
-            })
-        });
-        let made = to.made(&arguments.to);
+        let mut to = data::create(world, &arguments.to, &*from)?;
+        let written = write(&*from, &chosen, arguments.array.is_some(), &mut *to);
+        let made = to.made();
         // Half a file is no file; one that was there before is not ours to delete.
-        let closed = written.and_then(|()| to.close());
+        let closed = written.and_then(|lost| to.close().map(|()| lost));
         let outcome = closed.inspect_err(|_| made.iter().for_each(|name| drop(aqueduct::file::delete(name))));
         outcome
             .with_context(|| format!("writing {} into {}", arguments.from.display(), arguments.to.display()))
     })?;
+    for line in lost {
+        eprintln!("aqueduct: warning: {line}");
+    }
     out::tell(&format!("{} → {}\n", arguments.from.display(), arguments.to.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Copies arrays and what is said about them; what is lost, a line each.
+fn write(from: &dyn Data, chosen: &[usize], is_part: bool, to: &mut dyn Sink) -> Result<Vec<String>> {
+    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    for at in chosen {
+        let array = &from.arrays()[*at];
+        match to.refusal(array) {
+            None => held.push(*at),
+            Some(why) => lost.push(format!("array {:?} is left out: {why}", array.name)),
+        }
+    }
+    ensure!(!held.is_empty() || chosen.is_empty(), "{}", lost.join("; "));
+    let arrays: Vec<Array> = held.iter().map(|at| from.arrays()[*at].clone()).collect();
+    let used: HashSet<&String> = arrays.iter().flat_map(|array| &array.dimensions).collect();
+    let mut dimensions = from.dimensions();
+    dimensions.retain(|dimension| !is_part || used.contains(&dimension.name));
+    let content = Content { dimensions, attributes: from.attributes(), arrays };
+    lost.extend(to.define(&content)?);
+    for (number, (at, array)) in held.iter().zip(&content.arrays).enumerate() {
+        array.parts().try_for_each(|part| to.write(number, &part, &from.read(*at, &part)?))?;
+    }
+    Ok(lost)
 }

@@ -1,68 +1,44 @@
 //! What a file holds, whatever its format: the one seam between commands and formats.
 
+mod cells;
 mod element;
 #[cfg(feature = "hdf5")]
 mod hdf5;
+mod kind;
+mod mardyn;
+mod model;
+mod molecule;
 mod netcdf;
+#[cfg(feature = "hdf5")]
+mod netcdf4;
 mod object;
 mod raw;
+mod signature;
+mod store;
+mod stream;
+mod verdict;
 
 use std::ffi::{OsStr, OsString};
-use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::file::{Kind, Mode, Open};
-use aqueduct::format::Slab;
 
 pub(crate) use element::{Element, Number, Value};
+pub(crate) use kind::{FileKind, detect};
+pub(crate) use model::{Array, ArrayPart, AttributeValue, NamedAttribute, SharedDimension};
 pub(crate) use raw::Shape;
+pub(crate) use verdict::Finding;
 
-/// What is worked on at once.
-const PORTION: u64 = 4 << 20;
-
-/// An array of a file.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Array {
-    /// Its path: `/group/name` in HDF5, else a name.
-    pub(crate) name: String,
-    pub(crate) element: Element,
-    pub(crate) shape: Vec<u64>,
-    /// Whether its first dimension grows with the file: steps.
-    pub(crate) grows: bool,
-    /// How many rows are complete, where the file says so.
-    pub(crate) complete: Option<u64>,
+/// Whether an attribute describes dimensions of a netCDF-4 file: in other formats they describe themselves.
+pub(crate) fn is_internal(name: &str) -> bool {
+    #[cfg(feature = "hdf5")]
+    return netcdf4::INTERNAL.contains(&name);
+    #[cfg(not(feature = "hdf5"))]
+    return name.is_empty();
 }
 
-impl Array {
-    /// How many rows it has: the length of its first dimension, one for a single value.
-    pub(crate) fn rows(&self) -> u64 {
-        self.shape.first().copied().unwrap_or(1)
-    }
-
-    /// Bytes of a row.
-    pub(crate) fn row(&self) -> u64 {
-        self.shape.iter().skip(1).fold(self.element.size, |all, length| all.saturating_mul(*length))
-    }
-
-    /// A part of rows, all of the other dimensions.
-    fn slab(&self, rows: &Range<u64>) -> Slab {
-        let mut parts: Vec<Range<u64>> = self.shape.iter().map(|length| 0..*length).collect();
-        if let Some(first) = parts.first_mut() {
-            *first = rows.clone();
-        }
-        Slab::from(&parts[..])
-    }
-
-    /// Its rows in portions that suit memory.
-    pub(crate) fn portions(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        // Rows without a byte hold nothing, however many they are said to be; objects of any size are not known by their rows.
-        let rows = if self.row() == 0 && self.element.size > 0 { 0 } else { self.rows() };
-        let at_once = (PORTION / self.row().max(1)).max(1);
-        (0..rows.div_ceil(at_once))
-            .map(move |at| at * at_once..(at * at_once).saturating_add(at_once).min(rows))
-    }
-}
+/// The attribute by which our writers mark what is complete: not a part of what is said about the data.
+const COMPLETION_MARK: &str = "aqueduct_complete";
 
 /// An open file. Its bytes are little-endian, whatever they are in the file.
 pub(crate) trait Data {
@@ -71,14 +47,36 @@ pub(crate) trait Data {
 
     fn arrays(&self) -> &[Array];
 
-    /// What is said about it: about what, and what.
-    fn notes(&self) -> Vec<(String, String)>;
+    /// What is said about it, group by group: the path of the group, empty for the file as a whole, and its attributes.
+    fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
+        Vec::new()
+    }
 
-    /// Rows of an array, by its number.
-    fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>>;
+    /// The dimensions that arrays share, in the order of the file.
+    fn dimensions(&self) -> Vec<SharedDimension> {
+        Vec::new()
+    }
+
+    /// Whether files of this kind can name dimensions and have attributes: what is not there is then really missing.
+    fn holds_metadata(&self) -> bool {
+        false
+    }
+
+    /// More lines about it, for people.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The version of netCDF, if it is one.
+    fn netcdf_version(&self) -> Option<aqueduct::netcdf::Version> {
+        None
+    }
+
+    /// A part of an array, by its number.
+    fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>>;
 
     /// Rows as people read them, one each; none where they are numbers, which [`Data::read`] gives.
-    fn lines(&self, _array: usize, _rows: Range<u64>) -> Option<Result<Vec<String>>> {
+    fn lines(&self, _array: usize, _rows: std::ops::Range<u64>) -> Option<Result<Vec<String>>> {
         None
     }
 
@@ -87,38 +85,30 @@ pub(crate) trait Data {
         true
     }
 
+    /// Whether [`Data::findings`] compares all bytes with checksums, so that reading would find nothing more.
+    fn has_checksums(&self) -> bool {
+        false
+    }
+
     /// What is wrong beside what reading would tell.
-    fn complaints(&self) -> Result<Vec<String>>;
+    fn findings(&self) -> Result<Vec<Finding>>;
 }
 
 /// Opens a file, whatever it is; one that says nothing about itself is raw, of the shape that is given.
 pub(crate) fn open(world: &Comm, name: &OsStr, raw: &Shape) -> Result<Box<dyn Data>> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
-    let mut first = [0; 8];
-    file.at(0).read(&mut first)?;
-    drop(file);
-    if first.starts_with(b"CDF") {
-        return Ok(Box::new(netcdf::File::open(world, name)?));
-    }
-    if first.starts_with(b"\x89HDF") {
-        return open_hdf5(world, name);
-    }
-    match Open::new(Mode::read_only()).open(world, meta(name)) {
-        Ok(_) => return Ok(Box::new(object::File::open(world, name)?)),
-        Err(error) if error.kind() == Kind::NoSuchFile => {}
-        Err(error) => return Err(error.into()),
-    }
-    let shown = name.display();
-    match end(name).as_str() {
-        _ if raw.is_given() => {}
-        end @ ("nc" | "h5" | "hdf5" | "h5md") => bail!(
-            "{shown}: it is named .{end} and does not begin so: it is empty, cut off or something else; \
-             `--raw u8` looks at its bytes"
-        ),
-        "obj" => bail!("{shown}: its description {shown}.meta is missing; `--raw u8` looks at its bytes"),
-        _ => {}
-    }
-    Ok(Box::new(raw::File::open(world, name, raw)?))
+    Ok(match detect(world, name, raw.is_given())? {
+        FileKind::Store(folder) => Box::new(store::File::open_latest(world, &folder)?),
+        FileKind::Generation { store, number, part } => {
+            Box::new(store::File::open_generation(world, &store, number, part.as_deref())?)
+        }
+        FileKind::Stream(data) => Box::new(stream::File::open(world, &data)?),
+        FileKind::Objects(data) => Box::new(object::File::open(world, &data)?),
+        FileKind::Cells => Box::new(cells::File::open(world, name)?),
+        FileKind::Mardyn(format, files) => Box::new(mardyn::File::open(world, format, &files)?),
+        FileKind::NetCdf => Box::new(netcdf::File::open(world, name)?),
+        FileKind::Hdf5 => return open_hdf5(world, name),
+        FileKind::Raw => Box::new(raw::File::open(world, name, raw)?),
+    })
 }
 
 #[cfg(feature = "hdf5")]
@@ -134,45 +124,45 @@ fn open_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn Data>> {
     )
 }
 
+/// What is to be written into a file.
+pub(crate) struct Content {
+    pub(crate) arrays: Vec<Array>,
+    pub(crate) dimensions: Vec<SharedDimension>,
+    pub(crate) attributes: Vec<(String, Vec<NamedAttribute>)>,
+}
+
 /// What arrays are written into.
 pub(crate) trait Sink {
-    /// Makes room for arrays.
-    fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()>;
+    /// Why an array cannot be held, if it cannot.
+    fn refusal(&self, array: &Array) -> Option<String>;
 
-    /// Rows of an array, by its number.
-    fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+    /// Makes room for arrays, all of which can be held; what else of the content is lost, a line each.
+    fn define(&mut self, content: &Content) -> Result<Vec<String>>;
 
-    /// The files that it has made of this name so far.
-    fn made(&self, name: &OsStr) -> Vec<OsString> {
-        vec![name.to_owned()]
-    }
+    /// A part of an array, by its number.
+    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()>;
+
+    /// The files that it has made so far.
+    fn made(&self) -> Vec<OsString>;
 
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// What an object file says about itself lies beside it.
-fn meta(name: &OsStr) -> OsString {
-    let mut meta = name.to_owned();
-    meta.push(".meta");
-    meta
-}
-
 /// Creates a file of the format that the end of its name stands for.
-pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
-    match end(name).as_str() {
-        "nc" => Ok(Box::new(netcdf::Writer::create(world, name)?)),
+pub(crate) fn create(world: &Comm, name: &OsStr, from: &dyn Data) -> Result<Box<dyn Sink>> {
+    if let Some(writer) = molecule::Writer::of_name(world, name)? {
+        return Ok(Box::new(writer));
+    }
+    match kind::end_of(name).as_str() {
+        "nc" => Ok(Box::new(netcdf::Writer::create(world, name, from.netcdf_version())?)),
         "h5" | "hdf5" => create_hdf5(world, name),
         "obj" => Ok(Box::new(object::Writer::new(world, name))),
         "raw" | "bin" => Ok(Box::new(raw::Writer::create(world, name)?)),
-        other => {
-            bail!("{}: the end {other:?} stands for no format; .nc, .h5, .obj and .raw do", name.display())
-        }
+        other => bail!(
+            "{}: the end {other:?} stands for no format; .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml and .restart.mpi do",
+            name.display()
+        ),
     }
-}
-
-/// The end of a name, which says what a file should be.
-fn end(name: &OsStr) -> String {
-    name.to_string_lossy().rsplit_once('.').map_or_else(String::new, |(_, end)| end.to_owned())
 }
 
 #[cfg(feature = "hdf5")]
@@ -183,6 +173,28 @@ fn create_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
 #[cfg(not(feature = "hdf5"))]
 fn create_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn Sink>> {
     bail!("{}: this command was built without HDF5: cargo build --features hdf5", name.display())
+}
+
+/// What a format without attributes and names of dimensions loses of an array and of its file, a line each.
+fn lost_metadata(format: &str, content: &Content) -> Vec<String> {
+    let names = |attributes: &[NamedAttribute]| {
+        attributes.iter().map(|attribute| attribute.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let groups = content.attributes.iter().map(|(group, attributes)| (group.as_str(), attributes));
+    let arrays = content.arrays.iter().map(|array| (array.name.as_str(), &array.attributes));
+    let mut lost: Vec<String> = groups
+        .chain(arrays)
+        .filter(|(_, attributes)| !attributes.is_empty())
+        .map(|(owner, attributes)| {
+            let owner = if owner.is_empty() { "the file" } else { owner };
+            format!("{format} has no attributes: {} of {owner} are left out", names(attributes))
+        })
+        .collect();
+    for array in content.arrays.iter().filter(|array| !array.dimensions.is_empty()) {
+        let (name, dimensions) = (&array.name, array.dimensions.join(", "));
+        lost.push(format!("{format} has no names of dimensions: {dimensions} of {name} are left out"));
+    }
+    lost
 }
 
 /// Does the work of a command on one rank.
@@ -202,6 +214,20 @@ pub(crate) fn chosen(arrays: &[Array], name: Option<&str>) -> Result<Vec<usize>>
         own == wanted || own.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('/'))
     };
     let found: Vec<usize> = (0..arrays.len()).filter(|at| fits(&arrays[*at])).collect();
-    ensure!(!found.is_empty(), "there is no array or group {name:?} among {}", arrays.len());
+    let names = || arrays.iter().map(|array| array.name.as_str()).take(20).collect::<Vec<_>>().join(", ");
+    ensure!(
+        !found.is_empty(),
+        "there is no array or group {name:?}; there are {}: {}",
+        arrays.len(),
+        names()
+    );
     Ok(found)
+}
+
+/// Converts one phase space of `MarDyn` into another, with all that their heads have in common; whether both are ones.
+pub(crate) fn convert_mardyn(world: &Comm, from: &OsStr, to: &OsStr) -> Result<bool> {
+    match detect(world, from, true)? {
+        FileKind::Mardyn(format, files) => mardyn::convert(world, (format, &files), to),
+        _ => Ok(false),
+    }
 }

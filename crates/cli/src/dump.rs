@@ -7,15 +7,17 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
-use crate::data::{self, Array, Data, Shape};
+use crate::data::{self, Array, Data, Number, Shape};
 use crate::out::out;
 
 /// Objects that are asked for at once: they may be of any size.
 const AT_ONCE: usize = 1024;
+/// Bytes of rows that are read at once, if a row is not longer.
+const ROWS_AT_ONCE: u64 = 4 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An object file, netCDF, HDF5, or a raw file
+    /// A file of any kind that the command knows, or a checkpoint store
     file: OsString,
     /// This array, or all arrays of this group, only
     #[arg(long)]
@@ -57,12 +59,12 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
     if file.lines(at, 0..0).is_some() {
         return print_lines(file, at, arguments.from..end, out);
     }
-    for portion in array.portions() {
-        let portion = portion.start.max(arguments.from)..portion.end.min(end);
-        if portion.start >= portion.end {
-            continue;
-        }
-        let bytes = file.read(at, portion)?;
+    let at_once = (ROWS_AT_ONCE / array.row().max(1)).max(1);
+    let mut next = if array.row() == 0 { end } else { arguments.from };
+    while next < end {
+        let rows = next..next.saturating_add(at_once).min(end);
+        next = rows.end;
+        let bytes = file.read(at, &array.part_of_rows(rows))?;
         for row in bytes.chunks((array.row().max(1)) as usize) {
             writeln!(out, "{}", line(array, row))?;
         }
@@ -82,6 +84,14 @@ fn print_lines(file: &dyn Data, at: usize, rows: Range<u64>, out: &mut impl Writ
 }
 
 fn line(array: &Array, row: &[u8]) -> String {
+    // Text along the last dimension.
+    if array.element.as_number() == Some(Number::Char) {
+        let width = if array.shape.len() > 1 { array.shape.last().copied().unwrap_or(1) } else { 1 };
+        let texts = row
+            .chunks(width.max(1) as usize)
+            .map(|text| format!("{:?}", String::from_utf8_lossy(text).trim_end_matches('\0')));
+        return texts.collect::<Vec<_>>().join(" ");
+    }
     let element = |bytes: &[u8]| match &array.element.parts {
         Some(parts) => {
             let numbers: Vec<String> =

@@ -3,11 +3,12 @@
 mod notes;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use notes::Notes;
 
@@ -16,11 +17,17 @@ const LIBRARY: &str = "libaqueduct_mpiio.so";
 const NOTES: &str = "AQUEDUCT_NOTES";
 
 /// Runs an MPI program unchanged, its files served by aqueduct.
+///
+/// The exit status is that of the program (128 + the signal's number if a signal ended it). Whether the library took effect is a line on the
+/// standard error stream; with --require it is an error, exit status 2, if it did not or if that cannot be told.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run the command first as it is, then with aqueduct, and print both times and their ratio
     #[arg(long)]
     compare: bool,
+    /// Fail, after the program has ended well, unless the library is known to have been in front of MPI
+    #[arg(long)]
+    require: bool,
     /// The library to preload, if it does not lie beside this program
     #[arg(long, env = "AQUEDUCT_MPIIO", value_name = "PATH")]
     library: Option<PathBuf>,
@@ -40,7 +47,7 @@ enum Launcher {
     Environment,
 }
 
-/// Runs the command; its exit code.
+/// Runs the command; its exit status.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let library = library(arguments.library.as_deref())?;
     let launcher = Launcher::of(&arguments.command[0]);
@@ -52,11 +59,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let words = launcher.words(&arguments.command, &variables);
     let environment = if launcher == Launcher::Environment { variables.as_slice() } else { &[] };
     let ours = start(&words, environment)?;
-    notes.judge(&arguments.command)?;
+    let effect = notes.effect(&arguments.command);
+    eprintln!("aqueduct: {}", effect.line);
     if let Some(native) = native {
         compare(&native, &ours);
     }
-    Ok(ours.status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
+    ensure!(
+        effect.in_front || !arguments.require || !ours.status.success(),
+        "--require was given, and the library is not known to have been in front of MPI"
+    );
+    Ok(ExitCode::from(exit_status(ours.status)))
+}
+
+/// The exit status that shells report.
+fn exit_status(status: ExitStatus) -> u8 {
+    // Exit statuses have eight bits, signal numbers seven.
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8
 }
 
 /// What is set here is meant for all ranks, also those that a launcher starts elsewhere.
@@ -185,6 +203,13 @@ mod tests {
         let handed = handed_on(set.iter().map(|name| (name.into(), "value".into())));
         let names: Vec<&str> = handed.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["AQUEDUCT_BUFFER", "AQUEDUCT_SPILL", "ROMIO_HINTS", "AQUEDUCT_URING"]);
+    }
+
+    #[test]
+    fn a_signal_is_reported_as_shells_do() {
+        assert_eq!(exit_status(ExitStatus::from_raw(0)), 0);
+        assert_eq!(exit_status(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(exit_status(ExitStatus::from_raw(11)), 139);
     }
 
     #[test]

@@ -52,6 +52,9 @@ enum Command {
     Bench(bench::Bench),
 }
 
+/// The exit status of a command that could not do its work, as of `cmp` and `diff`: 1 says that files differ or that one is damaged.
+const TROUBLE: u8 = 2;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
@@ -71,7 +74,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("aqueduct: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(TROUBLE)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `aqueduct exec`: programs run through the C door; a run that the door did not serve is a failure that says why.
+//! `aqueduct exec`: programs run with the preload library; the exit status is theirs, and a line says whether the library took effect.
 //!
 //! A missing MPI is said and skipped; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
@@ -12,10 +12,15 @@ fn library() -> PathBuf {
 }
 
 fn exec(words: &[&str]) -> (Output, String) {
+    exec_with(&[], words)
+}
+
+fn exec_with(options: &[&str], words: &[&str]) -> (Output, String) {
     let mut command = Command::new("timeout");
     command
         .args(["120", env!("CARGO_BIN_EXE_aqueduct"), "exec", "--library"])
         .arg(library())
+        .args(options)
         .arg("--")
         .args(words);
     let output = command.output().expect("it starts");
@@ -46,43 +51,74 @@ const OPENS: &str = "#include <mpi.h>
         return MPI_Finalize();
     }";
 
-fn assert_fails(words: &[&str], expected: &[&str]) {
-    let (output, said) = exec(words);
-    assert!(!output.status.success(), "{said}");
-    for word in expected {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
+/// The command ends well and says that the library took no effect; with `--require` that is an error.
+fn assert_not_served(words: &[&str], expected: &[&str]) {
+    for (options, code) in [(&[][..], 0), (&["--require"], 2)] {
+        let (output, said) = exec_with(options, words);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        for word in expected {
+            assert!(said.contains(word), "{word:?} is not in: {said}");
+        }
     }
 }
 
 #[test]
 fn a_program_without_mpi_was_not_served() {
-    assert_fails(&["/bin/true"], &["no process of this machine had a shared MPI library", "link it with"]);
+    assert_not_served(&["/bin/true"], &["no process had a shared MPI library", "link it with"]);
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_program() {
+    for (options, script, code) in [
+        (&[][..], "exit 7", 7),
+        (&["--require"], "exit 7", 7),
+        (&[], "kill -9 $$", 128 + 9),
+        (&["--compare"], "exit 3", 3),
+    ] {
+        let (output, said) = exec_with(options, &["/bin/sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}: {said}");
+        assert!(said.contains("the library took no effect"), "{said}");
+    }
+    let (output, said) = exec(&["/nowhere/program"]);
+    assert!(output.status.code() == Some(2) && said.contains("starting /nowhere/program"), "{said}");
+}
+
+/// The launching host has no ranks: here no process loads the library at all.
+#[test]
+fn a_run_elsewhere_is_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("cc", &["-static"], EMPTY, folder.path());
+    let launcher = folder.path().join("launch");
+    std::fs::write(&launcher, format!("#!{program}\n")).expect("a script");
+    std::fs::set_permissions(&launcher, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    let expected = ["not known whether the library took effect", "other machines"];
+    assert_not_served(&[launcher.to_str().expect("UTF-8")], &expected);
 }
 
 #[test]
 fn a_program_that_has_mpi_in_it_was_not_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &[], OWN, folder.path());
-    assert_fails(&[&program], &[program.as_str(), "statically", "link it with the shared MPI library"]);
+    assert_not_served(&[&program], &[program.as_str(), "statically", "link it with the shared MPI library"]);
 }
 
 #[test]
 fn a_program_without_a_loader_was_not_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &["-static"], EMPTY, folder.path());
-    assert_fails(&[&program], &[program.as_str(), "is linked statically", "without -static"]);
+    assert_not_served(&[&program], &[program.as_str(), "is linked statically", "without -static"]);
 }
 
 #[test]
 fn a_launcher_that_passes_nothing_on_is_blamed() {
-    assert_fails(&["/usr/bin/env", "-i", "/bin/sh", "-c", "exit 0"], &["shared MPI library"]);
+    assert_not_served(&["/usr/bin/env", "-i", "/bin/sh", "-c", "exit 0"], &["shared MPI library"]);
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &["-static"], EMPTY, folder.path());
     // Nothing in the command tells why: the file lies under a name that only the launcher knows.
     let script = folder.path().join("launch");
     std::fs::write(&script, format!("#!{program}\n")).expect("a script");
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
-    assert_fails(&[script.to_str().expect("UTF-8")], &["the launcher may not pass LD_PRELOAD on"]);
+    assert_not_served(&[script.to_str().expect("UTF-8")], &["the launcher may not pass LD_PRELOAD on"]);
 }
 
 #[test]
@@ -104,7 +140,9 @@ fn programs_are_served_under_both_launchers() {
         let many: &[&str] = if name == "openmpi" { &["--oversubscribe", "--allow-run-as-root"] } else { &[] };
         let command = [&[launcher.as_str()], many, &["-n", "2", program.as_str()]].concat();
         let (output, said) = exec(&[command.as_slice(), &[path.as_str()]].concat());
-        assert!(output.status.success() && said.is_empty(), "{said}");
+        assert!(output.status.success() && said.contains("the library served files"), "{said}");
+        let (output, said) = exec_with(&["--require"], &[command.as_slice(), &[path.as_str()]].concat());
+        assert!(output.status.success(), "{said}");
         let (output, said) = exec(&command);
         assert!(output.status.success() && said.contains("no file was opened through MPI"), "{said}");
     }

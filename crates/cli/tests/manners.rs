@@ -36,13 +36,25 @@ fn a_file_that_was_there_before_stays() {
 }
 
 #[test]
+fn an_unknown_device_is_named() {
+    let folder = Folder::new();
+    write(&folder, "numbers.raw", &[1, 2, 3]);
+    for name in ["s3:new.nc", "s3:new.h5", "s3:new.obj", "s3:new.raw", "s3:new.cells"] {
+        let told = folder.refused(&["convert", "numbers.raw", name, "--raw", "u64"]);
+        assert!(told.contains("s3") && told.contains("ufs") && !told.contains("delete"), "{told}");
+    }
+    let told = folder.refused(&["inspect", "s3:numbers.raw"]);
+    assert!(told.contains("s3") && told.contains("ufs"), "{told}");
+}
+
+#[test]
 fn whoever_has_read_enough_may_leave() {
     let folder = Folder::new();
     write(&folder, "numbers.raw", &vec![7; 20_000]);
     for words in [
         &["dump", "numbers.raw"][..],
         &["inspect", "numbers.raw"],
-        &["verify", "numbers.raw"],
+        &["verify", "numbers.raw", "--shape", "160000"],
         &["compare", "numbers.raw", "numbers.raw"],
         &["-n", "1", "--size", "64KiB", "--block", "64KiB"],
     ] {
@@ -55,7 +67,7 @@ fn whoever_has_read_enough_may_leave() {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = folder.command(words).stdout(full).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(1) && told.contains("standard output"), "{words:?}: {told}");
+        assert!(output.status.code() == Some(2) && told.contains("standard output"), "{words:?}: {told}");
     }
     assert!(!folder.path("aqueduct-demo.bin").exists());
 }
@@ -66,7 +78,7 @@ fn whole_numbers_are_compared_to_their_last_digit() {
     let large = 1u64 << 60;
     write(&folder, "a.raw", &[large, 5]);
     write(&folder, "b.raw", &[large + 1, 5]);
-    let told = folder.refused(&["compare", "a.raw", "b.raw", "--raw", "u64"]);
+    let told = folder.denied(&["compare", "a.raw", "b.raw", "--raw", "u64"]);
     assert!(told.contains("1 arrays differ"), "{told}");
     assert!(folder.said(&["compare", "a.raw", "a.raw", "--raw", "u64"]).contains("no differences"));
     let told = folder.refused(&["compare", "a.raw", "b.raw", "--threshold", "nan"]);
@@ -82,11 +94,16 @@ fn odd_input_is_told_with_its_name() {
     write(&folder, "numbers.raw", &[1, 2, 3]);
     fs::copy(folder.path("numbers.raw"), folder.path(foreign)).unwrap();
     for command in ["inspect", "dump", "verify"] {
-        for missing in ["nowhere", "folder", "nowhere/at/all", ""] {
+        for missing in ["nowhere", "nowhere/at/all", ""] {
             let told = folder.refused(&[command, missing]);
             assert!(told.contains(&format!("open {missing:?}")), "{told}");
         }
-        assert!(!folder.said(&[command, "empty"]).is_empty(), "nothing is wrong with nothing");
+        let told = folder.refused(&[command, "folder"]);
+        assert!(told.contains("folder: it is a folder, and no checkpoint store"), "{told}");
+        match command {
+            "verify" => assert!(folder.refused(&[command, "empty"]).contains("empty: cannot tell")),
+            _ => assert!(!folder.said(&[command, "empty"]).is_empty(), "nothing is wrong with nothing"),
+        }
         assert!(!folder.command(&[OsStr::new(command), foreign]).output().unwrap().stdout.is_empty());
         // Shapes that nobody can have, and one that is nothing.
         for shape in ["18446744073709551615,18446744073709551615", "1,18446744073709551615", "4"] {
@@ -96,9 +113,12 @@ fn odd_input_is_told_with_its_name() {
         // What its name promises and its bytes do not hold is not whole.
         for lost in ["lost.nc", "lost.h5", "lost.obj"] {
             fs::write(folder.path(lost), "").unwrap();
-            let told = folder.refused(&[command, lost]);
+            let told = match command {
+                "verify" => folder.denied(&[command, lost]),
+                _ => folder.refused(&[command, lost]),
+            };
             assert!(told.contains(&format!("{lost}: it")) && told.contains("--raw"), "{told}");
-            assert!(!folder.said(&[command, lost, "--raw", "u8"]).is_empty());
+            assert!(!folder.said(&[command, lost, "--raw", "u8", "--shape", "0"]).is_empty());
         }
         let nothing = "1000000000000000000,0,18446744073709551615";
         assert!(!folder.said(&[command, "empty", "--raw", "u64", "--shape", nothing]).is_empty());
@@ -117,8 +137,8 @@ fn what_is_no_number_is_compared_byte_by_byte() {
         Launch::threads(1).run(write).unwrap();
     }
     assert!(folder.said(&["compare", "a", "b"]).contains("the same byte by byte"));
-    let told = folder.refused(&["compare", "a", "c"]);
-    assert!(told.contains("differ in rows 0..3") && told.contains("1 arrays differ"), "{told}");
+    let told = folder.denied(&["compare", "a", "c"]);
+    assert!(told.contains("differ, the first at [2]") && told.contains("1 arrays differ"), "{told}");
 }
 
 #[test]
@@ -136,7 +156,7 @@ fn objects_of_several_sizes_are_verified() {
     let mut bytes = fs::read(folder.path("words")).unwrap();
     bytes[9] ^= 1;
     fs::write(folder.path("words"), bytes).unwrap();
-    assert!(folder.refused(&["verify", "words"]).contains("checksum"));
+    assert!(folder.denied(&["verify", "words"]).contains("checksum"));
 }
 
 /// What is compared value by value needs memory for a part of it, not for all.
@@ -155,7 +175,7 @@ fn a_long_array_is_compared_piece_by_piece() {
         (output.status.code(), told.into_owned())
     };
     let (code, told) = limited("compare one.raw other.raw");
-    assert!(code == Some(0) && told.contains("data: 1 steps, Frobenius 0e0"), "{told}");
+    assert!(code == Some(0) && told.contains("data: 12582912 values, all the same"), "{told}");
     fs::OpenOptions::new()
         .write(true)
         .open(folder.path("other.raw"))
@@ -163,5 +183,10 @@ fn a_long_array_is_compared_piece_by_piece() {
         .write_at(&[3], length - 1)
         .unwrap();
     let (code, told) = limited("compare one.raw other.raw");
-    assert!(code == Some(1) && told.contains("1 over 0e0") && told.contains("inf (step 0)"), "{told}");
+    assert!(
+        code == Some(1)
+            && told.contains("1 above the tolerance; largest difference 3e0 at [12582911]: 0.0 and 3.0")
+            && told.contains("inf (step 0)"),
+        "{told}"
+    );
 }

@@ -5,7 +5,8 @@ use aqueduct::object::schema::Type;
 /// What becomes of the number of a kind that lies at the start of bytes.
 macro_rules! by_number {
     ($kind:expr, $bytes:expr, |$number:ident| $made:expr) => {
-        by_number!(@$kind, $bytes, $number, $made, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64)
+        by_number!(@$kind, $bytes, $number, $made,
+            I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Char u8)
     };
     (@$kind:expr, $bytes:expr, $number:ident, $made:expr, $($name:ident $type:ty),*) => {
         match $kind {$(
@@ -31,6 +32,19 @@ impl Value {
         let nearest = number as f64;
         Self { nearest, rest: (number - nearest as i128) as f64 }
     }
+
+    /// How far two values are apart. The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
+    pub(crate) fn distance(self, other: Self) -> f64 {
+        let far = ((self.nearest - other.nearest) + (self.rest - other.rest)).abs();
+        let same = self.nearest.total_cmp(&other.nearest).is_eq() && self.rest.total_cmp(&other.rest).is_eq();
+        if same || (self.nearest.is_nan() && other.nearest.is_nan()) {
+            0.0
+        } else if far.is_nan() {
+            f64::INFINITY
+        } else {
+            far
+        }
+    }
 }
 
 impl From<f64> for Value {
@@ -53,12 +67,15 @@ pub(crate) enum Number {
     U64,
     F32,
     F64,
+    /// A byte of text.
+    #[value(skip)]
+    Char,
 }
 
 impl Number {
     pub(crate) fn size(self) -> u64 {
         match self {
-            Self::I8 | Self::U8 => 1,
+            Self::I8 | Self::U8 | Self::Char => 1,
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
@@ -91,12 +108,52 @@ pub(crate) struct Element {
     pub(crate) size: u64,
     /// Where each number is, what it is called (empty for an element that is one), and its kind. None where others are in it.
     pub(crate) parts: Option<Vec<(u64, String, Number)>>,
+    /// What HDF5 takes it for, where that says more than its numbers.
+    #[cfg(feature = "hdf5")]
+    pub(crate) datatype: Option<aqueduct::hdf5::Datatype>,
 }
 
 impl Element {
     pub(crate) fn number(number: Number) -> Self {
         let name = format!("{number:?}").to_lowercase();
-        Self { name, size: number.size(), parts: Some(vec![(0, String::new(), number)]) }
+        Self::new(name, number.size(), Some(vec![(0, String::new(), number)]))
+    }
+
+    /// Of so many bytes, with these numbers in it.
+    pub(crate) fn new(name: String, size: u64, parts: Option<Vec<(u64, String, Number)>>) -> Self {
+        Self {
+            name,
+            size,
+            parts,
+            #[cfg(feature = "hdf5")]
+            datatype: None,
+        }
+    }
+
+    /// Bytes that nothing is known about.
+    pub(crate) fn bytes(name: String, size: u64) -> Self {
+        Self::new(name, size, None)
+    }
+
+    /// A record of fields, one behind the other.
+    pub(crate) fn record(name: &str, fields: &[(&str, Number, u64)]) -> Self {
+        let (mut at, mut parts) = (0, Vec::new());
+        for (field, number, count) in fields {
+            for index in 0..*count {
+                let name = if *count == 1 { (*field).to_owned() } else { format!("{field}[{index}]") };
+                parts.push((at, name, *number));
+                at += number.size();
+            }
+        }
+        Self::new(name.to_owned(), at, Some(parts))
+    }
+
+    /// How many numbers differ.
+    pub(crate) fn differences(&self, one: &[u8], other: &[u8]) -> usize {
+        let (Some(one), Some(other)) = (self.numbers(one), self.numbers(other)) else {
+            return usize::from(one != other);
+        };
+        one.iter().zip(&other).filter(|(one, other)| one.distance(**other) > 0.0).count()
     }
 
     /// The kind of number that it is, if it is one.
@@ -111,7 +168,7 @@ impl Element {
     pub(crate) fn of_schema(name: String, ty: &Type) -> Self {
         let mut parts = Vec::new();
         let known = collect(ty, 0, "", &mut parts).is_some();
-        Self { name, size: ty.size().unwrap_or(0), parts: known.then_some(parts) }
+        Self::new(name, ty.size().unwrap_or(0), known.then_some(parts))
     }
 
     /// The value of each number; none where others are among them.

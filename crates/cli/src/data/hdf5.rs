@@ -1,37 +1,65 @@
 //! HDF5 files.
 
 use std::cell::OnceCell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use aqueduct::comm::Comm;
-use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Open};
+use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Definitions, Node, Open};
 
-use super::{Array, Data, Element, Number, Sink, element};
+use super::netcdf4::NamedScales;
+use super::{
+    Array, ArrayPart, AttributeValue, COMPLETION_MARK, Content, Data, Element, Finding, NamedAttribute,
+    Number, SharedDimension, Sink, element,
+};
 use crate::look;
+
+/// The names of a dataset's dimensions, as `H5DSset_label` stores them.
+const LABELS: &str = "DIMENSION_LABELS";
 
 fn element(ty: &Datatype) -> Element {
     let mut parts = Vec::new();
     let known = collect(ty, 0, "", &mut parts).is_some();
     // Text of any length is known by no size.
     let size = if *ty == Datatype::AnyText { 0 } else { ty.size() };
-    Element { name: ty.to_string(), size, parts: known.then_some(parts) }
+    let element = Element::new(ty.to_string(), size, known.then_some(parts));
+    Element { datatype: Some(ty.clone()), ..element }
+}
+
+/// The number that a type is.
+fn as_number(ty: &Datatype) -> Option<Number> {
+    Some(match ty {
+        Datatype::Int(1) => Number::I8,
+        Datatype::Int(2) => Number::I16,
+        Datatype::Int(4) => Number::I32,
+        Datatype::Int(8) => Number::I64,
+        Datatype::UInt(1) => Number::U8,
+        Datatype::UInt(2) => Number::U16,
+        Datatype::UInt(4) => Number::U32,
+        Datatype::UInt(8) => Number::U64,
+        Datatype::Float(4) => Number::F32,
+        Datatype::Float(8) => Number::F64,
+        // What netCDF-4 makes of char.
+        Datatype::Text(1) => Number::Char,
+        _ => return None,
+    })
+}
+
+fn as_datatype(number: Number) -> Datatype {
+    match number {
+        Number::I8 | Number::I16 | Number::I32 | Number::I64 => Datatype::Int(number.size() as u32),
+        Number::U8 | Number::U16 | Number::U32 | Number::U64 => Datatype::UInt(number.size() as u32),
+        Number::F32 | Number::F64 => Datatype::Float(number.size() as u32),
+        Number::Char => Datatype::Text(1),
+    }
 }
 
 /// The numbers of a type; none where it has others.
 fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, Number)>) -> Option<()> {
     let number = match ty {
-        Datatype::Int(1) => Number::I8,
-        Datatype::Int(2) => Number::I16,
-        Datatype::Int(4) => Number::I32,
-        Datatype::Int(8) => Number::I64,
-        Datatype::UInt(1) | Datatype::Bool => Number::U8,
-        Datatype::UInt(2) => Number::U16,
-        Datatype::UInt(4) | Datatype::Enum(4, _) => Number::U32,
-        Datatype::UInt(8) => Number::U64,
-        Datatype::Float(4) => Number::F32,
-        Datatype::Float(8) => Number::F64,
+        Datatype::Bool => Number::U8,
+        Datatype::Enum(4, _) => Number::U32,
         Datatype::Array(of, count) => {
             return (0..*count).try_for_each(|index| {
                 collect(of, at + index * of.size(), &format!("{name}[{index}]"), parts)
@@ -43,25 +71,89 @@ fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, Num
                 collect(ty, at + offset, &inner, parts)
             });
         }
-        _ => return None,
+        other => as_number(other)?,
     };
     element::push(parts, (at, name.to_owned(), number))
 }
 
-/// The type of records whose numbers are these.
-fn datatype(element: &Element) -> Result<Datatype> {
-    let one = |number: Number| match number {
-        Number::I8 | Number::I16 | Number::I32 | Number::I64 => Datatype::Int(number.size() as u32),
-        Number::U8 | Number::U16 | Number::U32 | Number::U64 => Datatype::UInt(number.size() as u32),
-        Number::F32 | Number::F64 => Datatype::Float(number.size() as u32),
-    };
-    if let Some(number) = element.as_number() {
-        return Ok(one(number));
+/// The type of an array's elements; none if they are not known here.
+fn datatype(element: &Element) -> Option<Datatype> {
+    if let Some(native) = &element.datatype {
+        return (*native != Datatype::AnyText).then(|| native.clone()).filter(|native| !is_foreign(native));
     }
-    let foreign = || anyhow!("{} is not made of numbers; choose arrays with --array", element.name);
-    let parts = element.parts.as_ref().ok_or_else(foreign)?;
-    let fields = parts.iter().map(|(at, name, number)| (name.clone(), *at, one(*number))).collect();
-    Ok(Datatype::Compound(element.size, fields))
+    if let Some(number) = element.as_number() {
+        return Some(as_datatype(number));
+    }
+    let fields = element.parts.as_ref()?.iter();
+    let fields = fields.map(|(at, name, number)| (name.clone(), *at, as_datatype(*number))).collect();
+    Some(Datatype::Compound(element.size, fields))
+}
+
+/// Whether a type has something in it that cannot be copied.
+fn is_foreign(ty: &Datatype) -> bool {
+    match ty {
+        Datatype::Other(..) | Datatype::AnyText => true,
+        Datatype::Array(of, _) => is_foreign(of),
+        Datatype::Compound(_, fields) => fields.iter().any(|(_, _, ty)| is_foreign(ty)),
+        _ => false,
+    }
+}
+
+/// The attributes of a node, without the marks and names of dimensions.
+fn attributes(node: &Node) -> Vec<NamedAttribute> {
+    let own = node.attributes.iter().filter(|(name, _)| *name != COMPLETION_MARK);
+    let own = own.filter(|(name, value)| *name != LABELS || !matches!(value, Attribute::Texts(_)));
+    own.map(|(name, value)| NamedAttribute::new(name, known(value))).collect()
+}
+
+fn known(value: &Attribute) -> AttributeValue {
+    match value {
+        Attribute::Text(text) => AttributeValue::Text(text.clone()),
+        Attribute::Texts(texts) => AttributeValue::Texts(texts.clone()),
+        Attribute::Values(ty, shape, bytes) => match as_number(ty) {
+            Some(number) => AttributeValue::Numbers(number, shape.clone(), bytes.clone()),
+            None => AttributeValue::Hdf5(value.clone()),
+        },
+        Attribute::FixedText(_) => AttributeValue::Hdf5(value.clone()),
+        Attribute::Other(what) => AttributeValue::Foreign(what.clone()),
+    }
+}
+
+/// The value of an attribute as the format has it; else why it cannot hold it.
+fn value(value: &AttributeValue) -> Result<Attribute, String> {
+    match value {
+        AttributeValue::Text(text) if text.trim_end_matches('\0').contains('\0') => {
+            Err("HDF5 has no text with a zero in it".to_owned())
+        }
+        AttributeValue::Text(text) => Ok(Attribute::from(text.trim_end_matches('\0'))),
+        AttributeValue::Texts(texts) => Ok(Attribute::Texts(texts.clone())),
+        AttributeValue::Numbers(_, _, bytes) if bytes.is_empty() => {
+            Err("attributes without a value are not written here".to_owned())
+        }
+        AttributeValue::Numbers(number, shape, bytes) => {
+            // One number of a format that has lists alone is one number.
+            let shape = if shape[..] == [1] { Vec::new() } else { shape.clone() };
+            Ok(Attribute::Values(as_datatype(*number), shape, bytes.clone()))
+        }
+        AttributeValue::Hdf5(value) => Ok(value.clone()),
+        AttributeValue::Foreign(what) => Err(format!("{what} cannot be copied")),
+    }
+}
+
+/// Says something about a group or dataset; what cannot be said is lost.
+fn say(
+    file: &mut Definitions<'_>,
+    owner: &str,
+    attributes: &[NamedAttribute],
+    lost: &mut Vec<String>,
+) -> aqueduct::format::Result<()> {
+    for attribute in attributes {
+        match value(&attribute.value) {
+            Ok(value) => file.attribute(owner, &attribute.name, value)?,
+            Err(why) => lost.push(format!("attribute {} of {owner}: {why}", attribute.name)),
+        }
+    }
+    Ok(())
 }
 
 pub(crate) struct File {
@@ -70,25 +162,31 @@ pub(crate) struct File {
     arrays: Vec<Array>,
     /// Of each array that is text, once it is asked for.
     texts: Vec<OnceCell<Vec<String>>>,
+    scales: NamedScales,
 }
 
 impl File {
     pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
         let file = Open::new().looked_at_by(look::look).open(world, name)?;
         let (mut datasets, mut arrays) = (Vec::new(), Vec::new());
-        for (id, path) in file.datasets() {
-            let dataset = file.describe(id)?;
+        let scales = NamedScales::of(file.tree()).unwrap_or_default();
+        for (id, path) in file.datasets().filter(|(_, path)| !scales.hidden.contains(*path)) {
+            let (dataset, node) = (file.describe(id)?, file.node(path)?);
+            let dimensions = match node.attribute(LABELS) {
+                Some(Attribute::Texts(labels)) if labels.len() == dataset.shape.len() => labels.clone(),
+                _ => scales.names.get(path).cloned().unwrap_or_default(),
+            };
             arrays.push(Array {
-                name: path.to_owned(),
-                element: element(&dataset.datatype),
-                shape: dataset.shape.clone(),
+                dimensions,
                 grows: dataset.grows,
                 complete: file.complete(id)?,
+                attributes: attributes(node),
+                ..Array::new(path, element(&dataset.datatype), dataset.shape.clone())
             });
             datasets.push(id);
         }
         let texts = arrays.iter().map(|_| OnceCell::new()).collect();
-        Ok(Self { open: file, datasets, arrays, texts })
+        Ok(Self { open: file, datasets, arrays, texts, scales })
     }
 
     fn is_text(&self, array: usize) -> bool {
@@ -110,17 +208,6 @@ impl File {
     }
 }
 
-fn shown(value: &Attribute) -> String {
-    match value {
-        Attribute::Text(text) | Attribute::FixedText(text) => text.clone(),
-        Attribute::Texts(texts) => texts.join(", "),
-        Attribute::Other(what) => format!("({what})"),
-        Attribute::Values(ty, _, _) => value.numbers().map_or(format!("({ty})"), |numbers| {
-            numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-        }),
-    }
-}
-
 impl Data for File {
     fn format(&self) -> String {
         let complete = match self.open.is_complete() {
@@ -135,20 +222,25 @@ impl Data for File {
         &self.arrays
     }
 
-    fn notes(&self) -> Vec<(String, String)> {
-        let nodes = self.open.tree().iter();
-        let all = nodes.flat_map(|(path, node)| {
-            node.attributes.iter().map(move |(name, value)| (format!("{path}@{name}"), shown(value)))
-        });
-        all.collect()
+    fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
+        let groups = self.open.tree().iter().filter(|(_, node)| node.dataset.is_none());
+        let named = |path: &String| if path == "/" { String::new() } else { path.clone() };
+        groups.map(|(path, node)| (named(path), attributes(node))).collect()
     }
 
-    fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
+    fn dimensions(&self) -> Vec<SharedDimension> {
+        self.scales.shared.clone()
+    }
+
+    fn holds_metadata(&self) -> bool {
+        true
+    }
+
+    fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         if self.is_text(array) {
-            let texts = self.texts(array, &rows)?.flatten();
-            return Ok(texts.flat_map(|text| text.bytes().chain([0])).collect());
+            return Err(anyhow!("{} holds text of any length, no bytes", self.arrays[array].name));
         }
-        Ok(self.open.at(self.datasets[array], self.arrays[array].slab(&rows)).all().read_bytes()?)
+        Ok(self.open.at(self.datasets[array], part.slab()).all().read_bytes()?)
     }
 
     fn is_stored(&self, array: usize) -> bool {
@@ -162,45 +254,55 @@ impl Data for File {
         self.is_text(array).then(|| Ok(self.texts(array, &rows)?.map(line).collect()))
     }
 
-    fn complaints(&self) -> Result<Vec<String>> {
-        let mut complaints = Vec::new();
+    fn findings(&self) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
         for (at, array) in self.arrays.iter().enumerate().filter(|(at, _)| self.is_text(*at)) {
-            complaints
-                .extend(self.texts(at, &(0..0)).err().map(|error| format!("{}: {error:#}", array.name)));
+            findings.extend(self.texts(at, &(0..0)).err().map(|error| Finding::of_part(&array.name, &error)));
         }
         if self.open.is_complete() == Some(false) {
-            complaints
-                .push("it was not closed: it is being written, or its program was interrupted".to_owned());
+            let text = "it was not closed: it is being written, or its program was interrupted";
+            findings.push(Finding::damage(text));
         }
         for array in &self.arrays {
             if let Some(complete) = array.complete.filter(|complete| *complete < array.rows()) {
-                complaints.push(format!("{}: {complete} of {} rows are complete", array.name, array.rows()));
+                let text = format!("{}: {complete} of {} rows are complete", array.name, array.rows());
+                findings.push(Finding::damage(text));
             }
         }
-        Ok(complaints)
+        Ok(findings)
     }
 }
 
 pub(crate) struct Writer {
     file: Container,
-    arrays: Vec<(DatasetId, Array)>,
+    name: OsString,
+    datasets: Vec<DatasetId>,
 }
 
 impl Writer {
     pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Self> {
-        Ok(Self { file: Create::new().create(world, name)?, arrays: Vec::new() })
+        Ok(Self { file: Create::new().create(world, name)?, name: name.to_owned(), datasets: Vec::new() })
     }
 }
 
 impl Sink for Writer {
-    fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()> {
-        let types = arrays
-            .iter()
-            .map(|array| datatype(&array.element).with_context(|| format!("array {:?}", array.name)));
-        let types = types.collect::<Result<Vec<_>>>()?;
-        let made = self.file.define(|file| {
-            let mut datasets = Vec::new();
-            for (array, ty) in arrays.iter().zip(types) {
+    fn refusal(&self, array: &Array) -> Option<String> {
+        let unknown = datatype(&array.element).is_none();
+        unknown.then(|| format!("it holds {}, which is not written here", array.element.name))
+    }
+
+    fn define(&mut self, content: &Content) -> Result<Vec<String>> {
+        let (datasets, lost) = self.file.define(|file| {
+            let (mut datasets, mut lost) = (Vec::new(), Vec::new());
+            for (group, attributes) in &content.attributes {
+                let path = if group.is_empty() { "/" } else { group };
+                if path != "/" {
+                    file.group(path)?;
+                }
+                say(file, path, attributes, &mut lost)?;
+            }
+            for array in &content.arrays {
+                let Some(ty) = datatype(&array.element) else { continue };
                 let dataset = if array.grows {
                     // Chunks of about a MiB.
                     let rows = ((1 << 20) / array.row().max(1)).clamp(1, array.rows().max(1));
@@ -210,25 +312,32 @@ impl Sink for Writer {
                 } else {
                     file.dataset_as(&array.name, ty, &array.shape)?
                 };
-                for (note, value) in notes {
-                    let own = note.strip_prefix(array.name.as_str()).and_then(|rest| rest.strip_prefix('@'));
-                    if let Some(own) = own.filter(|own| *own != aqueduct::hdf5::MARK) {
-                        file.attribute(&array.name, own, value.as_str())?;
-                    }
+                if array.dimensions.iter().any(|name| !name.is_empty()) {
+                    file.attribute(&array.name, LABELS, Attribute::Texts(array.dimensions.clone()))?;
                 }
+                say(file, &array.name, &array.attributes, &mut lost)?;
                 datasets.push(dataset);
             }
-            Ok(datasets)
+            let unused = |name: &str| {
+                !content.arrays.iter().any(|array| array.dimensions.iter().any(|own| own == name))
+            };
+            for dimension in content.dimensions.iter().filter(|dimension| unused(&dimension.name)) {
+                lost.push(format!("dimension {} belongs to no array: HDF5 has none without", dimension.name));
+            }
+            Ok((datasets, lost))
         })?;
-        self.arrays = made.into_iter().zip(arrays.iter().cloned()).collect();
-        Ok(())
+        self.datasets = datasets;
+        Ok(lost)
     }
 
-    fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        let (dataset, what) = &self.arrays[array];
+    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
         let mut queue = self.file.queue();
-        queue.put_bytes(*dataset, what.slab(&rows), bytes);
+        queue.put_bytes(self.datasets[array], part.slab(), bytes);
         Ok(queue.run_all()?)
+    }
+
+    fn made(&self) -> Vec<OsString> {
+        vec![self.name.clone()]
     }
 
     fn close(self: Box<Self>) -> Result<()> {

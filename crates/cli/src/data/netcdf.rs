@@ -1,18 +1,24 @@
 //! netCDF files.
 
-use std::ffi::OsStr;
-use std::ops::Range;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, anyhow};
 use aqueduct::comm::Comm;
-use aqueduct::netcdf::{Create, Dataset, Open, Slab, Type, Value, Values, VariableId};
+use aqueduct::netcdf::{
+    Create, Dataset, Definitions, DimensionId, Header, Open, Slab, Type, Value, Values, VariableId, Version,
+};
 
-use super::{Array, Data, Element, Number, Sink};
+use super::{
+    Array, ArrayPart, AttributeValue, COMPLETION_MARK, Content, Data, Element, Finding, NamedAttribute,
+    Number, SharedDimension, Sink, is_internal,
+};
 
 fn number(kind: Type) -> Number {
     match kind {
         Type::Byte => Number::I8,
-        Type::Char | Type::UByte => Number::U8,
+        Type::Char => Number::Char,
+        Type::UByte => Number::U8,
         Type::Short => Number::I16,
         Type::UShort => Number::U16,
         Type::Int => Number::I32,
@@ -27,6 +33,7 @@ fn number(kind: Type) -> Number {
 fn kind(number: Number) -> Type {
     match number {
         Number::I8 => Type::Byte,
+        Number::Char => Type::Char,
         Number::U8 => Type::UByte,
         Number::I16 => Type::Short,
         Number::U16 => Type::UShort,
@@ -47,7 +54,7 @@ macro_rules! typed {
             Number::I16 => $function::<i16>($($argument),*),
             Number::I32 => $function::<i32>($($argument),*),
             Number::I64 => $function::<i64>($($argument),*),
-            Number::U8 => $function::<u8>($($argument),*),
+            Number::U8 | Number::Char => $function::<u8>($($argument),*),
             Number::U16 => $function::<u16>($($argument),*),
             Number::U32 => $function::<u32>($($argument),*),
             Number::U64 => $function::<u64>($($argument),*),
@@ -76,6 +83,51 @@ fn write<T: Value + aqueduct::object::Object>(
     Ok(dataset.at(variable, slab).all().write(&values)?)
 }
 
+/// The values of an attribute as the commands know them.
+fn known(values: &Values) -> AttributeValue {
+    fn bytes<T: aqueduct::object::Object>(values: &[T]) -> Vec<u8> {
+        aqueduct::object::encode_all(values).into_owned()
+    }
+    let bytes = match values {
+        Values::Char(text) => match std::str::from_utf8(text) {
+            Ok(text) => return AttributeValue::Text(text.to_owned()),
+            Err(_) => text.clone(),
+        },
+        Values::Byte(list) => bytes(list),
+        Values::UByte(list) => list.clone(),
+        Values::Short(list) => bytes(list),
+        Values::UShort(list) => bytes(list),
+        Values::Int(list) => bytes(list),
+        Values::UInt(list) => bytes(list),
+        Values::Int64(list) => bytes(list),
+        Values::UInt64(list) => bytes(list),
+        Values::Float(list) => bytes(list),
+        Values::Double(list) => bytes(list),
+    };
+    AttributeValue::Numbers(number(values.kind()), vec![values.len() as u64], bytes)
+}
+
+/// The values of an attribute as the format has them; else why it cannot hold them.
+fn values(value: &AttributeValue) -> Result<Values, String> {
+    fn list<T: Value + aqueduct::object::Object>(bytes: &[u8]) -> Result<Values, String> {
+        let values: Vec<T> = aqueduct::object::decode_all(bytes, bytes.len() / size_of::<T>())
+            .map_err(|error| error.to_string())?;
+        Ok(Values::from(values))
+    }
+    match value {
+        AttributeValue::Text(text) => Ok(Values::from(text.as_str())),
+        AttributeValue::Numbers(Number::Char, _, bytes) => Ok(Values::Char(bytes.clone())),
+        AttributeValue::Numbers(number, shape, bytes) if shape.len() <= 1 => typed!(number, list(bytes)),
+        AttributeValue::Numbers(..) => Err("netCDF has attributes of one dimension only".to_owned()),
+        AttributeValue::Texts(_) => Err("netCDF has no lists of texts".to_owned()),
+        #[cfg(feature = "hdf5")]
+        AttributeValue::Hdf5(aqueduct::hdf5::Attribute::FixedText(text)) => Ok(Values::from(text.as_str())),
+        #[cfg(feature = "hdf5")]
+        AttributeValue::Hdf5(_) => Err(format!("netCDF has no {value}")),
+        AttributeValue::Foreign(what) => Err(format!("{what} cannot be copied")),
+    }
+}
+
 pub(crate) struct File {
     dataset: Dataset,
     variables: Vec<VariableId>,
@@ -86,124 +138,261 @@ impl File {
     pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
         let dataset = Open::new().open(world, name)?;
         let (mut variables, mut arrays) = (Vec::new(), Vec::new());
-        for variable in &dataset.header().variables {
+        let header = dataset.header();
+        for variable in &header.variables {
             let id = dataset.variable(&variable.name)?;
-            let grows = dataset.header().is_record(variable);
+            let grows = header.is_record(variable);
+            let dimensions = variable.dimensions.iter().map(|id| header.dimensions[id.0].name.clone());
             arrays.push(Array {
-                name: variable.name.clone(),
-                element: Element::number(number(variable.kind)),
-                shape: dataset.shape(id)?,
+                dimensions: dimensions.collect(),
                 grows,
                 complete: grows.then(|| dataset.records()),
+                attributes: attributes(&variable.attributes),
+                ..Array::new(&variable.name, Element::number(number(variable.kind)), dataset.shape(id)?)
             });
             variables.push(id);
         }
         Ok(Self { dataset, variables, arrays })
     }
+
+    fn header(&self) -> &Header {
+        self.dataset.header()
+    }
 }
 
-fn shown(values: &Values) -> String {
-    let numbers = || {
-        let numbers: Vec<String> =
-            values.numbers().unwrap_or_default().iter().map(ToString::to_string).collect();
-        numbers.join(" ")
-    };
-    values.text().map_or_else(numbers, str::to_owned)
+fn attributes(attributes: &[aqueduct::netcdf::Attribute]) -> Vec<NamedAttribute> {
+    let others = attributes.iter().filter(|attribute| attribute.name != COMPLETION_MARK);
+    others.map(|attribute| NamedAttribute::new(&attribute.name, known(&attribute.values))).collect()
 }
 
 impl Data for File {
     fn format(&self) -> String {
-        format!("netCDF, {}, {} records", self.dataset.header().version, self.dataset.records())
+        format!("netCDF, {}, {} records", self.header().version, self.dataset.records())
     }
 
     fn arrays(&self) -> &[Array] {
         &self.arrays
     }
 
-    fn notes(&self) -> Vec<(String, String)> {
-        let header = self.dataset.header();
-        let whole = header.attributes.iter().map(|note| (format!("@{}", note.name), shown(&note.values)));
-        let parts = header.variables.iter().flat_map(|variable| {
-            variable
-                .attributes
-                .iter()
-                .map(|note| (format!("{}@{}", variable.name, note.name), shown(&note.values)))
-        });
-        whole.chain(parts).collect()
+    fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
+        vec![(String::new(), attributes(&self.header().attributes))]
     }
 
-    fn read(&self, array: usize, rows: Range<u64>) -> Result<Vec<u8>> {
+    fn dimensions(&self) -> Vec<SharedDimension> {
+        let dimension = |dimension: &aqueduct::netcdf::Dimension| SharedDimension {
+            name: dimension.name.clone(),
+            length: dimension.length.unwrap_or_else(|| self.dataset.records()),
+            grows: dimension.length.is_none(),
+        };
+        self.header().dimensions.iter().map(dimension).collect()
+    }
+
+    fn holds_metadata(&self) -> bool {
+        true
+    }
+
+    fn netcdf_version(&self) -> Option<Version> {
+        Some(self.header().version)
+    }
+
+    fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         let what = &self.arrays[array];
         let number = what.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", what.name))?;
-        typed!(number, read(&self.dataset, self.variables[array], what.slab(&rows)))
+        typed!(number, read(&self.dataset, self.variables[array], part.slab()))
     }
 
-    fn complaints(&self) -> Result<Vec<String>> {
+    fn findings(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 }
 
 pub(crate) struct Writer {
     dataset: Dataset,
-    arrays: Vec<(VariableId, Array)>,
+    name: OsString,
+    arrays: Vec<(VariableId, Number)>,
 }
 
 impl Writer {
-    pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Self> {
-        Ok(Self { dataset: Create::new().create(world, name)?, arrays: Vec::new() })
+    /// Of the version of the file that it is made from, if that is one.
+    pub(crate) fn create(world: &Comm, name: &OsStr, version: Option<Version>) -> Result<Self> {
+        let create = version.map_or_else(Create::new, |version| Create::new().version(version));
+        Ok(Self { dataset: create.create(world, name)?, name: name.to_owned(), arrays: Vec::new() })
     }
 }
 
 impl Sink for Writer {
-    fn define(&mut self, arrays: &[Array], notes: &[(String, String)]) -> Result<()> {
-        for array in arrays {
-            let what = (&array.name, &array.element.name);
-            array.element.as_number().ok_or_else(|| {
-                anyhow!(
-                    "array {:?} holds {}; netCDF holds numbers alone: choose arrays with --array",
-                    what.0,
-                    what.1
-                )
-            })?;
+    fn refusal(&self, array: &Array) -> Option<String> {
+        let element = &array.element;
+        if element.as_number().is_none() {
+            return Some(format!("it holds {}, and netCDF holds numbers alone", element.name));
         }
-        // Arrays grow together in netCDF: as steps of one dimension only if all have as many.
-        let mut growing = arrays.iter().filter(|array| array.grows).map(Array::rows);
-        let records = growing.next().filter(|first| growing.all(|rows| rows == *first));
-        let made = self.dataset.define(|file| {
-            let time = records.map(|_| file.unlimited("step")).transpose()?;
-            let mut variables = Vec::new();
-            for array in arrays {
-                let name = array.name.trim_matches('/').replace('/', ".");
-                let mut dimensions = Vec::new();
-                for (at, length) in array.shape.iter().enumerate() {
-                    dimensions.push(match time.filter(|_| at == 0 && array.grows) {
-                        Some(time) => time,
-                        None => file.dimension(&format!("{name}.{at}"), *length)?,
-                    });
-                }
-                let number = array.element.as_number().unwrap_or(Number::U8);
-                let variable = file.variable(&name, kind(number), &dimensions)?;
-                for (note, value) in notes {
-                    let own = note.strip_prefix(array.name.as_str()).and_then(|rest| rest.strip_prefix('@'));
-                    if let Some(own) = own.filter(|own| *own != "_FillValue" && *own != "aqueduct_complete") {
-                        file.attribute_of(variable, own, value.as_str())?;
-                    }
-                }
-                variables.push(variable);
-            }
-            Ok(variables)
-        })?;
-        self.arrays = made.into_iter().zip(arrays.iter().cloned()).collect();
-        Ok(())
+        let fixed = array.shape.iter().skip(usize::from(array.grows));
+        fixed.into_iter().any(|length| *length == 0).then(|| {
+            format!(
+                "its shape is {:?}, and only the first dimension of what grows can be empty in netCDF",
+                array.shape
+            )
+        })
     }
 
-    fn write(&mut self, array: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        let (variable, what) = &self.arrays[array];
-        let number = what.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", what.name))?;
-        typed!(number, write(&self.dataset, *variable, what.slab(&rows), bytes))
+    fn define(&mut self, content: &Content) -> Result<Vec<String>> {
+        let records = Records::of(content);
+        let (made, lost) = self.dataset.define(|file| {
+            let mut naming = Naming { known: HashMap::new(), records: &records, lost: Vec::new() };
+            for dimension in &content.dimensions {
+                naming.define(file, dimension)?;
+            }
+            for (group, attributes) in &content.attributes {
+                for attribute in attributes.iter().filter(|attribute| !is_internal(&attribute.name)) {
+                    match (group.as_str(), values(&attribute.value)) {
+                        ("", Ok(values)) => file.attribute(&attribute.name, values)?,
+                        ("", Err(why)) => naming.lost.push(format!("attribute {}: {why}", attribute.name)),
+                        (group, _) => naming.lost.push(format!(
+                            "attribute {} of group {group}: netCDF has no groups",
+                            attribute.name
+                        )),
+                    }
+                }
+            }
+            let mut made = Vec::new();
+            for array in &content.arrays {
+                made.push(define_variable(file, array, &mut naming)?);
+            }
+            Ok((made, naming.lost))
+        })?;
+        self.arrays = made;
+        Ok(lost)
+    }
+
+    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+        let (variable, number) = self.arrays[array];
+        typed!(number, write(&self.dataset, variable, part.slab(), bytes))
+    }
+
+    fn made(&self) -> Vec<OsString> {
+        vec![self.name.clone()]
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.dataset.close()?)
+    }
+}
+
+fn define_variable(
+    file: &mut Definitions<'_>,
+    array: &Array,
+    naming: &mut Naming<'_>,
+) -> aqueduct::format::Result<(VariableId, Number)> {
+    let name = array.name.trim_matches('/').replace('/', ".");
+    let mut dimensions = Vec::new();
+    for at in 0..array.shape.len() {
+        dimensions.push(naming.dimension(file, array, &name, at)?);
+    }
+    let number = array.element.as_number().unwrap_or(Number::U8);
+    let variable = file.variable(&name, kind(number), &dimensions)?;
+    let own = Element::number(number).name;
+    if array.element.name != own && number != Number::Char {
+        naming.lost.push(format!("{}: {} becomes {own}", array.name, array.element.name));
+    }
+    // Those that say what the dimensions are called are not needed where they have names.
+    let named = !array.dimensions.is_empty();
+    for attribute in array.attributes.iter().filter(|attribute| !named || !is_internal(&attribute.name)) {
+        let value = values(&attribute.value).and_then(|values| {
+            let fits = attribute.name != "_FillValue" || (values.kind(), values.len()) == (kind(number), 1);
+            if fits { Ok(values) } else { Err("it is not one value of the array's type".to_owned()) }
+        });
+        match value {
+            Ok(values) => file.attribute_of(variable, &attribute.name, values)?,
+            Err(why) => naming.lost.push(format!("attribute {} of {}: {why}", attribute.name, array.name)),
+        }
+    }
+    Ok((variable, number))
+}
+
+/// The one dimension that grows in netCDF.
+struct Records {
+    name: String,
+    length: Option<u64>,
+}
+
+impl Records {
+    /// The one of the file, or of the first array that grows.
+    fn of(content: &Content) -> Self {
+        if let Some(shared) = content.dimensions.iter().find(|dimension| dimension.grows) {
+            return Self { name: shared.name.clone(), length: Some(shared.length) };
+        }
+        let first = content.arrays.iter().find(|array| array.grows);
+        let name = first.and_then(|array| array.dimensions.first()).filter(|name| !name.is_empty());
+        Self { name: name.map_or("step".to_owned(), Clone::clone), length: first.map(Array::rows) }
+    }
+
+    fn is_first_of(&self, array: &Array) -> bool {
+        let named = array.dimensions.first().filter(|name| !name.is_empty());
+        array.grows && self.length == Some(array.rows()) && named.is_none_or(|name| *name == self.name)
+    }
+}
+
+/// Dimensions by their names, each of which has one length.
+struct Naming<'r> {
+    known: HashMap<String, (DimensionId, u64)>,
+    records: &'r Records,
+    lost: Vec<String>,
+}
+
+impl Naming<'_> {
+    fn define(
+        &mut self,
+        file: &mut Definitions<'_>,
+        dimension: &SharedDimension,
+    ) -> aqueduct::format::Result<DimensionId> {
+        let id = if dimension.grows && dimension.name == self.records.name {
+            file.unlimited(&dimension.name)?
+        } else {
+            if dimension.grows {
+                let (name, records) = (&dimension.name, &self.records.name);
+                self.lost.push(format!(
+                    "dimension {name} does not grow: netCDF has one dimension that does, {records}"
+                ));
+            }
+            file.dimension(&dimension.name, dimension.length)?
+        };
+        self.known.insert(dimension.name.clone(), (id, dimension.length));
+        Ok(id)
+    }
+
+    /// The dimension of an array: by its name, if it has one, else one of its own.
+    fn dimension(
+        &mut self,
+        file: &mut Definitions<'_>,
+        array: &Array,
+        name: &str,
+        at: usize,
+    ) -> aqueduct::format::Result<DimensionId> {
+        let (own, length) = (format!("{name}.{at}"), array.shape[at]);
+        let is_record = at == 0 && self.records.is_first_of(array);
+        let given = array.dimensions.get(at).filter(|given| !given.is_empty());
+        let mut wanted = match given {
+            _ if is_record => self.records.name.clone(),
+            Some(given) => given.trim_matches('/').replace('/', "."),
+            None => own.clone(),
+        };
+        match self.known.get(&wanted) {
+            Some((id, known)) if *known == length => return Ok(*id),
+            Some((_, known)) => {
+                self.lost.push(format!(
+                    "dimension {wanted} of {} has length {length} and elsewhere {known}: here it is called {own}",
+                    array.name
+                ));
+                wanted = own;
+            }
+            None => {}
+        }
+        if at == 0 && array.grows && !is_record {
+            self.lost.push(format!(
+                "the first dimension of {} does not grow: netCDF has one dimension that does, {}",
+                array.name, self.records.name
+            ));
+        }
+        self.define(file, &SharedDimension { name: wanted, length, grows: is_record })
     }
 }

@@ -1,13 +1,12 @@
 //! Raw files: bytes that say nothing about themselves.
 
-use std::ffi::OsStr;
-use std::ops::Range;
+use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::Comm;
 use aqueduct::file::{self, Mode, Open};
 
-use super::{Array, Data, Element, Number, Sink};
+use super::{Array, ArrayPart, Content, Data, Element, Finding, Number, Sink, lost_metadata};
 
 /// What raw files are taken for.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,6 +30,8 @@ pub(crate) struct File {
     open: file::File,
     length: u64,
     arrays: [Array; 1],
+    /// Whether somebody has said how many numbers it has.
+    has_shape: bool,
 }
 
 impl File {
@@ -46,8 +47,8 @@ impl File {
             "{shown}: a raw file of {length} bytes does not hold {lengths:?} numbers of type {}",
             element.name
         );
-        let array = Array { name: "data".to_owned(), element, shape: lengths, grows: false, complete: None };
-        Ok(Self { open: file, length, arrays: [array] })
+        let has_shape = !shape.shape.is_empty();
+        Ok(Self { open: file, length, arrays: [Array::new("data", element, lengths)], has_shape })
     }
 }
 
@@ -60,55 +61,62 @@ impl Data for File {
         &self.arrays
     }
 
-    fn notes(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    fn read(&self, _: usize, rows: Range<u64>) -> Result<Vec<u8>> {
-        let row = self.arrays[0].row();
-        let mut bytes = vec![0; ((rows.end - rows.start) * row) as usize];
-        let count = self.open.at(rows.start * row).read(&mut bytes)?.bytes();
-        ensure!(count == bytes.len() as u64, "the file ends in row {}", rows.start + count / row.max(1));
+    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        let size = self.arrays[0].element.size;
+        let mut bytes = vec![0; (part.count * size) as usize];
+        let count = self.open.at(part.first * size).read(&mut bytes)?.bytes();
+        ensure!(count == bytes.len() as u64, "the file ends in element {}", part.first + count / size);
         Ok(bytes)
     }
 
-    fn complaints(&self) -> Result<Vec<String>> {
+    fn findings(&self) -> Result<Vec<Finding>> {
         let array = &self.arrays[0];
         let rest = self.length - array.rows() * array.row();
-        Ok(if rest == 0 { Vec::new() } else { vec![format!("{rest} bytes behind the last whole row")] })
+        Ok(match (self.has_shape, rest) {
+            (true, 0) => Vec::new(),
+            (true, rest) => vec![Finding::damage(format!("{rest} bytes behind the last whole row"))],
+            (false, _) => vec![Finding::unknown(
+                "nothing says what it should be; say how many numbers of which type with --raw and --shape",
+            )],
+        })
     }
 }
 
 pub(crate) struct Writer {
     file: file::File,
-    row: u64,
+    name: OsString,
+    size: u64,
 }
 
 impl Writer {
     pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Self> {
         let file = Open::new(Mode::read_write().exclusive()).open(world, name)?;
-        Ok(Self { file, row: 0 })
+        Ok(Self { file, name: name.to_owned(), size: 0 })
     }
 }
 
 impl Sink for Writer {
-    fn define(&mut self, arrays: &[Array], _: &[(String, String)]) -> Result<()> {
-        let [array] = arrays else {
-            bail!("a raw file holds one array, here are {}; choose one with --array", arrays.len());
+    fn refusal(&self, array: &Array) -> Option<String> {
+        let size = array.element.size;
+        (size == 0)
+            .then(|| format!("it holds {} of several sizes, which no raw file can", array.element.name))
+    }
+
+    fn define(&mut self, content: &Content) -> Result<Vec<String>> {
+        let [array] = &content.arrays[..] else {
+            bail!("a raw file holds one array, here are {}; choose one with --array", content.arrays.len());
         };
-        let (name, element) = (&array.name, &array.element);
-        ensure!(
-            element.size > 0,
-            "array {name:?} holds {} of several sizes, which no raw file can",
-            element.name
-        );
-        self.row = array.row();
+        self.size = array.element.size;
+        Ok(lost_metadata("a raw file", content))
+    }
+
+    fn write(&mut self, _: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+        self.file.at(part.first * self.size).write(bytes)?;
         Ok(())
     }
 
-    fn write(&mut self, _: usize, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        self.file.at(rows.start * self.row).write(bytes)?;
-        Ok(())
+    fn made(&self) -> Vec<OsString> {
+        vec![self.name.clone()]
     }
 
     fn close(self: Box<Self>) -> Result<()> {

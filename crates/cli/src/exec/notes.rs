@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 /// A file in which the library leaves word.
 pub(super) struct Notes(PathBuf);
@@ -14,7 +14,9 @@ pub(super) struct Notes(PathBuf);
 impl Notes {
     pub(super) fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("aqueduct-notes-{}", std::process::id()));
-        std::fs::write(&path, "").with_context(|| format!("creating {}", path.display()))?;
+        // New and private: the name can be guessed, and a link of that name would lead to another file.
+        let created = File::options().write(true).create_new(true).mode(0o600).open(&path);
+        created.with_context(|| format!("creating {}", path.display()))?;
         Ok(Self(path))
     }
 
@@ -22,31 +24,38 @@ impl Notes {
         &self.0
     }
 
-    /// Whether the library was loaded, and used; else why the run was not what was asked for, and the way out.
-    pub(super) fn judge(&self, command: &[OsString]) -> Result<()> {
+    /// Whether the library was loaded and used; else why not, and what to do.
+    pub(super) fn effect(&self, command: &[OsString]) -> LibraryEffect {
         let notes = std::fs::read_to_string(&self.0).unwrap_or_default();
-        match judged(&notes) {
-            Verdict::Used => {}
+        let verdict = judged(&notes);
+        let in_front = matches!(verdict, Verdict::Used | Verdict::NoFile);
+        let line = match verdict {
+            Verdict::Used => "the library served files of the program".to_owned(),
             Verdict::NoFile => {
-                eprintln!(
-                    "aqueduct: the library was loaded, but no file was opened through MPI on this machine"
-                );
+                "the library was loaded, but no file was opened through MPI on this machine".to_owned()
             }
-            Verdict::Static(program) => bail!(
-                "{program} has MPI linked into it statically and ran without aqueduct: link it with the shared MPI library"
+            Verdict::Static(program) => format!(
+                "the library took no effect: {program} has MPI linked into it statically; link it with the shared MPI library"
             ),
-            Verdict::Behind(library) => bail!(
-                "{library} came before aqueduct, and the program ran without it: take {library} out of LD_PRELOAD, or name aqueduct's \
-                 library before it"
+            Verdict::Behind(library) => format!(
+                "the library took no effect: {library} came before it; take {library} out of LD_PRELOAD, or name aqueduct's library before it"
             ),
-            Verdict::NoMpi(program) => bail!(
-                "the library was loaded, but no process of this machine had a shared MPI library ({program} has none): the command is no \
-                 MPI program, or MPI is linked into it statically; link it with the shared MPI library"
+            Verdict::NoMpi(program) => format!(
+                "the library took no effect on this machine: no process had a shared MPI library ({program} has none); if the command is an \
+                 MPI program, link it with the shared MPI library"
             ),
-            Verdict::NotLoaded => bail!("the program ran without aqueduct: {}", why_not_loaded(command)),
-        }
-        Ok(())
+            Verdict::NotLoaded => why_not_loaded(command),
+        };
+        LibraryEffect { in_front, line }
     }
+}
+
+/// What is known of the library after a run.
+pub(super) struct LibraryEffect {
+    /// Whether it is known to have been in front of MPI.
+    pub(super) in_front: bool,
+    /// The same for people.
+    pub(super) line: String,
 }
 
 impl Drop for Notes {
@@ -94,17 +103,18 @@ fn why_not_loaded(command: &[OsString]) -> String {
         let shown = program.display();
         if has_no_loader(&program) {
             return format!(
-                "{shown} is linked statically, and no library can be put in front of it; link it with the shared MPI library, without -static"
+                "the library took no effect: {shown} is linked statically, and no library can be put in front of it; link it with the shared MPI \
+                 library, without -static"
             );
         }
         if program.metadata().is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
             return format!(
-                "{shown} runs as another user or group, for which the loader ignores LD_PRELOAD; take the bit off (chmod ug-s)"
+                "the library took no effect: {shown} runs as another user or group, for which the loader ignores LD_PRELOAD; take the bit off (chmod ug-s)"
             );
         }
     }
-    "no process of this machine loaded the library; the launcher may not pass LD_PRELOAD on, or run on other machines: set \
-     LD_PRELOAD by its own option for variables"
+    "it is not known whether the library took effect: no process of this machine loaded it, the ranks may run on other machines; the \
+     launcher may not pass LD_PRELOAD on: set it by the launcher's own option for variables"
         .to_owned()
 }
 

@@ -46,8 +46,11 @@ struct Measured {
 pub(crate) fn run(world: &Comm, arguments: &Arguments, choice: Choice) -> Result<Option<Trial>> {
     let name = format!("{}-{choice}", arguments.file);
     refuse_existing(world, arguments, &name)?;
-    let options =
-        Options::new().mode(choice.mode()).buffers(arguments.buffers).pin(arguments.pin.iter().copied());
+    let options = Options::new()
+        .replace()
+        .mode(choice.mode())
+        .buffers(arguments.buffers)
+        .pin(arguments.pin.iter().copied());
     let options = arguments.memory.map_or(options.clone(), |memory| options.memory(memory.0));
     let options = arguments.group.map_or(options.clone(), |ranks| options.group(ranks));
     world.barrier()?;

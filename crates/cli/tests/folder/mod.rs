@@ -1,4 +1,5 @@
 //! A folder of files that the command is run on.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -37,10 +38,26 @@ impl Folder {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What the command says when it fails, in its own words.
+    /// What the command says of a file that is damaged, or of two that differ.
+    pub(crate) fn denied(&self, words: &[impl AsRef<OsStr>]) -> String {
+        self.ended(words, 1)
+    }
+
+    /// What the command says when it cannot do its work.
     pub(crate) fn refused(&self, words: &[impl AsRef<OsStr>]) -> String {
+        self.ended(words, 2)
+    }
+
+    /// What the command says when it does not succeed.
+    pub(crate) fn ended_badly(&self, words: &[impl AsRef<OsStr>]) -> String {
         let (output, told) = self.run(words);
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(output.status.code().is_some_and(|code| code != 0), "{told}");
+        told
+    }
+
+    fn ended(&self, words: &[impl AsRef<OsStr>], status: i32) -> String {
+        let (output, told) = self.run(words);
+        assert_eq!(output.status.code(), Some(status), "{told}");
         told
     }
 }

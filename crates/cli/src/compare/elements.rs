@@ -1,0 +1,219 @@
+//! Two arrays, element by element.
+
+use crate::data::{Element, Number, Value};
+
+/// How far elements may be apart: `absolute + relative · min(|a|, |b|)`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tolerance {
+    pub(super) relative: f64,
+    pub(super) absolute: f64,
+}
+
+/// How far two numbers are apart. The same is no difference, NaN is the same as NaN; where one of them is not a number, or both are not finite,
+/// the difference is infinite.
+pub(super) fn distance(one: f64, other: f64) -> f64 {
+    let far = (one - other).abs();
+    if !far.is_nan() {
+        return far;
+    }
+    // Neither is finite, or one is not a number.
+    let same = one.is_nan() && other.is_nan() || one.total_cmp(&other).is_eq();
+    if same { 0.0 } else { f64::INFINITY }
+}
+
+impl Tolerance {
+    fn allows(self, apart: f64, one: f64, other: f64) -> bool {
+        apart == 0.0
+            || (apart.is_finite() && apart <= self.absolute + self.relative * one.abs().min(other.abs()))
+    }
+}
+
+/// The elements of two arrays that are compared.
+pub(super) enum ElementPair<'e> {
+    /// Numbers of the same kind.
+    Same(Number),
+    /// Of whatever numbers.
+    Any(&'e Element, &'e Element),
+}
+
+impl<'e> ElementPair<'e> {
+    /// None where they are not made of as many numbers.
+    pub(super) fn new(one: &'e Element, other: &'e Element) -> Option<Self> {
+        match (one.as_number(), other.as_number()) {
+            (Some(one), Some(other)) if one == other => Some(Self::Same(one)),
+            _ => {
+                let counts = [one, other].map(|element| element.parts.as_ref().map(Vec::len));
+                (counts[0].is_some() && counts[0] == counts[1]).then_some(Self::Any(one, other))
+            }
+        }
+    }
+}
+
+/// Numbers of both sides and how far they are apart.
+#[derive(Default)]
+pub(super) struct NumberBlock {
+    pub(super) one: Vec<f64>,
+    pub(super) other: Vec<f64>,
+    pub(super) apart: Vec<f64>,
+}
+
+/// The same for types that `f64` holds exactly.
+fn apart_of<T: Into<f64>>(one: T, other: T) -> f64 {
+    distance(one.into(), other.into())
+}
+
+/// Fills a block with numbers of one type.
+macro_rules! fill {
+    ($block:expr, $one:expr, $other:expr, $type:ty, $apart:expr) => {{
+        let (one, other) = ($one.as_chunks::<{ size_of::<$type>() }>().0, $other.as_chunks().0);
+        $block.resize(one.len());
+        let values = $block.one.iter_mut().zip(&mut $block.other).zip(&mut $block.apart);
+        for ((one, other), ((mine, its), apart)) in one.iter().zip(other).zip(values) {
+            let (one, other) = (<$type>::from_le_bytes(*one), <$type>::from_le_bytes(*other));
+            (*mine, *its) = (one as f64, other as f64);
+            *apart = $apart(one, other);
+        }
+    }};
+}
+
+impl NumberBlock {
+    fn resize(&mut self, count: usize) {
+        for list in [&mut self.one, &mut self.other, &mut self.apart] {
+            list.resize(count, 0.0);
+        }
+    }
+
+    /// Loads numbers that may differ.
+    #[allow(clippy::cast_lossless, reason = "one expression for all types")]
+    pub(super) fn fill(&mut self, pair: &ElementPair<'_>, one: &[u8], other: &[u8]) {
+        match pair {
+            ElementPair::Same(Number::I8) => fill!(self, one, other, i8, apart_of),
+            ElementPair::Same(Number::I16) => fill!(self, one, other, i16, apart_of),
+            ElementPair::Same(Number::I32) => fill!(self, one, other, i32, apart_of),
+            ElementPair::Same(Number::U8 | Number::Char) => fill!(self, one, other, u8, apart_of),
+            ElementPair::Same(Number::U16) => fill!(self, one, other, u16, apart_of),
+            ElementPair::Same(Number::U32) => fill!(self, one, other, u32, apart_of),
+            ElementPair::Same(Number::F32) => fill!(self, one, other, f32, apart_of),
+            ElementPair::Same(Number::F64) => fill!(self, one, other, f64, distance),
+            // To their last digit.
+            ElementPair::Same(Number::I64) => fill!(self, one, other, i64, |a: i64, b| a.abs_diff(b) as f64),
+            ElementPair::Same(Number::U64) => fill!(self, one, other, u64, |a: u64, b| a.abs_diff(b) as f64),
+            ElementPair::Any(first, second) => {
+                let values = |element: &Element, bytes: &[u8]| element.numbers(bytes).unwrap_or_default();
+                let (one, other): (Vec<Value>, Vec<Value>) = (values(first, one), values(second, other));
+                self.resize(one.len().min(other.len()));
+                for (at, (one, other)) in one.iter().zip(&other).enumerate() {
+                    (self.one[at], self.other[at]) = (one.nearest, other.nearest);
+                    self.apart[at] = one.distance(*other);
+                }
+            }
+        }
+    }
+}
+
+/// Loads numbers of one kind.
+pub(super) fn load(number: Number, bytes: &[u8], values: &mut Vec<f64>) {
+    values.clear();
+    if number == Number::F64 {
+        values.extend(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)));
+    } else {
+        let numbers = Element::number(number).numbers(bytes).unwrap_or_default();
+        values.extend(numbers.iter().map(|value| value.nearest));
+    }
+}
+
+/// What is known of the elements of two arrays.
+#[derive(Debug, Default)]
+pub(super) struct ElementDifferences {
+    /// Numbers that were compared, that differ at all, and by more than the tolerance.
+    pub(super) values: u64,
+    pub(super) differing: u64,
+    pub(super) above: u64,
+    pub(super) largest: Option<LargestDifference>,
+}
+
+/// The two numbers that are furthest apart, the first ones of several.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LargestDifference {
+    pub(super) apart: f64,
+    /// The number of the number.
+    pub(super) place: u64,
+    pub(super) sides: [f64; 2],
+}
+
+impl ElementDifferences {
+    /// Numbers that are the same.
+    pub(super) fn add_same(&mut self, count: u64) {
+        self.values += count;
+    }
+
+    pub(super) fn add(&mut self, block: &NumberBlock, tolerance: Tolerance) {
+        for (at, apart) in block.apart.iter().enumerate().filter(|(_, apart)| **apart != 0.0) {
+            let sides = [block.one[at], block.other[at]];
+            self.differing += 1;
+            self.above += u64::from(!tolerance.allows(*apart, sides[0], sides[1]));
+            if self.largest.is_none_or(|largest| *apart > largest.apart) {
+                let place = self.values + at as u64;
+                self.largest = Some(LargestDifference { apart: *apart, place, sides });
+            }
+        }
+        self.values += block.apart.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compared(one: &[f64], other: &[f64], tolerance: Tolerance) -> ElementDifferences {
+        let bytes = |side: &[f64]| side.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+        let (mut block, mut found) = (NumberBlock::default(), ElementDifferences::default());
+        block.fill(&ElementPair::Same(Number::F64), &bytes(one), &bytes(other));
+        found.add(&block, tolerance);
+        found
+    }
+
+    const EXACT: Tolerance = Tolerance { relative: 0.0, absolute: 0.0 };
+
+    #[test]
+    fn one_of_many_values_counts() {
+        let mut other = vec![1.0; 1_000_000];
+        other[123_456] = 2.0;
+        let found = compared(&vec![1.0; 1_000_000], &other, Tolerance { relative: 1e-2, absolute: 0.0 });
+        assert_eq!((found.values, found.differing, found.above), (1_000_000, 1, 1));
+        assert_eq!(found.largest, Some(LargestDifference { apart: 1.0, place: 123_456, sides: [1.0, 2.0] }));
+    }
+
+    #[test]
+    fn nan_is_the_same_as_nan_and_far_from_every_number() {
+        let nan = f64::NAN;
+        assert_eq!(compared(&[nan, f64::INFINITY, 0.0], &[-nan, f64::INFINITY, -0.0], EXACT).differing, 0);
+        let generous = Tolerance { relative: 1e300, absolute: 1e300 };
+        for (one, other) in [(nan, 1.0), (1.0, nan), (f64::INFINITY, 1.0), (f64::INFINITY, f64::NEG_INFINITY)]
+        {
+            assert_eq!(compared(&[one], &[other], generous).above, 1, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn either_tolerance_allows_a_difference() {
+        let allows = |relative, absolute| {
+            compared(&[100.0, 0.0], &[101.0, 1.0], Tolerance { relative, absolute }).above
+        };
+        assert_eq!(
+            (allows(0.0, 0.0), allows(0.01, 0.0), allows(0.0, 1.0), allows(0.0099, 0.0)),
+            (2, 1, 0, 2)
+        );
+    }
+
+    #[test]
+    fn whole_numbers_are_compared_to_their_last_digit() {
+        let bytes = |value: u64| value.to_le_bytes();
+        let mut block = NumberBlock::default();
+        block.fill(&ElementPair::Same(Number::U64), &bytes(1 << 60), &bytes((1 << 60) + 1));
+        assert_eq!(block.apart, [1.0]);
+        let (one, other) = (Element::number(Number::U64), Element::number(Number::I64));
+        block.fill(&ElementPair::new(&one, &other).unwrap(), &bytes(1 << 60), &bytes((1 << 60) + 1));
+        assert_eq!(block.apart, [1.0]);
+    }
+}

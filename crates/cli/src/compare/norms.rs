@@ -1,0 +1,270 @@
+//! Norms of values that come piece by piece.
+
+/// Sums of this many values run beside one another, so that the processor adds several at once.
+const LANES: usize = 4;
+/// Values up to this, and from its inverse on, have squares that are numbers.
+const LARGE: f64 = 1e140;
+/// What others are multiplied by first, or divided by: a power of two, which changes no digit.
+const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
+
+/// The Frobenius norm and the infinity norm (the greatest sum of absolute values of a row) of the finite values so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Norms {
+    values: u64,
+    /// Sums of squares: of usual values, of very large ones divided, of very small ones multiplied by the scale.
+    squares: [f64; 3],
+    /// The greatest sum of a row, and that of the row that has begun.
+    widest: f64,
+    row: f64,
+    /// Whether one of them is not finite.
+    infinite: bool,
+}
+
+impl Norms {
+    /// More zeros, in rows of so many.
+    fn skip(&mut self, count: u64, columns: u64) {
+        if count >= columns - self.values % columns {
+            self.row = 0.0;
+        }
+        self.values += count;
+    }
+
+    /// One piece of a row.
+    fn add_piece(&mut self, count: u64, piece: &Piece, columns: u64, strict: bool) {
+        self.infinite |= strict && !piece.is_finite;
+        let class = match piece.greatest {
+            large if large > LARGE => 1,
+            small if small < 1.0 / LARGE => 2,
+            _ => 0,
+        };
+        self.squares[class] += piece.squares;
+        self.row += piece.absolute;
+        self.widest = self.widest.max(self.row);
+        self.values += count;
+        if self.values.is_multiple_of(columns) {
+            self.row = 0.0;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.values == 0
+    }
+
+    pub(super) fn frobenius(&self) -> f64 {
+        if self.infinite {
+            return f64::INFINITY;
+        }
+        let [usual, large, small] = self.squares.map(f64::sqrt);
+        (large * SCALE).hypot(usual).hypot(small / SCALE)
+    }
+
+    pub(super) fn infinity(&self) -> f64 {
+        if self.infinite { f64::INFINITY } else { self.widest }
+    }
+}
+
+/// Adds more values, in rows of so many, to norms that have as many so far. What is not finite counts only where `strict`.
+fn add(norms: &mut [Norms], values: &[f64], columns: u64, strict: bool) {
+    let mut at = norms.first().map_or(0, |norms| norms.values);
+    let mut rest = values;
+    while !rest.is_empty() {
+        let left = usize::try_from(columns - at % columns).unwrap_or(usize::MAX);
+        let (now, later) = rest.split_at(left.min(rest.len()));
+        let (piece, count) = (Piece::of(now), now.len() as u64);
+        norms.iter_mut().for_each(|norms| norms.add_piece(count, &piece, columns, strict));
+        (at, rest) = (at + count, later);
+    }
+}
+
+/// What is to be known of a piece of a row: of its finite values.
+struct Piece {
+    greatest: f64,
+    is_finite: bool,
+    /// The sum of squares, scaled where the greatest is very large or very small.
+    squares: f64,
+    absolute: f64,
+}
+
+impl Piece {
+    fn of(values: &[f64]) -> Self {
+        let (mut greatest, mut squares, mut absolute) = ([0.0f64; LANES], [0.0; LANES], [0.0; LANES]);
+        let mut infinite = [0.0f64; LANES];
+        let (chunks, rest) = values.as_chunks::<LANES>();
+        let mut last = [0.0; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        for chunk in chunks.iter().chain([&last]) {
+            for lane in 0..LANES {
+                let size = finite(chunk[lane]);
+                infinite[lane] += if chunk[lane].abs() < f64::INFINITY { 0.0 } else { 1.0 };
+                greatest[lane] = if size > greatest[lane] { size } else { greatest[lane] };
+                squares[lane] += size * size;
+                absolute[lane] += size;
+            }
+        }
+        let greatest = greatest.into_iter().fold(0.0, f64::max);
+        let scaled = |factor: f64| values.iter().map(|value| (finite(*value) * factor).powi(2)).sum();
+        let squares = match greatest {
+            large if large > LARGE => scaled(1.0 / SCALE),
+            zero if zero <= 0.0 => 0.0,
+            small if small < 1.0 / LARGE => scaled(SCALE),
+            _ => squares.iter().sum(),
+        };
+        Self {
+            greatest,
+            is_finite: infinite.iter().sum::<f64>() < 1.0,
+            squares,
+            absolute: absolute.iter().sum(),
+        }
+    }
+}
+
+/// The absolute value, if it is finite.
+fn finite(value: f64) -> f64 {
+    if value.abs() < f64::INFINITY { value.abs() } else { 0.0 }
+}
+
+/// The norms of one step of two arrays: of the difference and of either side.
+#[derive(Default)]
+pub(super) struct StepNorms {
+    difference: Norms,
+    sides: [Norms; 2],
+}
+
+/// The errors of one step, relative to either side, the worse one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct StepErrors {
+    pub(super) frobenius: f64,
+    pub(super) infinity: f64,
+}
+
+impl StepNorms {
+    /// The next values of both sides and how far each is apart, in rows of so many.
+    pub(super) fn add(&mut self, sides: [&[f64]; 2], apart: &[f64], columns: u64) {
+        add(std::slice::from_mut(&mut self.difference), apart, columns, true);
+        // What is not finite is the same on both sides, or apart enough: the norm is of the rest.
+        for (norms, side) in self.sides.iter_mut().zip(sides) {
+            add(std::slice::from_mut(norms), side, columns, false);
+        }
+    }
+
+    /// The next values, which are the same on both sides.
+    pub(super) fn add_same(&mut self, values: &[f64], columns: u64) {
+        self.difference.skip(values.len() as u64, columns);
+        add(&mut self.sides, values, columns, false);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.difference.is_empty()
+    }
+
+    pub(super) fn errors(&self) -> StepErrors {
+        let worse = |norm: &dyn Fn(&Norms) -> f64| {
+            let far = norm(&self.difference);
+            self.sides.iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
+        };
+        StepErrors { frobenius: worse(&Norms::frobenius), infinity: worse(&Norms::infinity) }
+    }
+}
+
+fn relative(far: f64, whole: f64) -> f64 {
+    if far == 0.0 {
+        0.0
+    } else if far.is_infinite() || whole.is_nan() || whole <= 0.0 {
+        f64::INFINITY
+    } else {
+        far / whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::elements::distance;
+    use super::*;
+
+    fn errors(one: &[f64], other: &[f64], columns: u64) -> StepErrors {
+        in_pieces(one, other, columns, one.len().max(1))
+    }
+
+    /// The errors of values that come so many at once.
+    fn in_pieces(one: &[f64], other: &[f64], columns: u64, piece: usize) -> StepErrors {
+        let mut norms = StepNorms::default();
+        for (one, other) in one.chunks(piece).zip(other.chunks(piece)) {
+            let apart: Vec<f64> = one.iter().zip(other).map(|(one, other)| distance(*one, *other)).collect();
+            norms.add([one, other], &apart, columns);
+        }
+        norms.errors()
+    }
+
+    #[test]
+    fn pieces_add_up() {
+        let one: Vec<f64> = (0..60).map(|at| f64::from(at * at - 700) * 10f64.powi(at % 7)).collect();
+        let mut other = one.clone();
+        other[7] += 3e5;
+        other[58] -= 1e9;
+        for columns in [1, 4, 15, 60] {
+            let whole = in_pieces(&one, &other, columns, 60);
+            for piece in 1..60 {
+                let StepErrors { frobenius, infinity } = in_pieces(&one, &other, columns, piece);
+                let near = |sum: f64, whole: f64| (sum / whole - 1.0).abs() < 1e-12;
+                assert!(
+                    near(frobenius, whole.frobenius) && near(infinity, whole.infinity),
+                    "{columns} {piece}"
+                );
+            }
+        }
+        other[3] = f64::NAN;
+        assert!(in_pieces(&one, &other, 60, 7).frobenius.is_infinite());
+        assert!(in_pieces(&one, &other, 60, 7).infinity.is_infinite());
+    }
+
+    #[test]
+    fn values_that_are_the_same_add_up_too() {
+        let one: Vec<f64> = (0..60).map(|at| f64::from(at) - 7.5).collect();
+        let mut other = one.clone();
+        other[31] += 2.0;
+        for columns in [1, 4, 7, 60] {
+            let mut norms = StepNorms::default();
+            for (one, other) in one.chunks(10).zip(other.chunks(10)) {
+                let apart: Vec<f64> =
+                    one.iter().zip(other).map(|(one, other)| distance(*one, *other)).collect();
+                if one == other {
+                    norms.add_same(one, columns);
+                } else {
+                    norms.add([one, other], &apart, columns);
+                }
+            }
+            assert_eq!(norms.errors(), in_pieces(&one, &other, columns, 10), "{columns}");
+        }
+    }
+
+    #[test]
+    fn errors_are_relative_to_the_worse_side() {
+        let StepErrors { frobenius, infinity } = errors(&[3.0, 4.0], &[3.0, 0.0], 2);
+        assert!((frobenius - 4.0 / 3.0).abs() < 1e-15 && (infinity - 4.0 / 3.0).abs() < 1e-15);
+        // Two rows: their sums are 3 and 7, the differences 0 and 1.
+        let StepErrors { frobenius, infinity } = errors(&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 5.0], 2);
+        assert!((infinity - 1.0 / 7.0).abs() < 1e-15 && (frobenius - 1.0 / 30f64.sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_the_same_or_far() {
+        let nothing = StepErrors::default();
+        assert_eq!(errors(&[f64::NAN, f64::INFINITY], &[f64::NAN, f64::INFINITY], 2), nothing);
+        assert_eq!(errors(&[0.0], &[0.0], 1), nothing);
+        assert!(errors(&[f64::NAN], &[1.0], 1).frobenius.is_infinite());
+        assert!(errors(&[0.0], &[1.0], 1).infinity.is_infinite());
+        let found = errors(&[f64::INFINITY, f64::NAN, 1.0], &[f64::INFINITY, f64::NAN, 2.0], 3);
+        let whole = StepErrors { frobenius: 1.0, infinity: 1.0 };
+        assert_eq!(found, whole, "what is finite beside it is still compared");
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_numbers_have_a_norm() {
+        for size in [1e-300, 1e-150, 1.0, 1e150, 1e300] {
+            let StepErrors { frobenius, infinity } =
+                errors(&[3.0 * size, 4.0 * size], &[3.0 * size, 5.0 * size], 2);
+            assert!((frobenius - 0.2).abs() < 1e-12, "{size}: {frobenius}");
+            assert!((infinity - 1.0 / 7.0).abs() < 1e-12, "{size}: {infinity}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Phase spaces of `MarDyn`: text, binary, cells.
+
+use anyhow::Result;
+use aqueduct::checkpoint::Molecule;
+use aqueduct::checkpoint::mardyn::{self, Files, Format, PhaseSpace};
+use aqueduct::comm::Comm;
+
+use super::{Array, ArrayPart, AttributeValue, Data, Finding, NamedAttribute, molecule};
+
+/// A phase space, all of whose molecules were read: that is what finds damage, as the formats have no checksums.
+pub(crate) struct File {
+    format: Format,
+    space: PhaseSpace,
+    molecules: Vec<Molecule>,
+    arrays: [Array; 1],
+}
+
+impl File {
+    pub(crate) fn open(world: &Comm, format: Format, files: &Files) -> Result<Self> {
+        let input = format.open(world, files)?;
+        let molecules = input.read_share()?;
+        let array = Array::new("molecules", molecule::element(), vec![molecules.len() as u64]);
+        Ok(Self { format, space: input.space().clone(), molecules, arrays: [array] })
+    }
+}
+
+impl Data for File {
+    fn format(&self) -> String {
+        let (format, rows) = (self.format.name(), self.space.rows.name());
+        format!("phase space of MarDyn, {format}, rows {rows}, version {}", self.space.version)
+    }
+
+    fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
+        let space = &self.space;
+        let mut all = vec![
+            molecule::numbers(molecule::LENGTH, &space.length),
+            molecule::numbers("time", &[space.time]),
+        ];
+        all.extend(space.temperature.map(|temperature| molecule::numbers("temperature", &[temperature])));
+        if !space.components.is_empty() {
+            let count = space.components.len() as f64;
+            all.push(molecule::numbers("components", &[count]));
+        }
+        all.push(NamedAttribute::new("rows", AttributeValue::Text(space.rows.name().to_owned())));
+        vec![(String::new(), all)]
+    }
+
+    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        let range = part.elements();
+        let mut bytes = Vec::with_capacity((part.count * molecule::ROW) as usize);
+        for one in &self.molecules[range.start as usize..range.end as usize] {
+            molecule::encode(one, &mut bytes);
+        }
+        Ok(bytes)
+    }
+
+    fn findings(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Converts one phase space into another, with all that their heads have in common; the names of both, if they are ones.
+pub(crate) fn convert(world: &Comm, from: (Format, &Files), to: &std::ffi::OsStr) -> Result<bool> {
+    let Some((format, files)) = molecule::mardyn_files(to) else { return Ok(false) };
+    let names = [&files.header, &files.data].into_iter().filter(|name| !name.is_empty()).map(Into::into);
+    molecule::refuse_existing(world, &names.collect::<Vec<_>>())?;
+    mardyn::convert(world, from, (format, &files))?;
+    Ok(true)
+}

@@ -1,0 +1,392 @@
+//! Every kind of file of the project: known by its first bytes and the files beside it, and never taken for whole or raw when it is cut or changed.
+
+mod folder;
+
+use std::fs;
+
+use aqueduct::checkpoint::mardyn::{Format, PhaseSpace};
+use aqueduct::checkpoint::{Block, Checkpoint, Grid, Molecule, Store, cells};
+use aqueduct::comm::{Comm, Launch};
+use aqueduct::netcdf::{Create, Type};
+use aqueduct::object::{Object, ObjectFile};
+use aqueduct::stage::{Cuboid, Output, Reduction, Stream, Streams};
+
+use folder::Folder;
+
+fn alone<E: std::error::Error + Send + Sync + 'static>(work: impl Fn(&Comm) -> Result<(), E> + Sync) {
+    let work = |world: &Comm| {
+        work(world).unwrap();
+        Ok::<_, aqueduct::comm::Error>(())
+    };
+    Launch::threads(1).run(work).unwrap();
+}
+
+fn molecules() -> Vec<Molecule> {
+    (0..200).map(|id| Molecule::new(id, [f64::from(id as u32) * 0.02, 0.5, 0.5], [0.5, -1.5, 1e-3])).collect()
+}
+
+fn grid() -> Grid {
+    Grid::new([4.0, 1.0, 1.0], [4, 1, 1]).unwrap()
+}
+
+fn write_stream(folder: &Folder, name: &str) {
+    let name = folder.path(name).to_str().unwrap().to_owned();
+    alone(|world| {
+        let mut streams = Streams::new();
+        let level = streams.add::<f64>(Stream::array("level", [4, 5]).block([0, 0], [4, 5]));
+        let sparks = streams.add::<f32>(Stream::list("sparks", 3));
+        let mut output = Output::create(world, &name, &streams)?;
+        for step in 0..6_u8 {
+            let values: Vec<f64> = (0..20).map(|at| f64::from(at) + f64::from(step) / 8.0).collect();
+            let list = vec![f32::from(step); 3 * usize::from(step)];
+            output.step()?.put(level, &values).put(sparks, &list).commit()?;
+        }
+        output.finish().map(drop)
+    });
+}
+
+fn write_mardyn(folder: &Folder, format: Format, prefix: &str) {
+    let files = format.files(folder.path(prefix).to_str().unwrap());
+    let space = PhaseSpace::new([4.0, 1.0, 1.0], Vec::new());
+    alone(|world| format.write(world, &files, &space, &grid(), &molecules()));
+}
+
+fn write_netcdf(folder: &Folder, name: &str) {
+    alone(|world| {
+        let mut file = Create::new().create(world, folder.path(name))?;
+        let field = file.define(|file| {
+            let x = file.dimension("x", 500)?;
+            file.variable("field", Type::Double, &[x])
+        })?;
+        file.at(field, 0..500).all().write(&vec![0.5; 500])?;
+        file.close()
+    });
+}
+
+fn write_store(folder: &Folder, name: &str) {
+    alone(|world| {
+        let mut store = Store::open_or_create(world, folder.path(name))?;
+        for step in [10, 20] {
+            let mut checkpoint = Checkpoint::new(step);
+            checkpoint.value("time", &(step as f64));
+            let (grid, molecules, field) = (grid(), molecules(), vec![0.25; 600]);
+            checkpoint.cells("molecules", &grid, &molecules);
+            checkpoint.array("field", &Block::new([20, 30], [0, 0], [20, 30]), &field);
+            checkpoint.objects("names", &["one".to_owned(), "another".to_owned()]);
+            store.write(&checkpoint)?;
+        }
+        Ok::<_, aqueduct::checkpoint::Error>(())
+    });
+}
+
+/// A file of each kind: its name, what `inspect` calls it, the files that it consists of, what it can be converted into.
+fn write_all(folder: &Folder) -> Vec<(&'static str, &'static str, Vec<&'static str>, &'static str)> {
+    write_stream(folder, "run");
+    alone(|world| {
+        let file = ObjectFile::<u32>::create(world, folder.path("numbers"))?;
+        file.next().all().write(&(0..1000).collect::<Vec<_>>())?;
+        file.close()
+    });
+    alone(|world| cells::write(world, folder.path("gas.cells").to_str().unwrap(), &grid(), &molecules()));
+    write_mardyn(folder, Format::OldStyle, "text");
+    write_mardyn(folder, Format::Binary, "binary");
+    write_mardyn(folder, Format::MpiIo, "cells");
+    write_netcdf(folder, "field.nc");
+    let mut all = vec![
+        ("run", "stream file, 6 steps complete, finished", vec!["run", "run.steps"], "run.nc"),
+        ("numbers", "object file", vec!["numbers", "numbers.meta"], "numbers.nc"),
+        ("gas.cells", "cell file, 4 × 1 × 1 cells, 200 particles", vec!["gas.cells"], "gas.restart.mpi"),
+        ("text.restart.inp", "MarDyn, OldStyle", vec!["text.restart.inp"], "text.cells"),
+        (
+            "binary.restart.header.xml",
+            "MarDyn, Binary",
+            vec!["binary.restart.header.xml", "binary.restart.dat"],
+            "converted.restart.inp",
+        ),
+        (
+            "cells.restart",
+            "MarDyn, MPI-IO",
+            vec!["cells.restart", "cells.restart.mpi"],
+            "converted.restart.header.xml",
+        ),
+        ("field.nc", "netCDF", vec!["field.nc"], "field.raw"),
+    ];
+    if cfg!(feature = "hdf5") {
+        folder.said(&["convert", "field.nc", "field.h5"]);
+        all.push(("field.h5", "HDF5, complete", vec!["field.h5"], "again.nc"));
+    }
+    all
+}
+
+#[test]
+fn every_kind_is_known_to_every_command() {
+    let folder = Folder::new();
+    for (name, kind, files, target) in write_all(&folder) {
+        let told = folder.said(&["inspect", name]);
+        assert!(told.starts_with(&format!("{name}: ")) && told.contains(kind), "{told}");
+        assert!(folder.said(&["dump", name, "--rows", "2"]).lines().count() >= 3, "{name}");
+        assert_eq!(folder.said(&["verify", name]), format!("{name}: whole\n"));
+        assert!(folder.said(&["compare", name, name]).ends_with("no differences\n"), "{name}");
+        folder.said(&["convert", name, target]);
+        assert_eq!(folder.said(&["verify", target, "--shape", "4000"]), format!("{target}: whole\n"));
+        // By the name of any of its files.
+        for file in files {
+            assert!(folder.said(&["inspect", file]).contains(kind), "{file}");
+        }
+    }
+    // Molecules are the same in all formats that hold them.
+    for other in ["gas.restart.mpi", "text.cells", "converted.restart.inp", "converted.restart.header.xml"] {
+        let told = folder.said(&["compare", "gas.cells", other]);
+        assert!(told.contains("3000 values, all the same"), "{told}");
+    }
+}
+
+/// What is cut or changed is damaged: exit status 1, and never raw.
+#[test]
+fn every_kind_is_damaged_when_it_is_cut_or_changed() {
+    let folder = Folder::new();
+    for (name, _, files, _) in write_all(&folder) {
+        for file in files {
+            let bytes = fs::read(folder.path(file)).unwrap();
+            let end = file.rsplit('.').next().unwrap_or_default();
+            let is_text = ["inp", "xml", "restart"].contains(&end);
+            let last = bytes.len() - if is_text { 4 } else { 1 };
+            for length in [0, 1, 7, 200.min(last), bytes.len() / 2, last] {
+                fs::write(folder.path(file), &bytes[..length]).unwrap();
+                let told = folder.denied(&["verify", name]);
+                assert!(
+                    told.contains("damaged: ") && !told.contains("raw,"),
+                    "{file} cut to {length}: {told}"
+                );
+            }
+            let mut changed = bytes.clone();
+            // In the first bytes, which say what it is.
+            changed[..8].fill(b'?');
+            if files_have_checksums(name) || is_text || file == name {
+                fs::write(folder.path(file), &changed).unwrap();
+                let told = folder.denied(&["verify", name]);
+                assert!(told.contains("damaged: "), "{file} begins otherwise: {told}");
+            }
+            if files_have_checksums(name) {
+                let mut changed = bytes.clone();
+                changed[bytes.len() * 2 / 3 / 8 * 8] ^= 1;
+                fs::write(folder.path(file), &changed).unwrap();
+                // Bytes between the parts of a description belong to nothing.
+                if end != "meta" {
+                    assert!(
+                        folder.denied(&["verify", name]).contains("damaged: "),
+                        "{file} with another bit"
+                    );
+                }
+            }
+            fs::write(folder.path(file), &bytes).unwrap();
+            assert_eq!(folder.said(&["verify", name]), format!("{name}: whole\n"));
+        }
+    }
+}
+
+fn files_have_checksums(name: &str) -> bool {
+    ["run", "numbers", "gas.cells"].contains(&name)
+}
+
+/// A large stream file of which only the beginning is left.
+#[test]
+fn a_stream_cut_to_a_kilobyte_is_damaged() {
+    let folder = Folder::new();
+    let name = folder.path("large").to_str().unwrap().to_owned();
+    alone(|world| {
+        let mut streams = Streams::new();
+        let field = streams.add::<f64>(Stream::array("field", [16_384]).block([0], [16_384]));
+        let mut output = Output::create(world, &name, &streams)?;
+        for step in 0..10_u8 {
+            output.step()?.put(field, &vec![f64::from(step); 16_384]).commit()?;
+        }
+        output.finish().map(drop)
+    });
+    assert!(fs::metadata(&name).unwrap().len() > 1_300_000);
+    assert_eq!(folder.said(&["verify", "large"]), "large: whole\n");
+    fs::OpenOptions::new().write(true).open(&name).unwrap().set_len(1000).unwrap();
+    let told = folder.denied(&["verify", "large"]);
+    assert!(told.contains("large: damaged: step 9: "), "{told}");
+    assert!(folder.said(&["inspect", "large"]).contains("stream file, 10 steps complete, finished"));
+    let told = folder.refused(&["dump", "large", "--from", "9"]);
+    assert!(told.contains("large") && told.contains("step 9"), "{told}");
+    // The description without the data, and the data without the description.
+    fs::remove_file(&name).unwrap();
+    assert!(folder.denied(&["verify", "large.steps"]).contains("large that it describes is missing"));
+}
+
+#[test]
+fn a_store_is_verified_generation_by_generation() {
+    let folder = Folder::new();
+    write_store(&folder, "checkpoints");
+    let told = folder.said(&["inspect", "checkpoints"]);
+    for part in [
+        "checkpoint store, 2 generations, arrays of generation",
+        "step 10, written by 1 ranks",
+        "molecules molecule 200",
+        "field f64 20 × 30",
+        "time f64 single",
+        "names u8 ",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(folder.said(&["verify", "checkpoints"]), "checkpoints: whole\n");
+    assert!(folder.said(&["compare", "checkpoints", "checkpoints"]).ends_with("no differences\n"));
+    let generations: Vec<String> = fs::read_dir(folder.path("checkpoints"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+        .filter(|name| name.starts_with("generation-"))
+        .collect();
+    let (older, newer) = (generations.iter().min().unwrap(), generations.iter().max().unwrap());
+    let (older, newer) = (format!("checkpoints/{older}"), format!("checkpoints/{newer}"));
+    let told = folder.denied(&["compare", &older, &newer]);
+    assert!(told.contains("time: 1 of 1 values differ") && told.contains("1 arrays differ"), "{told}");
+    assert_eq!(folder.said(&["dump", &newer, "--array", "time"]), "# time f64\n20\n");
+    // A part by its own name.
+    let told = folder.said(&["inspect", &format!("{newer}/field.array")]);
+    assert!(told.contains("field f64 20 × 30") && !told.contains("raw"), "{told}");
+    if cfg!(feature = "hdf5") {
+        folder.said(&["convert", "checkpoints", "checkpoint.h5"]);
+        assert!(folder.said(&["inspect", "checkpoint.h5"]).contains("/field f64 20 × 30"));
+    }
+    for part in ["field.array", "molecules.cells", "names.objects", "manifest.json"] {
+        let path = folder.path(&newer).join(part);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(folder.denied(&["verify", "checkpoints"]).contains("damaged: "), "{part}");
+        fs::remove_file(&path).unwrap();
+        let told = folder.ended_badly(&["verify", "checkpoints"]);
+        assert!(!told.contains("whole"), "{part}: {told}");
+        fs::write(&path, &bytes).unwrap();
+    }
+    let path = folder.path(&newer).join("field.array");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let told = folder.denied(&["verify", "checkpoints"]);
+    assert!(told.contains("damaged: generation"), "{told}");
+    // Nothing of a damaged generation is given out, and the older one is there.
+    assert!(folder.refused(&["dump", "checkpoints", "--array", "field"]).contains("is damaged"));
+    assert!(folder.said(&["dump", &older, "--array", "field"]).contains("0.25"));
+}
+
+/// What is unsupported or cannot be read is not damaged.
+#[test]
+fn what_cannot_be_told_is_neither_whole_nor_damaged() {
+    let folder = Folder::new();
+    fs::write(folder.path("notes"), "some bytes").unwrap();
+    assert!(
+        folder.refused(&["verify", "notes"]).contains("notes: cannot tell: nothing says what it should be")
+    );
+    assert_eq!(folder.said(&["verify", "notes", "--shape", "10"]), "notes: whole\n");
+    assert!(folder.denied(&["verify", "notes", "--shape", "9"]).contains("1 bytes behind"));
+    // Later versions of formats.
+    fs::write(folder.path("later.nc"), b"CDF\x09 and so on").unwrap();
+    assert!(
+        folder
+            .refused(&["verify", "later.nc"])
+            .contains("later.nc: cannot tell: later.nc: version 9 of netCDF")
+    );
+    fs::write(folder.path("later.h5"), b"\x89HDF\r\n\x1a\n\x09 and so on").unwrap();
+    assert!(folder.refused(&["verify", "later.h5"]).contains("cannot tell"));
+    assert!(folder.refused(&["verify", "missing"]).contains("missing: cannot tell: "));
+    // One damaged file among others decides.
+    fs::write(folder.path("cut.nc"), b"CD").unwrap();
+    let told = folder.denied(&["verify", "missing", "cut.nc", "notes"]);
+    assert!(told.contains("cut.nc: damaged") && told.contains("notes: cannot tell"), "{told}");
+}
+
+#[test]
+fn a_fifo_is_refused_and_not_waited_for() {
+    let folder = Folder::new();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path("fifo")).status().unwrap().success());
+    for words in
+        [&["inspect", "fifo"][..], &["verify", "fifo"], &["dump", "fifo"], &["compare", "fifo", "fifo"]]
+    {
+        assert!(folder.refused(words).contains("fifo: it is a FIFO"), "{words:?}");
+    }
+}
+
+/// A dataset that is compressed is not read here: that says nothing about it.
+#[cfg(feature = "hdf5")]
+#[test]
+fn a_compressed_dataset_is_not_damaged() {
+    const MAKE: &str = "
+import sys, h5py, numpy
+with h5py.File(sys.argv[1], 'w') as file:
+    file.create_dataset('packed', data=numpy.arange(1000.0), compression='gzip')
+";
+    let Some(python) = aqueduct_testkit::readers::python("h5py") else { return };
+    let folder = Folder::new();
+    let made = std::process::Command::new(&python).args(["-c", MAKE]).arg(folder.path("a.h5")).status();
+    assert!(made.unwrap().success());
+    let told = folder.refused(&["verify", "a.h5"]);
+    assert!(told.contains("a.h5: cannot tell: /packed"), "{told}");
+}
+
+/// Whatever a stream stores: cuboids, points, reductions, objects of constant and of variable size.
+#[test]
+fn every_kind_of_stream_is_read() {
+    #[derive(Object, Clone)]
+    struct Spark {
+        id: u32,
+        at: [f64; 2],
+    }
+    let folder = Folder::new();
+    let name = folder.path("mixed").to_str().unwrap().to_owned();
+    alone(|world| {
+        let mut streams = Streams::new();
+        let array = |name: &str| Stream::array(name, [4, 5]).block([0, 0], [4, 5]);
+        let one = streams.add::<f64>(array("one").cuboids([Cuboid::new([1, 2], [2, 2])]));
+        let two = streams
+            .add::<i16>(array("two").cuboids([Cuboid::new([0, 0], [1, 2]), Cuboid::new([3, 3], [1, 1])]));
+        let most = streams.add::<f64>(array("most").reduce(Reduction::Max));
+        let rare = streams.add::<u8>(array("rare").every(2));
+        let sparks = streams.add_objects::<Spark>(Stream::objects("sparks"));
+        let words = streams.add_objects::<String>(Stream::objects("words"));
+        let mut output = Output::create(world, &name, &streams)?;
+        for step in 0..4_u8 {
+            let values: Vec<f64> = (0..20).map(|at| f64::from(at) + 100.0 * f64::from(step)).collect();
+            let whole: Vec<i16> = (0..20).map(|at| at + 100 * i16::from(step)).collect();
+            let bytes = vec![step; 20];
+            let spark = vec![Spark { id: u32::from(step), at: [0.5; 2] }; usize::from(step)];
+            let word = vec!["word".to_owned(); usize::from(step % 2)];
+            let handed =
+                output.step()?.put(one, &values).put(two, &whole).put(most, &values).put(rare, &bytes);
+            handed.put_objects(sparks, &spark).put_objects(words, &word).commit()?;
+        }
+        output.finish().map(drop)
+    });
+    let told = folder.said(&["inspect", "mixed"]);
+    for part in [
+        "one f64 4 × 2 × 2, grows",
+        "two i16 4 × 3, grows",
+        "most f64 1 × 4 × 5, grows",
+        "rare u8 2 × 4 × 5, grows",
+        "sparks Spark 6, grows",
+        "words u8 ",
+        "most@reduction = max",
+        "rare@every = 2",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let dumped = |array: &str| folder.said(&["dump", "mixed", "--array", array]);
+    assert_eq!(dumped("one"), "# one f64\n7 8 12 13\n107 108 112 113\n207 208 212 213\n307 308 312 313\n");
+    assert_eq!(dumped("two"), "# two i16\n0 1 18\n100 101 118\n200 201 218\n300 301 318\n");
+    assert_eq!(
+        dumped("sparks"),
+        "# sparks Spark\n1 0.5 0.5\n2 0.5 0.5\n2 0.5 0.5\n3 0.5 0.5\n3 0.5 0.5\n3 0.5 0.5\n"
+    );
+    assert!(dumped("most").contains("\n300 301 302 "), "{}", dumped("most"));
+    assert_eq!(
+        folder.said(&["dump", "mixed", "--array", "rare", "--rows", "1", "--from", "1"]),
+        format!("# rare u8\n{}2\n", "2 ".repeat(19))
+    );
+    assert!(folder.said(&["compare", "mixed", "mixed"]).ends_with("no differences\n"));
+    assert_eq!(folder.said(&["verify", "mixed"]), "mixed: whole\n");
+    if cfg!(feature = "hdf5") {
+        folder.said(&["convert", "mixed", "mixed.h5"]);
+        assert!(folder.said(&["compare", "mixed", "mixed.h5"]).ends_with("no differences\n"));
+    }
+}
