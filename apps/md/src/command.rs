@@ -4,13 +4,18 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct_md::config::Config;
 use aqueduct_md::run::{self, Job};
-use aqueduct_md::saver::{Every, Policy};
+use aqueduct_md::saver::{Every, Policy, StartMode};
+use aqueduct_md::stop::{StopCondition, StopReason};
+use aqueduct_md::wall_time::{duration, moment};
+use signal_hook::consts::SIGTERM;
 
 /// What is simulated where no configuration is given.
 const ARGON: &str = "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\n\
@@ -52,14 +57,36 @@ pub(crate) struct Command {
     /// Wait for each checkpoint instead of computing on while it is written
     #[arg(long)]
     blocking: bool,
-    /// Come back to the `latest` checkpoint, on any number of ranks; without one, begin at the beginning
+    /// Come back to the `latest` checkpoint, on any number of ranks; `auto`: without one, begin at the beginning
     #[arg(long, value_name = "WHICH", requires = "checkpoints")]
     restart: Option<Which>,
+    /// Come back to this generation of the checkpoints, and give up the newer ones
+    #[arg(long, value_name = "NUMBER", requires = "checkpoints", conflicts_with = "restart")]
+    generation: Option<u64>,
+    /// Begin at the beginning in a folder that has checkpoints, and give them up
+    #[arg(long, requires = "checkpoints", conflicts_with_all = ["restart", "generation"])]
+    start_over: bool,
+    /// End with a checkpoint before this: a duration from now on (`90m`), seconds since 1970 (`@1800000000`), or a moment in UTC (`2026-11-18T14:30:00Z`)
+    #[arg(long, value_name = "TIME", requires = "checkpoints", value_parser = moment)]
+    until: Option<SystemTime>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Which {
     Latest,
+    Auto,
+}
+
+impl Command {
+    fn start(&self) -> StartMode {
+        match (self.restart, self.generation) {
+            (Some(Which::Latest), _) => StartMode::Latest,
+            (Some(Which::Auto), _) => StartMode::LatestIfAny,
+            (None, Some(number)) => StartMode::Generation(number),
+            (None, None) if self.start_over => StartMode::StartOver,
+            (None, None) => StartMode::New,
+        }
+    }
 }
 
 /// How often checkpoints are written.
@@ -89,29 +116,22 @@ fn device(text: &str) -> Result<String, String> {
     })
 }
 
-/// Seconds, minutes, hours or days.
-fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let factor = match unit {
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return Err("give a number and s, m, h or d".to_owned()),
-    };
-    let seconds = number.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
-    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds * factor).ok());
-    duration.ok_or_else(|| format!("`{number}` is not a positive number"))
-}
-
-pub(crate) fn run(command: &Command) -> Result<()> {
+/// Runs it; why it has ended before its last step, if it did.
+pub(crate) fn run(command: &Command) -> Result<Option<StopReason>> {
+    let signal = Arc::new(AtomicBool::new(false));
+    if command.checkpoints.is_some() {
+        // Without checkpoints there is nothing to be done before the end.
+        signal_hook::flag::register(SIGTERM, Arc::clone(&signal)).context("waiting for SIGTERM")?;
+    }
+    let stop =
+        StopCondition { signal: command.checkpoints.is_some().then_some(signal), limit: command.until };
     let launch = Launch::from_env()?;
     let launch = command.ranks.map_or(launch.clone(), |ranks| launch.ranks(ranks));
-    launch.run(|world| rank(world, command).map_err(|error| format!("{error:#}")))?;
-    Ok(())
+    let ends = launch.run(|world| rank(world, command, &stop).map_err(|error| format!("{error:#}")))?;
+    Ok(ends.into_iter().flatten().next())
 }
 
-fn rank(world: &Comm, command: &Command) -> Result<()> {
+fn rank(world: &Comm, command: &Command, stop: &StopCondition) -> Result<Option<StopReason>> {
     let every = match command.every {
         Frequency::Auto => Every::Auto(command.mtbf),
         Frequency::Steps(steps) => Every::Steps(steps),
@@ -128,10 +148,10 @@ fn rank(world: &Comm, command: &Command) -> Result<()> {
         steps: command.steps,
         rows: command.rows,
         checkpoints: command.checkpoints.as_ref().map(policy),
-        restart: command.restart.is_some(),
+        start: command.start(),
+        stop: stop.clone(),
     };
-    run::run(world, &job)?;
-    Ok(())
+    Ok(run::run(world, &job)?.stopped)
 }
 
 /// Rank 0 reads it; all ranks understand the same text.
@@ -148,16 +168,6 @@ fn config(world: &Comm, command: &Command) -> Result<Config> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("90m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("0.5h"), Ok(Duration::from_secs(1800)));
-        assert_eq!(duration("7d"), Ok(Duration::from_secs(604_800)));
-        assert!(
-            ["", "5", "h", "-1h", "nan s", "1e400d", "3 weeks"].iter().all(|text| duration(text).is_err())
-        );
-    }
 
     #[test]
     fn a_device_ends_in_a_colon() {

@@ -9,7 +9,7 @@
 //! | `phaseSpaceFile Generator fcc 4000 0.8 1.1 7` | a start of our own: lattice (`fcc`, `cubic`), molecules, density, temperature, seed (1 where it is missing) |
 //! | `components liquid.inp` | an `OldStyle` file that describes the components, where the header of the molecules does not |
 //! | `parallelization DomainDecomposition` | or `KDDecomposition`, with the steps between two looks at the load (100) |
-//! | `datastructure LinkedCells 1` | the only one; cells are as large as the cutoff |
+//! | `datastructure LinkedCells 1` | the only one; cells are as large as the cutoff, other numbers are refused |
 //! | `thermostat 1.1 10` | scale velocities to this temperature every ten steps |
 //! | `units 3.405 2.156` | what viewers are told: Ångström per unit of length, picoseconds per unit of time (these are argon's); without it numbers stay bare |
 //! | `output ResultWriter 10 energies` | writer, steps between two outputs, prefix of the files; any number of them |
@@ -74,6 +74,10 @@ pub enum Writer {
     Result,
     /// Molecules for viewers.
     Xyz,
+    /// Scenes for POV-Ray.
+    Pov,
+    /// Frames for `MegaMol`.
+    Vis,
     /// A trajectory in HDF5, as H5MD has it.
     H5md,
     /// Checkpoints of one of `MarDyn`'s formats.
@@ -82,7 +86,9 @@ pub enum Writer {
 
 impl Writer {
     fn all() -> impl Iterator<Item = Self> {
-        [Self::Result, Self::Xyz, Self::H5md].into_iter().chain(Format::ALL.map(Self::Phase))
+        [Self::Result, Self::Xyz, Self::Pov, Self::Vis, Self::H5md]
+            .into_iter()
+            .chain(Format::ALL.map(Self::Phase))
     }
 
     /// Its name in a configuration.
@@ -90,6 +96,8 @@ impl Writer {
         match self {
             Self::Result => "ResultWriter",
             Self::Xyz => "XyzWriter",
+            Self::Pov => "PovWriter",
+            Self::Vis => "VISWriter",
             Self::H5md => "H5MD",
             Self::Phase(format) => format.writer(),
         }
@@ -145,6 +153,17 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The files that it reads.
+    pub fn inputs(&self) -> Vec<&str> {
+        let origin = match &self.origin {
+            Origin::Files(_, files) => vec![files.header.as_str(), files.data.as_str()],
+            Origin::Generator(_) => Vec::new(),
+        };
+        origin.into_iter().chain(self.components.as_deref()).filter(|name| !name.is_empty()).collect()
+    }
+}
+
 impl Draft {
     fn line(&mut self, key: &str, values: &[&str]) -> Result<()> {
         match (key, values) {
@@ -158,7 +177,12 @@ impl Draft {
             ("parallelization", [manner]) => self.parallelization(manner, None),
             ("parallelization", [manner, steps]) => self.parallelization(manner, Some(steps)),
             ("datastructure", ["LinkedCells"]) => Ok(()),
-            ("datastructure", ["LinkedCells", cells]) => count(cells).map(drop),
+            ("datastructure", ["LinkedCells", cells]) => match count(cells)? {
+                1 => Ok(()),
+                more => bail!(
+                    "`LinkedCells {more}` wants {more} cells per cutoff radius, and cells are as large as the cutoff here; give 1"
+                ),
+            },
             ("datastructure", [other] | [other, _]) => {
                 bail!("the data structure `{other}` is not known; use LinkedCells")
             }
@@ -172,7 +196,13 @@ impl Draft {
                 let names = || Writer::all().map(Writer::name).collect::<Vec<_>>().join(", ");
                 let known = known
                     .with_context(|| format!("the writer `{writer}` is not known; there are {}", names()))?;
-                self.outputs.push(Line { writer: known, every: count(every)?, prefix: (*prefix).to_owned() });
+                let line = Line { writer: known, every: count(every)?, prefix: (*prefix).to_owned() };
+                let same = |other: &Line| other.writer == line.writer && other.prefix == line.prefix;
+                ensure!(
+                    !self.outputs.iter().any(same),
+                    "`output {writer}` to `{prefix}` is given a second time"
+                );
+                self.outputs.push(line);
                 Ok(())
             }
             ("timestepLength" | "cutoffRadius" | "LJCutoffRadius" | "components", _) => {
@@ -302,6 +332,12 @@ mod tests {
                 "line 8: `parallelization` is given a second time",
             ),
             ("LinkedCells 1", "LinkedCells one", "line 8: `one` is not a whole number"),
+            ("LinkedCells 1", "LinkedCells 2", "line 8: `LinkedCells 2` wants 2 cells per cutoff radius"),
+            (
+                "MPI-IOCheckpointWriter",
+                "ResultWriter",
+                "line 10: `output ResultWriter` to `lj` is given a second time",
+            ),
             ("thermostat 0.7 5", "thermostat 0.7 5 6", "line 11: `thermostat` wants"),
             ("thermostat", "thermos", "line 11: `thermos` is not known"),
             ("3.405 2.156", "3.405", "line 12: `units` wants Ångström"),

@@ -11,7 +11,7 @@
 //!     cutoffRadius 2.5
 //!     phaseSpaceFile Generator fcc 500 0.8442 1.44  # lattice, molecules, density, temperature
 //!     parallelization KDDecomposition")?;
-//! let job = Job { config, steps: 10, rows: 0, checkpoints: None, restart: false };
+//! let job = Job::new(config, 10);
 //! let two = Launch::threads(2).run(|world| run(world, &job))?;
 //! let three = Launch::threads(3).run(|world| run(world, &job))?;
 //! assert_eq!(two[0], three[0]); // the same energies, to the bit
@@ -58,4 +58,6 @@ pub mod saver;
 pub mod simulation;
 pub mod species;
 pub mod start;
+pub mod stop;
 pub mod units;
+pub mod wall_time;

@@ -4,11 +4,23 @@ mod command;
 
 use std::process::ExitCode;
 
+use aqueduct_md::stop::StopReason;
 use clap::Parser;
+
+/// The run has ended before its last step, with a checkpoint to go on from: `EX_TEMPFAIL` of sysexits.h.
+const STOPPED: u8 = 75;
 
 fn main() -> ExitCode {
     match command::run(&command::Command::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(reason)) => {
+            let why = match reason {
+                StopReason::Signal => "SIGTERM",
+                StopReason::TimeLimit => "the time of --until",
+            };
+            eprintln!("md: ended by {why}, with a checkpoint; go on with --restart latest");
+            ExitCode::from(STOPPED)
+        }
         Err(error) => {
             eprintln!("md: {error:#}");
             ExitCode::FAILURE

@@ -1,6 +1,6 @@
 //! A run from its beginning to its last step.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use aqueduct::checkpoint::mardyn::PhaseSpace;
@@ -9,12 +9,14 @@ use aqueduct::comm::Comm;
 use crate::config::Config;
 use crate::grid::Grid;
 use crate::origin::{self, Beginning};
-use crate::output::Outputs;
+use crate::output::marks::OutputMarks;
+use crate::output::{OutputState, Outputs};
 use crate::progress::{self, Progress};
 use crate::row::Row;
-use crate::saver::{Cost, Policy, Restored, Saver};
+use crate::saver::{Cost, Policy, Restored, Saver, StartMode};
 use crate::simulation::{Model, Simulation};
 use crate::species;
+use crate::stop::{StopCondition, StopReason};
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -27,43 +29,71 @@ pub struct Job {
     pub rows: u64,
     /// Where checkpoints go, and how often.
     pub checkpoints: Option<Policy>,
-    /// Whether to come back to the latest checkpoint, if there is one.
-    pub restart: bool,
+    /// Where it begins, if it has checkpoints.
+    pub start: StartMode,
+    /// When it ends before its last step.
+    pub stop: StopCondition,
 }
 
-/// Does it. Collective; the last row of energies.
-pub fn run(world: &Comm, job: &Job) -> Result<Row> {
+impl Job {
+    /// A run to this step without checkpoints that prints nothing.
+    pub fn new(config: Config, steps: u64) -> Self {
+        let (start, stop) = (StartMode::default(), StopCondition::default());
+        Self { config, steps, rows: 0, checkpoints: None, start, stop }
+    }
+}
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunEnd {
+    /// The last row of energies.
+    pub row: Row,
+    /// Why it ended before its last step, if it did; its state is in the checkpoints.
+    pub stopped: Option<StopReason>,
+}
+
+/// Does it. Collective.
+pub fn run(world: &Comm, job: &Job) -> Result<RunEnd> {
     let speaks = world.rank() == 0 && job.rows > 0;
-    let mut saver = job.checkpoints.as_ref().map(|policy| Saver::open(world, policy)).transpose()?;
+    let open = |policy: &Policy| Saver::open(world, policy, job.start);
+    let mut saver = job.checkpoints.as_ref().map(open).transpose()?;
     let (space, mut simulation, back_to) = begin(world, job, saver.as_mut(), speaks)?;
-    let mut outputs = Outputs::open(&job.config, world.rank(), back_to)?;
+    if let Some(saver) = &mut saver {
+        let known = back_to.as_ref().map(|state| state.marks.encode().into_bytes());
+        // Rank 0 says what time it is.
+        let known =
+            world.broadcast_vec(0, known.unwrap_or_else(|| OutputMarks::now().encode().into_bytes()))?;
+        saver.begin(&simulation, &OutputMarks::decode(&String::from_utf8_lossy(&known))?)?;
+    }
+    let mut outputs = Outputs::open(&job.config, world, back_to.as_ref())?;
     if speaks {
         progress::say(&introduction(world, &simulation, &space));
         progress::say(&Row::pretty_head());
     }
-    let row = steps(&mut simulation, job, &space, &mut outputs, saver.as_mut())?;
+    let end = steps(&mut simulation, job, &space, &mut outputs, saver.as_mut())?;
+    let marks = outputs.sync(world)?;
+    saver.map_or(Ok(()), |saver| saver.finish(&simulation, &marks))?;
     outputs.finish()?;
-    saver.map_or(Ok(()), |saver| saver.finish(&simulation))?;
-    Ok(row)
+    Ok(end)
 }
 
-/// The first state: that of the latest checkpoint, or of the configuration; and the step a run comes back to.
+/// The first state: that of a checkpoint, or of the configuration; and how far the outputs were, where a run comes back.
 fn begin<'w>(
     world: &'w Comm,
     job: &Job,
     saver: Option<&mut Saver>,
     speaks: bool,
-) -> Result<(PhaseSpace, Simulation<'w>, Option<u64>)> {
-    if let (true, Some(saver)) = (job.restart, saver) {
+) -> Result<(PhaseSpace, Simulation<'w>, Option<OutputState>)> {
+    if let Some(saver) = saver.filter(|_| !matches!(job.start, StartMode::New | StartMode::StartOver)) {
         let space = origin::space(world, &job.config)?;
-        if let Some(Restored { step, time, molecules, note }) =
-            saver.latest(world, &space, job.config.cutoff)?
+        if let Some(Restored { step, time, molecules, outputs, note }) =
+            saver.restore(world, &space, job.config.cutoff)?
         {
             if speaks {
                 progress::say(&note);
             }
             let simulation = Simulation::new(world, model(&job.config, &space)?, molecules, step, time)?;
-            return Ok((space, simulation, Some(step)));
+            return Ok((space, simulation, Some(outputs)));
         }
         if speaks {
             progress::say("there is no checkpoint yet: from the beginning");
@@ -81,15 +111,22 @@ fn steps(
     space: &PhaseSpace,
     outputs: &mut Outputs,
     mut saver: Option<&mut Saver>,
-) -> Result<Row> {
-    let speaks = simulation.world().rank() == 0 && job.rows > 0;
+) -> Result<RunEnd> {
+    let world = simulation.world();
+    let speaks = world.rank() == 0 && job.rows > 0;
     let first = simulation.step();
     let progress = Progress::new(speaks, first, job.steps);
     let between = (job.steps.saturating_sub(first) / job.rows.max(1)).max(1);
-    let began = Instant::now();
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
     loop {
+        let since = Instant::now();
         let step = simulation.step();
-        let last = step >= job.steps;
+        // Without checkpoints what was computed would be lost.
+        let stopped = match &saver {
+            Some(saver) if step < job.steps => job.stop.check(world, longest, saver.longest())?,
+            _ => None,
+        };
+        let last = step >= job.steps || stopped.is_some();
         let shown = job.rows > 0 && ((step - first).is_multiple_of(between) || last);
         let row =
             if shown || last || outputs.want_energies(step) { Some(measure(simulation)?) } else { None };
@@ -98,17 +135,18 @@ fn steps(
         }
         outputs.write(simulation, space, row.as_ref())?;
         if let (Some(saver), true) = (&mut saver, step > first) {
-            saver.step(simulation, || outputs.sync())?;
+            saver.step(simulation, || outputs.sync(world))?;
         }
         if let Some(row) = row.filter(|_| last) {
             progress.finish();
             if speaks {
                 progress.print(&pace(space, step - first, began, saver.as_ref().map(|saver| saver.cost())));
             }
-            return Ok(row);
+            return Ok(RunEnd { row, stopped });
         }
         simulation.advance()?;
         progress.step();
+        longest = longest.max(since.elapsed());
     }
 }
 

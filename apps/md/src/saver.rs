@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use aqueduct::checkpoint::mardyn::PhaseSpace;
-use aqueduct::checkpoint::{Checkpoint, Interval, Keep, Molecule, Store};
+use aqueduct::checkpoint::{Checkpoint, Generation, Interval, Keep, Molecule, Store};
 use aqueduct::comm::{Comm, Op};
 
 use crate::decomposition::Decomposition;
 use crate::grid::Grid;
 use crate::origin;
-use crate::output::phase;
+use crate::output::marks::OutputMarks;
+use crate::output::{OutputState, phase};
 use crate::simulation::Simulation;
 
 /// Where checkpoints go, and how often.
@@ -39,11 +40,33 @@ pub enum Every {
     Auto(Duration),
 }
 
+/// Where a run with checkpoints begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartMode {
+    /// At the beginning. A folder that has checkpoints is refused: they are of a run that could go on.
+    #[default]
+    New,
+    /// At the beginning, whatever there is.
+    StartOver,
+    /// At the latest checkpoint; there must be one.
+    Latest,
+    /// At the latest checkpoint, or at the beginning if there is none.
+    LatestIfAny,
+    /// At this generation.
+    Generation(u64),
+}
+
 /// The checkpoints of a run.
 pub struct Saver {
     store: Store,
+    start: StartMode,
+    /// Newer checkpoints than the state that the run begins with: they are of a future that will not be.
+    has_newer: bool,
     blocking: bool,
     clock: Clock,
+    /// When the last one was begun, while it is under way; and the longest that any has taken.
+    began: Option<Instant>,
+    longest: Duration,
     /// The step of the newest one.
     saved: Option<u64>,
     cost: Cost,
@@ -75,28 +98,70 @@ pub struct Restored {
     pub time: f64,
     /// Molecules about where they belong.
     pub molecules: Vec<Molecule>,
+    /// How far the outputs were.
+    pub outputs: OutputState,
     /// What is to be told about it.
     pub note: String,
 }
 
 impl Saver {
-    /// Opens the folder. Collective.
-    pub fn open(world: &Comm, policy: &Policy) -> Result<Self> {
-        let store = Store::open(world, &policy.folder)?.keep(Keep::Last(policy.keep.max(1)));
-        let store = match &policy.through {
+    /// Opens the folder, and locks it: no other run changes it, or the outputs that belong to it. Collective.
+    pub fn open(world: &Comm, policy: &Policy, start: StartMode) -> Result<Self> {
+        let store = match start {
+            StartMode::Latest | StartMode::Generation(_) => Store::open(world, &policy.folder)?,
+            _ => Store::open_or_create(world, &policy.folder)?,
+        };
+        let store = store.keep(Keep::Last(policy.keep.max(1)));
+        let mut store = match &policy.through {
             Some(device) => store.through(device),
             None => store,
+        };
+        store.lock()?;
+        let newest = store.generations()?.last().copied();
+        let has_newer = match (start, newest) {
+            (StartMode::New, Some(newest)) => bail!(
+                "{}: there are checkpoints, up to generation {newest}; go on from them with --restart latest, begin at the beginning and give \
+                 them up with --start-over, or name another folder",
+                policy.folder.display()
+            ),
+            (StartMode::StartOver, newest) => newest.is_some(),
+            (StartMode::Generation(chosen), Some(newest)) => chosen != newest,
+            _ => false,
         };
         let clock = match policy.every {
             Every::Steps(steps) => Clock::Steps(steps.max(1)),
             Every::Auto(between) => Clock::Auto { interval: Interval::new(between), since: Instant::now() },
         };
-        Ok(Self { store, blocking: policy.blocking, clock, saved: None, cost: Cost::default() })
+        let (saved, cost, blocking) = (None, Cost::default(), policy.blocking);
+        let (began, longest) = (None, Duration::ZERO);
+        Ok(Self { store, start, has_newer, blocking, clock, began, longest, saved, cost })
     }
 
-    /// The newest whole checkpoint, on whatever number of ranks; none where none was ever committed. Collective.
-    pub fn latest(&mut self, world: &Comm, space: &PhaseSpace, cutoff: f64) -> Result<Option<Restored>> {
-        let Some(latest) = self.store.latest()? else { return Ok(None) };
+    /// The checkpoint that the run comes back to, compared with its checksums; none if it begins at the beginning.
+    fn chosen(&self) -> Result<Option<Generation>> {
+        match self.start {
+            StartMode::New | StartMode::StartOver => Ok(None),
+            StartMode::LatestIfAny => Ok(self.store.latest()?),
+            StartMode::Latest => {
+                let latest = self.store.latest()?;
+                let folder = self.store.folder().display();
+                ensure!(
+                    latest.is_some(),
+                    "{folder}: there is no checkpoint to come back to; check the path, or begin without --restart"
+                );
+                Ok(latest)
+            }
+            StartMode::Generation(number) => {
+                let generation = self.store.generation(number)?;
+                generation.verify()?;
+                Ok(Some(generation))
+            }
+        }
+    }
+
+    /// What the run comes back to, on whatever number of ranks; none if it begins at the beginning. Collective.
+    pub fn restore(&mut self, world: &Comm, space: &PhaseSpace, cutoff: f64) -> Result<Option<Restored>> {
+        let Some(latest) = self.chosen()? else { return Ok(None) };
         let folder = self.store.folder().display();
         let (length, count) = (latest.value::<[f64; 3]>("length")?, latest.value::<u64>("count")?);
         ensure!(
@@ -124,17 +189,33 @@ impl Saver {
         let note = format!(
             "back to step {step}, from generation {number} of {folder}, written by {ranks} ranks{passed}"
         );
-        Ok(Some(Restored { step, time: latest.value("time")?, molecules, note }))
+        let marks = if latest.has("outputs") {
+            OutputMarks::decode(&latest.value::<String>("outputs")?)?
+        } else {
+            OutputMarks::default()
+        };
+        let outputs = OutputState { step, marks };
+        Ok(Some(Restored { step, time: latest.value("time")?, molecules, outputs, note }))
     }
 
-    /// Writes a checkpoint if one is due, after `before`: what is to be durable no later than it. Collective.
-    pub fn step(&mut self, simulation: &Simulation, before: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Makes the state that a run begins with the latest checkpoint, where there are newer ones: before anything that belongs to those is changed.
+    /// Collective.
+    pub fn begin(&mut self, simulation: &Simulation, marks: &OutputMarks) -> Result<()> {
+        if self.has_newer { self.save(simulation, marks, true) } else { Ok(()) }
+    }
+
+    /// Writes a checkpoint if one is due, after `before`, which makes the outputs durable and tells how far they are. Collective.
+    pub fn step(
+        &mut self,
+        simulation: &Simulation,
+        before: impl FnOnce() -> Result<OutputMarks>,
+    ) -> Result<()> {
+        self.note_end();
         if self.saved == Some(simulation.step()) || !self.is_due(simulation)? {
             return Ok(());
         }
         let began = Instant::now();
-        before()?;
-        self.save(simulation, self.blocking)?;
+        self.save(simulation, &before()?, self.blocking)?;
         let took = began.elapsed();
         self.cost = Cost { checkpoints: self.cost.checkpoints + 1, time: self.cost.time + took };
         if let Clock::Auto { interval, since } = &mut self.clock {
@@ -144,17 +225,32 @@ impl Saver {
         Ok(())
     }
 
+    /// The longest that a checkpoint has taken so far, from its beginning until it was durable, as this rank has seen it.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    fn note_end(&mut self) {
+        if let Some(began) = self.began.take_if(|_| !self.store.is_busy()) {
+            self.longest = self.longest.max(began.elapsed());
+        }
+        for warning in self.store.take_warnings() {
+            eprintln!("md: {warning}");
+        }
+    }
+
     /// What they have cost so far.
     pub fn cost(&self) -> Cost {
         self.cost
     }
 
     /// Writes the last one, if it is not there yet, and waits until all are durable. Collective.
-    pub fn finish(mut self, simulation: &Simulation) -> Result<()> {
+    pub fn finish(mut self, simulation: &Simulation, marks: &OutputMarks) -> Result<()> {
         self.store.wait()?;
         if self.saved != Some(simulation.step()) {
-            self.save(simulation, true)?;
+            self.save(simulation, marks, true)?;
         }
+        self.note_end();
         Ok(())
     }
 
@@ -169,19 +265,22 @@ impl Saver {
         }
     }
 
-    fn save(&mut self, simulation: &Simulation, blocking: bool) -> Result<()> {
+    fn save(&mut self, simulation: &Simulation, marks: &OutputMarks, blocking: bool) -> Result<()> {
         let (grid, molecules) = phase::for_files(simulation)?;
         let count = simulation.world().allreduce_one(Op::Sum, molecules.len() as u64)?;
         let mut checkpoint = Checkpoint::new(simulation.step());
         checkpoint.value("time", &simulation.time());
         checkpoint.value("length", &grid.length());
         checkpoint.value("count", &count);
+        checkpoint.value("outputs", &marks.encode());
         checkpoint.cells("molecules", &grid, &molecules);
+        self.began = Some(Instant::now());
         if blocking {
             self.store.write(&checkpoint)?;
         } else {
             self.store.start(checkpoint)?;
         }
+        self.note_end();
         self.saved = Some(simulation.step());
         Ok(())
     }

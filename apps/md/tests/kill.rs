@@ -36,7 +36,7 @@ fn arguments<'a>(config: &'a str, checkpoints: &'a str, every: &'a str) -> Vec<&
         "--every",
         every,
         "--restart",
-        "latest",
+        "auto",
     ]
 }
 

@@ -1,31 +1,58 @@
 //! `H5MD`: positions over time in HDF5; molecules in the order of their ids.
 
-use anyhow::Result;
-use aqueduct::comm::Op;
+use anyhow::{Context, Result, ensure};
+use aqueduct::comm::{Comm, Op};
 use aqueduct::format::h5md::{self, Creator, Frame, Trajectory};
 
 use crate::exchange;
 use crate::simulation::Simulation;
 use crate::units::Units;
 
-/// A trajectory from where a run begins. One that comes back begins another file: the frames in the first stay as they are.
+const CREATOR: Creator<'static> = Creator { author: "md", program: "md", version: env!("CARGO_PKG_VERSION") };
+
+/// A trajectory in `<prefix>-<first step>.h5md`. A run that comes back goes on with it.
 pub struct Frames {
     prefix: String,
     units: Option<Units>,
     trajectory: Option<Trajectory>,
+    /// The steps of the first and the last frame.
+    steps: Option<(u64, u64)>,
 }
 
 impl Frames {
-    /// A trajectory in `<prefix>-<first step>.h5md`; without units its numbers are bare, and it says none.
-    // As without HDF5, where it always fails.
-    #[allow(clippy::unnecessary_wraps)]
-    pub fn new(prefix: &str, units: Option<Units>) -> Result<Self> {
-        Ok(Self { prefix: prefix.to_owned(), units, trajectory: None })
+    /// A new trajectory; without units its numbers are bare, and it says none. Where a run comes back, the frames that there were of it then: `kept` has
+    /// the step of the first one, their number and the step of the last one. Collective.
+    pub fn open(world: &Comm, prefix: &str, units: Option<Units>, kept: Option<&[u64]>) -> Result<Self> {
+        let mut made = Self { prefix: prefix.to_owned(), units, trajectory: None, steps: None };
+        if let Some(&[first, frames, last]) = kept {
+            let name = made.name(first);
+            let trajectory =
+                take_back(world, &name, made.told(), frames).with_context(|| format!("H5MD: {name}"))?;
+            (made.trajectory, made.steps) = (Some(trajectory), Some((first, last)));
+        }
+        Ok(made)
     }
 
-    /// One more frame. Collective.
+    fn name(&self, first: u64) -> String {
+        format!("{}-{first}.h5md", self.prefix)
+    }
+
+    fn told(&self) -> Option<h5md::Units<'static>> {
+        self.units.map(|_| h5md::Units::MOLECULAR)
+    }
+
+    /// How far it is: what [`open`](Self::open) wants back.
+    pub fn mark(&self) -> Vec<u64> {
+        let frames = self.trajectory.as_ref().map_or(0, Trajectory::frames);
+        self.steps.map_or(Vec::new(), |(first, last)| vec![first, frames, last])
+    }
+
+    /// One more frame, unless it is there. Collective.
     pub fn write(&mut self, simulation: &Simulation) -> Result<()> {
         let (world, step) = (simulation.world(), simulation.step());
+        if self.steps.is_some_and(|(_, last)| last >= step) {
+            return Ok(());
+        }
         let molecules = exchange::by_id(world, simulation.molecules())?;
         let count = molecules.len() as u64;
         let first = world.exclusive_scan_one(Op::Sum, count)?.unwrap_or(0);
@@ -33,9 +60,7 @@ impl Frames {
             Some(trajectory) => trajectory,
             None => {
                 let total = world.allreduce_one(Op::Sum, count)?;
-                let creator = Creator { author: "md", program: "md", version: env!("CARGO_PKG_VERSION") };
-                let told = self.units.map(|_| h5md::Units::MOLECULAR);
-                Trajectory::create(world, format!("{}-{step}.h5md", self.prefix), &creator, told, total)?
+                Trajectory::replace(world, self.name(step), &CREATOR, self.told(), total)?
             }
         };
         let units = self.units.unwrap_or(Units::BARE);
@@ -44,6 +69,7 @@ impl Frames {
         let (time, edges) = (simulation.time() * units.time, units.place(simulation.model().grid.length));
         trajectory.write(&Frame { step: step as i64, time, edges }, first, &positions)?;
         self.trajectory = Some(trajectory);
+        self.steps = Some((self.steps.map_or(step, |(first, _)| first), step));
         Ok(())
     }
 
@@ -51,4 +77,32 @@ impl Frames {
     pub fn close(self) -> Result<()> {
         Ok(self.trajectory.map_or(Ok(()), Trajectory::close)?)
     }
+}
+
+/// Opens a trajectory that has so many frames. Later ones go: those before them are copied, and the copy takes its place.
+fn take_back(world: &Comm, name: &str, units: Option<h5md::Units<'_>>, frames: u64) -> Result<Trajectory> {
+    let found = Trajectory::open(world, name)?;
+    ensure!(
+        found.frames() >= frames,
+        "it has {} frames, and {frames} when the checkpoint was written; put it back as it was, or start over",
+        found.frames()
+    );
+    if found.frames() == frames {
+        return Ok(found);
+    }
+    let copy = format!("{name}.new");
+    let mut kept = Trajectory::create(world, &copy, &CREATOR, units, found.particles())?;
+    let border = |rank: usize| (u128::from(found.particles()) * rank as u128 / world.size() as u128) as u64;
+    let (first, end) = (border(world.rank()), border(world.rank() + 1));
+    for number in 0..frames {
+        let (frame, positions) = found.read(number, first, end - first)?;
+        kept.write(&frame, first, &positions)?;
+    }
+    kept.close()?;
+    found.close()?;
+    if world.rank() == 0 {
+        std::fs::rename(&copy, name)?;
+    }
+    world.barrier()?;
+    Ok(Trajectory::open(world, name)?)
 }

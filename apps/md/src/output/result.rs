@@ -1,39 +1,62 @@
 //! `ResultWriter`: energies as a table of text and, at the end, as a plot.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::plot;
 use crate::row::Row;
 
-/// The table `<prefix>.res`, kept by rank 0.
+/// The table `<prefix>.res`, kept by rank 0. No other program writes it meanwhile, where the file system has locks.
 pub struct Results {
     path: PathBuf,
     file: File,
     rows: Vec<Row>,
 }
 
+/// Where a run comes back to.
+#[derive(Clone, Copy, Debug)]
+pub struct TableMark {
+    /// The step.
+    pub step: u64,
+    /// Bytes that the table had then; none if the checkpoint knows nothing of it.
+    pub length: Option<u64>,
+}
+
 impl Results {
-    /// A new table; or, where a run comes back, what there was up to the step it comes back to.
-    pub fn open(prefix: &str, back_to: Option<u64>) -> Result<Self> {
+    /// A new table; or, where a run comes back, what there was of it then.
+    pub fn open(prefix: &str, back_to: Option<TableMark>) -> Result<Self> {
         let path = PathBuf::from(format!("{prefix}.res"));
-        let rows = match back_to {
-            Some(step) if path.exists() => kept(&path, step)?,
-            _ => Vec::new(),
+        if let Some(TableMark { length: Some(length), .. }) = back_to {
+            let found = fs::metadata(&path).map_or(0, |data| data.len());
+            ensure!(
+                found >= length,
+                "ResultWriter: {} has {found} bytes, and {length} when the checkpoint was written; put it back as it was, or start over",
+                path.display()
+            );
+        }
+        let failed = || format!("ResultWriter: opening {}", path.display());
+        let file = File::options().create(true).append(true).read(true).open(&path).with_context(failed)?;
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            bail!(
+                "ResultWriter: another program is writing {}; end it, or give another prefix",
+                path.display()
+            );
+        }
+        let (length, rows) = match back_to {
+            Some(mark) => kept(&path, mark)?,
+            None => (0, Vec::new()),
         };
-        let text = std::iter::once(Row::HEAD.to_owned()).chain(rows.iter().map(Row::to_string));
-        let text = text.map(|line| line + "\n").collect::<String>();
-        // The old table stays until the new one is whole.
-        let fresh = PathBuf::from(format!("{prefix}.res.new"));
-        let failed = || format!("ResultWriter: writing {}", fresh.display());
-        let mut file = File::create(&fresh).with_context(failed)?;
-        file.write_all(text.as_bytes()).with_context(failed)?;
-        file.sync_all().with_context(failed)?;
-        fs::rename(&fresh, &path).with_context(|| format!("ResultWriter: replacing {}", path.display()))?;
-        Ok(Self { path, file, rows })
+        let failed = || format!("ResultWriter: writing {}", path.display());
+        file.set_len(length).with_context(failed)?;
+        let mut results = Self { path: path.clone(), file, rows };
+        if length == 0 {
+            results.file.write_all(format!("{}\n", Row::HEAD).as_bytes()).with_context(failed)?;
+        }
+        results.sync()?;
+        Ok(results)
     }
 
     /// Whether the table has this step already.
@@ -49,9 +72,11 @@ impl Results {
         Ok(())
     }
 
-    /// Makes the rows durable.
-    pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().with_context(|| format!("ResultWriter: syncing {}", self.path.display()))
+    /// Makes the rows durable; how many bytes they are.
+    pub fn sync(&self) -> Result<u64> {
+        let synced = self.file.sync_data().and_then(|()| self.file.metadata());
+        let data = synced.with_context(|| format!("ResultWriter: syncing {}", self.path.display()))?;
+        Ok(data.len())
     }
 
     /// Draws what there is into `<prefix>.svg`; its name, where there was something to draw.
@@ -67,16 +92,35 @@ impl Results {
     }
 }
 
-/// The rows up to a step. A last line that a crash has torn is dropped: it was written after the step.
-fn kept(path: &Path, step: u64) -> Result<Vec<Row>> {
+/// The bytes and rows that stay: those that the checkpoint knows of, else those up to its step. A last line that a crash has torn is dropped: it was
+/// written after the step.
+fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<Row>)> {
     let text =
         fs::read_to_string(path).with_context(|| format!("ResultWriter: reading {}", path.display()))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let rows = whole.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
-    let place = |at: usize| format!("ResultWriter: {}, line {}: not a table of ours", path.display(), at + 1);
-    let rows = rows.map(|(at, line)| line.parse::<Row>().with_context(|| place(at)));
-    let rows = rows.collect::<Result<Vec<Row>>>()?;
-    Ok(rows.into_iter().filter(|row| row.step <= step).collect())
+    let (mut length, mut rows) = (0, Vec::new());
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        let beyond = mark.length.is_some_and(|most| length + line.len() as u64 > most);
+        if beyond || !line.ends_with('\n') {
+            break;
+        }
+        if !line.starts_with('#') {
+            let place = || format!("ResultWriter: {}, line {}: not a table of ours", path.display(), at + 1);
+            let row = line.parse::<Row>().with_context(place)?;
+            if row.step > mark.step {
+                break;
+            }
+            rows.push(row);
+        }
+        length += line.len() as u64;
+    }
+    ensure!(
+        mark.length.is_none_or(|known| known == length),
+        "ResultWriter: {} is not what it was when the checkpoint was written: its first {length} bytes are rows up to step {}; \
+         put it back as it was, or start over",
+        path.display(),
+        mark.step
+    );
+    Ok((length, rows))
 }
 
 #[cfg(test)]
@@ -101,15 +145,29 @@ mod tests {
         let path = folder.path().join("run.res");
         let torn = fs::read_to_string(&path).unwrap() + "5 0.1 1";
         fs::write(&path, torn).unwrap();
-        let mut results = Results::open(&prefix, Some(2)).unwrap();
+        let back = |length| Some(TableMark { step: 2, length });
+        let error = format!("{:#}", Results::open(&prefix, back(Some(100_000))).err().unwrap());
+        assert!(error.contains("100000 when the checkpoint was written"), "{error}");
+        let mut results = Results::open(&prefix, back(None)).unwrap();
+        let error = format!("{:#}", Results::open(&prefix, None).err().unwrap());
+        assert!(error.contains("another program is writing"), "{error}");
         assert!(results.has(2) && !results.has(3));
         results.write(&row(3)).unwrap();
         let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 5);
         assert_eq!(lines[4].parse::<Row>().unwrap(), row(3));
         assert!(results.plot().unwrap().unwrap().exists());
+        let length = results.sync().unwrap();
+        results.write(&row(4)).unwrap();
+        drop(results);
+        let back = |length| Some(TableMark { step: 3, length });
+        let results = Results::open(&prefix, back(Some(length))).unwrap();
+        assert!(results.has(3) && !results.has(4) && results.sync().unwrap() == length);
+        drop(results);
+        let error = format!("{:#}", Results::open(&prefix, back(Some(length - 1))).err().unwrap());
+        assert!(error.contains("not what it was"), "{error}");
         fs::write(&path, "what\n").unwrap();
-        let error = format!("{:#}", Results::open(&prefix, Some(2)).err().unwrap());
+        let error = format!("{:#}", Results::open(&prefix, back(None)).err().unwrap());
         assert!(error.contains("line 1: not a table of ours"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! `H5MD` where this program was built without HDF5: an error that says so.
 
 use anyhow::{Result, bail};
+use aqueduct::comm::Comm;
 
 use crate::simulation::Simulation;
 use crate::units::Units;
@@ -10,10 +11,15 @@ pub enum Frames {}
 
 impl Frames {
     /// Tells what to do.
-    pub fn new(prefix: &str, _: Option<Units>) -> Result<Self> {
+    pub fn open(_: &Comm, prefix: &str, _: Option<Units>, _: Option<&[u64]>) -> Result<Self> {
         bail!(
             "output H5MD {prefix}: this program was built without HDF5; install libhdf5-dev and build it with `--features hdf5`"
         )
+    }
+
+    /// There is none to be anywhere.
+    pub fn mark(&self) -> Vec<u64> {
+        match *self {}
     }
 
     /// There is none to write to.
@@ -29,11 +35,15 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use aqueduct::comm::{Error, Launch};
+
     use super::*;
 
     #[test]
     fn a_trajectory_is_an_error_with_the_way_out() {
-        let error = Frames::new("run", None).err().unwrap().to_string();
+        let open =
+            |world: &Comm| Ok::<_, Error>(Frames::open(world, "run", None, None).err().unwrap().to_string());
+        let error = Launch::threads(1).run(open).unwrap().remove(0);
         assert!(error.contains("output H5MD run") && error.contains("--features hdf5"), "{error}");
     }
 }

@@ -135,8 +135,8 @@ fn real_files_can_be_simulated() {
     );
     let config = Config::parse("real", &text).unwrap();
     on(3, |world| {
-        let job = run::Job { config: config.clone(), steps: 10, rows: 0, checkpoints: None, restart: false };
-        let row = run::run(world, &job)?;
+        let job = run::Job::new(config.clone(), 10);
+        let row = run::run(world, &job)?.row;
         assert!(row.step == 10 && row.potential < 0.0 && row.kinetic > 0.0, "{row:?}");
         Ok(())
     });

@@ -23,7 +23,7 @@ fn go(ranks: usize, prefix: &str, units: &str) {
         lines.concat()
     );
     let config = Config::parse("test", &text).unwrap();
-    let job = Job { config, steps: 4, rows: 0, checkpoints: None, restart: false };
+    let job = Job::new(config, 4);
     on(ranks, |world| run::run(world, &job));
 }
 
@@ -140,7 +140,7 @@ fn h5md_has_every_frame_in_the_order_of_ids() {
          output H5MD 2 {prefix}\noutput CheckpointWriter 4 {prefix}\n"
     );
     let config = Config::parse("test", &text).unwrap();
-    let job = run::Job { config, steps: 5, rows: 0, checkpoints: None, restart: false };
+    let job = run::Job::new(config, 5);
     on(3, |world| run::run(world, &job));
     let last = Format::OldStyle.files(&format!("{prefix}-4"));
     let molecules = on(1, |world| gather(world, &Format::OldStyle.open(world, &last)?.read_share()?));

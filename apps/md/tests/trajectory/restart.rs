@@ -12,7 +12,7 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct_md::config::Config;
 use aqueduct_md::row::Row;
 use aqueduct_md::run::{self, Job};
-use aqueduct_md::saver::{Every, Policy};
+use aqueduct_md::saver::{Every, Policy, StartMode};
 
 fn job(folder: &Path, decomposition: &str, steps: u64, every: Every, blocking: bool, restart: bool) -> Job {
     let text = format!(
@@ -22,11 +22,12 @@ fn job(folder: &Path, decomposition: &str, steps: u64, every: Every, blocking: b
     );
     let policy = Policy { folder: folder.join("checkpoints"), through: None, every, keep: 2, blocking };
     let config = Config::parse("test", &text).unwrap();
-    Job { config, steps, rows: 0, checkpoints: Some(policy), restart }
+    let start = if restart { StartMode::Latest } else { StartMode::New };
+    Job { checkpoints: Some(policy), start, ..Job::new(config, steps) }
 }
 
 fn go(ranks: usize, job: &Job) -> Row {
-    on(ranks, |world| run::run(world, job))
+    on(ranks, |world| Ok(run::run(world, job)?.row))
 }
 
 /// The step and the molecules of the latest checkpoint.
@@ -95,7 +96,7 @@ fn written(
         format.writer()
     );
     let config = Config::parse("test", &text).unwrap();
-    go(ranks, &Job { config, steps, rows: 0, checkpoints: None, restart: false });
+    go(ranks, &Job::new(config, steps));
     format.files(&format!("{prefix}-{steps}"))
 }
 
@@ -134,8 +135,8 @@ fn ranks_of_several_nodes_go_the_same_way() {
     for (node_ranks, decomposition) in [(1, "KDDecomposition 3"), (2, "DomainDecomposition")] {
         let folder = tempfile::tempdir().unwrap();
         let job = job(folder.path(), decomposition, 10, Every::Steps(4), false, false);
-        let rows = Launch::threads(5).node_ranks(node_ranks).run(|world| run::run(world, &job)).unwrap();
-        assert_eq!(rows, [one; 5]);
+        let ends = Launch::threads(5).node_ranks(node_ranks).run(|world| run::run(world, &job)).unwrap();
+        assert!(ends.iter().all(|end| end.row == one && end.stopped.is_none()));
     }
 }
 
@@ -185,4 +186,104 @@ fn a_damaged_checkpoint_is_passed_over() {
     fs::write(&cells, bytes).unwrap();
     assert_eq!(latest(folder.path()).0, 10);
     assert_eq!(go(3, &job(folder.path(), "DomainDecomposition", 12, Every::Steps(5), true, true)), last);
+}
+
+/// Runs with an output of each kind; the files that there are then, with their bytes.
+fn outputs(folder: &Path, ranks: usize, steps: u64, start: StartMode) -> Vec<(String, Vec<u8>)> {
+    let h5md = if cfg!(feature = "hdf5") { "H5MD" } else { "XyzWriter" };
+    let writers = ["ResultWriter", "VISWriter", "PovWriter", h5md, "MPI-IOCheckpointWriter"];
+    let lines = writers.map(|writer| format!("output {writer} 2 {}\n", folder.join(writer).display()));
+    let text = format!(
+        "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1.1\n{}",
+        lines.concat()
+    );
+    let (checkpoints, every) = (folder.join("checkpoints"), Every::Steps(5));
+    let policy = Policy { folder: checkpoints, through: None, every, keep: 4, blocking: ranks == 2 };
+    let config = Config::parse("test", &text).unwrap();
+    go(ranks, &Job { checkpoints: Some(policy), start, ..Job::new(config, steps) });
+    let files =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let mut files: Vec<(String, Vec<u8>)> = files
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The steps of an H5MD file: its bytes depend on how often it was opened.
+#[cfg(feature = "hdf5")]
+fn h5md_steps(folder: &Path) -> (Vec<i64>, Vec<u64>) {
+    use aqueduct::format::hdf5::Open;
+    on(1, |world| {
+        let file = Open::new().open(world, folder.join("H5MD-0.h5md"))?;
+        let [step, value] = ["step", "value"].map(|part| format!("/particles/trajectory/position/{part}"));
+        let rows = file.describe(file.dataset(&step)?)?.shape[0];
+        let steps: Vec<i64> = file.at(file.dataset(&step)?, 0..rows).all().read_vec()?;
+        let places: Vec<f64> = file.at(file.dataset(&value)?, [0..rows, 0..500, 0..3]).all().read_vec()?;
+        file.close()?;
+        Ok((steps, places.into_iter().map(f64::to_bits).collect()))
+    })
+}
+
+#[test]
+fn outputs_are_taken_back_to_the_checkpoint_and_continued() {
+    let whole = tempfile::tempdir().unwrap();
+    let expected = outputs(whole.path(), 1, 20, StartMode::New);
+    assert!(expected.iter().any(|(name, _)| name == "PovWriter-20.pov"), "{:?}", expected.len());
+    for (first, second) in [(2, 3), (3, 2)] {
+        let folder = tempfile::tempdir().unwrap();
+        outputs(folder.path(), first, 17, StartMode::New);
+        // As if it had been killed after step 17: the checkpoint before is that of step 15, and then that of step 10.
+        remove_newest(&folder.path().join("checkpoints"));
+        if second == 3 {
+            remove_newest(&folder.path().join("checkpoints"));
+        }
+        let back = outputs(folder.path(), second, 12, StartMode::LatestIfAny);
+        let later = |name: &str| ["-14.", "-16."].iter().any(|step| name.contains(step));
+        if second == 3 {
+            assert!(!back.iter().any(|(name, _)| later(name)), "files of steps that have not been are gone");
+        }
+        let found = outputs(folder.path(), first, 20, StartMode::Latest);
+        let names =
+            |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&found), names(&expected));
+        // Cells of files depend on the number of ranks.
+        let comparable = |name: &str| !name.contains(".h5md") && !name.contains(".restart");
+        for ((name, found), (_, expected)) in
+            found.iter().zip(&expected).filter(|((name, _), _)| comparable(name))
+        {
+            assert!(found == expected, "{name} from {first} and {second} ranks");
+        }
+        #[cfg(feature = "hdf5")]
+        assert!(h5md_steps(folder.path()) == h5md_steps(whole.path()));
+    }
+}
+
+#[test]
+fn outputs_that_were_changed_since_the_checkpoint_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    outputs(folder.path(), 2, 10, StartMode::New);
+    let back = |steps| {
+        let text = format!(
+            "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1.1\n\
+             output ResultWriter 2 {0}/ResultWriter\noutput VISWriter 2 {0}/VISWriter\n",
+            folder.path().display()
+        );
+        let checkpoints = folder.path().join("checkpoints");
+        let policy =
+            Policy { folder: checkpoints, through: None, every: Every::Steps(5), keep: 2, blocking: true };
+        let config = Config::parse("test", &text).unwrap();
+        let job = Job { checkpoints: Some(policy), start: StartMode::Latest, ..Job::new(config, steps) };
+        Launch::threads(2).run(|world| run::run(world, &job).map_err(|error| format!("{error:#}")))
+    };
+    for name in ["ResultWriter.res", "VISWriter.vis"] {
+        let path = folder.path().join(name);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 20]).unwrap();
+        let error = back(20).unwrap_err().to_string();
+        let error = format!("{error} {:?}", back(20).unwrap_err());
+        assert!(error.contains(name) && error.contains("put it back as it was, or start over"), "{error}");
+        fs::write(&path, &bytes).unwrap();
+    }
+    back(20).unwrap();
 }
