@@ -4,6 +4,7 @@ mod bench;
 mod mpi4py;
 mod mpiio;
 mod packages;
+mod sanitize;
 mod shell;
 mod test;
 mod wheels;
@@ -14,6 +15,11 @@ const USAGE: &str = "\
 cargo xtask test [STAGE…]        install what is missing, then run everything CI runs, or the stages named
 cargo xtask prepare              install what tests need, without running them; prints the variables that tell them where it is
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
+cargo xtask soak [MINUTES]       open files on many communicators for 10 minutes or as long as told; memory, descriptors and threads must stay flat
+cargo xtask valgrind             run C programs with the library under valgrind
+cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
+    aqueduct-comm aqueduct-file  these packages only
+cargo xtask miri                 run the tests of objects, layouts and codecs under Miri; needs nightly and its component miri
 cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
 cargo xtask bench objects        print what objects cost, as ratios to the raw engine
     sizes opening particles projection    these parts only
@@ -35,6 +41,11 @@ fn main() -> ExitCode {
         ["test", stages @ ..] => test::run_stages(stages),
         ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),
+        ["soak"] => mpiio::soak(None),
+        ["soak", minutes] => mpiio::soak(Some(minutes)),
+        ["valgrind"] => mpiio::valgrind(),
+        ["sanitize", sanitizer, packages @ ..] => sanitize::sanitize(sanitizer, packages),
+        ["miri"] => sanitize::miri(),
         ["bench", "foundations"] => bench::foundations(),
         ["bench", "objects", words @ ..] => bench::objects(words),
         ["bench", "programs"] => bench::programs::run(),

@@ -1,8 +1,41 @@
 //! The C door as a library to be preloaded.
 
-use anyhow::Result;
+use std::process::Command;
+
+use anyhow::{Context, Result};
 
 use crate::shell::{cargo, run};
+use crate::test::with_hdf5;
+
+/// Opens files on many communicators and starts many requests under both MPIs; memory, descriptors and threads must stay flat. Minutes in all, 10 by default.
+pub(crate) fn soak(minutes: Option<&str>) -> Result<()> {
+    let minutes: u64 = minutes.unwrap_or("10").parse().context("the number of minutes")?;
+    // Two MPIs, each on one and on pretended several nodes.
+    let seconds = (minutes * 60 / 4).to_string();
+    run(test("memory_descriptors_and_threads_stay_flat").env("AQUEDUCT_SOAK_SECONDS", seconds))
+}
+
+/// Runs programs with the library under valgrind: no invalid access and no leak of ours.
+pub(crate) fn valgrind() -> Result<()> {
+    run(test("valgrind").env("AQUEDUCT_VALGRIND", "all"))
+}
+
+/// Tests of `crates/mpiio/tests` with this in their names.
+fn test(name: &str) -> Command {
+    let mut command = cargo(&[
+        "test",
+        "--package",
+        "aqueduct-mpiio",
+        "--all-features",
+        "--tests",
+        name,
+        "--",
+        "--nocapture",
+    ]);
+    command.env("AQUEDUCT_REQUIRE_MPI", "1");
+    with_hdf5(&mut command);
+    command
+}
 
 /// Builds `target/release/libaqueduct_mpiio.so`. No MPI is needed for it.
 pub(crate) fn build() -> Result<()> {

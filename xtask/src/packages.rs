@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::shell::{command, run, succeeds};
 
 /// Debian packages and what they are for.
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: &[(&str, &str)] = &[
     ("openmpi-bin", "mpirun of Open MPI"),
     ("libopenmpi-dev", "its header, for the test of constants"),
     ("mpich", "mpirun of MPICH"),
@@ -23,7 +23,14 @@ const PACKAGES: [(&str, &str); 18] = [
     ("libhdf5-dev", "the C library for the feature hdf5, the serial one"),
     ("hdf5-tools", "h5dump and h5diff, which judge our HDF5"),
     ("python3-h5py-serial", "h5py, reading ours and writing for us"),
+    ("e2fsprogs", "ext4 for the tests of failing file systems; chattr, for files that cannot be removed"),
+    ("xfsprogs", "xfs for the tests of failing file systems, and xfs_io, which shuts file systems down"),
+    ("btrfs-progs", "btrfs for the tests of failing file systems, and its quotas"),
+    ("bindfs", "a FUSE file system, for the test of nodes whose page caches differ"),
     ("python3-h5py-mpi", "parallel HDF5 through the C door"),
+    ("strace", "system calls that fail, and which are made"),
+    ("povray", "scenes of PovWriter"),
+    ("valgrind", "invalid accesses and leaks of the preload library"),
 ];
 
 /// Makes sure that all packages are there.

@@ -1,0 +1,67 @@
+//! Cell files: header, cell table and rows.
+
+use aqueduct_checkpoint::cells::{self, Cells};
+use aqueduct_checkpoint::{Error, Grid, Molecule, Region, Result};
+
+use crate::FuzzTarget;
+use crate::input::{RIGHT_SUMS, check_named, load, long, remove_all, run_rank, seal, store};
+
+pub(crate) const TARGET: FuzzTarget = FuzzTarget { name: "cell_file", run, seeds, words: &["AQUECELL"] };
+
+const NAME: &str = "memfs:fuzzed.cells";
+/// Bytes of the header and of an entry of the table: `docs/format-cells.md`.
+const HEADER: usize = 512;
+const ENTRY: u64 = 24;
+
+fn run(input: &[u8]) -> bool {
+    let Some((flags, bytes)) = input.split_first() else { return false };
+    let mut bytes = bytes.to_vec();
+    if flags & RIGHT_SUMS != 0 {
+        correct_sums(&mut bytes);
+    }
+    run_rank(|world| {
+        store(world, NAME, &bytes)?;
+        let corner = Region::of([1.0; 3]);
+        for region in [Region::EVERYWHERE, corner] {
+            let found = Cells::<Molecule>::open(world, NAME).and_then(|file| file.read(&region));
+            if let Ok(molecules) = &found {
+                assert!(
+                    molecules.len() <= bytes.len(),
+                    "{} molecules in {} bytes",
+                    molecules.len(),
+                    bytes.len()
+                );
+            }
+            check_named(found, NAME);
+        }
+        check_named(Cells::<Molecule>::open(world, NAME).and_then(|file| file.read_share()), NAME);
+        Ok::<_, Error>(check_named(cells::verify(world, NAME), NAME))
+    })
+}
+
+/// Makes the checksums of header and table right.
+fn correct_sums(bytes: &mut [u8]) {
+    let edges = [24, 32, 40].map(|at| long(bytes, at));
+    let cells = edges.iter().try_fold(1u64, |all, edge| all.checked_mul((*edge)?));
+    let table = cells.and_then(|cells| cells.checked_mul(ENTRY));
+    let sum = table
+        .and_then(|length| bytes.get(HEADER..)?.get(..usize::try_from(length).ok()?))
+        .map(crc32c::crc32c);
+    let Some(header) = bytes.get_mut(..HEADER) else { return };
+    if let Some(sum) = sum {
+        header[96..100].copy_from_slice(&sum.to_le_bytes());
+    }
+    seal(header);
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let bytes = run_rank(|world| -> Result<_> {
+        remove_all(&[NAME]);
+        let grid = Grid::new([10.0, 20.0, 5.0], [3, 2, 2]).expect("the box has a volume");
+        let molecules: Vec<Molecule> =
+            (0..20).map(|id| Molecule::new(id, [0.5 * id as f64, id as f64, 1.5], [0.1; 3])).collect();
+        cells::write(world, NAME, &grid, &molecules)?;
+        Ok(load(world, NAME)?)
+    });
+    [RIGHT_SUMS, 0].map(|flags| [&[flags], &bytes[..]].concat()).into()
+}

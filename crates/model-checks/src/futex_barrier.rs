@@ -1,0 +1,94 @@
+//! The futex barrier: all ranks meet or none does, and a failure ends every wait.
+
+use std::time::Duration;
+
+use loom::thread;
+use rustix::thread::futex::Flags;
+
+use crate::check;
+use crate::rendezvous::{Attendance, Manner, Nap, NeverMet, Patience, Rendezvous};
+use crate::sync::{Arc, AtomicU32, Ordering};
+
+const OPEN: Manner = Manner { attendance: Attendance::Open, patience: Patience::None, flags: Flags::PRIVATE };
+const CERTAIN: Manner = Manner { attendance: Attendance::Certain, ..OPEN };
+
+struct Sleeping;
+
+impl Nap for Sleeping {
+    fn nap(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// What every rank wrote before a meeting, every rank reads after it; `rounds` meetings of `ranks` ranks.
+pub fn writes_before_a_meeting_are_read_after_it(ranks: usize, rounds: u32, preemptions: usize) {
+    check(preemptions, move || {
+        let barrier = Arc::new(Rendezvous::default());
+        let written: Arc<Vec<AtomicU32>> = Arc::new((0..ranks).map(|_| AtomicU32::new(0)).collect());
+        let rank = |me: usize| {
+            let (barrier, written) = (Arc::clone(&barrier), Arc::clone(&written));
+            move || {
+                for round in 1..=rounds {
+                    written[me].store(round, Ordering::Relaxed);
+                    barrier.arrive(ranks, OPEN, &Sleeping).expect("nobody fails");
+                    assert!(written.iter().all(|written| written.load(Ordering::Relaxed) >= round));
+                }
+            }
+        };
+        let others: Vec<_> = (1..ranks).map(|me| thread::spawn(rank(me))).collect();
+        rank(0)();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// Two of three ranks arrive, the third one fails instead: both waits end, and name it.
+pub fn a_rank_that_fails_ends_the_waits_of_all_others() {
+    check(3, || {
+        let barrier = Arc::new(Rendezvous::default());
+        let arrive =
+            |barrier: &Rendezvous| barrier.arrive(3, OPEN, &Sleeping).expect_err("one is missing").because_of;
+        let (waiting, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
+        let other = thread::spawn(move || arrive(&waiting));
+        let failed = thread::spawn(move || failing.fail(7, Flags::PRIVATE));
+        assert_eq!(arrive(&barrier), 7);
+        assert_eq!(other.join().unwrap(), 7);
+        failed.join().unwrap();
+    });
+}
+
+/// Two ranks meet while a third one, elsewhere, fails: the meeting takes place for both or for none.
+pub fn a_failure_meanwhile_ends_a_meeting_for_all_or_for_none() {
+    let outcomes = meet_beside_a_failure(OPEN);
+    assert_eq!(outcomes, [true, true], "both outcomes are possible, and were reached");
+}
+
+/// The same where the meeting is certain: it takes place.
+pub fn a_failure_meanwhile_does_not_end_a_certain_meeting() {
+    let outcomes = meet_beside_a_failure(CERTAIN);
+    assert_eq!(outcomes, [true, false], "every meeting takes place");
+}
+
+/// Whether some meetings took place, and whether some did not.
+fn meet_beside_a_failure(manner: Manner) -> [bool; 2] {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let reached = std::sync::Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+    let noted = std::sync::Arc::clone(&reached);
+    check(3, move || {
+        let barrier = Arc::new(Rendezvous::default());
+        let (meeting, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
+        let arrive = move |barrier: &Rendezvous| match barrier.arrive(2, manner, &Sleeping) {
+            Ok(()) => true,
+            Err(NeverMet { because_of }) => {
+                assert_eq!(because_of, 7);
+                false
+            }
+        };
+        let other = thread::spawn(move || arrive(&meeting));
+        let failed = thread::spawn(move || failing.fail(7, Flags::PRIVATE));
+        let met = arrive(&barrier);
+        assert_eq!(other.join().unwrap(), met, "one rank has met, the other has not");
+        failed.join().unwrap();
+        noted[usize::from(!met)].store(true, Relaxed);
+    });
+    reached.each_ref().map(|reached| reached.load(Relaxed))
+}

@@ -1,0 +1,100 @@
+//! Tests under the sanitizers of the compiler and under Miri: with nightly, in target directories of their own.
+//!
+//! The sanitizers build the standard library anew where its source is installed. Without it they still run, but `ThreadSanitizer` does not
+//! see the locks of the standard library and reports races that are none.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::shell::{command, root, run, succeeds};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Crates whose tests run under the sanitizers: the thread transport, shared memory, mappings, buffers lent to the kernel.
+const SANITIZED: [&str; 4] = ["aqueduct-comm", "aqueduct-device", "aqueduct-object", "aqueduct-file"];
+
+/// What runs under Miri: package, and the words that pick its tests. Tests that start programs, or move megabytes, are left out.
+const INTERPRETED: [(&str, &[&str]); 7] = [
+    ("aqueduct-object", &["--lib"]),
+    ("aqueduct-object", &["--test", "objects"]),
+    ("aqueduct-object", &["--test", "schemas"]),
+    ("aqueduct-file", &["--test", "layout", "--", "arrays::", "bounds::", "errors::", "shapes::"]),
+    (
+        "aqueduct-format",
+        &["--lib", "--", "netcdf::decode", "netcdf::encode", "netcdf::value", "netcdf::name", "region::"],
+    ),
+    ("aqueduct-stage", &["--lib", "--", "record::", "description::"]),
+    (
+        "aqueduct-checkpoint",
+        &["--lib", "--", "cells::table", "store::manifest", "mardyn::text", "mardyn::xml", "mardyn::scan"],
+    ),
+];
+
+/// Runs tests under a sanitizer, `address` or `thread`; of these packages, or of all that it is for.
+pub(crate) fn sanitize(sanitizer: &str, packages: &[&str]) -> Result<()> {
+    ensure!(
+        ["address", "thread"].contains(&sanitizer),
+        "there is no sanitizer {sanitizer}; there are address and thread"
+    );
+    let packages = if packages.is_empty() { &SANITIZED } else { packages };
+    let mut tests = nightly(&["test", "--target", TARGET])?;
+    let mut flags = format!("-Zsanitizer={sanitizer}");
+    if has_component("rust-src") {
+        tests.arg("-Zbuild-std");
+    } else {
+        println!(
+            "the source of the standard library is missing; install it with: rustup component add rust-src --toolchain nightly"
+        );
+        flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
+    }
+    for package in packages {
+        tests.args(["--package", package]);
+    }
+    tests.args(["--lib", "--tests"]).env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", folder(sanitizer));
+    // Leaks are looked for by valgrind, over whole programs. The tests of Open MPI's headers run a compiler, not our code.
+    tests
+        .env("ASAN_OPTIONS", "detect_leaks=0")
+        .env("TSAN_OPTIONS", "halt_on_error=0 second_deadlock_stack=1");
+    run(&mut tests)
+}
+
+/// Runs the tests that Miri can interpret.
+pub(crate) fn miri() -> Result<()> {
+    if !has_component("miri") {
+        bail!("Miri is missing; install it with: rustup component add miri rust-src --toolchain nightly");
+    }
+    for (package, words) in INTERPRETED {
+        let mut tests = nightly(&["miri", "test", "--package", package])?;
+        tests.args(words).env("CARGO_TARGET_DIR", folder("miri"));
+        // Files and the clock are the system's; the libraries below us turn numbers into pointers. Random tests run a few cases.
+        tests
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance")
+            .env("PROPTEST_CASES", "4");
+        run(&mut tests)?;
+    }
+    Ok(())
+}
+
+/// Cargo of the nightly toolchain.
+fn nightly(words: &[&str]) -> Result<Command> {
+    ensure!(
+        succeeds(&mut command("rustup", &["run", "nightly", "rustc", "--version"])),
+        "the nightly toolchain is missing; install it with: rustup toolchain install nightly"
+    );
+    let mut cargo = command("rustup", &["run", "nightly", "cargo"]);
+    cargo.args(words);
+    Ok(cargo)
+}
+
+fn has_component(name: &str) -> bool {
+    let listed = command("rustup", &["component", "list", "--toolchain", "nightly", "--installed"]).output();
+    listed.is_ok_and(|listed| {
+        String::from_utf8_lossy(&listed.stdout).lines().any(|line| line.starts_with(name))
+    })
+}
+
+fn folder(name: &str) -> PathBuf {
+    root().join("target").join("sanitize").join(name)
+}
