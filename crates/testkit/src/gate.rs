@@ -14,7 +14,7 @@ use aqueduct_device::{
 const LOOKS: usize = 600;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Files in memory behind a gate; shut at first.
+/// Files in memory behind a gate; shut at first. They stand for files on a medium, and say that they are persistent.
 #[derive(Debug)]
 pub struct Gate {
     files: MemFs,
@@ -117,7 +117,7 @@ impl Handle for Gated {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // Mapped pages would be written behind the gate's back.
-        Capabilities { maps: false, ..self.inner.capabilities() }
+        // Mapped pages would be written behind the gate's back. It stands for a persistent medium.
+        Capabilities { maps: false, persistent: true, ..self.inner.capabilities() }
     }
 }

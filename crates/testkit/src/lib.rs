@@ -3,6 +3,7 @@
 //! * [`transport`]: conformance of whatever carries a [`Comm`](aqueduct_comm::Comm), run on every rank;
 //! * [`device`]: conformance of devices and wrappers with the contract of [`aqueduct_device::Handle`];
 //! * [`file`](mod@file): conformance of the file engine, and its byte oracle;
+//! * [`filesystem`]: small file systems of their own, to be filled, shut down and limited;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`gate`]: a device whose writes wait until they are let through;
@@ -17,6 +18,7 @@ pub mod contents;
 pub mod crash;
 pub mod device;
 pub mod file;
+pub mod filesystem;
 pub mod gate;
 pub mod headers;
 pub mod launcher;

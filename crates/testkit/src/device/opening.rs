@@ -16,12 +16,26 @@ pub(super) const CASES: &[Case] = &[
     ("modes that contradict themselves are refused", contradictions),
     ("names that cannot be ones are refused", bad_names),
     ("bytes stay when a file is closed", reopened),
+    ("closing", closing),
     ("deleting", deleting),
     ("deleting an open file", deleting_open),
 ];
 
 fn kind<T>(outcome: Result<T>) -> Option<Kind> {
     outcome.err().map(|error| error.kind())
+}
+
+/// Only the last reference closes a file; what was written stays.
+fn closing(subject: &Subject) {
+    let (name, file) = subject.create_with(b"abc");
+    let (other, second) =
+        (subject.open(&name, &OpenOptions::read_only()).unwrap(), std::sync::Arc::clone(&file));
+    file.close().unwrap();
+    second.write_at(3, b"def").unwrap();
+    second.close().unwrap();
+    assert_eq!(contents(&*other), b"abcdef", "other handles stay open");
+    other.close().unwrap();
+    assert_eq!(contents(&*subject.open(&name, &OpenOptions::read_only()).unwrap()), b"abcdef");
 }
 
 fn missing(subject: &Subject) {

@@ -111,8 +111,18 @@ impl Matrix<'_> {
         View::new(4 * self.bench.rank() as u64, &element, &filetype).expect("a view")
     }
 
+    /// How many locks a rank asks for when atomic mode is switched on: between nodes it is probed whether locks reach.
+    fn probing_locks(&self, rank: usize) -> usize {
+        let world = self.bench.world;
+        let first = world.ranks_of_node(world.node_of(rank)).first() == Some(&rank);
+        usize::from(world.node_count() > 1 && (rank == 0 || first && world.node_of(rank) != world.node_of(0)))
+    }
+
     fn access(&self, fault: &Fault) {
-        let Fault { rank, operation, kind, nth, strategy, .. } = *fault;
+        let Fault { rank, operation, kind, mut nth, strategy, .. } = *fault;
+        if operation == "lock" && fault.atomic {
+            nth += self.probing_locks(rank);
+        }
         let short = if fault.partly { ",short=1" } else { "" };
         let (name, faulty) = self.names(&format!("rank={rank},{operation}={}@#{nth}{short}", kind.0));
         let sound = self.bench.open(&name, Mode::read_write().create()).expect("a new file");
