@@ -397,7 +397,7 @@ fn waiting(folder: &Path, count: u64) {
     let all = |world: &Comm| molecules(count, world.rank(), world.size());
     let run = |later: bool| {
         timed(turn, RANKS, all, |world, mine| {
-            let mut store = Store::open(world, &path)?;
+            let mut store = Store::open_or_create(world, &path)?;
             let start = Instant::now();
             let mut checkpoint = Checkpoint::new(1);
             checkpoint.cells("molecules", &slabs(RANKS as u64), mine);

@@ -222,7 +222,7 @@ fn against<'b>(
     let length = bytes().len();
     let raw = Open::new(Mode::read_write().create().delete_on_close()).open(world, place("raw-particles"))?;
     let mut start = (length * world.rank()) as u64;
-    let ours = ObjectFile::<Particle>::create(world, place("particles"))?;
+    let ours = ObjectFile::<Particle>::replace(world, place("particles"))?;
     let figures = turns(
         world,
         length,
@@ -243,7 +243,7 @@ fn projection(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Vec<(&'sta
     let count = 1_000_000 / RANKS as u64;
     let start = count * world.rank() as u64;
     let wide = Wide { before: [1.0; 7], mass: 2.0, behind: [3.0; 8] };
-    let file = ObjectFile::create(world, place("wide"))?;
+    let file = ObjectFile::replace(world, place("wide"))?;
     file.at(start).all().write(&vec![wide; count as usize])?;
     file.close()?;
     let file = ObjectFile::<Wide>::open(world, place("wide"))?;

@@ -136,7 +136,7 @@ impl Program {
 
     /// The last of three ranks writes for the others, if servers are wanted.
     fn role(&self, world: &Comm, name: &str) -> Result<Option<Ran>, Error> {
-        let options = Options::new().mode(self.mode).memory(self.memory);
+        let options = Options::new().mode(self.mode).memory(self.memory).replace();
         let options = if self.durable { options.durable_every(1) } else { options };
         if self.mode != Mode::Servers {
             return self.rank(world, name, &options).map(Some);
