@@ -94,5 +94,5 @@ pub use options::OpenOptions;
 pub use piece::{Extent, Piece, PieceMut, total, total_mut};
 pub use registry::{Registry, delete, discard, open, register_device, register_wrapper, registry};
 pub use syscalls::{lock_waits, syscalls};
-pub use ufs::{Claim, Ufs, claim};
+pub use ufs::{Claim, Ufs, check_unclaimed, claim};
 pub use uring::Uring;

@@ -18,7 +18,7 @@ mod writeback;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-pub use claim::{Claim, claim};
+pub use claim::{Claim, check_unclaimed, claim};
 pub(crate) use handle::UfsHandle;
 
 use crate::{Device, Handle, OpenOptions, Result, uring};

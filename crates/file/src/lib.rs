@@ -133,7 +133,7 @@ pub use file::{File, Whence};
 pub use hints::{Hints, Info, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use mode::Mode;
-pub use open::{Open, check_name, claim, delete, discard, path};
+pub use open::{Open, check_name, check_unclaimed, claim, delete, discard, path};
 pub use pfs::{Pfs, PfsMode};
 pub use representation::{Conversion, Representation};
 pub use request::{Count, Request, wait_all, wait_any, wait_some};

@@ -257,6 +257,13 @@ pub fn claim(name: impl AsRef<OsStr>) -> Result<Option<device::Claim>> {
     device::claim(&path).map_err(|error| Error::device("open", &shown, &error))
 }
 
+/// Fails with [`Kind::InUse`](crate::Kind::InUse) if the file of this name is [claimed](claim), without claiming it. Not collective: one rank does it.
+pub fn check_unclaimed(name: impl AsRef<OsStr>) -> Result<()> {
+    let Some(path) = path(name.as_ref()) else { return Ok(()) };
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    device::check_unclaimed(&path).map_err(|error| Error::device("open", &shown, &error))
+}
+
 /// The path of the operating system that a name means: for libraries that open files themselves. None for a name with a wrapper, or
 /// of a device that has no such files.
 ///

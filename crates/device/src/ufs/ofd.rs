@@ -30,6 +30,14 @@ pub(super) fn try_lock(file: BorrowedFd<'_>, range: &Range<u64>, kind: LockKind)
     control(file, libc::F_OFD_SETLK, code(kind), range)
 }
 
+/// Whether another opening keeps an exclusive lock of the range from being taken; takes none.
+pub(super) fn is_locked(file: BorrowedFd<'_>, range: &Range<u64>) -> Result<bool, Errno> {
+    let mut lock = flock(libc::F_WRLCK, range)?;
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel uses the structure only during the call.
+    let outcome = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    if outcome == -1 { Err(last_error()) } else { Ok(i32::from(lock.l_type) != libc::F_UNLCK) }
+}
+
 /// Gives the range back.
 pub(super) fn unlock(file: BorrowedFd<'_>, range: &Range<u64>) -> Result<(), Errno> {
     control(file, libc::F_OFD_SETLK, libc::F_UNLCK, range)
@@ -47,18 +55,22 @@ fn control(file: BorrowedFd<'_>, command: i32, kind: i32, range: &Range<u64>) ->
     if range.is_empty() {
         return Ok(());
     }
+    let lock = flock(kind, range)?;
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads the structure only during the call.
+    let outcome = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) };
+    if outcome == -1 { Err(last_error()) } else { Ok(()) }
+}
+
+fn flock(kind: i32, range: &Range<u64>) -> Result<libc::flock, Errno> {
     let start = libc::off_t::try_from(range.start).map_err(|_| Errno::INVAL)?;
     let end = libc::off_t::try_from(range.end).unwrap_or(libc::off_t::MAX);
-    let lock = libc::flock {
+    Ok(libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: start,
         l_len: if end == libc::off_t::MAX { 0 } else { end - start },
         l_pid: 0,
-    };
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the kernel reads the structure only during the call.
-    let outcome = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) };
-    if outcome == -1 { Err(last_error()) } else { Ok(()) }
+    })
 }
 
 fn last_error() -> Errno {
