@@ -131,7 +131,26 @@ impl Comm {
     /// Reports a failure that no call can return any more, such as one that a destructor learns of: [`run`](crate::run) returns the first one of a
     /// rank as its error where the program itself succeeds. Programs that started MPI themselves have nobody to return it.
     pub fn report_failure(&self, message: impl Into<String>) {
-        self.inner.wire.report_failure(message.into());
+        self.inner.wire.run_end().report_failure(message.into());
+    }
+
+    /// Leaves work to the end of [`run`](crate::run), such as a wait for slower ranks that a destructor gave up: after the program of this rank has
+    /// returned, and before the ranks come to the end together. It is called with `true` if the program succeeded, and may then wait for the
+    /// other ranks; with `false` if it failed, and at once in a program that `run` did not start: then it must not wait for any rank.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// static SUCCEEDED: AtomicBool = AtomicBool::new(false);
+    /// aqueduct_comm::Launch::threads(1).run(|world| {
+    ///     world.defer_to_end(|succeeded| SUCCEEDED.store(succeeded, Ordering::Relaxed));
+    ///     assert!(!SUCCEEDED.load(Ordering::Relaxed));
+    ///     Ok::<_, aqueduct_comm::Error>(())
+    /// })?;
+    /// assert!(SUCCEEDED.load(Ordering::Relaxed));
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn defer_to_end(&self, work: impl FnOnce(bool) + Send + 'static) {
+        self.inner.wire.run_end().defer(Box::new(work));
     }
 
     /// What this rank has sent through this communicator so far.

@@ -173,9 +173,11 @@ fn run_program<T, E: Into<AnyError>>(
     world: &Comm,
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, AnyError> {
-    let value = program(world).map_err(Into::into)?;
     let wire = &world.inner.wire;
-    if let Some(message) = wire.reported_failure() {
+    let deferred = wire.run_end().accept_deferred();
+    let value = program(world).map_err(Into::into)?;
+    deferred.finish();
+    if let Some(message) = wire.run_end().reported_failure() {
         return Err(message.into());
     }
     wire.leave(world.inner.hub.block())?;

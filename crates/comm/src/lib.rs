@@ -74,6 +74,7 @@ mod offer;
 mod packet;
 mod region;
 mod rendezvous;
+mod run_end;
 mod sync;
 mod threads;
 mod topology;

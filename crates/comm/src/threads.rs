@@ -10,6 +10,7 @@ use crate::hub;
 use crate::mailbox::Mailbox;
 use crate::packet::{Body, Header, Packet};
 use crate::rendezvous::Nap;
+use crate::run_end::RunEnd;
 use crate::wire::{Ticket, Wire};
 use crate::{Error, Kind, Result, ThreadLevel};
 
@@ -35,8 +36,6 @@ struct Shared {
     failures: Vec<(usize, Cause)>,
     /// Who learned that another rank is gone, and which, in this order.
     losses: Vec<(usize, Option<usize>)>,
-    /// Failures that no call could return, with their ranks.
-    reported: Vec<(usize, String)>,
 }
 
 /// One thread's end of its world.
@@ -44,6 +43,7 @@ struct Shared {
 pub(crate) struct ThreadWire {
     world: Arc<World>,
     rank: usize,
+    run_end: RunEnd,
 }
 
 impl World {
@@ -55,7 +55,7 @@ impl World {
     }
 
     pub(crate) fn wire(self: &Arc<Self>, rank: usize) -> Arc<ThreadWire> {
-        Arc::new(ThreadWire { world: Arc::clone(self), rank })
+        Arc::new(ThreadWire { world: Arc::clone(self), rank, run_end: RunEnd::default() })
     }
 
     /// The rank whose failure came before that of all others, and its error.
@@ -197,13 +197,8 @@ impl Wire for ThreadWire {
         Ok(())
     }
 
-    fn report_failure(&self, message: String) {
-        self.world.lock().reported.push((self.rank, message));
-    }
-
-    fn reported_failure(&self) -> Option<String> {
-        let shared = self.world.lock();
-        shared.reported.iter().find(|(rank, _)| *rank == self.rank).map(|(_, message)| message.clone())
+    fn run_end(&self) -> &RunEnd {
+        &self.run_end
     }
 
     fn note_loss(&self, of: Option<usize>) {

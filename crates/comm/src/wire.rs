@@ -7,6 +7,7 @@ use crate::counter::Places;
 use crate::mailbox::Mailbox;
 use crate::packet::{Body, Header};
 use crate::rendezvous::Nap;
+use crate::run_end::RunEnd;
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// How the ranks of a node find a block that one of them offers.
@@ -75,11 +76,8 @@ pub(crate) trait Wire: Nap + Send + Sync {
     /// The error of a wait that cannot end well because a rank of the program has failed: who, and how.
     fn failure(&self, call: &'static str) -> Option<Error>;
 
-    /// Keeps a failure that no call of this rank can return any more.
-    fn report_failure(&self, message: String);
-
-    /// The first failure that was reported.
-    fn reported_failure(&self) -> Option<String>;
+    /// What this rank leaves to the end of the program.
+    fn run_end(&self) -> &RunEnd;
 
     /// This rank has learned that another one is gone, by name where it is known: if it fails now, that is why.
     fn note_loss(&self, of: Option<usize>);

@@ -1,6 +1,6 @@
 //! The conformance suite on thread ranks, on one node and on pretended several.
 
-use aqueduct_comm::{Error, Launch};
+use aqueduct_comm::{Error, Kind, Launch};
 use aqueduct_testkit::transport::conformance;
 
 fn judge(launch: &Launch) {
@@ -29,4 +29,23 @@ sizes! {
     five_ranks_on_three_nodes: Launch::threads(5).node_ranks(2);
     seven_nodes_of_one: Launch::threads(7).node_ranks(1);
     sixteen_ranks_on_six_nodes: Launch::threads(16).node_ranks(3);
+}
+
+/// Work that is left to the end knows whether the program of its rank succeeded, returned an error or panicked.
+#[test]
+fn deferred_work_is_done_at_the_end_of_every_program() {
+    for (ending, expected) in [("success", true), ("error", false), ("panic", false)] {
+        let (told, heard) = std::sync::mpsc::channel();
+        let run = Launch::threads(2).run(|world| {
+            let told = told.clone();
+            world.defer_to_end(move |succeeded| told.send(succeeded).unwrap());
+            match ending {
+                "error" => Err(Error::new(Kind::InvalidArgument, "test", "it fails")),
+                "panic" => panic!("it fails"),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(run.is_ok(), expected, "{ending}");
+        assert_eq!(heard.try_iter().collect::<Vec<bool>>(), [expected; 2], "{ending}");
+    }
 }

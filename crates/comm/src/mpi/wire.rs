@@ -25,6 +25,7 @@ use crate::hub;
 use crate::mailbox::Mailbox;
 use crate::packet::{Body, Header};
 use crate::rendezvous::Nap;
+use crate::run_end::RunEnd;
 use crate::wire::{Change, Ticket, Wire};
 use crate::{Error, Kind, Result};
 
@@ -73,8 +74,7 @@ pub(crate) struct MpiWire<A: Abi> {
     left: AtomicBool,
     /// Whether this rank knows of one that is gone.
     lost: AtomicBool,
-    /// The first failure that no call could return.
-    reported: OnceLock<String>,
+    run_end: RunEnd,
     /// MPI is gone: handles that outlive it must not call it.
     closed: AtomicBool,
     /// What MPI said when it failed.
@@ -107,7 +107,7 @@ impl<A: Abi> MpiWire<A> {
             watched: Mutex::default(),
             left: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            reported: OnceLock::new(),
+            run_end: RunEnd::default(),
             closed: AtomicBool::new(false),
             broken: OnceLock::new(),
             mpi,
@@ -421,12 +421,8 @@ impl<A: Abi> Wire for MpiWire<A> {
         self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
     }
 
-    fn report_failure(&self, message: String) {
-        let _ = self.reported.set(message);
-    }
-
-    fn reported_failure(&self) -> Option<String> {
-        self.reported.get().cloned()
+    fn run_end(&self) -> &RunEnd {
+        &self.run_end
     }
 
     fn note_loss(&self, _of: Option<usize>) {
