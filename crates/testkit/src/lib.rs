@@ -5,6 +5,7 @@
 //! * [`file`](mod@file): conformance of the file engine, and its byte oracle;
 //! * [`filesystem`]: small file systems of their own, to be filled, shut down and limited;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
+//! * [`control_group`]: control groups with a memory limit;
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`gate`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
@@ -15,6 +16,7 @@
 //! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
 
 pub mod contents;
+pub mod control_group;
 pub mod crash;
 pub mod device;
 pub mod file;
