@@ -39,10 +39,12 @@ pub enum Kind {
     File,
     /// The ranks could not talk, or another one failed.
     Communication,
+    /// Valid in the format, and not implemented here.
+    Unsupported,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Damaged,
         Self::NoSuchName,
         Self::NameExists,
@@ -55,6 +57,7 @@ impl Kind {
         Self::Library,
         Self::File,
         Self::Communication,
+        Self::Unsupported,
     ];
 }
 

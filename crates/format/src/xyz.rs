@@ -61,10 +61,28 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a file, instead of one that is there. Collective.
+    /// Creates a file. One that exists is refused: [`replace`](Self::replace) replaces it. Collective.
     pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
+        let shown = name.as_ref().to_string_lossy();
+        let made = file::Open::new(Mode::read_write().exclusive()).open(comm, name.as_ref());
+        let file = made.map_err(|error| match error.kind() {
+            file::Kind::FileExists => {
+                let detail = "it exists and was to be created; replace it with `xyz::Writer::replace`, or write another file";
+                file::Error::new(error.kind(), "create", &shown.as_ref().into(), detail)
+            }
+            _ => error,
+        });
+        Self::new(comm, file?)
+    }
+
+    /// Creates a file, instead of one that is there. Collective.
+    pub fn replace(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         let file = file::Open::new(Mode::read_write().create()).open(comm, name)?;
         file.set_size(0)?;
+        Self::new(comm, file)
+    }
+
+    fn new(comm: &Comm, file: File) -> Result<Self> {
         let comm = Line::take(comm).map_err(|error| Error::talk("create", file.name(), &error))?;
         Ok(Self { comm, file, end: 0 })
     }

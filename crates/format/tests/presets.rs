@@ -124,3 +124,56 @@ fn vtk_reads_vtkhdf() {
         image.close()
     });
 }
+
+/// Writes a file that does not exist, one that does, and one in its place.
+fn refuses_existing(
+    create: impl Fn(&Comm, &Path) -> Result<()> + Sync,
+    replace: impl Fn(&Comm, &Path) -> Result<()> + Sync,
+) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("file");
+    Launch::threads(2).run(|world| create(world, &path)).unwrap();
+    std::fs::write(&path, "years of work").unwrap();
+    let refuse = |world: &Comm| {
+        let refused = create(world, &path).unwrap_err();
+        assert_eq!(refused.file_kind(), Some(aqueduct_file::Kind::FileExists), "{refused}");
+        assert!(refused.to_string().contains("replace"), "{refused}");
+        Ok::<_, aqueduct_format::Error>(())
+    };
+    Launch::threads(2).run(refuse).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"years of work");
+    Launch::threads(2).run(|world| replace(world, &path)).unwrap();
+    assert_ne!(std::fs::read(&path).unwrap(), b"years of work");
+}
+
+#[test]
+fn xyz_refuses_existing_files_unless_they_are_replaced() {
+    refuses_existing(
+        |world, path| xyz::Writer::create(world, path)?.close(),
+        |world, path| xyz::Writer::replace(world, path)?.close(),
+    );
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn h5md_refuses_existing_files_unless_they_are_replaced() {
+    use aqueduct_format::h5md::{Creator, Trajectory};
+
+    let creator = Creator { author: "A. Author", program: "test", version: "1.0" };
+    refuses_existing(
+        |world, path| Trajectory::create(world, path, &creator, None, 2)?.close(),
+        |world, path| Trajectory::replace(world, path, &creator, None, 2)?.close(),
+    );
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn vtkhdf_refuses_existing_files_unless_they_are_replaced() {
+    use aqueduct_format::vtkhdf::{Grid, Image};
+
+    let grid = Grid { points: [2, 2, 2], origin: [0.0; 3], spacing: [1.0; 3] };
+    refuses_existing(
+        |world, path| Image::create(world, path, &grid)?.close(),
+        |world, path| Image::replace(world, path, &grid)?.close(),
+    );
+}

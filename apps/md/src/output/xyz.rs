@@ -22,7 +22,7 @@ pub fn write(simulation: &Simulation, units: Units, name: &str) -> Result<()> {
             velocity: Some(units.velocity(molecule.velocity)),
         })
         .collect();
-    let mut writer = Writer::create(simulation.world(), name)?;
+    let mut writer = Writer::replace(simulation.world(), name)?;
     let edges = units.place(simulation.model().grid.length);
     writer.write(&Frame { time: simulation.time() * units.time, edges }, &atoms)?;
     Ok(writer.close()?)

@@ -86,7 +86,9 @@ impl Container {
         let bad = |what: String| self.core.error(Kind::BadArgument, operation, what);
         let block = slab.cut(target, writes, values).map_err(bad)?;
         let places = if values == 0 { Ok(Places::default()) } else { places(dataset, &block) };
-        let places = places.map_err(|what| bad(format!("dataset {path:?}: {what}")))?;
+        let kind = if dataset.unreadable().is_some() { Kind::Unsupported } else { Kind::BadArgument };
+        let places =
+            places.map_err(|what| self.core.error(kind, operation, format!("dataset {path:?}: {what}")))?;
         if writes && !places.gaps.is_empty() {
             let detail = format!(
                 "dataset {path:?}: a part of it was never given a place in the file, and is only read here; the program that \
@@ -103,7 +105,7 @@ impl Container {
         let target = Target { what: "dataset", name: path, lengths: &dataset.shape, grows: dataset.grows };
         let count = slab.values(target).map_err(|what| self.core.error(Kind::BadArgument, "read", what))?;
         if let Some(why) = dataset.unreadable() {
-            return Err(self.core.error(Kind::BadArgument, "read", format!("dataset {path:?}: {why}")));
+            return Err(self.core.error(Kind::Unsupported, "read", format!("dataset {path:?}: {why}")));
         }
         // A description may promise anything; memory is taken for what the file can have, or need not have.
         let bytes = count.saturating_mul(dataset.datatype.size());
