@@ -85,17 +85,31 @@ impl Reader {
 /// Which bytes of the data belong to each record, as far as they are there; at the end those that no record speaks of. Where a record cannot be read,
 /// what lies between its neighbours.
 fn places(records: &[Option<Record>], size: u64) -> Vec<Range<u64>> {
-    let end = |record: &Record| record.start.saturating_add(record.length);
-    let between = |number: usize| {
-        let before = records[..number].iter().flatten().map(end).max().unwrap_or(0).min(size);
-        let after = records.iter().skip(number).flatten().map(|record| record.start).min();
-        before..after.unwrap_or(size).clamp(before, size)
-    };
-    let place = |number: usize| match records.get(number) {
-        Some(Some(record)) => record.start.min(size)..end(record).min(size),
-        Some(None) | None => between(number),
-    };
-    (0..=records.len()).map(place).collect()
+    let bytes = |record: &Record| record.start..record.start.saturating_add(record.length);
+    places_of(records.len(), size, |number| records[number].as_ref().map(bytes))
+}
+
+/// The same of so many records, each of which is looked at twice: `bytes` tells where it says its bytes are, unless it cannot be read.
+fn places_of(count: usize, size: u64, bytes: impl Fn(usize) -> Option<Range<u64>>) -> Vec<Range<u64>> {
+    // Where what lies behind the records before each one begins, and what lies before the records from it on ends.
+    let (mut places, mut begin) = (Vec::with_capacity(count + 1), 0);
+    for number in 0..count {
+        let own = bytes(number);
+        places.push(begin..size);
+        begin = own.map_or(begin, |own| own.end.min(size).max(begin));
+    }
+    places.push(begin..size);
+    let mut end = size;
+    for (number, place) in places.iter_mut().enumerate().take(count).rev() {
+        match bytes(number) {
+            Some(own) => {
+                *place = own.start.min(size)..own.end.min(size);
+                end = end.min(own.start);
+            }
+            None => place.end = end.max(place.start),
+        }
+    }
+    places
 }
 
 /// The length of the data, the same for all ranks: it may be growing. Collective.
@@ -265,4 +279,59 @@ fn read(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
     let count = file.at(at).read(&mut bytes)?;
     bytes.truncate(count.bytes() as usize);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aqueduct_testkit::seeded::Seeded;
+    use std::cell::Cell;
+
+    /// The places by their definition.
+    fn model(records: &[Option<Range<u64>>], size: u64) -> Vec<Range<u64>> {
+        let between = |number: usize| {
+            let before = records[..number].iter().flatten().map(|own| own.end).max().unwrap_or(0).min(size);
+            let after = records[number..].iter().flatten().map(|own| own.start).min();
+            before..after.unwrap_or(size).clamp(before, size)
+        };
+        let place = |number: usize| match records.get(number) {
+            Some(Some(own)) => own.start.min(size)..own.end.min(size),
+            Some(None) | None => between(number),
+        };
+        (0..=records.len()).map(place).collect()
+    }
+
+    #[test]
+    fn places_of_random_records_are_those_of_the_model() {
+        for number in 0..2000 {
+            let mut seed = Seeded::new(number);
+            let size = seed.number() % 50;
+            let count = seed.below(8);
+            let records: Vec<Option<Range<u64>>> = (0..count)
+                .map(|_| {
+                    let start = seed.number() % 60;
+                    let end = start + seed.number() % 20;
+                    (seed.below(2) == 0).then_some(start..end)
+                })
+                .collect();
+            let found = places_of(count, size, |number| records[number].clone());
+            assert_eq!(found, model(&records, size), "seed {number}: {records:?} of {size} bytes");
+        }
+    }
+
+    /// A tail of zeros, as a file system may leave it: each record is looked at twice, however many there are.
+    #[test]
+    fn unreadable_records_cost_the_same_each() {
+        const COUNT: usize = 100_000;
+        let looks = Cell::new(0);
+        let places = places_of(COUNT, 1 << 20, |number| {
+            looks.set(looks.get() + 1);
+            (number == 0).then_some(0..512)
+        });
+        assert_eq!((places.len(), looks.get()), (COUNT + 1, 2 * COUNT));
+        assert_eq!(
+            (&places[0], &places[COUNT - 1], &places[COUNT]),
+            (&(0..512), &(512..1 << 20), &(512..1 << 20))
+        );
+    }
 }
