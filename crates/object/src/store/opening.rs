@@ -187,11 +187,13 @@ impl ObjectOpen {
         }
         let create = self.mode.is_create();
         match Open::new(Mode::read_only()).open(own, meta_name(name)) {
+            // Without a lock: whoever has just created it may be about to take it.
+            Ok(_) if create && self.mode.is_exclusive() => {
+                let claimed = file::check_unclaimed(meta_name(name)).err();
+                Err(claimed.and_then(|error| in_use("open", shown, &error)).unwrap_or_else(|| exists(shown)))
+            }
             Ok(meta) => {
                 let claim = if self.mode.is_write() { claim_meta("open", name, shown)? } else { None };
-                if create && self.mode.is_exclusive() {
-                    return Err(exists(shown));
-                }
                 Ok((read_state(&meta, shown, own, name)?, claim))
             }
             Err(error) if error.kind() != file::Kind::NoSuchFile => Err(renamed(&error, shown)),
@@ -340,11 +342,15 @@ impl Store {
 /// another reason, which opening it for writing reports.
 pub(super) fn claim_meta(operation: &'static str, name: &OsStr, shown: &str) -> Result<Option<Claim>> {
     match file::claim(meta_name(name)) {
-        Err(error) if error.kind() == file::Kind::InUse => {
-            Err(file::Error::new(error.kind(), operation, &shown.into(), error.detail()).into())
-        }
-        claim => Ok(claim.ok().flatten()),
+        Ok(claim) => Ok(claim),
+        Err(error) => in_use(operation, shown, &error).map_or(Ok(None), Err),
     }
+}
+
+/// The error of a file that another program writes, if that is the error of its `.meta`.
+fn in_use(operation: &'static str, shown: &str, error: &file::Error) -> Option<Error> {
+    let is_in_use = error.kind() == file::Kind::InUse;
+    is_in_use.then(|| file::Error::new(error.kind(), operation, &shown.into(), error.detail()).into())
 }
 
 /// Deletes the data and the `.meta`, if there are any and nobody is writing them.

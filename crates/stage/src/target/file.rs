@@ -273,27 +273,35 @@ pub(crate) fn steps_name(name: &str) -> String {
 fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<Claim>> {
     let mode = if replace { Mode::read_write().create() } else { Mode::read_write().exclusive() };
     let steps = steps_name(name);
-    let made = Open::new(mode).open(own, &steps);
-    if let Some(error) = made.as_ref().err().filter(|error| error.kind() != file::Kind::FileExists) {
-        return Err(of_stream(name, error, error.detail()));
+    if let Err(error) = Open::new(mode).open(own, &steps) {
+        return Err(refusal(name, &steps, &error));
     }
-    let claim = match file::claim(&steps) {
-        Err(error) if error.kind() == file::Kind::InUse => {
-            return Err(of_stream(name, &error, error.detail()));
-        }
+    let claimed = match file::claim(&steps) {
+        Err(error) if error.kind() == file::Kind::InUse => Err(of_stream(name, &error, error.detail())),
         // Whatever else is wrong with the file, opening it reports.
-        claim => claim.ok().flatten(),
+        claim => Ok(claim.ok().flatten()),
     };
-    if let Err(error) = made {
-        return Err(of_stream(name, &error, EXISTS));
-    }
-    let Err(error) = Open::new(mode).open(own, name) else { return Ok(claim) };
-    if !replace {
+    let made = claimed.and_then(|claim| match Open::new(mode).open(own, name) {
+        Ok(_) => Ok(claim),
+        Err(error) if error.kind() == file::Kind::FileExists => Err(of_stream(name, &error, EXISTS)),
+        Err(error) => Err(of_stream(name, &error, error.detail())),
+    });
+    if made.is_err() && !replace {
         // Made just now, without data of its own. A failure to delete it is not the one to report.
         let _ = file::delete(&steps);
     }
-    let exists = error.kind() == file::Kind::FileExists;
-    Err(of_stream(name, &error, if exists { EXISTS } else { error.detail() }))
+    made
+}
+
+/// Why the `.steps` could not be made. One that exists may be in use; it is not locked to find out, since who has just made it may be about to do so.
+fn refusal(name: &str, steps: &str, error: &file::Error) -> Error {
+    if error.kind() != file::Kind::FileExists {
+        return of_stream(name, error, error.detail());
+    }
+    match file::check_unclaimed(steps) {
+        Err(in_use) if in_use.kind() == file::Kind::InUse => of_stream(name, &in_use, in_use.detail()),
+        _ => of_stream(name, error, EXISTS),
+    }
 }
 
 /// An error of one of the two files as an error of the stream file.
