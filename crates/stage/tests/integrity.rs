@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::Object;
 use aqueduct_stage::target::{NetcdfTarget, ObjectTarget, Target};
-use aqueduct_stage::{Cuboid, Error, Key, Kind, Mode, Options, Output, Reader, Stream, Streams};
+use aqueduct_stage::{Cuboid, Error, Key, Kind, Mode, Options, Output, Reader, Role, Stream, Streams, split};
 
 /// Where a child process writes its stream file.
 const CHILD: &str = "AQUEDUCT_TEST_STREAM_WRITER";
@@ -55,7 +55,7 @@ fn file_kind(error: &Error) -> Option<aqueduct_file::Kind> {
 fn second_writer_of_a_stream_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join("run").display().to_string();
-    for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders] {
+    for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Auto] {
         run(2, |world| {
             let (streams, keys) = declare(world);
             let options = Options::new().mode(mode).replace();
@@ -72,6 +72,106 @@ fn second_writer_of_a_stream_file_is_refused() {
             first.finish()?;
             write_file(world, &options, &name, 2)
         });
+    }
+}
+
+/// Opens an output twice at a time: the second one is refused, and the first one is not disturbed.
+fn refuses_second_writer(
+    comm: &Comm,
+    options: &Options,
+    name: &str,
+    create: impl Fn(&Options, &Streams) -> Result<Output, Error>,
+) -> Result<(), Error> {
+    let (streams, keys) = declare(comm);
+    let mut first = create(options, &streams)?;
+    write_steps(comm, &mut first, keys, 2)?;
+    first.flush()?;
+    for options in [options.clone(), options.clone().replace()] {
+        let refused = create(&options, &streams).map(drop).unwrap_err();
+        assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::InUse), "{name}: {refused}");
+        assert!(refused.to_string().contains("close it there first"), "{refused}");
+    }
+    write_steps(comm, &mut first, keys, 1)?;
+    first.finish().map(drop)
+}
+
+#[test]
+fn second_writer_is_refused_by_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    for (servers, mode) in [(1, Mode::Servers), (2, Mode::Auto)] {
+        let name = folder.path().join(format!("run-{servers}")).display().to_string();
+        run(2 + servers, |world| match split(world, servers)? {
+            Role::Server(server) => server.serve().map(drop),
+            Role::Compute(crew) => {
+                let options = Options::new().mode(mode).served_by(&crew);
+                let create = |options: &Options, streams: &_| options.create(crew.comm(), &name, streams);
+                refuses_second_writer(crew.comm(), &options, &name, create)
+            }
+        });
+        run(1, |world| Reader::open(world, &name).map(|reader| assert_eq!(reader.parcels().len(), 3)));
+    }
+}
+
+#[test]
+fn second_writer_of_object_files_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("run").display().to_string();
+    run(2, |world| {
+        let create = |options: &Options, streams: &_| {
+            let make = |comm: &Comm, declared: &_| target("object", comm, &name, declared);
+            options.create_on(world, &name, streams, make)
+        };
+        refuses_second_writer(world, &Options::new(), &name, create)
+    });
+}
+
+/// A program that is refused because a file exists takes no lock to find out why: another one gets it meanwhile.
+#[test]
+fn refused_writer_takes_no_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in ["stream", "object"] {
+        let name = folder.path().join(kind).display().to_string();
+        let locked = format!("{name}.{}", if kind == "stream" { "steps" } else { "meta" });
+        let write = |world: &Comm| {
+            let (streams, _) = declare(world);
+            let make = |comm: &Comm, declared: &_| target(kind, comm, &name, declared);
+            Options::new().create_on(world, &name, &streams, make)?.finish().map(drop)
+        };
+        run(1, write);
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                run(1, |world| (0..300).try_for_each(|_| write(world).map_or(Ok(()), |()| Err(no_error()))));
+            });
+            while !refused.is_finished() {
+                drop(aqueduct_file::claim(&locked).unwrap());
+            }
+            refused.join().unwrap();
+        });
+    }
+}
+
+fn no_error() -> Error {
+    Error::new(Kind::BadArgument, "create", "the output", "it was not refused")
+}
+
+/// One file of several that exists: nothing is made beside it, and without it the same call succeeds.
+#[test]
+fn refused_object_files_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("run").display().to_string();
+    for ending in ["", ".meta", ".streams", ".level", ".speed", ".speed.meta"] {
+        let path = format!("{name}{ending}");
+        std::fs::write(&path, "years of work").unwrap();
+        run(2, |world| {
+            let (streams, _) = declare(world);
+            let make = |comm: &Comm, declared: &_| target("object", comm, &name, declared);
+            let refused = Options::new().create_on(world, &name, &streams, make).map(drop).unwrap_err();
+            assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::FileExists), "{ending}: {refused}");
+            assert!(refused.to_string().contains("`Options::replace`"), "{refused}");
+            Ok(())
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{ending}");
+        std::fs::remove_file(&path).unwrap();
     }
 }
 

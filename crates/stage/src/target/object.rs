@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::Mode;
+use aqueduct_file::{self as file, Mode, Open};
 use aqueduct_object::schema::Type;
 use aqueduct_object::{Object, ObjectFile, ObjectOpen, Schema, UntypedWriter};
 
@@ -14,7 +14,7 @@ use self::room::Room;
 use super::{Parcel, Supply, Target};
 use crate::declared::Declared;
 use crate::description::{About, Region};
-use crate::error::{Error, Kind, Result, agree};
+use crate::error::{EXISTS, Error, Kind, Result, agree};
 use crate::value::{Value, by_kind};
 
 /// What a [`Deposit`] is of.
@@ -104,6 +104,10 @@ impl ObjectTarget {
     /// Creates the files. Those that exist are refused, unless the output [replaces](Declared::replaces) them. Collective.
     pub fn create(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Self> {
         check_names(name, declared)?;
+        if !declared.replaces() {
+            let free = if comm.rank() == 0 { check_free(&comm.alone(), name, declared) } else { Ok(()) };
+            agree(comm, "create", name, free)?;
+        }
         // Without deposits nothing is believed that older files may have left.
         let create = ObjectOpen::new(Mode::read_write().exclusive());
         let create = if declared.replaces() { create.replace() } else { create };
@@ -192,22 +196,49 @@ fn type_of<T: Value + Object>() -> Type {
     T::schema().root().clone()
 }
 
+/// What the names of a stream's files end with; nothing where it has none.
+fn endings(declared: &Declared, stream: usize) -> Vec<String> {
+    let about = &declared.streams()[stream];
+    let points = matches!(about.region, Region::Points(_)).then(|| format!(".{}.points", about.name));
+    let own = schema_of(declared.streams(), stream).map(|_| format!(".{}", about.name));
+    own.into_iter().chain(points).collect()
+}
+
+/// The files that belong to an output whatever its streams are: which steps are complete, and the descriptions.
+fn common_endings() -> [String; 2] {
+    [String::new(), ".streams".to_owned()]
+}
+
+/// None of the files may be there: otherwise some would be made before another one is refused.
+fn check_free(own: &Comm, name: &str, declared: &Declared) -> Result<()> {
+    let streams = (0..declared.streams().len()).flat_map(|stream| endings(declared, stream));
+    for file in common_endings().into_iter().chain(streams).map(|ending| format!("{name}{ending}")) {
+        let meta = format!("{file}.meta");
+        // What keeps one from being opened keeps it from being created, or is no file.
+        if [&meta, &file].iter().all(|part| Open::new(Mode::read_only()).open(own, part).is_err()) {
+            continue;
+        }
+        let refuse =
+            |kind, detail: &str| Err(file::Error::new(kind, "create", &file.as_str().into(), detail).into());
+        return match file::check_unclaimed(&meta) {
+            Err(error) if error.kind() == file::Kind::InUse => refuse(error.kind(), error.detail()),
+            _ => refuse(file::Kind::FileExists, EXISTS),
+        };
+    }
+    Ok(())
+}
+
 /// No two files may have one name, and each must be one.
 fn check_names(name: &str, declared: &Declared) -> Result<()> {
-    let streams = declared.streams().iter().enumerate();
-    let stored = streams.filter(|(at, _)| schema_of(declared.streams(), *at).is_some());
     let mut names = HashSet::new();
-    for own in [String::new(), ".streams".to_owned()] {
+    for own in common_endings() {
         names.extend([format!("{own}.meta"), own]);
     }
-    for (_, about) in stored {
-        let mut own = vec![format!(".{}", about.name)];
-        if let Region::Points(_) = about.region {
-            own.push(format!(".{}.points", about.name));
-        }
+    for (stream, about) in declared.streams().iter().enumerate() {
+        let own = endings(declared, stream);
         let all = own.iter().flat_map(|own| [own.clone(), format!("{own}.meta")]);
         let twice: Vec<String> = all.filter(|own| !names.insert(own.clone())).collect();
-        if about.name.contains(['/', '\0']) || !twice.is_empty() {
+        if !own.is_empty() && (about.name.contains(['/', '\0']) || !twice.is_empty()) {
             let detail = format!(
                 "stream {:?} cannot have a file of its own: the name is taken or no part of one; call it otherwise",
                 about.name
@@ -253,11 +284,11 @@ impl Target for ObjectTarget {
         true
     }
 
-    /// What is stored is durable.
     fn is_persistent(&self) -> bool {
         self.deposits.is_persistent()
     }
 
+    /// What is stored is durable already.
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }
