@@ -71,9 +71,10 @@ pub trait Target: Send {
         false
     }
 
-    /// Whether what was synced outlives a restart of the machine, the same on all ranks. Where it does not, no step is ever reported as durable.
+    /// Whether what was synced outlives a restart of the machine, the same on all ranks. Where it does not, no step is ever reported as durable. A target
+    /// around another one asks that.
     fn is_persistent(&self) -> bool {
-        true
+        false
     }
 
     /// Makes durable what was stored so far. Collective.

@@ -153,6 +153,10 @@ impl aqueduct_stage::target::Target for Deadly {
         self.0.write(parcel, supply)
     }
 
+    fn is_persistent(&self) -> bool {
+        self.0.is_persistent()
+    }
+
     fn sync(&mut self) -> Result<(), Error> {
         self.0.sync()
     }
