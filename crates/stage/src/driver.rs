@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
 
+use crate::activity::{PATIENCE, stuck};
 use crate::error::{Error, Kind, Result};
 use crate::packing::Packing;
 use crate::progress::Board;
@@ -37,6 +38,8 @@ enum Hand {
 struct Served {
     client: Arc<Client>,
     board: Arc<Board>,
+    /// Nothing more is heard of the output.
+    settled: bool,
 }
 
 /// The program itself writes.
@@ -93,7 +96,7 @@ impl Driver {
         board: &Arc<Board>,
         limits: Limits,
     ) -> Self {
-        let hand = Some(Hand::Served(Served { client, board: Arc::clone(board) }));
+        let hand = Some(Hand::Served(Served { client, board: Arc::clone(board), settled: false }));
         let (board, pinned, name, comm) = (Arc::clone(board), Vec::new(), Arc::clone(name), comm.clone());
         Self {
             name,
@@ -227,28 +230,98 @@ impl Driver {
     }
 }
 
-impl Drop for Served {
+impl Hand {
+    /// Waits until everything that was accepted is written; not so if other ranks keep the writer waiting for longer than `limit`.
+    fn await_end(&mut self, limit: Option<Duration>) -> bool {
+        match self {
+            Self::Own(_) => true,
+            Self::Thread(worker) => worker.await_end(limit),
+            Self::Served(served) => served.await_end(limit),
+        }
+    }
+
+    /// What is not written now is lost.
+    fn give_up(&mut self) {
+        match self {
+            Self::Own(_) => {}
+            Self::Thread(worker) => worker.give_up(),
+            Self::Served(served) => served.give_up(),
+        }
+    }
+}
+
+impl Served {
     /// Waits until the server has written every step that all its clients have handed over.
-    fn drop(&mut self) {
-        let (visible, failure) = self.client.let_go();
+    fn await_end(&mut self, limit: Option<Duration>) -> bool {
+        if self.settled {
+            return true;
+        }
+        let Some((visible, failure)) = self.client.let_go(limit) else { return false };
         self.board.note(|progress| progress.visible = progress.visible.max(visible));
         failure.into_iter().for_each(|error| self.board.fail(error));
+        self.settle();
+        true
+    }
+
+    fn give_up(&mut self) {
+        self.board.fail(stuck("the server"));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.settled = true;
         self.board.close();
     }
 }
 
-impl Drop for Driver {
-    /// Without `finish`: what was accepted is written first, and what failed is told where people and `run` see it.
+impl Drop for Served {
     fn drop(&mut self) {
-        drop(self.hand.take());
-        if self.finished {
-            return;
+        if !self.await_end(Some(PATIENCE)) {
+            self.give_up();
         }
+    }
+}
+
+/// What is told of an output that was dropped without `finish`.
+struct Ending {
+    name: Arc<str>,
+    comm: Comm,
+    board: Arc<Board>,
+}
+
+impl Ending {
+    /// Tells what failed where people and `run` see it.
+    fn report(&self) {
         if let Some(reason) = self.board.take_unreported() {
             let message = format!("output {:?}, dropped without `finish`: {reason}", self.name);
             eprintln!("aqueduct: {message}");
             self.comm.report_failure(message);
         }
+    }
+}
+
+impl Drop for Driver {
+    /// Without `finish`: what was accepted is written first, and what failed is told. Where other ranks are slow, the rest of the wait is left to the end of
+    /// `run`, which knows whether this rank has failed: then others may wait for it, and nothing more can be written.
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let (name, comm, board) = (Arc::clone(&self.name), self.comm.clone(), Arc::clone(&self.board));
+        let ending = Ending { name, comm, board };
+        let Some(mut hand) = self.hand.take() else { return ending.report() };
+        if hand.await_end(Some(PATIENCE)) {
+            drop(hand);
+            return ending.report();
+        }
+        let rest = move |succeeded: bool| {
+            if !succeeded || !hand.await_end(None) {
+                hand.give_up();
+            }
+            drop(hand);
+            ending.report();
+        };
+        if std::thread::panicking() { rest(false) } else { self.comm.defer_to_end(rest) }
     }
 }
 
@@ -319,3 +392,6 @@ impl Supply for Packed<'_, '_, '_> {
         &self.buffer[..self.length]
     }
 }
+
+#[cfg(test)]
+mod tests;

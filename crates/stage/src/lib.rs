@@ -43,6 +43,7 @@
 //! What is promised is in `docs/streams.md`, the bytes are in `docs/format-stream.md`.
 
 mod accumulator;
+mod activity;
 mod choice;
 mod chooser;
 mod cuboid;

@@ -89,7 +89,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The mode is chosen, two buffers, an eighth of the free memory, durable at `flush` and `finish`.
+    /// The mode is chosen, two buffers, an eighth of the available memory, durable at `flush` and `finish`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -254,7 +254,7 @@ impl Options {
 
     /// The limits of this rank's buffers, of which so many more are needed elsewhere.
     fn limits(&self, comm: &Comm, name: &str, more: usize) -> Result<Limits> {
-        let memory = self.memory.unwrap_or_else(|| share_of_free(comm));
+        let memory = self.memory.unwrap_or_else(|| share_of_available(comm));
         let shares = self.buffers + more;
         let capacity = memory / shares as u64;
         if capacity < 64 {
@@ -278,7 +278,7 @@ impl Options {
 }
 
 /// An eighth of the available memory, divided by the ranks that share it.
-pub(crate) fn share_of_free(comm: &Comm) -> u64 {
+pub(crate) fn share_of_available(comm: &Comm) -> u64 {
     let ranks = comm.ranks_of_node(comm.node_of(comm.rank())).len() as u64;
     (available_memory() / 8 / ranks).max(1 << 20)
 }

@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Op};
 
+use crate::activity::{Activity, PATIENCE, await_end, stuck};
 use crate::driver::Written;
 use crate::error::{Error, Kind, Result};
 use crate::packing::Packing;
 use crate::pin;
 use crate::progress::Board;
 use crate::target::{Parcel, Supply, Target};
-
-/// How long an output that is dropped without `finish` waits for a thread that makes no progress: it may wait for ranks that never come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Somebody who wants to know what was written.
 pub(crate) type Look = Box<dyn FnOnce(&mut Written) + Send>;
@@ -78,8 +76,7 @@ struct State {
     stopped: bool,
     /// The thread is gone.
     ended: bool,
-    /// How many jobs have been taken and buffers given back: what changes as long as the thread makes progress.
-    turns: u64,
+    activity: Activity,
     /// How long it has written.
     busy: Duration,
 }
@@ -174,6 +171,19 @@ impl Worker {
         (state.memory, state.busy)
     }
 
+    /// Waits until the thread has written everything that was accepted; not so if other ranks keep it waiting for longer than `limit`.
+    pub(crate) fn await_end(&self, limit: Option<Duration>) -> bool {
+        self.shared.stop();
+        let look = |state: &State| (state.ended, state.activity);
+        self.thread.is_none() || await_end(&self.shared.change, self.shared.lock(), limit, look)
+    }
+
+    /// Nobody waits for the thread any more.
+    pub(crate) fn give_up(&mut self) {
+        self.thread = None;
+        self.shared.board.fail(stuck("the I/O thread"));
+    }
+
     fn join(&mut self) -> Option<Holding> {
         self.shared.stop();
         self.thread.take().and_then(|thread| thread.join().ok()?)
@@ -196,35 +206,12 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Waits until the thread has written everything that was accepted. Not for ever: it may wait for a rank that waits for this one.
+    /// Without `finish`. Not for ever: the thread may wait for a rank that waits for this one.
     fn drop(&mut self) {
-        self.shared.stop();
-        if self.thread.is_none() {
-            return;
-        }
-        let mut state = self.shared.lock();
-        while !state.ended {
-            let turns = state.turns;
-            let stands = |state: &mut State| !state.ended && state.turns == turns;
-            let waited = self.shared.change.wait_timeout_while(state, PATIENCE, stands);
-            let (now, limit) = waited.unwrap_or_else(PoisonError::into_inner);
-            if limit.timed_out() {
-                drop(now);
-                self.shared.board.fail(stuck("the I/O thread"));
-                return;
-            }
-            state = now;
+        if !self.await_end(Some(PATIENCE)) {
+            self.give_up();
         }
     }
-}
-
-/// Why a dropped output gives up waiting.
-pub(crate) fn stuck(who: &str) -> Error {
-    let detail = format!(
-        "{who} has made no progress for {} s, waiting for other ranks or the medium; what was accepted since is not in the file",
-        PATIENCE.as_secs()
-    );
-    Error::new(Kind::NotComplete, "drop", "the output", detail)
 }
 
 impl Shared {
@@ -241,6 +228,11 @@ impl Shared {
         self.change.notify_all();
     }
 
+    fn set_waits(&self, waits: bool) {
+        self.lock().activity.set_waits(waits);
+        self.change.notify_all();
+    }
+
     fn stop(&self) {
         self.lock().stopped = true;
         self.change.notify_all();
@@ -251,13 +243,13 @@ impl Shared {
         let waiting = |state: &mut State| state.jobs.is_empty() && !state.stopped;
         let state = self.change.wait_while(self.lock(), waiting);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.turns += 1;
+        state.activity.advance();
         state.jobs.pop_front()
     }
 
     fn release(&self, buffer: Vec<u8>) {
         let mut state = self.lock();
-        state.turns += 1;
+        state.activity.advance();
         state.free.push(buffer);
         drop(state);
         self.change.notify_all();
@@ -313,7 +305,9 @@ impl Shared {
 
     /// All ranks have come to the same job, or one has dropped the output instead. Collective.
     fn meet(&self) -> Result<()> {
+        self.set_waits(true);
         let dropped = self.comm.allreduce_one(Op::Max, 0u64);
+        self.set_waits(false);
         if dropped.map_err(|error| Error::talk("write", "the output", &error))? == 0 {
             return Ok(());
         }

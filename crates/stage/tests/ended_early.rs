@@ -4,6 +4,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_stage::{
     Error, Key, Kind, Mode, Options, Output, Reader, Reduction, Role, Safety, Stream, Streams, split,
 };
+use aqueduct_testkit::launcher::Launcher;
 
 /// Steps of each program. On the device below they take more than a second.
 const STEPS: u64 = 6;
@@ -86,6 +87,60 @@ fn servers_write_what_all_clients_have_handed_over_before_one_fails() {
             assert_eq!(complete_steps(&plain), STEPS, "{servers} servers, {ending:?}");
         }
     }
+}
+
+/// A job of a launcher whose output is not finished: who writes, and how the program ends.
+const JOBS: [(&str, Mode, Ending); 4] = [
+    ("thread dropped", Mode::Thread, Ending::Dropped),
+    ("thread error", Mode::Thread, Ending::Error),
+    ("served dropped", Mode::Servers, Ending::Dropped),
+    ("served error", Mode::Servers, Ending::Error),
+];
+/// Which of them, and where its file is.
+const JOB: &str = "AQUEDUCT_TEST_JOB";
+const FILE: &str = "AQUEDUCT_TEST_FILE";
+
+/// One rank of a job. Does nothing unless a launcher starts it.
+#[test]
+fn a_job() {
+    let (Ok(job), Ok(name)) = (std::env::var(JOB), std::env::var(FILE)) else { return };
+    let (_, mode, ending) = JOBS.into_iter().find(|(name, ..)| *name == job).unwrap();
+    let program = |world: &Comm| {
+        if mode == Mode::Thread {
+            return end(ending, world, hand_over(world, &Options::new().mode(mode), &name)?);
+        }
+        match split(world, 1)? {
+            Role::Server(server) => server.serve().map(drop),
+            Role::Compute(crew) => {
+                let options = Options::new().served_by(&crew);
+                end(ending, crew.comm(), hand_over(crew.comm(), &options, &name)?)
+            }
+        }
+    };
+    aqueduct_comm::run(program).unwrap();
+}
+
+/// Processes in the place of threads: a rank that fails ends the job.
+fn under(launcher: &str) {
+    let Some(launcher) = Launcher::find(launcher, &std::env::current_exe().unwrap()) else { return };
+    for (job, _, ending) in JOBS {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let plain = folder.path().join("run").display().to_string();
+        let name = format!("{SLOW}ufs:{plain}");
+        let done = launcher.job(3, &["--exact", "a_job", "--nocapture"], &[(JOB, job), (FILE, &name)]);
+        assert_eq!(done.success, ending == Ending::Dropped, "{job}: {} {}", done.output, done.errors);
+        assert_eq!(complete_steps(&plain), STEPS, "{job}: {}", done.errors);
+    }
+}
+
+#[test]
+fn openmpi() {
+    under("openmpi");
+}
+
+#[test]
+fn mpich() {
+    under("mpich");
 }
 
 #[test]

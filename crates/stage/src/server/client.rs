@@ -1,7 +1,7 @@
 //! The client's side of an output that a server writes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aqueduct_comm::Comm;
 
@@ -9,13 +9,13 @@ use super::protocol::{ANSWER, DATA, News, Open, REQUEST, Request, Room, SERVER, 
 use super::slots::{Place, Slots};
 use super::split::{Crew, Link};
 use super::symmetric::Symmetric;
+use crate::activity::Patience;
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, Told};
 use crate::group::Share;
 use crate::packing::Packing;
 use crate::progress::{Herald, Tidings};
 use crate::target::Parcel;
-use crate::worker::{PATIENCE, stuck};
 
 /// How often a client that lets go of an output looks whether its server has ended it.
 const POLL: Duration = Duration::from_millis(2);
@@ -117,30 +117,26 @@ impl Client {
 
     /// The output is dropped, unless it has ended: returns when the server has written every step that all clients have handed over. How many
     /// steps there are, and what has failed other than that the output ends so.
-    pub(crate) fn let_go(&self) -> (u64, Option<Error>) {
-        let ended = {
+    /// None if other ranks keep the server waiting for longer than `limit`; it can be asked again.
+    pub(crate) fn let_go(&self, limit: Option<Duration>) -> Option<(u64, Option<Error>)> {
+        let (ended, dropped) = {
             let mut state = self.lock();
-            state.dropped = true;
-            std::mem::replace(&mut state.ended, true)
+            (state.ended, std::mem::replace(&mut state.dropped, true))
         };
-        if !ended && self.ask(&Request::Drop(self.number)).is_err() {
-            return (0, None);
+        if !ended && !dropped && self.ask(&Request::Drop(self.number)).is_err() {
+            return Some((0, None));
         }
-        let (mut begin, mut seen) = (Instant::now(), None);
+        let mut patience = Patience::new(limit);
         loop {
             let heard = self.hear(false);
             let last = self.lock().last.clone();
             // A server that is gone, or a rank that failed: there is nothing to wait for.
             if ended || heard.is_err() || last.finished || last.failure.is_some() {
                 let failure = last.failure.map(Told::into_error);
-                return (last.visible, failure.filter(|error| error.kind() != Kind::NotComplete));
+                return Some((last.visible, failure.filter(|error| error.kind() != Kind::NotComplete)));
             }
-            let now = Some((last.visible, last.released));
-            if now != seen {
-                (begin, seen) = (Instant::now(), now);
-            }
-            if begin.elapsed() > PATIENCE {
-                return (last.visible, Some(stuck("the server")));
+            if patience.is_over(last.activity) {
+                return None;
             }
             std::thread::sleep(POLL);
         }
@@ -210,7 +206,7 @@ impl Client {
                 self.link.comm.note_loss(None);
             }
             state.slots.release(news.released);
-            state.last = news;
+            state.last.update(news);
             wait = false;
         }
     }

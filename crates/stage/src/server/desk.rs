@@ -11,6 +11,7 @@ use super::fetched::Fetched;
 use super::ledger::{Item, Job, Ledger, Next, Phase};
 use super::protocol::{News, news_of, tell};
 use super::symmetric::Symmetric;
+use crate::activity::Activity;
 use crate::error::{Error, Kind, Result};
 use crate::group::{Assembly, Group};
 use crate::relay::Relay;
@@ -99,12 +100,27 @@ pub(super) struct State {
     pub(super) parcels: u64,
     pub(super) bytes: u64,
     pub(super) ended: bool,
+    pub(super) activity: Activity,
+    /// Which clients have dropped the output: they wait for its end.
+    dropped: Vec<bool>,
 }
 
 impl State {
     pub(super) fn new(clients: usize) -> Self {
-        let news = vec![News::default(); clients];
-        Self { ledger: Ledger::new(clients), news, failure: None, parcels: 0, bytes: 0, ended: false }
+        Self {
+            ledger: Ledger::new(clients),
+            news: vec![News::default(); clients],
+            failure: None,
+            parcels: 0,
+            bytes: 0,
+            ended: false,
+            activity: Activity::default(),
+            dropped: vec![false; clients],
+        }
+    }
+
+    fn news_for(&self, client: usize) -> News {
+        News { activity: self.activity, ..self.news[client].clone() }
     }
 }
 
@@ -121,6 +137,35 @@ impl Desk {
     pub(super) fn arrive(&self, client: usize, item: Item<Held>) {
         self.lock().ledger.arrive(client, item);
         self.change.notify_all();
+    }
+
+    /// A client drops the output. From now on it is told whenever the thread that writes begins to wait for other ranks, or goes on.
+    pub(super) fn let_go(&self, client: usize) {
+        let news = {
+            let mut state = self.lock();
+            state.dropped[client] = true;
+            state.ledger.arrive(client, Item::Gone);
+            state.news_for(client)
+        };
+        self.change.notify_all();
+        self.send(client, &news);
+    }
+
+    /// The thread that writes begins to wait for other ranks or their chunks, or goes on after that.
+    fn set_waits(&self, waits: bool) {
+        let news: Vec<(usize, News)> = {
+            let mut state = self.lock();
+            state.activity.set_waits(waits);
+            let clients = (0..state.news.len()).filter(|client| state.dropped[*client]);
+            clients.map(|client| (client, state.news_for(client))).collect()
+        };
+        self.change.notify_all();
+        news.iter().for_each(|(client, news)| self.send(*client, news));
+    }
+
+    fn send(&self, client: usize, news: &News) {
+        // A client that is gone needs no news.
+        let _ = tell(&self.link, client + 1, news_of(self.number), news);
     }
 
     /// Nothing more comes: what is here is written, then it ends.
@@ -147,19 +192,36 @@ impl Desk {
 
     /// The next chunk of a client; waits, asleep, until it is there. An error if it never comes.
     pub(super) fn chunk(&self, client: usize) -> Result<Held> {
+        let next = self.lock().ledger.chunk(client);
+        let next = match next {
+            Next::NotYet => {
+                self.set_waits(true);
+                let next = self.await_chunk(client);
+                self.set_waits(false);
+                next
+            }
+            next => next,
+        };
+        match next {
+            Next::Chunk(Held::Nothing) | Next::Never | Next::NotYet => {
+                let gone = || {
+                    let detail =
+                        "a rank went away in the middle of a step, or could not give what it declared";
+                    Error::new(Kind::NotComplete, "fetch", &self.name, detail)
+                };
+                Err(self.failure().unwrap_or_else(gone))
+            }
+            Next::Chunk(held) => Ok(held),
+        }
+    }
+
+    /// Waits, asleep, for the next chunk of a client or the news that it never comes.
+    fn await_chunk(&self, client: usize) -> Next<Held> {
         let mut state = self.lock();
         loop {
             match state.ledger.chunk(client) {
-                Next::Chunk(Held::Nothing) | Next::Never => {
-                    let gone = || {
-                        let detail =
-                            "a rank went away in the middle of a step, or could not give what it declared";
-                        Error::new(Kind::NotComplete, "fetch", &self.name, detail)
-                    };
-                    return Err(state.failure.clone().unwrap_or_else(gone));
-                }
-                Next::Chunk(held) => return Ok(held),
                 Next::NotYet => state = self.change.wait(state).unwrap_or_else(PoisonError::into_inner),
+                next => return next,
             }
         }
     }
@@ -180,10 +242,11 @@ impl Desk {
         let news = {
             let mut state = self.lock();
             state.news[client].released += 1;
-            state.news[client].clone()
+            state.activity.advance();
+            state.news_for(client)
         };
-        // A client that is gone needs no news.
-        let _ = tell(&self.link, client + 1, news_of(self.number), &news);
+        self.change.notify_all();
+        self.send(client, &news);
     }
 
     /// Tells all clients.
@@ -191,16 +254,19 @@ impl Desk {
         let all: Vec<News> = {
             let mut state = self.lock();
             state.news.iter_mut().for_each(&change);
-            state.news.clone()
+            state.activity.advance();
+            (0..state.news.len()).map(|client| state.news_for(client)).collect()
         };
-        for (client, news) in all.iter().enumerate() {
-            let _ = tell(&self.link, client + 1, news_of(self.number), news);
-        }
+        self.change.notify_all();
+        all.iter().enumerate().for_each(|(client, news)| self.send(client, news));
     }
 
     /// The next job; waits, asleep, until there is one. None after the end.
     fn next(&self) -> Option<Job> {
-        await_job(&self.change, self.lock(), |state| &mut state.ledger)
+        self.set_waits(true);
+        let job = await_job(&self.change, self.lock(), |state| &mut state.ledger);
+        self.set_waits(false);
+        job
     }
 }
 
@@ -294,7 +360,10 @@ impl Writer {
             Job::Gone => u64::MAX,
         };
         let talk = |error: aqueduct_comm::Error| Error::talk("write", &self.desk.name, &error);
-        let both = self.talk.allreduce(Op::Max, &[code, u64::MAX - code]).map_err(talk)?;
+        self.desk.set_waits(true);
+        let both = self.talk.allreduce(Op::Max, &[code, u64::MAX - code]);
+        self.desk.set_waits(false);
+        let both = both.map_err(talk)?;
         if both[0] == u64::MAX || both[0] != u64::MAX - both[1] {
             return Err(self.gone());
         }

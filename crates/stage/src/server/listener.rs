@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use aqueduct_comm::{Comm, Source};
@@ -13,12 +13,12 @@ use super::ledger::Item;
 use super::lines::{Lines, rows};
 use super::protocol::{ANSWER, DATA, Open, REQUEST, Request, Room, tell, told};
 use super::split::Server;
+use crate::activity::{PATIENCE, await_end};
 use crate::declared::Declared;
 use crate::error::{Error, Kind, Result, Told, agree};
 use crate::group::{Group, Share};
 use crate::pin;
 use crate::target::{FileTarget, Target};
-use crate::worker::PATIENCE;
 
 /// The smallest chunk that is worth a message.
 pub(super) const LEAST: u64 = 64;
@@ -56,7 +56,7 @@ impl Server {
         self,
         make: impl Fn(&Comm, &str, &Arc<Declared>) -> Result<Box<dyn Target>>,
     ) -> Result<Service> {
-        let memory = self.memory.unwrap_or_else(|| half_of_free(&self.link));
+        let memory = self.memory.unwrap_or_else(|| half_of_available(&self.link));
         let clients = self.clients();
         let (pool, left) = (Arc::new(Pool::default()), memory);
         let mut listener = Listener {
@@ -138,7 +138,9 @@ impl Listener<'_> {
                     Some(lines) => lines.arrive(client, Item::Finish(steps)),
                     None => self.hand_in(number, client, Item::Finish(steps)),
                 },
-                Request::Drop(output) => self.hand_in(output, client, Item::Gone),
+                Request::Drop(output) => {
+                    self.desks.get(&output).into_iter().for_each(|counter| counter.desk.let_go(client));
+                }
             }
         }
         Ok(())
@@ -283,8 +285,8 @@ impl Listener<'_> {
         Ok((Counter { thread: thread.map_err(refuse)?, desk, rows, budget }, persistent))
     }
 
-    /// Ends all outputs: those that still hold steps of all clients write them first. Where a client was lost, not longer than there is progress: other
-    /// servers may be gone, too.
+    /// Ends all outputs: those that still hold steps of all clients write them first. Where a client was lost, waits for other ranks have a limit: these may
+    /// be gone, too.
     fn close(self, lost: Option<&Error>) -> Service {
         let mut service = Service { memory_cap: self.memory, ..Service::default() };
         for counter in self.desks.into_values() {
@@ -292,7 +294,8 @@ impl Listener<'_> {
             desk.terminate();
             match lost {
                 Some(error) => {
-                    await_end(desk);
+                    let look = |state: &State| (state.ended, state.activity);
+                    await_end(&desk.change, desk.lock(), Some(PATIENCE), look);
                     desk.fail(error);
                 }
                 None => _ = counter.thread.join(),
@@ -310,22 +313,7 @@ impl Listener<'_> {
     }
 }
 
-/// Waits until an output has ended, as long as it makes progress.
-fn await_end(desk: &Desk) {
-    let mut state = desk.lock();
-    while !state.ended {
-        let parcels = state.parcels;
-        let stands = |state: &mut State| !state.ended && state.parcels == parcels;
-        let waited = desk.change.wait_timeout_while(state, PATIENCE, stands);
-        let (now, limit) = waited.unwrap_or_else(PoisonError::into_inner);
-        if limit.timed_out() {
-            return;
-        }
-        state = now;
-    }
-}
-
-/// Half of the memory that is free, divided by the ranks that share it.
-fn half_of_free(link: &Comm) -> u64 {
-    4 * crate::options::share_of_free(link)
+/// Half of the available memory, divided by the ranks that share it.
+fn half_of_available(link: &Comm) -> u64 {
+    4 * crate::options::share_of_available(link)
 }

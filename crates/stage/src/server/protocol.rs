@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use aqueduct_comm::Comm;
 
+use crate::activity::Activity;
 use crate::description::About;
 use crate::error::{Error, Kind, Result, Told};
 use crate::group::Share;
@@ -86,6 +87,23 @@ pub(crate) struct News {
     /// How long the server has written.
     pub(crate) nanoseconds: u64,
     pub(crate) failure: Option<Told>,
+    /// What the thread that writes is doing; of interest to clients that have dropped the output.
+    pub(crate) activity: Activity,
+}
+
+impl News {
+    /// Adds news, which may be older: the threads of a server send some each.
+    pub(crate) fn update(&mut self, news: Self) {
+        self.released = self.released.max(news.released);
+        self.visible = self.visible.max(news.visible);
+        self.durable = self.durable.max(news.durable);
+        self.finished |= news.finished;
+        self.nanoseconds = self.nanoseconds.max(news.nanoseconds);
+        self.failure = self.failure.take().or(news.failure);
+        if news.activity.turns > self.activity.turns {
+            self.activity = news.activity;
+        }
+    }
 }
 
 /// Tells something to a rank.

@@ -104,7 +104,7 @@ impl Drop for Link {
 }
 
 impl Server {
-    /// What this server may hold for all outputs, in bytes; without this, half of the free memory divided by the ranks of its node.
+    /// What this server may hold for all outputs, in bytes; without this, half of the available memory divided by the ranks of its node.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
