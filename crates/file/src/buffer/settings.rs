@@ -18,7 +18,7 @@ pub enum Capacity {
 
 impl Capacity {
     /// How it is written.
-    pub const FORMS: &str = "a size such as 256MiB, or a share of the free memory such as 25%";
+    pub const FORMS: &str = "a size such as 256MiB, or a share of the available memory such as 25%";
 
     /// In bytes, for one of so many ranks of this machine.
     pub(crate) fn bytes(self, ranks: usize) -> u64 {
