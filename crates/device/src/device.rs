@@ -137,6 +137,16 @@ pub trait Handle: Send + Sync {
         Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
     }
 
+    /// Forgets what this node has cached of a range and of the length of the file, so that the next [`read`](Handle::read) and
+    /// [`len`](Handle::len) return what other nodes have written. For files that are not [coherent](Capabilities::coherent) between
+    /// nodes, while the range is locked. With an empty range only the length is asked for again.
+    ///
+    /// The generic form: nothing is cached.
+    fn revalidate(&self, range: Range<u64>) -> Result<()> {
+        let _ = range;
+        Ok(())
+    }
+
     /// Takes a remark on what is done through this handle, such as why it is done this way, where [`Capabilities::records`] says that
     /// someone keeps it.
     ///

@@ -136,8 +136,15 @@ impl Kind {
     }
 
     /// The kind that an error of the operating system means.
-    fn of(source: &io::Error) -> Self {
-        source.raw_os_error().map_or_else(|| Self::of_std(source.kind()), Self::of_errno)
+    fn of(source: &io::Error, operation: Operation) -> Self {
+        use Operation::{Close, Len, Preallocate, Read, SetLen, Sync, Write};
+        let code = source.raw_os_error();
+        let opened = matches!(operation, Read | Write | Len | SetLen | Preallocate | Sync | Close);
+        match code.map(Errno::from_raw_os_error) {
+            // A file that is open cannot be of the wrong kind, and a file system that becomes read-only under it has failed.
+            Some(Errno::ROFS | Errno::NXIO) if opened => Kind::Io,
+            _ => code.map_or_else(|| Self::of_std(source.kind()), Self::of_errno),
+        }
     }
 
     fn of_errno(code: i32) -> Self {
@@ -203,7 +210,7 @@ impl Error {
 
     /// An error of the operating system; its code decides the kind.
     pub fn from_io(source: io::Error, operation: Operation, name: impl AsRef<OsStr>) -> Self {
-        let error = Self::new(Kind::of(&source), operation, name);
+        let error = Self::new(Kind::of(&source, operation), operation, name);
         Self { source: Some(source), ..error }
     }
 
@@ -324,6 +331,11 @@ mod tests {
         assert_eq!(kind(Errno::DQUOT), Kind::Quota);
         assert_eq!(kind(Errno::MFILE), Kind::ResourceLimit);
         assert_eq!(kind(Errno::IO), Kind::Io);
+        assert_eq!(kind(Errno::ROFS), Kind::PermissionDenied);
+        for operation in [Operation::Write, Operation::Sync, Operation::SetLen, Operation::Close] {
+            let error = Error::from_io(Errno::ROFS.into(), operation, "x");
+            assert_eq!(error.kind(), Kind::Io, "the file system has become read-only: {error}");
+        }
         let plain = io::Error::from(io::ErrorKind::NotFound);
         assert_eq!(Error::from_io(plain, Operation::Open, "x").kind(), Kind::NotFound);
     }

@@ -24,7 +24,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::syscalls::count;
-use bus_error::GuardedRange;
+use bus_error::{FreeSlot, GuardedRange};
 use pages::Pages;
 
 /// The granule of mappings: what the processor maps as one large page, where the page cache holds one.
@@ -84,13 +84,14 @@ impl Mapping {
         let end = range.end.checked_next_multiple_of(GRANULE).filter(|end| i64::try_from(*end).is_ok())?;
         let len = usize::try_from(end - start).ok().filter(|len| *len > 0)?;
         let access = if rights.write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let slot = FreeSlot::reserve()?;
         count();
         // SAFETY: a new mapping at a place of the system's choice disturbs no other memory.
         let memory =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
-        // SAFETY: just mapped, with this length, and nobody else unmaps it.
-        let guarded = unsafe { GuardedRange::new(memory, len)? };
+        // SAFETY: just mapped, with this length and these rights, and nobody else unmaps it.
+        let guarded = unsafe { slot.guard(memory, len, rights.write) };
         let told = rights.write || is_writable(file);
         let pages = || Pages::new(len.div_ceil(page_size()));
         Some(Self {

@@ -225,6 +225,10 @@ impl Handle for UringHandle {
         self.file.try_lock(range, kind)
     }
 
+    fn revalidate(&self, range: Range<u64>) -> Result<()> {
+        self.file.revalidate(range)
+    }
+
     fn is_hole(&self, place: u64) -> bool {
         self.file.is_hole(place)
     }

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use aqueduct_device::wrap::{Crash, Fault, FaultPlan, When};
+use aqueduct_device::wrap::{Crash, Fault, FaultPlan, Trace, When};
 use aqueduct_device::{
-    Device, Handle, HandleExt, Kind, LockKind, MemFs, OpenOptions, Operation, Registry, SyncScope, Ufs,
+    Device, Handle, HandleExt, Kind, LockKind, MappedAccess, MemFs, OpenOptions, Operation, Registry,
+    SyncScope, Ufs,
 };
 use aqueduct_testkit::crash;
 use aqueduct_testkit::oracle::Step;
@@ -206,6 +207,32 @@ fn a_failed_sync_keeps_what_is_pending() {
     file.sync(SyncScope::Entry).unwrap();
     crash.cut(0).unwrap();
     assert_eq!(contents(&crash).unwrap(), b"abc");
+}
+
+#[test]
+fn stores_behind_the_end_of_a_truncated_file_are_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let crash = Crash::new(Arc::new(Ufs));
+    let path = folder.path().join("a");
+    let file = crash.open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+    file.write_at(0, &[7; 10_000]).unwrap();
+    let mapping = file.map(0..10_000).expect("the file system of temporary files can be mapped");
+    file.set_len(100).unwrap();
+    let access = MappedAccess { range: 5000..6000, bytes: 1000, write: true };
+    let stored = file.access_mapped(&access, &mut || mapping.access(&access.range, true, |_| {}));
+    assert!(!stored.unwrap(), "the access has to be done by calls");
+    assert_eq!(file.len().unwrap(), 100);
+}
+
+#[test]
+fn a_file_that_cannot_be_mapped_is_not_copied() {
+    let trace = Arc::new(Trace::new(Arc::new(MemFs::new())));
+    let crash = Crash::new(Arc::clone(&trace) as Arc<dyn Device>);
+    let file = create(&crash);
+    file.write_at(0, &[7; 10_000]).unwrap();
+    file.sync(SyncScope::Data).unwrap();
+    assert!(!file.capabilities().maps && file.map(0..10_000).is_none());
+    assert!(trace.events().iter().all(|event| event.operation != Operation::Read));
 }
 
 #[test]

@@ -25,6 +25,10 @@ use crate::view::View;
 /// Of fewer bytes a device is not told before they are written: what is reserved for them takes longer to be taken back than is won.
 const WORTH_EXPECTING: u64 = 4 << 20;
 
+/// What to do where accesses have to be locked and cannot be.
+const NEEDS_LOCKS: &str = "the file system is not known to be coherent between nodes, so each access is locked: mount it with locks (for NFS \
+                           start the lock service, or use version 4), or set the hint aqueduct_coherent=true if all nodes see the same bytes";
+
 /// What holds on all ranks of an open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
@@ -322,7 +326,26 @@ impl Core {
             return Ok(None);
         }
         self.tally.locks.add(1);
-        self.device(operation, self.handle.lock(range, kind)).map(Some)
+        let for_coherence = self.locks_for_coherence();
+        let guard = self.handle.lock(range.clone(), kind).map_err(|error| match error.kind() {
+            aqueduct_device::Kind::ResourceLimit | aqueduct_device::Kind::Unsupported if for_coherence => {
+                error.advise(NEEDS_LOCKS)
+            }
+            _ => error,
+        });
+        let guard = self.device(operation, guard)?;
+        if for_coherence {
+            self.device(operation, self.handle.revalidate(range))?;
+        }
+        Ok(Some(guard))
+    }
+
+    /// The length of the file, whatever this node has cached of it.
+    pub(crate) fn len(&self, operation: &'static str) -> Result<u64> {
+        if !self.can.coherent {
+            self.device(operation, self.handle.revalidate(0..0))?;
+        }
+        self.device(operation, self.handle.len())
     }
 
     /// The outcome of a collective operation, agreed; see [`agree`].

@@ -152,7 +152,7 @@ impl File {
     #[doc(alias = "MPI_File_get_size")]
     pub fn size(&self) -> Result<u64> {
         self.core.settle(&Reach::EVERYTHING)?;
-        self.core.device("size", self.core.handle.len())
+        self.core.len("size")
     }
 
     /// Cuts or extends the file to `size` bytes. Collective, with the same size on all ranks.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_comm::Comm;
-use aqueduct_device::{self as device, Handle, OpenOptions};
+use aqueduct_device::{self as device, Capabilities, Handle, OpenOptions};
 
 use crate::buffer::Buffered;
 use crate::core::{Agreed, Core, agree_flags};
@@ -138,7 +138,7 @@ impl Open {
         let (asked, unreadable) = (&*hints, Cell::new(false));
         let open = |create: bool| {
             let handle = self.open_device(comm, name, shown, asked, create, &unreadable)?;
-            let start = if self.mode.is_append() { handle.len() } else { Ok(0) };
+            let start = if self.mode.is_append() { length(comm, asked, &*handle) } else { Ok(0) };
             let start = start.map_err(|error| Error::device("open", shown, &error))?;
             Ok((handle, start))
         };
@@ -151,8 +151,7 @@ impl Open {
         let can = mine.as_ref().ok().and_then(Option::as_ref).map(|(handle, _)| handle.capabilities());
         let plain = comm.node_count() == 1 && can.is_some_and(|can| can.maps);
         let persistent = can.is_some_and(|can| can.persistent);
-        let coherent = hints.coherent.unwrap_or_else(|| can.is_some_and(|can| can.coherent));
-        let coherent = comm.node_count() == 1 || coherent;
+        let coherent = is_coherent(comm, asked, can);
         let flags = [plain, persistent, coherent, !unreadable.get()];
         let (opened, [plain, persistent, coherent, readable]) =
             agree_flags(comm, "open", shown, mine, flags)?;
@@ -217,6 +216,19 @@ fn open_after_first(
         None if failed != [0] => Ok(None),
         None => open(false).map(Some),
     })
+}
+
+/// Whether all ranks see the same bytes of a file: there is one node, or the hint or the device says so.
+fn is_coherent(comm: &Comm, hints: &Hints, can: Option<Capabilities>) -> bool {
+    comm.node_count() == 1 || hints.coherent.unwrap_or_else(|| can.is_some_and(|can| can.coherent))
+}
+
+/// The length of a file, whatever this node has cached of it.
+fn length(comm: &Comm, hints: &Hints, handle: &dyn Handle) -> device::Result<u64> {
+    if !is_coherent(comm, hints, Some(handle.capabilities())) {
+        handle.revalidate(0..0)?;
+    }
+    handle.len()
 }
 
 fn digest(value: &(impl Hash + ?Sized)) -> u64 {

@@ -179,7 +179,7 @@ fn settled(core: &Core, view: &View, first: u64, bytes: u64) -> Result<u64> {
     let stored = bytes / view.etype().size() * view.stored();
     if core.buffer.get().is_some() && stored > 0 {
         let reach = Reach::of(view, &(first..first + stored));
-        let length = core.device("read", core.handle.len())?;
+        let length = core.len("read")?;
         // Behind the end of the file, whatever makes it longer makes the read longer.
         core.settle(&if reach.hull.end > length { reach.onwards() } else { reach })?;
     }

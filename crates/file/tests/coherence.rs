@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::{
@@ -83,21 +84,31 @@ fn every_case_of_the_suite_holds_where_accesses_are_locked() {
 }
 
 /// A device whose locks each handle has for itself, as with `-o nolock`.
-struct LocalLocks(MemFs);
+#[derive(Default)]
+struct LocalLocks {
+    files: MemFs,
+    /// Says that it is not coherent between nodes.
+    incoherent: bool,
+    /// How often what is cached was to be forgotten.
+    revalidations: Arc<AtomicU64>,
+}
 
 struct LocalHandle {
     inner: Arc<dyn Handle>,
     locks: RangeLocks,
+    incoherent: bool,
+    revalidations: Arc<AtomicU64>,
 }
 
 impl Device for LocalLocks {
     fn open(&self, name: &OsStr, options: &OpenOptions) -> aqueduct_device::Result<Arc<dyn Handle>> {
-        let inner = self.0.open(name, options)?;
-        Ok(Arc::new(LocalHandle { inner, locks: RangeLocks::default() }))
+        let inner = self.files.open(name, options)?;
+        let (locks, revalidations) = (RangeLocks::default(), Arc::clone(&self.revalidations));
+        Ok(Arc::new(LocalHandle { inner, locks, incoherent: self.incoherent, revalidations }))
     }
 
     fn delete(&self, name: &OsStr) -> aqueduct_device::Result<()> {
-        self.0.delete(name)
+        self.files.delete(name)
     }
 }
 
@@ -123,7 +134,13 @@ impl Handle for LocalHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { locks: LockScope::System, ..self.inner.capabilities() }
+        let coherent = !self.incoherent;
+        Capabilities { locks: LockScope::System, coherent, ..self.inner.capabilities() }
+    }
+
+    fn revalidate(&self, range: Range<u64>) -> aqueduct_device::Result<()> {
+        self.revalidations.fetch_add(1, Ordering::Relaxed);
+        self.inner.revalidate(range)
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> aqueduct_device::Result<Box<dyn LockGuard + '_>> {
@@ -142,7 +159,7 @@ impl Handle for LocalHandle {
 
 #[test]
 fn atomic_mode_is_refused_where_locks_do_not_reach_other_nodes() {
-    register_device("local-locks", Arc::new(LocalLocks(MemFs::new()))).unwrap();
+    register_device("local-locks", Arc::new(LocalLocks::default())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let disk = format!("ufs:{}", folder.path().join("a").display());
     let outcome = Launch::threads(3).node_ranks(1).run(|world| {
@@ -170,4 +187,53 @@ fn atomic_mode_is_refused_where_locks_do_not_reach_other_nodes() {
         file.close()
     });
     one_node.expect("the ranks of one node are not probed");
+}
+
+#[test]
+fn what_is_cached_is_forgotten_only_between_nodes_that_are_not_coherent() {
+    let device = LocalLocks { incoherent: true, ..LocalLocks::default() };
+    let revalidations = Arc::clone(&device.revalidations);
+    register_device("incoherent", Arc::new(device)).unwrap();
+    let count = |nodes: bool, coherent: Option<&str>| {
+        let before = revalidations.load(Ordering::Relaxed);
+        let launch = Launch::threads(2);
+        let launch = if nodes { launch.node_ranks(1) } else { launch };
+        let locks = launch.run(|world| {
+            let mut open = Open::new(Mode::read_write().create().append().delete_on_close());
+            if let Some(coherent) = coherent {
+                open = open.hint("aqueduct_coherent", coherent);
+            }
+            let file = open.open(world, "incoherent:a")?;
+            // Locks of one node are for atomic mode.
+            if !nodes {
+                file.set_atomic(true)?;
+            }
+            file.at(100 * world.rank() as u64).write(&[7u8; 100])?;
+            file.at(0).read(&mut [0u8; 10])?;
+            file.size()?;
+            let locks = file.counters().locks;
+            file.close()?;
+            Ok::<_, Error>(locks)
+        });
+        (locks.unwrap()[1], revalidations.load(Ordering::Relaxed) - before)
+    };
+    assert_eq!(count(false, None), (2, 0), "one node pays nothing");
+    assert_eq!(count(false, Some("false")), (2, 0), "one node pays nothing");
+    assert_eq!(count(true, Some("true")), (0, 0), "the hint overrules the device");
+    // Of each rank: the length when the file is opened to append, a write, a read, the size.
+    assert_eq!(count(true, None), (2, 8));
+}
+
+#[test]
+fn where_accesses_cannot_be_locked_the_error_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("fault=lock=resource@#1+:ufs:{}", folder.path().join("a").display());
+    let outcome = Launch::threads(2).node_ranks(1).run(|world| {
+        let open = Open::new(Mode::read_write().create()).hint("aqueduct_coherent", "false");
+        let file = open.open(world, &name)?;
+        let error = file.at(0).write(&[7u8; 100]).expect_err("there are no locks");
+        assert!(error.to_string().contains("set the hint aqueduct_coherent=true"), "{error}");
+        file.close()
+    });
+    outcome.unwrap();
 }

@@ -26,11 +26,20 @@ fn can_mount() -> bool {
 
 #[test]
 fn ranks_read_what_other_nodes_have_written_though_their_page_caches_differ() {
+    run_on_separate_mounts("coherence.c");
+}
+
+#[test]
+fn ranks_see_the_size_that_another_node_has_given_the_file() {
+    run_on_separate_mounts("growth.c");
+}
+
+fn run_on_separate_mounts(source: &str) {
     if !can_mount() {
         return;
     }
     for mpi in [OPEN_MPI, MPICH] {
-        let Some(program) = compile(mpi, "coherence.c", &[]) else { continue };
+        let Some(program) = compile(mpi, source, &[]) else { continue };
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         let (data, mount) = (path("data"), path("mount"));

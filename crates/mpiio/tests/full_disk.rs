@@ -22,7 +22,7 @@ fn a_full_disk_is_an_error_and_not_a_signal() {
                     |line: String| assert!(output.printed.contains(&line), "{line}: {}", output.text());
                 told(format!("{rank} hole ok zeros 1"));
                 told(format!("{rank} write_at_all MPI_ERR_NO_SPACE"));
-                told(format!("{rank} write_at returns"));
+                told(format!("{rank} write_at MPI_ERR_NO_SPACE"));
             }
         }
     }

@@ -226,6 +226,9 @@ fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
         ("fault=sync=#2,rank=2", "failed some"),
         ("fault=rank=1,open=permission@#1", "MPI_ERR_ACCESS"),
         ("fault=any=0,seed=1", "failed none"),
+        ("fault=any=0,seed=1", "close ok"),
+        ("fault=rank=1,close=quota@#1", "close MPI_ERR_QUOTA"),
+        ("fault=rank=2,close=nospace@#1", "close MPI_ERR_NO_SPACE"),
     ];
     for mpi in [OPEN_MPI, MPICH] {
         let Some(program) = compile(mpi, "faults.c", &[]) else { return };

@@ -12,9 +12,10 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant};
 
 /// So many mappings can exist at once; a further file is accessed by calls.
@@ -24,39 +25,79 @@ const SLOTS: usize = 1024;
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
+    /// Whether the mapping may be stored to.
+    write: AtomicBool,
     broken: AtomicBool,
 }
 
-static TABLE: [Slot; SLOTS] =
-    [const { Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), broken: AtomicBool::new(false) } };
-        SLOTS];
+static TABLE: [Slot; SLOTS] = [const {
+    Slot {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        write: AtomicBool::new(false),
+        broken: AtomicBool::new(false),
+    }
+}; SLOTS];
 
-/// The action for `SIGBUS` before ours.
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+/// How many slots are taken.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The action for `SIGBUS` before ours; null until that is known. It is never freed.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The size of a page, for the handler.
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+
+/// A reserved slot of the table, for a mapping that is about to be made.
+#[derive(Debug)]
+pub(super) struct FreeSlot(usize);
+
+impl FreeSlot {
+    /// Reserves a slot; none if the table is full, which is found out without a search.
+    pub(super) fn reserve() -> Option<Self> {
+        if TAKEN.fetch_add(1, Ordering::SeqCst) >= SLOTS {
+            TAKEN.fetch_sub(1, Ordering::SeqCst);
+            return None;
+        }
+        let reserve =
+            |slot: &Slot| slot.start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        // Slots are freed before they are no longer counted: there is one, though others may take it first.
+        loop {
+            if let Some(index) = TABLE.iter().position(reserve) {
+                return Some(Self(index));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Registers mapped memory.
+    ///
+    /// # Safety
+    /// The memory was mapped with this length, to be stored to if `write` says so, and nobody else unmaps it.
+    pub(super) unsafe fn guard(self, memory: NonNull<u8>, len: usize, write: bool) -> GuardedRange {
+        PAGE.store(rustix::param::page_size(), Ordering::Relaxed);
+        let (slot, start) = (&TABLE[self.0], memory.as_ptr() as usize);
+        slot.broken.store(false, Ordering::SeqCst);
+        slot.write.store(write, Ordering::SeqCst);
+        slot.end.store(start + len, Ordering::SeqCst);
+        slot.start.store(start, Ordering::SeqCst);
+        let guarded = GuardedRange(self.0);
+        std::mem::forget(self);
+        guarded
+    }
+}
+
+impl Drop for FreeSlot {
+    fn drop(&mut self) {
+        TABLE[self.0].free();
+    }
+}
 
 /// A mapping known to the handler, unmapped when this is dropped. It is the slot of the table.
 #[derive(Debug)]
 pub(super) struct GuardedRange(usize);
 
 impl GuardedRange {
-    /// Registers mapped memory; none, and the memory is unmapped, if the table is full.
-    ///
-    /// # Safety
-    /// The memory was mapped with this length, and nobody else unmaps it.
-    pub(super) unsafe fn new(memory: NonNull<u8>, len: usize) -> Option<Self> {
-        let reserve =
-            |slot: &Slot| slot.start.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        let Some(index) = TABLE.iter().position(reserve) else {
-            unmap(memory.as_ptr() as usize, len);
-            return None;
-        };
-        let (slot, start) = (&TABLE[index], memory.as_ptr() as usize);
-        slot.broken.store(false, Ordering::Relaxed);
-        slot.end.store(start + len, Ordering::Relaxed);
-        slot.start.store(start, Ordering::Release);
-        Some(Self(index))
-    }
-
     /// Whether a page of the mapping could not be had: since then it shows nothing of the file.
     pub(super) fn is_broken(&self) -> bool {
         TABLE[self.0].broken.load(Ordering::Acquire)
@@ -67,9 +108,24 @@ impl Drop for GuardedRange {
     fn drop(&mut self) {
         let slot = &TABLE[self.0];
         // Reserved until the memory is unmapped: other memory may lie there at once.
-        let start = slot.start.swap(1, Ordering::AcqRel);
-        unmap(start, slot.end.load(Ordering::Relaxed) - start);
-        slot.start.store(0, Ordering::Release);
+        let start = slot.start.swap(1, Ordering::SeqCst);
+        unmap(start, slot.end.load(Ordering::SeqCst) - start);
+        slot.free();
+    }
+}
+
+impl Slot {
+    fn free(&self) {
+        self.start.store(0, Ordering::SeqCst);
+        TAKEN.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The mapping around an address. The start is read twice: in between the slot may be freed and taken by another mapping.
+    fn around(&self, address: usize) -> Option<Range<usize>> {
+        let start = self.start.load(Ordering::SeqCst);
+        let end = self.end.load(Ordering::SeqCst);
+        let same = self.start.load(Ordering::SeqCst) == start;
+        (same && start > 1 && start <= address && address < end).then_some(start..end)
     }
 }
 
@@ -135,16 +191,25 @@ fn handler_address() -> usize {
 
 /// Installs the handler, once: a program that replaces it later has its reasons.
 fn install() {
-    PREVIOUS.get_or_init(|| {
+    static ONCE: Once = Once::new();
+    let keep = |action: libc::sigaction| PREVIOUS.store(Box::into_raw(Box::new(action)), Ordering::SeqCst);
+    ONCE.call_once(|| {
         // SAFETY: the action is a function of the right type, with an empty mask; the previous action is only read.
         unsafe {
-            let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+            let mut previous = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            // From the first moment on signals that are not ours go to the handler that was there before.
+            set_action(libc::SIGBUS, std::ptr::null(), &raw mut previous);
+            keep(previous);
             let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
             action.sa_sigaction = handler_address();
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigemptyset(&raw mut action.sa_mask);
-            set_action(libc::SIGBUS, &raw const action, previous.as_mut_ptr());
-            previous.assume_init()
+            let mut replaced = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            set_action(libc::SIGBUS, &raw const action, &raw mut replaced);
+            // Another thread has changed it in between.
+            if (replaced.sa_sigaction, replaced.sa_flags) != (previous.sa_sigaction, previous.sa_flags) {
+                keep(replaced);
+            }
         }
     });
 }
@@ -154,9 +219,9 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: with SA_SIGINFO the kernel passes a valid structure; errno is that of this thread.
     unsafe {
         let errno = *libc::__errno_location();
-        // A positive code: raised by the kernel for an address, not sent by a process.
-        let fault = (*info).si_code > 0;
-        if !(fault && replace((*info).si_addr() as usize)) {
+        // A page that cannot be had. Other codes: an unaligned access, a memory error that nobody has run into, a signal of a process.
+        let missing = matches!((*info).si_code, libc::BUS_ADRERR | libc::BUS_OBJERR | libc::BUS_MCEERR_AR);
+        if !(missing && replace((*info).si_addr() as usize)) {
             pass_on(signal, info, context);
         }
         *libc::__errno_location() = errno;
@@ -165,19 +230,38 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 
 /// Marks the mapping around an address as broken and replaces its memory; whether there is one.
 fn replace(address: usize) -> bool {
-    let around = |slot: &&Slot| {
-        let start = slot.start.load(Ordering::Acquire);
-        start > 1 && start <= address && address < slot.end.load(Ordering::Relaxed)
-    };
-    let Some(slot) = TABLE.iter().find(around) else { return false };
+    let found = TABLE.iter().find_map(|slot| slot.around(address).map(|range| (slot, range)));
+    let Some((slot, range)) = found else { return false };
     // Before the memory is replaced: whoever stores to the new memory finds the flag set afterwards.
     slot.broken.store(true, Ordering::SeqCst);
-    let (start, end) = (slot.start.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
+    let write = slot.write.load(Ordering::SeqCst);
+    // Where memory is not overcommitted (vm.overcommit_memory=2, RLIMIT_DATA) there may be too little for all of it. Then the page has to do; the
+    // next one raises a signal of its own.
+    let page = PAGE.load(Ordering::Relaxed);
+    let page = address / page * page..address / page * page + page;
+    (is_available(range.len(), write) && put_memory(&range, write)) || put_memory(&page, write)
+}
+
+/// Whether so much anonymous memory can be had. It is tried elsewhere, because some kernels unmap what was there before they refuse.
+fn is_available(len: usize, write: bool) -> bool {
+    // Memory that is only read does not count.
+    if !write {
+        return true;
+    }
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory at a place of the system's choice, which is given back at once.
+    unsafe {
+        let memory = libc::mmap(std::ptr::null_mut(), len, access, flags | libc::MAP_NORESERVE, -1, 0);
+        memory != libc::MAP_FAILED && libc::munmap(memory, len) == 0
+    }
+}
+
+/// Puts anonymous memory in the place of mapped memory.
+fn put_memory(range: &Range<usize>, write: bool) -> bool {
+    let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is a registered mapping, which stays one while a thread accesses it; nothing else lies there.
-    let memory = unsafe {
-        libc::mmap(start as *mut c_void, end - start, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-    };
+    // SAFETY: the range lies in a registered mapping, which stays one while a thread accesses it; nothing else lies there.
+    let memory = unsafe { libc::mmap(range.start as *mut c_void, range.len(), access, flags, -1, 0) };
     memory != libc::MAP_FAILED
 }
 
@@ -186,11 +270,12 @@ fn replace(address: usize) -> bool {
 /// # Safety
 /// The arguments are those of a signal handler.
 unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let previous = PREVIOUS.get();
-    let action = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
-    // SAFETY: the address of a handler has the type that its flags tell; `info` is valid.
+    // SAFETY: the address of a handler has the type that its flags tell; `info` is valid, and so is what was kept, for ever.
     unsafe {
-        let fault = (*info).si_code > 0;
+        let previous = PREVIOUS.load(Ordering::SeqCst).as_ref();
+        let action = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
+        // Raised by an instruction, which is repeated after the return.
+        let fault = (*info).si_code > 0 && (*info).si_code != libc::BUS_MCEERR_AO;
         match action {
             libc::SIG_IGN if !fault => {}
             // The default action: the fault repeats after the return, a signal that was sent is sent again.
@@ -214,7 +299,7 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     }
 }
 
-/// Unmaps what `GuardedRange::new` was given.
+/// Unmaps what `FreeSlot::guard` was given.
 fn unmap(start: usize, len: usize) {
     // SAFETY: it was mapped with this length; whoever used it borrowed the mapping.
     let _ = unsafe { rustix::mm::munmap(start as *mut c_void, len) };
@@ -224,21 +309,69 @@ fn unmap(start: usize, len: usize) {
 mod tests {
     use super::*;
 
+    fn map(len: usize, write: bool) -> Option<GuardedRange> {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let slot = FreeSlot::reserve()?;
+        // SAFETY: new memory, given away.
+        unsafe {
+            let memory = libc::mmap(std::ptr::null_mut(), len, access, flags | libc::MAP_NORESERVE, -1, 0);
+            assert_ne!(memory, libc::MAP_FAILED);
+            Some(slot.guard(NonNull::new(memory.cast()).unwrap(), len, write))
+        }
+    }
+
     #[test]
     fn slots_are_reused_and_addresses_outside_belong_to_nobody() {
-        let map = || {
-            let (access, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: new memory, given away.
-            unsafe {
-                let memory = libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0);
-                GuardedRange::new(NonNull::new(memory.cast()).unwrap(), 4096)
-            }
-        };
-        let ranges: Vec<_> = (0..2 * SLOTS).map_while(|_| map()).collect();
+        let ranges: Vec<_> = (0..2 * SLOTS).map_while(|_| map(4096, false)).collect();
         assert!(ranges.len() <= SLOTS && ranges.len() > SLOTS / 2, "the table has an end");
         drop(ranges);
-        let range = map().unwrap();
+        drop(FreeSlot::reserve().unwrap());
+        let range = map(4096, false).unwrap();
         assert!(!range.is_broken() && !replace(4096) && !replace(usize::MAX));
+    }
+
+    const CHILD: &str = "AQUEDUCT_TEST_LITTLE_MEMORY";
+
+    /// In a process of its own, whose memory is limited. A limit of data stands for `vm.overcommit_memory=2`, which is the whole machine's.
+    #[test]
+    fn with_too_little_memory_only_the_page_is_replaced() {
+        if std::env::var_os(CHILD).is_none() {
+            let test = "mapping::bus_error::tests::with_too_little_memory_only_the_page_is_replaced";
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let status = child.args(["--exact", test]).env(CHILD, "1").status().unwrap();
+            assert!(status.success(), "{status}");
+            return;
+        }
+        let (len, page) = (256 << 20, rustix::param::page_size());
+        let range = map(len, true).unwrap();
+        let start = TABLE[range.0].start.load(Ordering::SeqCst);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let data = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
+        let data: u64 = data.trim().trim_end_matches(" kB").parse().unwrap();
+        let most = (data << 10) + (64 << 20);
+        // SAFETY: plain values; the memory is this test's, and is in the middle of the mapping.
+        unsafe {
+            let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_DATA, &raw const limit), 0);
+            let first = start as *mut u8;
+            first.write(7);
+            let middle = first.add(len / 2);
+            middle.write(8);
+            assert!(!is_available(len, true) && is_available(len, false));
+            assert!(replace(middle as usize + 5) && range.is_broken());
+            assert_eq!((first.read(), middle.read()), (7, 0), "the first page is as it was");
+            middle.add(page - 1).write(9);
+        }
+    }
+
+    #[test]
+    fn memory_that_is_only_read_is_replaced_by_such_memory() {
+        let range = map(2 << 20, false).unwrap();
+        let start = TABLE[range.0].start.load(Ordering::SeqCst);
+        assert!(replace(start + 5000) && range.is_broken());
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.starts_with(&format!("{start:x}-"))).unwrap();
+        assert!(line.contains(" r--p "), "{line}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
 /// Closes a descriptor. After an interruption it is closed all the same (close(2)).
@@ -24,9 +24,17 @@ pub(super) fn close(file: OwnedFd) -> Result<(), Errno> {
 /// refuses to open the file again. Stores to mapped pages do not notice that.
 pub(super) fn check_alive(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-        Err(errno @ (Errno::IO | Errno::ROFS)) => Err(errno),
-        // Any other refusal is about permissions or limits of the process.
-        _ => Ok(()),
-    }
+    let open = |access| rustix::fs::open(&path, access | OFlags::CLOEXEC, Mode::empty()).map(drop);
+    let outcome = match open(OFlags::RDWR) {
+        // The mode of the file was changed since. Only whoever writes is told that the file system is read-only.
+        Err(Errno::ACCESS) if is_read_only(file) => Err(Errno::ROFS),
+        Err(Errno::ACCESS) => open(OFlags::RDONLY),
+        outcome => outcome,
+    };
+    // Any other refusal is about permissions or limits of the process.
+    outcome.or_else(|errno| if [Errno::IO, Errno::ROFS].contains(&errno) { Err(errno) } else { Ok(()) })
+}
+
+fn is_read_only(file: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatvfs(file).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY))
 }

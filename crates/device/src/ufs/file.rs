@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use crate::{Error, Kind, OpenOptions, Operation, Result, name};
@@ -105,15 +105,28 @@ pub(super) fn is_persistent(system: u64) -> bool {
 /// Drops the clean pages that this machine has of a part of a file, so that the next read asks the file system. Locking alone does that on NFS;
 /// a FUSE file system without locks of its own keeps its pages.
 pub(super) fn drop_cached_pages(file: BorrowedFd<'_>, part: &Range<u64>) {
-    // Only whole pages are dropped; a large one counts here, where they are of 4 KiB or more.
-    let start = part.start / LARGEST_PAGE * LARGEST_PAGE;
-    let len = part.end.checked_next_multiple_of(LARGEST_PAGE).and_then(|end| NonZeroU64::new(end - start));
+    if part.is_empty() {
+        return;
+    }
+    // Only whole folios are dropped.
+    let start = part.start / LARGEST_FOLIO * LARGEST_FOLIO;
+    let len = part.end.checked_next_multiple_of(LARGEST_FOLIO).and_then(|end| NonZeroU64::new(end - start));
     // An advice: where it is not taken, locking has to be enough.
     let _ = rustix::fs::fadvise(file, start, len, rustix::fs::Advice::DontNeed);
 }
 
-/// No page is larger.
-const LARGEST_PAGE: u64 = 64 << 10;
+/// The largest unit of the page cache where pages have 4 KiB.
+const LARGEST_FOLIO: u64 = 2 << 20;
+
+/// Asks the file system for the length of a file, whatever this machine has cached of its attributes: a read ends at the cached length.
+pub(super) fn refresh_length(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+    match retry(|| rustix::fs::statx(file, c"", flags, StatxFlags::SIZE)) {
+        // A kernel without this call, or a sandbox that forbids it: locking has to be enough.
+        Err(Errno::NOSYS | Errno::INVAL | Errno::PERM) | Ok(_) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
 
 /// Which file system a file is on.
 pub(super) fn system(file: impl AsFd) -> Option<u64> {
@@ -126,8 +139,8 @@ pub(super) fn is_local(system: u64) -> bool {
 }
 
 /// Whether what has room on the medium keeps it.
-pub(super) fn is_in_place(file: BorrowedFd<'_>) -> bool {
-    system(file).is_some_and(|system| IN_PLACE.contains(&system))
+pub(super) fn is_in_place(system: u64) -> bool {
+    IN_PLACE.contains(&system)
 }
 
 /// Repeats a call that a signal interrupted.

@@ -153,7 +153,10 @@ impl UfsHandle {
 
     /// Tells that a list was written, into the page cache.
     pub(crate) fn written(&self, pieces: &[Piece<'_>]) {
-        self.written.store(true, Ordering::Relaxed);
+        // A store would take the cache line from the other threads that write.
+        if !self.written.load(Ordering::Relaxed) {
+            self.written.store(true, Ordering::Relaxed);
+        }
         if let Some(behind) = &self.behind {
             behind.written(self.file(), pieces);
         }
@@ -268,9 +271,14 @@ impl Handle for UfsHandle {
             return Ok(());
         }
         match retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
-            // A file system without reservations: extending is all that can be done.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.len()? < len => self.set_len(len),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(()) => Ok(()),
+            // A file system without reservations: extending is all that can be done. A length that is out of date would cut the file.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                if !self.capabilities.coherent {
+                    self.revalidate(0..0)?;
+                }
+                if self.len()? < len { self.set_len(len) } else { Ok(()) }
+            }
+            Ok(()) => Ok(()),
             Err(errno) => Err(self.failed(Operation::Preallocate, errno).at(len)),
         }
     }
@@ -289,12 +297,9 @@ impl Handle for UfsHandle {
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         // The system grants shared locks only to those who may read.
         let kind = if self.read { kind } else { LockKind::Exclusive };
-        let lock = self.locks.lock(self.file(), range.clone(), kind);
-        let lock = lock.map_err(|errno| self.failed(Operation::Lock, errno).at(range.start))?;
-        if !self.capabilities.coherent {
-            file::drop_cached_pages(self.file(), &range);
-        }
-        Ok(lock)
+        let start = range.start;
+        let lock = self.locks.lock(self.file(), range, kind);
+        lock.map_err(|errno| self.failed(Operation::Lock, errno).at(start))
     }
 
     fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
@@ -303,6 +308,15 @@ impl Handle for UfsHandle {
         self.locks
             .try_lock(self.file(), range, kind)
             .map_err(|errno| self.failed(Operation::Lock, errno).at(start))
+    }
+
+    fn revalidate(&self, range: Range<u64>) -> Result<()> {
+        if self.kind != FileType::RegularFile {
+            return Ok(());
+        }
+        file::refresh_length(self.file()).map_err(|errno| self.failed(Operation::Len, errno))?;
+        file::drop_cached_pages(self.file(), &range);
+        Ok(())
     }
 
     fn hasten(&self, range: Range<u64>) {
@@ -317,10 +331,14 @@ impl Handle for UfsHandle {
     }
 
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        if !self.capabilities.maps {
+            return None;
+        }
         let write = self.write && self.check_whole(Operation::Write).is_ok();
-        let rights = || Rights { write, in_place: file::is_in_place(self.file()) };
+        let rights = Rights { write, in_place: self.system.is_some_and(file::is_in_place) };
+        let mapping = Mapping::new(self.file(), range, rights)?;
         self.mapped.fetch_or(write, Ordering::Relaxed);
-        if self.capabilities.maps { Mapping::new(self.file(), range, rights()) } else { None }
+        Some(mapping)
     }
 
     fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
@@ -352,6 +370,17 @@ mod tests {
         assert!(file.is_hole(0) && !file.is_hole(2 * MIB + 4096) && file.is_hole(3 * MIB));
         file.sync(SyncScope::Data).unwrap();
         assert!(file.is_hole(0) && !file.is_hole(2 * MIB + 4096) && file.is_hole(3 * MIB));
+    }
+
+    #[test]
+    fn only_a_handle_that_was_mapped_is_checked_for_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+        file.write_at(0, &[7; 8192]).unwrap();
+        assert!(file.map(u64::MAX - 1..u64::MAX).is_none() && !file.mapped.load(Ordering::Relaxed));
+        let mapping = file.map(0..8192);
+        assert_eq!(file.mapped.load(Ordering::Relaxed), mapping.is_some());
     }
 
     #[test]

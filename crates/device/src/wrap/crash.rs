@@ -295,12 +295,12 @@ impl Handle for CrashHandle {
     }
 
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        // The shadow is made only if it is mapped: it takes as much memory as the file is long.
+        if !(self.capabilities.maps && self.options.is_read()) {
+            return None;
+        }
         let write = self.options.is_write();
-        let maps = self.capabilities.maps && self.options.is_read();
-        self.look(Operation::Read, |file, inner| Ok(file.map(range, write, inner)))
-            .ok()
-            .flatten()
-            .filter(|_| maps)
+        self.look(Operation::Read, |file, inner| Ok(file.map(range, write, inner))).ok().flatten()
     }
 
     /// What `copy` stores is a change like a write. Nothing else happens to the file meanwhile.

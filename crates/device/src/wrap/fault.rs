@@ -283,6 +283,10 @@ impl Handle for FaultHandle {
         self.inner.remark(remark);
     }
 
+    fn revalidate(&self, range: Range<u64>) -> Result<()> {
+        self.inner.revalidate(range)
+    }
+
     fn is_hole(&self, place: u64) -> bool {
         self.inner.is_hole(place)
     }

@@ -292,6 +292,10 @@ impl Handle for TraceHandle {
         self.inner.expect(range);
     }
 
+    fn revalidate(&self, range: Range<u64>) -> Result<()> {
+        self.inner.revalidate(range)
+    }
+
     fn is_hole(&self, place: u64) -> bool {
         self.inner.is_hole(place)
     }

@@ -50,7 +50,9 @@ int main(int argc, char **argv) {
         apart += !same_on_all(code);
     }
     MPI_Type_free(&rows);
-    apart += !same_on_all(MPI_File_close(&file));
+    code = MPI_File_close(&file);
+    say("close %s", class_name(code));
+    apart += !same_on_all(code);
     MPI_Allreduce(&failed, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     say("failed %s", total > 0 ? "some" : "none");
     say("apart %d", apart);

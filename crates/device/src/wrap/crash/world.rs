@@ -212,6 +212,10 @@ impl File {
         let (Some(shadow), sector) = (&self.shadow, SECTOR as u64) else { return Ok(()) };
         let start = range.start / sector * sector;
         let end = range.end.next_multiple_of(sector).min(self.pending.len());
+        if start >= end {
+            // The file was cut meanwhile: nothing was stored in it.
+            return Ok(());
+        }
         let (mut now, mut before) = (vec![0; (end - start) as usize], vec![0; (end - start) as usize]);
         shadow.read(start, &mut now)?;
         self.pending.read(&mut [PieceMut::new(start, &mut before)], inner)?;
