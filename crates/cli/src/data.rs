@@ -29,12 +29,12 @@ pub(crate) use model::{Array, ArrayPart, AttributeValue, NamedAttribute, SharedD
 pub(crate) use raw::Shape;
 pub(crate) use verdict::Finding;
 
-/// Whether an attribute describes dimensions of a netCDF-4 file: in other formats they describe themselves.
-pub(crate) fn is_internal(name: &str) -> bool {
+/// Whether an attribute, one of these, describes dimensions of a netCDF-4 file: in other formats they describe themselves.
+pub(crate) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
     #[cfg(feature = "hdf5")]
-    return netcdf4::INTERNAL.contains(&name);
+    return netcdf4::is_internal(name, all);
     #[cfg(not(feature = "hdf5"))]
-    return name.is_empty();
+    return name.is_empty() && all.is_empty();
 }
 
 /// The attribute by which our writers mark what is complete: not a part of what is said about the data.
@@ -60,6 +60,16 @@ pub(crate) trait Data {
     /// Whether files of this kind can name dimensions and have attributes: what is not there is then really missing.
     fn holds_metadata(&self) -> bool {
         false
+    }
+
+    /// Whether it can hold dimensions that no array has: one that is not there is then really missing.
+    fn holds_dimensions(&self) -> bool {
+        false
+    }
+
+    /// Whether files of this kind give names to their arrays. One that has none stands for any array.
+    fn names_arrays(&self) -> bool {
+        true
     }
 
     /// More lines about it, for people.
