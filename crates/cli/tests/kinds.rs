@@ -382,7 +382,7 @@ fn hostile_types_in_a_manifest_are_bytes() {
     }
 }
 
-/// A conversion from one format of MarDyn to another that fails leaves no file.
+/// A conversion from one format of `MarDyn` to another that fails leaves no file.
 #[test]
 fn a_failed_conversion_of_mardyn_leaves_no_file() {
     let folder = Folder::new();

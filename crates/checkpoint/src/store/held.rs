@@ -8,8 +8,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 #[derive(Clone, Debug)]
 pub(super) struct HeldGenerations(Arc<Mutex<Vec<u64>>>);
 
-/// The folders that this process has stores of.
-static FOLDERS: LazyLock<Mutex<HashMap<PathBuf, Weak<Mutex<Vec<u64>>>>>> = LazyLock::new(Mutex::default);
+/// The held generations of each folder that this process has stores of.
+type HeldByFolder = HashMap<PathBuf, Weak<Mutex<Vec<u64>>>>;
+
+static FOLDERS: LazyLock<Mutex<HeldByFolder>> = LazyLock::new(Mutex::default);
 
 /// A generation that is open, until this is dropped.
 #[derive(Debug)]

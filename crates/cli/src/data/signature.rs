@@ -219,7 +219,7 @@ mod tests {
         let (mut state, mut accepted) = (7_u64, 0);
         for _ in 0..200_000 {
             let mut text = String::new();
-            for _ in 0..1 + (state >> 60) {
+            for _ in 0..=state >> 60 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 text.push_str(WORDS[(state >> 33) as usize % WORDS.len()]);
             }
