@@ -136,7 +136,9 @@ impl Format {
         }
     }
 
-    /// Writes the molecules of all ranks into new files, and syncs; files that exist are refused. Collective. `space` is the same on all ranks; the cells of `grid` are used by the formats
+    /// Writes the molecules of all ranks into new files, and syncs; files that exist are refused. Collective.
+    ///
+    /// `space` is the same on all ranks; the cells of `grid` are used by the formats
     /// that have cells, of which no two ranks may hold the same.
     ///
     /// Data comes first, the header last: a file that is cut short by a crash is refused by readers.

@@ -19,7 +19,9 @@ use crate::region::Region;
 /// Checksums are compared in pieces of this size.
 const PIECE: usize = 4 << 20;
 
-/// Writes the particles of all ranks into a new file and syncs; a file of this name that exists is refused. Collective. No two ranks may hold particles of the same cell; all must lie inside of the grid.
+/// Writes the particles of all ranks into a new file and syncs; a file of this name that exists is refused. Collective.
+///
+/// No two ranks may hold particles of the same cell; all must lie inside of the grid.
 ///
 /// The header comes after the particles: whoever is killed leaves a file that is refused. Where the power fails instead, any part may be missing, and the
 /// checksums tell. The particles are picked out while they are written: a rank needs memory for their order, 12 bytes each, and for none of them.
