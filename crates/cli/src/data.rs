@@ -207,8 +207,18 @@ fn lost_metadata(format: &str, content: &Content) -> Vec<String> {
     lost
 }
 
+/// Makes the allocator of glibc keep memory of the size of array parts. It returns the free end of a heap to the kernel from twice the size of the
+/// largest block on that it has unmapped so far (`M_TRIM_THRESHOLD` in mallopt(3)): the two buffers of `compare` would be given back and faulted in
+/// again for every part, which takes as long as comparing them.
+fn keep_freed_memory() {
+    const BLOCK: usize = 24 << 20;
+    // Never touched: it takes address space alone.
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
+}
+
 /// Does the work of a command on one rank.
 pub(crate) fn alone<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> Result<R> {
+    keep_freed_memory();
     // Nobody else has to learn of a failure, which is told as it is.
     let mut results = Launch::threads(1).run(|world| Ok::<_, aqueduct::comm::Error>(work(world)))?;
     ensure!(results.len() == 1, "one rank has one result");
