@@ -274,8 +274,8 @@ fn places(table: &mut Table, folder: &Path, count: u64) {
     let all = |world: &Comm| molecules(count, world.rank(), world.size());
     let parts = (0..ROUNDS).map(|_| {
         let one_each =
-            timed(turn, RANKS, few, |world, mine| cells::write(world, "memfs:places", &bricks, mine));
-        one_each / timed(turn, RANKS, all, |world, mine| cells::write(world, "memfs:places", &bricks, mine))
+            timed(turn, RANKS, few, |world, mine| cells::replace(world, "memfs:places", &bricks, mine));
+        one_each / timed(turn, RANKS, all, |world, mine| cells::replace(world, "memfs:places", &bricks, mine))
     });
     table.at_most("places and the check of 16³ cells: part of the write (memory)", parts.collect(), 0.05);
 }
@@ -330,7 +330,7 @@ fn ascii(table: &mut Table, folder: &Path, count: u64) {
             let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
             let grid = slabs(ranks as u64);
             let write = cost(turn, ranks, prepare, |world, mine| {
-                Format::OldStyle.write(world, &files, &space, &grid, mine)
+                Format::OldStyle.replace(world, &files, &space, &grid, mine)
             });
             let nothing = |_: &Comm| Vec::new();
             let read = cost(turn, ranks, nothing, |world, _| {

@@ -6,6 +6,7 @@ pub mod h5md;
 #[path = "output/without_h5md.rs"]
 pub mod h5md;
 pub mod later;
+pub mod lock;
 pub mod marks;
 pub mod phase;
 pub mod pov;
@@ -30,7 +31,7 @@ use h5md::Frames;
 use later::LaterFiles;
 use marks::OutputMarks;
 use result::{Results, TableMark};
-use vis::VisFile;
+use vis::{VisFile, VisStart};
 
 /// The outputs of a run.
 pub struct Outputs {
@@ -61,10 +62,10 @@ impl Outputs {
     /// Of a new run, or of one that comes back: then what was written since is taken back. Collective.
     pub fn open(config: &Config, world: &Comm, back_to: Option<&OutputState>) -> Result<Self> {
         let units = config.units.unwrap_or(Units::BARE);
-        let later = back_to.map(|state| LaterFiles {
-            step: state.step,
-            taken: state.marks.taken(),
-            inputs: config.inputs().into_iter().map(PathBuf::from).collect(),
+        // Where it is not known when the checkpoint was taken, nobody knows which files are of this run.
+        let later = back_to.and_then(|state| {
+            let inputs = config.inputs().into_iter().map(PathBuf::from).collect();
+            Some(LaterFiles { step: state.step, taken: state.marks.taken()?, inputs })
         });
         let plugin = |line: &Line| {
             let mark = back_to.and_then(|state| state.marks.get(line));
@@ -81,8 +82,8 @@ impl Outputs {
                 Writer::Xyz => Plugin::Xyz,
                 Writer::Pov => Plugin::Pov,
                 Writer::Vis => {
-                    let kept = mark.map(|mark| (mark.first().copied().unwrap_or(0), mark.get(1).copied()));
-                    Plugin::Vis(VisFile::open(world, &line.prefix, units, kept)?)
+                    let start = VisStart::of_mark(back_to.is_some(), mark);
+                    Plugin::Vis(VisFile::open(world, &line.prefix, units, start)?)
                 }
                 Writer::H5md => {
                     Plugin::H5md(Box::new(Frames::open(world, &line.prefix, config.units, mark)?))

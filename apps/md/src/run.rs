@@ -9,6 +9,7 @@ use aqueduct::comm::Comm;
 use crate::config::Config;
 use crate::grid::Grid;
 use crate::origin::{self, Beginning};
+use crate::output::lock::OutputLocks;
 use crate::output::marks::OutputMarks;
 use crate::output::{OutputState, Outputs};
 use crate::progress::{self, Progress};
@@ -57,12 +58,16 @@ pub fn run(world: &Comm, job: &Job) -> Result<RunEnd> {
     let speaks = world.rank() == 0 && job.rows > 0;
     let open = |policy: &Policy| Saver::open(world, policy, job.start);
     let mut saver = job.checkpoints.as_ref().map(open).transpose()?;
+    if let Some(saver) = saver.as_mut().filter(|_| job.stop.limit.is_some()) {
+        saver.measure_early();
+    }
+    let _locks = OutputLocks::acquire(world, &job.config.outputs)?;
     let (space, mut simulation, back_to) = begin(world, job, saver.as_mut(), speaks)?;
     if let Some(saver) = &mut saver {
         let known = back_to.as_ref().map(|state| state.marks.encode().into_bytes());
+        let fresh = || OutputMarks::at_the_beginning(&job.config.outputs);
         // Rank 0 says what time it is.
-        let known =
-            world.broadcast_vec(0, known.unwrap_or_else(|| OutputMarks::now().encode().into_bytes()))?;
+        let known = world.broadcast_vec(0, known.unwrap_or_else(|| fresh().encode().into_bytes()))?;
         saver.begin(&simulation, &OutputMarks::decode(&String::from_utf8_lossy(&known))?)?;
     }
     let mut outputs = Outputs::open(&job.config, world, back_to.as_ref())?;
@@ -134,9 +139,12 @@ fn steps(
             progress.print(&row.pretty());
         }
         outputs.write(simulation, space, row.as_ref())?;
+        let before = Instant::now();
         if let (Some(saver), true) = (&mut saver, step > first) {
             saver.step(simulation, || outputs.sync(world))?;
         }
+        // What a checkpoint takes is not counted as a step, too.
+        let stood = before.elapsed();
         if let Some(row) = row.filter(|_| last) {
             progress.finish();
             if speaks {
@@ -146,7 +154,7 @@ fn steps(
         }
         simulation.advance()?;
         progress.step();
-        longest = longest.max(since.elapsed());
+        longest = longest.max(since.elapsed().saturating_sub(stood));
     }
 }
 

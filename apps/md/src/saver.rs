@@ -63,6 +63,8 @@ pub struct Saver {
     /// Newer checkpoints than the state that the run begins with: they are of a future that will not be.
     has_newer: bool,
     blocking: bool,
+    /// Whether the first checkpoint is written at once and waited for, so that it is known how long one takes.
+    early: bool,
     clock: Clock,
     /// When the last one was begun, while it is under way; and the longest that any has taken.
     began: Option<Instant>,
@@ -133,8 +135,13 @@ impl Saver {
             Every::Auto(between) => Clock::Auto { interval: Interval::new(between), since: Instant::now() },
         };
         let (saved, cost, blocking) = (None, Cost::default(), policy.blocking);
-        let (began, longest) = (None, Duration::ZERO);
-        Ok(Self { store, start, has_newer, blocking, clock, began, longest, saved, cost })
+        let (began, longest, early) = (None, Duration::ZERO, false);
+        Ok(Self { store, start, has_newer, blocking, early, clock, began, longest, saved, cost })
+    }
+
+    /// Writes a checkpoint after the first step, and waits for it: a run that ends before a limit of time needs to know how long one takes.
+    pub fn measure_early(&mut self) {
+        self.early = true;
     }
 
     /// The checkpoint that the run comes back to, compared with its checksums; none if it begins at the beginning.
@@ -211,11 +218,12 @@ impl Saver {
         before: impl FnOnce() -> Result<OutputMarks>,
     ) -> Result<()> {
         self.note_end();
-        if self.saved == Some(simulation.step()) || !self.is_due(simulation)? {
+        if self.saved == Some(simulation.step()) || !(self.early || self.is_due(simulation)?) {
             return Ok(());
         }
+        let early = std::mem::take(&mut self.early);
         let began = Instant::now();
-        self.save(simulation, &before()?, self.blocking)?;
+        self.save(simulation, &before()?, self.blocking || early)?;
         let took = began.elapsed();
         self.cost = Cost { checkpoints: self.cost.checkpoints + 1, time: self.cost.time + took };
         if let Clock::Auto { interval, since } = &mut self.clock {
@@ -227,7 +235,8 @@ impl Saver {
 
     /// The longest that a checkpoint has taken so far, from its beginning until it was durable, as this rank has seen it.
     pub fn longest(&self) -> Duration {
-        self.longest
+        // One that is under way takes at least as long as it has taken.
+        self.longest.max(self.began.map_or(Duration::ZERO, |began| began.elapsed()))
     }
 
     fn note_end(&mut self) {

@@ -210,6 +210,60 @@ fn a_run_ends_with_a_checkpoint_before_its_time_is_over() {
     assert!(error.contains("give a duration from now on"), "{error}");
 }
 
+/// No checkpoint is due before the end, and one takes longer than what is kept for the end: how long is measured by an early one.
+#[test]
+fn time_for_a_checkpoint_is_kept_though_none_was_due() {
+    let run = Run::new();
+    let began = Instant::now();
+    // 500 molecules are 60 kB: about two seconds.
+    let output = run.go("--steps 1000000 --every 1000000 --until 9s --through throttle=30kB/s:ufs:");
+    let (told, took) = (String::from_utf8_lossy(&output.stderr), began.elapsed());
+    assert_eq!(output.status.code(), STOPPED, "{told}");
+    assert!(took > Duration::from_secs(5) && took < Duration::from_secs(9), "{took:?}");
+    let (generations, step) = run.saved();
+    assert!(generations == [1, 2] && step > 1, "{generations:?} {step}");
+}
+
+#[test]
+fn frames_that_the_checkpoint_does_not_know_are_refused() {
+    let run = Run::new();
+    let config = fs::read_to_string(run.path("run.cfg")).unwrap();
+    let without: String = config.split_inclusive('\n').filter(|line| !line.contains("VISWriter")).collect();
+    fs::write(run.path("run.cfg"), without).unwrap();
+    run.succeeds("--steps 20 --every 10");
+    fs::write(run.path("run.cfg"), config).unwrap();
+    fs::write(run.path("run.vis"), "frames of someone").unwrap();
+    let error = run.fails("--steps 60 --restart latest");
+    assert!(error.contains("run.vis has 17 bytes") && error.contains("move it away"), "{error}");
+    assert_eq!(fs::read(run.path("run.vis")).unwrap(), b"frames of someone");
+    fs::rename(run.path("run.vis"), run.path("kept.vis")).unwrap();
+    run.succeeds("--steps 60 --restart latest");
+    assert!(fs::read_to_string(run.path("run.vis")).unwrap().lines().count() > 500);
+}
+
+/// Another folder of checkpoints, or none, is no lock: the outputs have their own.
+#[test]
+fn a_second_run_with_the_same_prefix_is_refused_before_anything_is_touched() {
+    let run = Run::new();
+    let child = run.command("--steps 1000000 --every 20").spawn().unwrap();
+    wait_for_a_checkpoint(&run.path("saved"));
+    let config = run.path("run.cfg").display().to_string();
+    let other = run.path("other").display().to_string();
+    for more in [&[][..], &["--checkpoints", &other]] {
+        let mut second = Command::new(env!("CARGO_BIN_EXE_md"));
+        second.arg(&config).args(["--steps", "1"]).args(more);
+        let output = second.env("AQUEDUCT_MPI", "none").env("AQUEDUCT_RANKS", "2").output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("another program is writing files of this prefix"), "{told}");
+        assert!(run.files().iter().all(|bytes| bytes.len() > 100), "the outputs were not emptied");
+    }
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success() && ended(child).0 == STOPPED);
+    goes_on(&run);
+    assert!(!run.path("run.lock").exists());
+}
+
 /// One rank alone gets the signal: all of them end after the same step.
 fn a_signal_to_one_rank_ends_an_mpi_job(mpi: &str) {
     let program = Path::new(env!("CARGO_BIN_EXE_md"));

@@ -29,7 +29,7 @@ pub(crate) mod rows;
 pub(crate) mod sort;
 mod table;
 
-pub use file::{CellSummary, Cells, summary, verify, write};
+pub use file::{CellSummary, Cells, replace, summary, verify, write};
 pub(crate) use file::{view, write_rows};
 
 #[cfg(doc)]

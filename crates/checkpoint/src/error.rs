@@ -20,6 +20,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Kind {
     /// The bytes are not what they should be: malformed, cut off, or a checksum does not fit.
     Damaged = 1,
+    /// A later version of the format, or a byte order, that this program does not read: nothing is known about the bytes.
+    Unsupported,
     /// The file was never finished.
     Incomplete,
     /// There is no committed checkpoint.
@@ -49,13 +51,15 @@ impl Kind {
     fn way_out(self) -> &'static str {
         match self {
             Self::Damaged => "; mend it, write it again, or take an older one",
+            Self::Unsupported => "; read it with a program that knows it",
             Self::Incomplete => "; write it again, or take an older one",
             _ => "",
         }
     }
 
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Damaged,
+        Self::Unsupported,
         Self::Incomplete,
         Self::NoCheckpoint,
         Self::NoSuchPart,

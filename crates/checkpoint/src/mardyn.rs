@@ -58,6 +58,7 @@ use aqueduct_comm::Comm;
 use crate::error::{Error, Kind, Result, agree};
 use crate::grid::Grid;
 use crate::molecule::Molecule;
+use crate::opening::ExistingFile;
 use crate::region;
 
 /// One of the four formats.
@@ -135,11 +136,12 @@ impl Format {
         }
     }
 
-    /// Writes the molecules of all ranks, and syncs. Collective. `space` is the same on all ranks; the cells of `grid` are used by the formats
+    /// Writes the molecules of all ranks into new files, and syncs; files that exist are refused. Collective.
+    ///
+    /// `space` is the same on all ranks; the cells of `grid` are used by the formats
     /// that have cells, of which no two ranks may hold the same.
     ///
-    /// Data comes first, the header last: a file that is cut short by a crash is refused by readers, but what was there before is gone.
-    /// [`Store`](crate::Store) keeps it.
+    /// Data comes first, the header last: a file that is cut short by a crash is refused by readers.
     pub fn write(
         self,
         comm: &Comm,
@@ -148,13 +150,37 @@ impl Format {
         grid: &Grid,
         molecules: &[Molecule],
     ) -> Result<()> {
+        self.write_as(comm, files, (space, grid), molecules, ExistingFile::Refuse)
+    }
+
+    /// The same as [`write`](Self::write), in place of files of these names, if there are any. After a crash what was there before is gone;
+    /// [`Store`](crate::Store) keeps it. Collective.
+    pub fn replace(
+        self,
+        comm: &Comm,
+        files: &Files,
+        space: &PhaseSpace,
+        grid: &Grid,
+        molecules: &[Molecule],
+    ) -> Result<()> {
+        self.write_as(comm, files, (space, grid), molecules, ExistingFile::Replace)
+    }
+
+    fn write_as(
+        self,
+        comm: &Comm,
+        files: &Files,
+        (space, grid): (&PhaseSpace, &Grid),
+        molecules: &[Molecule],
+        existing: ExistingFile,
+    ) -> Result<()> {
         let checked = self.check(&files.header, space, grid, molecules);
         agree(comm, "write", &files.header, checked)?;
         match self {
-            Self::OldStyle => old_style::write(comm, &files.header, space, molecules),
-            Self::Binary => binary::write(comm, files, space, molecules),
-            Self::PnetCdf => pnetcdf::write(comm, files, space, grid, molecules),
-            Self::MpiIo => mpi_cells::write(comm, files, space, grid, molecules),
+            Self::OldStyle => old_style::write(comm, &files.header, space, molecules, existing),
+            Self::Binary => binary::write(comm, files, space, molecules, existing),
+            Self::PnetCdf => pnetcdf::write(comm, files, space, grid, molecules, existing),
+            Self::MpiIo => mpi_cells::write(comm, files, space, grid, molecules, existing),
         }
     }
 

@@ -83,8 +83,8 @@ pub enum Keep {
 /// A generation is there as a whole or not at all, whatever kills the program or fills the disk meanwhile; those before it stay. `docs/format-checkpoint.md`
 /// has the bytes and the order in which they are written.
 ///
-/// Generations may be listed and read while one is being written: reading has a communicator of its own. Those that this program has open are not
-/// removed meanwhile.
+/// Generations may be listed and read while one is being written: reading has a communicator of its own. Those that this process has open,
+/// in this store or in another one of the same folder, are not removed meanwhile.
 ///
 /// The failure of a checkpoint that was [started](Self::start) is told by the next call that waits for it. Where there is none it is printed when the
 /// store is dropped, and [`aqueduct_comm::run`] returns it as an error.
@@ -121,8 +121,8 @@ impl Store {
         from_first(comm, "open", &shown, || prepare(folder).map(|()| Vec::new()))?;
         let own = || comm.dup().map_err(|error| Error::talk("open", &shown, &error));
         let (comm, writer) = (own()?, own()?);
-        let place =
-            Place { folder: folder.to_owned(), through: String::new(), held: HeldGenerations::default() };
+        let held = HeldGenerations::of(folder);
+        let place = Place { folder: folder.to_owned(), through: String::new(), held };
         let (warnings, told) = (Vec::new(), Vec::new());
         Ok(Self { comm, writer, place, keep: Keep::Last(2), lock: None, under_way: None, warnings, told })
     }

@@ -25,7 +25,7 @@ struct Found {
 fn write(world: &Comm, name: &str, all: &[Molecule]) -> Result<(), Error> {
     let (how, length) = (Decomposition::Tree, space().length);
     let mine = how.mine(world.size(), world.rank(), all, length);
-    cells::write(world, name, &how.grid(world.size(), length), &mine)
+    cells::replace(world, name, &how.grid(world.size(), length), &mine)
 }
 
 /// All molecules, or why not; and whether the file could be opened.

@@ -318,6 +318,34 @@ fn a_cell_on_two_ranks_is_refused_on_all() {
 }
 
 #[test]
+fn files_that_exist_are_replaced_only_if_asked() {
+    let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
+    let grid = Grid::new(space.length, [2, 1, 1]).unwrap();
+    let all: Vec<Molecule> =
+        (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
+    for format in Format::ALL {
+        let files = format.files(&format!("memfs:existing-{}", format.name()).to_lowercase());
+        let names: Vec<&String> =
+            [&files.header, &files.data].into_iter().filter(|name| !name.is_empty()).collect();
+        let refused = || one(|world| Ok(format.write(world, &files, &space, &grid, &all[..3]).unwrap_err()));
+        // One of the files alone, then all of them.
+        for name in &names {
+            put_bytes(name, b"somebody's");
+            let error = refused();
+            assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::FileExists), "{format:?}: {error}");
+            assert_eq!(bytes_of(name), b"somebody's", "{format:?}");
+            names.iter().for_each(|name| drop(aqueduct_file::delete(name)));
+        }
+        one(|world| format.write(world, &files, &space, &grid, &all));
+        let before: Vec<Vec<u8>> = names.iter().map(|name| bytes_of(name)).collect();
+        assert_eq!(refused().file_kind(), Some(aqueduct_file::Kind::FileExists), "{format:?}");
+        assert!(names.iter().map(|name| bytes_of(name)).eq(before), "{format:?}: nothing was changed");
+        one(|world| format.replace(world, &files, &space, &grid, &all[..3]));
+        assert_eq!(read(format, &files, 1, Decomposition::Regular).1.len(), 3, "{format:?}");
+    }
+}
+
+#[test]
 fn many_cells_are_no_limit_of_netcdf() {
     let space = PhaseSpace::new([5000.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =

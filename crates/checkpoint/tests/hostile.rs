@@ -85,7 +85,7 @@ fn judge(outcome: Result<Vec<Molecule>>, most: usize, seed: u64) -> bool {
             true
         }
         Err(error) => {
-            let kinds = [Kind::Damaged, Kind::Incomplete, Kind::WrongType];
+            let kinds = [Kind::Damaged, Kind::Incomplete, Kind::WrongType, Kind::Unsupported];
             assert!(kinds.contains(&error.kind()), "seed {seed}: {error}");
             assert!(error.to_string().contains("hostile"), "seed {seed}: {error}");
             false
@@ -206,8 +206,14 @@ fn changed_manifests_are_refused_or_read() {
                     read += 1;
                 }
                 Err(error) => {
-                    let kinds =
-                        [Kind::Damaged, Kind::WrongType, Kind::NoSuchPart, Kind::BadArgument, Kind::File];
+                    let kinds = [
+                        Kind::Damaged,
+                        Kind::Unsupported,
+                        Kind::WrongType,
+                        Kind::NoSuchPart,
+                        Kind::BadArgument,
+                        Kind::File,
+                    ];
                     assert!(kinds.contains(&error.kind()), "seed {seed}: {error}");
                     assert!(error.to_string().contains("hostile"), "seed {seed}: {error}");
                     refused += 1;

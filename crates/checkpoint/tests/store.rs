@@ -247,6 +247,53 @@ fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
 }
 
 #[test]
+fn a_box_outside_of_the_array_is_named_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = Launch::threads(2).run(|world| {
+        let mut store = Store::open_or_create(world, folder.path())?;
+        let mut checkpoint = Checkpoint::new(1);
+        checkpoint.array("a", &Block::new([4], [2], [3]), &[0_u8; 3]);
+        let outside = store.write(&checkpoint).unwrap_err().to_string();
+        let mut checkpoint = Checkpoint::new(1);
+        checkpoint.array("a", &Block::new([4], [0], [3]), &[0_u8; 4]);
+        let many = store.write(&checkpoint).unwrap_err().to_string();
+        save(world, &mut store, 1, Decomposition::Regular, false)?;
+        let block = Block::new([ROWS, COLUMNS], [0, COLUMNS - 1], [1, 3]);
+        let read = store.generation(1)?.array::<i32>("field", &block).unwrap_err().to_string();
+        Ok::<_, Error>([outside, many, read])
+    });
+    for [outside, many, read] in told.unwrap() {
+        let flaw = "the box of shape [3] from [2] on is not inside of the array of shape [4]; give a box inside of it";
+        assert!(outside.contains("\"a\"") && outside.contains(flaw), "{outside}");
+        assert!(many.contains("4 values for a box of 3; give one for each element"), "{many}");
+        assert!(read.contains("\"field\"") && read.contains("is not inside of the array"), "{read}");
+    }
+}
+
+#[test]
+fn a_generation_that_another_store_of_the_process_reads_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |world: &Comm| {
+        let mut writer = Store::open_or_create(world, folder.path())?.keep(Keep::Last(1));
+        save(world, &mut writer, 1, Decomposition::Regular, false)?;
+        // The same folder by another name.
+        let reader = Store::open(world, folder.path().join("."))?;
+        let held = reader.generation(1)?;
+        save(world, &mut writer, 2, Decomposition::Regular, false)?;
+        save(world, &mut writer, 3, Decomposition::Regular, false)?;
+        assert_eq!(reader.generations()?, [1, 3]);
+        held.verify()?;
+        world.barrier()?;
+        drop(held);
+        world.barrier()?;
+        writer.prune()?;
+        assert_eq!(reader.generations()?, [3]);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(2).run(run).unwrap();
+}
+
+#[test]
 fn one_program_writes_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {

@@ -4,7 +4,7 @@ mod elements;
 mod metadata;
 mod norms;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -60,15 +60,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let [one, other] =
             [&arguments.one, &arguments.other].map(|name| data::open(world, name, &arguments.raw));
         let (one, other) = (one?, other?);
-        let names = names(&*one, &*other, arguments.array.as_deref())?;
+        let pairs = pairs(&*one, &*other, arguments.array.as_deref())?;
         let mut found = Vec::new();
         if !arguments.data_only && arguments.array.is_none() {
             found.extend(metadata::of_files(&*one, &*other));
         }
         let mut arrays = 0;
-        for name in names {
+        for ArrayPair { name, places } in pairs {
             let mut comparison = ArrayComparison { name: &name, one: &*one, other: &*other, arguments, out };
-            let (same, metadata) = comparison.run()?;
+            let (same, metadata) = comparison.run(places)?;
             arrays += u64::from(!same);
             found.extend(metadata);
         }
@@ -87,19 +87,43 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The arrays to compare. One that is alone in its file stands for whatever it is compared with.
-fn names(one: &dyn Data, other: &dyn Data, wanted: Option<&str>) -> Result<BTreeSet<String>> {
-    let named = |file: &dyn Data| -> Result<BTreeSet<String>> {
-        let chosen = data::chosen(file.arrays(), wanted)?;
-        Ok(chosen.into_iter().map(|at| plain(&file.arrays()[at])).collect())
-    };
-    let alone = |file: &dyn Data| file.arrays().len() == 1;
-    match (alone(one), alone(other)) {
-        (true, true) => Ok(one.arrays().iter().map(plain).collect()),
-        (true, false) if wanted.is_some() => named(other),
-        (false, true) if wanted.is_some() => named(one),
-        _ => Ok(named(one)?.into_iter().chain(named(other)?).collect()),
+/// Arrays that are compared with each other, by their numbers; none where a file has none of this name.
+struct ArrayPair {
+    name: String,
+    places: [Option<usize>; 2],
+}
+
+/// The arrays to compare: those of the same name. An array that is alone in its file stands for one of another name where either file gives its
+/// arrays no names, or where one array was asked for.
+fn pairs(one: &dyn Data, other: &dyn Data, wanted: Option<&str>) -> Result<Vec<ArrayPair>> {
+    let files = [one, other];
+    let nameless = files.map(|file| !file.names_arrays());
+    let found = files.map(|file| data::chosen(file.arrays(), wanted));
+    let by_name = [found[0].is_ok(), found[1].is_ok()];
+    let mut chosen = Vec::new();
+    for (side, found) in found.into_iter().enumerate() {
+        // What stands for the array that was asked for.
+        let stands = files[side].arrays().len() == 1 && (by_name.contains(&true) || nameless == [true, true]);
+        chosen.push(if stands { found.unwrap_or_else(|_| vec![0]) } else { found? });
     }
+    if let [&[at], &[there]] = [&chosen[0][..], &chosen[1][..]]
+        && (by_name != [true, true] || nameless.contains(&true))
+    {
+        let named = [0, 1].into_iter().find(|side| by_name[*side] && !nameless[*side]).unwrap_or(0);
+        let name = plain(&files[named].arrays()[[at, there][named]]);
+        return Ok(vec![ArrayPair { name, places: [Some(at), Some(there)] }]);
+    }
+    let mut pairs = BTreeMap::<String, [Option<usize>; 2]>::new();
+    for (side, (file, chosen)) in files.into_iter().zip(chosen).enumerate() {
+        for at in chosen {
+            let array = &file.arrays()[at];
+            let taken = pairs.get(&plain(array)).is_some_and(|places| places[side].is_some());
+            // Two paths of a file may be the same without what formats put around them.
+            let name = if taken { array.name.clone() } else { plain(array) };
+            pairs.entry(name).or_default()[side] = Some(at);
+        }
+    }
+    Ok(pairs.into_iter().map(|(name, places)| ArrayPair { name, places }).collect())
 }
 
 /// The name of an array without what formats put around it.
@@ -127,13 +151,9 @@ struct WorstStep {
 
 impl<W: Write> ArrayComparison<'_, W> {
     /// Whether the values are the same, and what else differs.
-    fn run(&mut self) -> Result<(bool, Vec<String>)> {
-        let find = |file: &dyn Data| {
-            let only = file.arrays().len() == 1;
-            file.arrays().iter().position(|array| only || plain(array) == self.name)
-        };
+    fn run(&mut self, places: [Option<usize>; 2]) -> Result<(bool, Vec<String>)> {
         let name = self.name;
-        let (Some(at), Some(there)) = (find(self.one), find(self.other)) else {
+        let [Some(at), Some(there)] = places else {
             writeln!(self.out, "{name}: in one of them only")?;
             return Ok((false, Vec::new()));
         };
@@ -147,7 +167,12 @@ impl<W: Write> ArrayComparison<'_, W> {
             writeln!(self.out, "{name}: shapes {:?} and {:?}", array.shape, twin.shape)?;
             return Ok((false, metadata));
         }
-        let same = if array.element.size == 0 && twin.element.size == 0 {
+        let is_nothing = |array: &Array| array.element.parts.as_ref().is_some_and(Vec::is_empty);
+        let same = if is_nothing(array) && is_nothing(twin) {
+            // As many elements of no byte each.
+            writeln!(self.out, "{name}: {}, the same", array.element.name)?;
+            true
+        } else if array.element.size == 0 && twin.element.size == 0 {
             self.same_lines(at, there)?
         } else if let Some(pair) = ElementPair::new(&array.element, &twin.element) {
             self.same_numbers(at, there, &pair)?

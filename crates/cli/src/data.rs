@@ -29,12 +29,12 @@ pub(crate) use model::{Array, ArrayPart, AttributeValue, NamedAttribute, SharedD
 pub(crate) use raw::Shape;
 pub(crate) use verdict::Finding;
 
-/// Whether an attribute describes dimensions of a netCDF-4 file: in other formats they describe themselves.
-pub(crate) fn is_internal(name: &str) -> bool {
+/// Whether an attribute, one of these, describes dimensions of a netCDF-4 file: in other formats they describe themselves.
+pub(crate) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
     #[cfg(feature = "hdf5")]
-    return netcdf4::INTERNAL.contains(&name);
+    return netcdf4::is_internal(name, all);
     #[cfg(not(feature = "hdf5"))]
-    return name.is_empty();
+    return name.is_empty() && all.is_empty();
 }
 
 /// The attribute by which our writers mark what is complete: not a part of what is said about the data.
@@ -60,6 +60,16 @@ pub(crate) trait Data {
     /// Whether files of this kind can name dimensions and have attributes: what is not there is then really missing.
     fn holds_metadata(&self) -> bool {
         false
+    }
+
+    /// Whether it can hold dimensions that no array has: one that is not there is then really missing.
+    fn holds_dimensions(&self) -> bool {
+        false
+    }
+
+    /// Whether files of this kind give names to their arrays. One that has none stands for any array.
+    fn names_arrays(&self) -> bool {
+        true
     }
 
     /// More lines about it, for people.
@@ -197,8 +207,18 @@ fn lost_metadata(format: &str, content: &Content) -> Vec<String> {
     lost
 }
 
+/// Makes the allocator of glibc keep memory of the size of array parts. It returns the free end of a heap to the kernel from twice the size of the
+/// largest block on that it has unmapped so far (`M_TRIM_THRESHOLD` in mallopt(3)): the two buffers of `compare` would be given back and faulted in
+/// again for every part, which takes as long as comparing them.
+fn keep_freed_memory() {
+    const BLOCK: usize = 24 << 20;
+    // Never touched: it takes address space alone.
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
+}
+
 /// Does the work of a command on one rank.
 pub(crate) fn alone<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> Result<R> {
+    keep_freed_memory();
     // Nobody else has to learn of a failure, which is told as it is.
     let mut results = Launch::threads(1).run(|world| Ok::<_, aqueduct::comm::Error>(work(world)))?;
     ensure!(results.len() == 1, "one rank has one result");

@@ -12,8 +12,6 @@ use crate::out::out;
 
 /// Objects that are asked for at once: they may be of any size.
 const AT_ONCE: usize = 1024;
-/// Bytes of rows that are read at once, if a row is not longer.
-const ROWS_AT_ONCE: u64 = 4 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -59,14 +57,26 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
     if file.lines(at, 0..0).is_some() {
         return print_lines(file, at, arguments.from..end, out);
     }
-    let at_once = (ROWS_AT_ONCE / array.row().max(1)).max(1);
-    let mut next = if array.row() == 0 { end } else { arguments.from };
-    while next < end {
-        let rows = next..next.saturating_add(at_once).min(end);
-        next = rows.end;
-        let bytes = file.read(at, &array.part_of_rows(rows))?;
-        for row in bytes.chunks((array.row().max(1)) as usize) {
-            writeln!(out, "{}", line(array, row))?;
+    if array.row() == 0 {
+        return Ok(());
+    }
+    let row = array.row_elements();
+    for part in array.parts_of_rows(arguments.from..end) {
+        let bytes = file.read(at, &part)?;
+        // A part is some rows, or lies inside of one.
+        let (mut done, mut rest) = (0, &bytes[..]);
+        while done < part.count {
+            let place = (part.first + done) % row;
+            let count = (row - place).min(part.count - done);
+            let (some, others) = rest.split_at(((count * array.element.size) as usize).min(rest.len()));
+            if place > 0 {
+                out.write_all(b" ")?;
+            }
+            write_elements(array, some, out)?;
+            if place + count == row {
+                out.write_all(b"\n")?;
+            }
+            (done, rest) = (done + count, others);
         }
     }
     Ok(())
@@ -83,23 +93,30 @@ fn print_lines(file: &dyn Data, at: usize, rows: Range<u64>, out: &mut impl Writ
     Ok(())
 }
 
-fn line(array: &Array, row: &[u8]) -> String {
+/// Elements of one row, with a space between two. Text that is longer than a part is written in pieces.
+fn write_elements(array: &Array, bytes: &[u8], out: &mut impl Write) -> Result<()> {
+    let mut between = "";
     // Text along the last dimension.
     if array.element.as_number() == Some(Number::Char) {
         let width = if array.shape.len() > 1 { array.shape.last().copied().unwrap_or(1) } else { 1 };
-        let texts = row
-            .chunks(width.max(1) as usize)
-            .map(|text| format!("{:?}", String::from_utf8_lossy(text).trim_end_matches('\0')));
-        return texts.collect::<Vec<_>>().join(" ");
-    }
-    let element = |bytes: &[u8]| match &array.element.parts {
-        Some(parts) => {
-            let numbers: Vec<String> =
-                parts.iter().map(|(at, _, number)| number.text(&bytes[*at as usize..])).collect();
-            numbers.join(" ")
+        for text in bytes.chunks(width.max(1) as usize) {
+            write!(out, "{between}{:?}", String::from_utf8_lossy(text).trim_end_matches('\0'))?;
+            between = " ";
         }
-        None => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat(),
-    };
-    let elements: Vec<String> = row.chunks_exact(array.element.size.max(1) as usize).map(element).collect();
-    elements.join(" ")
+        return Ok(());
+    }
+    for element in bytes.chunks_exact(array.element.size.max(1) as usize) {
+        out.write_all(between.as_bytes())?;
+        between = " ";
+        match &array.element.parts {
+            Some(parts) => {
+                for (number, (at, _, kind)) in parts.iter().enumerate() {
+                    let space = if number == 0 { "" } else { " " };
+                    write!(out, "{space}{}", kind.text(&element[*at as usize..]))?;
+                }
+            }
+            None => element.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?,
+        }
+    }
+    Ok(())
 }

@@ -91,6 +91,7 @@ fn write_all(folder: &Folder) -> Vec<(&'static str, &'static str, Vec<&'static s
     write_mardyn(folder, Format::OldStyle, "text");
     write_mardyn(folder, Format::Binary, "binary");
     write_mardyn(folder, Format::MpiIo, "cells");
+    write_mardyn(folder, Format::PnetCdf, "net");
     write_netcdf(folder, "field.nc");
     let mut all = vec![
         ("run", "stream file, 6 steps complete, finished", vec!["run", "run.steps"], "run.nc"),
@@ -109,6 +110,7 @@ fn write_all(folder: &Folder) -> Vec<(&'static str, &'static str, Vec<&'static s
             vec!["cells.restart", "cells.restart.mpi"],
             "converted.restart.header.xml",
         ),
+        ("net.restart", "MarDyn, PnetCDF", vec!["net.restart", "net.restart.nc"], "net.cells"),
         ("field.nc", "netCDF", vec!["field.nc"], "field.raw"),
     ];
     if cfg!(feature = "hdf5") {
@@ -131,11 +133,20 @@ fn every_kind_is_known_to_every_command() {
         assert_eq!(folder.said(&["verify", target, "--shape", "4000"]), format!("{target}: whole\n"));
         // By the name of any of its files.
         for file in files {
+            // The data of PnetCDF is a netCDF file of its own.
+            let kind = if file == "net.restart.nc" { "netCDF, CDF-" } else { kind };
             assert!(folder.said(&["inspect", file]).contains(kind), "{file}");
         }
     }
     // Molecules are the same in all formats that hold them.
-    for other in ["gas.restart.mpi", "text.cells", "converted.restart.inp", "converted.restart.header.xml"] {
+    for other in [
+        "gas.restart.mpi",
+        "text.cells",
+        "net.cells",
+        "net.restart",
+        "converted.restart.inp",
+        "converted.restart.header.xml",
+    ] {
         let told = folder.said(&["compare", "gas.cells", other]);
         assert!(told.contains("3000 values, all the same"), "{told}");
     }
@@ -290,11 +301,104 @@ fn what_cannot_be_told_is_neither_whole_nor_damaged() {
     );
     fs::write(folder.path("later.h5"), b"\x89HDF\r\n\x1a\n\x09 and so on").unwrap();
     assert!(folder.refused(&["verify", "later.h5"]).contains("cannot tell"));
+    // Of a cell file; and one of the other byte order.
+    let cells = folder.path("gas.cells");
+    alone(|world| cells::write(world, cells.to_str().unwrap(), &grid(), &molecules()));
+    let bytes = fs::read(&cells).unwrap();
+    for (at, value) in [(8, 2_u32), (12, 0x0403_0201)] {
+        let mut other = bytes.clone();
+        other[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        fs::write(&cells, &other).unwrap();
+        let told = folder.refused(&["verify", "gas.cells"]);
+        assert!(told.contains("gas.cells: cannot tell: ") && told.contains(&format!("byte {at}")), "{told}");
+    }
+    // Of a manifest.
+    write_store(&folder, "checkpoints");
+    let manifest = folder.path("checkpoints/generation-0000000002/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let json = text.lines().next().unwrap().replace("\"version\":1", "\"version\":2");
+    fs::write(&manifest, format!("{json}\ncrc32c {:08x}\n", crc32c(json.as_bytes()))).unwrap();
+    for name in ["checkpoints", "checkpoints/generation-0000000002"] {
+        let told = folder.refused(&["verify", name]);
+        assert!(told.contains("cannot tell: ") && told.contains("version 2"), "{told}");
+    }
     assert!(folder.refused(&["verify", "missing"]).contains("missing: cannot tell: "));
     // One damaged file among others decides.
     fs::write(folder.path("cut.nc"), b"CD").unwrap();
     let told = folder.denied(&["verify", "missing", "cut.nc", "notes"]);
     assert!(told.contains("cut.nc: damaged") && told.contains("notes: cannot tell"), "{told}");
+}
+
+/// CRC-32C, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| if sum & 1 == 1 { sum >> 1 ^ 0x82f6_3b78 } else { sum >> 1 };
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
+}
+
+/// Folders and companions of other programs that have names like ours.
+#[test]
+fn names_like_ours_are_no_obstacle() {
+    let folder = Folder::new();
+    for name in ["generation-7", "generation-0000000042", "generation-00000000042"] {
+        fs::create_dir(folder.path(name)).unwrap();
+        write_netcdf(&folder, &format!("{name}/field.nc"));
+        fs::write(folder.path(name).join("data.array"), [7; 16]).unwrap();
+        assert!(folder.said(&["inspect", &format!("{name}/field.nc")]).contains("field f64 500"), "{name}");
+        assert!(folder.said(&["dump", &format!("{name}/data.array"), "--raw", "u64"]).contains("data u64"));
+        let copy = format!("{name}.nc");
+        folder.said(&["convert", &format!("{name}/field.nc"), &copy]);
+        assert!(folder.said(&["compare", &format!("{name}/field.nc"), &copy]).ends_with("no differences\n"));
+    }
+    // In a checkpoint, too, what is no part of it is what it is.
+    write_store(&folder, "checkpoints");
+    let inside = "checkpoints/generation-0000000001/field.nc";
+    write_netcdf(&folder, inside);
+    assert!(folder.said(&["inspect", inside]).contains("field f64 500"));
+    // A file beside it that is not ours decides only if nobody says that it is raw.
+    for end in ["meta", "steps"] {
+        let (data, beside) = (format!("{end}-data"), format!("{end}-data.{end}"));
+        fs::write(folder.path(&data), [1; 16]).unwrap();
+        fs::write(folder.path(&beside), "of another program").unwrap();
+        assert_eq!(folder.said(&["verify", &data, "--shape", "16"]), format!("{data}: whole\n"));
+        assert!(folder.denied(&["verify", &data]).contains("damaged"), "{end}");
+    }
+}
+
+/// A manifest may say any type: nothing overflows, nothing takes long.
+#[test]
+fn hostile_types_in_a_manifest_are_bytes() {
+    let folder = Folder::new();
+    write_store(&folder, "checkpoints");
+    let manifest = folder.path("checkpoints/generation-0000000002/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let json = text.lines().next().unwrap();
+    assert!(json.contains("\"type\":\"f64\""), "{json}");
+    let nested = format!("{}u8{}", "[".repeat(60), ";1]".repeat(60));
+    for hostile in [&"(".repeat(1_000_000), "[();9999999999]", &nested] {
+        let json = json.replace("\"type\":\"f64\"", &format!("\"type\":\"{hostile}\""));
+        fs::write(&manifest, format!("{json}\ncrc32c {:08x}\n", crc32c(json.as_bytes()))).unwrap();
+        let told = folder.said(&["inspect", "checkpoints/generation-0000000002"]);
+        assert!(told.contains("20 × 30"), "{}", told.len());
+    }
+}
+
+/// A conversion from one format of `MarDyn` to another that fails leaves no file.
+#[test]
+fn a_failed_conversion_of_mardyn_leaves_no_file() {
+    let folder = Folder::new();
+    write_mardyn(&folder, Format::OldStyle, "text");
+    for (target, files) in [
+        ("out.restart.mpi", ["out.restart", "out.restart.mpi"]),
+        ("out.restart.header.xml", ["out.restart.header.xml", "out.restart.dat"]),
+    ] {
+        let told = folder.refused(&[
+            "convert",
+            "text.restart.inp",
+            &format!("fault=seed=1,nospace=1000:ufs:{target}"),
+        ]);
+        assert!(told.contains("space"), "{told}");
+        assert!(files.iter().all(|file| !folder.path(file).exists()), "{target}");
+    }
 }
 
 #[test]

@@ -87,11 +87,15 @@ fn take_back(world: &Comm, name: &str, units: Option<h5md::Units<'_>>, frames: u
         "it has {} frames, and {frames} when the checkpoint was written; put it back as it was, or start over",
         found.frames()
     );
+    let copy = format!("{name}.new");
     if found.frames() == frames {
+        if world.rank() == 0 {
+            // A run that was killed while it made a copy has left it.
+            let _ = std::fs::remove_file(&copy);
+        }
         return Ok(found);
     }
-    let copy = format!("{name}.new");
-    let mut kept = Trajectory::create(world, &copy, &CREATOR, units, found.particles())?;
+    let mut kept = Trajectory::replace(world, &copy, &CREATOR, units, found.particles())?;
     let border = |rank: usize| (u128::from(found.particles()) * rank as u128 / world.size() as u128) as u64;
     let (first, end) = (border(world.rank()), border(world.rank() + 1));
     for number in 0..frames {

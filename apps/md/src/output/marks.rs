@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use crate::config::Line;
+use crate::config::{Line, Writer};
 
 /// How far each output is: numbers whose meaning its writer knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputMarks {
-    /// When they were noted, in milliseconds since 1970.
-    taken: u64,
+    /// When they were noted, in milliseconds since 1970; not known of checkpoints without marks.
+    taken: Option<u64>,
     marks: Vec<OutputMark>,
 }
 
@@ -29,12 +29,21 @@ impl OutputMarks {
     /// Of outputs as they are now; none of them is known yet.
     pub fn now() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { taken: u64::try_from(now.as_millis()).unwrap_or(0), marks: Vec::new() }
+        Self { taken: u64::try_from(now.as_millis()).ok(), marks: Vec::new() }
     }
 
-    /// When they were noted.
-    pub fn taken(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.taken)
+    /// Of a run that begins anew: what grows has nothing yet, whatever an earlier run has left.
+    pub fn at_the_beginning(lines: &[Line]) -> Self {
+        let mut marks = Self::now();
+        for line in lines.iter().filter(|line| matches!(line.writer, Writer::Result | Writer::Vis)) {
+            marks.set(line, &[0]);
+        }
+        marks
+    }
+
+    /// When they were noted, if that is known.
+    pub fn taken(&self) -> Option<SystemTime> {
+        self.taken.map(|taken| UNIX_EPOCH + Duration::from_millis(taken))
     }
 
     /// Notes how far the output of a line is.
@@ -51,7 +60,7 @@ impl OutputMarks {
 
     /// As text: a line each.
     pub fn encode(&self) -> String {
-        let mut text = format!("{TAKEN} {}\n", self.taken);
+        let mut text = self.taken.map_or_else(String::new, |taken| format!("{TAKEN} {taken}\n"));
         for OutputMark { writer, prefix, numbers } in &self.marks {
             let _ = write!(text, "{writer} {prefix}");
             numbers.iter().for_each(|number| _ = write!(text, " {number}"));
@@ -72,7 +81,7 @@ impl OutputMarks {
         let mut marks = Self::default();
         for line in text.lines() {
             match line.strip_prefix(TAKEN) {
-                Some(taken) => marks.taken = taken.trim().parse().with_context(|| unknown(line))?,
+                Some(taken) => marks.taken = Some(taken.trim().parse().with_context(|| unknown(line))?),
                 None => marks.marks.push(mark(line).with_context(|| unknown(line))?),
             }
         }
@@ -83,7 +92,6 @@ impl OutputMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Writer;
 
     #[test]
     fn marks_come_back_as_they_were() {
@@ -95,6 +103,9 @@ mod tests {
         assert_eq!(back, marks);
         assert_eq!(back.get(&line(Writer::Vis, "a/run")), Some(&[77, 4][..]));
         assert_eq!(back.get(&line(Writer::Vis, "run")), None);
+        assert!(back.taken().is_some());
+        let unknown = OutputMarks::decode(&OutputMarks::default().encode()).unwrap();
+        assert_eq!((unknown.taken(), unknown), (None, OutputMarks::default()));
         assert!(
             OutputMarks::decode("ResultWriter run x\n").is_err() && OutputMarks::decode("taken x\n").is_err()
         );

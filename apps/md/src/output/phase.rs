@@ -8,12 +8,12 @@ use aqueduct::comm::Op;
 use crate::exchange;
 use crate::simulation::Simulation;
 
-/// Writes all molecules into files that begin with `prefix`. Collective.
+/// Writes all molecules into files that begin with `prefix`, in place of those of an earlier run. Collective.
 pub fn write(simulation: &Simulation, space: &PhaseSpace, format: Format, prefix: &str) -> Result<()> {
     let (grid, molecules) = for_files(simulation)?;
     let space = PhaseSpace { time: simulation.time(), rows: Rows::Icrvqd, ..space.clone() };
     let files = format.files(prefix);
-    format.write(simulation.world(), &files, &space, &grid, &molecules)?;
+    format.replace(simulation.world(), &files, &space, &grid, &molecules)?;
     Ok(())
 }
 

@@ -26,19 +26,59 @@ pub struct VisFile {
     last: Option<u64>,
 }
 
+/// What a run goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VisStart {
+    /// The beginning: a file of an earlier run is emptied.
+    New,
+    /// A checkpoint that knows nothing of the file: there must be no frames.
+    Unknown,
+    /// The first bytes, up to the frame of a step.
+    At {
+        /// How many bytes stay.
+        end: u64,
+        /// The step of the last frame in them.
+        last: Option<u64>,
+    },
+}
+
+impl VisStart {
+    /// From the mark of a checkpoint, where the run comes back to one.
+    pub fn of_mark(comes_back: bool, mark: Option<&[u64]>) -> Self {
+        match mark {
+            _ if !comes_back => Self::New,
+            Some(&[end, ref rest @ ..]) => Self::At { end, last: rest.first().copied() },
+            Some([]) | None => Self::Unknown,
+        }
+    }
+}
+
 impl VisFile {
-    /// A new file; or, where a run comes back, the bytes that there were of it, up to the frame of a step. Collective.
-    pub fn open(world: &Comm, prefix: &str, units: Units, kept: Option<(u64, Option<u64>)>) -> Result<Self> {
+    /// Opens the file, and cuts it to what the run goes on from. Collective.
+    pub fn open(world: &Comm, prefix: &str, units: Units, start: VisStart) -> Result<Self> {
         let name = format!("{prefix}.vis");
         let file = Open::new(Mode::read_write().create())
             .open(world, &name)
             .with_context(|| format!("VISWriter: opening {prefix}.vis"))?;
-        let (end, last) = kept.unwrap_or((0, None));
         let found = file.size()?;
-        ensure!(
-            found >= end,
-            "VISWriter: {prefix}.vis has {found} bytes, and {end} when the checkpoint was written; put it back as it was, or start over"
-        );
+        let (end, last) = match start {
+            VisStart::New => (0, None),
+            VisStart::Unknown => {
+                ensure!(
+                    found == 0,
+                    "VISWriter: {prefix}.vis has {found} bytes, and the checkpoint does not say which of them to keep; \
+                     move it away, give another prefix, or start over"
+                );
+                (0, None)
+            }
+            VisStart::At { end, last } => {
+                ensure!(
+                    found >= end,
+                    "VISWriter: {prefix}.vis has {found} bytes, and {end} when the checkpoint was written; put it back as it was, or start over"
+                );
+                (end, last)
+            }
+        };
         file.set_size(end)?;
         Ok(Self { file, units, end, last })
     }

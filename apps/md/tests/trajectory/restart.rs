@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::liquid::{gather, on};
 use anyhow::Result;
 use aqueduct::checkpoint::mardyn::{Files, Format};
-use aqueduct::checkpoint::{Molecule, Region, Store};
+use aqueduct::checkpoint::{Checkpoint, Grid, Molecule, Region, Store};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct_md::config::Config;
+use aqueduct_md::config::{Config, Line, Writer};
 use aqueduct_md::row::Row;
 use aqueduct_md::run::{self, Job};
 use aqueduct_md::saver::{Every, Policy, StartMode};
@@ -223,6 +223,50 @@ fn h5md_steps(folder: &Path) -> (Vec<i64>, Vec<u64>) {
         file.close()?;
         Ok((steps, places.into_iter().map(f64::to_bits).collect()))
     })
+}
+
+/// A checkpoint of a program that kept no marks does not say when it was taken: nothing is removed.
+#[test]
+fn without_marks_no_file_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = job(folder.path(), "DomainDecomposition", 10, Every::Steps(5), true, false);
+    go(1, &job);
+    on(1, |world| {
+        let mut store = Store::open(world, folder.path().join("checkpoints"))?;
+        let latest = store.latest()?.expect("there is a checkpoint");
+        let (time, length) = (latest.value::<f64>("time")?, latest.value::<[f64; 3]>("length")?);
+        let count = latest.value::<u64>("count")?;
+        let molecules = latest.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
+        let grid = Grid::new(length, [1; 3]).expect("the box has a volume");
+        let mut checkpoint = Checkpoint::new(latest.step());
+        checkpoint.value("time", &time).value("length", &length).value("count", &count);
+        checkpoint.cells("molecules", &grid, &molecules);
+        store.write(&checkpoint)?;
+        Ok(())
+    });
+    let kept = folder.path().join("run-99.xyz");
+    fs::write(&kept, "of another run").unwrap();
+    let prefix = folder.path().join("run").display().to_string();
+    job.config.outputs = vec![Line { writer: Writer::Xyz, every: 4, prefix }];
+    (job.start, job.steps) = (StartMode::Latest, 12);
+    go(2, &job);
+    assert_eq!(fs::read(&kept).unwrap(), b"of another run");
+    assert!(folder.path().join("run-12.xyz").exists());
+}
+
+/// A run that was killed while it took a trajectory back has left a part of the copy.
+#[cfg(feature = "hdf5")]
+#[test]
+fn a_copy_that_a_kill_has_left_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    outputs(folder.path(), 2, 17, StartMode::New);
+    remove_newest(&folder.path().join("checkpoints"));
+    let copy = folder.path().join("H5MD-0.h5md.new");
+    fs::copy(folder.path().join("H5MD-0.h5md"), &copy).unwrap();
+    fs::File::options().write(true).open(&copy).unwrap().set_len(3000).unwrap();
+    outputs(folder.path(), 2, 20, StartMode::Latest);
+    assert!(!copy.exists());
+    assert_eq!(h5md_steps(folder.path()).0, (0..=10).map(|at| 2 * at).collect::<Vec<i64>>());
 }
 
 #[test]

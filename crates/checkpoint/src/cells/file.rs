@@ -9,32 +9,55 @@ use aqueduct_file::{Counters, File, Mode, Open, Source, View};
 
 use super::place::{blocks, order, place};
 use super::rows::{Rows, Sums};
-use super::table::{self, Cell, ENTRY, Flaw, HEADER, Header};
+use super::table::{self, Cell, CellFileFlaw, ENTRY, HEADER, Header};
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::grid::Grid;
 use crate::molecule::Particle;
-use crate::opening::to_be_synced;
+use crate::opening::{ExistingFile, to_be_synced};
 use crate::region::Region;
 
 /// Checksums are compared in pieces of this size.
 const PIECE: usize = 4 << 20;
 
-/// Writes the particles of all ranks and syncs. Collective. No two ranks may hold particles of the same cell; all must lie inside of the grid.
+/// Writes the particles of all ranks into a new file and syncs; a file of this name that exists is refused. Collective.
+///
+/// No two ranks may hold particles of the same cell; all must lie inside of the grid.
 ///
 /// The header comes after the particles: whoever is killed leaves a file that is refused. Where the power fails instead, any part may be missing, and the
 /// checksums tell. The particles are picked out while they are written: a rank needs memory for their order, 12 bytes each, and for none of them.
 pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<()> {
+    write_particles(comm, name, grid, particles, ExistingFile::Refuse)
+}
+
+/// The same as [`write`], in place of a file of this name, if there is one. Collective.
+pub fn replace<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<()> {
+    write_particles(comm, name, grid, particles, ExistingFile::Replace)
+}
+
+fn write_particles<P: Particle>(
+    comm: &Comm,
+    name: &str,
+    grid: &Grid,
+    particles: &[P],
+    existing: ExistingFile,
+) -> Result<()> {
     let order = order(comm, name, grid, particles)?;
     let rows = Rows { bytes: bytemuck::cast_slice(particles), row: size_of::<P>() as u64, order: &order };
-    write_rows(comm, name, grid, rows)
+    write_rows(comm, name, grid, rows, existing)
 }
 
 /// The same for rows of bytes, whatever they are.
-pub(crate) fn write_rows(comm: &Comm, name: &str, grid: &Grid, rows: Rows<'_>) -> Result<()> {
+pub(crate) fn write_rows(
+    comm: &Comm,
+    name: &str,
+    grid: &Grid,
+    rows: Rows<'_>,
+    existing: ExistingFile,
+) -> Result<()> {
     let runs = &rows.order.runs;
     let placed = place(comm, name, grid, runs)?;
     let data = table::data(grid);
-    let file = to_be_synced(Mode::write_only()).open(comm, name)?;
+    let file = to_be_synced(Mode::write_only(), existing).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(data + rows.row * placed.total)?;
     let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
@@ -147,7 +170,7 @@ impl Stored {
         let bytes = from_first(comm, "open", name, || load(comm, name))?;
         let (head, table) = bytes.split_at(HEADER.min(bytes.len()));
         // Rank 0 has compared the length: here the header's own will do.
-        let header = Header::decode(head, claimed(head)).map_err(|flaw| flawed("open", name, flaw))?;
+        let header = Header::decode(head, claimed(head)).map_err(|flaw| flawed("open", name, &flaw))?;
         let file = Open::new(Mode::read_only()).open(comm, name)?;
         Ok(Self { file, header, table: table.to_vec() })
     }
@@ -293,15 +316,15 @@ fn load(comm: &Comm, name: &str) -> Result<Vec<u8>> {
     let length = file.size()?;
     let mut bytes = vec![0; HEADER];
     let read = file.at(0).read(&mut bytes)?.bytes() as usize;
-    let header = Header::decode(&bytes[..read], length).map_err(|flaw| flawed("open", name, flaw))?;
+    let header = Header::decode(&bytes[..read], length).map_err(|flaw| flawed("open", name, &flaw))?;
     let mut table = vec![0; header.grid.count() as usize * ENTRY];
     file.at(HEADER as u64).read(&mut table)?;
-    table::check(&header, &table).map_err(|flaw| flawed("open", name, flaw))?;
+    table::check(&header, &table).map_err(|flaw| flawed("open", name, &flaw))?;
     bytes.extend_from_slice(&table);
     Ok(bytes)
 }
 
-fn flawed(operation: &'static str, name: &str, (place, what): Flaw) -> Error {
-    let kind = if what.contains("never finished") { Kind::Incomplete } else { Kind::Damaged };
-    Error::new(kind, operation, name, format!("byte {place}: {what}"))
+fn flawed(operation: &'static str, name: &str, flaw: &CellFileFlaw) -> Error {
+    let CellFileFlaw { kind, place, what } = flaw;
+    Error::new(*kind, operation, name, format!("byte {place}: {what}"))
 }

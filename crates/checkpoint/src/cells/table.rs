@@ -1,5 +1,6 @@
 //! The bytes of a cell file's header and table; touches no file.
 
+use crate::error::Kind;
 use crate::grid::Grid;
 
 /// Bytes of the header.
@@ -35,7 +36,22 @@ pub(super) struct Cell {
 }
 
 /// What is wrong, and at which byte.
-pub(super) type Flaw = (u64, String);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CellFileFlaw {
+    pub(super) kind: Kind,
+    pub(super) place: u64,
+    pub(super) what: String,
+}
+
+impl CellFileFlaw {
+    fn new(kind: Kind, place: u64, what: impl Into<String>) -> Self {
+        Self { kind, place, what: what.into() }
+    }
+
+    fn damaged(place: u64, what: impl Into<String>) -> Self {
+        Self::new(Kind::Damaged, place, what)
+    }
+}
 
 impl Header {
     /// Where the data begins.
@@ -64,37 +80,45 @@ impl Header {
     }
 
     /// Reads a header; `length` is that of the file, which bounds everything that is believed.
-    pub(super) fn decode(bytes: &[u8], length: u64) -> Result<Self, Flaw> {
+    pub(super) fn decode(bytes: &[u8], length: u64) -> Result<Self, CellFileFlaw> {
         let Some(bytes) = bytes.first_chunk::<HEADER>() else {
-            return Err((bytes.len() as u64, format!("a cell file has at least {HEADER} bytes")));
+            let what = format!("a cell file has at least {HEADER} bytes");
+            return Err(CellFileFlaw::damaged(bytes.len() as u64, what));
         };
         let word = |at: usize| u64::from_le_bytes(bytes[at..].first_chunk().copied().unwrap_or_default());
         let half = |at: usize| u32::from_le_bytes(bytes[at..].first_chunk().copied().unwrap_or_default());
         if bytes[..] == [0; HEADER] {
-            return Err((0, "the file was never finished: there is no header".into()));
+            let what = "the file was never finished: there is no header";
+            return Err(CellFileFlaw::new(Kind::Incomplete, 0, what));
         }
         if !bytes.starts_with(MAGIC) {
-            return Err((0, "this is no cell file".into()));
+            return Err(CellFileFlaw::damaged(0, "this is no cell file"));
         }
-        if half(8) != VERSION {
-            return Err((8, format!("version {} is not known here, {VERSION} is", half(8))));
+        if half(12) == ORDER.swap_bytes() {
+            let what = "numbers are in the other byte order, which is not read here";
+            return Err(CellFileFlaw::new(Kind::Unsupported, 12, what));
         }
         if half(12) != ORDER {
-            return Err((12, "numbers are in another byte order".into()));
+            return Err(CellFileFlaw::damaged(12, "numbers are in no byte order"));
+        }
+        if half(8) != VERSION {
+            let what = format!("version {} is not known here, {VERSION} is", half(8));
+            return Err(CellFileFlaw::new(Kind::Unsupported, 8, what));
         }
         if half(HEADER - 4) != crc32c::crc32c(&bytes[..HEADER - 4]) {
-            return Err((HEADER as u64 - 4, "the checksum of the header is wrong".into()));
+            return Err(CellFileFlaw::damaged(HEADER as u64 - 4, "the checksum of the header is wrong"));
         }
         let edges = [48, 56, 64].map(|at| f64::from_bits(word(at)));
-        let grid = Grid::new(edges, [24, 32, 40].map(word)).ok_or((24, "cells that cannot be".to_owned()))?;
+        let grid = Grid::new(edges, [24, 32, 40].map(word))
+            .ok_or_else(|| CellFileFlaw::damaged(24, "cells that cannot be"))?;
         let header = Self { grid, particles: word(16), row: word(72), table: half(96) };
         if word(80) != HEADER as u64 || word(88) != header.data() {
-            return Err((80, "the table or the data does not begin where it should".into()));
+            return Err(CellFileFlaw::damaged(80, "the table or the data does not begin where it should"));
         }
         let end = header.row.checked_mul(header.particles).and_then(|size| size.checked_add(header.data()));
         match end {
             Some(end) if end == length => Ok(header),
-            _ => Err((
+            _ => Err(CellFileFlaw::damaged(
                 16,
                 format!(
                     "{} particles of {} bytes do not make a file of {length}",
@@ -129,21 +153,23 @@ pub(super) fn encode(grid: &Grid, held: impl Iterator<Item = (u64, u64, u32)>) -
 }
 
 /// Whether a table is what the header says: its checksum, and cells one behind the other.
-pub(super) fn check(header: &Header, table: &[u8]) -> Result<(), Flaw> {
+pub(super) fn check(header: &Header, table: &[u8]) -> Result<(), CellFileFlaw> {
     if crc32c::crc32c(table) != header.table {
-        return Err((HEADER as u64, "the checksum of the table is wrong".into()));
+        return Err(CellFileFlaw::damaged(HEADER as u64, "the checksum of the table is wrong"));
     }
     let mut before = 0_u64;
     for (cell, place) in cells(table).zip((HEADER as u64..).step_by(ENTRY)) {
         if cell.first != before {
-            return Err((place, "a cell does not begin where the one before it ends".into()));
+            return Err(CellFileFlaw::damaged(place, "a cell does not begin where the one before it ends"));
         }
-        before = before.checked_add(cell.count).ok_or((place, "more particles than can be".to_owned()))?;
+        let after = before.checked_add(cell.count);
+        before = after.ok_or_else(|| CellFileFlaw::damaged(place, "more particles than can be"))?;
     }
     if before == header.particles {
         return Ok(());
     }
-    Err((HEADER as u64, format!("the cells hold {before} particles, the header says {}", header.particles)))
+    let what = format!("the cells hold {before} particles, the header says {}", header.particles);
+    Err(CellFileFlaw::damaged(HEADER as u64, what))
 }
 
 /// The entries of a table.
@@ -176,14 +202,21 @@ mod tests {
         let header = Header { grid, particles: 5, row: 120, table: crc32c::crc32c(&table) };
         let bytes = header.encode();
         let length = 4096 + 600;
-        assert_eq!(Header::decode(&bytes[..100], 100).unwrap_err().0, 100);
-        assert!(Header::decode(&[0; HEADER], length).unwrap_err().1.contains("never finished"));
-        assert_eq!(Header::decode(&bytes, length - 1).unwrap_err().0, 16);
+        assert_eq!(Header::decode(&bytes[..100], 100).unwrap_err().place, 100);
+        assert!(Header::decode(&[0; HEADER], length).unwrap_err().kind == Kind::Incomplete);
+        assert_eq!(Header::decode(&bytes, length - 1).unwrap_err().place, 16);
         for (at, found) in [(0, 0), (8, 8), (12, 12), (16, 508), (200, 508)] {
             let mut broken = bytes;
             broken[at] ^= 1;
-            assert_eq!(Header::decode(&broken, length).unwrap_err().0, found);
+            assert_eq!(Header::decode(&broken, length).unwrap_err().place, found);
         }
+        let kind = |at: usize, value: u32| {
+            let mut other = bytes;
+            other[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            Header::decode(&other, length).unwrap_err().kind
+        };
+        assert_eq!(kind(8, VERSION + 1), Kind::Unsupported);
+        assert_eq!((kind(12, ORDER.swap_bytes()), kind(12, 7)), (Kind::Unsupported, Kind::Damaged));
         let mut broken = table.clone();
         broken[30] ^= 1;
         assert!(check(&header, &broken).is_err());

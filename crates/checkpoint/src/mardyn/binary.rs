@@ -8,21 +8,27 @@ use super::phase_space::{PhaseSpace, Rows};
 use super::{Files, text, xml};
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::molecule::{Molecule, UPRIGHT};
-use crate::opening::to_be_synced;
+use crate::opening::{ExistingFile, to_be_synced};
 use crate::region::Region;
 
 /// Rows are packed in pieces of about this size.
 const PIECE: usize = 4 << 20;
 
 /// Rows in rank order. The header comes when they are durable: as XML where its name says so, else as text.
-pub(super) fn write(comm: &Comm, files: &Files, space: &PhaseSpace, molecules: &[Molecule]) -> Result<()> {
+pub(super) fn write(
+    comm: &Comm,
+    files: &Files,
+    space: &PhaseSpace,
+    molecules: &[Molecule],
+    existing: ExistingFile,
+) -> Result<()> {
     let talk = |error| Error::talk("write", &files.data, &error);
-    forget(comm, &files.header)?;
+    existing.clear(comm, &files.header)?;
     let count = molecules.len() as u64;
     let before = comm.exclusive_scan_one(Op::Sum, count).map_err(talk)?.unwrap_or(0);
     let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
     let size = space.rows.size();
-    let file = to_be_synced(Mode::write_only()).open(comm, &files.data)?;
+    let file = to_be_synced(Mode::write_only(), existing).open(comm, &files.data)?;
     // An older, longer file would leave its end.
     file.set_size(total * size as u64)?;
     let mut place = before * size as u64;
@@ -44,22 +50,13 @@ pub(super) fn write(comm: &Comm, files: &Files, space: &PhaseSpace, molecules: &
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("xml"));
     let head = if xml { xml::written(space, total) } else { text::written(space, total, space.rows) };
-    put_header(comm, &files.header, &head)
-}
-
-/// Takes an old header away, durably enough: it must not speak for new data.
-pub(super) fn forget(comm: &Comm, name: &str) -> Result<()> {
-    from_first(comm, "write", name, || match aqueduct_file::delete(name) {
-        Err(error) if error.kind() != aqueduct_file::Kind::NoSuchFile => Err(error.into()),
-        _ => Ok(Vec::new()),
-    })?;
-    Ok(())
+    put_header(comm, &files.header, &head, existing)
 }
 
 /// Rank 0 writes a small file.
-pub(super) fn put_header(comm: &Comm, name: &str, head: &str) -> Result<()> {
+pub(super) fn put_header(comm: &Comm, name: &str, head: &str, existing: ExistingFile) -> Result<()> {
     from_first(comm, "write", name, || {
-        let file = Open::new(Mode::write_only().create()).open(&comm.alone(), name)?;
+        let file = Open::new(existing.creating(Mode::write_only())).open(&comm.alone(), name)?;
         file.set_size(0)?;
         file.at(0).write(head.as_bytes())?;
         file.sync()?;

@@ -10,7 +10,8 @@ use crate::grid::Grid;
 const CELL: u64 = 1 << 16;
 
 /// Converts a phase space: the same head, as far as the format has room for it, and the same molecules, bit for bit. Files of rows get them in the
-/// order of their ids; files of cells get slabs along x. Either way the result does not depend on the number of ranks. Collective.
+/// order of their ids; files of cells get slabs along x. Files that exist are
+/// refused. Either way the result does not depend on the number of ranks. Collective.
 pub fn convert(comm: &Comm, from: (Format, &Files), to: (Format, &Files)) -> Result<()> {
     let input = from.0.open(comm, from.1)?;
     let space = input.space().clone();

@@ -3,7 +3,7 @@
 use aqueduct_comm::Comm;
 use aqueduct_file::{Mode, Open};
 
-use super::binary::{forget, put_header};
+use super::binary::put_header;
 use super::exchange::by_region;
 use super::old_style::unlikely;
 use super::phase_space::{PhaseSpace, Rows};
@@ -13,7 +13,7 @@ use crate::cells::view;
 use crate::error::{Error, Kind, Result, agree, from_first};
 use crate::grid::Grid;
 use crate::molecule::{Molecule, repeated};
-use crate::opening::to_be_synced;
+use crate::opening::{ExistingFile, to_be_synced};
 use crate::region::Region;
 
 /// Bytes of a molecule.
@@ -28,15 +28,16 @@ pub(super) fn write(
     space: &PhaseSpace,
     grid: &Grid,
     molecules: &[Molecule],
+    existing: ExistingFile,
 ) -> Result<()> {
     let name = &files.data;
-    forget(comm, &files.header)?;
+    existing.clear(comm, &files.header)?;
     let order = order(comm, name, grid, molecules)?;
     let placed = place(comm, name, grid, &order.runs)?;
     let head = if comm.rank() == 0 { head(name, grid, &placed.cells, placed.total) } else { Ok(Vec::new()) };
     let head = agree(comm, "write", name, head)?;
     let start = FIXED + 4 * grid.count();
-    let file = to_be_synced(Mode::write_only()).open(comm, name)?;
+    let file = to_be_synced(Mode::write_only(), existing).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(start + ROW * placed.total)?;
     let mut bytes = Vec::with_capacity(molecules.len() * ROW as usize);
@@ -48,7 +49,7 @@ pub(super) fn write(
     agree(comm, "write", name, first.map_err(Error::from))?;
     file.sync()?;
     file.close()?;
-    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd))
+    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd), existing)
 }
 
 fn head(name: &str, grid: &Grid, cells: &[Entry], total: u64) -> Result<Vec<u8>> {

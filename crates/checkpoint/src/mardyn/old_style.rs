@@ -9,7 +9,7 @@ use super::scan::{Flaw, Scan, ends, shown};
 use super::{digits, exchange, number, text};
 use crate::error::{Error, Kind, Result, agree};
 use crate::molecule::{Molecule, UPRIGHT};
-use crate::opening::to_be_synced;
+use crate::opening::{ExistingFile, to_be_synced};
 use crate::region::{self, Region};
 
 /// Text is made and taken apart in pieces of this size: the processor's cache holds them on their way to the file and from it.
@@ -22,12 +22,18 @@ const LONGEST_ROW: usize = 15 * (number::WIDEST + 1);
 const LONGEST_LINE: usize = 64 << 10;
 
 /// The ranks make text in rounds: each knows what the others have made and so where its own belongs. The head comes last: without it the file is none.
-pub(super) fn write(comm: &Comm, name: &str, space: &PhaseSpace, molecules: &[Molecule]) -> Result<()> {
+pub(super) fn write(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    molecules: &[Molecule],
+    existing: ExistingFile,
+) -> Result<()> {
     let total = comm
         .allreduce_one(Op::Sum, molecules.len() as u64)
         .map_err(|error| Error::talk("write", name, &error))?;
     let head = text::written(space, total, space.rows);
-    let file = to_be_synced(Mode::write_only()).open(comm, name)?;
+    let file = to_be_synced(Mode::write_only(), existing).open(comm, name)?;
     file.set_size(0)?;
     let mut place = head.len() as u64;
     let mut rest = molecules;

@@ -3,7 +3,7 @@
 use aqueduct_comm::Comm;
 use aqueduct_format::netcdf::{Create, Dataset, Open, Type, Values};
 
-use super::binary::{forget, put_header};
+use super::binary::put_header;
 use super::mpi_cells::Stored;
 use super::old_style::unlikely;
 use super::phase_space::{PhaseSpace, Rows};
@@ -12,6 +12,7 @@ use crate::cells::place::{order, place};
 use crate::error::{Error, Kind, Result, agree};
 use crate::grid::Grid;
 use crate::molecule::Molecule;
+use crate::opening::ExistingFile;
 use crate::region::Region;
 
 /// Doubles of a molecule: its numbers, its id, its component from 0.
@@ -35,6 +36,7 @@ pub(super) fn write(
     space: &PhaseSpace,
     grid: &Grid,
     molecules: &[Molecule],
+    existing: ExistingFile,
 ) -> Result<()> {
     let name = &files.data;
     let talk = |error| Error::talk("write", name, &error);
@@ -44,7 +46,7 @@ pub(super) fn write(
         Err(Error::new(Kind::NotHeld, "write", name, detail))
     });
     agree(comm, "write", name, held)?;
-    forget(comm, &files.header)?;
+    existing.clear(comm, &files.header)?;
     let order = order(comm, name, grid, molecules)?;
     let placed = place(comm, name, grid, &order.runs)?;
     let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
@@ -52,7 +54,11 @@ pub(super) fn write(
         let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
         return Err(Error::new(Kind::NotHeld, "write", name, detail));
     }
-    let mut dataset = Create::new().replace().create(comm, name)?;
+    let create = match existing {
+        ExistingFile::Refuse => Create::new(),
+        ExistingFile::Replace => Create::new().replace(),
+    };
+    let mut dataset = create.create(comm, name)?;
     let variables = dataset.define(|file| {
         file.attribute(EDGE, grid.edge().to_vec())?;
         file.attribute(CELLS, vec![grid.count()])?;
@@ -78,7 +84,7 @@ pub(super) fn write(
     queue.run_all()?;
     dataset.commit()?;
     dataset.close()?;
-    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd))
+    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd), existing)
 }
 
 fn packed(molecule: &Molecule) -> [f64; WIDTH] {

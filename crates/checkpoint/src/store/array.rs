@@ -8,7 +8,7 @@ use super::commit::sums;
 use super::manifest::Entry;
 use super::part::{Block, volume};
 use crate::error::{Error, Kind, Result, agree};
-use crate::opening::to_be_synced;
+use crate::opening::{ExistingFile, to_be_synced};
 
 /// Writes all boxes as one collective access.
 pub(super) fn write(
@@ -29,7 +29,7 @@ pub(super) fn write(
             format!("an array of {:?} is too large; give its sides in elements", block.global),
         )
     })?;
-    let file = to_be_synced(Mode::read_write()).open(comm, name)?;
+    let file = to_be_synced(Mode::read_write(), ExistingFile::Replace).open(comm, name)?;
     file.set_size(length)?;
     file.through(&view(name, element, block)?).all().write(bytes)?;
     file.sync()?;

@@ -14,6 +14,7 @@ use super::{Keep, array, folder, list, listed, numbers, part_path};
 use crate::cells;
 use crate::cells::rows::Rows;
 use crate::error::{Error, Kind, Result, agree, from_first};
+use crate::opening::ExistingFile;
 
 /// A folder, and the device that its files are accessed through.
 #[derive(Clone, Debug)]
@@ -149,7 +150,8 @@ fn fill(comm: &Comm, place: &Place, writing: &Path, number: u64, checkpoint: &Ch
 fn put(comm: &Comm, name: &str, part: &Part<'_>) -> Result<Entry> {
     match part {
         Part::Cells { grid, rows, row, order } => {
-            cells::write_rows(comm, name, grid, Rows { bytes: rows, row: *row, order })?;
+            let rows = Rows { bytes: rows, row: *row, order };
+            cells::write_rows(comm, name, grid, rows, ExistingFile::Replace)?;
             let file = Open::new(Mode::read_only()).open(comm, name)?;
             let entry = Entry { bytes: file.size()?, sums: vec![head_sum(&file)?], ..Entry::default() };
             file.close()?;

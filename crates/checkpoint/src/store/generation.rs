@@ -8,7 +8,7 @@ use aqueduct_object::{Object, decode};
 
 use super::commit::{Place, differing, head_sum, sums};
 use super::held::GenerationHold;
-use super::manifest::{Entry, Manifest, undigits};
+use super::manifest::{Entry, Manifest, ManifestFlaw, undigits};
 use super::part::{Block, volume};
 use super::{array, folder, list, part_path};
 use crate::cells::{Cells, verify};
@@ -86,7 +86,8 @@ impl Generation {
             }
             _ => error,
         })?;
-        let manifest = Manifest::decode(&text).map_err(damaged)?;
+        let flawed = |flaw: ManifestFlaw| Error::new(flaw.kind, "open", &name, flaw.detail);
+        let manifest = Manifest::decode(&text).map_err(flawed)?;
         if manifest.generation != number {
             return Err(damaged(format!("this is the manifest of generation {}", manifest.generation)));
         }

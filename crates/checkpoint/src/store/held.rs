@@ -1,10 +1,17 @@
-//! Generations that this program reads: they are not removed meanwhile.
+//! Generations that this process reads: they are not removed meanwhile, whichever of its stores reads them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-/// The numbers of the generations that are open, each as often as it is.
-#[derive(Clone, Debug, Default)]
+/// The numbers of the generations of a folder that are open in this process, each as often as it is.
+#[derive(Clone, Debug)]
 pub(super) struct HeldGenerations(Arc<Mutex<Vec<u64>>>);
+
+/// The held generations of each folder that this process has stores of.
+type HeldByFolder = HashMap<PathBuf, Weak<Mutex<Vec<u64>>>>;
+
+static FOLDERS: LazyLock<Mutex<HeldByFolder>> = LazyLock::new(Mutex::default);
 
 /// A generation that is open, until this is dropped.
 #[derive(Debug)]
@@ -14,6 +21,19 @@ pub(super) struct GenerationHold {
 }
 
 impl HeldGenerations {
+    /// Those of a folder, the same for all stores of this process that have it open.
+    pub(super) fn of(folder: &Path) -> Self {
+        let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.retain(|_, held| held.strong_count() > 0);
+        if let Some(held) = folders.get(&path).and_then(Weak::upgrade) {
+            return Self(held);
+        }
+        let held = Arc::default();
+        folders.insert(path, Arc::downgrade(&held));
+        Self(held)
+    }
+
     pub(super) fn hold(&self, number: u64) -> GenerationHold {
         self.locked(|held| held.push(number));
         GenerationHold { held: self.clone(), number }

@@ -7,6 +7,9 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
 use crate::error::{Error, Kind, Result};
 
 const FILE: &str = ".lock";
@@ -147,8 +150,21 @@ impl Process {
 
     /// Whether it is known to have ended: of processes on other machines, nothing is.
     fn is_dead(&self) -> bool {
-        !self.space.is_empty() && self.space == space() && start(self.id).as_ref() != Some(&self.start)
+        let is_here = !self.space.is_empty() && self.space == space();
+        is_here && has_ended(exists(self.id), start(self.id).as_deref(), &self.start)
     }
+}
+
+/// Whether a process that was started at `then` has ended: its number is nobody's, or that of one started at another time. Where `/proc` hides
+/// the processes of other users (`hidepid`), the time cannot be read: that says nothing.
+fn has_ended(exists: bool, now: Option<&str>, then: &str) -> bool {
+    !exists || now.is_some_and(|now| !then.is_empty() && now != then)
+}
+
+/// Whether a process has this number, of whatever user.
+fn exists(id: u32) -> bool {
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    id.is_some_and(|id| test_kill_process(id) != Err(Errno::SRCH))
 }
 
 fn space() -> String {
@@ -186,6 +202,16 @@ mod tests {
         assert!(!folder.path().join(OWNER).exists());
         drop(StoreLock::acquire_with(folder.path(), without_flock).unwrap());
         drop(StoreLock::acquire(folder.path()).unwrap());
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_is_alive() {
+        assert!(!has_ended(true, None, "77"), "hidden by hidepid");
+        assert!(!has_ended(true, Some("77"), "77"));
+        assert!(!has_ended(true, Some("77"), ""), "its start was not known");
+        assert!(has_ended(true, Some("78"), "77"), "its number is another one's");
+        assert!(has_ended(false, None, "77"));
+        assert!(exists(std::process::id()) && exists(1), "init is another user's, or this one");
     }
 
     #[test]

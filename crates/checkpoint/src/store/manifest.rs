@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Kind;
+
 const FORMAT: &str = "aqueduct-checkpoint";
 const VERSION: u32 = 1;
 
@@ -18,6 +20,26 @@ pub(super) struct Manifest {
     pub(super) time: u64,
     pub(super) ranks: u64,
     pub(super) parts: Vec<Entry>,
+}
+
+/// What every version of a manifest has.
+#[derive(Deserialize)]
+struct ManifestVersion {
+    format: String,
+    version: u32,
+}
+
+/// What is wrong with a manifest.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ManifestFlaw {
+    pub(super) kind: Kind,
+    pub(super) detail: String,
+}
+
+impl From<String> for ManifestFlaw {
+    fn from(detail: String) -> Self {
+        Self { kind: Kind::Damaged, detail }
+    }
 }
 
 /// A part.
@@ -51,28 +73,31 @@ impl Manifest {
         Ok(format!("{json}\ncrc32c {sum:08x}\n"))
     }
 
-    pub(super) fn decode(text: &[u8]) -> Result<Self, String> {
+    pub(super) fn decode(text: &[u8]) -> Result<Self, ManifestFlaw> {
         let text = std::str::from_utf8(text)
             .map_err(|error| format!("byte {}: this is no text", error.valid_up_to()))?;
-        let (json, rest) = text.split_once('\n').ok_or("byte 0: a manifest has two lines")?;
+        let (json, rest) = text.split_once('\n').ok_or("byte 0: a manifest has two lines".to_owned())?;
         let sum = rest
             .strip_prefix("crc32c ")
             .and_then(|rest| u32::from_str_radix(rest.strip_suffix('\n')?, 16).ok());
         let sum = sum.ok_or_else(|| format!("byte {}: the second line is no checksum", json.len() + 1))?;
         if sum != crc32c::crc32c(json.as_bytes()) {
-            return Err(format!("byte {}: the checksum is wrong", json.len() + 1));
+            return Err(format!("byte {}: the checksum is wrong", json.len() + 1).into());
         }
-        let manifest: Self =
-            serde_json::from_str(json).map_err(|error| format!("byte {}: {error}", error.column()))?;
-        if manifest.format != FORMAT || manifest.version != VERSION {
-            return Err(format!(
-                "byte 0: {} of version {} is not known here",
-                manifest.format, manifest.version
-            ));
+        let malformed = |error: serde_json::Error| format!("byte {}: {error}", error.column());
+        // A later version may have other keys: it is known before they are looked for.
+        let ManifestVersion { format, version } = serde_json::from_str(json).map_err(malformed)?;
+        if format != FORMAT {
+            return Err(format!("byte 0: this is a manifest of {format:?}, not of {FORMAT:?}").into());
         }
+        if version != VERSION {
+            let detail = format!("byte 0: version {version} of manifests is not known here, {VERSION} is");
+            return Err(ManifestFlaw { kind: Kind::Unsupported, detail });
+        }
+        let manifest: Self = serde_json::from_str(json).map_err(malformed)?;
         let mut names = HashSet::new();
         if let Some(twice) = manifest.parts.iter().find(|part| !names.insert(part.name.as_str())) {
-            return Err(format!("byte 0: part {:?} is listed twice", twice.name));
+            return Err(format!("byte 0: part {:?} is listed twice", twice.name).into());
         }
         Ok(manifest)
     }
@@ -127,16 +152,23 @@ mod tests {
         let sealed = |json: &str| format!("{json}\ncrc32c {:08x}\n", crc32c::crc32c(json.as_bytes()));
         let json = r#"{"format":"aqueduct-checkpoint","version":1,"new":[1],"generation":1,"step":2,"time":3,"ranks":4,"parts":[]}"#;
         assert_eq!(Manifest::decode(sealed(json).as_bytes()).unwrap().step, 2);
-        let error =
-            Manifest::decode(sealed(&json.replace("\"version\":1", "\"version\":2")).as_bytes()).unwrap_err();
-        assert!(error.contains("version 2"));
+        // Whatever else it has.
+        for newer in [
+            json.replace("\"version\":1", "\"version\":2"),
+            r#"{"format":"aqueduct-checkpoint","version":2}"#.to_owned(),
+        ] {
+            let error = Manifest::decode(sealed(&newer).as_bytes()).unwrap_err();
+            assert!(error.kind == Kind::Unsupported && error.detail.contains("version 2"), "{error:?}");
+        }
+        let other = json.replace("aqueduct-checkpoint", "another");
+        assert_eq!(Manifest::decode(sealed(&other).as_bytes()).unwrap_err().kind, Kind::Damaged);
     }
 
     #[test]
     fn a_part_that_is_listed_twice_is_refused() {
         let part = Entry { name: "m".into(), kind: "cells".into(), ..Entry::default() };
         let text = Manifest::new(1, 2, 3, 4, vec![part.clone(), part]).encode().unwrap();
-        assert!(Manifest::decode(text.as_bytes()).unwrap_err().contains("\"m\" is listed twice"));
+        assert!(Manifest::decode(text.as_bytes()).unwrap_err().detail.contains("\"m\" is listed twice"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::data::{self, Array, AttributeValue, Data, NamedAttribute};
+use crate::data::{self, Array, AttributeValue, Data, NamedAttribute, SharedDimension};
 
 /// What differs between two files beside their arrays, a line each.
 pub(super) fn of_files(one: &dyn Data, other: &dyn Data) -> Vec<String> {
@@ -20,7 +20,38 @@ pub(super) fn of_files(one: &dyn Data, other: &dyn Data) -> Vec<String> {
         };
         attributes(group, &of(&mine), &of(&its), &mut found);
     }
+    if one.holds_dimensions() && other.holds_dimensions() {
+        dimensions(one, other, &mut found);
+    }
     found
+}
+
+/// Dimensions that no array has in one of the files: those of arrays are compared with them.
+fn dimensions(one: &dyn Data, other: &dyn Data, found: &mut Vec<String>) {
+    let is_used = |file: &dyn Data, name: &str| {
+        file.arrays().iter().any(|array| array.dimensions.iter().any(|own| own == name))
+    };
+    let (mine, its) = (one.dimensions(), other.dimensions());
+    let names: BTreeSet<&String> = mine.iter().chain(&its).map(|dimension| &dimension.name).collect();
+    for name in names {
+        if is_used(one, name) && is_used(other, name) {
+            continue;
+        }
+        let of = |all: &[SharedDimension]| all.iter().find(|dimension| dimension.name == *name).cloned();
+        let shown = |dimension: &SharedDimension| {
+            format!("{}{}", dimension.length, if dimension.grows { ", grows" } else { "" })
+        };
+        match (of(&mine), of(&its)) {
+            (Some(one), Some(other)) if one == other => {}
+            (Some(one), Some(other)) => {
+                found.push(format!("dimension {name}: {} and {}", shown(&one), shown(&other)));
+            }
+            (one, other) => {
+                let length = one.or(other).map_or(String::new(), |dimension| shown(&dimension));
+                found.push(format!("dimension {name}: in one of them only: {length}"));
+            }
+        }
+    }
 }
 
 /// What differs between two arrays beside their values, a line each.
@@ -65,7 +96,7 @@ fn attributes(owner: &str, one: &[NamedAttribute], other: &[NamedAttribute], fou
                 found.push(format!("{owner}@{name}: {} and {}", shown(&one), shown(&other)));
             }
             // Formats say in their own ways what dimensions are.
-            (None, _) | (_, None) if data::is_internal(name) => {}
+            (None, _) | (_, None) if data::is_internal(name, one) || data::is_internal(name, other) => {}
             (one, other) => {
                 let value = one.or(other).map_or(String::new(), |value| shown(&value));
                 found.push(format!("{owner}@{name}: in one of them only: {value}"));

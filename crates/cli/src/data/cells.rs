@@ -59,6 +59,10 @@ impl Data for File {
         vec![(String::new(), vec![molecule::numbers(molecule::LENGTH, &self.summary.grid.length())])]
     }
 
+    fn names_arrays(&self) -> bool {
+        false
+    }
+
     fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         // Nothing is given out that is not what was written.
         let verify = || cells::verify(&self.world, &self.name).err().map(|error| error.to_string());

@@ -11,7 +11,7 @@ use aqueduct::hdf5::{Attribute, Container, Create, DatasetId, Datatype, Definiti
 use super::netcdf4::NamedScales;
 use super::{
     Array, ArrayPart, AttributeValue, COMPLETION_MARK, Content, Data, Element, Finding, NamedAttribute,
-    Number, SharedDimension, Sink, element,
+    Number, SharedDimension, Sink, element, is_internal,
 };
 use crate::look;
 
@@ -147,7 +147,9 @@ fn say(
     attributes: &[NamedAttribute],
     lost: &mut Vec<String>,
 ) -> aqueduct::format::Result<()> {
-    for attribute in attributes {
+    // Scales are written as labels: what describes them would be wrong.
+    let own = attributes.iter().filter(|attribute| !is_internal(&attribute.name, attributes));
+    for attribute in own {
         match value(&attribute.value) {
             Ok(value) => file.attribute(owner, &attribute.name, value)?,
             Err(why) => lost.push(format!("attribute {} of {owner}: {why}", attribute.name)),
@@ -234,6 +236,11 @@ impl Data for File {
 
     fn holds_metadata(&self) -> bool {
         true
+    }
+
+    fn holds_dimensions(&self) -> bool {
+        let root = self.open.tree().get("/");
+        !self.scales.shared.is_empty() || root.is_some_and(|root| root.attribute("_NCProperties").is_some())
     }
 
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {

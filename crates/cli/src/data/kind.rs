@@ -17,6 +17,10 @@ const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// Where the first bytes of HDF5 may be instead, behind those of another program.
 const HDF5_PLACES: [u64; 4] = [512, 1024, 2048, 4096];
 
+/// What says that a folder is a checkpoint, and how files of parts end that have no header.
+const MANIFEST: &str = "manifest.json";
+const PART_ENDS: [&str; 2] = ["array", "objects"];
+
 /// A kind of file, and the names of the files that it consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
@@ -51,11 +55,11 @@ pub(crate) fn detect(world: &Comm, name: &OsStr, assume_raw: bool) -> Result<Fil
         Ok(head) => head,
         // Half of a pair: the other half says what is missing.
         Err(error) if super::verdict::is_missing(&error) => {
-            return companion_kind(world, name, &[])?.ok_or(error);
+            return companion_kind(world, name, &[], false)?.ok_or(error);
         }
         Err(error) => return Err(error),
     };
-    if let Some(kind) = companion_kind(world, name, &head)? {
+    if let Some(kind) = companion_kind(world, name, &head, assume_raw)? {
         return Ok(kind);
     }
     if let Some(kind) = magic_kind(world, name, &head)? {
@@ -83,8 +87,9 @@ fn folder_kind(name: &OsStr) -> Result<Option<FileKind>> {
         bail!("{}: it is a FIFO, a socket or a character device, no file", name.display());
     }
     if path.is_dir() {
-        if let Some(kind) = generation_kind(&path, None) {
-            return Ok(Some(kind));
+        let generation = generation_kind(&path, None);
+        if generation.is_some() && path.join(MANIFEST).is_file() {
+            return Ok(generation);
         }
         let entries = std::fs::read_dir(&path)?;
         let is_ours = |name: &str| {
@@ -95,23 +100,34 @@ fn folder_kind(name: &OsStr) -> Result<Option<FileKind>> {
         if ours {
             return Ok(Some(FileKind::Store(path)));
         }
+        // Named as a checkpoint, and nothing else: its manifest is missing.
+        if generation.is_some() {
+            return Ok(generation);
+        }
         bail!("{}: it is a folder, and no checkpoint store: no generation is in it", name.display());
     }
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return Ok(None) };
     let part = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let part = (file != "manifest.json").then_some(part);
-    // A cell file has a header of its own.
-    let is_part = path.is_file() && path.extension().is_none_or(|end| end != "cells");
+    let part = (file != MANIFEST).then_some(part);
+    // A cell file has a header of its own; what has another end was put there by someone else.
+    let named =
+        part.is_none() || path.extension().is_some_and(|end| PART_ENDS.iter().any(|known| end == *known));
+    let is_part = named && path.is_file() && folder.join(MANIFEST).is_file();
     Ok(is_part.then(|| generation_kind(folder, part)).flatten())
 }
 
-/// The checkpoint that a folder is.
+/// The checkpoint that the name of a folder stands for: `generation-` and ten digits.
 fn generation_kind(folder: &Path, part: Option<String>) -> Option<FileKind> {
     let name = folder
         .file_name()
         .map(OsStr::to_owned)
         .or_else(|| folder.canonicalize().ok()?.file_name().map(OsStr::to_owned));
-    let number = name?.to_str()?.strip_prefix("generation-")?.parse().ok()?;
+    let name = name?;
+    let digits = name.to_str()?.strip_prefix("generation-")?;
+    let number = digits
+        .parse()
+        .ok()
+        .filter(|_| digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let store = folder.canonicalize().ok()?.parent()?.to_owned();
     Some(FileKind::Generation { store, number, part })
 }
@@ -147,13 +163,13 @@ fn head_of(world: &Comm, name: &OsStr) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// The kind that the file beside it says.
-fn companion_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKind>> {
+/// The kind that the file beside it says. One that does not begin as ours decides only where nobody has said that the file is raw.
+fn companion_kind(world: &Comm, name: &OsStr, head: &[u8], assume_raw: bool) -> Result<Option<FileKind>> {
     let is_foreign = head.starts_with(b"CDF") || head.starts_with(HDF5) || head.starts_with(b"AQUE");
     for (end, magic) in [(".steps", b"AQUESTEP"), (".meta", b"AQUEMETA")] {
         let Some(beside) = head_of(world, &with_end(name, end))? else { continue };
         // A file that says itself what it is may have a stranger beside it.
-        if is_foreign && !beside.starts_with(magic) {
+        if (is_foreign || assume_raw) && !beside.starts_with(magic) {
             continue;
         }
         return Ok(Some(match end {

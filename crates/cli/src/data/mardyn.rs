@@ -1,5 +1,7 @@
 //! Phase spaces of `MarDyn`: text, binary, cells.
 
+use std::ffi::OsString;
+
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::checkpoint::mardyn::{self, Files, Format, PhaseSpace};
@@ -25,6 +27,10 @@ impl File {
 }
 
 impl Data for File {
+    fn names_arrays(&self) -> bool {
+        false
+    }
+
     fn format(&self) -> String {
         let (format, rows) = (self.format.name(), self.space.rows.name());
         format!("phase space of MarDyn, {format}, rows {rows}, version {}", self.space.version)
@@ -66,8 +72,14 @@ impl Data for File {
 /// Converts one phase space into another, with all that their heads have in common; the names of both, if they are ones.
 pub(crate) fn convert(world: &Comm, from: (Format, &Files), to: &std::ffi::OsStr) -> Result<bool> {
     let Some((format, files)) = molecule::mardyn_files(to) else { return Ok(false) };
-    let names = [&files.header, &files.data].into_iter().filter(|name| !name.is_empty()).map(Into::into);
-    molecule::refuse_existing(world, &names.collect::<Vec<_>>())?;
-    mardyn::convert(world, from, (format, &files))?;
+    let names = [&files.header, &files.data].into_iter().filter(|name| !name.is_empty()).map(OsString::from);
+    let names: Vec<OsString> = names.collect();
+    molecule::refuse_existing(world, &names)?;
+    mardyn::convert(world, from, (format, &files)).inspect_err(|error| {
+        // Half a file is no file; one that somebody else has made meanwhile is not ours to delete.
+        if error.file_kind() != Some(aqueduct::file::Kind::FileExists) {
+            names.iter().for_each(|name| drop(aqueduct::file::delete(name)));
+        }
+    })?;
     Ok(true)
 }

@@ -184,14 +184,22 @@ impl Array {
         self.shape.len() > 1 || self.grows
     }
 
-    /// Some rows, all of the other dimensions.
-    pub(crate) fn part_of_rows(&self, rows: Range<u64>) -> ArrayPart {
-        let mut ranges: Vec<Range<u64>> = self.shape.iter().map(|length| 0..*length).collect();
-        let (first, count) = (rows.start.saturating_mul(self.row_elements()), rows.end - rows.start);
-        if let Some(range) = ranges.first_mut() {
-            *range = rows;
+    /// Some rows in parts that suit memory, in the order of their elements.
+    pub(crate) fn parts_of_rows(&self, rows: Range<u64>) -> impl Iterator<Item = ArrayPart> + use<> {
+        let mut some = self.clone();
+        let count = rows.end.saturating_sub(rows.start);
+        if let Some(length) = some.shape.first_mut() {
+            *length = count;
         }
-        ArrayPart { ranges, first, count: count.saturating_mul(self.row_elements()) }
+        let before = rows.start.saturating_mul(self.row_elements());
+        let parts = some.parts().take(if count == 0 { 0 } else { usize::MAX });
+        parts.map(move |mut part| {
+            if let Some(range) = part.ranges.first_mut() {
+                *range = range.start + rows.start..range.end + rows.start;
+            }
+            part.first = part.first.saturating_add(before);
+            part
+        })
     }
 
     /// All of it in parts that suit memory, in the order of its elements. A part is some whole rows, or lies inside of one.
@@ -269,6 +277,24 @@ mod tests {
             }
             assert_eq!(next, shape.iter().product::<u64>(), "{shape:?}");
         }
+    }
+
+    #[test]
+    fn some_rows_are_covered_once() {
+        for shape in [&[7][..], &[5, 3], &[3, 3 << 20], &[4, 2, 700, 900]] {
+            let array = array(shape, Number::F64);
+            let mut next = array.row_elements();
+            for part in array.parts_of_rows(1..3) {
+                assert_eq!(part.first, next, "{shape:?}");
+                let at = part.ranges[0].start * array.row_elements();
+                assert!(at <= part.first && part.first < at + array.row_elements(), "{shape:?}: {part:?}");
+                next += part.count;
+            }
+            assert_eq!(next, 3 * array.row_elements(), "{shape:?}");
+            assert_eq!(array.parts_of_rows(2..2).count(), 0);
+        }
+        assert_eq!(array(&[], Number::F64).parts_of_rows(0..1).count(), 1);
+        assert_eq!(array(&[], Number::F64).parts_of_rows(1..1).count(), 0);
     }
 
     #[test]

@@ -191,6 +191,10 @@ impl Data for File {
         true
     }
 
+    fn holds_dimensions(&self) -> bool {
+        true
+    }
+
     fn netcdf_version(&self) -> Option<Version> {
         Some(self.header().version)
     }
@@ -209,7 +213,8 @@ impl Data for File {
 pub(crate) struct Writer {
     dataset: Dataset,
     name: OsString,
-    arrays: Vec<(VariableId, Number)>,
+    /// None for those that are left out.
+    arrays: Vec<Option<(VariableId, Number)>>,
 }
 
 impl Writer {
@@ -240,10 +245,11 @@ impl Sink for Writer {
         let (made, lost) = self.dataset.define(|file| {
             let mut naming = Naming { known: HashMap::new(), records: &records, lost: Vec::new() };
             for dimension in &content.dimensions {
-                naming.define(file, dimension)?;
+                naming.define_shared(file, dimension)?;
             }
             for (group, attributes) in &content.attributes {
-                for attribute in attributes.iter().filter(|attribute| !is_internal(&attribute.name)) {
+                let own = attributes.iter().filter(|attribute| !is_internal(&attribute.name, attributes));
+                for attribute in own {
                     match (group.as_str(), values(&attribute.value)) {
                         ("", Ok(values)) => file.attribute(&attribute.name, values)?,
                         ("", Err(why)) => naming.lost.push(format!("attribute {}: {why}", attribute.name)),
@@ -265,7 +271,7 @@ impl Sink for Writer {
     }
 
     fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
-        let (variable, number) = self.arrays[array];
+        let Some((variable, number)) = self.arrays[array] else { return Ok(()) };
         typed!(number, write(&self.dataset, variable, part.slab(), bytes))
     }
 
@@ -282,7 +288,14 @@ fn define_variable(
     file: &mut Definitions<'_>,
     array: &Array,
     naming: &mut Naming<'_>,
-) -> aqueduct::format::Result<(VariableId, Number)> {
+) -> aqueduct::format::Result<Option<(VariableId, Number)>> {
+    if array.grows && array.rows() == 0 && !naming.records.is_first_of(array) {
+        naming.lost.push(format!(
+            "array {:?} is left out: its shape is {:?}, and in netCDF only {} can have the length 0",
+            array.name, array.shape, naming.records.name
+        ));
+        return Ok(None);
+    }
     let name = array.name.trim_matches('/').replace('/', ".");
     let mut dimensions = Vec::new();
     for at in 0..array.shape.len() {
@@ -296,7 +309,8 @@ fn define_variable(
     }
     // Those that say what the dimensions are called are not needed where they have names.
     let named = !array.dimensions.is_empty();
-    for attribute in array.attributes.iter().filter(|attribute| !named || !is_internal(&attribute.name)) {
+    let all = &array.attributes;
+    for attribute in all.iter().filter(|attribute| !named || !is_internal(&attribute.name, all)) {
         let value = values(&attribute.value).and_then(|values| {
             let fits = attribute.name != "_FillValue" || (values.kind(), values.len()) == (kind(number), 1);
             if fits { Ok(values) } else { Err("it is not one value of the array's type".to_owned()) }
@@ -306,7 +320,7 @@ fn define_variable(
             Err(why) => naming.lost.push(format!("attribute {} of {}: {why}", attribute.name, array.name)),
         }
     }
-    Ok((variable, number))
+    Ok(Some((variable, number)))
 }
 
 /// The one dimension that grows in netCDF.
@@ -340,6 +354,23 @@ struct Naming<'r> {
 }
 
 impl Naming<'_> {
+    /// A dimension of the file; netCDF has no fixed one of length 0.
+    fn define_shared(
+        &mut self,
+        file: &mut Definitions<'_>,
+        dimension: &SharedDimension,
+    ) -> aqueduct::format::Result<()> {
+        let is_record = dimension.grows && dimension.name == self.records.name;
+        if dimension.length == 0 && !is_record {
+            self.lost.push(format!(
+                "dimension {} is left out: it has length 0, and in netCDF only the one that grows can",
+                dimension.name
+            ));
+            return Ok(());
+        }
+        self.define(file, dimension).map(drop)
+    }
+
     fn define(
         &mut self,
         file: &mut Definitions<'_>,
@@ -376,6 +407,13 @@ impl Naming<'_> {
             Some(given) => given.trim_matches('/').replace('/', "."),
             None => own.clone(),
         };
+        if at > 0 && wanted == self.records.name && self.records.length.is_some() {
+            self.lost.push(format!(
+                "dimension {wanted} of {} does not grow, and is called {own}: in netCDF only the first dimension of an array can",
+                array.name
+            ));
+            wanted.clone_from(&own);
+        }
         match self.known.get(&wanted) {
             Some((id, known)) if *known == length => return Ok(*id),
             Some((_, known)) => {

@@ -7,20 +7,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aqueduct::hdf5::{Attribute, Node, Tree};
 
-use super::SharedDimension;
+use super::{NamedAttribute, SharedDimension};
 
 /// Attributes by which the netCDF library describes dimensions and the file, not the data.
-pub(crate) const INTERNAL: [&str; 7] = [
-    "CLASS",
-    "NAME",
-    "REFERENCE_LIST",
-    "DIMENSION_LIST",
-    "_Netcdf4Dimid",
-    "_Netcdf4Coordinates",
-    "_NCProperties",
-];
+const INTERNAL: [&str; 4] = ["DIMENSION_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties"];
+/// The same of a scale: other datasets may have attributes of these names.
+const INTERNAL_OF_SCALES: [&str; 3] = ["CLASS", "NAME", "REFERENCE_LIST"];
+/// What the attribute `CLASS` of a scale says.
+const SCALE: &str = "DIMENSION_SCALE";
 /// What the name of a scale without values begins with.
 const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
+
+/// Whether an attribute, one of these, describes dimensions and the file, not the data.
+pub(super) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
+    let is_scale =
+        || all.iter().any(|attribute| attribute.name == "CLASS" && attribute.value.to_string() == SCALE);
+    INTERNAL.contains(&name) || (INTERNAL_OF_SCALES.contains(&name) && is_scale())
+}
 
 /// What is known of the dimensions of a file.
 #[derive(Debug, Default, PartialEq)]
@@ -38,7 +41,7 @@ impl NamedScales {
     pub(super) fn of(tree: &Tree) -> Option<Self> {
         let mut scales: BTreeMap<i64, SharedDimension> = BTreeMap::new();
         let mut found = Self::default();
-        for (path, node) in tree.iter().filter(|(_, node)| text(node, "CLASS") == Some("DIMENSION_SCALE")) {
+        for (path, node) in tree.iter().filter(|(_, node)| text(node, "CLASS") == Some(SCALE)) {
             let (number, dataset) = (numbers(node, "_Netcdf4Dimid")?, node.dataset.as_ref()?);
             let (number, length) = (*number.first()?, *dataset.shape.first()?);
             let name = path.trim_matches('/').replace('/', ".");
@@ -65,6 +68,13 @@ impl NamedScales {
                 .collect::<Option<Vec<_>>>()?;
             if names.len() != rank {
                 return None;
+            }
+            // The scale of a dimension that grows has the length 0 where it has no values: arrays are as long as it is.
+            let shape = node.dataset.iter().flat_map(|dataset| &dataset.shape);
+            for (number, length) in numbers(node, "_Netcdf4Coordinates")?.iter().zip(shape) {
+                if let Some(scale) = scales.get_mut(number).filter(|scale| scale.grows) {
+                    scale.length = scale.length.max(*length);
+                }
             }
             found.names.insert(path.clone(), names);
         }

@@ -62,6 +62,10 @@ impl Data for File {
         Ok(bytes)
     }
 
+    fn names_arrays(&self) -> bool {
+        false
+    }
+
     fn lines(&self, _: usize, rows: Range<u64>) -> Option<Result<Vec<String>>> {
         let numbers = self.arrays[0].element.as_number().is_some();
         (!numbers).then(|| Ok(self.file.show(rows)?))

@@ -61,6 +61,10 @@ impl Data for File {
         &self.arrays
     }
 
+    fn names_arrays(&self) -> bool {
+        false
+    }
+
     fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         let size = self.arrays[0].element.size;
         let mut bytes = vec![0; (part.count * size) as usize];

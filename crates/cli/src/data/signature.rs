@@ -5,38 +5,81 @@ use super::{Element, Number};
 /// An element has not more numbers than this, else it is bytes here.
 const MOST_PARTS: usize = 1 << 12;
 
+/// Types are not nested deeper, else the element is bytes here: files may claim any depth.
+const DEEPEST: usize = 64;
+
+/// The names of an element's numbers are not longer together.
+const LONGEST_NAMES: usize = 1 << 20;
+
 /// The element of a type of constant size that takes so many bytes; its bytes alone, if the signature tells of more than numbers.
 pub(super) fn element(signature: &str, size: u64) -> Element {
-    let mut parser = Parser { rest: signature, at: 0, parts: Vec::new() };
-    let known = parser.parse("").is_some() && parser.rest.is_empty() && parser.at == size;
-    Element::new(signature.to_owned(), size, known.then_some(parser.parts))
+    let parts = parse(signature).filter(|parsed| parsed.size == size).map(|parsed| parsed.parts);
+    Element::new(signature.to_owned(), size, parts)
 }
 
 /// The bytes of a type that is made of numbers alone.
 pub(super) fn size(signature: &str) -> Option<u64> {
-    let mut parser = Parser { rest: signature, at: 0, parts: Vec::new() };
-    parser.parse("")?;
-    parser.rest.is_empty().then_some(parser.at)
+    parse(signature).map(|parsed| parsed.size)
+}
+
+fn parse(signature: &str) -> Option<ParsedType> {
+    let mut parser = Parser { rest: signature, depth: 0 };
+    let parsed = parser.parse()?;
+    parser.rest.is_empty().then_some(parsed)
+}
+
+/// A type that is made of numbers alone: its bytes, and where each number is in it, with its name.
+#[derive(Default)]
+struct ParsedType {
+    size: u64,
+    parts: Vec<(u64, String, Number)>,
+    /// Bytes of all names.
+    names: usize,
+}
+
+impl ParsedType {
+    /// Puts another one behind it, under a name; none if it gets too large.
+    fn push(&mut self, name: &str, inner: &Self) -> Option<()> {
+        let names = self.names + inner.names + inner.parts.len() * (name.len() + 1);
+        if self.parts.len() + inner.parts.len() > MOST_PARTS || names > LONGEST_NAMES {
+            return None;
+        }
+        for (at, field, number) in &inner.parts {
+            let joint = if name.is_empty() || field.is_empty() || field.starts_with('[') { "" } else { "." };
+            self.parts.push((self.size.checked_add(*at)?, format!("{name}{joint}{field}"), *number));
+        }
+        (self.names, self.size) = (names, self.size.checked_add(inner.size)?);
+        Some(())
+    }
 }
 
 struct Parser<'s> {
     rest: &'s str,
-    at: u64,
-    parts: Vec<(u64, String, Number)>,
+    depth: usize,
 }
 
 impl Parser<'_> {
-    /// The next type, of a part of this name; none if it is more than numbers.
-    fn parse(&mut self, name: &str) -> Option<()> {
+    /// The next type; none if it is more than numbers.
+    fn parse(&mut self) -> Option<ParsedType> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let parsed = self.parse_inner();
+        self.depth -= 1;
+        parsed
+    }
+
+    fn parse_inner(&mut self) -> Option<ParsedType> {
         if self.skip("[") {
-            return self.array(name);
+            return self.array();
         }
         if self.skip("(") {
-            return self.fields(name, ")", |_, number| Some(number.to_string()));
+            return self.fields(")", |_, number| Some(number.to_string()));
         }
         let word = self.word();
         if !word.is_empty() && self.skip("{") {
-            return self.fields(name, "}", |parser, _| {
+            return self.fields("}", |parser, _| {
                 let field = parser.word();
                 parser.skip(":").then_some(field)
             });
@@ -54,44 +97,37 @@ impl Parser<'_> {
             "f64" => Number::F64,
             _ => return None,
         };
-        (self.parts.len() < MOST_PARTS).then(|| self.parts.push((self.at, name.to_owned(), number)))?;
-        self.at += number.size();
-        Some(())
+        Some(ParsedType { size: number.size(), parts: vec![(0, String::new(), number)], names: 0 })
     }
 
-    /// The rest of `[T;n]`.
-    fn array(&mut self, name: &str) -> Option<()> {
-        let inner = self.rest;
-        let (before, known) = (self.at, self.parts.len());
-        self.parse(&format!("{name}[0]"))?;
-        let after = self.skip(";").then_some(self.rest)?;
+    /// The rest of `[T;n]`: T is parsed once, and repeated.
+    fn array(&mut self) -> Option<ParsedType> {
+        let inner = self.parse()?;
+        self.skip(";").then_some(())?;
         let count: u64 = self.word().parse().ok()?;
         self.skip("]").then_some(())?;
-        let end = self.rest;
-        debug_assert!(inner.len() > after.len());
-        (self.at, self.rest) = (before, end);
-        self.parts.truncate(known);
-        for index in 0..count {
-            self.rest = inner;
-            self.parse(&format!("{name}[{index}]"))?;
+        let mut all = ParsedType::default();
+        // Any number of nothing is nothing; anything else is too large soon enough.
+        for index in 0..if inner.parts.is_empty() { 0 } else { count } {
+            all.push(&format!("[{index}]"), &inner)?;
         }
-        self.rest = end;
-        Some(())
+        Some(all)
     }
 
     /// The rest of a tuple or structure, whose parts are called as `called` says.
     fn fields(
         &mut self,
-        name: &str,
         end: &str,
         called: impl Fn(&mut Self, usize) -> Option<String>,
-    ) -> Option<()> {
+    ) -> Option<ParsedType> {
+        let mut all = ParsedType::default();
         for number in 0.. {
             if self.skip(end) {
                 break;
             }
             let field = called(self, number)?;
-            self.parse(&if name.is_empty() { field } else { format!("{name}.{field}") })?;
+            let inner = self.parse()?;
+            all.push(&field, &inner)?;
             // A unit belongs to the field, not to its type.
             if self.skip("<") {
                 self.rest = self.rest.split_once('>')?.1;
@@ -100,7 +136,7 @@ impl Parser<'_> {
                 return None;
             }
         }
-        Some(())
+        Some(all)
     }
 
     fn skip(&mut self, what: &str) -> bool {
@@ -146,5 +182,52 @@ mod tests {
         }
         assert_eq!(parts("f64", 4), None, "the size is another one");
         assert_eq!((size("[f64;3]"), size("text")), (Some(24), None));
+        assert_eq!((size("()"), size("[();9999999999]"), size("[f64;0]")), (Some(0), Some(0), Some(0)));
+    }
+
+    /// Manifests may say anything: neither depth nor counts nor long names cost more than the signature is long.
+    #[test]
+    fn hostile_signatures_end_soon() {
+        let began = std::time::Instant::now();
+        let nested = |depth: usize, count: u64| {
+            format!("{}u8{}", "[".repeat(depth), format!(";{count}]").repeat(depth))
+        };
+        assert_eq!(size(&nested(40, 1)), Some(1));
+        let long = "n".repeat(100_000);
+        let hostile = [
+            "(".repeat(1_000_000),
+            "[".repeat(1_000_000),
+            "a{b:".repeat(250_000),
+            nested(1000, 1),
+            nested(60, 2),
+            nested(60, u64::MAX),
+            format!("[{};99999999]", nested(12, 2)),
+            format!("[(u64,{});{}]", nested(11, 2), u64::MAX),
+            format!("[{long}{{{long}:u8}};4000]"),
+        ];
+        for signature in &hostile {
+            let start: String = signature.chars().take(40).collect();
+            assert!(size(signature).is_none() && element(signature, 8).parts.is_none(), "{start}");
+        }
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+
+    /// Random texts of the words of signatures: whatever is accepted has parts inside of its size, and as few as are allowed.
+    #[test]
+    fn random_signatures_are_refused_or_sound() {
+        const WORDS: [&str; 14] = ["[", "]", "(", ")", "{", "}", ";", ",", ":", "<m>", "u8", "f64", "3", "W"];
+        let (mut state, mut accepted) = (7_u64, 0);
+        for _ in 0..200_000 {
+            let mut text = String::new();
+            for _ in 0..=state >> 60 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(WORDS[(state >> 33) as usize % WORDS.len()]);
+            }
+            let Some(parsed) = parse(&text) else { continue };
+            accepted += 1;
+            assert!(parsed.parts.len() <= MOST_PARTS, "{text}");
+            assert!(parsed.parts.iter().all(|(at, _, number)| at + number.size() <= parsed.size), "{text}");
+        }
+        assert!(accepted > 100, "{accepted}");
     }
 }

@@ -13,6 +13,7 @@ use super::{Array, ArrayPart, Data, Element, Finding, Number, molecule, signatur
 
 /// A store, or one checkpoint of it.
 pub(crate) struct File {
+    store: Store,
     /// All that were asked for, in order, or why one cannot be opened.
     generations: Vec<(u64, Result<Generation>)>,
     /// The one whose parts are shown, by its place.
@@ -37,9 +38,23 @@ impl File {
     /// A store; the parts of the newest checkpoint are shown.
     pub(crate) fn open_latest(world: &Comm, folder: &Path) -> Result<Self> {
         let store = Store::open(world, folder)?;
-        let open = |number: u64| (number, store.generation(number).map_err(anyhow::Error::from));
-        let generations: Vec<_> = store.candidates()?.into_iter().map(open).collect();
-        Self::new(world, generations, true, None)
+        let mut candidates = store.candidates()?;
+        loop {
+            let mut generations = Vec::new();
+            for number in &candidates {
+                let opened = store.generation(*number).map_err(anyhow::Error::from);
+                // One that its program has removed meanwhile is not damaged.
+                if opened.is_ok() || store.candidates()?.contains(number) {
+                    generations.push((*number, opened));
+                }
+            }
+            // All of them may be gone, for newer ones.
+            let now = store.candidates()?;
+            if !generations.is_empty() || now.is_empty() || now == candidates {
+                return Self::new(world, store, generations, true, None);
+            }
+            candidates = now;
+        }
     }
 
     /// One checkpoint, or a part of it.
@@ -49,12 +64,14 @@ impl File {
         number: u64,
         part: Option<&str>,
     ) -> Result<Self> {
-        let generation = Store::open(world, folder)?.generation(number)?;
-        Self::new(world, vec![(number, Ok(generation))], false, part)
+        let store = Store::open(world, folder)?;
+        let generation = store.generation(number)?;
+        Self::new(world, store, vec![(number, Ok(generation))], false, part)
     }
 
     fn new(
         world: &Comm,
+        store: Store,
         generations: Vec<(u64, Result<Generation>)>,
         is_store: bool,
         wanted: Option<&str>,
@@ -76,7 +93,12 @@ impl File {
             return Err(anyhow!("the manifest beside it knows no part {part:?}"));
         }
         let (world, verified) = (world.clone(), OnceCell::new());
-        Ok(Self { generations, shown, is_store, arrays, sources, broken, verified, world })
+        Ok(Self { store, generations, shown, is_store, arrays, sources, broken, verified, world })
+    }
+
+    /// Whether a generation is no longer in the store.
+    fn is_gone(&self, number: u64) -> bool {
+        self.store.candidates().is_ok_and(|now| !now.contains(&number))
     }
 
     /// Whether the checkpoint that is shown is whole: nothing is read of another one.
@@ -84,6 +106,11 @@ impl File {
         let found = self.verified.get_or_init(|| {
             let (number, generation) = &self.generations[self.shown?];
             let error = generation.as_ref().ok()?.verify().err()?;
+            if self.is_gone(*number) {
+                return Some(format!(
+                    "generation {number} was removed by its program while it was read; try again"
+                ));
+            }
             let way = "an older generation is read by the name of its folder";
             Some(format!("generation {number} is damaged: {error}; {way}"))
         });
@@ -194,19 +221,32 @@ impl Data for File {
     }
 
     fn findings(&self) -> Result<Vec<Finding>> {
-        let mut findings = self.broken.clone();
+        let shown = self.shown.map(|at| self.generations[at].0);
+        let is_gone = self.is_store && shown.is_some_and(|number| self.is_gone(number));
+        let mut findings = if is_gone { Vec::new() } else { self.broken.clone() };
         if self.generations.is_empty() {
             findings.push(Finding::unknown("no generation is committed in it"));
         }
+        let mut gone = 0;
         for (number, generation) in &self.generations {
             let name = format!("generation {number}");
-            match generation {
-                Err(error) => findings.push(Finding::of_part(&name, error)),
+            let finding = match generation {
+                Err(error) => Some(Finding::of_part(&name, error)),
                 Ok(generation) => {
                     let verified = generation.verify().map_err(anyhow::Error::from);
-                    findings.extend(verified.err().map(|error| missing_is_damage(&name, &error)));
+                    verified.err().map(|error| missing_is_damage(&name, &error))
                 }
+            };
+            match finding {
+                // The program that writes here has removed it meanwhile.
+                Some(_) if self.is_store && self.is_gone(*number) => gone += 1,
+                finding => findings.extend(finding),
             }
+        }
+        if gone > 0 && gone == self.generations.len() {
+            return Ok(vec![Finding::unknown(
+                "all generations were removed by their program meanwhile; try again",
+            )]);
         }
         Ok(findings)
     }
@@ -216,4 +256,41 @@ impl Data for File {
 fn missing_is_damage(name: &str, error: &anyhow::Error) -> Finding {
     let finding = Finding::of_part(name, error);
     Finding { is_damage: finding.is_damage || super::verdict::is_missing(error), ..finding }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct::checkpoint::{Checkpoint, Keep};
+    use aqueduct::comm::Launch;
+
+    use super::*;
+
+    /// The program that writes removes generations while the store is verified.
+    #[test]
+    fn a_generation_that_was_removed_meanwhile_is_not_damaged() {
+        let folder = std::env::temp_dir().join(format!("aqueduct-live-store-{}", std::process::id()));
+        let run = |world: &Comm| -> Result<()> {
+            let mut writer = Store::open_or_create(world, &folder)?.keep(Keep::All);
+            for step in 1..=3 {
+                let mut checkpoint = Checkpoint::new(step);
+                checkpoint.objects("names", &["one".to_owned()]);
+                writer.write(&checkpoint)?;
+            }
+            let file = File::open_latest(world, &folder)?;
+            let remove =
+                |number: u64| std::fs::remove_dir_all(folder.join(format!("generation-{number:010}")));
+            remove(1)?;
+            assert_eq!(file.findings()?, []);
+            // A part that is missing of one that is there is damage.
+            std::fs::remove_file(folder.join("generation-0000000002/names.objects"))?;
+            assert!(file.findings()?.iter().any(|finding| finding.is_damage));
+            [2, 3].into_iter().try_for_each(remove)?;
+            let findings = file.findings()?;
+            assert!(findings.len() == 1 && !findings[0].is_damage, "{findings:?}");
+            Ok(())
+        };
+        let outcome = Launch::threads(1).run(|world| run(world).map_err(|error| format!("{error:#}")));
+        let _ = std::fs::remove_dir_all(&folder);
+        outcome.unwrap();
+    }
 }

@@ -2,22 +2,45 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+
+/// Random names that are tried.
+const ATTEMPTS: usize = 100;
 
 /// A file in which the library leaves word.
 pub(super) struct Notes(PathBuf);
 
 impl Notes {
     pub(super) fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("aqueduct-notes-{}", std::process::id()));
-        // New and private: the name can be guessed, and a link of that name would lead to another file.
-        let created = File::options().write(true).create_new(true).mode(0o600).open(&path);
-        created.with_context(|| format!("creating {}", path.display()))?;
-        Ok(Self(path))
+        Self::new_in(
+            &std::env::temp_dir(),
+            std::iter::repeat_with(|| RandomState::new().hash_one(0)).take(ATTEMPTS),
+        )
+    }
+
+    /// With the first of these numbers that no file has: one may be left of a command that was killed, or belong to somebody else.
+    fn new_in(folder: &Path, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
+        let mut outcome = Err(anyhow!("there is no name for a file in {}", folder.display()));
+        for number in numbers {
+            let path = folder.join(format!("aqueduct-notes-{number:016x}"));
+            // New and private: a link of that name would lead to another file.
+            match File::options().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(_) => return Ok(Self(path)),
+                Err(error) => {
+                    let taken = error.kind() == ErrorKind::AlreadyExists;
+                    outcome = Err(error).with_context(|| format!("creating {}", path.display()));
+                    if !taken {
+                        break;
+                    }
+                }
+            }
+        }
+        outcome
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -145,6 +168,21 @@ mod tests {
         assert_eq!(judged("present /usr/bin/python3\nopened MPICH\n"), Verdict::Used);
         assert_eq!(judged("loaded\nopened x\nbehind /lib/libmpi.so\n"), Verdict::Behind("/lib/libmpi.so"));
         assert_eq!(judged("static /a/program\nloaded\n"), Verdict::Static("/a/program"));
+    }
+
+    #[test]
+    fn a_file_that_is_left_over_is_no_obstacle() {
+        let folder = std::env::temp_dir().join(format!("aqueduct-notes-test-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let left = Notes::new_in(&folder, [1]).unwrap();
+        let next = Notes::new_in(&folder, [1, 1, 2]).unwrap();
+        assert_ne!(left.path(), next.path());
+        let error = format!("{:#}", Notes::new_in(&folder, [1, 2]).err().unwrap());
+        assert!(error.contains("creating") && error.contains("aqueduct-notes-0000000000000002"), "{error}");
+        drop((left, next));
+        std::fs::remove_dir(&folder).unwrap();
+        let [one, other] = [(); 2].map(|()| Notes::new().unwrap());
+        assert_ne!(one.path(), other.path());
     }
 
     #[test]

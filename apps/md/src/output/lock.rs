@@ -1,0 +1,115 @@
+//! Locks of the outputs: one run writes the files of a prefix at a time.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use aqueduct::comm::Comm;
+
+use crate::config::Line;
+
+/// The locks of all prefixes of a run, held by rank 0: `<prefix>.lock`, with `flock`. They end with the process; the files are removed when the run ends.
+#[derive(Debug, Default)]
+pub struct OutputLocks {
+    held: Vec<(PathBuf, File)>,
+}
+
+impl OutputLocks {
+    /// Takes the locks of all prefixes, before any output is touched. Where a file system has no locks, or the folder cannot be written, there is none:
+    /// what is wrong with a folder is told by the writers. Collective.
+    pub fn acquire(world: &Comm, lines: &[Line]) -> Result<Self> {
+        let mut locks = Self::default();
+        let mut refused = String::new();
+        if world.rank() == 0 {
+            let prefixes: BTreeSet<&str> = lines.iter().map(|line| line.prefix.as_str()).collect();
+            for prefix in prefixes {
+                match lock(&PathBuf::from(format!("{prefix}.lock"))) {
+                    Some(Ok(lock)) => locks.held.push(lock),
+                    Some(Err(path)) => {
+                        refused = format!(
+                            "output {prefix}: another program is writing files of this prefix (it has locked {}); end it, or give another prefix",
+                            path.display()
+                        );
+                        break;
+                    }
+                    None => {}
+                }
+            }
+        }
+        let refused = world.broadcast_vec(0, refused.into_bytes())?;
+        if !refused.is_empty() {
+            bail!("{}", String::from_utf8_lossy(&refused));
+        }
+        Ok(locks)
+    }
+}
+
+impl Drop for OutputLocks {
+    fn drop(&mut self) {
+        // Removed while they are locked: nobody else has them.
+        self.held.iter().for_each(|(path, _)| drop(fs::remove_file(path)));
+    }
+}
+
+/// The lock of a file; its path, if another program has it. None where there can be no lock.
+fn lock(path: &Path) -> Option<Result<(PathBuf, File), PathBuf>> {
+    loop {
+        let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Some(Err(path.to_owned())),
+            Err(TryLockError::Error(_)) => {
+                let _ = fs::remove_file(path);
+                return None;
+            }
+        }
+        // The holder before may have removed the file between the two calls: then this is the lock of nothing.
+        let same = |mine: fs::Metadata| {
+            fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (mine.dev(), mine.ino()))
+        };
+        if file.metadata().is_ok_and(same) {
+            return Some(Ok((path.to_owned(), file)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct::comm::Launch;
+
+    use super::*;
+    use crate::config::Writer;
+
+    #[test]
+    fn a_prefix_has_one_run_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |writer, name: &str| {
+            let prefix = folder.path().join(name).display().to_string();
+            Line { writer, every: 1, prefix }
+        };
+        let lines = [line(Writer::Vis, "a"), line(Writer::Xyz, "a"), line(Writer::Pov, "b")];
+        let acquire =
+            |world: &Comm, lines: &[Line]| OutputLocks::acquire(world, lines).map_err(|e| e.to_string());
+        Launch::threads(2)
+            .run(|world| {
+                let held = acquire(world, &lines)?;
+                let refused =
+                    acquire(world, &[line(Writer::Result, "c"), line(Writer::Xyz, "b")]).unwrap_err();
+                assert!(
+                    refused.contains("another program is writing") && refused.contains("b.lock"),
+                    "{refused}"
+                );
+                world.barrier().map_err(|error| error.to_string())?;
+                drop(held);
+                world.barrier().map_err(|error| error.to_string())?;
+                drop(acquire(world, &lines)?);
+                // Without a folder there is nothing to lock.
+                drop(acquire(world, &[line(Writer::Vis, "not/there")])?);
+                Ok::<_, String>(())
+            })
+            .unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no lock is left");
+    }
+}
