@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Buffers that rotate
     #[arg(long, default_value_t = 2)]
     buffers: usize,
-    /// What all buffers of a rank may take [default: an eighth of the free memory, divided by the ranks]
+    /// What all buffers of a rank may take [default: an eighth of the available memory, divided by the ranks]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
     /// Load of the processor in each iteration: products of 64×64 matrices on each rank

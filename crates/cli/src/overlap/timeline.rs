@@ -94,6 +94,10 @@ impl Target for Noted {
         self.notes.clone().during(Doing::Writing, || self.inner.sync())
     }
 
+    fn is_persistent(&self) -> bool {
+        self.inner.is_persistent()
+    }
+
     fn finish(self: Box<Self>, steps: u64) -> Result<(), Error> {
         let Self { inner, notes } = *self;
         notes.during(Doing::Writing, || inner.finish(steps))
