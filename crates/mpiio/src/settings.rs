@@ -17,7 +17,7 @@ const SETTINGS: [Setting; 6] = [
     ("AQUEDUCT_SPILL", "the path of a folder", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_SPILL_SIZE", "a size such as 1GiB", is_size),
     ("AQUEDUCT_BUFFER_NODES", "1 to buffer between machines too, or 0", |text| ["0", "1"].contains(&text)),
-    ("AQUEDUCT_TRACE", "the path of a folder that is there", |text| Path::new(text).is_dir()),
+    ("AQUEDUCT_TRACE", "the path of a folder that is there on all machines", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_URING", "off to do without io_uring, or on", |text| ["off", "on"].contains(&text)),
 ];
 
