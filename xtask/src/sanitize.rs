@@ -1,6 +1,7 @@
-//! Tests under the sanitizers of the compiler and under Miri: with nightly, in target directories of their own.
+//! Tests under the sanitizers of the compiler and under Miri, in target directories of their own. Miri needs nightly; the sanitizers take
+//! the stable compiler with `RUSTC_BOOTSTRAP=1` where nightly is missing.
 //!
-//! The sanitizers build the standard library anew where its source is installed. Without it they still run, but `ThreadSanitizer` does not
+//! The sanitizers build the standard library anew where nightly and its source are installed. Without it they still run, but `ThreadSanitizer` does not
 //! see the locks of the standard library and reports races that are none.
 
 use std::path::PathBuf;
@@ -39,7 +40,11 @@ pub(crate) fn sanitize(sanitizer: &str, packages: &[&str]) -> Result<()> {
         "there is no sanitizer {sanitizer}; there are address and thread"
     );
     let packages = if packages.is_empty() { &SANITIZED } else { packages };
-    let mut tests = nightly(&["test", "--target", TARGET])?;
+    let words = ["test", "--target", TARGET];
+    let mut tests = match nightly(&words) {
+        Ok(nightly) => nightly,
+        Err(_) => bootstrapped(&words),
+    };
     let mut flags = format!("-Zsanitizer={sanitizer}");
     if has_component("rust-src") {
         tests.arg("-Zbuild-std");
@@ -86,6 +91,13 @@ fn nightly(words: &[&str]) -> Result<Command> {
     let mut cargo = command("rustup", &["run", "nightly", "cargo"]);
     cargo.args(words);
     Ok(cargo)
+}
+
+/// Cargo of the toolchain in use, whose compiler accepts unstable options.
+fn bootstrapped(words: &[&str]) -> Command {
+    let mut cargo = crate::shell::cargo(words);
+    cargo.env("RUSTC_BOOTSTRAP", "1");
+    cargo
 }
 
 fn has_component(name: &str) -> bool {

@@ -50,7 +50,10 @@ pub(crate) fn check(ranks: &Comm) {
 
 fn wrong() -> Vec<String> {
     let of = |(variable, forms, accepts): &Setting| {
-        let value = value(variable)?;
+        // The device itself reports its variable when it is used.
+        let is_uring =
+            || value("AQUEDUCT_DEVICE").is_some_and(|device| device.to_string_lossy().contains("uring"));
+        let value = value(variable).filter(|_| *variable != "AQUEDUCT_URING" || !is_uring())?;
         let is_valid = value.to_str().is_some_and(accepts);
         let text = || format!("{variable}={} has no effect: it takes {forms}", value.display());
         (!is_valid).then(text)

@@ -40,7 +40,10 @@ fn unusual_programs_work_at_every_thread_level_and_between_nodes() {
             }
         }
         check(mpi, 4, &program.path, &[("THREAD_LEVEL", "1"), ("AQUEDUCT_NODE_RANKS", "2")]);
-        check(mpi, 1, &program.path, &[("THREAD_LEVEL", "0")]);
+        let output = check(mpi, 1, &program.path, &[("THREAD_LEVEL", "0"), ("AQUEDUCT_VERBOSE", "1")]);
+        for text in ["has the negative displacement -", "displacements must not decrease"] {
+            assert!(output.said.contains(text), "{text}: {}", output.text());
+        }
     }
 }
 
@@ -234,10 +237,12 @@ fn a_device_of_the_environment_is_used() {
         let Some(program) = compile(mpi, "endings.c", &[]) else { return };
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out");
-        let variables = [("AQUEDUCT_DEVICE", "uring")];
+        let variables = [("AQUEDUCT_DEVICE", "uring"), ("AQUEDUCT_URING", "maybe")];
         let output = run(mpi, 2, &program.path, &[path.to_str().expect("UTF-8"), "finalize"], &variables);
         assert!(output.success, "{} {}", mpi.name, output.text());
         assert!(std::fs::read(&path).expect("the file") == expected(2), "{}", output.text());
+        // Each process says what the setting takes, once.
+        assert_eq!(output.said.matches("AQUEDUCT_URING=maybe has no effect").count(), 2, "{}", output.text());
         let names = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry"));
         assert!(names.into_iter().all(|entry| !entry.file_name().to_string_lossy().contains(':')));
     }

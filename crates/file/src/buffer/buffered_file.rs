@@ -1,5 +1,6 @@
 //! A file that is buffered: turning it on, looking at it, and making everything durable.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -71,7 +72,12 @@ impl File {
         let written =
             if self.core.mode.is_delete_on_close() { self.core.flush() } else { self.durable("close") };
         if verbose::is_on() && self.core.comm.rank() == 0 {
-            self.buffering().iter().for_each(|told| eprintln!("aqueduct: {}: {told}", self.core.name));
+            // In one piece: other processes write to the same stream.
+            let line = |told| format!("aqueduct: {}: {told}\n", self.core.name);
+            self.buffering()
+                .map(line)
+                .iter()
+                .for_each(|line| _ = std::io::stderr().write_all(line.as_bytes()));
         }
         self.core.agree("close", written)
     }
