@@ -1,7 +1,7 @@
 //! Tests under the sanitizers of the compiler and under Miri, in target directories of their own. Miri needs nightly; the sanitizers take
 //! the stable compiler with `RUSTC_BOOTSTRAP=1` where nightly is missing.
 //!
-//! The sanitizers build the standard library anew where nightly and its source are installed. Without it they still run, but `ThreadSanitizer` does not
+//! The sanitizers build the standard library anew where its source is installed. Without it they still run, but `ThreadSanitizer` does not
 //! see the locks of the standard library and reports races that are none.
 
 use std::path::PathBuf;
@@ -41,16 +41,16 @@ pub(crate) fn sanitize(sanitizer: &str, packages: &[&str]) -> Result<()> {
     );
     let packages = if packages.is_empty() { &SANITIZED } else { packages };
     let words = ["test", "--target", TARGET];
-    let mut tests = match nightly(&words) {
-        Ok(nightly) => nightly,
-        Err(_) => bootstrapped(&words),
+    let (mut tests, has_source) = match nightly(&words) {
+        Ok(nightly) => (nightly, has_component("rust-src")),
+        Err(_) => (bootstrapped(&words), has_source_in_use()),
     };
     let mut flags = format!("-Zsanitizer={sanitizer}");
-    if has_component("rust-src") {
+    if has_source {
         tests.arg("-Zbuild-std");
     } else {
         println!(
-            "the source of the standard library is missing; install it with: rustup component add rust-src --toolchain nightly"
+            "the source of the standard library is missing; install it with: rustup component add rust-src (--toolchain nightly)"
         );
         flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
     }
@@ -98,6 +98,15 @@ fn bootstrapped(words: &[&str]) -> Command {
     let mut cargo = crate::shell::cargo(words);
     cargo.env("RUSTC_BOOTSTRAP", "1");
     cargo
+}
+
+/// Whether the toolchain in use has the source of the standard library.
+fn has_source_in_use() -> bool {
+    let folder = command("rustc", &["--print", "sysroot"]).output();
+    folder.is_ok_and(|folder| {
+        let folder = PathBuf::from(String::from_utf8_lossy(&folder.stdout).trim());
+        folder.join("lib/rustlib/src/rust/library/std").is_dir()
+    })
 }
 
 fn has_component(name: &str) -> bool {
