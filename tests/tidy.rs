@@ -101,6 +101,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/mpiio/src/symbols/access.rs", "the C interface"),
     ("crates/mpiio/src/symbols/completion.rs", "the C interface"),
     ("crates/mpiio/src/symbols/errhandlers.rs", "the C interface"),
+    ("crates/mpiio/src/symbols/initialize.rs", "the C interface"),
     ("crates/mpiio/src/symbols/manage.rs", "the C interface"),
     ("crates/mpiio/src/symbols/position.rs", "the C interface"),
     ("crates/mpiio/src/symbols/requests.rs", "the C interface"),

@@ -1,4 +1,5 @@
-//! Tests under the sanitizers of the compiler and under Miri: with nightly, in target directories of their own.
+//! Tests under the sanitizers of the compiler and under Miri, in target directories of their own. Miri needs nightly; the sanitizers take
+//! the stable compiler with `RUSTC_BOOTSTRAP=1` where nightly is missing.
 //!
 //! The sanitizers build the standard library anew where its source is installed. Without it they still run, but `ThreadSanitizer` does not
 //! see the locks of the standard library and reports races that are none.
@@ -39,13 +40,17 @@ pub(crate) fn sanitize(sanitizer: &str, packages: &[&str]) -> Result<()> {
         "there is no sanitizer {sanitizer}; there are address and thread"
     );
     let packages = if packages.is_empty() { &SANITIZED } else { packages };
-    let mut tests = nightly(&["test", "--target", TARGET])?;
+    let words = ["test", "--target", TARGET];
+    let (mut tests, has_source) = match nightly(&words) {
+        Ok(nightly) => (nightly, has_component("rust-src")),
+        Err(_) => (bootstrapped(&words), has_source_in_use()),
+    };
     let mut flags = format!("-Zsanitizer={sanitizer}");
-    if has_component("rust-src") {
+    if has_source {
         tests.arg("-Zbuild-std");
     } else {
         println!(
-            "the source of the standard library is missing; install it with: rustup component add rust-src --toolchain nightly"
+            "the source of the standard library is missing; install it with: rustup component add rust-src (--toolchain nightly)"
         );
         flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
     }
@@ -86,6 +91,22 @@ fn nightly(words: &[&str]) -> Result<Command> {
     let mut cargo = command("rustup", &["run", "nightly", "cargo"]);
     cargo.args(words);
     Ok(cargo)
+}
+
+/// Cargo of the toolchain in use, whose compiler accepts unstable options.
+fn bootstrapped(words: &[&str]) -> Command {
+    let mut cargo = crate::shell::cargo(words);
+    cargo.env("RUSTC_BOOTSTRAP", "1");
+    cargo
+}
+
+/// Whether the toolchain in use has the source of the standard library.
+fn has_source_in_use() -> bool {
+    let folder = command("rustc", &["--print", "sysroot"]).output();
+    folder.is_ok_and(|folder| {
+        let folder = PathBuf::from(String::from_utf8_lossy(&folder.stdout).trim());
+        folder.join("lib/rustlib/src/rust/library/std").is_dir()
+    })
 }
 
 fn has_component(name: &str) -> bool {

@@ -30,10 +30,40 @@ pub struct BackgroundOperation {
 impl BackgroundOperation {
     /// Performs it, on the background thread.
     pub fn perform<R>(self, operation: impl FnOnce() -> R) -> R {
+        // A guard: the thread goes on after an operation that panics.
+        let _hands_over = HandsOver::new();
+        operation()
+    }
+}
+
+/// As long as it lives this thread hands its packets over.
+struct HandsOver;
+
+impl HandsOver {
+    fn new() -> Self {
         HANDS_OVER.set(true);
-        let outcome = operation();
+        Self
+    }
+}
+
+impl Drop for HandsOver {
+    fn drop(&mut self) {
         HANDS_OVER.set(false);
-        outcome
+    }
+}
+
+/// The right to move packets, of one thread at a time.
+struct Mover;
+
+impl Mover {
+    fn new() -> Option<Self> {
+        (!MOVING.swap(true, Ordering::Acquire)).then_some(Self)
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        MOVING.store(false, Ordering::Release);
     }
 }
 
@@ -80,9 +110,10 @@ pub fn needs_progress() -> bool {
 /// Whoever waits for such an operation calls it again and again; it may be called from progress hooks of MPI.
 #[doc(alias = "MPI_Test")]
 pub fn progress() -> bool {
-    if !needs_progress() || MOVING.swap(true, Ordering::Acquire) {
+    if !needs_progress() {
         return false;
     }
+    let Some(_mover) = Mover::new() else { return false };
     let transports: Vec<Arc<dyn Wire>> = {
         let transports = TRANSPORTS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Arc<dyn Wire>> = Vec::new();
@@ -97,6 +128,21 @@ pub fn progress() -> bool {
     for wire in &transports {
         moved |= wire.progress();
     }
-    MOVING.store(false, Ordering::Release);
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_leaves_neither_the_thread_nor_the_mover_marked() {
+        let outcome = std::panic::catch_unwind(|| {
+            let _guards = (HandsOver::new(), Mover::new().expect("nobody moves packets"));
+            panic!("on purpose");
+        });
+        assert!(outcome.is_err());
+        assert!(!is_handing_over());
+        assert!(Mover::new().is_some());
+    }
 }

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::error::{Kind, Result};
@@ -372,6 +373,12 @@ impl<B: Send> Split<B> {
     pub fn end(mut self) -> Result<(B, Count)> {
         let request = self.request.take().expect("a split operation ends once");
         request.wait()
+    }
+
+    /// The same, but waits no longer than this: none if it is not done by then. It goes on, and its result is lost.
+    pub fn end_within(mut self, longest: Duration) -> Option<Result<(B, Count)>> {
+        let request = self.request.take()?;
+        if request.settle(longest) { request.take_result() } else { None }
     }
 }
 

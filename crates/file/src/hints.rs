@@ -300,7 +300,7 @@ impl Hints {
 /// Known hints: key, the form of a value, and whether a text is one.
 type KnownHint = (&'static str, &'static str, fn(&str) -> bool);
 
-const KNOWN: [KnownHint; 20] = {
+const KNOWN: [KnownHint; 21] = {
     const TOGGLE: &str = "enable, disable or automatic";
     const SIZE: &str = "a size above 0 such as 65536 or 16MiB";
     const FLAG: &str = "true or false";
@@ -325,6 +325,7 @@ const KNOWN: [KnownHint; 20] = {
         flags("aqueduct_direct"),
         flags("aqueduct_write_behind"),
         flags("aqueduct_map"),
+        flags("aqueduct_coherent"),
         sizes("cb_buffer_size"),
         sizes("ind_rd_buffer_size"),
         sizes("ind_wr_buffer_size"),
@@ -424,6 +425,9 @@ mod tests {
         assert_eq!((key, value), ("cb_nodes", "many"));
         assert!(form.contains("number"), "{form}");
         assert_eq!(Hints::objections(&Hints::default().info()), []);
+        let info = Info::from([("aqueduct_coherent", "perhaps")]);
+        let [(key, ..)] = Hints::objections(&info)[..] else { panic!("it is wrong") };
+        assert_eq!(key, "aqueduct_coherent");
     }
 
     #[test]

@@ -82,10 +82,15 @@ impl<B: Send> Request<B> {
     /// The buffer and how much was transferred, if it is done; after that, an error.
     #[doc(alias = "MPI_Test")]
     pub fn test(&mut self) -> Result<Option<(B, Count)>> {
+        self.take_result().transpose()
+    }
+
+    /// The same, through a shared reference: for requests that several threads look at. The result is given once.
+    pub fn take_result(&self) -> Option<Result<(B, Count)>> {
         let mut state = self.slot.lock();
         match *state {
-            State::Queued(_) | State::Running => Ok(None),
-            State::Done(_) | State::Gone => self.take(&mut state).map(Some),
+            State::Queued(_) | State::Running => None,
+            State::Done(_) | State::Gone => Some(self.take(&mut state)),
         }
     }
 

@@ -108,12 +108,13 @@ impl Described {
 
 /// So many bytes of memory for data as it lies in the file.
 pub(crate) fn zeroed(mpi: &Mpi, bytes: Option<u64>) -> Outcome<Vec<u8>> {
-    let mut memory = Vec::new();
+    let mut memory: Vec<u8> = Vec::new();
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     match bytes.map(|bytes| memory.try_reserve_exact(bytes).map(|()| bytes)) {
         Some(Ok(bytes)) => {
-            memory.resize(bytes, 0);
-            Ok(memory)
+            // The allocator gives zeros anew: to fill what was reserved would touch every page.
+            drop(memory);
+            Ok(vec![0; bytes])
         }
         told => {
             let amount = told

@@ -6,18 +6,30 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::{Comm, Op};
 
 use crate::ending::{self, EndingBoard};
 use crate::errors::{Fault, Outcome};
 use crate::mpi::Mpi;
-use crate::{datatype::committed, progress, verbose};
+use crate::{datatype::committed, progress, settings, ucx, verbose};
 
 /// What is made of a communicator of the program.
 #[derive(Clone)]
 pub(crate) struct Adopted {
     pub(crate) ranks: Comm,
     pub(crate) board: Arc<EndingBoard>,
+    /// Whether all ranks have the folder that accesses are to be traced into.
+    pub(crate) traces: bool,
+}
+
+impl Adopted {
+    /// Collective.
+    fn new(ranks: Comm) -> aqueduct_comm::Result<Self> {
+        // A folder may be missing on one machine, and names of files must be the same on all.
+        let traces = u64::from(settings::valid("AQUEDUCT_TRACE").is_some());
+        let traces = ranks.allreduce(Op::Min, &[traces])? == [1];
+        Ok(Self { board: EndingBoard::new(&ranks)?, ranks, traces })
+    }
 }
 
 /// Copies of a communicator get their own when they open a file.
@@ -51,22 +63,34 @@ unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extr
     0
 }
 
-fn key(mpi: &Mpi) -> Outcome<c_int> {
-    static KEY: OnceLock<Result<c_int, Fault>> = OnceLock::new();
-    let make = || {
-        let (mut key, mut last) = (0, 0);
-        let create = mpi.functions.comm_create_keyval;
-        // SAFETY: callbacks of the types that MPI prescribes; integers live here.
+/// Sets an attribute of `MPI_COMM_SELF`, once. MPI deletes attributes in the reverse order of their making (MPI 4.1, section 11.2.4): what other libraries have
+/// set later acts before ours, and may still write. So it is set as soon as MPI has been started; at the first file, where that was not seen.
+pub(crate) fn act_at_finalize(mpi: &Mpi) -> Outcome<()> {
+    static SET: OnceLock<Outcome<()>> = OnceLock::new();
+    let set = || {
+        let (mut last, own) = (0, mpi.constants.handles.comm_self);
+        // SAFETY: callbacks of the types that MPI prescribes; the integer lives here.
         unsafe {
-            let made = create(not_copied, gone, &raw mut key, std::ptr::null_mut());
+            let made =
+                (mpi.functions.comm_create_keyval)(not_copied, end, &raw mut last, std::ptr::null_mut());
             mpi.check("MPI_Comm_create_keyval", made)?;
-            let made = create(not_copied, end, &raw mut last, std::ptr::null_mut());
-            mpi.check("MPI_Comm_create_keyval", made)?;
-            let own = mpi.constants.handles.comm_self;
             let set = (mpi.functions.comm_set_attr)(own, last, (&raw const END).cast_mut().cast());
-            mpi.check("MPI_Comm_set_attr", set)?;
+            mpi.check("MPI_Comm_set_attr", set)
         }
-        Ok(key)
+    };
+    SET.get_or_init(set).clone()
+}
+
+fn key(mpi: &Mpi) -> Outcome<c_int> {
+    static KEY: OnceLock<Outcome<c_int>> = OnceLock::new();
+    let make = || {
+        act_at_finalize(mpi)?;
+        let mut key = 0;
+        // SAFETY: as above.
+        let made = unsafe {
+            (mpi.functions.comm_create_keyval)(not_copied, gone, &raw mut key, std::ptr::null_mut())
+        };
+        mpi.check("MPI_Comm_create_keyval", made).map(|()| key)
     };
     KEY.get_or_init(make).clone()
 }
@@ -89,15 +113,19 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Adopted> {
         // SAFETY: the attribute holds what was put there below, and lives as long as the communicator, which is in use.
         return Ok(unsafe { &*value.cast::<Adopted>() }.clone());
     }
+    ucx::note_open(mpi);
     let mut between = 0;
     // SAFETY: as above.
     unsafe { (mpi.functions.comm_test_inter)(comm, &raw mut between) };
     if between != 0 {
         return refuse("an intercommunicator opens no file; pass an intracommunicator");
     }
-    // SAFETY: a valid communicator; the result is dropped when MPI ends at the latest, with the attribute.
-    let made = unsafe { Comm::from_mpi(comm) };
-    let made = made.and_then(|ranks| Ok(Adopted { board: EndingBoard::new(&ranks)?, ranks }));
+    let made = ucx::in_mpi(|| {
+        progress::poke(mpi);
+        // SAFETY: a valid communicator; the result is dropped when MPI ends at the latest, with the attribute.
+        unsafe { Comm::from_mpi(comm) }
+    });
+    let made = made.and_then(Adopted::new);
     let made = made.map_err(|error| {
         // The program gets a class only, and this concerns every file.
         verbose::say(&format!("MPI_File_open: {error}"));

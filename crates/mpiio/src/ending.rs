@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use aqueduct_comm::{Comm, Region};
 
 use crate::mpi::Mpi;
+use crate::open_file::{Begun, OpenFile};
 use crate::{handle, request, verbose};
 
-/// How long a collective operation that is still under way is waited for when MPI ends: all ranks come there.
+/// How long collective operations that are still under way are waited for when MPI ends, all together: all ranks come there.
 const AT_FINALIZE: Duration = Duration::from_secs(60);
 /// The same when the process ends without that: the other ranks may be gone.
 const AT_EXIT: Duration = Duration::from_secs(2);
@@ -97,45 +98,62 @@ pub(crate) fn note_open() {
     OPENED_BY.store(std::process::id(), Ordering::Release);
 }
 
-/// MPI is about to end, and still works: finishes requests and files that the program has left. The processes of a file come here together.
+/// MPI is about to end, and still works: finishes requests and files that the program has left. The processes of a file come here together. What needs
+/// other ranks is waited for until one deadline: first all of it, then the media, which take as long as they take.
 pub(crate) fn at_finalize(mpi: &Mpi) {
-    request::finish_all(mpi, AT_FINALIZE, report);
+    let deadline = Instant::now() + AT_FINALIZE;
+    request::finish_all(mpi, deadline, report);
     let mut files = handle::take_all();
     // In the order they were opened in, which is the same on all ranks.
     files.sort_by_key(|open| open.opened);
+    files.iter().for_each(|open| end_split(open, deadline));
     for open in &files {
-        drop(open.split().take());
-        if let Err(error) = open.file.finish_alone(AT_FINALIZE) {
-            report("MPI_Finalize", &error.to_string());
-        }
+        reported("MPI_Finalize", open.file.finish_alone(deadline));
     }
     for open in files {
         // Other ranks may still need what a thread of this one does for them.
-        if let Err(error) = open.file.wait_for_users() {
-            report("MPI_Finalize", &error.to_string());
+        reported("MPI_Finalize", open.file.wait_for_users(deadline));
+        // A thread of the program's that still uses the file keeps it.
+        if let Some(open) = Arc::into_inner(open) {
+            reported("MPI_Finalize", open.into_file().close_alone());
         }
-        drop(open);
     }
     boards().iter().for_each(|board| board.tell(IS_DONE));
+}
+
+/// Ends a split operation that the program has begun and not ended.
+fn end_split(open: &OpenFile, deadline: Instant) {
+    let begun = open.split().take();
+    if let Some(Begun { call, split }) = begun {
+        // What is not done by then its file reports. The buffer may hold things of MPI, which is not called at exit.
+        let ended = split.end_within(deadline.saturating_duration_since(Instant::now()));
+        reported(call, ended.map_or(Ok(()), |ended| ended.map(std::mem::forget)));
+    }
 }
 
 extern "C" fn at_exit() {
     if OPENED_BY.load(Ordering::Acquire) != std::process::id() {
         return;
     }
-    let (files, boards) = (handle::all(), boards());
+    let (files, boards) = (handle::take_all(), boards());
     aqueduct_comm::abandon_mpi();
     if !files.is_empty() {
         boards.iter().for_each(|board| board.tell(FINISHES));
     }
-    for open in &files {
-        if let Err(error) = open.file.finish_alone(AT_EXIT) {
-            report("exit without MPI_File_close", &error.to_string());
+    let (call, had_files, deadline) =
+        ("exit without MPI_File_close", !files.is_empty(), Instant::now() + AT_EXIT);
+    files.iter().for_each(|open| end_split(open, deadline));
+    for open in files {
+        reported(call, open.file.finish_alone(deadline));
+        match Arc::try_unwrap(open) {
+            Ok(open) => reported(call, open.into_file_at_exit().close_at_exit()),
+            // Another thread still uses it.
+            Err(open) => std::mem::forget(open),
         }
     }
     request::report_failures(report);
     boards.iter().for_each(|board| board.tell(IS_DONE));
-    if !files.is_empty() {
+    if had_files {
         wait_for_others(&boards);
     }
     if HAS_FAILED.load(Ordering::Acquire) {
@@ -144,6 +162,12 @@ extern "C" fn at_exit() {
             libc::fflush(std::ptr::null_mut());
             libc::_exit(1);
         }
+    }
+}
+
+fn reported(call: &str, outcome: aqueduct_file::Result<()>) {
+    if let Err(error) = outcome {
+        report(call, &error.to_string());
     }
 }
 

@@ -47,11 +47,6 @@ pub(crate) fn find(handle: usize) -> Option<Arc<OpenFile>> {
     OPEN.read().unwrap_or_else(PoisonError::into_inner).get(place)?.clone()
 }
 
-/// All files that are open.
-pub(crate) fn all() -> Vec<Arc<OpenFile>> {
-    OPEN.read().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
-}
-
 /// Takes all files out of their handles.
 pub(crate) fn take_all() -> Vec<Arc<OpenFile>> {
     OPEN.write().unwrap_or_else(PoisonError::into_inner).iter_mut().filter_map(Option::take).collect()

@@ -51,6 +51,17 @@ pub(crate) fn remember_c(handle: usize, function: *const c_void) {
     }
 }
 
+/// Calls the function behind the handle of an error handler of communicators, with the arguments that MPI has passed; whether it is known.
+pub(crate) fn call_function(handle: usize, comm: *mut usize, code: *mut c_int) -> bool {
+    let action = functions().get(&handle).copied();
+    if let Some(Action::C(function)) = action {
+        // SAFETY: the program's function, with MPI's own arguments.
+        unsafe { function(comm, code) };
+        return true;
+    }
+    false
+}
+
 /// Remembers the Fortran function behind a handle.
 pub(crate) fn remember_fortran(handle: usize, function: *const c_void) {
     if !function.is_null() {

@@ -27,7 +27,7 @@
 //! | variable | effect |
 //! |---|---|
 //! | `AQUEDUCT_VERBOSE=1` | a line at the first file (which MPI, how it is used), a summary when a file is closed, errors in words |
-//! | `AQUEDUCT_TRACE=folder` | every operation on the medium, one file per process |
+//! | `AQUEDUCT_TRACE=folder` | every operation on the medium, one file per process; where the folder is missing for a rank, nothing is traced |
 //! | `AQUEDUCT_DEVICE=throttle=200MB/s` | a wrapper around every file: `fault`, `throttle`, `crash`; or a device: `uring` |
 //! | `AQUEDUCT_HINTS`, `ROMIO_HINTS` | files with hints |
 //! | `AQUEDUCT_BUFFER=256MiB` | writes are copied and written while the program computes; `AQUEDUCT_SPILL=folder`, `AQUEDUCT_SPILL_SIZE=1GiB` for what does not fit; `AQUEDUCT_BUFFER_NODES=1` on several machines too. The hints `aqueduct_buffer`, `aqueduct_spill`, `aqueduct_spill_size` do the same for one file |

@@ -99,6 +99,18 @@ impl OpenFile {
         }
     }
 
+    /// The engine's file; what only MPI asks for goes.
+    pub(crate) fn into_file(self) -> File {
+        self.file
+    }
+
+    /// The same for a process that exits: nothing is given back to MPI, which may be what ends the process.
+    pub(crate) fn into_file_at_exit(self) -> File {
+        let Self { file, owner, group, view, split, .. } = self;
+        std::mem::forget((owner, group, view, split));
+        file
+    }
+
     pub(crate) fn view(&self) -> MutexGuard<'_, ViewTypes> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }

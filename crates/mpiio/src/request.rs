@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aqueduct_file::{Count, Request};
 
@@ -31,11 +31,14 @@ pub(crate) struct Pending {
     call: &'static str,
     /// The request, once MPI has made it.
     handle: AtomicUsize,
-    request: Mutex<Option<Request<Buffer>>>,
+    /// Has no lock of ours around it: whoever waits for it runs MPI's progress, which looks at it again.
+    request: Request<Buffer>,
     /// What became of it: bytes moved. MPI may ask more than once.
     outcome: OnceLock<Outcome<u64>>,
     /// MPI has been told that it is done.
     told: AtomicBool,
+    /// The program has got its status, and with it an error.
+    queried: AtomicBool,
 }
 
 impl Pending {
@@ -44,9 +47,10 @@ impl Pending {
             owner: Arc::clone(owner),
             call,
             handle: AtomicUsize::new(0),
-            request: Mutex::new(Some(request)),
+            request,
             outcome: OnceLock::new(),
             told: AtomicBool::new(false),
+            queried: AtomicBool::new(false),
         })
     }
 
@@ -77,12 +81,12 @@ impl Pending {
 
     /// Whether the work is done.
     pub(crate) fn is_done(&self) -> bool {
-        self.lock().as_ref().is_none_or(Request::is_done)
+        self.request.is_done()
     }
 
     /// Waits for the work, but no longer than this; whether it is done.
     fn settle(&self, longest: Duration) -> bool {
-        self.lock().as_ref().is_none_or(|request| request.settle(longest))
+        self.request.settle(longest)
     }
 
     /// Tells MPI once that the work is done.
@@ -98,15 +102,22 @@ impl Pending {
         self.outcome.get_or_init(|| self.waited(mpi))
     }
 
-    fn waited(&self, mpi: &Mpi) -> Outcome<u64> {
-        let Some(request) = self.lock().take() else { return Ok(0) };
-        let waited: Result<(Buffer, Count), _> = request.wait();
-        let (mut buffer, count) = waited.map_err(|error| Fault::of(mpi, &error))?;
-        buffer.finish(mpi, count.bytes())
+    /// Says that it has failed, if the program has freed it and so never got the error.
+    fn report_unasked(&self) {
+        if let (Some(Err(fault)), false) = (self.outcome.get(), self.queried.load(Ordering::Acquire)) {
+            verbose::say(&format!("{}, whose request was freed, failed: {fault}", self.call));
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Request<Buffer>>> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waited(&self, mpi: &Mpi) -> Outcome<u64> {
+        let waited: Result<(Buffer, Count), _> = loop {
+            match self.request.take_result() {
+                Some(waited) => break waited,
+                None => self.settle(NAP),
+            };
+        };
+        let (mut buffer, count) = waited.map_err(|error| Fault::of(mpi, &error))?;
+        buffer.finish(mpi, count.bytes())
     }
 }
 
@@ -133,21 +144,33 @@ pub(crate) fn look_at_freed(mpi: &Mpi) {
             done
         };
         for pending in done {
-            if let Err(fault) = pending.outcome(mpi) {
-                verbose::say(&format!("{}, whose request was freed, failed: {fault}", pending.call));
-            }
+            let _ = pending.outcome(mpi);
+            pending.report_unasked();
         }
     }
 }
 
+/// A file is about to be closed: what it still reads for requests that nobody waits for goes into the program's buffers now. After the close these may be gone.
+pub(crate) fn finish_all_of(mpi: &Mpi, owner: &Arc<Owner>) {
+    // Open MPI keeps a request that was freed until it is done.
+    let mut left: Vec<Arc<Pending>> = living().values().cloned().collect();
+    left.extend(freed().iter().cloned());
+    for pending in left.iter().filter(|pending| Arc::ptr_eq(&pending.owner, owner)) {
+        while !pending.settle(NAP) {}
+        // Who waits for it later gets the error; who has freed it is told below.
+        let _ = pending.outcome(mpi);
+    }
+    look_at_freed(mpi);
+}
+
 static HAS_FREED: AtomicBool = AtomicBool::new(false);
 
-/// MPI ends: waits for what is still under way, no longer than this for each, and reports what has failed and was never asked for.
-pub(crate) fn finish_all(mpi: &Mpi, longest: Duration, report: impl Fn(&str, &str)) {
+/// MPI ends: waits for what is still under way, all of it no longer than until the deadline, and reports what has failed and was never asked for.
+pub(crate) fn finish_all(mpi: &Mpi, deadline: Instant, report: impl Fn(&str, &str)) {
     let mut left: Vec<Arc<Pending>> = living().drain().map(|(_, pending)| pending).collect();
     left.extend(freed().drain(..));
     for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
-        if !pending.settle(longest) {
+        if !pending.settle(deadline.saturating_duration_since(Instant::now())) {
             report(pending.call, "it was not done when the program ended MPI; wait for requests before");
         } else if let Err(fault) = pending.outcome(mpi) {
             report(pending.call, &fault.text);
@@ -160,9 +183,10 @@ pub(crate) fn report_failures(report: impl Fn(&str, &str)) {
     let left: Vec<Arc<Pending>> = living().values().cloned().chain(freed().drain(..)).collect();
     for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
         // What is not done then, its file has reported.
-        let outcome = pending.lock().as_mut().map(Request::test);
-        if let Some(Err(error)) = outcome {
-            report(pending.call, &error.to_string());
+        match pending.request.take_result() {
+            Some(Err(error)) => report(pending.call, &error.to_string()),
+            // It may hold things of MPI, which is not called.
+            taken => std::mem::forget(taken),
         }
     }
 }
@@ -182,6 +206,7 @@ unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
     // SAFETY: the address that was handed to MPI, before `free`.
     let pending = unsafe { &*extra.cast::<Pending>() };
     let Ok(mpi) = mpi() else { return 0 };
+    pending.queried.store(true, Ordering::Release);
     match pending.outcome(mpi) {
         Ok(bytes) => {
             status::set(mpi, told, *bytes);
@@ -201,6 +226,8 @@ unsafe extern "C" fn free(extra: *mut c_void) -> c_int {
     if pending.outcome.get().is_none() {
         freed().push(pending);
         HAS_FREED.store(true, Ordering::Release);
+    } else {
+        pending.report_unasked();
     }
     0
 }

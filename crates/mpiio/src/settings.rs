@@ -17,7 +17,7 @@ const SETTINGS: [Setting; 6] = [
     ("AQUEDUCT_SPILL", "the path of a folder", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_SPILL_SIZE", "a size such as 1GiB", is_size),
     ("AQUEDUCT_BUFFER_NODES", "1 to buffer between machines too, or 0", |text| ["0", "1"].contains(&text)),
-    ("AQUEDUCT_TRACE", "the path of a folder that is there", |text| Path::new(text).is_dir()),
+    ("AQUEDUCT_TRACE", "the path of a folder that is there on all machines", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_URING", "off to do without io_uring, or on", |text| ["off", "on"].contains(&text)),
 ];
 
@@ -50,7 +50,10 @@ pub(crate) fn check(ranks: &Comm) {
 
 fn wrong() -> Vec<String> {
     let of = |(variable, forms, accepts): &Setting| {
-        let value = value(variable)?;
+        // The device itself reports its variable when it is used.
+        let is_uring =
+            || value("AQUEDUCT_DEVICE").is_some_and(|device| device.to_string_lossy().contains("uring"));
+        let value = value(variable).filter(|_| *variable != "AQUEDUCT_URING" || !is_uring())?;
         let is_valid = value.to_str().is_some_and(accepts);
         let text = || format!("{variable}={} has no effect: it takes {forms}", value.display());
         (!is_valid).then(text)

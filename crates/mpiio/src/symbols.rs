@@ -7,6 +7,7 @@
 mod access;
 mod completion;
 mod errhandlers;
+mod initialize;
 mod manage;
 mod position;
 mod requests;

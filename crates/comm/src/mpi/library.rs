@@ -101,8 +101,8 @@ impl Library {
     /// The MPI that is already part of this process, wherever its symbols are visible: a program links it, an interpreter loads it
     /// for one of its modules alone.
     pub(crate) fn resident() -> Result<Self> {
-        // Tools put themselves in front of the plain names, not of these.
-        const KNOWN: &[u8] = b"PMPI_Init_thread\0";
+        // Tools put themselves in front of the plain names, not of these; the interposition library stands in front of others.
+        const KNOWN: &[u8] = b"PMPI_Comm_rank\0";
         let mut seen = Vec::new();
         // The program itself comes first, with everything that is visible in it; then what only a module of it sees.
         for path in std::iter::once(PathBuf::new()).chain(resident::libraries()) {

@@ -3,6 +3,8 @@
 //! `unsafe` here: a blocking send lends its caller's buffer to MPI and waits until MPI is done with it.
 #![allow(unsafe_code)]
 
+mod closing;
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -36,9 +38,6 @@ const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 
 /// Tells the number of a send that was handed over from that of one passed to MPI directly.
 const HANDED: u64 = 1 << 63;
-
-/// So many looks at what is still under way before a communicator is given back or left behind.
-const LAST_LOOKS: u32 = 200;
 
 /// Whose program this is: who decides which threads call MPI.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,36 +118,6 @@ impl<A: Abi> MpiWire<A> {
         // In one piece: other ranks may be writing, too.
         let _ = std::io::stderr().write_all(format!("aqueduct: {message}\n").as_bytes());
         self.mpi.abort(self.comm, 1);
-    }
-
-    /// Waits until everything sent has left, and everything sent here has come, then gives the communicator back.
-    pub(crate) fn close(&self) -> Result<()> {
-        // A message that nobody receives must be taken in all the same: its sender waits for that.
-        while self.mailbox.count_gone() < self.size || !self.traffic().is_still() {
-            self.advance()?;
-            thread::sleep(self.rest());
-        }
-        self.release();
-        self.stop_calling();
-        self.mpi.free(self.comm);
-        Ok(())
-    }
-
-    /// No thread calls MPI any more when this returns.
-    fn stop_calling(&self) {
-        let _calls = self.traffic();
-        self.closed.store(true, Ordering::SeqCst);
-    }
-
-    /// Lets what is still under way arrive, as far as that takes no waiting for anyone; whether nothing is left.
-    fn settle(&self) -> bool {
-        for _ in 0..LAST_LOOKS {
-            if self.traffic().is_still() || self.advance().is_err() {
-                break;
-            }
-            thread::yield_now();
-        }
-        self.traffic().is_still()
     }
 
     /// This thread may call MPI.
@@ -266,21 +235,6 @@ impl<A: Abi> MpiWire<A> {
 
     fn offers(&self) -> MutexGuard<'_, HashMap<i32, OwnedFd>> {
         self.offers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<A: Abi> Drop for MpiWire<A> {
-    fn drop(&mut self) {
-        // Of a host's MPI we give back what we took, unless it has ended.
-        let ours = self.ruler == Ruler::Host && self.may_call();
-        if !ours || !matches!(self.mpi.running(), Ok(Some(_))) {
-            return;
-        }
-        self.release();
-        // Not what something of ours is still on its way on.
-        if self.settle() {
-            self.mpi.free(self.comm);
-        }
     }
 }
 
@@ -480,7 +434,7 @@ impl<A: Abi> Wire for MpiWire<A> {
     }
 
     fn abandon(&self) {
-        self.stop_calling();
+        self.stop_calling_at_exit();
     }
 
     fn progress(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Rings to be lent: one call uses one ring at a time, so that threads never wait for each other's operations.
 
+use std::ffi::OsStr;
 use std::io;
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
@@ -57,8 +58,22 @@ impl Pool {
 }
 
 fn first_ring() -> io::Result<Ring> {
-    if std::env::var_os("AQUEDUCT_URING").is_some_and(|value| value == "off") {
-        return Err(io::Error::other("switched off by AQUEDUCT_URING"));
+    let setting = std::env::var_os("AQUEDUCT_URING").filter(|value| !value.is_empty());
+    match setting.as_deref().map(OsStr::as_encoded_bytes) {
+        Some(b"off") => return Err(io::Error::other("switched off by AQUEDUCT_URING")),
+        None | Some(b"on") => {}
+        Some(_) => report_setting(&setting.unwrap_or_default()),
     }
     Ring::new()
+}
+
+/// Says once what the variable takes.
+fn report_setting(value: &OsStr) {
+    static REPORTED: Once = Once::new();
+    let value = value.display();
+    REPORTED.call_once(|| {
+        eprintln!(
+            "aqueduct: AQUEDUCT_URING={value} has no effect: it takes off to do without io_uring, or on"
+        );
+    });
 }

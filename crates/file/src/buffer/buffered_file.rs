@@ -1,12 +1,15 @@
 //! A file that is buffered: turning it on, looking at it, and making everything durable.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aqueduct_device::SyncScope;
 
 use super::{Buffer, Buffered, Buffering, Drainer, Reservoir};
+use crate::core::Core;
+use crate::desk::Desk;
 use crate::error::{Kind, Result};
 use crate::file::File;
 use crate::verbose;
@@ -69,17 +72,21 @@ impl File {
         let written =
             if self.core.mode.is_delete_on_close() { self.core.flush() } else { self.durable("close") };
         if verbose::is_on() && self.core.comm.rank() == 0 {
-            self.buffering().iter().for_each(|told| eprintln!("aqueduct: {}: {told}", self.core.name));
+            // In one piece: other processes write to the same stream.
+            let line = |told| format!("aqueduct: {}: {told}\n", self.core.name);
+            self.buffering()
+                .map(line)
+                .iter()
+                .for_each(|line| _ = std::io::stderr().write_all(line.as_bytes()));
         }
         self.core.agree("close", written)
     }
 
     /// Finishes what this rank has begun and accepted, without the other ranks: for a program that ends and has not closed the file. A collective operation
-    /// under way is waited for, but no longer than this; what is buffered is made durable.
-    pub fn finish_alone(&self, longest: Duration) -> Result<()> {
-        self.independent.drain();
-        if !self.collective.drain_within(longest) {
-            let detail = "a collective operation was under way, and other ranks have not taken part; \
+    /// under way is waited for until the deadline; what is buffered is made durable. [`close_alone`](Self::close_alone) follows.
+    pub fn finish_alone(&self, deadline: Instant) -> Result<()> {
+        if !self.is_idle_by(deadline) {
+            let detail = "an operation was under way, and other ranks have not taken part; \
                           wait for requests and close files before the program ends";
             return Err(self.core.error(Kind::Communication, "close", detail));
         }
@@ -90,12 +97,62 @@ impl File {
         }
     }
 
-    /// Waits until no rank needs anything of this file from another one any more: for a program that ends and has not closed it. Collective.
-    pub fn wait_for_users(&self) -> Result<()> {
+    /// Waits until nothing is under way on this rank; what needs other ranks is waited for until the deadline.
+    fn is_idle_by(&self, deadline: Instant) -> bool {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // Accesses of this rank alone take as long as the medium does, unless another rank serves their pointer.
+        if self.core.shared.is_served() {
+            if !self.independent.drain_within(left()) {
+                return false;
+            }
+        } else {
+            self.independent.drain();
+        }
+        self.collective.drain_within(left())
+    }
+
+    /// Closes the file on this rank alone, after [`finish_alone`](Self::finish_alone): for a program that ends and has not closed it. What closing
+    /// reports is returned. A file on which something is still under way is left as it is: a wait for its threads might never end.
+    pub fn close_alone(self) -> Result<()> {
+        let (resources, closed) = self.close_handle();
+        drop(resources);
+        closed
+    }
+
+    /// The same for a process that exits: what needs other ranks to be given back is not.
+    pub fn close_at_exit(self) -> Result<()> {
+        let (resources, closed) = self.close_handle();
+        std::mem::forget(resources);
+        closed
+    }
+
+    fn close_handle(self) -> (Option<Desk>, Result<()>) {
+        if !self.independent.drain_within(Duration::ZERO) || !self.collective.drain_within(Duration::ZERO) {
+            std::mem::forget(self);
+            return (None, Ok(()));
+        }
+        let core = Arc::clone(&self.core);
+        drop(self);
+        let (resources, closed) = Arc::into_inner(core).map(Core::into_desk).unzip();
+        (resources, closed.unwrap_or(Ok(())))
+    }
+
+    /// Waits until no rank needs anything of this file from another one any more, but no longer than until the deadline: for a program that ends and has not
+    /// closed it. Collective.
+    pub fn wait_for_users(&self, deadline: Instant) -> Result<()> {
         if !self.core.shared.is_served() {
             return Ok(());
         }
-        self.core.talk("close", self.core.comm.barrier())
+        let (core, (sender, outcome)) = (Arc::clone(&self.core), std::sync::mpsc::channel());
+        // On the thread of collective operations: behind one that never ends this one does not begin, and does not disturb it.
+        self.submit_together(Box::new(move || {
+            let _ = sender.send(core.talk("close", core.comm.barrier()));
+        }))?;
+        if !self.collective.drain_within(deadline.saturating_duration_since(Instant::now())) {
+            let detail = "other ranks have not come to the end of the program in time";
+            return Err(self.core.error(Kind::Communication, "close", detail));
+        }
+        outcome.try_recv().unwrap_or(Ok(()))
     }
 
     /// Makes what this rank has written durable.

@@ -1,15 +1,20 @@
 //! Errors of requests: MPI raises them on the world when the program waits, where they belong to a file.
 //!
 //! When a request has failed, and before MPI raises it, an error handler of ours stands in on the communicators that MPI may raise it
-//! on. It acts once: it puts the program's own handlers back and hands the error to the file's; as far as it can ([`Way`]).
+//! on. It stands in until the call of the last thread that waits for such an error has raised it or has returned. An error of a thread that is
+//! armed goes to the handler of the file, as far as that can be done ([`Way`]); any other error goes to the program's handler that ours has replaced.
+//!
+//! Two locks: that of the table is never held while MPI is called, because MPI may hold a lock of its own when it calls our handler; the other is held while
+//! handlers are exchanged.
 //!
 //! `unsafe` here: error handlers of communicators are exchanged.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 use aqueduct_comm::abi::Flavour;
 
@@ -18,16 +23,29 @@ use crate::handler;
 use crate::mpi::{Mpi, mpi};
 use crate::open_file::Owner;
 
-/// An error on its way, and the handlers that are out meanwhile.
+/// An error that MPI is about to raise in the call of a thread.
 struct Armed {
+    thread: ThreadId,
     owner: Arc<Owner>,
     call: &'static str,
     fault: Fault,
+    /// What the file's handler has left, where it had to be called before.
+    left: Option<c_int>,
+}
+
+/// The program's handlers of both communicators, and what stands in for them.
+#[derive(Clone, Copy)]
+struct Replaced {
     before: [usize; 2],
     stand_in: usize,
-    way: Way,
-    /// The thread that waits for the request: errors of other threads are none of ours.
-    thread: ThreadId,
+}
+
+/// Threads whose error is on its way, at most one error for each.
+struct Table {
+    armed: Vec<Armed>,
+    replaced: Option<Replaced>,
+    /// The program's handlers that were put back last: a thread may have found ours just before, and call it just after.
+    restored: Option<[usize; 2]>,
 }
 
 /// What the stand-in can do when MPI calls it.
@@ -35,80 +53,125 @@ struct Armed {
 enum Way {
     /// Everything: it puts the program's handlers back and calls the file's.
     Whole,
-    /// Change the code, but call nothing: where threads are many, MPICH holds its lock then. The file's handler has been called before
-    /// and has left this code; the program's are put back when the call returns.
-    Code(c_int),
+    /// Change the code, but call nothing: where threads are many, MPICH holds its lock then. The file's handler has been called before;
+    /// the program's are put back when the call returns.
+    Code,
     /// Nothing, because the call would succeed. So MPI returns errors meanwhile; the rest as above.
     Nothing,
 }
 
-static IS_ARMED: AtomicBool = AtomicBool::new(false);
-static ARMED: Mutex<Option<Armed>> = Mutex::new(None);
+static TABLE: Mutex<Table> = Mutex::new(Table { armed: Vec::new(), replaced: None, restored: None });
+static EXCHANGE: Mutex<()> = Mutex::new(());
+/// How many threads are armed: a look at it costs nothing.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn armed() -> MutexGuard<'static, Option<Armed>> {
-    ARMED.lock().unwrap_or_else(PoisonError::into_inner)
+/// How long a thread that is about to raise an error waits for another one that exchanges handlers. Some builds of MPICH hold a lock around the first that
+/// the second needs.
+const FOR_EXCHANGE: Duration = Duration::from_millis(100);
+
+fn table() -> MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn exchange_within(longest: Duration) -> Option<MutexGuard<'static, ()>> {
+    let start = Instant::now();
+    loop {
+        match EXCHANGE.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() > longest => return None,
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
 }
 
 fn places(mpi: &Mpi) -> [usize; 2] {
     [mpi.constants.handles.comm_world, mpi.constants.handles.comm_self]
 }
 
-/// An error of a request is about to be raised; the code to raise.
+/// An error of a request is about to be raised by this thread; the code to raise.
 pub(crate) fn arm(mpi: &Mpi, owner: &Arc<Owner>, call: &'static str, fault: &Fault) -> c_int {
     let Ok(ours) = stand_in(mpi) else { return fault.code };
-    if IS_ARMED.load(Ordering::Acquire) {
+    let thread = std::thread::current().id();
+    // Of several requests that one call waits for the first is raised, and the others are in the statuses.
+    if table().armed.iter().any(|armed| armed.thread == thread) {
         return fault.code;
     }
-    let way = match way(mpi, ours) {
-        Way::Whole => Way::Whole,
-        Way::Nothing => Way::Nothing,
-        Way::Code(_) => Way::Code(owner.raise(mpi, call, fault)),
-    };
-    let (stand_in, code) = match way {
-        Way::Nothing => (mpi.constants.handles.errors_return, owner.raise(mpi, call, fault)),
-        Way::Whole | Way::Code(_) => (ours, fault.code),
-    };
-    let (mut before, thread) = ([0; 2], std::thread::current().id());
-    for (place, before) in places(mpi).into_iter().zip(&mut before) {
-        // SAFETY: predefined communicators; the handle lives here.
-        unsafe {
-            (mpi.functions.comm_get_errhandler)(place, &raw mut *before);
-            (mpi.functions.comm_set_errhandler)(place, stand_in);
-        }
+    let way = way(mpi, ours);
+    let left = (way != Way::Whole).then(|| owner.raise(mpi, call, fault));
+    let code = left.filter(|_| way == Way::Nothing).unwrap_or(fault.code);
+    let Some(_exchange) = exchange_within(FOR_EXCHANGE) else { return code };
+    let mut table = table();
+    table.armed.push(Armed { thread, owner: Arc::clone(owner), call, fault: fault.clone(), left });
+    COUNT.store(table.armed.len(), Ordering::Release);
+    let is_replaced = table.replaced.is_some();
+    drop(table);
+    if !is_replaced {
+        replace(mpi, if way == Way::Nothing { mpi.constants.handles.errors_return } else { ours });
     }
-    *armed() =
-        Some(Armed { owner: Arc::clone(owner), call, fault: fault.clone(), before, stand_in, way, thread });
-    IS_ARMED.store(true, Ordering::Release);
     code
 }
 
 /// Whether a handler of ours stands in.
 pub(crate) fn is_armed() -> bool {
-    IS_ARMED.load(Ordering::Acquire)
+    COUNT.load(Ordering::Acquire) > 0
 }
 
-/// Puts the program's handlers back, if an error was never raised: its request may have been freed.
+/// A call of this thread is over: an error that it has not raised is not raised any more.
 pub(crate) fn disarm(mpi: &Mpi) {
-    if is_armed() {
-        let _ = take(mpi);
+    if is_armed() && take().is_some() {
+        restore(mpi);
     }
 }
 
-fn take(mpi: &Mpi) -> Option<Armed> {
-    let armed = armed().take()?;
-    IS_ARMED.store(false, Ordering::Release);
-    for (place, before) in places(mpi).into_iter().zip(armed.before) {
+/// Takes the error of this thread.
+fn take() -> Option<Armed> {
+    let (thread, mut table) = (std::thread::current().id(), table());
+    let at = table.armed.iter().position(|armed| armed.thread == thread)?;
+    let armed = table.armed.swap_remove(at);
+    COUNT.store(table.armed.len(), Ordering::Release);
+    Some(armed)
+}
+
+/// Puts a handler in the place of the program's. The exchange is locked.
+fn replace(mpi: &Mpi, stand_in: usize) {
+    let mut before = [0; 2];
+    for (place, before) in places(mpi).into_iter().zip(&mut before) {
+        // SAFETY: predefined communicators; the handle lives here.
+        unsafe { (mpi.functions.comm_get_errhandler)(place, &raw mut *before) };
+    }
+    // Known before the first error can come.
+    table().replaced = Some(Replaced { before, stand_in });
+    for place in places(mpi) {
+        // SAFETY: as above, and a handler of ours or of MPI.
+        unsafe { (mpi.functions.comm_set_errhandler)(place, stand_in) };
+    }
+}
+
+/// Puts the program's handlers back, if no thread is armed any more.
+fn restore(mpi: &Mpi) {
+    let _exchange = EXCHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let replaced = {
+        let table = table();
+        table.replaced.filter(|_| table.armed.is_empty())
+    };
+    let Some(Replaced { before, stand_in }) = replaced else { return };
+    for (place, before) in places(mpi).into_iter().zip(before) {
         let mut now = 0;
         // SAFETY: what was there before goes back, unless the program has set another one meanwhile.
         unsafe {
             (mpi.functions.comm_get_errhandler)(place, &raw mut now);
-            if now == armed.stand_in {
+            if now == stand_in {
                 (mpi.functions.comm_set_errhandler)(place, before);
             }
         }
-        [now, before].into_iter().for_each(|handle| give_back(mpi, handle));
+        give_back(mpi, now);
     }
-    Some(armed)
+    {
+        let mut table = table();
+        (table.replaced, table.restored) = (None, Some(before));
+    }
+    before.into_iter().for_each(|handle| give_back(mpi, handle));
 }
 
 /// Gives back a reference to an error handler.
@@ -119,36 +182,50 @@ fn give_back(mpi: &Mpi, mut handle: usize) {
     }
 }
 
-/// An error of another thread, while a handler of ours stands in for the program's.
-fn is_foreign(mpi: &Mpi, code: c_int) -> bool {
-    let Some((thread, before)) = armed().as_ref().map(|armed| (armed.thread, armed.before[0])) else {
-        return false;
+/// An error that is none of ours: what the program's handler would have done.
+fn raise_foreign(mpi: &Mpi, comm: *mut usize, code: *mut c_int, before: [usize; 2]) {
+    // SAFETY: MPI passes the communicator, of the width that its handles have, and the code.
+    let (raised_on, number) = unsafe {
+        let narrow = mpi.constants.width() == 4;
+        let handle = if narrow { comm.cast::<u32>().read() as usize } else { comm.read() };
+        (mpi.constants.handle(handle), *code)
     };
-    if thread == std::thread::current().id() {
-        return false;
-    }
-    if before == mpi.constants.handles.errors_are_fatal || Some(before) == mpi.errors_abort {
-        crate::verbose::say(&format!("an MPI call failed with error {code}, and errors are fatal"));
-        // SAFETY: a valid communicator; it does not return.
-        unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, code) };
-    }
-    true
-}
-
-unsafe extern "C" fn raised(_comm: *mut usize, code: *mut c_int) {
-    let Ok(mpi) = mpi() else { return };
-    // SAFETY: MPI passes the code.
-    if is_foreign(mpi, unsafe { *code }) {
+    let own = usize::from(raised_on == mpi.constants.handles.comm_self);
+    let handle = before[own];
+    if handle == mpi.constants.handles.errors_return {
         return;
     }
-    let way = armed().as_ref().map(|armed| armed.way);
-    let code_now = match way {
-        None | Some(Way::Nothing) => return,
-        Some(Way::Code(left)) => left,
-        Some(Way::Whole) => match take(mpi) {
-            Some(Armed { owner, call, fault, .. }) => owner.raise(mpi, call, &fault),
-            None => return,
-        },
+    if handle == mpi.constants.handles.errors_are_fatal || Some(handle) == mpi.errors_abort {
+        crate::verbose::say(&format!("an MPI call failed with error {number}, and errors are fatal"));
+        // SAFETY: a valid communicator; it does not return.
+        unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, number) };
+    }
+    if !handler::call_function(handle, comm, code) {
+        crate::verbose::say(&format!(
+            "an MPI call failed with error {number} while a request of a file was completed; the error handler was made in a way that \
+             this library does not know, and was not called"
+        ));
+    }
+}
+
+unsafe extern "C" fn raised(comm: *mut usize, code: *mut c_int) {
+    let Ok(mpi) = mpi() else { return };
+    let thread = std::thread::current().id();
+    let (is_ours, left, before) = {
+        let table = table();
+        let armed = table.armed.iter().find(|armed| armed.thread == thread);
+        let before = table.replaced.map(|replaced| replaced.before).or(table.restored);
+        (armed.is_some(), armed.and_then(|armed| armed.left), before)
+    };
+    let code_now = match (is_ours, left) {
+        // Where nothing was ever replaced this is the error by which we find out what handlers can do.
+        (false, _) => return before.into_iter().for_each(|before| raise_foreign(mpi, comm, code, before)),
+        (true, Some(left)) => left,
+        (true, None) => {
+            let Some(Armed { owner, call, fault, .. }) = take() else { return };
+            restore(mpi);
+            owner.raise(mpi, call, &fault)
+        }
     };
     // SAFETY: MPI passes the code, which a handler may change. Where several requests are waited for, it says that the codes are in
     // the statuses, and stays.
@@ -190,7 +267,7 @@ fn way(mpi: &Mpi, ours: usize) -> Way {
         let many = i64::from(level) == mpi.constants.integers.thread_multiple;
         match code {
             0 => Way::Nothing,
-            _ if many && mpi.constants.flavour == Flavour::Mpich => Way::Code(0),
+            _ if many && mpi.constants.flavour == Flavour::Mpich => Way::Code,
             _ => Way::Whole,
         }
     })

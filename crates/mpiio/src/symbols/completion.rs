@@ -15,13 +15,17 @@ use super::NO_MPI;
 use crate::mpi::mpi;
 use crate::progress;
 use crate::request::{looked_at, raised};
+use crate::ucx::in_mpi;
 
 /// Pauses between two looks grow from the first to the second length.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(5);
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
 
+/// So many looks in which nothing moved only yield.
+const YIELDS: u32 = 200;
+
 /// Where a function lies that is called again and again.
-type Found = OnceLock<Option<usize>>;
+pub(super) type Found = OnceLock<Option<usize>>;
 
 /// The next definition of a name behind ours.
 fn next(name: &str) -> Option<usize> {
@@ -32,12 +36,12 @@ fn next(name: &str) -> Option<usize> {
 }
 
 /// MPI's own function of a profiling name. An MPI that serves no files through us still completes its requests.
-fn own(found: &Found, name: &str) -> Option<usize> {
+pub(super) fn own(found: &Found, name: &str) -> Option<usize> {
     *found.get_or_init(|| mpi().ok().and_then(|mpi| mpi.host().function(name)).or_else(|| next(name)))
 }
 
 /// What stands behind us under the plain name: a tool, or MPI.
-fn behind(found: &Found, name: &str) -> Option<usize> {
+pub(super) fn behind(found: &Found, name: &str) -> Option<usize> {
     // An MPI that was loaded for a module alone is not found so.
     *found.get_or_init(|| next(name).or_else(|| mpi().ok()?.host().function(&format!("P{name}"))))
 }
@@ -59,13 +63,17 @@ fn must_move() -> bool {
 
 /// Looks again and again, moving packets, until a look says that it is over.
 fn look_until(mut look: impl FnMut() -> Option<c_int>) -> c_int {
-    let mut pause = SHORTEST_PAUSE;
+    let (mut pause, mut yields) = (SHORTEST_PAUSE, 0);
     loop {
         if let Some(code) = look() {
             return code;
         }
         if aqueduct_comm::progress() {
-            pause = SHORTEST_PAUSE;
+            (pause, yields) = (SHORTEST_PAUSE, 0);
+        } else if yields < YIELDS {
+            // What is waited for may be a message that has nothing to do with files, and comes soon.
+            yields += 1;
+            std::thread::yield_now();
         } else {
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -85,6 +93,7 @@ macro_rules! call {
         }
     };
 }
+pub(super) use call;
 
 /// Defines functions under two names. A wait says how to look whether it is over.
 macro_rules! stand_in {
@@ -98,10 +107,12 @@ macro_rules! stand_in {
         unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             static FOUND: Found = OnceLock::new();
             $(if must_move() {
-                return completed(look_until(|| $look));
+                // A tool that counts calls of this name sees those that look instead.
+                let look = $look;
+                return completed(look_until(|| in_mpi(|| look(Definition::$find))));
             })?
             aqueduct_comm::progress();
-            completed(call!($find(&FOUND, stringify!($name)), $($argument: $kind),*))
+            completed(in_mpi(|| call!($find(&FOUND, stringify!($name)), $($argument: $kind),*)))
         }
     )*};
 }
@@ -109,45 +120,85 @@ macro_rules! stand_in {
 type Place = *mut c_void;
 type Number = *mut c_int;
 
-/// A look by one of MPI's own functions whose flag tells whether it is over.
+/// Which definition of a function is called: what stands behind us under the plain name, or MPI's own under the profiling one.
+#[derive(Clone, Copy)]
+#[allow(non_camel_case_types, reason = "the names of the functions that find them")]
+enum Definition {
+    behind,
+    own,
+}
+
+/// Where both definitions of a function lie.
+struct Definitions(Found, Found);
+
+impl Definitions {
+    const fn new() -> Self {
+        Self(OnceLock::new(), OnceLock::new())
+    }
+
+    fn find(&self, definition: Definition, name: &str) -> Option<usize> {
+        match definition {
+            Definition::behind => behind(&self.0, name),
+            Definition::own => own(&self.1, &format!("P{name}")),
+        }
+    }
+}
+
+/// A look by one of MPI's functions whose flag tells whether it is over.
 fn flagged(look: impl FnOnce(Number) -> c_int) -> Option<c_int> {
     let mut flag = 0;
     let code = look(&raw mut flag);
     (code != 0 || flag != 0).then_some(code)
 }
 
-fn test(request: Place, flag: Number, status: Place) -> c_int {
-    static FOUND: Found = OnceLock::new();
-    call!(own(&FOUND, "PMPI_Test"), request: Place, flag: Number, status: Place)
+fn test(definition: Definition, request: Place, flag: Number, status: Place) -> c_int {
+    static FOUND: Definitions = Definitions::new();
+    let found = FOUND.find(definition, "MPI_Test");
+    call!(found, request: Place, flag: Number, status: Place)
 }
 
-fn test_all(count: c_int, requests: Place, flag: Number, statuses: Place) -> c_int {
-    static FOUND: Found = OnceLock::new();
-    call!(own(&FOUND, "PMPI_Testall"), count: c_int, requests: Place, flag: Number, statuses: Place)
+fn test_all(definition: Definition, count: c_int, requests: Place, flag: Number, statuses: Place) -> c_int {
+    static FOUND: Definitions = Definitions::new();
+    let found = FOUND.find(definition, "MPI_Testall");
+    call!(found, count: c_int, requests: Place, flag: Number, statuses: Place)
 }
 
-fn test_any(count: c_int, requests: Place, index: Number, flag: Number, status: Place) -> c_int {
-    static FOUND: Found = OnceLock::new();
-    call!(own(&FOUND, "PMPI_Testany"), count: c_int, requests: Place, index: Number, flag: Number, status: Place)
+fn test_any(
+    definition: Definition,
+    (count, requests): (c_int, Place),
+    index: Number,
+    flag: Number,
+    status: Place,
+) -> c_int {
+    static FOUND: Definitions = Definitions::new();
+    let found = FOUND.find(definition, "MPI_Testany");
+    call!(found, count: c_int, requests: Place, index: Number, flag: Number, status: Place)
 }
 
 /// Whether some are complete, or none is left.
-fn test_some(count: c_int, requests: Place, done: Number, indices: Number, statuses: Place) -> Option<c_int> {
-    static FOUND: Found = OnceLock::new();
-    let found = own(&FOUND, "PMPI_Testsome");
+fn test_some(
+    definition: Definition,
+    (count, requests): (c_int, Place),
+    done: Number,
+    indices: Number,
+    statuses: Place,
+) -> Option<c_int> {
+    static FOUND: Definitions = Definitions::new();
+    let found = FOUND.find(definition, "MPI_Testsome");
     let code = call!(found, count: c_int, requests: Place, done: Number, indices: Number, statuses: Place);
     // SAFETY: the program's place for the number, which MPI has filled.
     (code != 0 || unsafe { *done } != 0).then_some(code)
 }
 
 stand_in! {
-    fn MPI_Wait PMPI_Wait(request: Place, status: Place) flagged(|flag| test(request, flag, status));
+    fn MPI_Wait PMPI_Wait(request: Place, status: Place)
+        |which: Definition| flagged(|flag| test(which, request, flag, status));
     fn MPI_Waitall PMPI_Waitall(count: c_int, requests: Place, statuses: Place)
-        flagged(|flag| test_all(count, requests, flag, statuses));
+        |which: Definition| flagged(|flag| test_all(which, count, requests, flag, statuses));
     fn MPI_Waitany PMPI_Waitany(count: c_int, requests: Place, index: Number, status: Place)
-        flagged(|flag| test_any(count, requests, index, flag, status));
+        |which: Definition| flagged(|flag| test_any(which, (count, requests), index, flag, status));
     fn MPI_Waitsome PMPI_Waitsome(count: c_int, requests: Place, done: Number, indices: Number, statuses: Place)
-        test_some(count, requests, done, indices, statuses);
+        |which: Definition| test_some(which, (count, requests), done, indices, statuses);
     fn MPI_Test PMPI_Test(request: Place, flag: Number, status: Place);
     fn MPI_Testall PMPI_Testall(count: c_int, requests: Place, flag: Number, statuses: Place);
     fn MPI_Testany PMPI_Testany(count: c_int, requests: Place, index: Number, flag: Number, status: Place);

@@ -2,8 +2,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
 
-use super::{export, on_file, on_none, put_handle, running, text};
+use super::completion::{Found, behind, call, own};
+use super::{NO_MPI, export, on_file, on_none, put_handle, running, text};
 use crate::datarep::{self, Conversion, Convert, ConvertLarge, Datarep, Extent};
 use crate::errors::{Fault, Outcome};
 use crate::handler::{self, Handler};
@@ -120,6 +122,41 @@ export! {
             register(mpi, name, read, write, extent, extra)
         })
     }
+}
+
+/// MPI has made an error handler of communicators: its function is called where ours stands in for it and an error is not ours.
+fn remember(code: c_int, function: *const c_void, made: *mut u8) -> c_int {
+    if code == 0
+        && !made.is_null()
+        && let Ok(mpi) = mpi()
+    {
+        // SAFETY: MPI has put a handle there, of the width that its handles have.
+        let handle = unsafe {
+            match mpi.constants.width() {
+                4 => made.cast::<u32>().read_unaligned() as usize,
+                _ => made.cast::<usize>().read_unaligned(),
+            }
+        };
+        handler::remember_c(mpi.constants.handle(handle), function);
+    }
+    code
+}
+
+macro_rules! remembered {
+    ($($find:ident $name:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the standard's names")]
+        unsafe extern "C" fn $name(function: *const c_void, made: *mut u8) -> c_int {
+            static FOUND: Found = OnceLock::new();
+            let code = call!($find(&FOUND, stringify!($name)), function: *const c_void, made: *mut u8);
+            remember(code, function, made)
+        }
+    )*};
+}
+
+remembered! {
+    behind MPI_Comm_create_errhandler;
+    own PMPI_Comm_create_errhandler;
 }
 
 /// The file of a number of Fortran.

@@ -12,7 +12,7 @@ use crate::errors::{Fault, Outcome, refusal};
 use crate::mpi::Mpi;
 use crate::name::{self, Wrappers};
 use crate::open_file::{Group, OpenFile, Owner};
-use crate::{ending, handle, handler, info, settings, verbose};
+use crate::{ending, handle, handler, info, request, settings, verbose};
 
 fn wrappers() -> &'static Wrappers {
     static WRAPPERS: OnceLock<Wrappers> = OnceLock::new();
@@ -61,7 +61,7 @@ fn contradiction() -> Mode {
 
 fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints: usize) -> Outcome<usize> {
     let comm = mpi.constants.handle(comm);
-    let Adopted { ranks, board } = communicator::of(mpi, comm)?;
+    let Adopted { ranks, board, traces } = communicator::of(mpi, comm)?;
     let known = mpi.constants.integers;
     // What is wrong on this rank alone must not leave the others waiting: it opens a file that cannot be.
     let arguments = text(mpi, name, known.bad_file)
@@ -71,7 +71,9 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
         Err(fault) => (".".into(), contradiction(), Info::new(), Some(fault)),
     };
     settings::check(&ranks);
-    let resolved = name::resolve(&name, wrappers());
+    let wrappers = wrappers();
+    let trace = wrappers.trace.clone().filter(|_| traces);
+    let resolved = name::resolve(&name, &Wrappers { trace, ..wrappers.clone() });
     let opened = Open::new(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),
@@ -96,6 +98,7 @@ fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<Owner>>, Faul
     // A split operation that the program has not ended is over before the file is.
     let begun = open.split().take();
     drop(begun);
+    request::finish_all_of(mpi, &owner);
     let busy = || Fault::new(mpi.constants.integers.file_in_use, "another thread still uses this file");
     let OpenFile { file, .. } = Arc::into_inner(open).ok_or_else(|| (Some(Arc::clone(&owner)), busy()))?;
     told(mpi, file.close()).map_err(|fault| (Some(owner), fault))

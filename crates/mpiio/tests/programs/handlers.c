@@ -32,15 +32,19 @@ static int complete(int way, MPI_Request *request) {
     switch (way) {
     case 0: return MPI_Wait(request, &status);
     case 1: while (!flag && !code) code = MPI_Test(request, &flag, &status); return code;
-    case 2: code = MPI_Waitall(1, request, &status); return class_of(code) == MPI_ERR_IN_STATUS ? status.MPI_ERROR : code;
+    case 2: code = MPI_Waitall(1, request, &status); break;
     case 3: return MPI_Waitany(1, request, &index, &status);
-    default: code = MPI_Waitsome(1, request, &flag, &index, &status); return class_of(code) == MPI_ERR_IN_STATUS ? status.MPI_ERROR : code;
+    case 4: code = MPI_Waitsome(1, request, &flag, &index, &status); break;
+    case 5: while (!flag && !code) code = MPI_Testall(1, request, &flag, &status); break;
+    case 6: while (!flag && !code) code = MPI_Testany(1, request, &index, &flag, &status); return code;
+    default: while (!flag && !code) code = MPI_Testsome(1, request, &flag, &index, &status); break;
     }
+    return class_of(code) == MPI_ERR_IN_STATUS ? status.MPI_ERROR : code;
 }
 
 /* The class is that of the file's error; in the statuses of several requests MPICH has one of its own. */
 static int is_told(int way, int code) {
-    return way == 2 || way == 4 ? code != MPI_SUCCESS : class_of(code) == MPI_ERR_IO;
+    return way == 2 || way == 4 || way == 5 || way == 7 ? code != MPI_SUCCESS : class_of(code) == MPI_ERR_IO;
 }
 
 int main(int argc, char **argv) {
@@ -51,7 +55,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Comm_create_errhandler(counting, &own);
     CHECK(MPI_File_open(MPI_COMM_SELF, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file) == MPI_SUCCESS);
-    for (way = 0; way < 5; way++) {
+    for (way = 0; way < 8; way++) {
         /* A handler of the program's own stays, and gets what is its. */
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, own);
         MPI_Request request = failing(file);

@@ -43,8 +43,13 @@ static inline const char *class_name(int code) {
 static void begin(int *argc, char ***argv) {
     static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
     const char *level = getenv("THREAD_LEVEL");
+    const int wanted = levels[level ? atoi(level) : 0];
     int given;
-    MPI_Init_thread(argc, argv, levels[level ? atoi(level) : 0], &given);
+    MPI_Init_thread(argc, argv, wanted, &given);
+    if (given < wanted) {
+        fprintf(stderr, "thread level %d is wanted, %d is given\n", wanted, given);
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
 }

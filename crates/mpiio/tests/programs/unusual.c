@@ -197,6 +197,13 @@ static void hints_that_vary(void) {
         }
         OK(MPI_File_close(&file));
     }
+    if (size > 1) {
+        const MPI_Info none = (MPI_Info)(intptr_t)0;
+        MPI_File file = MPI_FILE_NULL;
+        const int mode = MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
+        CHECK(MPI_File_open(MPI_COMM_WORLD, path, mode, rank == size - 1 ? none : own, &file) != MPI_SUCCESS);
+        CHECK(file == MPI_FILE_NULL);
+    }
     MPI_Info_free(&own);
 }
 
