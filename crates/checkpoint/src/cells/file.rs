@@ -29,7 +29,7 @@ pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P])
     write_particles(comm, name, grid, particles, ExistingFile::Refuse)
 }
 
-/// The same as [`write`], in place of a file of this name, if there is one. Collective.
+/// The same as [`write()`], in place of a file of this name, if there is one. Collective.
 pub fn replace<P: Particle>(comm: &Comm, name: &str, grid: &Grid, particles: &[P]) -> Result<()> {
     write_particles(comm, name, grid, particles, ExistingFile::Replace)
 }
