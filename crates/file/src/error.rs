@@ -41,13 +41,13 @@ pub enum Kind {
     BadLayout,
     /// The file's mode or device does not have this operation.
     Unsupported,
-    /// A data representation nobody has registered.
+    /// A data representation that is not registered.
     UnknownRepresentation,
     /// A data representation registered twice.
     RepresentationExists,
     /// A conversion between representations failed.
     Conversion,
-    /// A split operation is under way, or none is.
+    /// A split collective operation is in progress, or none is.
     SplitPending,
     /// A request that has already given its result.
     RequestGone,
@@ -55,7 +55,7 @@ pub enum Kind {
     Closed,
     /// The medium reports an error.
     Io,
-    /// Another rank of a collective operation failed, or the ranks could not talk.
+    /// Another rank of a collective operation failed, or communication failed.
     Communication,
     /// The quota of a user, group or project is used up.
     Quota,
@@ -142,7 +142,7 @@ impl Kind {
         }
     }
 
-    /// The kind with this number (`kind as u8`), as ranks tell it one another.
+    /// The kind with this number (`kind as u8`), as in messages between ranks.
     pub fn from_code(code: u8) -> Self {
         Self::ALL.iter().copied().find(|kind| *kind as u8 == code).unwrap_or(Self::Communication)
     }
@@ -190,8 +190,8 @@ impl Error {
         made.after(error.transferred())
     }
 
-    /// An error of the ranks' talk.
-    pub(crate) fn talk(operation: &'static str, file: &Arc<str>, error: &comm::Error) -> Self {
+    /// An error of the communicator.
+    pub(crate) fn communication(operation: &'static str, file: &Arc<str>, error: &comm::Error) -> Self {
         let kind = if error.kind() == comm::Kind::Mismatch { Kind::NotSame } else { Kind::Communication };
         let made = Self::new(kind, operation, file, error.to_string());
         error.rank().map_or(made.clone(), |rank| made.on_rank(rank))

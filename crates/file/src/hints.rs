@@ -1,15 +1,19 @@
-//! Hints: text that programs and sites give, parsed once into types; what is in force can be asked for.
+//! Hints: text from programs and sites, parsed once into types.
 //!
-//! Known are the reserved hints of the MPI standard, those of ROMIO in wide use, and ours, which begin with `aqueduct_`. Unknown
-//! hints and values that make no sense are ignored, as the standard wants it; [`Hints::info`] shows what is in force.
+//! Known hints are the reserved hints of the MPI standard (section 14.2.8 of MPI 4.1), common hints of ROMIO, and hints of this library, which
+//! begin with `aqueduct_`. Unknown hints and invalid values are ignored, as the standard requires; [`Hints::info`] returns the hints in force.
+
+mod buffer_options;
+mod strategy;
 
 use std::collections::BTreeMap;
 use std::sync::Once;
 
 use aqueduct_device::quantity::Size;
 
-use crate::buffer::{Buffered, Capacity};
-use crate::plan::{Direction, Strategy};
+pub use buffer_options::{Buffered, Capacity};
+pub use strategy::Strategy;
+pub(crate) use strategy::TransferDirection;
 
 /// Hints as text: keys and values.
 ///
@@ -59,7 +63,7 @@ impl Info {
     }
 
     /// The hints of the files that `AQUEDUCT_HINTS` and `ROMIO_HINTS` name, ours over ROMIO's; none where there are none. A file
-    /// that cannot be read is ignored, which is said once.
+    /// that cannot be read is ignored, with one message.
     pub fn from_env() -> Self {
         static SAID: [Once; 2] = [Once::new(), Once::new()];
         let read = |variable, which: usize| {
@@ -143,7 +147,7 @@ pub struct Hints {
     pub permissions: u32,
     /// Bypass the page cache (`aqueduct_direct`).
     pub direct: bool,
-    /// Begin to bring what is written to the medium while the program goes on (`aqueduct_write_behind`): for a file that is going to be synced.
+    /// Start writeback of written data while the program continues (`aqueduct_write_behind`): for a file that is going to be synced.
     pub write_behind: bool,
     /// Access through mapped pages (`aqueduct_map`), where the device has them.
     pub map: bool,
@@ -181,16 +185,21 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// Whether collective accesses exchange data.
-    pub(crate) fn collective(&self, direction: Direction) -> Toggle {
+    /// The hint for two-phase I/O in a direction.
+    pub(crate) fn collective(&self, direction: TransferDirection) -> Toggle {
         match direction {
-            Direction::Read => self.collective_read,
-            Direction::Write => self.collective_write,
+            TransferDirection::Read => self.collective_read,
+            TransferDirection::Write => self.collective_write,
         }
     }
 
-    /// Whether they leave it to the engine how a collective access is done.
-    pub(crate) fn leaves_open(&self, direction: Direction) -> bool {
+    /// True if writes may read, change and write back bytes of others.
+    pub(crate) fn sieves_writes(&self) -> bool {
+        self.strategy == Some(Strategy::Sieve) || self.sieve_write == Toggle::Enable
+    }
+
+    /// True if the strategy of a collective access is left to the planner.
+    pub(crate) fn leaves_open(&self, direction: TransferDirection) -> bool {
         self.strategy.is_none() && self.collective(direction) == Toggle::Automatic
     }
 
@@ -226,23 +235,14 @@ impl Hints {
         hints
     }
 
-    /// Nothing that is written is read first: for a file that may only be written.
-    pub(crate) fn forgo_reading(&mut self) {
+    /// Disables strategies that read before they write: for a file that may only be written.
+    pub(crate) fn disable_reads(&mut self) {
         self.sieve_write = Toggle::Disable;
         self.strategy = self.strategy.filter(|strategy| !matches!(strategy, Strategy::Sieve | Strategy::Map));
         (self.map, self.direct) = (false, false);
     }
 
-    /// With `AQUEDUCT_VERBOSE`, says which values of known hints make no sense and are ignored.
-    pub(crate) fn report_objections(file: &str, info: &Info) {
-        if crate::verbose::is_on() {
-            for (key, value, form) in Self::objections(info) {
-                eprintln!("aqueduct: {file}: the hint {key} = {value:?} is ignored: it takes {form}");
-            }
-        }
-    }
-
-    /// Known hints whose values make no sense: key, value, what it could be.
+    /// Known hints with invalid values: key, value, the form of a valid value.
     pub fn objections(info: &Info) -> Vec<(&str, &str, &'static str)> {
         let known = |key: &str| KNOWN.iter().find(|(known, _, _)| *known == key);
         let wrong = info.iter().filter_map(|(key, value)| {

@@ -104,17 +104,17 @@ use bounds::Bounds;
 /// longer one).
 #[doc(alias = "MPI_Datatype")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Layout(Arc<Node>);
+pub struct Layout(Arc<LayoutNode>);
 
 #[derive(PartialEq, Eq, Hash)]
-struct Node {
+struct LayoutNode {
     pattern: Pattern,
     bounds: Bounds,
 }
 
 impl Layout {
     fn assemble(pattern: Pattern, bounds: Bounds) -> Self {
-        Self(Arc::new(Node { pattern, bounds }))
+        Self(Arc::new(LayoutNode { pattern, bounds }))
     }
 
     fn bounds(&self) -> Bounds {
@@ -155,7 +155,7 @@ impl Layout {
         self.pattern().lowest()
     }
 
-    /// From the lowest to behind the highest data byte.
+    /// From the lowest to after the highest data byte.
     #[doc(alias = "MPI_Type_get_true_extent")]
     pub fn true_extent(&self) -> i64 {
         self.pattern().highest() - self.pattern().lowest()

@@ -1,4 +1,5 @@
-//! What access means: all of MPI-IO as an idiomatic interface over ranks and devices.
+//! MPI-IO semantics in Rust: layouts (datatypes), views, file pointers, independent and collective access, non-blocking requests, hints, and
+//! write buffering, over the ranks of [`aqueduct_comm`] and the storage back ends of [`aqueduct_device`].
 //!
 //! ```
 //! use aqueduct_comm::Launch;
@@ -7,9 +8,9 @@
 //!
 //! Launch::threads(4).run(|world| {
 //!     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:first")?;
-//!     // Numbers dealt out to the ranks in turn …
+//!     // Numbers, distributed round-robin over the ranks …
 //!     file.set_view(&View::round_robin(world, &Layout::from(Basic::F64))?)?;
-//!     // … written by all of them together …
+//!     // … written by a collective call …
 //!     file.next().all().write(&vec![world.rank() as f64; 1000])?;
 //!     // … and read back as one sequence.
 //!     file.set_view(&View::default())?;
@@ -21,9 +22,9 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! # What a view is
+//! # Views
 //! A [`View`] says which bytes of the file a rank sees, and as what: from a displacement on, a *filetype* tiled without end, its data
-//! counted in *etypes*. Ranks with different views share one file without stepping on one another:
+//! counted in *etypes*. With different views, ranks access different bytes of one file:
 //!
 //! ```text
 //!  rank 0   |##. . . |##. . . |##. . . |       filetype: one etype, extent of three
@@ -36,7 +37,7 @@
 //! [`View::contiguous`] and [`View::array`] are ready-made.
 //!
 //! # The access matrix
-//! | where | alone | together (collective) |
+//! | position | independent | collective |
 //! |---|---|---|
 //! | explicit offset | [`file.at(o)`](File::at)`.read(…)` | `file.at(o).all().read(…)` |
 //! | individual pointer | [`file.next()`](File::next)`.read(…)` | `file.next().all().read(…)` |
@@ -45,9 +46,9 @@
 //!
 //! | instead of `read` | |
 //! |---|---|
-//! | [`write`](Access::write) | the other way |
-//! | [`start_read`](Access::start_read), [`start_write`](Access::start_write) | without waiting: a [`Request`] that owns the buffer; [`File::scope`] for borrowed ones |
-//! | [`begin_read`](Together::begin_read), [`begin_write`](Together::begin_write) | the split form, together only: a [`Split`] to be ended |
+//! | [`write`](Access::write) | writes |
+//! | [`start_read`](Access::start_read), [`start_write`](Access::start_write) | non-blocking: a [`Request`] that owns the buffer; [`File::scope`] for borrowed buffers |
+//! | [`begin_read`](Together::begin_read), [`begin_write`](Together::begin_write) | split collective: a [`Split`] to be ended |
 //!
 //! MPI's names are aliases in this documentation: search for `MPI_File_write_at_all`.
 //!
@@ -57,7 +58,7 @@
 //! # Launch::threads(2).run(|world| {
 //! # let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:ways")?;
 //! let mine = vec![world.rank() as u8; 100];
-//! // Without waiting: the request keeps the buffer and gives it back.
+//! // Non-blocking: the request owns the buffer and returns it.
 //! let request = file.at(100 * world.rank() as u64).start_write(mine)?;
 //! // … compute …
 //! let (mine, count) = request.wait()?;
@@ -72,70 +73,52 @@
 //! ```
 //!
 //! # Memory
-//! Slices and vectors of plain values go as they are. [`Source::laid_out`] and [`Sink::laid_out`] put a layout over bytes, so that the
-//! inner part of an array with ghost cells is written without copying it out by hand.
+//! Slices and vectors of plain values are passed directly. [`Source::laid_out`] and [`Sink::laid_out`] describe data in memory by a layout, so that
+//! the inner part of an array with ghost cells is written without packing it first.
 //!
 //! # Buffered files
-//! [`File::buffered`], or [`Open::buffered`], makes of any file one whose writes are copied and return at once; a thread of the rank writes them while the
-//! program computes. `docs/buffering.md` has the promises.
+//! With [`File::buffered`] or [`Open::buffered`], writes are copied and return at once; a thread of the rank writes them to the file while the program
+//! computes. `docs/buffering.md` has the guarantees.
 //!
-//! # How it is done
-//! An access is *planned* by pure functions ([`plan`]) and then executed: run by run, as lists of runs, by sieving, or in two phases, where ranks
-//! exchange data so that few of them move large contiguous parts. The cheapest is estimated; hints ([`Info`]) decide otherwise.
-//! Whatever the plan, the result is the same, counts are exact, and an error on one rank is an error on all, the same class on each.
+//! # Strategies
+//! An access is planned by one pure function and then executed: run by run, as lists of runs (list I/O), by data sieving, through mapped
+//! pages, or in two phases, where ranks exchange data so that few of them, the aggregators, access large contiguous parts. The strategy with
+//! the lowest estimated cost is used; hints ([`Info`]) override it.
+//! With every strategy the result is the same, counts are exact, and an error of a collective call on one rank is an error on all ranks, with the
+//! same error class.
 //!
-//! What is guaranteed, and where that is more than MPI's standard does, is in `docs/semantics.md`.
+//! `docs/semantics.md` has the guarantees, and where they exceed those of the MPI standard. `ARCHITECTURE.md` has the modules and traces a
+//! collective write through them.
+//!
+//! # Modules
+//! Dependencies go one way: `handle` (file handles) → `engine` (an open file) → `write_buffer` → `collective` → `independent` → `plan` → `memory`
+//! → `view` → `layout`. `context` (communicator, device handle, mode, counters, errors) and `hints` are below `memory`.
 
-pub mod access;
-mod buffer;
-mod core;
-mod counters;
-mod desk;
-mod distribution;
+mod collective;
+mod context;
+mod engine;
 mod error;
-mod external32;
-mod field;
-mod file;
-mod flow;
+mod handle;
 mod hints;
+mod independent;
 pub mod layout;
-mod mapped;
 mod memory;
-mod mode;
-mod one_node;
-mod open;
-mod perform;
-mod pfs;
-pub mod plan;
-mod queue;
-mod repeats;
-mod representation;
-mod request;
-mod scope;
-mod shared_hints;
-mod shared_pointer;
-mod sieve;
-mod staging;
-mod streak;
+mod plan;
 mod sync;
-mod transfer;
-mod two_phase;
-pub mod verbose;
 mod view;
-mod waiting;
+mod write_buffer;
 
-pub use access::{Access, Etypes, Split, Together};
 pub use aqueduct_device::{Claim, available_memory};
-pub use buffer::{Buffered, Buffering, Capacity, Level, Reservoir};
-pub use counters::Counters;
+pub use context::counters::Counters;
+pub use context::mode::Mode;
+pub use context::report as verbose;
 pub use error::{Class, Error, Kind, Result};
-pub use file::{File, Whence};
-pub use hints::{Hints, Info, Toggle};
+pub use handle::access::{self, Access, Etypes, Split, Together};
+pub use handle::{
+    Count, File, Open, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim, delete, discard, path,
+    wait_all, wait_any, wait_some,
+};
+pub use hints::{Buffered, Capacity, Hints, Info, Strategy, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
-pub use mode::Mode;
-pub use open::{Open, check_name, check_unclaimed, claim, delete, discard, path};
-pub use pfs::{Pfs, PfsMode};
-pub use representation::{Conversion, Representation};
-pub use request::{Count, Request, wait_all, wait_any, wait_some};
-pub use scope::Scope;
-pub use view::View;
+pub use view::{Conversion, Representation, View};
+pub use write_buffer::{Buffering, Level, Reservoir};

@@ -1,10 +1,14 @@
 //! Views: which bytes of a file a rank sees, and as what.
 
+mod distribution;
+mod external32;
+mod representation;
+
 use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
 use crate::layout::{Basic, Layout, Pattern};
-use crate::representation::Representation;
+pub use representation::{Conversion, Representation};
 
 /// What a rank sees of a file: from a displacement on, the filetype tiled without end; its data bytes, counted in etypes, are the
 /// rank's file.
@@ -23,7 +27,7 @@ use crate::representation::Representation;
 /// use aqueduct_file::View;
 /// use aqueduct_file::layout::{Basic, Layout};
 ///
-/// // Every third f64, beginning with the second, behind a header of 64 bytes.
+/// // Every third f64, beginning with the second, after a header of 64 bytes.
 /// let element = Layout::from(Basic::F64);
 /// let view = View::new(64 + 8, &element, &element.resized(0, 24)?)?;
 /// assert_eq!(view.byte_offset(2), Some(64 + 8 + 48));
@@ -92,7 +96,8 @@ impl View {
         let refuse =
             |detail: String| Err(Error::new(Kind::BadLayout, "set_view", &Arc::from("view"), detail));
         if i64::try_from(displacement).is_err() {
-            let detail = format!("a displacement of {displacement} lies behind every file");
+            let detail =
+                format!("a displacement of {displacement} exceeds the maximum file size (2^63-1 bytes)");
             return Err(Error::new(Kind::BadArgument, "set_view", &Arc::from("view"), detail));
         }
         if etype.size() == 0 {
@@ -130,8 +135,8 @@ impl View {
 
     /// The same view of data in another representation.
     ///
-    /// Kinds that have another size there (C's `long` has 4 bytes in external32) can only be viewed without gaps: how wide the
-    /// others' data is in the file, a layout of memory does not tell. [`File::set_view`](crate::File::set_view) refuses such views.
+    /// Kinds that have another size there (C's `long` has 4 bytes in external32) can only be viewed without gaps: the width of gaps in the
+    /// file does not follow from a layout of memory. [`File::set_view`](crate::File::set_view) refuses such views.
     #[must_use]
     pub fn represented(mut self, representation: Representation) -> Self {
         self.stored = representation.stored_size(&self.etype);
@@ -184,7 +189,7 @@ impl View {
         }
         let mut at = 0;
         data.signature(..).any(|elements| {
-            // The first etype that ends behind the start of these equal values, and whether it ends between two of them.
+            // The first etype that ends after the start of these equal values, and whether it ends between two of them.
             let (start, size) = (at, elements.basic.size());
             at += elements.size();
             let ends = (start / etype + 1..=at / etype).map(|number| number * etype);
@@ -228,7 +233,7 @@ impl View {
         &self.representation
     }
 
-    /// The byte of the file at which etype `offset` of this view begins; none behind every file.
+    /// The byte of the file at which etype `offset` of this view begins; none beyond the maximum file size.
     #[doc(alias = "MPI_File_get_byte_offset")]
     pub fn byte_offset(&self, offset: u64) -> Option<u64> {
         let data = offset.checked_mul(self.stored)?;

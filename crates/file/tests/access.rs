@@ -27,7 +27,7 @@ fn values(rank: usize) -> Vec<i32> {
     (0..COUNT).map(|at| (rank * 1000 + at) as i32).collect()
 }
 
-/// Elements dealt out in turn: rank r sees every size-th, from the r-th on.
+/// Elements in round-robin order: rank r sees every size-th, from the r-th on.
 fn round_robin(world: &Comm) -> View {
     let element = Layout::from(Basic::I32);
     let filetype = element.resized(0, 4 * world.size() as i64).unwrap();
@@ -35,7 +35,7 @@ fn round_robin(world: &Comm) -> View {
 }
 
 /// What the whole file holds after all ranks wrote [`values`] round-robin.
-fn dealt(size: usize) -> Vec<i32> {
+fn round_robin_values(size: usize) -> Vec<i32> {
     (0..COUNT * size).map(|at| values(at % size)[at / size]).collect()
 }
 
@@ -71,7 +71,7 @@ fn write_at_all_and_read_at_all() {
         let mut got = vec![0; COUNT];
         assert_eq!(file.at(0).all().read(&mut got)?.of::<i32>(), COUNT as u64);
         assert_eq!(got, values(world.rank()));
-        assert_eq!(whole(file, COUNT * world.size()), dealt(world.size()));
+        assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
         Ok(())
     });
 }
@@ -89,7 +89,7 @@ fn write_and_read_move_the_individual_pointer() {
         file.next().read(&mut got)?;
         assert_eq!(got, values(world.rank()));
         world.barrier().unwrap();
-        assert_eq!(whole(file, COUNT * world.size()), dealt(world.size()));
+        assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
         Ok(())
     });
 }
@@ -105,7 +105,7 @@ fn write_all_and_read_all() {
         let mut got = vec![0; COUNT];
         file.next().all().read(&mut got)?;
         assert_eq!(got, values(world.rank()));
-        assert_eq!(whole(file, COUNT * world.size()), dealt(world.size()));
+        assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
         Ok(())
     });
 }
@@ -129,7 +129,7 @@ fn write_shared_and_read_shared_take_turns() {
         }
         let mut all = world.allgather(&mine).unwrap();
         all.sort_unstable();
-        let mut expected = dealt(world.size());
+        let mut expected = round_robin_values(world.size());
         expected.sort_unstable();
         assert_eq!(all, expected);
         Ok(())
@@ -192,7 +192,7 @@ fn iwrite_and_iread_advance_at_once() {
         let (got, _) = file.next().start_read(vec![0i32; COUNT])?.wait()?;
         assert_eq!(got, values(world.rank()));
         world.barrier().unwrap();
-        assert_eq!(whole(file, COUNT * world.size()), dealt(world.size()));
+        assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
         Ok(())
     });
 }
@@ -223,7 +223,7 @@ fn iwrite_at_all_and_iread_at_all() {
         first.wait()?;
         let (got, _) = file.at(0).all().start_read(vec![0i32; COUNT])?.wait()?;
         assert_eq!(got, values(world.rank()));
-        assert_eq!(whole(file, COUNT * world.size()), dealt(world.size()));
+        assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
         Ok(())
     });
 }
@@ -332,7 +332,7 @@ fn the_same_error_reaches_every_rank() {
     each_way(|world, file| {
         let element = Layout::from(Basic::I32);
         file.set_view(&View::of(0, &element).unwrap())?;
-        // Only the last rank's memory is no whole number of etypes.
+        // Only the last rank's memory is not a multiple of the etype size.
         let odd = world.rank() + 1 == world.size();
         let data = vec![1u8; if odd { 5 } else { 8 }];
         for error in [

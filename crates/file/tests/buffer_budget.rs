@@ -19,11 +19,11 @@ fn memory(bytes: u64) -> Buffered {
     Buffered::new(Capacity::Bytes(bytes))
 }
 
-fn told(file: &File) -> Buffering {
+fn status(file: &File) -> Buffering {
     file.buffering().expect("the file is buffered")
 }
 
-/// Bytes that tell their place and file.
+/// Bytes that depend on their offset and file.
 fn pattern(file: usize, from: u64, len: usize) -> Vec<u8> {
     (from..).take(len).map(|at| ((at + 7 * file as u64) % 251) as u8).collect()
 }
@@ -48,7 +48,7 @@ fn several_files_at_once_stay_under_one_cap() {
                     });
                 }
             });
-            let all: Vec<Buffering> = files.iter().map(told).collect();
+            let all: Vec<Buffering> = files.iter().map(status).collect();
             let together = all[0].together;
             assert_eq!(together.cap, 256 * KIB, "one cap for all");
             assert!(together.peak <= 256 * KIB && together.peak > 200 * KIB, "{together:?}");
@@ -73,25 +73,25 @@ fn shares_follow_the_need() {
             (open(world, "shares:a", &memory(256 * KIB))?, open(world, "shares:b", &memory(256 * KIB))?);
         // Nothing is written yet: the first file takes nearly everything.
         first.at(0).write(&pattern(0, 0, 200 << 10))?;
-        assert!(told(&first).memory.held >= 200 * KIB && told(&first).waits == 0);
+        assert!(status(&first).memory.held >= 200 * KIB && status(&first).waits == 0);
         second.at(0).write(&pattern(1, 0, 20 << 10))?;
-        assert_eq!(told(&second).waits, 0, "the rest is enough");
+        assert_eq!(status(&second).waits, 0, "the rest is enough");
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| second.at(20 << 10).write(&pattern(1, 20 << 10, 200 << 10)));
-            while told(&second).waits == 0 {
+            while status(&second).waits == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(told(&first).visible, 0, "it waits for the other file");
+            assert_eq!(status(&first).visible, 0, "it waits for the other file");
             gate.open();
             waiter.join().expect("no panic").map(drop)
         })?;
-        // Blocks that the first file keeps for its next writes go to whoever needs them.
+        // Blocks that the first file keeps for its next writes are used by the file that needs them.
         first.sync()?;
         second.sync()?;
         gate.shut();
         second.at(0).write(&pattern(1, 0, 220 << 10))?;
-        assert_eq!(told(&second).visible, 220 * KIB, "nothing had to be written");
-        let together = told(&second).together;
+        assert_eq!(status(&second).visible, 220 * KIB, "nothing had to be written");
+        let together = status(&second).together;
         assert!(together.held <= together.cap && together.peak <= 256 * KIB, "{together:?}");
         gate.open();
         first.close()?;
@@ -115,9 +115,9 @@ fn a_file_that_fails_takes_no_memory_with_it() {
                 place += 5000;
             }
             good.at(0).write(&pattern(0, 0, 1 << 20))?;
-            assert_eq!(told(&bad).memory.held, 0);
+            assert_eq!(status(&bad).memory.held, 0);
             assert!(bad.close().is_err());
-            let together = told(&good).together;
+            let together = status(&good).together;
             assert!(together.peak <= together.cap, "{together:?}");
             good.close()
         };
@@ -136,7 +136,7 @@ fn random_program(world: &Comm, seed: u64, folder: &std::path::Path) -> Result<(
             0 => memory(*cap),
             _ => memory(*cap).spill(folder, Some(30 * KIB)),
         };
-        let name = format!("fault=seed={seed},delay=60us@0.{}:memfs:purse-{seed}-{number}", dice.below(9));
+        let name = format!("fault=seed={seed},delay=60us@0.{}:memfs:budget-{seed}-{number}", dice.below(9));
         files.push(open(world, &name, &settings)?);
     }
     let (rank, size) = (world.rank() as u64, world.size() as u64);
@@ -152,7 +152,7 @@ fn random_program(world: &Comm, seed: u64, folder: &std::path::Path) -> Result<(
         }
         ends[number] += len as u64;
     }
-    let together = told(&files[0]).together;
+    let together = status(&files[0]).together;
     assert!(together.peak <= together.cap, "seed {seed}: {together:?}");
     assert!(caps.iter().all(|cap| together.cap >= *cap), "seed {seed}");
     // In any order, the same on all ranks.
@@ -161,7 +161,7 @@ fn random_program(world: &Comm, seed: u64, folder: &std::path::Path) -> Result<(
     }
     if rank == 0 {
         for (number, end) in ends.iter().enumerate() {
-            let name = format!("memfs:purse-{seed}-{number}");
+            let name = format!("memfs:budget-{seed}-{number}");
             assert!(contents(&name) == pattern(number, 0, (end * size) as usize), "seed {seed}, {number}");
             aqueduct_file::delete(name)?;
         }

@@ -1,4 +1,5 @@
-//! Buffered files when things end badly: killed programs, lost power, failing devices. What was told to be durable is there, nothing hangs, nothing is silent.
+//! Buffered files after failures: killed programs, lost power, failing devices. What was reported as durable is there, nothing hangs, every
+//! failure is reported.
 
 mod watched;
 
@@ -40,7 +41,7 @@ fn records(bytes: &[u8], rank: usize) -> u64 {
     let all = bytes.len() as u64 / RECORD as u64;
     let there = (0..all).take_while(|number| whole(*number)).count() as u64;
     let stray = (there + 1..all).find(|number| begun(*number));
-    assert_eq!(stray, None, "rank {rank} has {there} records, and one behind a missing one");
+    assert_eq!(stray, None, "rank {rank} has {there} records, and one after a missing one");
     there
 }
 
@@ -49,7 +50,7 @@ const KILLED: &str = "AQUEDUCT_TEST_KILLED";
 /// The record before which its second rank kills itself; none where another does it.
 const FATAL: &str = "AQUEDUCT_TEST_FATAL";
 
-/// Writes records until it is killed, and tells which it knows to be durable.
+/// Writes records until it is killed, and prints which are durable.
 fn write_until_killed(path: &str) {
     let fatal = std::env::var(FATAL).ok().and_then(|number| number.parse::<u64>().ok());
     let program = |world: &Comm| {
@@ -74,7 +75,7 @@ fn write_until_killed(path: &str) {
 }
 
 /// What a killed program has left.
-fn judge_killed(path: &Path, durable: u64, least: u64) {
+fn check_killed(path: &Path, durable: u64, least: u64) {
     let bytes = std::fs::read(path).unwrap();
     for rank in 0..2 {
         let there = records(&bytes, rank);
@@ -86,15 +87,15 @@ fn durable(line: &str) -> Option<u64> {
     line.trim().strip_prefix("durable ").and_then(|number| number.parse().ok())
 }
 
-/// Started by the tests below: the program. Started by hand: a short one that nobody kills.
+/// Started by the tests below: the program. Started by hand: a short one that is not killed.
 #[test]
 fn a_program() {
     if let Ok(path) = std::env::var(KILLED) {
         return write_until_killed(&path);
     }
-    let told =
+    let reported =
         Launch::threads(2).run(|world| Ok::<_, Error>(until_the_power_fails(world, "crash:memfs:unkilled")));
-    assert_eq!(told.unwrap(), [(12, true); 2]);
+    assert_eq!(reported.unwrap(), [(12, true); 2]);
 }
 
 const PROGRAM: [&str; 3] = ["--exact", "a_program", "--nocapture"];
@@ -110,12 +111,12 @@ fn a_killed_program_leaves_what_it_knew_to_be_durable_and_a_prefix_of_the_rest()
         let mut child = command.spawn().unwrap();
         let mut lines =
             BufReader::new(child.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
-        let told = lines.by_ref().filter_map(|line| durable(&line)).find(|number| *number >= 16 * kills);
+        let reported = lines.by_ref().filter_map(|line| durable(&line)).find(|number| *number >= 16 * kills);
         // Not always at the same moment after a sync.
         std::thread::sleep(std::time::Duration::from_micros(300 * kills));
         child.kill().unwrap();
         child.wait().unwrap();
-        judge_killed(&path, told.expect("it goes on until it is killed"), 16 * kills);
+        check_killed(&path, reported.expect("it goes on until it is killed"), 16 * kills);
     }
 }
 
@@ -127,8 +128,8 @@ fn killed_under(name: &str) {
         let device = format!("throttle=100MB/s:ufs:{}", path.display());
         let job = launcher.job(2, &PROGRAM, &[(KILLED, &device), (FATAL, fatal)]);
         assert!(!job.success, "{}", job.output);
-        let told = job.output.lines().filter_map(durable).max().unwrap_or(0);
-        judge_killed(&path, told, 48);
+        let reported = job.output.lines().filter_map(durable).max().unwrap_or(0);
+        check_killed(&path, reported, 48);
     }
 }
 
@@ -155,7 +156,10 @@ fn until_the_power_fails(world: &Comm, name: &str) -> (u64, bool) {
             }
             if number % 4 == 3 {
                 file.sync()?;
-                assert_eq!(file.buffering().map(|told| told.durable), Some((number + 1) * RECORD as u64));
+                assert_eq!(
+                    file.buffering().map(|reported| reported.durable),
+                    Some((number + 1) * RECORD as u64)
+                );
                 durable = number + 1;
             }
         }
@@ -177,11 +181,11 @@ fn what_was_told_to_be_durable_survives_every_cut_of_the_power() {
                 let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
                 register_device(&prefix, Arc::new(crash)).unwrap();
                 let name = format!("{prefix}:a");
-                let told =
+                let reported =
                     Launch::threads(2).run(|world| Ok::<_, Error>(until_the_power_fails(world, &name)));
-                let told = told.unwrap();
-                // What one rank was told holds for all.
-                let durable = told.iter().map(|(durable, _)| *durable).max().unwrap_or(0);
+                let reported = reported.unwrap();
+                // What is reported to one rank holds for all.
+                let durable = reported.iter().map(|(durable, _)| *durable).max().unwrap_or(0);
                 let read = |world: &Comm| {
                     let Ok(file) = Open::new(Mode::read_only()).open(world, &name) else { return Ok(vec![]) };
                     let mut bytes = vec![0; file.size()? as usize];
@@ -200,7 +204,7 @@ fn what_was_told_to_be_durable_survives_every_cut_of_the_power() {
                         );
                     }
                 }
-                if told.iter().all(|(_, done)| *done) {
+                if reported.iter().all(|(_, done)| *done) {
                     whole += 1;
                     break;
                 }
@@ -244,8 +248,8 @@ fn a_device_that_fails_anywhere_is_told_and_nobody_hangs() {
                     let name = format!("fault=seed=9,rank={rank},{operation}={when},delay=50us@0.5:{inner}");
                     let outcomes =
                         Launch::threads(2).run(|world| Ok::<_, Error>(all_calls(world, &name))).unwrap();
-                    let told = outcomes.iter().flatten().any(Result::is_err);
-                    if !told {
+                    let reported = outcomes.iter().flatten().any(Result::is_err);
+                    if !reported {
                         silent += 1;
                         let read = |world: &Comm| {
                             let file = Open::new(Mode::read_only()).open(world, &inner)?;
@@ -256,10 +260,10 @@ fn a_device_that_fails_anywhere_is_told_and_nobody_hangs() {
                         };
                         let bytes = Launch::threads(1).run(read).unwrap().remove(0);
                         let found = [records(&bytes, 0), records(&bytes, 1)];
-                        assert_eq!(found, [10, 10], "{name}: nobody was told");
+                        assert_eq!(found, [10, 10], "{name}: no error was reported");
                     }
                     let hit = operation == "write" && ["#1", "#2", "#3", "#5", "#8", "#2+"].contains(&when);
-                    assert!(told || !hit, "{name}: a write failed and nobody was told");
+                    assert!(reported || !hit, "{name}: a write failed and no error was reported");
                     let _ = delete(&inner);
                 }
             }

@@ -1,4 +1,4 @@
-//! Buffered files before the judges of files: random programs, orders, pointers, atomicity, misuse – the same bytes as without a buffer.
+//! Buffered files under the conformance suite of files: random programs, orders, pointers, atomicity, misuse – the same bytes as without a buffer.
 
 mod watched;
 
@@ -7,7 +7,7 @@ use aqueduct_file::Info;
 use aqueduct_testkit::file;
 use watched::watched;
 
-fn judge(launch: Launch, place: String, hints: &[(&str, &str)]) {
+fn run_suite(launch: Launch, place: String, hints: &[(&str, &str)]) {
     let title = format!("{place} {launch:?} {hints:?}");
     let info: Info = hints.iter().copied().collect();
     watched(&title.clone(), move || {
@@ -23,18 +23,18 @@ fn folder() -> tempfile::TempDir {
 
 #[test]
 fn memory_for_everything() {
-    judge(Launch::threads(1), "memfs:buffered-one-".to_owned(), &[("aqueduct_buffer", "64MiB")]);
-    judge(Launch::threads(3), "memfs:buffered-three-".to_owned(), &[("aqueduct_buffer", "64MiB")]);
+    run_suite(Launch::threads(1), "memfs:buffered-one-".to_owned(), &[("aqueduct_buffer", "64MiB")]);
+    run_suite(Launch::threads(3), "memfs:buffered-three-".to_owned(), &[("aqueduct_buffer", "64MiB")]);
 }
 
 #[test]
 fn a_block_of_memory_and_no_more() {
-    judge(Launch::threads(3), "memfs:buffered-little-".to_owned(), &[("aqueduct_buffer", "1")]);
+    run_suite(Launch::threads(3), "memfs:buffered-little-".to_owned(), &[("aqueduct_buffer", "1")]);
 }
 
 #[test]
 fn a_slow_device() {
-    judge(
+    run_suite(
         Launch::threads(3),
         "throttle=50us:memfs:buffered-slow-".to_owned(),
         &[("aqueduct_buffer", "1MiB")],
@@ -44,7 +44,7 @@ fn a_slow_device() {
 #[test]
 fn a_share_of_what_is_free_and_a_disk() {
     let folder = folder();
-    judge(Launch::threads(3), format!("ufs:{}/", folder.path().display()), &[("aqueduct_buffer", "1%")]);
+    run_suite(Launch::threads(3), format!("ufs:{}/", folder.path().display()), &[("aqueduct_buffer", "1%")]);
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn a_spill_file() {
     let folder = folder();
     let spill = folder.path().display().to_string();
     let hints = [("aqueduct_buffer", "1"), ("aqueduct_spill", &*spill), ("aqueduct_spill_size", "10000")];
-    judge(Launch::threads(3), "throttle=20us:memfs:buffered-spill-".to_owned(), &hints);
+    run_suite(Launch::threads(3), "throttle=20us:memfs:buffered-spill-".to_owned(), &hints);
 }
 
 #[test]
 fn short_transfers() {
-    judge(
+    run_suite(
         Launch::threads(2),
         "fault=seed=11,short=0.5:memfs:buffered-short-".to_owned(),
         &[("aqueduct_buffer", "1MiB")],

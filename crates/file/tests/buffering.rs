@@ -21,11 +21,11 @@ fn memory(bytes: u64) -> Buffered {
     Buffered::new(Capacity::Bytes(bytes))
 }
 
-fn told(file: &File) -> Buffering {
+fn status(file: &File) -> Buffering {
     file.buffering().expect("the file is buffered")
 }
 
-/// Bytes that tell their place.
+/// Bytes that depend on their offset.
 fn pattern(from: u64, len: usize) -> Vec<u8> {
     (from..).take(len).map(|at| (at % 251) as u8).collect()
 }
@@ -39,17 +39,17 @@ fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
         // The device takes nothing, and the write returns.
         file.at(5000 * world.rank() as u64).write(&data)?;
         data.fill(0);
-        let now = told(&file);
+        let now = status(&file);
         assert_eq!((now.accepted, now.visible, now.durable), (5000, 0, 0));
         world.barrier().expect("a barrier");
         gate.open();
         let mut back = vec![0; 5000];
         file.at(5000 * world.rank() as u64).read(&mut back)?;
         assert_eq!(back, pattern(0, 5000), "own writes are read");
-        let now = told(&file);
+        let now = status(&file);
         assert_eq!((now.visible, now.durable), (5000, 0));
         file.sync()?;
-        assert_eq!(told(&file).durable, 5000);
+        assert_eq!(status(&file).durable, 5000);
         file.close()
     });
 }
@@ -63,7 +63,7 @@ fn what_will_be_synced_is_on_its_way_before() {
         let file = open(world, "throttle=1GB/s:fault=seed=1:hastened:file", &memory(1 << 20))?;
         file.at(0).write(&pattern(0, 100_000))?;
         // All of it is in the file then.
-        assert_eq!((file.size()?, gate.hastened()), (100_000, vec![]), "nobody has spoken of a sync");
+        assert_eq!((file.size()?, gate.hastened()), (100_000, vec![]), "no sync was requested");
         file.sync()?;
         let everything = 0..i64::MAX as u64;
         assert_eq!(gate.hastened(), vec![everything], "before the first one");
@@ -90,7 +90,7 @@ fn overflow_slows_down_and_never_exceeds_the_cap() {
         for start in (BYTES / 2..BYTES).step_by(1000) {
             file.at(place + start as u64).write(&pattern(start as u64, 1000.min(BYTES - start)))?;
         }
-        let now = told(&file);
+        let now = status(&file);
         assert_eq!(now.accepted, BYTES as u64);
         assert!(now.waits > 0, "it overflowed: {now:?}");
         assert!(now.memory.peak <= 256 * KIB && now.memory.peak > 200 * KIB, "{now:?}");
@@ -108,14 +108,14 @@ fn what_memory_does_not_hold_the_spill_file_does_up_to_its_cap() {
     on(1, |world| {
         let file = open(world, "spilled:file", &settings)?;
         file.at(0).write(&pattern(0, 1 << 20))?;
-        let now = told(&file);
+        let now = status(&file);
         assert!(now.waits == 0 && now.visible == 0, "everything had room: {now:?}");
         assert!(now.spill.peak > 500 * KIB && now.memory.peak <= 256 * KIB, "{now:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
         gate.open();
         // More than both hold, and over what lies in the spill file.
         file.at(0).write(&pattern(7, 3 << 20))?;
-        let now = told(&file);
+        let now = status(&file);
         assert!(now.spill.peak <= 1 << 20 && now.memory.peak <= 256 * KIB && now.waits > 0, "{now:?}");
         file.close()
     });
@@ -124,7 +124,7 @@ fn what_memory_does_not_hold_the_spill_file_does_up_to_its_cap() {
     on(1, |world| {
         let file = open(world, "memfs:unspilled", &nowhere)?;
         file.at(0).write(&pattern(0, 1 << 20))?;
-        assert_eq!(told(&file).spill.cap, 0, "a spill file that cannot be made is not there");
+        assert_eq!(status(&file).spill.cap, 0, "without a folder there is no spill file");
         file.close()
     });
     assert!(contents("memfs:unspilled") == pattern(0, 1 << 20));
@@ -137,7 +137,7 @@ fn scattered_writes_count_with_their_lists() {
         for number in (0..20_000u64).rev() {
             file.at(number * 16).write(&number.to_ne_bytes())?;
         }
-        let now = told(&file);
+        let now = status(&file);
         assert!(now.memory.peak <= 64 * KIB && now.waits > 0, "{now:?}");
         file.close()
     });
@@ -155,7 +155,7 @@ fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
         for step in 0..4u64 {
             file.next().all().write(&[step * 10 + world.rank() as u64; 100])?;
         }
-        assert_eq!(told(&file).visible, 0, "nothing had to be written");
+        assert_eq!(status(&file).visible, 0, "nothing had to be written");
         world.barrier().expect("a barrier");
         gate.open();
         file.close()
@@ -182,7 +182,7 @@ fn ranks_that_write_alone_beside_one_another_do_not_wait() {
             let turns = View::new(900 + turns.displacement(), turns.etype(), turns.filetype())?;
             file.through(&turns).write(&[world.rank() as u64 + 1; 100])?;
         }
-        assert_eq!(told(&file).visible, 0, "nothing had to be written");
+        assert_eq!(status(&file).visible, 0, "nothing had to be written");
         world.barrier().expect("a barrier");
         gate.open();
         file.close()
@@ -281,10 +281,10 @@ fn atomic_writes_are_not_buffered_and_hints_say_what_is_in_force() {
         assert_eq!(file.info().get("aqueduct_buffer"), Some("64KiB"), "decided when it was opened");
         file.at(0).all().write(&[1u8; 10])?;
         file.set_atomic(true)?;
-        let before = told(&file);
+        let before = status(&file);
         assert_eq!((before.accepted, before.visible), (10, 10), "nothing is under way");
         file.at(0).write(&[2u8; 10])?;
-        assert_eq!(told(&file), before);
+        assert_eq!(status(&file), before);
         file.close()?;
         let file =
             Open::new(Mode::read_only()).hint("aqueduct_buffer", "1MiB").open(world, "memfs:atomic")?;
@@ -329,7 +329,7 @@ fn random_program(world: &Comm, seed: u64, steps: u64) -> Result<()> {
     for request in requests {
         request.wait()?;
     }
-    let now = told(&file);
+    let now = status(&file);
     assert!(now.memory.peak <= now.memory.cap, "seed {seed}: {now:?}");
     file.close()?;
     if rank == 0 {

@@ -1,4 +1,4 @@
-//! What closing reports: errors that a file system tells only then reach all ranks.
+//! What closing reports: errors that a file system reports only then reach all ranks.
 
 use std::path::Path;
 use std::process::Command;

@@ -77,10 +77,10 @@ fn every_case_of_the_suite_holds_where_accesses_are_locked() {
     let folder = tempfile::tempdir().unwrap();
     let place = format!("ufs:{}/", folder.path().display());
     let info = aqueduct_file::Info::from([("aqueduct_coherent", "false")]);
-    let judged = Launch::threads(2)
+    let cases = Launch::threads(2)
         .node_ranks(1)
         .run(|world| Ok::<_, Error>(aqueduct_testkit::file::conformance_with(world, &place, &info)));
-    assert!(judged.unwrap().iter().all(|cases| *cases > 30));
+    assert!(cases.unwrap().iter().all(|cases| *cases > 30));
 }
 
 /// A device whose locks each handle has for itself, as with `-o nolock`.

@@ -193,10 +193,10 @@ fn a_trace_tells_how_accesses_are_done_and_what_they_were_estimated_to_take() {
             text.lines().filter(|line| line.starts_with(&format!("{rank},Remark,"))).collect();
         // Once for each kind of access that is done in a new way.
         assert!((2..=6).contains(&remarks.len()), "{text}");
-        let told = |what: &str| {
+        let reported = |what: &str| {
             let start = format!("\"{what} of 400 bytes, about 100 runs over 796");
             remarks.iter().any(|remark| remark.contains(&start))
         };
-        assert!(told("write") && told("write_all"), "{text}");
+        assert!(reported("write") && reported("write_all"), "{text}");
     }
 }

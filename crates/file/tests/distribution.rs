@@ -1,4 +1,4 @@
-//! Named distributions and PFS modes: who has which element.
+//! Named distributions and PFS modes: which rank has which element.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Order};

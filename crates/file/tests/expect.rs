@@ -92,7 +92,7 @@ fn a_device_hears_what_a_new_file_is_about_to_get() {
     assert_eq!(write("listener:other", Mode::read_write().create(), &[(0, 2 * MUCH)]), []);
 }
 
-/// Ranks that write interleaved: those who write for the others tell of all of it, and nobody of more.
+/// Ranks that write interleaved: aggregators announce all of it, and no rank more.
 #[test]
 fn interleaved_ranks_tell_together() {
     let listener = Arc::new(Listener::default());
@@ -102,10 +102,10 @@ fn interleaved_ranks_tell_together() {
         use aqueduct_file::layout::{Basic, Layout, Vector};
         let new = Mode::read_write().create().exclusive();
         let file = Open::new(new).hint("cb_nodes", "1").hint("romio_cb_write", "enable");
-        let file = file.open(world, "listeners:dealt")?;
+        let file = file.open(world, "listeners:interleaved")?;
         let piece = Layout::bytes(4096).unwrap();
-        let dealt = piece.hvector(Vector { count: 512, block: 1, stride: 2 * 4096 }).unwrap();
-        let view = View::new(4096 * world.rank() as u64, &Layout::from(Basic::Byte), &dealt)?;
+        let interleaved = piece.hvector(Vector { count: 512, block: 1, stride: 2 * 4096 }).unwrap();
+        let view = View::new(4096 * world.rank() as u64, &Layout::from(Basic::Byte), &interleaved)?;
         file.through(&view).all().write(&vec![world.rank() as u8; 512 * 4096])?;
         file.close()
     };

@@ -1,4 +1,4 @@
-//! Who stores through mapped pages below an end that another rank has just made loses nothing: a file system may show a new length before
+//! A rank that stores through mapped pages below an end that another rank has just made loses nothing: a file system may show a new length before
 //! it has cleared what lies below it.
 
 use aqueduct_comm::{Comm, Launch};

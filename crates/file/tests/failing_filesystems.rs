@@ -107,7 +107,7 @@ fn expect_error(folder: &Path, kind: Kind) {
     });
 }
 
-/// Strategies are those that were asked for, as far as counters tell.
+/// Strategies are those that were asked for, as far as counters show.
 fn use_strategies(folder: &Path) {
     each_strategy(|world, strategy| {
         let file = strategy.open(world, folder, Mode::read_write().create().delete_on_close()).unwrap();
@@ -363,7 +363,7 @@ fn on(kind: FilesystemKind, program: impl FnOnce(&TestFilesystem)) {
 }
 
 /// What is tested on each file system.
-fn judge(kind: FilesystemKind) {
+fn run_suite(kind: FilesystemKind) {
     on(kind, |filesystem| {
         run("strategies", &filesystem.path());
         run("truncated", &filesystem.path());
@@ -376,22 +376,22 @@ fn judge(kind: FilesystemKind) {
 
 #[test]
 fn ext4_full_or_truncated_gives_errors() {
-    judge(FilesystemKind::Ext4);
+    run_suite(FilesystemKind::Ext4);
 }
 
 #[test]
 fn xfs_full_or_truncated_gives_errors() {
-    judge(FilesystemKind::Xfs);
+    run_suite(FilesystemKind::Xfs);
 }
 
 #[test]
 fn btrfs_full_or_truncated_gives_errors() {
-    judge(FilesystemKind::Btrfs);
+    run_suite(FilesystemKind::Btrfs);
 }
 
 #[test]
 fn tmpfs_full_or_truncated_gives_errors() {
-    judge(FilesystemKind::Tmpfs);
+    run_suite(FilesystemKind::Tmpfs);
 }
 
 #[test]

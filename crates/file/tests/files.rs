@@ -137,8 +137,8 @@ fn hints_in_force_can_be_asked_for_and_changed() {
         file.set_view_and_info(&View::default(), if world.rank() == 1 { &mine } else { &none })?;
         assert_eq!(file.info().get("cb_nodes"), Some("1"), "rank 0 gave none");
         let wrong = Error::new(Kind::BadArgument, "set_info", &"hints".into(), "no handle");
-        let told = if world.rank() == 1 { file.refuse_info(wrong) } else { file.set_info(&mine) };
-        assert_eq!(told.unwrap_err().kind(), Kind::BadArgument);
+        let outcome = if world.rank() == 1 { file.refuse_info(wrong) } else { file.set_info(&mine) };
+        assert_eq!(outcome.unwrap_err().kind(), Kind::BadArgument);
         file.close()
     });
 }

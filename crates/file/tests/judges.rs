@@ -1,4 +1,4 @@
-//! The file engine before its judges: every device, one node and pretended several, one to seven ranks.
+//! The file engine under the conformance suite: every device, one node and pretended several, one to seven ranks.
 
 mod watched;
 
@@ -16,7 +16,7 @@ fn judge_with(launch: Launch, place: String, info: Info) {
     });
 }
 
-fn judge(launch: Launch, place: impl Into<String>) {
+fn run_suite(launch: Launch, place: impl Into<String>) {
     judge_with(launch, place.into(), Info::new());
 }
 
@@ -32,52 +32,52 @@ fn judge_on_disk(launch: Launch, device: &str, info: Info) {
 
 #[test]
 fn memfs_1_rank() {
-    judge(Launch::threads(1), "memfs:one-");
+    run_suite(Launch::threads(1), "memfs:one-");
 }
 
 #[test]
 fn memfs_2_ranks() {
-    judge(Launch::threads(2), "memfs:two-");
+    run_suite(Launch::threads(2), "memfs:two-");
 }
 
 #[test]
 fn memfs_3_ranks() {
-    judge(Launch::threads(3), "memfs:three-");
+    run_suite(Launch::threads(3), "memfs:three-");
 }
 
 #[test]
 fn memfs_5_ranks() {
-    judge(Launch::threads(5), "memfs:five-");
+    run_suite(Launch::threads(5), "memfs:five-");
 }
 
 #[test]
 fn memfs_7_ranks() {
-    judge(Launch::threads(7), "memfs:seven-");
+    run_suite(Launch::threads(7), "memfs:seven-");
 }
 
 #[test]
 fn memfs_2_ranks_of_2_nodes() {
-    judge(Launch::threads(2).node_ranks(1), "memfs:two-of-two-");
+    run_suite(Launch::threads(2).node_ranks(1), "memfs:two-of-two-");
 }
 
 #[test]
 fn memfs_5_ranks_of_3_nodes() {
-    judge(Launch::threads(5).node_ranks(2), "memfs:five-of-three-");
+    run_suite(Launch::threads(5).node_ranks(2), "memfs:five-of-three-");
 }
 
 #[test]
 fn memfs_7_ranks_of_3_nodes() {
-    judge(Launch::threads(7).node_ranks(3), "memfs:seven-of-three-");
+    run_suite(Launch::threads(7).node_ranks(3), "memfs:seven-of-three-");
 }
 
 #[test]
 fn memfs_9_ranks_of_3_nodes() {
-    judge(Launch::threads(9).node_ranks(3), "memfs:nine-of-three-");
+    run_suite(Launch::threads(9).node_ranks(3), "memfs:nine-of-three-");
 }
 
 #[test]
 fn memfs_7_ranks_of_7_nodes() {
-    judge(Launch::threads(7).node_ranks(1), "memfs:seven-of-seven-");
+    run_suite(Launch::threads(7).node_ranks(1), "memfs:seven-of-seven-");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn uring() {
 
 #[test]
 fn short_transfers_change_nothing() {
-    judge(Launch::threads(3), "fault=seed=11,short=0.5:memfs:short-");
+    run_suite(Launch::threads(3), "fault=seed=11,short=0.5:memfs:short-");
 }
 
 #[test]

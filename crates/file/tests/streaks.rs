@@ -1,4 +1,4 @@
-//! Small accesses that follow one another go through pages made present ahead, and stay right whoever else changes the file.
+//! Small accesses that follow one another go through pages made present ahead, and stay right if others change the file.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn records_read_one_after_another_are_those_of_the_moment() {
             let file = Open::new(Mode::read_only()).open(world, path)?;
             for pass in 0..3 {
                 for number in 0..RECORDS {
-                    // Written behind the reader, far ahead of it and at its place; the file's end comes and goes with it.
+                    // Written before the reader, far ahead of it and at its place; the file's end comes and goes with it.
                     let len = (number + 1) * RECORD - number % 7 * 100;
                     other.set_len(len as u64 + [0, 50_000, 0][number % 3]).unwrap();
                     other.write_all_at(&record(number, pass), (number * RECORD) as u64).unwrap();

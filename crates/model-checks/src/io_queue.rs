@@ -3,12 +3,12 @@
 use loom::thread;
 
 use crate::check;
-use crate::queue::Queue;
+use crate::io_thread::IoThread;
 use crate::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
-fn submit(queue: &Queue, log: &Log, number: u32) {
+fn submit(queue: &IoThread, log: &Log, number: u32) {
     let log = Arc::clone(log);
     queue.submit(Box::new(move || log.lock().unwrap().push(number))).expect("there are threads");
 }
@@ -16,7 +16,7 @@ fn submit(queue: &Queue, log: &Log, number: u32) {
 /// Jobs are done in order, and all of them when the wait ends.
 pub fn jobs_are_done_in_order_when_the_wait_ends() {
     check(4, || {
-        let (queue, log) = (Queue::default(), Log::default());
+        let (queue, log) = (IoThread::default(), Log::default());
         submit(&queue, &log, 1);
         submit(&queue, &log, 2);
         queue.drain();
@@ -27,7 +27,7 @@ pub fn jobs_are_done_in_order_when_the_wait_ends() {
 /// Jobs of two threads are done once each before the queue is gone.
 pub fn jobs_of_two_threads_are_done_before_the_queue_ends() {
     check(4, || {
-        let (queue, log) = (Arc::new(Queue::default()), Log::default());
+        let (queue, log) = (Arc::new(IoThread::default()), Log::default());
         let (sharing, shared_log) = (Arc::clone(&queue), Arc::clone(&log));
         let other = thread::spawn(move || submit(&sharing, &shared_log, 1));
         submit(&queue, &log, 2);
@@ -42,7 +42,7 @@ pub fn jobs_of_two_threads_are_done_before_the_queue_ends() {
 /// A thread waits for all jobs while another submits one: the wait ends, and the job is done in the end.
 pub fn a_wait_ends_while_another_thread_submits() {
     check(4, || {
-        let (queue, log) = (Arc::new(Queue::default()), Log::default());
+        let (queue, log) = (Arc::new(IoThread::default()), Log::default());
         submit(&queue, &log, 1);
         let (sharing, shared_log) = (Arc::clone(&queue), Arc::clone(&log));
         let other = thread::spawn(move || submit(&sharing, &shared_log, 2));

@@ -11,8 +11,8 @@
 //! |---|---|---|
 //! | [`futex_barrier`] | `comm/src/rendezvous.rs` | all ranks meet or none does; a failure ends every wait |
 //! | [`message_matching`] | `comm/src/mailbox.rs` | no message is lost, no wait outlives its sender |
-//! | [`pending_table`] | `file/src/buffer/notice.rs`, `slots.rs` | an access waits for writes that were accepted before it |
-//! | [`io_queue`] | `file/src/queue.rs`, `waiting.rs` | every job is done, in order, before the queue ends |
+//! | [`pending_table`] | `file/src/write_buffer/pending_table.rs`, `pending_slots.rs` | an access waits for writes that were accepted before it |
+//! | [`io_queue`] | `file/src/handle/io_thread.rs`, `waiting.rs` | every job is done, in order, before the queue ends |
 
 // The unit tests of the checked files use the threads of std, and run in their own crates.
 #![cfg(not(test))]
@@ -23,21 +23,21 @@ mod stand_in;
 mod sync;
 
 #[allow(dead_code, reason = "the models use a part of it")]
+#[path = "../../file/src/handle/io_thread.rs"]
+mod io_thread;
+#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../comm/src/mailbox.rs"]
 mod mailbox;
-#[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../file/src/queue.rs"]
-mod queue;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../comm/src/rendezvous.rs"]
 mod rendezvous;
 
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../file/src/waiting.rs"]
+#[path = "../../file/src/handle/waiting.rs"]
 mod waiting;
 
 #[allow(dead_code, reason = "the models use a part of it")]
-mod buffer;
+mod write_buffer;
 
 pub mod futex_barrier;
 pub mod io_queue;
@@ -47,7 +47,7 @@ pub mod pending_table;
 // What the included files find at the root of their crates.
 pub(crate) use stand_in::{
     Comm, Courtesy, Error, Kind, Region, Result, error, layout, leave_mpi_alone, needs_progress, packet,
-    progress, transfer, view, wire,
+    progress, view, wire,
 };
 
 /// Runs a model under all interleavings with at most so many preemptions.

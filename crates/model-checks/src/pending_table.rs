@@ -4,69 +4,77 @@ use std::sync::Arc as StdArc;
 
 use loom::thread;
 
-use crate::buffer::batch::Hull;
-use crate::buffer::notice::{Held, Notice};
-use crate::buffer::reach::Reach;
-use crate::buffer::slots::Slots;
 use crate::sync::{Arc, AtomicU64, Ordering, yield_now};
+use crate::write_buffer::footprint::{ByteSpan, Footprint};
+use crate::write_buffer::pending_slots::PendingSlots;
+use crate::write_buffer::pending_table::{PendingTable, PendingWrites};
 use crate::{Comm, check};
 
 /// Words of the table of two ranks.
 const WORDS: usize = 2 * 1024;
-const HERE: Hull = Hull { start: 100, end: 200 };
-const ELSEWHERE: Hull = Hull { start: 1000, end: 1100 };
+const HERE: ByteSpan = ByteSpan { start: 100, end: 200 };
+const ELSEWHERE: ByteSpan = ByteSpan { start: 1000, end: 1100 };
 
 /// The tables of rank 0 and rank 1.
-fn tables() -> [Notice; 2] {
+fn tables() -> [PendingTable; 2] {
     let words = StdArc::new((0..WORDS).map(|_| AtomicU64::new(0)).collect());
-    [0, 1].map(|rank| Notice::new(&Comm { rank, words: StdArc::clone(&words) }).expect("there is memory"))
+    [0, 1]
+        .map(|rank| PendingTable::new(&Comm { rank, words: StdArc::clone(&words) }).expect("there is memory"))
 }
 
 /// What a rank has accepted and written, with the table in which it says so.
 struct Writer {
-    table: Notice,
-    held: Held,
-    slots: Slots,
+    table: PendingTable,
+    pending: PendingWrites,
+    slots: PendingSlots,
 }
 
 impl Writer {
-    fn new(table: Notice) -> Self {
-        let held = Held { turn: 0, accepted: 0, written: 0, older: Hull::NOTHING, fresh: Hull::NOTHING };
-        Self { table, held, slots: Slots::default() }
+    fn new(table: PendingTable) -> Self {
+        let pending = PendingWrites {
+            collective_seq: 0,
+            accepted: 0,
+            written: 0,
+            older: ByteSpan::EMPTY,
+            fresh: ByteSpan::EMPTY,
+        };
+        Self { table, pending, slots: PendingSlots::default() }
     }
 
-    fn accept(&mut self, hull: Hull) {
-        self.held.older = self.held.older.with(hull);
-        self.enter(hull, None);
+    fn accept(&mut self, span: ByteSpan) {
+        self.pending.older = self.pending.older.with(span);
+        self.enter(span, None);
     }
 
     /// A collective access begins: what was accepted in the one before is older now.
-    fn begin(&mut self, turn: u64) {
-        self.held.older = self.held.older.with(self.held.fresh);
-        (self.held.fresh, self.held.turn) = (Hull::NOTHING, turn);
-        self.table.tell(&self.held, &self.slots);
+    fn begin(&mut self, collective_seq: u64) {
+        self.pending.older = self.pending.older.with(self.pending.fresh);
+        (self.pending.fresh, self.pending.collective_seq) = (ByteSpan::EMPTY, collective_seq);
+        self.table.publish(&self.pending, &self.slots);
     }
 
     /// Accepts a part of the collective access that has begun.
-    fn accept_collective(&mut self, hull: Hull) {
-        self.held.fresh = self.held.fresh.with(hull);
-        self.enter(hull, Some(self.held.turn));
+    fn accept_collective(&mut self, span: ByteSpan) {
+        self.pending.fresh = self.pending.fresh.with(span);
+        self.enter(span, Some(self.pending.collective_seq));
     }
 
-    fn enter(&mut self, hull: Hull, turn: Option<u64>) {
-        self.held.accepted += 1;
-        if let Some((place, slot)) = self.slots.enter(Reach::whole(hull), turn, self.held.accepted) {
-            self.table.tell_slot(place, &slot);
+    fn enter(&mut self, span: ByteSpan, collective_seq: Option<u64>) {
+        self.pending.accepted += 1;
+        if let Some((place, slot)) =
+            self.slots.enter(Footprint::whole(span), collective_seq, self.pending.accepted)
+        {
+            self.table.publish_slot(place, &slot);
         }
-        self.table.tell(&self.held, &self.slots);
+        self.table.publish(&self.pending, &self.slots);
     }
 
     /// Everything up to a part is in the file; what is left lies here.
-    fn advance(&mut self, written: u64, left: Hull) {
-        self.held.written = written;
-        self.held.older = left;
-        self.slots.retire(written, written == self.held.accepted);
-        self.table.tell(&self.held, &self.slots);
+    fn advance(&mut self, written: u64, left: ByteSpan) {
+        self.pending.written = written;
+        self.pending.older = left;
+        self.slots.retire(written, written == self.pending.accepted);
+        self.table.publish(&self.pending, &self.slots);
     }
 }
 
@@ -79,11 +87,11 @@ pub fn an_access_waits_for_writes_accepted_before() {
         writer.accept(HERE);
         let seen = Arc::clone(&file);
         let reader = thread::spawn(move || {
-            other.wait_for_others(&Reach::whole(HERE), None);
+            other.wait_for_others(&Footprint::whole(HERE), None);
             assert_eq!(seen.load(Ordering::Relaxed), 1, "the access came before the write");
         });
         file.store(1, Ordering::Relaxed);
-        writer.advance(1, Hull::NOTHING);
+        writer.advance(1, ByteSpan::EMPTY);
         reader.join().unwrap();
     });
 }
@@ -98,7 +106,7 @@ pub fn an_access_is_not_confused_by_later_writes() {
         writer.accept(HERE);
         let seen = Arc::clone(&file);
         let reader = thread::spawn(move || {
-            other.wait_for_others(&Reach::whole(HERE), None);
+            other.wait_for_others(&Footprint::whole(HERE), None);
             assert!(seen.load(Ordering::Relaxed) >= 2, "the access came before the write");
         });
         file.store(1, Ordering::Relaxed);
@@ -120,12 +128,12 @@ pub fn an_access_of_the_next_collective_call_waits() {
         writer.accept_collective(HERE);
         let seen = Arc::clone(&file);
         let reader = thread::spawn(move || {
-            other.wait_for_others(&Reach::whole(HERE), Some(2));
+            other.wait_for_others(&Footprint::whole(HERE), Some(2));
             assert_eq!(seen.load(Ordering::Relaxed), 1, "the access came before the write");
         });
         writer.begin(2);
         file.store(1, Ordering::Relaxed);
-        writer.advance(1, Hull::NOTHING);
+        writer.advance(1, ByteSpan::EMPTY);
         reader.join().unwrap();
     });
 }
@@ -136,11 +144,11 @@ pub fn a_wait_hurries_the_writer() {
         let [table, other] = tables();
         let mut writer = Writer::new(table);
         writer.accept(HERE);
-        let reader = thread::spawn(move || other.wait_for_others(&Reach::whole(HERE), None));
-        while !writer.table.is_hurried(writer.held.written) {
+        let reader = thread::spawn(move || other.wait_for_others(&Footprint::whole(HERE), None));
+        while !writer.table.is_flush_requested(writer.pending.written) {
             yield_now();
         }
-        writer.advance(1, Hull::NOTHING);
+        writer.advance(1, ByteSpan::EMPTY);
         reader.join().unwrap();
     });
 }
@@ -152,8 +160,8 @@ pub fn a_wait_ends_when_the_write_fails() {
         let mut writer = Writer::new(table);
         writer.accept(ELSEWHERE);
         writer.accept(HERE);
-        let reader = thread::spawn(move || other.wait_for_others(&Reach::whole(HERE), None));
-        writer.advance(2, Hull::NOTHING);
+        let reader = thread::spawn(move || other.wait_for_others(&Footprint::whole(HERE), None));
+        writer.advance(2, ByteSpan::EMPTY);
         reader.join().unwrap();
     });
 }

@@ -171,6 +171,10 @@ pub(crate) mod view {
             self
         }
 
+        pub(crate) fn file_span(&self, _: &Range<u64>) -> Range<u64> {
+            match *self {}
+        }
+
         pub(crate) fn strips(&self, _: Range<u64>) -> std::iter::Empty<Strip> {
             match *self {}
         }
@@ -184,16 +188,5 @@ pub(crate) mod layout {
         pub(crate) len: u64,
         pub(crate) count: u64,
         pub(crate) stride: i64,
-    }
-}
-
-/// `file/src/transfer.rs`.
-pub(crate) mod transfer {
-    use std::ops::Range;
-
-    use super::view::View;
-
-    pub(crate) fn span(view: &View, _: &Range<u64>) -> Range<u64> {
-        match *view {}
     }
 }

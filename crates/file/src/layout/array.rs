@@ -28,10 +28,10 @@ pub struct Dimension {
     pub start: u64,
 }
 
-/// How one dimension is dealt out to processes, as in High Performance Fortran.
+/// How one dimension is distributed over processes, as in High Performance Fortran.
 ///
 /// ```text
-///            elements  0 1 2 3 4 5 6 7 8 9   dealt out to 2 processes
+///            elements  0 1 2 3 4 5 6 7 8 9   on 2 processes
 /// Block                a a a a a b b b b b
 /// BlockOf(6)           a a a a a a b b b b
 /// Cyclic               a b a b a b a b a b
@@ -48,10 +48,10 @@ pub enum Distribution {
     Block,
     /// One block of this length per process.
     BlockOf(u64),
-    /// One element after the other, in turn.
+    /// One element each, round-robin.
     #[doc(alias = "MPI_DISTRIBUTE_CYCLIC")]
     Cyclic,
-    /// Blocks of this length, in turn.
+    /// Blocks of this length, round-robin.
     CyclicOf(u64),
 }
 
@@ -60,14 +60,14 @@ pub enum Distribution {
 pub struct Distributed {
     /// Elements of the whole array.
     pub size: u64,
-    /// How they are dealt out.
+    /// How they are distributed.
     pub distribution: Distribution,
     /// To how many processes.
     pub processes: u64,
 }
 
 /// The elements of one dimension that a process has: `count` blocks of `block`, `period` apart, and then a shorter one.
-struct Share {
+struct DimensionShare {
     first: u64,
     block: u64,
     count: u64,
@@ -94,23 +94,23 @@ impl Layout {
             if start.checked_add(subsize).is_none_or(|end| end > size) {
                 return Err(Problem::OutsideArray { dimension: index, size, start, subsize });
             }
-            let share = Share { first: start, block: subsize, count: 1, period: 0, rest: 0 };
+            let share = DimensionShare { first: start, block: subsize, count: 1, period: 0, rest: 0 };
             Ok((size, share))
         };
         let shares = dimensions.iter().enumerate().map(share).collect();
         self.part("subarray", shares, order)
     }
 
-    /// The share of process `rank` of an array that is dealt out to a grid of processes; the bounds are those of the whole array.
+    /// The share of process `rank` of an array that is distributed over a grid of processes; the bounds are those of the whole array.
     ///
     /// Ranks are numbered along the last dimension of the grid first, whatever the order of the array.
     ///
     /// ```
     /// use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Order, Run};
     ///
-    /// // 10 elements in turn to 3 processes, blocks of 2: process 1 has 2, 3, 8, 9.
-    /// let dealt = Distributed { size: 10, distribution: Distribution::CyclicOf(2), processes: 3 };
-    /// let mine = Layout::from(Basic::I32).darray(1, &[dealt], Order::C)?;
+    /// // 10 elements on 3 processes, blocks of 2, round-robin: process 1 has 2, 3, 8, 9.
+    /// let cyclic = Distributed { size: 10, distribution: Distribution::CyclicOf(2), processes: 3 };
+    /// let mine = Layout::from(Basic::I32).darray(1, &[cyclic], Order::C)?;
     /// assert!(mine.runs(..).eq([Run { offset: 8, len: 8 }, Run { offset: 32, len: 8 }]));
     /// assert_eq!(mine.extent(), 40);
     /// # Ok::<_, aqueduct_file::layout::LayoutError>(())
@@ -118,8 +118,8 @@ impl Layout {
     #[doc(alias = "MPI_Type_create_darray")]
     pub fn darray(&self, rank: u64, dimensions: &[Distributed], order: Order) -> Result<Self> {
         let shares = coordinates(rank, dimensions).and_then(|coordinates| {
-            let dealt = dimensions.iter().zip(coordinates).enumerate();
-            dealt.map(|(index, (dealt, mine))| Ok((dealt.size, dealt.share(index, mine)?))).collect()
+            let all = dimensions.iter().zip(coordinates).enumerate();
+            all.map(|(index, (axis, mine))| Ok((axis.size, axis.share(index, mine)?))).collect()
         });
         self.part("darray", shares, order)
     }
@@ -128,7 +128,7 @@ impl Layout {
     fn part(
         &self,
         operation: &'static str,
-        shares: std::result::Result<Vec<(u64, Share)>, Problem>,
+        shares: std::result::Result<Vec<(u64, DimensionShare)>, Problem>,
         order: Order,
     ) -> Result<Self> {
         let build = || {
@@ -149,7 +149,7 @@ impl Layout {
     }
 }
 
-impl Share {
+impl DimensionShare {
     /// Copies of the pattern at the elements of the share, which are `extent` apart.
     fn apply(&self, pattern: &Pattern, extent: i64) -> std::result::Result<Pattern, Problem> {
         let Some((origin, tree)) = pattern.placed() else {
@@ -178,12 +178,12 @@ impl Share {
 
 impl Distributed {
     /// What process `mine` of this dimension has.
-    fn share(&self, dimension: usize, mine: u64) -> std::result::Result<Share, Problem> {
+    fn share(&self, dimension: usize, mine: u64) -> std::result::Result<DimensionShare, Problem> {
         let &Self { size, distribution, processes } = self;
         let least = size.div_ceil(processes);
         let one = |first: u64, len: u64| {
             let block = len.min(size.saturating_sub(first));
-            Share { first: first.min(size), block, count: 1, period: 0, rest: 0 }
+            DimensionShare { first: first.min(size), block, count: 1, period: 0, rest: 0 }
         };
         match distribution {
             Distribution::Whole if processes > 1 => Err(Problem::NotDistributed { dimension, processes }),
@@ -194,7 +194,7 @@ impl Distributed {
             Distribution::Whole => Ok(one(0, size)),
             Distribution::Block => Ok(one(mine.saturating_mul(least), least)),
             Distribution::BlockOf(block) => Ok(one(mine.saturating_mul(block), block)),
-            // One process has everything, in turn with nobody.
+            // One process has everything.
             Distribution::Cyclic | Distribution::CyclicOf(_) if processes == 1 => Ok(one(0, size)),
             Distribution::Cyclic => Ok(in_turn(size, processes, mine, 1)),
             Distribution::CyclicOf(block) => Ok(in_turn(size, processes, mine, block)),
@@ -202,28 +202,28 @@ impl Distributed {
     }
 }
 
-/// The share of process `mine` of blocks dealt out in turn.
-fn in_turn(size: u64, processes: u64, mine: u64, block: u64) -> Share {
+/// The share of process `mine` of blocks in round-robin order.
+fn in_turn(size: u64, processes: u64, mine: u64, block: u64) -> DimensionShare {
     let first = mine.saturating_mul(block);
     let period = processes.saturating_mul(block);
     let reach = size.saturating_sub(first);
     // A last block may be cut short by the end of the array.
     let (count, left) = (reach / period, reach % period);
     if left >= block {
-        Share { first, block, count: count + 1, period, rest: 0 }
+        DimensionShare { first, block, count: count + 1, period, rest: 0 }
     } else {
-        Share { first, block, count, period, rest: left }
+        DimensionShare { first, block, count, period, rest: left }
     }
 }
 
 /// The place of the rank in the grid.
 fn coordinates(rank: u64, dimensions: &[Distributed]) -> std::result::Result<Vec<u64>, Problem> {
     let mut processes = 1_u64;
-    for (dimension, dealt) in dimensions.iter().enumerate() {
-        if dealt.processes == 0 {
+    for (dimension, axis) in dimensions.iter().enumerate() {
+        if axis.processes == 0 {
             return Err(Problem::NoProcesses { dimension });
         }
-        processes = processes.checked_mul(dealt.processes).ok_or(Problem::TooLarge)?;
+        processes = processes.checked_mul(axis.processes).ok_or(Problem::TooLarge)?;
     }
     if rank >= processes {
         return Err(Problem::NoSuchRank { rank, processes });
@@ -232,9 +232,9 @@ fn coordinates(rank: u64, dimensions: &[Distributed]) -> std::result::Result<Vec
     let mut mine: Vec<_> = dimensions
         .iter()
         .rev()
-        .map(|dealt| {
-            let coordinate = left % dealt.processes;
-            left /= dealt.processes;
+        .map(|axis| {
+            let coordinate = left % axis.processes;
+            left /= axis.processes;
             coordinate
         })
         .collect();

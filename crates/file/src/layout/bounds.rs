@@ -25,7 +25,7 @@ impl Bounds {
         Ok(Self { lower, upper, marked: false })
     }
 
-    /// Bounds that somebody set.
+    /// Bounds that were set explicitly.
     pub(crate) fn marked(lower: i64, upper: i64) -> Result<Self, Problem> {
         upper.checked_sub(lower).ok_or(Problem::TooLarge)?;
         Ok(Self { lower, upper, marked: true })
@@ -38,9 +38,9 @@ impl Bounds {
 
 /// The lowest and the highest displacement of the copies of a layout; nothing if there is no copy.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Places(Option<(i128, i128)>);
+pub(crate) struct PlaceBounds(Option<(i128, i128)>);
 
-impl Places {
+impl PlaceBounds {
     /// Adds `count` copies from `displacement` on, `step` apart.
     pub(crate) fn add(&mut self, displacement: i128, count: u64, step: i64) {
         if count > 0 {

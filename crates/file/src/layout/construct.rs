@@ -2,7 +2,7 @@
 
 use super::Layout;
 use super::basic::Basic;
-use super::bounds::{Bounds, Places};
+use super::bounds::{Bounds, PlaceBounds};
 use super::error::{LayoutError, Problem, Result};
 use super::pattern::Pattern;
 use super::tree::Tree;
@@ -141,7 +141,7 @@ impl Layout {
         let build = || {
             let (mut parts, mut marks) = (Vec::new(), None::<Bounds>);
             for Member { count, displacement, layout } in members {
-                let mut places = Places::default();
+                let mut places = PlaceBounds::default();
                 places.add(displacement.into(), count, layout.extent());
                 if let Some(bounds) = places.marked(layout.bounds())? {
                     marks = Some(marks.map_or(bounds, |marks| Bounds {
@@ -190,7 +190,7 @@ impl Layout {
     fn spread(&self, operation: &'static str, vector: Vector) -> Result<Self> {
         let Vector { count, block, stride } = vector;
         let build = || {
-            let mut places = Places::default();
+            let mut places = PlaceBounds::default();
             if block > 0 {
                 let width = i128::from(block - 1) * i128::from(self.extent());
                 places.add(0, count, stride);
@@ -217,7 +217,7 @@ impl Layout {
     ) -> Result<Self> {
         let data = self.pattern().placed();
         let origin = data.map_or(0, |(origin, _)| origin);
-        let (mut places, mut overflow) = (Places::default(), false);
+        let (mut places, mut overflow) = (PlaceBounds::default(), false);
         let blocks = blocks.into_iter().filter(|&(length, _)| length > 0).map(|(length, displacement)| {
             let displacement = i128::from(displacement) * i128::from(unit);
             places.add(displacement, length, self.extent());
@@ -244,7 +244,7 @@ impl Layout {
     }
 
     /// The pattern, made of copies of this layout at these places, with the bounds that follow.
-    fn bounded(&self, pattern: Pattern, places: Places) -> std::result::Result<Self, Problem> {
+    fn bounded(&self, pattern: Pattern, places: PlaceBounds) -> std::result::Result<Self, Problem> {
         let bounds = match places.marked(self.bounds())? {
             Some(bounds) => bounds,
             None => Bounds::natural(&pattern)?,

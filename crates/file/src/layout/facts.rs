@@ -4,7 +4,7 @@ use super::basic::Basic;
 
 /// How data bytes follow one another; each one implies those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Arrangement {
+pub(crate) enum MemoryArrangement {
     /// Anyhow.
     Loose,
     /// No element starts below the one before it.
@@ -22,7 +22,7 @@ pub(crate) struct Facts {
     pub(crate) size: u64,
     /// The lowest offset of a data byte; at most 0.
     pub(crate) low: i64,
-    /// The offset behind the highest data byte.
+    /// The offset after the highest data byte.
     pub(crate) high: i64,
     /// Where the last element, in data order, starts.
     pub(crate) last: i64,
@@ -39,7 +39,7 @@ pub(crate) struct Facts {
     /// The strictest alignment of an element.
     pub(crate) alignment: u64,
     /// How the bytes follow one another.
-    pub(crate) arrangement: Arrangement,
+    pub(crate) arrangement: MemoryArrangement,
     /// Certainly no byte twice.
     pub(crate) disjoint: bool,
     /// Levels, a block being one.
@@ -64,7 +64,7 @@ impl Facts {
             external32: count * basic.external32_size(),
             uniform: Some(basic),
             alignment: basic.alignment(),
-            arrangement: Arrangement::Dense,
+            arrangement: MemoryArrangement::Dense,
             disjoint: true,
             depth: 1,
             weight: 1,
@@ -73,7 +73,7 @@ impl Facts {
 
     /// The same again, `count` times in all (at least once), each `stride` further; `None` if that is too large.
     ///
-    /// `disjoint` is left to the caller, who sees the whole tree, and holds here only where the order shows it.
+    /// `disjoint` is set by the caller, which has the whole tree; here it is true only if the order shows it.
     pub(crate) fn repeat(&self, count: u64, stride: i64) -> Option<Self> {
         let size = self.size.checked_mul(count).filter(|&size| i64::try_from(size).is_ok())?;
         let shift = i64::try_from(i128::from(count - 1) * i128::from(stride)).ok()?;
@@ -92,7 +92,7 @@ impl Facts {
             uniform: self.uniform,
             alignment: self.alignment,
             arrangement,
-            disjoint: arrangement >= Arrangement::Ascending || (single && self.disjoint),
+            disjoint: arrangement >= MemoryArrangement::Ascending || (single && self.disjoint),
             depth: self.depth + 1,
             weight: self.weight + 1,
         })
@@ -115,34 +115,34 @@ impl Facts {
             uniform: self.uniform.filter(|_| self.uniform == next.uniform),
             alignment: self.alignment.max(next.alignment),
             arrangement,
-            disjoint: arrangement >= Arrangement::Ascending,
+            disjoint: arrangement >= MemoryArrangement::Ascending,
             depth: self.depth.max(next.depth),
             weight: self.weight.saturating_add(next.weight),
         })
     }
 
     /// How this and something that starts at `offset` follow one another, if both are well arranged themselves.
-    fn meets(&self, offset: i64) -> Arrangement {
+    fn meets(&self, offset: i64) -> MemoryArrangement {
         match offset {
-            _ if offset == self.tail => Arrangement::Dense,
-            _ if offset > self.tail => Arrangement::Ascending,
-            _ if offset >= self.last => Arrangement::Sorted,
-            _ => Arrangement::Loose,
+            _ if offset == self.tail => MemoryArrangement::Dense,
+            _ if offset > self.tail => MemoryArrangement::Ascending,
+            _ if offset >= self.last => MemoryArrangement::Sorted,
+            _ => MemoryArrangement::Loose,
         }
     }
 
     /// Whether all bytes are one run.
     pub(crate) fn dense(&self) -> bool {
-        self.arrangement == Arrangement::Dense
+        self.arrangement == MemoryArrangement::Dense
     }
 
     /// Whether every data byte lies above the one before it.
     pub(crate) fn ascending(&self) -> bool {
-        self.arrangement >= Arrangement::Ascending
+        self.arrangement >= MemoryArrangement::Ascending
     }
 
     /// Whether no element starts below the one before it.
     pub(crate) fn sorted(&self) -> bool {
-        self.arrangement >= Arrangement::Sorted
+        self.arrangement >= MemoryArrangement::Sorted
     }
 }

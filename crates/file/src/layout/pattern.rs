@@ -15,7 +15,7 @@ use super::tree::{Kind, Tree};
 /// Data bytes in order and their offsets, without bounds: a [`Layout`](super::Layout) once, several times, or without end.
 ///
 /// Data bytes are numbered from 0 in the order of the layout; each has an offset, in memory or in a file. A *window* is a range of
-/// data bytes. Windows that reach behind the last data byte are cut there.
+/// data bytes. Windows that exceed the last data byte are cut there.
 ///
 /// ```
 /// use aqueduct_file::layout::{Basic, Layout, Run, Vector};
@@ -63,7 +63,7 @@ impl Pattern {
         self.tree.as_ref().map_or(0, |tree| self.origin + tree.facts.low)
     }
 
-    /// The offset behind the highest data byte; 0 without data.
+    /// The offset after the highest data byte; 0 without data.
     pub fn highest(&self) -> i64 {
         self.tree.as_ref().map_or(0, |tree| self.origin + tree.facts.high)
     }
@@ -144,7 +144,7 @@ impl Pattern {
             .map_err(|problem| LayoutError::new("shifted", problem))
     }
 
-    /// Which simple form the pattern has, if any: what a straight copy loop needs to know.
+    /// Which simple form the pattern has, if any: what a simple copy loop needs to know.
     pub fn shape(&self) -> Shape {
         Shape::of(self)
     }
@@ -194,7 +194,7 @@ impl fmt::Debug for Pattern {
 
 /// Seeking: both directions between data bytes and offsets.
 impl Pattern {
-    /// The offset of data byte `n`; `None` behind the last one.
+    /// The offset of data byte `n`; `None` after the last one.
     pub fn offset_of(&self, n: u64) -> Option<i64> {
         let (mut offset, root) = self.placed()?;
         let (mut tree, mut n) = (&**root, Some(n).filter(|&n| n < root.size())?);
@@ -247,7 +247,13 @@ impl Pattern {
         Some(start..self.bytes_before(offsets.end)?.max(start))
     }
 
-    /// The offsets from the lowest to behind the highest data byte of a window; empty for an empty window.
+    /// As [`span`](Pattern::span), for a pattern of a file, whose offsets are not negative.
+    pub(crate) fn file_span(&self, window: &Range<u64>) -> Range<u64> {
+        let span = self.span(window.clone());
+        span.start as u64..span.end as u64
+    }
+
+    /// The offsets from the lowest to after the highest data byte of a window; empty for an empty window.
     ///
     /// Exact. Analytic where the pattern is [ascending](Pattern::is_ascending) or the window is everything, a walk otherwise.
     pub fn span(&self, window: impl RangeBounds<u64>) -> Range<i64> {

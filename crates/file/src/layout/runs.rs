@@ -14,7 +14,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The offset behind the last byte.
+    /// The offset after the last byte.
     pub fn end(&self) -> i64 {
         self.offset + self.len as i64
     }

@@ -1,4 +1,4 @@
-//! Shapes: the simple forms of patterns, for which loops are straight.
+//! Shapes: the simple forms of patterns, which simple loops can copy.
 
 use super::pattern::Pattern;
 use super::tree::{Kind, Tree};

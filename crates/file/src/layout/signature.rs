@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::basic::Basic;
 use super::pattern::Pattern;
 use super::tree::Tree;
-use super::walk::{Leaf, Walk};
+use super::walk::{Leaf, TreeWalk};
 
 /// Elements of one kind, one after the other in data order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ impl Leaf<'_> for Elements {
 /// The elements that a window touches, in data order; see [`Pattern::signature`].
 #[derive(Clone, Debug)]
 pub struct Signature<'a> {
-    walk: Option<Walk<'a>>,
+    walk: Option<TreeWalk<'a>>,
     next: Option<Elements>,
     /// Data bytes of the window from the start of `next` on.
     left: u64,
@@ -46,7 +46,7 @@ impl<'a> Signature<'a> {
         let Some((origin, tree)) = pattern.placed().filter(|_| left > 0) else {
             return Self { walk: None, next: None, left: 0 };
         };
-        let (walk, elements, rest) = Walk::seek::<Elements>(tree, origin, window.start);
+        let (walk, elements, rest) = TreeWalk::seek::<Elements>(tree, origin, window.start);
         let size = elements.basic.size();
         let count = elements.count - rest / size;
         let next = Some(Elements { count, ..elements });
@@ -66,7 +66,7 @@ impl Iterator for Signature<'_> {
             let count = next.count.min(self.left.div_ceil(next.basic.size()));
             self.left = self.left.saturating_sub(next.size());
             total = Some(Elements { count: count + total.map_or(0, |total| total.count), ..next });
-            self.next = self.walk.as_mut().and_then(Walk::next);
+            self.next = self.walk.as_mut().and_then(TreeWalk::next);
         }
         total
     }

@@ -4,8 +4,8 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use super::pattern::Pattern;
-use super::row::Row;
-use super::walk::Walk;
+use super::row::RunRow;
+use super::walk::TreeWalk;
 
 /// `count` runs of `len` bytes, the first at `offset`, each `stride` further than the one before it. Neither count nor length is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl Strip {
         self.len * self.count
     }
 
-    /// From the lowest to behind the highest offset.
+    /// From the lowest to after the highest offset.
     pub fn span(&self) -> Range<i64> {
         let last = self.offset + (self.count - 1) as i64 * self.stride;
         self.offset.min(last)..self.offset.max(last) + self.len as i64
@@ -35,7 +35,7 @@ impl Strip {
     /// Takes the first `runs` runs off.
     fn skip(&mut self, runs: u64) {
         self.count -= runs;
-        // Behind the last run there may be no offset any more; nobody looks at it then.
+        // After the last run the offset may overflow; it is not used then.
         self.offset = self.offset.wrapping_add((runs as i64).wrapping_mul(self.stride));
     }
 }
@@ -43,9 +43,9 @@ impl Strip {
 /// The strips of a window, in data order; see [`Pattern::strips`].
 #[derive(Clone, Debug)]
 pub struct Strips<'a> {
-    walk: Option<Walk<'a>>,
+    walk: Option<TreeWalk<'a>>,
     /// The row the walk is at.
-    row: Row<'a>,
+    row: RunRow<'a>,
     /// Which strip of the row is next.
     next: usize,
     /// What is left of the strip before it; no runs if it is used up.
@@ -62,9 +62,9 @@ impl<'a> Strips<'a> {
         let left = window.end - window.start;
         let Some((origin, tree)) = pattern.placed().filter(|_| left > 0) else {
             let strip = Strip { offset: 0, len: 1, stride: 0, count: 0 };
-            return Self { walk: None, row: Row::EMPTY, next: 0, strip, skip: 0, left: 0 };
+            return Self { walk: None, row: RunRow::EMPTY, next: 0, strip, skip: 0, left: 0 };
         };
-        let (walk, row, n) = Walk::seek::<Row<'_>>(tree, origin, window.start);
+        let (walk, row, n) = TreeWalk::seek::<RunRow<'_>>(tree, origin, window.start);
         let (index, rest) = row.locate(n);
         let mut strip = row.strip(index);
         strip.skip(rest / strip.len);
@@ -74,7 +74,7 @@ impl<'a> Strips<'a> {
     /// Goes to the next row; `false` at the end.
     #[inline]
     fn turn(&mut self) -> bool {
-        if let Some(distance) = self.walk.as_mut().and_then(Walk::slide) {
+        if let Some(distance) = self.walk.as_mut().and_then(TreeWalk::slide) {
             self.row.base += distance;
             self.next = 0;
             return true;
@@ -85,7 +85,7 @@ impl<'a> Strips<'a> {
     /// As [`Strips::turn`], to a row that is not the same again.
     #[inline(never)]
     fn climb(&mut self) -> bool {
-        let Some(row) = self.walk.as_mut().and_then(Walk::next) else {
+        let Some(row) = self.walk.as_mut().and_then(TreeWalk::next) else {
             return false;
         };
         self.row = row;

@@ -37,12 +37,12 @@ pub(crate) enum Kind {
     /// Blocks of different length: block `i` has the children `firsts[i]..firsts[i + 1]`, from `offsets[i]` on, `step` apart.
     Ragged { child: Arc<Tree>, step: i64, offsets: Box<[i64]>, firsts: Box<[u64]> },
     /// Different trees; `flat` if each of them is one run.
-    Mixed { parts: Box<[Part]>, flat: bool },
+    Mixed { parts: Box<[TreePart]>, flat: bool },
 }
 
 /// A part of [`Kind::Mixed`].
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Part {
+pub(crate) struct TreePart {
     /// Where it lies.
     pub(crate) offset: i64,
     /// Data bytes before it.

@@ -12,12 +12,12 @@ pub(super) trait Leaf<'a>: Sized {
 
 /// A place in a tree: the inner nodes from the root to the current leaf, and which part of each.
 #[derive(Clone, Debug)]
-pub(super) struct Walk<'a> {
-    frames: Vec<Frame<'a>>,
+pub(super) struct TreeWalk<'a> {
+    frames: Vec<WalkFrame<'a>>,
 }
 
 #[derive(Clone)]
-struct Frame<'a> {
+struct WalkFrame<'a> {
     tree: &'a Tree,
     base: i64,
     /// Which part; of a ragged node, which block.
@@ -28,13 +28,13 @@ struct Frame<'a> {
     copy: u64,
 }
 
-impl fmt::Debug for Frame<'_> {
+impl fmt::Debug for WalkFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{} of {}", self.index, self.copy, self.tree)
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TreeWalk<'a> {
     /// Goes to the leaf that holds data byte `n`, which must exist; returns the walk, the leaf, and which of its bytes that is.
     pub(super) fn seek<L: Leaf<'a>>(root: &'a Tree, origin: i64, n: u64) -> (Self, L, u64) {
         let mut frames = Vec::with_capacity(root.facts.depth as usize);
@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
             if let Some(leaf) = L::tree(tree, base) {
                 return (Self { frames }, leaf, n);
             }
-            let mut frame = Frame::new(tree, base);
+            let mut frame = WalkFrame::new(tree, base);
             n = frame.enter(n);
             (tree, base) = frame.child();
             frames.push(frame);
@@ -77,14 +77,14 @@ impl<'a> Walk<'a> {
             if let Some(leaf) = L::tree(tree, base) {
                 return Some(leaf);
             }
-            let frame = Frame::new(tree, base);
+            let frame = WalkFrame::new(tree, base);
             (tree, base) = frame.child();
             self.frames.push(frame);
         }
     }
 }
 
-impl<'a> Frame<'a> {
+impl<'a> WalkFrame<'a> {
     /// At the first part.
     fn new(tree: &'a Tree, base: i64) -> Self {
         let count = match &tree.kind {

@@ -1,32 +1,32 @@
-//! Whether runs of many ranks cover a range exactly once, found without listing them.
+//! A test whether runs of many ranks cover a range exactly once, without a list of the runs.
 //!
 //! Give every offset a random number. A rank adds up, over its runs, the number of the end less that of the start. If the runs of all
-//! ranks follow one another without gap or overlap, every inner border cancels and the sum is that of the range alone. The other way
-//! round: borders cancel only if as many runs start as end at each of them, and because runs go forward that is one chain from the
+//! ranks follow one another without gap or overlap, every inner border cancels and the sum is that of the range alone. Conversely,
+//! borders cancel only if as many runs start as end at each of them, and because runs go forward that is one chain from the
 //! start to the end. That two different borders have the same number, or that numbers cancel by chance, happens once in 2⁶⁴.
 
 use std::ops::Range;
 
 use crate::layout::{Pattern, Strip};
 
-/// What a rank's runs in a window add up to.
+/// The sums of a rank's runs in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub(crate) struct Coverage {
     borders: u64,
     bytes: u64,
 }
 
 impl Coverage {
-    /// Numbers that ranks add up.
-    pub const WORDS: usize = 2;
+    /// Words that the ranks add up.
+    pub(crate) const WORDS: usize = 2;
 
     /// Of the runs of a window of data bytes.
-    pub fn of(pattern: &Pattern, window: Range<u64>) -> Self {
+    pub(crate) fn of(pattern: &Pattern, window: Range<u64>) -> Self {
         Self::of_strips(pattern.strips(window))
     }
 
     /// Of the runs of strips.
-    pub fn of_strips(strips: impl IntoIterator<Item = Strip>) -> Self {
+    pub(crate) fn of_strips(strips: impl IntoIterator<Item = Strip>) -> Self {
         let mut coverage = Self::default();
         for strip in strips {
             coverage.bytes = coverage.bytes.wrapping_add(strip.size());
@@ -41,17 +41,17 @@ impl Coverage {
     }
 
     /// Of a single run.
-    pub fn of_run(run: &Range<u64>) -> Self {
+    pub(crate) fn of_run(run: &Range<u64>) -> Self {
         Self { borders: border(run.end).wrapping_sub(border(run.start)), bytes: run.end - run.start }
     }
 
-    /// The numbers that ranks add up.
-    pub fn words(self) -> [u64; Self::WORDS] {
+    /// The words that the ranks add up.
+    pub(crate) fn words(self) -> [u64; Self::WORDS] {
         [self.borders, self.bytes]
     }
 
-    /// Whether the sums of all ranks say that `range` is covered exactly once.
-    pub fn is_full(sums: &[u64; Self::WORDS], range: &Range<u64>) -> bool {
+    /// True if, by the sums of all ranks, `range` is covered exactly once.
+    pub(crate) fn is_full(sums: &[u64; Self::WORDS], range: &Range<u64>) -> bool {
         range.is_empty() || *sums == Self::of_run(range).words()
     }
 }
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sums_tell_exact_covers_from_all_others(
+        fn the_sums_distinguish_exact_covers_from_all_others(
             runs in proptest::collection::vec((0u64..12, 1u64..8), 1..6),
         ) {
             let runs: Vec<Range<u64>> = runs.iter().map(|(start, len)| *start..start + len).collect();

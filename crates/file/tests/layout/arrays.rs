@@ -10,7 +10,7 @@ fn runs(layout: &Layout) -> Vec<(i64, u64)> {
     layout.runs(..).map(|Run { offset, len }| (offset, len)).collect()
 }
 
-fn dealt(size: u64, distribution: Distribution, processes: u64) -> Distributed {
+fn distributed(size: u64, distribution: Distribution, processes: u64) -> Distributed {
     Distributed { size, distribution, processes }
 }
 
@@ -33,7 +33,7 @@ fn parts_without_elements_keep_the_bounds_of_the_array() {
     let layout = Layout::from(Basic::I32).subarray(&empty, Order::C).expect("inside");
     assert_eq!((layout.size(), layout.extent(), layout.shape()), (0, 16, Shape::Empty));
     // Three blocks of two cover five elements: the fourth process has none.
-    let layout = Layout::from(Basic::I32).darray(3, &[dealt(5, Distribution::Block, 4)], Order::C);
+    let layout = Layout::from(Basic::I32).darray(3, &[distributed(5, Distribution::Block, 4)], Order::C);
     let layout = layout.expect("possible");
     assert_eq!((layout.size(), layout.extent()), (0, 20));
     let scalar = Layout::from(Basic::F64).subarray(&[], Order::C).expect("one element");
@@ -44,9 +44,9 @@ fn parts_without_elements_keep_the_bounds_of_the_array() {
 #[test]
 fn the_hpf_example_of_the_standard() {
     let dimensions = [
-        dealt(100, Distribution::CyclicOf(10), 2),
-        dealt(200, Distribution::Whole, 1),
-        dealt(300, Distribution::Block, 3),
+        distributed(100, Distribution::CyclicOf(10), 2),
+        distributed(200, Distribution::Whole, 1),
+        distributed(300, Distribution::Block, 3),
     ];
     let mut seen = vec![0_u8; 100 * 200 * 300];
     for rank in 0..6 {
@@ -70,7 +70,7 @@ fn the_hpf_example_of_the_standard() {
 #[test]
 fn distributions_of_a_line() {
     let share = |distribution, rank| {
-        let layout = Layout::from(Basic::Byte).darray(rank, &[dealt(10, distribution, 2)], Order::C);
+        let layout = Layout::from(Basic::Byte).darray(rank, &[distributed(10, distribution, 2)], Order::C);
         runs(&layout.expect("possible"))
     };
     assert_eq!(share(Distribution::Block, 1), [(5, 5)]);
@@ -83,16 +83,16 @@ fn distributions_of_a_line() {
 
 #[test]
 fn whole_turns_are_one_row_of_blocks() {
-    let dimensions = [dealt(18, Distribution::CyclicOf(2), 3)];
+    let dimensions = [distributed(18, Distribution::CyclicOf(2), 3)];
     let mine = Layout::from(Basic::F32).darray(2, &dimensions, Order::C).expect("possible");
     assert_eq!(mine.shape(), Shape::Strided { offset: 16, block: 8, stride: 24, count: 3 });
-    let alone = [dealt(12, Distribution::CyclicOf(5), 1)];
+    let alone = [distributed(12, Distribution::CyclicOf(5), 1)];
     let all = Layout::from(Basic::F32).darray(0, &alone, Order::C).expect("possible");
     assert_eq!(all.shape(), Shape::Contiguous { offset: 0, len: 48 });
     let blocks = [
-        dealt(8, Distribution::Block, 2),
-        dealt(8, Distribution::Block, 2),
-        dealt(8, Distribution::Block, 2),
+        distributed(8, Distribution::Block, 2),
+        distributed(8, Distribution::Block, 2),
+        distributed(8, Distribution::Block, 2),
     ];
     let corner = Layout::from(Basic::F64).darray(7, &blocks, Order::C).expect("possible");
     let nested = Shape::Nested {
@@ -116,19 +116,22 @@ fn impossible_parts_are_refused() {
         "subarray: dimension 0 has 4 elements, not 2 from 3 on; choose start + subsize <= size"
     );
     assert!(byte.subarray(&[Dimension { size: 4, subsize: 1, start: u64::MAX }], Order::C).is_err());
-    let two = dealt(10, Distribution::Block, 2);
+    let two = distributed(10, Distribution::Block, 2);
     assert_eq!(problem(&[two, two], 4), Some(Problem::NoSuchRank { rank: 4, processes: 4 }));
-    let nobody = dealt(10, Distribution::Block, 0);
-    assert_eq!(problem(&[two, nobody], 0), Some(Problem::NoProcesses { dimension: 1 }));
-    let whole = dealt(10, Distribution::Whole, 2);
+    let none = distributed(10, Distribution::Block, 0);
+    assert_eq!(problem(&[two, none], 0), Some(Problem::NoProcesses { dimension: 1 }));
+    let whole = distributed(10, Distribution::Whole, 2);
     assert_eq!(problem(&[whole], 0), Some(Problem::NotDistributed { dimension: 0, processes: 2 }));
     let short = Some(Problem::BlockTooShort { dimension: 0, block: 4, least: 5 });
-    assert_eq!(problem(&[dealt(10, Distribution::BlockOf(4), 2)], 0), short);
+    assert_eq!(problem(&[distributed(10, Distribution::BlockOf(4), 2)], 0), short);
     let zero = Some(Problem::BlockTooShort { dimension: 0, block: 0, least: 1 });
-    assert_eq!(problem(&[dealt(10, Distribution::CyclicOf(0), 2)], 0), zero);
-    assert_eq!(problem(&[dealt(1, Distribution::Block, u64::MAX), two], 0), Some(Problem::TooLarge));
+    assert_eq!(problem(&[distributed(10, Distribution::CyclicOf(0), 2)], 0), zero);
+    assert_eq!(problem(&[distributed(1, Distribution::Block, u64::MAX), two], 0), Some(Problem::TooLarge));
     assert_eq!(
-        problem(&[dealt(1 << 40, Distribution::Block, 1), dealt(1 << 40, Distribution::Block, 1)], 0),
+        problem(
+            &[distributed(1 << 40, Distribution::Block, 1), distributed(1 << 40, Distribution::Block, 1)],
+            0
+        ),
         Some(Problem::TooLarge)
     );
 }

@@ -117,14 +117,14 @@ fn negative_strides_displacements_and_extents() -> Result<()> {
 #[test]
 fn file_types_are_monotone_or_at_least_sorted() -> Result<()> {
     let int = Layout::from(Basic::I32);
-    let judge = |layout: &Layout| (layout.is_monotone(), layout.is_sorted());
-    assert_eq!(judge(&int.indexed([(1, 0), (2, 4)])?), (true, true));
-    assert_eq!(judge(&int.indexed([(1, 4), (2, 0)])?), (false, false));
-    assert_eq!(judge(&int.indexed([(1, -1), (2, 0)])?), (false, false), "a negative offset");
-    assert_eq!(judge(&int.hindexed([(1, 0), (1, 2)])?), (false, true), "overlapping elements");
-    assert_eq!(judge(&int.contiguous(4)?.resized(0, 8)?), (false, false), "copies go back into one another");
-    assert_eq!(judge(&int.resized(0, 2)?), (false, true), "copies overlap");
-    assert_eq!(judge(&int.resized(-4, 8)?), (true, true), "bounds may be negative");
+    let order = |layout: &Layout| (layout.is_monotone(), layout.is_sorted());
+    assert_eq!(order(&int.indexed([(1, 0), (2, 4)])?), (true, true));
+    assert_eq!(order(&int.indexed([(1, 4), (2, 0)])?), (false, false));
+    assert_eq!(order(&int.indexed([(1, -1), (2, 0)])?), (false, false), "a negative offset");
+    assert_eq!(order(&int.hindexed([(1, 0), (1, 2)])?), (false, true), "overlapping elements");
+    assert_eq!(order(&int.contiguous(4)?.resized(0, 8)?), (false, false), "copies go back into one another");
+    assert_eq!(order(&int.resized(0, 2)?), (false, true), "copies overlap");
+    assert_eq!(order(&int.resized(-4, 8)?), (true, true), "bounds may be negative");
     Ok(())
 }
 

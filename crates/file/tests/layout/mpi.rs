@@ -168,7 +168,7 @@ fn has_void(spec: &Spec) -> bool {
     void || matches!(spec, Spec::Darray(..)) || spec.children().into_iter().any(has_void)
 }
 
-/// Compares with one MPI; tells how many types it built, and for how many of them all bounds agree.
+/// Compares with one MPI; returns how many types it built, and for how many of them all bounds agree.
 fn compare(name: &str, unit: i64) -> Option<(usize, usize)> {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled(name, folder.path())?;

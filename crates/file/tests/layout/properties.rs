@@ -20,7 +20,7 @@ fn joined(bytes: &[i64]) -> Vec<(i64, u64)> {
     bytes.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run.len() as u64)).collect()
 }
 
-/// A window from two random numbers, sometimes behind the end.
+/// A window from two random numbers, sometimes beyond the end.
 fn window(size: usize, cuts: [usize; 2]) -> std::ops::Range<usize> {
     let (a, b) = (cuts[0] % (size + 3), cuts[1] % (size + 3));
     a.min(b)..a.max(b)

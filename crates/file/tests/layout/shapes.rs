@@ -85,7 +85,7 @@ fn two_levels_are_nested_and_more_are_general() -> Result<()> {
     Ok(())
 }
 
-/// A structure without holes is one run, whatever its members are; its kinds are still told apart.
+/// A structure without holes is one run, whatever its members are; its kinds are still distinguished.
 #[test]
 fn kinds_do_not_break_runs() -> Result<()> {
     let member = |displacement, basic: Basic| Member { count: 1, displacement, layout: basic.into() };

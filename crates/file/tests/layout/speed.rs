@@ -1,4 +1,4 @@
-//! How fast scattered bytes are copied, next to a plain copy: told, not judged.
+//! How fast scattered bytes are copied, next to a plain copy: printed, not checked.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn best(mut work: impl FnMut()) -> Duration {
     std::iter::repeat_n((), 7).map(time).min().unwrap_or_default()
 }
 
-fn tell(name: &str, pattern: &Pattern) -> Result<()> {
+fn print_speed(name: &str, pattern: &Pattern) -> Result<()> {
     let mut memory = vec![1_u8; pattern.highest() as usize];
     let mut packed = vec![2_u8; BYTES];
     let source = vec![3_u8; BYTES];
@@ -51,12 +51,12 @@ fn copies_against_a_plain_copy() -> Result<()> {
         for gaps in [2, 4] {
             let vector = Vector { count: (BYTES / block) as u64, block: 1, stride: gaps };
             let layout = Layout::from(basic).vector(vector)?;
-            tell(&format!("{block} bytes of every {}", block as i64 * gaps), layout.pattern())?;
+            print_speed(&format!("{block} bytes of every {}", block as i64 * gaps), layout.pattern())?;
         }
     }
     let irregular =
         Layout::from(Basic::F64).indexed_block(1, (0..(BYTES / 8) as i64).map(|i| 2 * i + i % 3 / 2))?;
-    tell("8 bytes at listed places", irregular.pattern())?;
+    print_speed("8 bytes at listed places", irregular.pattern())?;
     let record = Layout::from(Basic::I32).indexed([(1, 0), (2, 2), (1, 7)])?.tiled((BYTES / 16) as u64)?;
-    tell("records of 4, 8 and 4 bytes", &record)
+    print_speed("records of 4, 8 and 4 bytes", &record)
 }

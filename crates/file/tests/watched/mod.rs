@@ -15,7 +15,7 @@ pub(crate) fn watched(title: &str, work: impl FnOnce() + Send + 'static) {
     });
     match waiting.recv_timeout(PATIENCE) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{title} hangs"),
-        // Done, or ended by a panic, which joining tells.
+        // Done, or ended by a panic, which joining reports.
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
             if let Err(panic) = worker.join() {
                 std::panic::resume_unwind(panic);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::overlap::{repeated_apart, spans_apart};
-use super::{Basic, Facts, Kind, Part, Problem, Tree};
+use super::{Basic, Facts, Kind, Problem, Tree, TreePart};
 
 /// Parts of a mixture that are a few runs each are unrolled if that makes at most so many: walks take a row of runs in one go, and climb
 /// through everything else.
@@ -161,7 +161,7 @@ impl Tree {
             };
             apart &= tree.facts.disjoint;
             spans.push((offset + tree.facts.low, offset + tree.facts.high));
-            parts.push(Part { offset, start, first, tree: Arc::clone(tree) });
+            parts.push(TreePart { offset, start, first, tree: Arc::clone(tree) });
         }
         let mut facts = facts.ok_or(Problem::TooLarge)?;
         facts.disjoint = facts.ascending() || (apart && spans_apart(spans));

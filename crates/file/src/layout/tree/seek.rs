@@ -31,7 +31,7 @@ impl Tree {
         match &self.kind {
             Kind::Block { .. } => (0, 0, self),
             Kind::Repeat { child, stride, .. } => {
-                // No offset that is asked for lies behind the last copy.
+                // No requested offset lies after the last copy.
                 let index = offset / stride;
                 (index as u64 * child.size(), index * stride, child)
             }

@@ -1,0 +1,20 @@
+//! File handles: opening, views and file pointers, the access methods, requests, and the I/O threads that make progress without the caller.
+
+pub mod access;
+mod buffered_file;
+mod collective_access;
+mod file;
+mod file_view;
+mod hint_exchange;
+mod io_thread;
+mod open_options;
+mod pfs;
+mod request;
+mod scope;
+mod waiting;
+
+pub use file::{File, Whence};
+pub use open_options::{Open, check_name, check_unclaimed, claim, delete, discard, path};
+pub use pfs::{Pfs, PfsMode};
+pub use request::{Count, Request, wait_all, wait_any, wait_some};
+pub use scope::Scope;

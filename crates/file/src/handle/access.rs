@@ -1,0 +1,254 @@
+//! Access: position × independent or collective × read or write × blocking or not. Every access routine of MPI is one chain of methods.
+//!
+//! | position | independent | collective |
+//! |---|---|---|
+//! | explicit offset | `file.at(o).read(…)` | `file.at(o).all().read(…)` |
+//! | individual pointer | `file.next().read(…)` | `file.next().all().read(…)` |
+//! | shared pointer | `file.shared().read(…)` | `file.shared().all().read(…)`, in rank order |
+//! | a view of its own | `file.through(&view).read(…)` | `file.through(&view).all().read(…)` |
+//!
+//! Instead of `read`: `write`; `start_read`, `start_write` do not wait; collective also `begin_read`, `begin_write`, the split form.
+
+use std::sync::Arc;
+
+pub use super::collective_access::{Split, Together};
+use super::file::File;
+use super::io_thread::Job;
+use super::request::{Count, Request};
+use crate::engine::{AccessPosition, OpenFile, ResolvedAccess, first_byte, operation_name};
+use crate::error::{Error, Kind, Result};
+use crate::hints::TransferDirection;
+use crate::memory::{Incoming, Outgoing, Sink, Source};
+use crate::view::View;
+
+/// A number of etypes of the view: what offsets are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Etypes(pub u64);
+
+impl From<u64> for Etypes {
+    fn from(count: u64) -> Self {
+        Self(count)
+    }
+}
+
+impl File {
+    /// At an explicit offset, which moves no pointer.
+    pub fn at(&self, offset: impl Into<Etypes>) -> Access<'_> {
+        Access { file: self, position: AccessPosition::Offset(offset.into().0), view: None }
+    }
+
+    /// At this rank's own pointer, which moves on.
+    pub fn next(&self) -> Access<'_> {
+        Access { file: self, position: AccessPosition::IndividualPointer, view: None }
+    }
+
+    /// At the pointer that all ranks share, which moves on.
+    pub fn shared(&self) -> Access<'_> {
+        Access { file: self, position: AccessPosition::SharedPointer, view: None }
+    }
+
+    /// From the start of a view of its own, whatever view the file has; moves no pointer. In a collective access each rank gives its own: data in
+    /// many places of a file is accessed at once, without the collective calls of [`set_view`](File::set_view). Data is native.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_file::layout::{Basic, Layout};
+    /// # use aqueduct_file::{Mode, Open, View};
+    /// # Launch::threads(2).run(|world| {
+    /// # let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:through")?;
+    /// let view = View::round_robin(world, &Layout::from(Basic::U8))?;
+    /// file.through(&view).all().write(&[world.rank() as u8; 3])?;
+    /// let mut all = [9u8; 6];
+    /// file.at(0).read(&mut all)?;
+    /// assert_eq!(all, [0, 1, 0, 1, 0, 1]);
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn through<'f>(&'f self, view: &'f View) -> Access<'f> {
+        Access { file: self, position: AccessPosition::OwnView, view: Some(view) }
+    }
+}
+
+/// A position in a file, for an independent access.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'f> {
+    file: &'f File,
+    position: AccessPosition,
+    /// In place of the file's view.
+    view: Option<&'f View>,
+}
+
+impl<'f> Access<'f> {
+    /// A collective access. At the shared pointer, in rank order.
+    #[doc(alias = "ordered")]
+    pub fn all(self) -> Together<'f> {
+        Together { file: self.file, position: self.position, view: self.view }
+    }
+
+    /// Writes `data`; how much was written.
+    #[doc(alias = "MPI_File_write")]
+    #[doc(alias = "MPI_File_write_at")]
+    #[doc(alias = "MPI_File_write_shared")]
+    pub fn write<'d>(self, data: impl Into<Source<'d>>) -> Result<Count> {
+        let data = data.into();
+        let resolved =
+            data.check_usable().and_then(|()| self.resolve(TransferDirection::Write, data.size()))?;
+        self.file.engine.write_independent(&resolved, &data).map(Count::new)
+    }
+
+    /// Fills `data`; how much was read, less at the end of the file.
+    #[doc(alias = "MPI_File_read")]
+    #[doc(alias = "MPI_File_read_at")]
+    #[doc(alias = "MPI_File_read_shared")]
+    pub fn read<'d>(self, data: impl Into<Sink<'d>>) -> Result<Count> {
+        let mut data = data.into();
+        let resolved =
+            data.check_usable().and_then(|()| self.resolve(TransferDirection::Read, data.size()))?;
+        self.file.engine.read_independent(&resolved, &mut data).map(Count::new)
+    }
+
+    /// Starts writing a buffer, which the request owns until it is done.
+    #[doc(alias = "MPI_File_iwrite")]
+    #[doc(alias = "MPI_File_iwrite_at")]
+    #[doc(alias = "MPI_File_iwrite_shared")]
+    pub fn start_write<B: Outgoing + 'static>(self, buffer: B) -> Result<Request<B>> {
+        let (request, job) = self.write_job(buffer)?;
+        self.file.submit_independent(Box::new(job)).map(|()| request)
+    }
+
+    /// Starts filling a buffer, which the request owns until it is done.
+    #[doc(alias = "MPI_File_iread")]
+    #[doc(alias = "MPI_File_iread_at")]
+    #[doc(alias = "MPI_File_iread_shared")]
+    pub fn start_read<B: Incoming + 'static>(self, buffer: B) -> Result<Request<B>> {
+        let (request, job) = self.read_job(buffer)?;
+        self.file.submit_independent(Box::new(job)).map(|()| request)
+    }
+
+    pub(crate) fn write_job<B: Outgoing>(
+        self,
+        buffer: B,
+    ) -> Result<(Request<B>, impl FnOnce() + Send + use<B>)> {
+        let data = buffer.source();
+        let resolved =
+            data.check_usable().and_then(|()| self.resolve(TransferDirection::Write, data.size()))?;
+        drop(data);
+        let work = move |file: &OpenFile, buffer: &mut B| {
+            file.write_independent(&resolved, &buffer.source()).map(Count::new)
+        };
+        Ok(Request::new(Arc::clone(&self.file.engine), buffer, false, work))
+    }
+
+    pub(crate) fn read_job<B: Incoming>(
+        self,
+        mut buffer: B,
+    ) -> Result<(Request<B>, impl FnOnce() + Send + use<B>)> {
+        let data = buffer.sink();
+        let resolved =
+            data.check_usable().and_then(|()| self.resolve(TransferDirection::Read, data.size()))?;
+        drop(data);
+        let work = move |file: &OpenFile, buffer: &mut B| {
+            file.read_independent(&resolved, &mut buffer.sink()).map(Count::new)
+        };
+        Ok(Request::new(Arc::clone(&self.file.engine), buffer, false, work))
+    }
+
+    pub(crate) fn file(self) -> &'f File {
+        self.file
+    }
+
+    fn resolve(self, direction: TransferDirection, bytes: u64) -> Result<ResolvedAccess> {
+        let (view, etypes) = self.file.check(self.position, self.view, direction, bytes)?;
+        let start = match self.position {
+            AccessPosition::Offset(offset) => offset,
+            AccessPosition::OwnView => 0,
+            AccessPosition::IndividualPointer => self.file.take_pointer(etypes).unwrap_or(u64::MAX),
+            AccessPosition::SharedPointer => {
+                let pointer = &self.file.engine.shared_pointer;
+                pointer.advance(self.file.cx(), operation_name(direction), etypes)?
+            }
+        };
+        let first = self.file.first_byte(direction, &view, start, etypes)?;
+        Ok(ResolvedAccess { view, first })
+    }
+}
+
+impl File {
+    /// The view, and how many etypes `bytes` are, if the file allows the access.
+    pub(super) fn check(
+        &self,
+        position: AccessPosition,
+        own: Option<&View>,
+        direction: TransferDirection,
+        bytes: u64,
+    ) -> Result<(Arc<View>, u64)> {
+        let call = operation_name(direction);
+        self.cx().check_not_poisoned(call)?;
+        match direction {
+            TransferDirection::Write => self.check_writable(call)?,
+            TransferDirection::Read if !self.cx().mode.is_read() => {
+                return Err(self.cx().error(Kind::WriteOnly, call, "the file was opened for writing only"));
+            }
+            TransferDirection::Read => {}
+        }
+        if self.cx().mode.is_sequential() && position != AccessPosition::SharedPointer {
+            let detail = "a file opened in sequential mode is accessed through the shared pointer only";
+            return Err(self.cx().error(Kind::Unsupported, call, detail));
+        }
+        let view = match own {
+            Some(view) => Arc::new(self.check_own_view(view, direction)?.clone()),
+            None => self.view(),
+        };
+        let etype = view.etype().size();
+        if !bytes.is_multiple_of(etype) {
+            let detail =
+                format!("{bytes} bytes of memory are not a multiple of the etype size, {etype} bytes");
+            return Err(self.cx().error(Kind::BadCount, call, detail));
+        }
+        Ok((view, bytes / etype))
+    }
+
+    /// A view that is given with an access. All ranks must convert or none, which is not compared here: data is native.
+    fn check_own_view<'v>(&self, view: &'v View, direction: TransferDirection) -> Result<&'v View> {
+        if !view.representation().is_native() {
+            let detail = "data through a view of its own is native; set the view for another representation";
+            return Err(self.cx().error(Kind::Unsupported, operation_name(direction), detail));
+        }
+        if direction == TransferDirection::Write && !view.is_writable() {
+            let detail = "the filetype holds a byte twice, which is for reading only";
+            return Err(self.cx().error(Kind::BadLayout, operation_name(direction), detail));
+        }
+        Ok(view)
+    }
+
+    pub(super) fn first_byte(
+        &self,
+        direction: TransferDirection,
+        view: &View,
+        start: u64,
+        etypes: u64,
+    ) -> Result<u64> {
+        first_byte(self.cx(), direction, view, start, etypes)
+    }
+
+    pub(crate) fn submit_independent(&self, job: Job) -> Result<()> {
+        self.independent_thread.submit(job).map_err(|source| self.no_thread(&source))
+    }
+
+    pub(crate) fn submit_collective(&self, job: Job) -> Result<()> {
+        let job = if self.cx().comm.serves_threads() {
+            job
+        } else {
+            // The I/O thread may not call MPI: threads of the program send and receive its messages.
+            let operation = self.cx().comm_result("start", self.cx().comm.background_operation())?;
+            Box::new(move || operation.perform(job))
+        };
+        self.collective_thread.submit(job).map_err(|source| self.no_thread(&source))
+    }
+
+    pub(crate) fn no_thread(&self, source: &std::io::Error) -> Error {
+        let detail = format!("no I/O thread could be started: {source}; use the blocking form");
+        self.cx().error(Kind::Io, "start", detail)
+    }
+}

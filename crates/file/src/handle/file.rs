@@ -1,0 +1,402 @@
+//! A file handle: its pointers, its size, sync and close. Its views are in `file_view`, its access methods in [`access`](crate::access).
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_device::{LockKind, LockScope};
+
+use super::io_thread::IoThread;
+use super::open_options;
+use crate::context::counters::Counters;
+use crate::context::mode::Mode;
+use crate::context::{FileContext, error_agreement, report};
+use crate::engine::OpenFile;
+use crate::error::{Error, Kind, Result};
+use crate::hints::Info;
+use crate::view::View;
+use crate::write_buffer::DrainThread;
+
+/// Where a seek counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The start of the view.
+    #[doc(alias = "MPI_SEEK_SET")]
+    Start,
+    /// Where the pointer is.
+    #[doc(alias = "MPI_SEEK_CUR")]
+    Current,
+    /// The end of the file, seen through the view.
+    #[doc(alias = "MPI_SEEK_END")]
+    End,
+}
+
+/// A file that all ranks of a communicator have open.
+///
+/// Made by [`Open`](crate::Open). Its methods say whether they are *collective*: called by all ranks, in the same order. Dropping it without
+/// [`close`](File::close) finishes the operations of this rank and closes its handle; the file is then not deleted on close.
+#[doc(alias = "MPI_File")]
+pub struct File {
+    pub(crate) engine: Arc<OpenFile>,
+    /// The communicator it was opened on; the collective calls of the file use a copy.
+    comm: Comm,
+    path: OsString,
+    state: Mutex<ViewState>,
+    pub(crate) independent_thread: IoThread,
+    pub(crate) collective_thread: IoThread,
+    pub(crate) split: Arc<AtomicBool>,
+    /// Dropped last: the threads above write to its buffer.
+    pub(crate) drain_thread: Option<DrainThread>,
+}
+
+/// The view and the individual file pointer.
+pub(super) struct ViewState {
+    pub(super) view: Arc<View>,
+    /// The individual file pointer, in etypes.
+    pub(super) pointer: u64,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, mode) = (&self.cx().name, self.cx().mode);
+        f.debug_struct("File").field("name", name).field("mode", &mode).finish_non_exhaustive()
+    }
+}
+
+impl File {
+    /// With its individual pointer at `start`.
+    pub(crate) fn new(open_file: Arc<OpenFile>, path: OsString, comm: Comm, start: u64) -> Self {
+        let state = ViewState { view: Arc::new(View::default()), pointer: start };
+        Self {
+            engine: open_file,
+            comm,
+            path,
+            state: Mutex::new(state),
+            independent_thread: IoThread::default(),
+            collective_thread: IoThread::default(),
+            split: Arc::default(),
+            drain_thread: None,
+        }
+    }
+
+    pub(crate) fn cx(&self) -> &FileContext {
+        &self.engine.context
+    }
+
+    /// Closes the file, after all operations on it are done. Collective: when it returns, no rank has the file open. An error that
+    /// closing reports on any rank (a quota, a full disk or a failed medium, which some file systems report only then) fails on all ranks.
+    #[doc(alias = "MPI_File_close")]
+    pub fn close(self) -> Result<()> {
+        self.wait_idle();
+        let written = self.finish_buffer();
+        let (open_file, path, parent) = (Arc::clone(&self.engine), self.path.clone(), self.comm.clone());
+        drop(self);
+        let cx = &open_file.context;
+        let (name, delete, mut words) =
+            (Arc::clone(&cx.name), cx.mode.is_delete_on_close(), cx.read_counters().words());
+        let failed = |error: aqueduct_comm::Error| Error::communication("close", &name, &error);
+        let comm = cx.comm.clone();
+        // Devices do not delete open files: every rank closes its handle before any continues.
+        let (resources, closed) = Arc::into_inner(open_file).map(OpenFile::into_resources).unzip();
+        let outcome = written.and(closed.unwrap_or(Ok(())));
+        words.push(u64::from(outcome.is_err()));
+        let all = comm.allreduce(Op::Sum, &words).map_err(failed)?;
+        let failures = all.last().copied().unwrap_or(0);
+        let agree = |outcome| error_agreement::agree(&comm, "close", &name, outcome);
+        let outcome = if failures > 0 { agree(outcome) } else { outcome };
+        if report::is_on() && comm.rank() == 0 {
+            let all = Counters::from_words(&all);
+            eprintln!("{}", report::CounterReport { file: &name, ranks: comm.size(), all });
+        }
+        if delete {
+            let deleted = if comm.rank() == 0 { open_options::delete(&path) } else { Ok(()) };
+            agree(deleted)?;
+        }
+        if let Some(resources) = resources {
+            resources.cache(&parent);
+        }
+        outcome
+    }
+
+    /// The ranks that have it open: the communicator it was opened on.
+    #[doc(alias = "MPI_File_get_group")]
+    pub fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    /// The name it was opened by.
+    pub fn name(&self) -> &str {
+        &self.cx().name
+    }
+
+    /// The mode it was opened in.
+    #[doc(alias = "MPI_File_get_amode")]
+    pub fn mode(&self) -> Mode {
+        self.cx().mode
+    }
+
+    /// Whether what was synced outlives the process and a restart of the machine. Where it does not (`memfs:`, tmpfs), nothing is durable,
+    /// although [`sync`](File::sync) succeeds. Agreed when the file was opened: the same on all ranks.
+    pub fn is_persistent(&self) -> bool {
+        self.cx().persistent
+    }
+
+    /// What this rank has done to the file since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.cx().read_counters()
+    }
+
+    /// The hints in force.
+    #[doc(alias = "MPI_File_get_info")]
+    pub fn info(&self) -> Info {
+        self.cx().hints().info()
+    }
+
+    /// The length in bytes.
+    #[doc(alias = "MPI_File_get_size")]
+    pub fn size(&self) -> Result<u64> {
+        self.engine.length()
+    }
+
+    /// Cuts or extends the file to `size` bytes. Collective, with the same size on all ranks.
+    #[doc(alias = "MPI_File_set_size")]
+    pub fn set_size(&self, size: u64) -> Result<()> {
+        self.resize("set_size", size, |cx| cx.device_result("set_size", cx.handle.set_len(size)))
+    }
+
+    /// Reserves space for the first `size` bytes; the file is at least that long afterwards. Collective, with the same size on all
+    /// ranks.
+    #[doc(alias = "MPI_File_preallocate")]
+    pub fn preallocate(&self, size: u64) -> Result<()> {
+        self.resize("preallocate", size, |cx| cx.device_result("preallocate", cx.handle.preallocate(size)))
+    }
+
+    fn resize(
+        &self,
+        operation: &'static str,
+        size: u64,
+        work: impl FnOnce(&FileContext) -> Result<()>,
+    ) -> Result<()> {
+        self.wait_idle();
+        let same = self.check_same(operation, &size.to_ne_bytes());
+        let allowed = same
+            .and_then(|()| self.cx().check_not_poisoned(operation))
+            .and_then(|()| self.check_writable(operation));
+        // All buffered writes are in the file before it changes its size.
+        let allowed = allowed.and_then(|()| self.engine.flush());
+        self.cx().agree(operation, allowed)?;
+        // Truncated parts are extended again, and have no pages any more.
+        self.engine.independent.forget_pages(size);
+        let outcome = if self.cx().comm.rank() == 0 { work(self.cx()) } else { Ok(()) };
+        self.cx().agree(operation, outcome)
+    }
+
+    /// Makes everything that all ranks have written durable, and visible to all that open the file. Collective.
+    #[doc(alias = "MPI_File_sync")]
+    pub fn sync(&self) -> Result<()> {
+        self.wait_idle();
+        let outcome = self.cx().check_not_poisoned("sync").and_then(|()| self.engine.make_durable("sync"));
+        self.cx().agree("sync", outcome).inspect_err(|_| self.cx().poison())
+    }
+
+    /// Moves the individual pointer; where it then is.
+    #[doc(alias = "MPI_File_seek")]
+    pub fn seek(&self, offset: i64, whence: Whence) -> Result<u64> {
+        self.check_not_sequential("seek")?;
+        let mut state = self.view_state();
+        let to = self.seek_target("seek", &state.view, offset, whence, state.pointer)?;
+        state.pointer = to;
+        Ok(to)
+    }
+
+    /// Where the individual pointer is, in etypes.
+    #[doc(alias = "MPI_File_get_position")]
+    pub fn position(&self) -> Result<u64> {
+        self.check_not_sequential("position")?;
+        Ok(self.view_state().pointer)
+    }
+
+    /// Moves the shared pointer; where it then is. Collective, with the same arguments on all ranks.
+    #[doc(alias = "MPI_File_seek_shared")]
+    pub fn seek_shared(&self, offset: i64, whence: Whence) -> Result<u64> {
+        self.wait_idle();
+        let view = self.view();
+        let mut key = offset.to_ne_bytes().to_vec();
+        key.push(whence as u8);
+        let same =
+            self.check_same("seek_shared", &key).and_then(|()| self.check_not_sequential("seek_shared"));
+        let same = same.and_then(|()| if whence == Whence::End { self.engine.flush() } else { Ok(()) });
+        self.cx().agree("seek_shared", same)?;
+        let here = self.engine.shared_pointer.advance_ordered(self.cx(), "seek_shared", 0)?;
+        let to = self.seek_target("seek_shared", &view, offset, whence, here);
+        let to = self.cx().agree("seek_shared", to)?;
+        if self.cx().comm.rank() == 0 {
+            self.cx().comm_result("seek_shared", self.engine.shared_pointer.set(to))?;
+        }
+        self.cx().comm_result("seek_shared", self.cx().comm.barrier())?;
+        Ok(to)
+    }
+
+    /// Where the shared pointer is, in etypes.
+    #[doc(alias = "MPI_File_get_position_shared")]
+    pub fn position_shared(&self) -> Result<u64> {
+        self.engine.shared_pointer.advance(self.cx(), "position_shared", 0)
+    }
+
+    /// Takes `etypes` from the shared pointer without accessing the file; where they begin.
+    pub fn reserve_shared(&self, etypes: u64) -> Result<u64> {
+        self.engine.shared_pointer.advance(self.cx(), "reserve_shared", etypes)
+    }
+
+    /// Takes each rank's `etypes` from the shared pointer in rank order, without accessing the file; where this rank's begin. Collective.
+    pub fn reserve_ordered(&self, etypes: u64) -> Result<u64> {
+        self.wait_idle();
+        self.engine.shared_pointer.advance_ordered(self.cx(), "reserve_ordered", etypes)
+    }
+
+    fn seek_target(
+        &self,
+        call: &'static str,
+        view: &View,
+        offset: i64,
+        whence: Whence,
+        here: u64,
+    ) -> Result<u64> {
+        let base = match whence {
+            Whence::Start => 0,
+            Whence::Current => here,
+            Whence::End => view.etypes_before(self.size()?),
+        };
+        let refuse = || {
+            let detail = format!("etype {base} {offset:+} lies before the start of the view");
+            self.cx().error(Kind::BadArgument, call, detail)
+        };
+        base.checked_add_signed(offset).ok_or_else(refuse)
+    }
+
+    /// In atomic mode, accesses that conflict look as if one came after the other, and what one rank has written, others
+    /// read at once. Collective, with the same value on all ranks.
+    #[doc(alias = "MPI_File_set_atomicity")]
+    pub fn set_atomic(&self, atomic: bool) -> Result<()> {
+        self.wait_idle();
+        let same = self.check_same("set_atomic", &[u8::from(atomic)]);
+        let needed = if self.cx().comm.is_one_process() { LockScope::Process } else { LockScope::System };
+        let able = same.and_then(|()| {
+            if atomic && self.cx().comm.size() > 1 && self.cx().capabilities.locks < needed {
+                let detail = "this device has no locks that reach all ranks; put the file on ufs:";
+                return Err(self.cx().error(Kind::Unsupported, "set_atomic", detail));
+            }
+            Ok(())
+        });
+        self.cx().agree("set_atomic", able.and_then(|()| self.engine.flush()))?;
+        if atomic && self.cx().comm.node_count() > 1 && self.cx().mode.is_write() {
+            self.probe_locks()?;
+        }
+        self.cx().set_atomic(atomic);
+        Ok(())
+    }
+
+    /// Makes sure that locks reach all nodes: rank 0 locks a byte at the maximum file size, and the first rank of each other node must not get
+    /// that lock.
+    /// Collective.
+    fn probe_locks(&self) -> Result<()> {
+        const PROBE: Range<u64> = i64::MAX as u64 - 2..i64::MAX as u64 - 1;
+        let (cx, comm) = (self.cx(), &self.cx().comm);
+        let held =
+            if comm.rank() == 0 { cx.lock("set_atomic", PROBE, LockKind::Exclusive) } else { Ok(None) };
+        let _held = cx.agree("set_atomic", held)?;
+        let node = comm.node_of(comm.rank());
+        let tries = node != comm.node_of(0) && comm.ranks_of_node(node).first() == Some(&comm.rank());
+        let got = if tries { cx.handle.try_lock(PROBE, LockKind::Exclusive) } else { Ok(None) };
+        let outcome = match got {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => {
+                let detail = "locks of this node do not reach other nodes; mount the file system with locks that do \
+                              (not -o nolock, -o local_lock or -o localflock), or do without atomic mode";
+                Err(cx.error(Kind::Unsupported, "set_atomic", detail))
+            }
+            // A device without this query has the locks that its capabilities say.
+            Err(error) if error.kind() == aqueduct_device::Kind::Unsupported => Ok(()),
+            Err(error) => cx.device_result("set_atomic", Err(error)),
+        };
+        cx.agree("set_atomic", outcome)
+    }
+
+    /// Whether the file is in atomic mode.
+    #[doc(alias = "MPI_File_get_atomicity")]
+    pub fn is_atomic(&self) -> bool {
+        self.cx().is_atomic()
+    }
+
+    /// Takes `etypes` from the individual pointer; where they begin.
+    pub(crate) fn take_pointer(&self, etypes: u64) -> Option<u64> {
+        let mut state = self.view_state();
+        let start = state.pointer;
+        state.pointer = start.checked_add(etypes)?;
+        Some(start)
+    }
+
+    /// Waits until all non-blocking operations of this rank are done.
+    pub(crate) fn wait_idle(&self) {
+        self.independent_thread.drain();
+        self.collective_thread.drain();
+    }
+
+    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<()> {
+        if self.cx().mode.is_write() {
+            return Ok(());
+        }
+        Err(self.cx().error(Kind::ReadOnly, operation, "the file was opened for reading only"))
+    }
+
+    fn check_not_sequential(&self, operation: &'static str) -> Result<()> {
+        if !self.cx().mode.is_sequential() {
+            return Ok(());
+        }
+        let detail = "a file opened in sequential mode has only the shared pointer, and that does not seek";
+        Err(self.cx().error(Kind::Unsupported, operation, detail))
+    }
+
+    /// Fails on ranks whose value differs from that of rank 0. Collective.
+    fn check_same(&self, operation: &'static str, value: &[u8]) -> Result<()> {
+        self.compare(operation, Some(value), 0).0
+    }
+
+    /// Whether all ranks that give a value give the same, and whether any rank gives hints. Collective.
+    pub(super) fn compare(
+        &self,
+        operation: &'static str,
+        value: Option<&[u8]>,
+        hints: usize,
+    ) -> (Result<()>, bool) {
+        let least_and_most = value.map_or([u64::MAX, 0], |value| [digest(value); 2]);
+        let words = [least_and_most, [0, hints as u64]];
+        let all = self.cx().comm.allreduce_with(&words, |[least, most], [other_least, other_most]| {
+            *least = (*least).min(*other_least);
+            *most = (*most).max(*other_most);
+        });
+        let words = match self.cx().comm_result(operation, all) {
+            Ok(words) => words,
+            Err(error) => return (Err(error), false),
+        };
+        let ([least, most], has_hints) = (words[0], words[1][1] > 0);
+        if least >= most {
+            return (Ok(()), has_hints);
+        }
+        let detail = "the ranks gave different arguments; give the same on all ranks";
+        (Err(self.cx().error(Kind::NotSame, operation, detail)), has_hints)
+    }
+
+    pub(super) fn view_state(&self) -> MutexGuard<'_, ViewState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn digest(value: &(impl std::hash::Hash + ?Sized)) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

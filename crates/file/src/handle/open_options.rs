@@ -1,0 +1,294 @@
+//! Opening and deleting files.
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use aqueduct_comm::Comm;
+use aqueduct_device::{self as device, Capabilities, Handle, OpenOptions};
+
+use super::file::{File, digest};
+use super::hint_exchange;
+use crate::context::AgreedCapabilities;
+use crate::context::error_agreement::agree_flags;
+use crate::context::mode::Mode;
+use crate::engine::{FileResources, OpenFile};
+use crate::error::{Error, Kind, Result};
+use crate::hints::{Buffered, Hints, Info};
+
+/// How to open a file; the same on all ranks, but for hints: where they differ, those of rank 0 hold.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_file::{Mode, Open};
+///
+/// Launch::threads(2).run(|world| {
+///     let file = Open::new(Mode::read_write().create()).hint("cb_nodes", "1").open(world, "memfs:open")?;
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Open {
+    mode: Mode,
+    info: Info,
+}
+
+impl Open {
+    /// Opens with this access mode.
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, info: Info::new() }
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.info.set(key, value);
+        self
+    }
+
+    /// Adds hints.
+    #[must_use]
+    pub fn hints(mut self, info: &Info) -> Self {
+        self.info = info.over(&self.info);
+        self
+    }
+
+    /// Buffers the file; see [`File::buffered`].
+    #[must_use]
+    pub fn buffered(self, settings: &Buffered) -> Self {
+        let open = self.hint("aqueduct_buffer", settings.memory.to_string());
+        let Some(folder) = &settings.spill else { return open };
+        let open = open.hint("aqueduct_spill", folder.to_string_lossy());
+        settings.spill_size.map_or(open.clone(), |bytes| open.hint("aqueduct_spill_size", bytes.to_string()))
+    }
+
+    /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
+    #[doc(alias = "MPI_File_open")]
+    pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<File> {
+        let name = name.as_ref();
+        let shown: Arc<str> = name.to_string_lossy().into();
+        let mut hints = Hints::parse(&self.info.over(&Info::from_env()));
+        // Other handles of a buffered file do not see pending writes, so that only the program can ask for it, not the site.
+        hints.buffered = Hints::parse(&self.info).buffered;
+        if comm.rank() == 0 {
+            hint_exchange::report_objections(&shown, &self.info.over(&Info::from_env()));
+        }
+        let resources = self.compare(comm, name, &shown, &mut hints)?;
+        let buffered = hints.buffered.clone();
+        match self.open_on_all(&resources, name, &shown, &mut hints) {
+            Ok((handle, start, agreed)) => {
+                let open_file = OpenFile::new(shown, resources, handle, agreed, self.mode, hints);
+                let file = File::new(Arc::new(open_file), name.to_owned(), comm.clone(), start);
+                match buffered {
+                    Some(settings) => file.buffered(&settings),
+                    None => Ok(file),
+                }
+            }
+            Err(error) => {
+                resources.cache(comm);
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks that all ranks give the same arguments, and finds resources for the file. If hints differ, those of rank 0 are used.
+    fn compare(
+        &self,
+        comm: &Comm,
+        name: &OsStr,
+        shown: &Arc<str>,
+        hints: &mut Hints,
+    ) -> Result<FileResources> {
+        let failed = |error: aqueduct_comm::Error| Error::communication("open", shown, &error);
+        let cached = FileResources::take_cached(comm);
+        let [id, buffers] = cached.as_ref().map_or([0; 2], FileResources::id);
+        let mine = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), id, buffers];
+        let least_and_most = mine.map(|word| [word, word]);
+        let all = comm.allreduce_with(&least_and_most, |[least, most], [other_least, other_most]| {
+            *least = (*least).min(*other_least);
+            *most = (*most).max(*other_most);
+        });
+        let differs: Vec<bool> = all.map_err(failed)?.iter().map(|[least, most]| least != most).collect();
+        let which = ["access modes", "names"].into_iter().zip(&differs).find(|(_, differs)| **differs);
+        if let Some((which, _)) = which {
+            cached.into_iter().for_each(|resources| resources.cache(comm));
+            let detail = format!("the ranks gave different {which}; give the same on all ranks");
+            return Err(Error::new(Kind::NotSame, "open", shown, detail));
+        }
+        if differs[2] {
+            *hints = Hints::parse(&hint_exchange::of_first_rank(comm, shown, &hints.info()).map_err(failed)?);
+        }
+        match cached {
+            // Resources that some rank does not have are left to a later file.
+            Some(resources) if differs[3] || differs[4] => resources.cache(comm),
+            Some(resources) => return Ok(resources),
+            None => {}
+        }
+        FileResources::new(comm).map_err(failed)
+    }
+
+    /// Opens the file on all ranks; the handle, the start of file pointers, and what holds on all ranks.
+    fn open_on_all(
+        &self,
+        resources: &FileResources,
+        name: &OsStr,
+        shown: &Arc<str>,
+        hints: &mut Hints,
+    ) -> Result<(Arc<dyn Handle>, u64, AgreedCapabilities)> {
+        let comm = &resources.comm;
+        // An exclusive create is done by one rank. Creates of many nodes at once would only wait for one another.
+        let first = self.mode.is_create() && (self.mode.is_exclusive() || comm.node_count() > 1);
+        let (asked, unreadable) = (&*hints, Cell::new(false));
+        let open = |create: bool| {
+            let handle = self.open_device(comm, name, shown, asked, create, &unreadable)?;
+            let start = if self.mode.is_append() { length(comm, asked, &*handle) } else { Ok(0) };
+            let start = start.map_err(|error| Error::device("open", shown, &error))?;
+            Ok((handle, start))
+        };
+        let mine =
+            if first { open_after_first(comm, shown, open)? } else { open(self.mode.is_create()).map(Some) };
+        if let (0, Ok(Some((_, start)))) = (comm.rank(), &mine) {
+            resources.pointer.set(*start).map_err(|error| Error::communication("open", shown, &error))?;
+        }
+        let missing = || Error::new(Kind::Communication, "open", shown, "rank 0 could not open it");
+        let capabilities =
+            mine.as_ref().ok().and_then(Option::as_ref).map(|(handle, _)| handle.capabilities());
+        let one_page_cache =
+            comm.node_count() == 1 && capabilities.is_some_and(|capabilities| capabilities.maps);
+        let persistent = capabilities.is_some_and(|capabilities| capabilities.persistent);
+        let coherent = is_coherent(comm, asked, capabilities);
+        let flags = [one_page_cache, persistent, coherent, !unreadable.get()];
+        let (opened, [one_page_cache, persistent, coherent, readable]) =
+            agree_flags(comm, "open", shown, mine, flags)?;
+        if !readable {
+            hints.disable_reads();
+        }
+        let agreed = AgreedCapabilities { one_page_cache, persistent, coherent };
+        opened.map(|(handle, start)| (handle, start, agreed)).ok_or_else(missing)
+    }
+
+    fn open_device(
+        &self,
+        comm: &Comm,
+        name: &OsStr,
+        shown: &Arc<str>,
+        hints: &Hints,
+        create: bool,
+        unreadable: &Cell<bool>,
+    ) -> Result<Arc<dyn Handle>> {
+        if let Some(contradiction) = self.mode.contradiction() {
+            return Err(Error::new(Kind::BadMode, "open", shown, contradiction));
+        }
+        let options = match (self.mode.is_read(), self.mode.is_write()) {
+            (true, false) => OpenOptions::read_only(),
+            // Data sieving reads before it writes.
+            _ => OpenOptions::read_write(),
+        };
+        let exclusive = create && self.mode.is_exclusive();
+        let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());
+        let options = options.permissions(hints.permissions).write_behind(hints.write_behind);
+        let opened = device::open(name, &options).or_else(|error| {
+            // A file that this user may write and not read.
+            if self.mode.is_read() || error.kind() != device::Kind::PermissionDenied {
+                return Err(error);
+            }
+            unreadable.set(true);
+            device::open(name, &options.clone().for_writing_only())
+        });
+        let handle = opened.map_err(|error| Error::device("open", shown, &error))?;
+        if comm.size() > 1 && !comm.is_one_process() && !handle.capabilities().shared {
+            let detail =
+                "this device lives in one process; ranks that are processes need a shared one, such as ufs:";
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        }
+        Ok(handle)
+    }
+}
+
+/// Rank 0 opens and creates; if it could, the others open what is then there.
+#[expect(
+    clippy::type_complexity,
+    reason = "a result within a result: of the communication, and of this rank"
+)]
+fn open_after_first(
+    comm: &Comm,
+    shown: &Arc<str>,
+    open: impl Fn(bool) -> Result<(Arc<dyn Handle>, u64)>,
+) -> Result<Result<Option<(Arc<dyn Handle>, u64)>>> {
+    let first = (comm.rank() == 0).then(|| open(true));
+    let mut failed = [u8::from(matches!(&first, Some(Err(_))))];
+    comm.broadcast(0, &mut failed).map_err(|error| Error::communication("open", shown, &error))?;
+    Ok(match first {
+        Some(outcome) => outcome.map(Some),
+        // Rank 0 reports the error.
+        None if failed != [0] => Ok(None),
+        None => open(false).map(Some),
+    })
+}
+
+/// True if all ranks see the same bytes of the file: there is one node, or the hint or the device says so.
+fn is_coherent(comm: &Comm, hints: &Hints, capabilities: Option<Capabilities>) -> bool {
+    comm.node_count() == 1 || hints.coherent.unwrap_or_else(|| capabilities.is_some_and(|capabilities| capabilities.coherent))
+}
+
+/// The length of a file, whatever this node has cached of it.
+fn length(comm: &Comm, hints: &Hints, handle: &dyn Handle) -> device::Result<u64> {
+    if !is_coherent(comm, hints, Some(handle.capabilities())) {
+        handle.revalidate(0..0)?;
+    }
+    handle.len()
+}
+
+/// Whether a name can be opened as far as its wrappers and its device go; nothing is opened.
+pub fn check_name(name: impl AsRef<OsStr>) -> Result<()> {
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    let resolved = device::registry().resolve(name.as_ref());
+    resolved.map(|_| ()).map_err(|error| Error::device("open", &shown, &error))
+}
+
+/// Deletes the file of this name. Not collective: one rank does it.
+#[doc(alias = "MPI_File_delete")]
+pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
+    let name: OsString = name.as_ref().to_owned();
+    let shown: Arc<str> = name.to_string_lossy().into();
+    device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
+}
+
+/// Deletes the file of this name to make room for another: its name is free at once, its bytes may be taken back while the program goes on. Not
+/// collective: one rank does it.
+pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
+    let name: OsString = name.as_ref().to_owned();
+    let shown: Arc<str> = name.to_string_lossy().into();
+    device::discard(&name).map_err(|error| Error::device("delete", &shown, &error))
+}
+
+/// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if another
+/// program has claimed it. It is advisory: a program that does not claim the file, a reader for example, is not excluded. None for a name with a
+/// wrapper, of a device without paths, and on file systems without locks. Not collective: one rank does it for all.
+pub fn claim(name: impl AsRef<OsStr>) -> Result<Option<device::Claim>> {
+    let Some(path) = path(name.as_ref()) else { return Ok(None) };
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    device::claim(&path).map_err(|error| Error::device("open", &shown, &error))
+}
+
+/// Fails with [`Kind::InUse`](crate::Kind::InUse) if the file of this name is [claimed](claim), without claiming it. Not collective: one rank does it.
+pub fn check_unclaimed(name: impl AsRef<OsStr>) -> Result<()> {
+    let Some(path) = path(name.as_ref()) else { return Ok(()) };
+    let shown: Arc<str> = name.as_ref().to_string_lossy().into();
+    device::check_unclaimed(&path).map_err(|error| Error::device("open", &shown, &error))
+}
+
+/// The path of the operating system that a name means: for libraries that open files themselves. None for a name with a wrapper, or
+/// of a device that has no such files.
+///
+/// ```
+/// assert_eq!(aqueduct_file::path("uring:a/b"), Some("a/b".into()));
+/// assert_eq!(aqueduct_file::path("memfs:a/b"), None);
+/// ```
+pub fn path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    // Of a name with wrappers the first one is taken for the device, which then is none of these.
+    let name = device::name::Name::parse(name.as_ref(), |_| false).ok()?;
+    ["ufs", "uring"].contains(&name.device.prefix.as_str()).then(|| name.path.into())
+}

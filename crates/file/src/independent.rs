@@ -1,0 +1,358 @@
+//! Independent I/O: the data bytes of a window of a pattern, between memory and the device, by one rank.
+//!
+//! [`IndependentIo`] executes plans: list I/O, data sieving or mapped I/O. It owns what outlives an access (the mapping, the access history,
+//! the sieve buffer, the calibration) and reports measured costs to the calibration; estimates are made in [`plan`](crate::plan).
+
+mod access_history;
+mod data_sieving;
+mod list_io;
+mod mapped_io;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use aqueduct_device::{HandleExt, LockGuard, LockKind};
+
+use crate::context::{AccessScope, FileContext};
+use crate::error::Result;
+use crate::hints::{Strategy, TransferDirection};
+use crate::layout::Pattern;
+use crate::memory::chunks::{ReadBuffer, WriteData};
+use crate::plan::{
+    AccessFacts, AccessPlan, AccessSize, Calibration, CostModel, Estimate, PlanInput, RunFacts, RunMapping,
+    StrategyReport, make_plan, may_map_runs,
+};
+use access_history::{AccessHistory, is_measurable};
+use data_sieving::SieveBuffer;
+use list_io::{BATCH, read_list, write_list};
+use mapped_io::FileMapping;
+
+/// For fewer bytes the device gets no hint before a write: releasing what it reserves would take longer than the hint saves.
+const SHORTEST_WRITE_HINT: u64 = 4 << 20;
+
+/// The state of independent I/O on an open file.
+#[derive(Default)]
+pub(crate) struct IndependentIo {
+    mapping: FileMapping,
+    history: AccessHistory,
+    sieve_buffer: SieveBuffer,
+    calibration: Mutex<Calibration>,
+    /// End of the range of which the device knows that this rank writes a new file.
+    preallocated_to: AtomicU64,
+}
+
+/// The calibration of an access: that of independent calls, or that of collective ones, in which all ranks share the machine.
+#[derive(Clone, Copy)]
+pub(crate) struct CostScope<'a> {
+    pub(crate) scope: AccessScope,
+    pub(crate) calibration: &'a Mutex<Calibration>,
+    /// The size of the access, if it is known already.
+    pub(crate) size: Option<AccessSize>,
+}
+
+impl CostScope<'_> {
+    fn calibration(&self) -> MutexGuard<'_, Calibration> {
+        self.calibration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executes a plan and reports its measured cost.
+    pub(crate) fn measure<T>(
+        &self,
+        direction: TransferDirection,
+        estimate: Estimate,
+        access: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let outcome = access()?;
+        self.calibration().record(direction, estimate, start.elapsed().as_nanos() as f64);
+        Ok(outcome)
+    }
+}
+
+impl IndependentIo {
+    /// Writes `data` to the data bytes from `first` on; the count, less only with an error.
+    pub(crate) fn write(
+        &self,
+        cx: &FileContext,
+        pattern: &Pattern,
+        first: u64,
+        data: &WriteData<'_>,
+    ) -> Result<u64> {
+        self.write_in_scope(cx, &self.cost_scope(), pattern, first, data)
+    }
+
+    /// The same for a part of a collective access.
+    pub(crate) fn write_in_scope(
+        &self,
+        cx: &FileContext,
+        costs: &CostScope<'_>,
+        pattern: &Pattern,
+        first: u64,
+        data: &WriteData<'_>,
+    ) -> Result<u64> {
+        let window = first..first + data.len();
+        let span = pattern.file_span(&window);
+        if is_one_run(&window, &span) {
+            let _guard = lock_write(cx, &span, cx.sieves_writes())?;
+            self.announce_write(cx, &span);
+            return self.write_run(cx, pattern, first, &span, data);
+        }
+        let plan = self.plan_access(cx, costs, TransferDirection::Write, pattern, &window);
+        let strategy = plan.estimate.strategy;
+        // If any rank reads, changes and writes back, every write must take a lock.
+        let _guard = lock_write(cx, &span, strategy != Strategy::Sieve && cx.sieves_writes())?;
+        costs.measure(TransferDirection::Write, plan.estimate, || {
+            write_chunks(cx, data, |part, bytes| {
+                let window = first + part.start..first + part.end;
+                match strategy {
+                    Strategy::Direct => write_list(cx, pattern, window, bytes, 1),
+                    Strategy::Sieve => self.sieve_buffer.write(cx, pattern, window, bytes),
+                    Strategy::Map => self.write_mapped(cx, pattern, window, bytes),
+                    Strategy::List | Strategy::TwoPhase => write_list(cx, pattern, window, bytes, BATCH),
+                }
+            })
+        })
+    }
+
+    /// Writes one run of the file: by a system call, until it has been written so often that mapping its pages is cheaper.
+    fn write_run(
+        &self,
+        cx: &FileContext,
+        pattern: &Pattern,
+        first: u64,
+        run: &Range<u64>,
+        data: &WriteData<'_>,
+    ) -> Result<u64> {
+        self.access_run(cx, TransferDirection::Write, run, |strategy| {
+            write_chunks(cx, data, |part, bytes| match strategy {
+                Strategy::Map => {
+                    self.write_mapped(cx, pattern, first + part.start..first + part.end, bytes).map(drop)
+                }
+                _ => cx.device_result("write", cx.handle.write_at(run.start + part.start, bytes)),
+            })
+        })
+    }
+
+    /// Fills `data` from the data bytes from `first` on; the count is less at the end of the file.
+    pub(crate) fn read(
+        &self,
+        cx: &FileContext,
+        pattern: &Pattern,
+        first: u64,
+        data: &mut ReadBuffer<'_>,
+    ) -> Result<u64> {
+        self.read_in_scope(cx, &self.cost_scope(), pattern, first, data)
+    }
+
+    /// The same for a part of a collective access.
+    pub(crate) fn read_in_scope(
+        &self,
+        cx: &FileContext,
+        costs: &CostScope<'_>,
+        pattern: &Pattern,
+        first: u64,
+        data: &mut ReadBuffer<'_>,
+    ) -> Result<u64> {
+        let window = first..first + data.len();
+        let span = pattern.file_span(&window);
+        let _guard =
+            if cx.locks_accesses() { cx.lock("read", span.clone(), LockKind::Shared)? } else { None };
+        if is_one_run(&window, &span) {
+            return self.read_run(cx, pattern, first, &span, data);
+        }
+        let plan = self.plan_access(cx, costs, TransferDirection::Read, pattern, &window);
+        costs.measure(TransferDirection::Read, plan.estimate, || {
+            read_chunks(cx, data, |part, bytes| {
+                let window = first + part.start..first + part.end;
+                match plan.estimate.strategy {
+                    Strategy::Sieve => self.sieve_buffer.read(cx, pattern, window, bytes),
+                    // If a view shows a byte twice, a list could read on after the end of the file, and so beyond the count.
+                    _ if !pattern.is_ascending() => read_list(cx, pattern, window, bytes, 1),
+                    Strategy::Direct => read_list(cx, pattern, window, bytes, 1),
+                    Strategy::Map => self.read_mapped(cx, pattern, window, bytes),
+                    Strategy::List | Strategy::TwoPhase => read_list(cx, pattern, window, bytes, BATCH),
+                }
+            })
+        })
+    }
+
+    /// Reads one run of the file, as [`write_run`](Self::write_run) writes it.
+    fn read_run(
+        &self,
+        cx: &FileContext,
+        pattern: &Pattern,
+        first: u64,
+        run: &Range<u64>,
+        data: &mut ReadBuffer<'_>,
+    ) -> Result<u64> {
+        self.access_run(cx, TransferDirection::Read, run, |strategy| {
+            read_chunks(cx, data, |part, bytes| match strategy {
+                Strategy::Map => self.read_mapped(cx, pattern, first + part.start..first + part.end, bytes),
+                _ => cx.device_result("read", cx.handle.read_at(run.start + part.start, bytes)),
+            })
+        })
+    }
+
+    /// Accesses one run of the file, and records the measured cost.
+    fn access_run(
+        &self,
+        cx: &FileContext,
+        direction: TransferDirection,
+        run: &Range<u64>,
+        access: impl FnOnce(Strategy) -> Result<u64>,
+    ) -> Result<u64> {
+        let plan = self.plan_run(cx, direction, run);
+        let strategy = plan.estimate.strategy;
+        let start = plan.is_measured.then(Instant::now);
+        let count = access(strategy)?;
+        // After the end of the file nothing was transferred.
+        if let Some(start) = start.filter(|_| count == run.end - run.start) {
+            self.history.hot_regions(direction).record(strategy, run, start.elapsed().as_nanos() as f64);
+        }
+        Ok(count)
+    }
+
+    /// Collects the facts about a run, which makes pages present for sequences of small accesses and for hot regions, and plans it.
+    fn plan_run(&self, cx: &FileContext, direction: TransferDirection, run: &Range<u64>) -> AccessPlan {
+        let (hints, calibration) = (cx.hints(), Calibration::default());
+        let model = CostModel { hints: &hints, capabilities: &cx.capabilities, calibration: &calibration };
+        let plan = |access| make_plan(PlanInput { direction, model, access: AccessFacts::Run(access) });
+        let bytes = run.end - run.start;
+        let facts = RunFacts { bytes, is_leased: false, mapping: None, is_measurable: is_measurable(run) };
+        if !may_map_runs(&hints, &cx.capabilities) {
+            return plan(RunFacts { is_measurable: false, ..facts });
+        }
+        let (write, is_forced) = (direction == TransferDirection::Write, hints.strategy.is_some());
+        if !facts.is_measurable {
+            let is_sequential = !is_forced && self.history.sequences(direction).note(run);
+            let is_leased = is_sequential && self.lease_ahead(cx, run, direction);
+            if is_leased || !write {
+                // For a read without a lease, asking whether the pages are present would cost as much as the system call.
+                return plan(RunFacts { is_leased, ..facts });
+            }
+        }
+        let mut hot_regions = self.history.hot_regions(direction);
+        let is_hot = hot_regions.note(run);
+        let mapping = if is_hot || is_forced { self.mapping.of_free(cx, run) } else { None };
+        let Some(mapping) = mapping.filter(|mapping| !write || mapping.keeps_room()) else {
+            return plan(facts);
+        };
+        let is_retry = !is_forced && hot_regions.retry_is_due(run);
+        let is_present = mapping.was_reached(run, write);
+        let mapping = RunMapping { is_present, costs: hot_regions.costs(), is_retry };
+        let plan = plan(RunFacts { mapping: Some(mapping), ..facts });
+        if !is_forced {
+            cx.report_strategy(AccessScope::Independent, direction, plan.estimate.strategy, || {
+                let size = AccessSize { span: bytes, bytes, runs: 1, new_pages: false };
+                let estimates = mapping.estimates(bytes).to_vec();
+                let scope = AccessScope::Independent;
+                StrategyReport { direction, scope, size, chosen: plan.estimate, estimates }
+            });
+        }
+        plan
+    }
+
+    /// Plans an access of several runs.
+    fn plan_access(
+        &self,
+        cx: &FileContext,
+        costs: &CostScope<'_>,
+        direction: TransferDirection,
+        pattern: &Pattern,
+        window: &Range<u64>,
+    ) -> AccessPlan {
+        let (hints, calibration) = (cx.hints(), costs.calibration());
+        let model = CostModel { hints: &hints, capabilities: &cx.capabilities, calibration: &calibration };
+        let size = costs.size.unwrap_or_else(|| self.measure_size(cx, direction, pattern, window));
+        let plan = make_plan(PlanInput { direction, model, access: AccessFacts::OneRank(size) });
+        report_plan(cx, costs.scope, direction, &model, size, plan.estimate);
+        plan
+    }
+
+    /// The size of an access.
+    pub(crate) fn measure_size(
+        &self,
+        cx: &FileContext,
+        direction: TransferDirection,
+        pattern: &Pattern,
+        window: &Range<u64>,
+    ) -> AccessSize {
+        // Only estimates for the page cache depend on it.
+        let asks = direction == TransferDirection::Write && cx.capabilities.maps;
+        let new_pages = asks && self.mapping.makes_pages(cx, &pattern.file_span(window));
+        AccessSize::of(pattern, window, new_pages)
+    }
+
+    /// Announces a write to the device, if it is large and the file is new: this rank has written nothing after it.
+    pub(crate) fn announce_write(&self, cx: &FileContext, range: &Range<u64>) {
+        let is_new = cx.mode.is_create() && cx.mode.is_exclusive();
+        if is_new && range.end - range.start >= SHORTEST_WRITE_HINT {
+            let before = self.preallocated_to.fetch_max(range.end, Ordering::Relaxed);
+            if range.end > before {
+                cx.handle.expect(range.start.max(before)..range.end);
+            }
+        }
+    }
+
+    fn cost_scope(&self) -> CostScope<'_> {
+        CostScope { scope: AccessScope::Independent, calibration: &self.calibration, size: None }
+    }
+}
+
+/// Reports the strategy of an access with the estimates of the others, if reports are on.
+pub(crate) fn report_plan(
+    cx: &FileContext,
+    scope: AccessScope,
+    direction: TransferDirection,
+    model: &CostModel<'_>,
+    size: AccessSize,
+    chosen: Estimate,
+) {
+    cx.report_strategy(scope, direction, chosen.strategy, || {
+        let estimates = model.estimates(direction, &size, scope);
+        StrategyReport { direction, scope, size, chosen, estimates }
+    });
+}
+
+/// Writes data chunk by chunk; an error has the count of bytes before it.
+fn write_chunks<T>(
+    cx: &FileContext,
+    data: &WriteData<'_>,
+    mut write: impl FnMut(Range<u64>, &[u8]) -> Result<T>,
+) -> Result<u64> {
+    data.for_each_chunk(&cx.counters, 0..data.len(), |part, bytes| {
+        let before = part.start;
+        let outcome = write(part, bytes);
+        outcome.map(|_| ()).map_err(|error| error.clone().after(before + error.transferred()))
+    })?;
+    Ok(data.len())
+}
+
+/// Reads data chunk by chunk; an error has the count of bytes before it.
+fn read_chunks(
+    cx: &FileContext,
+    data: &mut ReadBuffer<'_>,
+    mut read: impl FnMut(Range<u64>, &mut [u8]) -> Result<u64>,
+) -> Result<u64> {
+    let all = 0..data.len();
+    data.for_each_chunk(&cx.counters, all, |part, bytes| {
+        let before = part.start;
+        read(part, bytes).map_err(|error| error.clone().after(before + error.transferred()))
+    })
+}
+
+fn lock_write<'c>(
+    cx: &'c FileContext,
+    span: &Range<u64>,
+    sieved: bool,
+) -> Result<Option<Box<dyn LockGuard + 'c>>> {
+    let locks = cx.locks_accesses() || sieved;
+    if locks { cx.lock("write", span.clone(), LockKind::Exclusive) } else { Ok(None) }
+}
+
+/// True if a window is one run of the file, or empty.
+fn is_one_run(window: &Range<u64>, span: &Range<u64>) -> bool {
+    window.end - window.start == span.end - span.start
+}
