@@ -1,12 +1,16 @@
 //! What active buffering costs and saves, as ratios measured in one run: `cargo bench --bench buffering`; `-- --quick` for fewer rounds. Names choose parts,
 //! or what they begin with: `-- visible overflow-disk`.
 
+#[path = "common/table.rs"]
+mod table;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::file::{Buffered, Capacity, File, Mode, Open};
 use aqueduct::stage::{Error, Role, split};
+use table::print_row;
 
 const RANKS: usize = 2;
 const MIB: usize = 1 << 20;
@@ -36,13 +40,6 @@ fn main() {
             part();
         }
     }
-}
-
-fn tell(what: &str, ratios: &[f64], wanted: &str) {
-    let mut ratios = ratios.to_vec();
-    ratios.sort_by(f64::total_cmp);
-    let (best, median) = (ratios[0], ratios[ratios.len() / 2]);
-    println!("{what:<72} best {best:>7.3} median {median:>7.3}   wanted {wanted}");
 }
 
 fn seconds(work: impl FnOnce()) -> f64 {
@@ -95,7 +92,7 @@ fn visible(rounds: usize, how: &str, name: &str) {
         file.close()?;
         Ok(ratios)
     });
-    tell(&format!("a snapshot of 8 MiB that fits, {how} / memcpy of its bytes"), &ratios[0], "<= 1.25");
+    print_row(&format!("a snapshot of 8 MiB that fits, {how} / memcpy of its bytes"), &ratios[0], "<= 1.25");
 }
 
 /// A computation while its last snapshot is written, beside the same computation alone.
@@ -123,7 +120,7 @@ fn computing(rounds: usize, how: &str, name: &str) {
         file.close()?;
         Ok(ratios)
     });
-    tell(&format!("computation while 2 x 8 MiB are written {how} / alone"), &ratios[0], "<= 1.05");
+    print_row(&format!("computation while 2 x 8 MiB are written {how} / alone"), &ratios[0], "<= 1.05");
 }
 
 /// The time of a snapshot of all ranks until it is durable.
@@ -161,7 +158,7 @@ fn overflow(rounds: usize, name: &str) {
         Ok(times)
     });
     let what = "92 MB of each rank into 64 MB, at 800 MB/s / time of the device";
-    tell(what, &of_device(&times[0]), WANTED);
+    print_row(what, &of_device(&times[0]), WANTED);
 }
 
 /// The same on a disk: beside writing without a buffer, round by round.
@@ -183,7 +180,7 @@ fn overflow_on(rounds: usize, name: &str) {
         file.close()?;
         Ok(ratios)
     });
-    tell("92 MB of each rank into 64 MB, on the disk / without a buffer", &ratios[0], WANTED);
+    print_row("92 MB of each rank into 64 MB, on the disk / without a buffer", &ratios[0], WANTED);
 }
 
 /// The same through the memory of a server, a third rank.
@@ -202,5 +199,5 @@ fn overflow_served(rounds: usize, name: &str) {
         }
     });
     let what = "92 MB of each rank into 64 MB and a server's, at 800 MB/s / device";
-    tell(what, &of_device(&times[0]), WANTED);
+    print_row(what, &of_device(&times[0]), WANTED);
 }

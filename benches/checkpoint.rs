@@ -5,7 +5,7 @@
 //! What is compared takes turns, and before each turn memory and file system are brought into one state (`level`): otherwise the same write takes 0.2 or
 //! 0.8 s, by what was free for how long.
 
-#[path = "foundations/table.rs"]
+#[path = "common/table.rs"]
 mod table;
 
 use std::io::{BufRead, BufReader, BufWriter, Write};

@@ -1,7 +1,7 @@
 //! What the lowest layers cost, as ratios to the bare operations measured in the same run, the two taking turns.
 //! `cargo xtask bench foundations`.
 
-#[path = "foundations/table.rs"]
+#[path = "common/table.rs"]
 mod table;
 
 use std::fs::File;

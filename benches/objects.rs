@@ -1,6 +1,6 @@
 //! What objects cost, as ratios to the raw engine measured in the same run, the two taking turns. `cargo xtask bench objects`.
 
-#[path = "foundations/table.rs"]
+#[path = "common/table.rs"]
 mod table;
 
 use std::borrow::Cow;

@@ -5,6 +5,8 @@
 mod matrices;
 #[path = "streams/sink.rs"]
 mod sink;
+#[path = "common/table.rs"]
+mod table;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,6 +15,7 @@ use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::stage::{Cuboid, Error, Key, Mode, Options, Output, Report, Role, Stream, Streams, split};
 use matrices::Matrices;
 use rustix::time::{ClockId, clock_gettime};
+use table::print_row;
 
 const RANKS: usize = 2;
 const HIDDEN: [Mode; 3] = [Mode::Thread, Mode::Leaders, Mode::Servers];
@@ -82,7 +85,7 @@ fn main() {
 }
 
 fn tell(what: &str, ratio: f64, wanted: &str) {
-    println!("{what:<72} {ratio:>7.3}   wanted {wanted}");
+    print_row(what, &[ratio], wanted);
 }
 
 /// How long the clock and this thread's processor run meanwhile.

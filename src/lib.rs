@@ -28,6 +28,9 @@
 //!
 //! A layer knows those below and nothing above.
 
+#[cfg(doctest)]
+mod readmes;
+
 pub use aqueduct_checkpoint as checkpoint;
 pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;

@@ -1,9 +1,11 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask mpiio` and `cargo xtask bench`.
 
 mod bench;
+mod fast;
 mod mpi4py;
 mod mpiio;
 mod packages;
+mod publishing;
 mod sanitize;
 mod shell;
 mod test;
@@ -13,6 +15,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask test [STAGE…]        install what is missing, then run everything CI runs, or the stages named
+cargo xtask test --fast          format, lints, unit tests and quick integration tests: two minutes, no MPI, no Python
 cargo xtask prepare              install what tests need, without running them; prints the variables that tell them where it is
 cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
 cargo xtask soak [MINUTES]       open files on many communicators for 10 minutes or as long as told; memory, descriptors and threads must stay flat
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
+        ["test", "--fast"] => fast::run_all(),
         ["test", stages @ ..] => test::run_stages(stages),
         ["prepare"] => test::prepare(),
         ["mpiio"] => mpiio::build(),

@@ -7,14 +7,15 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::shell::{cargo, run, succeeds};
-use crate::{mpi4py, packages, wheels};
+use crate::{mpi4py, packages, publishing, wheels};
 
 /// A part of the work, by name.
 type Stage = (&'static str, fn() -> Result<()>);
 
-const STAGES: [Stage; 7] = [
+const STAGES: [Stage; 8] = [
     ("packages", packages::install),
     ("format", || run(&mut cargo(&["fmt", "--all", "--check"]))),
+    ("publishing", publishing::check),
     ("lints", lints),
     ("documentation", documentation),
     ("documentation examples", || run(&mut whole(&["test", "--doc"]))),

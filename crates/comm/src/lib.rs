@@ -52,6 +52,11 @@
 //!
 //! `unsafe` is confined to the modules that share memory and call MPI; each block says why it is sound.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "aqueduct-comm supports Linux only: ranks of a node wait on futexes and share memory through memfd."
+);
+
 pub mod agreement;
 mod background;
 mod block;

@@ -63,6 +63,11 @@
 #![doc = include_str!("../examples/own_device.rs")]
 //! ```
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "aqueduct-device supports Linux only: files use io_uring, open-file-description locks and sync_file_range."
+);
+
 mod aligned;
 mod available_memory;
 mod capabilities;

@@ -10,7 +10,7 @@ const ROUNDS: u64 = 50_000;
 const ROUND: u64 = 8;
 
 #[test]
-fn who_stores_below_anothers_end_keeps_his_bytes() {
+fn a_store_below_the_end_of_another_rank_keeps_its_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("ufs:{}", folder.path().join("a").display());
     let open = Open::new(Mode::read_write().create().delete_on_close()).hint("aqueduct_strategy", "map");

@@ -13,11 +13,11 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::netcdf::Version;
 use aqueduct_format::{Error, Result};
 use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::mpi_job::{self, MpiJob};
 use aqueduct_testkit::readers as judge;
 use sample::{code, read_sample, write_sample};
 
-/// Where the jobs have their files.
-const FOLDER: &str = "AQUEDUCT_TEST_NETCDF";
+const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
 
 fn ours(folder: &str, version: Version) -> String {
     format!("{folder}/ours-{version}.nc")
@@ -37,19 +37,14 @@ fn job(world: &Comm, folder: &str) -> Result<()> {
 /// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
 #[test]
 fn a_job() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let own = folder.path().to_str().unwrap().to_owned();
-    let name = std::env::var(FOLDER).unwrap_or(own);
-    aqueduct_comm::run(|world| job(world, &name)).unwrap();
+    JOB.run(job);
 }
 
 fn under(name: &str) {
-    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    let Some(launcher) = JOB.launcher(name) else { return };
     for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "2", 2)] {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let path = folder.path().to_str().unwrap();
-        let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node)];
-        let output = launcher.succeeds(ranks, &["--exact", "a_job", "--nocapture"], &variables);
+        let (folder, output) = JOB.launch(&launcher, ranks, &[("AQUEDUCT_NODE_RANKS", per_node)]);
+        let path = mpi_job::path(&folder);
         let expected = format!("netCDF passed on {ranks} ranks of {nodes} nodes");
         assert!(output.contains(&expected), "{output}");
         for version in Version::ALL {

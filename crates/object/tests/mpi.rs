@@ -13,11 +13,10 @@ mod talk;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::Error;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::mpi_job::{self, MpiJob};
 use files::{Constant, Numbered, Trivial, VIEWS, Variable, read_all_ways, write_all_ways};
 
-/// Where the jobs have their files.
-const FOLDER: &str = "AQUEDUCT_TEST_OBJECTS";
+const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
 /// What is left by a job for others to read: so many objects per rank, and one in every way.
 const LEFT: &str = "left";
 const PER_RANK: usize = 13;
@@ -62,19 +61,14 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
 /// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
 #[test]
 fn a_job() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let own = folder.path().to_str().unwrap().to_owned();
-    let name = std::env::var(FOLDER).unwrap_or(own);
-    aqueduct_comm::run(|world| job(world, &name)).unwrap();
+    JOB.run(job);
 }
 
 fn under(name: &str) {
-    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    let Some(launcher) = JOB.launcher(name) else { return };
     for (ranks, per_node, nodes) in [(1, "", 1), (2, "", 1), (3, "", 1), (4, "", 1), (4, "2", 2)] {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let path = folder.path().to_str().unwrap();
-        let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node)];
-        let output = launcher.succeeds(ranks, &["--exact", "a_job", "--nocapture"], &variables);
+        let (folder, output) = JOB.launch(&launcher, ranks, &[("AQUEDUCT_NODE_RANKS", per_node)]);
+        let path = mpi_job::path(&folder);
         let expected = format!("objects passed on {ranks} ranks of {nodes} nodes");
         assert!(output.contains(&expected), "{output}");
         // What MPI processes wrote, threads read.

@@ -3,8 +3,6 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "cases/launched.rs"]
-mod launched;
 #[path = "cases/model.rs"]
 mod model;
 
@@ -17,7 +15,10 @@ use aqueduct_format::Slab;
 use aqueduct_format::hdf5::{Open, numbers};
 use aqueduct_stage::target::{Hdf5Target, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
+use aqueduct_testkit::mpi_job::MpiJob;
 use aqueduct_testkit::readers as judges;
+
+const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(Hdf5Target::create(comm, name, declared)?))
@@ -119,7 +120,9 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
 
 #[test]
 fn a_job() {
-    launched::a_job(job, |folder| judge(&folder.join("thread.h5")));
+    if let Some(folder) = JOB.run(job) {
+        judge(&folder.path().join("thread.h5"));
+    }
 }
 
 fn judge_all(folder: &Path) {
@@ -131,10 +134,10 @@ fn judge_all(folder: &Path) {
 
 #[test]
 fn openmpi() {
-    launched::under("openmpi", 3, judge_all);
+    JOB.check_under("openmpi", 3, judge_all);
 }
 
 #[test]
 fn mpich() {
-    launched::under("mpich", 3, judge_all);
+    JOB.check_under("mpich", 3, judge_all);
 }

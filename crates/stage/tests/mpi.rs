@@ -16,11 +16,10 @@ use std::process::Command;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{Buffered, Capacity, Open};
 use aqueduct_stage::{Error, Mode, Options, Reader, Role, split};
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::mpi_job::{self, ARGUMENTS, FOLDER, MpiJob};
 use story::{Cut, check, check_end, write};
 
-/// Where the jobs have their files.
-const FOLDER: &str = "AQUEDUCT_TEST_STREAMS";
+const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
 /// Who is killed in a job: see `KILLS`.
 const KILLED: &str = "AQUEDUCT_TEST_KILLED";
 const STEPS: u64 = 7;
@@ -186,20 +185,16 @@ fn job_to_be_killed(world: &Comm, folder: &str, mode: Mode) -> Result<(), Error>
 /// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
 #[test]
 fn a_job() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let own = folder.path().to_str().unwrap().to_owned();
-    let name = std::env::var(FOLDER).unwrap_or(own);
     let killed = std::env::var(KILLED).ok().filter(|mode| !mode.is_empty());
-    let run = |world: &Comm| match killed.as_deref() {
-        Some("server") => served_to_be_killed(world, &name, true),
-        Some("client") => served_to_be_killed(world, &name, false),
-        Some("level's server") => levels::job(world, &name, true),
-        Some("level's client") => levels::job(world, &name, false),
-        Some("blocking") => job_to_be_killed(world, &name, Mode::Blocking),
-        Some(_) => job_to_be_killed(world, &name, Mode::Thread),
-        None => job(world, &name),
-    };
-    aqueduct_comm::run(run).unwrap();
+    JOB.run(|world, name| match killed.as_deref() {
+        Some("server") => served_to_be_killed(world, name, true),
+        Some("client") => served_to_be_killed(world, name, false),
+        Some("level's server") => levels::job(world, name, true),
+        Some("level's client") => levels::job(world, name, false),
+        Some("blocking") => job_to_be_killed(world, name, Mode::Blocking),
+        Some(_) => job_to_be_killed(world, name, Mode::Thread),
+        None => job(world, name),
+    });
 }
 
 /// What a killed program has left: what it said is durable, complete; what was accepted at most; nothing wrong.
@@ -236,15 +231,13 @@ const KILLS: [(&str, usize); 6] = [
 /// Has each of them killed, somehow.
 fn kill(launcher: &str, start: impl Fn(usize, &[(&str, &str)]) -> (bool, String)) {
     for (who, ranks) in KILLS {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let path = folder.path().to_str().unwrap();
+        let folder = JOB.folder();
+        let path = mpi_job::path(&folder);
         let (success, said) = start(ranks, &[(FOLDER, path), ("AQUEDUCT_NODE_RANKS", ""), (KILLED, who)]);
         assert!(!success, "{said}");
         judge_killed(path, who, &said, &format!("{launcher}, {who}"));
     }
 }
-
-const ARGUMENTS: [&str; 3] = ["--exact", "a_job", "--nocapture"];
 
 /// Threads are killed all at once.
 #[test]
@@ -261,12 +254,10 @@ fn threads_that_are_killed() {
 }
 
 fn under(name: &str) {
-    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    let Some(launcher) = JOB.launcher(name) else { return };
     for (ranks, per_node, nodes) in [(1, "", 1), (3, "", 1), (4, "", 1), (4, "2", 2), (8, "4", 2)] {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let path = folder.path().to_str().unwrap();
-        let variables = [(FOLDER, path), ("AQUEDUCT_NODE_RANKS", per_node), (KILLED, "")];
-        let output = launcher.succeeds(ranks, &ARGUMENTS, &variables);
+        let (_folder, output) =
+            JOB.launch(&launcher, ranks, &[("AQUEDUCT_NODE_RANKS", per_node), (KILLED, "")]);
         let expected = format!("streams passed on {ranks} ranks of {nodes} nodes");
         assert!(output.contains(&expected), "{output}");
     }

@@ -2,8 +2,6 @@
 
 #[path = "cases/fields.rs"]
 mod fields;
-#[path = "cases/launched.rs"]
-mod launched;
 #[path = "cases/model.rs"]
 mod model;
 
@@ -14,7 +12,10 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_format::netcdf::{Open, Slab, Type};
 use aqueduct_stage::target::{NetcdfTarget, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Stream, Streams};
+use aqueduct_testkit::mpi_job::MpiJob;
 use aqueduct_testkit::readers as judges;
+
+const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
 
 fn target(comm: &Comm, name: &str, declared: &Arc<Declared>) -> Result<Box<dyn Target>, Error> {
     Ok(Box::new(NetcdfTarget::create(comm, name, declared)?))
@@ -103,10 +104,10 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
 
 #[test]
 fn a_job() {
-    launched::a_job(job, |folder| {
-        check(&format!("ufs:{}/Thread.nc", folder.display()));
-        judge(&folder.join("Thread.nc"));
-    });
+    if let Some(folder) = JOB.run(job) {
+        check(&format!("ufs:{}/Thread.nc", folder.path().display()));
+        judge(&folder.path().join("Thread.nc"));
+    }
 }
 
 fn judge_all(folder: &Path) {
@@ -118,10 +119,10 @@ fn judge_all(folder: &Path) {
 
 #[test]
 fn openmpi() {
-    launched::under("openmpi", 4, judge_all);
+    JOB.check_under("openmpi", 4, judge_all);
 }
 
 #[test]
 fn mpich() {
-    launched::under("mpich", 4, judge_all);
+    JOB.check_under("mpich", 4, judge_all);
 }

@@ -3,8 +3,6 @@
 #[path = "cases/fields.rs"]
 #[allow(dead_code, reason = "part of it is for files of arrays")]
 mod fields;
-#[path = "cases/launched.rs"]
-mod launched;
 #[path = "cases/model.rs"]
 mod model;
 
@@ -15,7 +13,10 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::{Object, ObjectFile};
 use aqueduct_stage::target::{Deposit, ObjectTarget, Of, Target};
 use aqueduct_stage::{Declared, Error, Kind, Mode, Options, Role, Stream, Streams, split};
+use aqueduct_testkit::mpi_job::MpiJob;
 use fields::STEPS;
+
+const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Grain {
@@ -225,7 +226,9 @@ fn job(world: &Comm, folder: &str) -> Result<(), Error> {
 
 #[test]
 fn a_job() {
-    launched::a_job(job, |folder| check_all(&format!("ufs:{}/fields", folder.display())));
+    if let Some(folder) = JOB.run(job) {
+        check_all(&format!("ufs:{}/fields", folder.path().display()));
+    }
 }
 
 fn judge(folder: &Path) {
@@ -237,10 +240,10 @@ fn judge(folder: &Path) {
 
 #[test]
 fn openmpi() {
-    launched::under("openmpi", 4, judge);
+    JOB.check_under("openmpi", 4, judge);
 }
 
 #[test]
 fn mpich() {
-    launched::under("mpich", 4, judge);
+    JOB.check_under("mpich", 4, judge);
 }

@@ -9,6 +9,7 @@
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`gate`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
+//! * [`mpi_job`]: tests that start themselves under these launchers;
 //! * [`headers`]: constants of MPI implementations, compared with their headers;
 //! * [`readers`]: other people's programs that read what we write;
 //! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
@@ -24,6 +25,7 @@ pub mod filesystem;
 pub mod gate;
 pub mod headers;
 pub mod launcher;
+pub mod mpi_job;
 pub mod oracle;
 pub mod readers;
 pub mod seeded;

@@ -1,8 +1,16 @@
-//! Taste as a test: sizes, documentation, layering and manners of every file in the repository. Limits go down, never up.
+//! Rules for every file of the repository: sizes, documentation, layering, names, metadata. Limits and counts go down, never up.
+
+mod folders;
+mod manifests;
+mod module_cycles;
+mod sources;
+mod type_names;
+mod vocabulary;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use sources::{assert_none, is_rust, root, sources};
 
 const LONGEST_FILE: usize = 500;
 const LONGEST_FUNCTION: usize = 70;
@@ -119,45 +127,9 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 
-/// A file of the repository.
-struct Source {
-    path: String,
-    text: String,
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// All files that git knows or would know, with one of these endings, except this one (it names what it forbids).
-fn sources(endings: &[&str]) -> Vec<Source> {
-    let arguments = ["ls-files", "--cached", "--others", "--exclude-standard"];
-    let listed =
-        Command::new("git").args(arguments).current_dir(root()).output().expect("git lists the files");
-    let listed = String::from_utf8(listed.stdout).expect("file names are UTF-8");
-    let wanted =
-        |path: &&str| endings.iter().any(|ending| path.ends_with(ending)) && *path != "tests/tidy.rs";
-    let read = |path: &str| {
-        Some(Source { path: path.to_owned(), text: fs::read_to_string(root().join(path)).ok()? })
-    };
-    let sources: Vec<Source> = listed.lines().filter(wanted).filter_map(read).collect();
-    assert!(!sources.is_empty(), "no files end in {endings:?}");
-    sources
-}
-
-fn is_rust(source: &Source) -> bool {
-    Path::new(&source.path).extension().is_some_and(|extension| extension == "rs")
-}
-
-/// Fails with all complaints at once.
-fn judge(complaints: impl IntoIterator<Item = String>) {
-    let complaints: Vec<String> = complaints.into_iter().collect();
-    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
-}
-
 #[test]
 fn files_are_short_and_say_what_they_are() {
-    judge(sources(&[".rs"]).iter().flat_map(|source| {
+    assert_none(sources(&[".rs"]).iter().flat_map(|source| {
         let lines = source.text.lines().count();
         let long =
             (lines > LONGEST_FILE).then(|| format!("{}: {lines} lines; split it by noun", source.path));
@@ -169,7 +141,7 @@ fn files_are_short_and_say_what_they_are() {
 
 #[test]
 fn lines_are_narrow_and_clean() {
-    judge(sources(&[".rs", ".md", ".toml", ".yml"]).iter().flat_map(|source| {
+    assert_none(sources(&[".rs", ".md", ".toml", ".yml"]).iter().flat_map(|source| {
         let wide = |line: &str| {
             line.chars().count() > WIDEST_LINE
                 && !line.trim_start_matches("//! ").starts_with('|')
@@ -186,7 +158,7 @@ fn lines_are_narrow_and_clean() {
 
 #[test]
 fn functions_are_short() {
-    judge(sources(&[".rs"]).iter().flat_map(|source| {
+    assert_none(sources(&[".rs"]).iter().flat_map(|source| {
         let long = functions(&source.text).into_iter().filter(|(_, _, lines)| *lines > LONGEST_FUNCTION);
         let path = source.path.clone();
         long.map(move |(at, name, lines)| format!("{path}:{at}: {name} has {lines} lines"))
@@ -229,14 +201,14 @@ fn the_function_counter_counts() {
 
 #[test]
 fn unsafe_stays_in_its_rooms() {
-    judge(sources(&[".rs"]).iter().filter_map(|source| {
+    assert_none(sources(&[".rs"]).iter().filter_map(|source| {
         let named = UNSAFE.iter().any(|(path, _)| *path == source.path);
         let opens = source.text.contains("allow(unsafe_code)");
         (named != opens).then(|| {
-            format!("{}: unsafe code is allowed exactly in the modules of tests/tidy.rs", source.path)
+            format!("{}: unsafe code is allowed exactly in the modules of tests/tidy/main.rs", source.path)
         })
     }));
-    judge(
+    assert_none(
         UNSAFE
             .iter()
             .filter(|(path, _)| !root().join(path).exists())
@@ -247,7 +219,7 @@ fn unsafe_stays_in_its_rooms() {
 #[test]
 fn edges_point_downwards() {
     let known: Vec<String> = MAY_USE.iter().map(|(folder, _)| (*folder).to_owned()).collect();
-    judge(sources(&["Cargo.toml"]).iter().flat_map(|source| {
+    assert_none(sources(&["Cargo.toml"]).iter().flat_map(|source| {
         let folder = match source.path.trim_end_matches("Cargo.toml").trim_end_matches('/') {
             "" => ".",
             folder => folder,
@@ -262,7 +234,7 @@ fn edges_point_downwards() {
         let mut complaints: Vec<String> =
             upward.map(|name| format!("{folder} must not use {name}")).collect();
         if !known.contains(&folder.to_owned()) {
-            complaints.push(format!("{folder} has no place among the layers of tests/tidy.rs"));
+            complaints.push(format!("{folder} has no place among the layers of tests/tidy/main.rs"));
         }
         complaints
     }));
@@ -271,7 +243,7 @@ fn edges_point_downwards() {
 #[test]
 fn nothing_is_left_undone() {
     let words = ["todo!(", "unimplemented!(", "#[ignore", "dbg!(", "FIXME", "XXX"];
-    judge(sources(&[".rs"]).iter().flat_map(|source| {
+    assert_none(sources(&[".rs"]).iter().flat_map(|source| {
         let left = words.iter().filter(|word| source.text.contains(**word));
         left.map(|word| format!("{}: {word}", source.path)).collect::<Vec<_>>()
     }));
@@ -280,7 +252,7 @@ fn nothing_is_left_undone() {
 #[test]
 fn no_path_of_a_machine_is_named() {
     let words = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
-    judge(sources(&[".rs", ".md", ".toml", ".c", ".py", "run"]).iter().flat_map(|source| {
+    assert_none(sources(&[".rs", ".md", ".toml", ".c", ".py", "run"]).iter().flat_map(|source| {
         let named = words.iter().filter(|word| source.text.contains(word.as_str()));
         named.map(|word| format!("{}: {word}", source.path)).collect::<Vec<_>>()
     }));
@@ -288,7 +260,7 @@ fn no_path_of_a_machine_is_named() {
 
 #[test]
 fn links_in_documents_lead_somewhere() {
-    judge(sources(&[".md"]).iter().flat_map(|source| {
+    assert_none(sources(&[".md"]).iter().flat_map(|source| {
         let folder: PathBuf = root().join(&source.path).parent().map(Path::to_path_buf).unwrap_or_default();
         let targets = source.text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
         let local = targets.filter(|target| !target.is_empty() && !target.contains("://"));
@@ -301,5 +273,5 @@ fn links_in_documents_lead_somewhere() {
 fn every_crate_is_in_the_architecture() {
     let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let missing = MAY_USE.iter().filter(|(folder, _)| *folder != "." && !architecture.contains(folder));
-    judge(missing.map(|(folder, _)| format!("ARCHITECTURE.md does not speak of {folder}")));
+    assert_none(missing.map(|(folder, _)| format!("ARCHITECTURE.md does not speak of {folder}")));
 }
