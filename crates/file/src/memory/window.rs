@@ -28,7 +28,7 @@ impl<'a> MemoryWindow<'a> {
     }
 
     /// # Safety
-    /// `len` bytes from `memory` on must be readable, and writable before [`put`](Field::put) is called, as long as the window lives.
+    /// `len` bytes from `memory` on must be readable, and writable before [`put`](MemoryWindow::put) is called, as long as the window lives.
     pub(crate) unsafe fn new(memory: *mut u8, start: u64, len: u64) -> Self {
         Self { memory, start, len, owner: PhantomData }
     }

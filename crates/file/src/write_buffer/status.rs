@@ -39,7 +39,7 @@ impl fmt::Display for Buffering {
         }
         write!(
             f,
-            "; {waits} writes waited for memory; all its files used at most {} of {} bytes together",
+            "; {waits} waits for memory; all its files took at most {} of {} bytes together",
             together.peak, together.cap
         )
     }
