@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use aqueduct::comm::{Comm, Launch, Op};
-use aqueduct::file::{Buffered, Capacity, File, Mode, Open};
-use aqueduct::stage::{Error, Role, split};
+use aqueduct::file::{BufferOptions, Capacity, File, Mode, Open};
+use aqueduct::stream::{Error, Role, split_io_servers};
 use table::print_row;
 
 const RANKS: usize = 2;
@@ -61,8 +61,8 @@ fn open() -> Open {
     Open::new(Mode::read_write().create().delete_on_close())
 }
 
-fn memory(bytes: usize) -> Buffered {
-    Buffered::new(Capacity::Bytes(bytes as u64))
+fn memory(bytes: usize) -> BufferOptions {
+    BufferOptions::new(Capacity::Bytes(bytes as u64))
 }
 
 /// A snapshot that fits, beside copying its bytes: one rank, so that nothing but the copy and the buffer is seen.
@@ -185,7 +185,7 @@ fn overflow_on(rounds: usize, name: &str) {
 
 /// The same through the memory of a server, a third rank.
 fn overflow_served(rounds: usize, name: &str) {
-    let times = on_ranks(RANKS + 1, |world| match split(world, 1)? {
+    let times = on_ranks(RANKS + 1, |world| match split_io_servers(world, 1)? {
         Role::Server(server) => {
             let service = server.memory(MEMORY as u64).serve()?;
             assert!(service.memory_peak <= service.memory_cap, "{service:?}");

@@ -12,8 +12,8 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use aqueduct::checkpoint::mardyn::{Component, Files, Format, PhaseSpace};
-use aqueduct::checkpoint::{Checkpoint, Error, Grid, Molecule, Region, Store, cells};
+use aqueduct::checkpoint::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct::checkpoint::{CellGrid, Checkpoint, Error, Molecule, SpatialRegion, Store, particle_cells};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::file::{Mode, Open};
 use table::Table;
@@ -188,8 +188,8 @@ fn plain_read(world: &Comm, name: &str) -> Result<(), Error> {
     Ok(file.close()?)
 }
 
-fn slabs(ranks: u64) -> Grid {
-    Grid::new(LENGTH, [ranks, 1, 1]).expect("a box has a volume")
+fn slabs(ranks: u64) -> CellGrid {
+    CellGrid::new(LENGTH, [ranks, 1, 1]).expect("a box has a volume")
 }
 
 fn cell_files(table: &mut Table, folder: &Path, count: u64) {
@@ -197,14 +197,14 @@ fn cell_files(table: &mut Table, folder: &Path, count: u64) {
     let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
     let (plain, native) = (folder.join("plain"), folder.join("native.cells"));
     // Bricks of a tree of cuts: what a load-balanced decomposition has.
-    let bricks = Grid::new(LENGTH, [16; 3]).expect("a box has a volume");
+    let bricks = CellGrid::new(LENGTH, [16; 3]).expect("a box has a volume");
     let bare = |write: fn(&Comm, &str, &[Molecule]) -> Result<(), Error>| {
         let name = fresh(&plain);
         timed(turn, RANKS, prepare, |world, mine| write(world, &name, mine))
     };
-    let cells = |grid: &Grid| {
+    let cells = |grid: &CellGrid| {
         let name = fresh(&native);
-        timed(turn, RANKS, prepare, |world, mine| cells::write(world, &name, grid, mine))
+        timed(turn, RANKS, prepare, |world, mine| particle_cells::write(world, &name, grid, mine))
     };
     let mut seconds = [(); 4].map(|()| Vec::new());
     for _ in 0..ROUNDS {
@@ -226,12 +226,12 @@ fn cell_files(table: &mut Table, folder: &Path, count: u64) {
 }
 
 /// Reading on other ranks than those that wrote, both files from the page cache.
-fn cell_reads(table: &mut Table, folder: &Path, count: u64, grid: &Grid) {
+fn cell_reads(table: &mut Table, folder: &Path, count: u64, grid: &CellGrid) {
     let turn = Turn::of(folder, count);
     let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
     let (name, plain) = (fresh(&folder.join("native.cells")), folder.join("plain"));
     let plain = plain.to_string_lossy();
-    timed(turn, RANKS, prepare, |world, mine| cells::write(world, &name, grid, mine));
+    timed(turn, RANKS, prepare, |world, mine| particle_cells::write(world, &name, grid, mine));
     timed(turn, RANKS, prepare, |world, mine| plain_write(world, &plain, mine));
     let nothing = |_: &Comm| Vec::new();
     let [mut bare, mut cells] = [(); 2].map(|()| Vec::new());
@@ -239,8 +239,9 @@ fn cell_reads(table: &mut Table, folder: &Path, count: u64, grid: &Grid) {
         bare.push(timed(turn, 4, nothing, |world, _| plain_read(world, &plain)));
         cells.push(timed(turn, 4, nothing, |world, _| {
             let (rank, width) = (world.rank() as f64, LENGTH[0] / world.size() as f64);
-            let region = Region::new([rank * width, 0.0, 0.0], [(rank + 1.0) * width, LENGTH[1], LENGTH[2]]);
-            std::hint::black_box(cells::Cells::<Molecule>::open(world, &name)?.read(&region)?);
+            let region =
+                SpatialRegion::new([rank * width, 0.0, 0.0], [(rank + 1.0) * width, LENGTH[1], LENGTH[2]]);
+            std::hint::black_box(particle_cells::CellFile::<Molecule>::open(world, &name)?.read(&region)?);
             Ok(())
         }));
     }
@@ -264,7 +265,7 @@ fn quotients(one: &[f64], other: &[f64]) -> Vec<f64> {
 /// Finding places, and that nobody else has a cell, as a part of the write: what a write costs that has hardly any rows, on a medium that costs nothing.
 fn places(table: &mut Table, folder: &Path, count: u64) {
     let turn = Turn::of(folder, count);
-    let bricks = Grid::new(LENGTH, [16; 3]).expect("a box has a volume");
+    let bricks = CellGrid::new(LENGTH, [16; 3]).expect("a box has a volume");
     let few = |world: &Comm| {
         let mut mine = molecules(count, world.rank(), world.size());
         mine.sort_by_key(|molecule| bricks.cell_of(molecule.position));
@@ -273,9 +274,13 @@ fn places(table: &mut Table, folder: &Path, count: u64) {
     };
     let all = |world: &Comm| molecules(count, world.rank(), world.size());
     let parts = (0..ROUNDS).map(|_| {
-        let one_each =
-            timed(turn, RANKS, few, |world, mine| cells::replace(world, "memfs:places", &bricks, mine));
-        one_each / timed(turn, RANKS, all, |world, mine| cells::replace(world, "memfs:places", &bricks, mine))
+        let one_each = timed(turn, RANKS, few, |world, mine| {
+            particle_cells::replace(world, "memfs:places", &bricks, mine)
+        });
+        one_each
+            / timed(turn, RANKS, all, |world, mine| {
+                particle_cells::replace(world, "memfs:places", &bricks, mine)
+            })
     });
     table.at_most("places and the check of 16³ cells: part of the write (memory)", parts.collect(), 0.05);
 }
@@ -292,7 +297,7 @@ fn linear(table: &mut Table, folder: &Path, count: u64) {
             let grid = slabs(RANKS as u64);
             let name = fresh(&ours);
             let cells = timed(Turn::of(folder, count), RANKS, prepare, |world, mine| {
-                cells::write(world, &name, &grid, mine)
+                particle_cells::write(world, &name, &grid, mine)
             });
             let name = fresh(&plain);
             let bare =
@@ -326,15 +331,15 @@ fn ascii(table: &mut Table, folder: &Path, count: u64) {
     for _ in 0..ROUNDS {
         let bare = loops(turn, &theirs, count);
         let [alone, together] = [1, RANKS].map(|ranks| {
-            let files = Files::one(fresh(&ours));
+            let files = PhaseSpaceFiles::one(fresh(&ours));
             let prepare = |world: &Comm| molecules(count, world.rank(), world.size());
             let grid = slabs(ranks as u64);
             let write = cost(turn, ranks, prepare, |world, mine| {
-                Format::OldStyle.replace(world, &files, &space, &grid, mine)
+                PhaseSpaceFormat::OldStyle.replace(world, &files, &space, &grid, mine)
             });
             let nothing = |_: &Comm| Vec::new();
             let read = cost(turn, ranks, nothing, |world, _| {
-                std::hint::black_box(Format::OldStyle.open(world, &files)?.read_share()?);
+                std::hint::black_box(PhaseSpaceFormat::OldStyle.open(world, &files)?.read_share()?);
                 Ok(())
             });
             [write, read]

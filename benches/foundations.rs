@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct::comm::{Comm, Error, Launch, Op};
 use aqueduct::device::{
-    Device, Handle, HandleExt, MemFs, OpenOptions, Piece, PieceMut, Ufs, Uring, syscalls,
+    Device, Handle, HandleExt, MemFs, OpenOptions, Segment, SegmentMut, Ufs, Uring, syscalls,
 };
 use table::Table;
 
@@ -74,20 +74,20 @@ fn memory(table: &mut Table, ours: &dyn Handle) {
 
 fn adjacent(table: &mut Table, ufs: &dyn Handle) {
     for count in [1000u64, 1025] {
-        let pieces: Vec<_> = (0..count).map(|at| Piece::new(at * 100, &[3; 100])).collect();
+        let pieces: Vec<_> = (0..count).map(|at| Segment::new(at * 100, &[3; 100])).collect();
         let calls = calls_of(|| ufs.write_all(&pieces).expect("write"));
         table.count(&format!("ufs: {count} adjacent pieces, system calls"), calls, count.div_ceil(1024));
     }
 }
 
 fn scattered(table: &mut Table, uring: &dyn Handle) {
-    let pieces: Vec<_> = (0..1000).map(|at| Piece::new(at * 8192, &[3; 4096])).collect();
+    let pieces: Vec<_> = (0..1000).map(|at| Segment::new(at * 8192, &[3; 4096])).collect();
     let ring = if uring.capabilities().native_lists { "uring" } else { "uring (refused by the kernel)" };
     let calls = calls_of(|| uring.write_all(&pieces).expect("write"));
     table.count(&format!("{ring}: 1000 scattered 4 KiB writes, system calls"), calls, 20);
     let mut memory = vec![0; 4_096_000];
     let mut pieces: Vec<_> =
-        memory.chunks_mut(4096).zip(0..).map(|(bytes, at)| PieceMut::new(at * 8192, bytes)).collect();
+        memory.chunks_mut(4096).zip(0..).map(|(bytes, at)| SegmentMut::new(at * 8192, bytes)).collect();
     let calls = calls_of(|| assert_eq!(uring.read_full(&mut pieces).expect("read"), 4_096_000));
     table.count(&format!("{ring}: 1000 scattered 4 KiB reads, system calls"), calls, 20);
 }

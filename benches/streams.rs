@@ -12,19 +12,22 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use aqueduct::comm::{Comm, Launch, Op};
-use aqueduct::stage::{Cuboid, Error, Key, Mode, Options, Output, Report, Role, Stream, Streams, split};
+use aqueduct::stream::{
+    Cuboid, Error, Options, Output, OutputMode, OutputReport, Role, Stream, StreamKey, Streams,
+    split_io_servers,
+};
 use matrices::Matrices;
 use rustix::time::{ClockId, clock_gettime};
 use table::print_row;
 
 const RANKS: usize = 2;
-const HIDDEN: [Mode; 3] = [Mode::Thread, Mode::Leaders, Mode::Servers];
+const HIDDEN: [OutputMode; 3] = [OutputMode::Thread, OutputMode::Leaders, OutputMode::Servers];
 
 /// A program: what each rank stores, how much it computes, on what.
 #[derive(Clone)]
 struct Program {
     device: String,
-    mode: Mode,
+    mode: OutputMode,
     /// `f64`s of each rank.
     values: [usize; RANKS],
     /// Into how many cuboids they are cut.
@@ -48,7 +51,7 @@ struct Ran {
     copies: Vec<f64>,
     worked: [Vec<f64>; 2],
     computing: f64,
-    report: Report,
+    report: OutputReport,
 }
 
 type Part = (&'static str, fn(&Program));
@@ -67,7 +70,7 @@ const PARTS: [Part; 9] = [
 fn main() {
     let program = Program {
         device: "throttle=200MB/s:memfs:".to_owned(),
-        mode: Mode::Thread,
+        mode: OutputMode::Thread,
         values: [1 << 20; RANKS],
         cuboids: 1,
         products: 0,
@@ -132,7 +135,7 @@ fn products(seconds: f64) -> u64 {
 impl Program {
     fn run(&self, name: &str) -> Ran {
         let name = format!("{}{name}", self.device);
-        let ranks = RANKS + usize::from(self.mode == Mode::Servers);
+        let ranks = RANKS + usize::from(self.mode == OutputMode::Servers);
         let mut all = Launch::threads(ranks).run(|world| self.role(world, &name)).expect("the program runs");
         all.swap_remove(0).expect("rank 0 computes")
     }
@@ -141,16 +144,16 @@ impl Program {
     fn role(&self, world: &Comm, name: &str) -> Result<Option<Ran>, Error> {
         let options = Options::new().mode(self.mode).memory(self.memory).replace();
         let options = if self.durable { options.durable_every(1) } else { options };
-        if self.mode != Mode::Servers {
+        if self.mode != OutputMode::Servers {
             return self.rank(world, name, &options).map(Some);
         }
-        match split(world, 1)? {
+        match split_io_servers(world, 1)? {
             Role::Server(server) => server.memory(RANKS as u64 * self.memory).serve().map(|_| None),
             Role::Compute(crew) => self.rank(crew.comm(), name, &options.served_by(&crew)).map(Some),
         }
     }
 
-    fn declare(&self, world: &Comm) -> (Streams, Key<f64>) {
+    fn declare(&self, world: &Comm) -> (Streams, StreamKey<f64>) {
         let total = self.values.iter().sum::<usize>() as u64;
         let start = self.values[..world.rank()].iter().sum::<usize>() as u64;
         let stream = Stream::array("values", [total]).block([start], [self.values[world.rank()] as u64]);
@@ -168,7 +171,7 @@ impl Program {
         self.compute(world, output, key)
     }
 
-    fn compute(&self, world: &Comm, mut output: Output, key: Key<f64>) -> Result<Ran, Error> {
+    fn compute(&self, world: &Comm, mut output: Output, key: StreamKey<f64>) -> Result<Ran, Error> {
         let data = vec![1.5; self.values[world.rank()]];
         let mut rotating = if self.copies { vec![vec![0.0; data.len()]; 2] } else { Vec::new() };
         let (mut matrices, mut commits, mut copies) = (Matrices::new(), Vec::new(), Vec::new());
@@ -203,7 +206,7 @@ impl Program {
         Ok(Ran { step, output, commits, copies, worked, computing, report })
     }
 
-    fn with(&self, mode: Mode) -> Self {
+    fn with(&self, mode: OutputMode) -> Self {
         Self { mode, ..self.clone() }
     }
 }
@@ -260,11 +263,14 @@ fn overlap_disk(program: &Program) {
 const TURNS: usize = 5;
 
 fn overlap_on(medium: &str, program: &Program) {
-    let alone =
-        |program: &Program| Program { products: 0, steps: 8, ..program.with(Mode::Blocking) }.run("writing");
+    let alone = |program: &Program| {
+        Program { products: 0, steps: 8, ..program.with(OutputMode::Blocking) }.run("writing")
+    };
     let program = Program { products: products(alone(program).step), ..program.clone() };
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    for mode in [Mode::Blocking, Mode::Thread, Mode::Leaders, Mode::Servers, Mode::Auto] {
+    for mode in
+        [OutputMode::Blocking, OutputMode::Thread, OutputMode::Leaders, OutputMode::Servers, OutputMode::Auto]
+    {
         let (mut output, mut possible, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         let ratio = median_of(TURNS, |_| {
             // Beside it, since a disk is not the same at all times.
@@ -309,7 +315,8 @@ fn slowed(program: &Program) {
     for (medium, device) in [("100 MB/s", "throttle=100MB/s:memfs:"), ("200 MB/s", "throttle=200MB/s:memfs:")]
     {
         let program = Program { device: device.to_owned(), steps: 10, ..program.clone() };
-        let writing = Program { products: 0, steps: 4, ..program.with(Mode::Blocking) }.run("writing").step;
+        let writing =
+            Program { products: 0, steps: 4, ..program.with(OutputMode::Blocking) }.run("writing").step;
         // The medium is busy nearly always.
         let program = Program { products: products(1.05 * writing), ..program };
         for mode in HIDDEN {
@@ -329,7 +336,8 @@ fn choice(program: &Program) {
         let ratio = median_of(16, |turn| {
             let [mut blocking, mut auto] = [0.0; 2];
             for own in [turn % 2 == 0, turn % 2 == 1] {
-                let ran = program.with(if own { Mode::Auto } else { Mode::Blocking }).run("choice");
+                let ran =
+                    program.with(if own { OutputMode::Auto } else { OutputMode::Blocking }).run("choice");
                 *(if own { &mut auto } else { &mut blocking }) = ran.step;
                 chosen = if own { Some(ran.report) } else { chosen.take() };
             }
@@ -355,8 +363,11 @@ fn overflow(program: &Program) {
 
 /// Many small boxes beside a large one.
 fn cuboids(program: &Program) {
-    let program =
-        Program { device: "memfs:".to_owned(), values: [1 << 22; RANKS], ..program.with(Mode::Blocking) };
+    let program = Program {
+        device: "memfs:".to_owned(),
+        values: [1 << 22; RANKS],
+        ..program.with(OutputMode::Blocking)
+    };
     let many = Program { cuboids: 256, ..program.clone() };
     // Taking turns.
     let ratio =

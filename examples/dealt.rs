@@ -9,7 +9,7 @@ fn main() -> Result<(), aqueduct::comm::Error> {
         file.set_view(&View::round_robin(world, &Layout::from(Basic::U64))?)?;
 
         // All write together: one call, few large accesses underneath.
-        file.next().all().write(&vec![world.rank() as u64; 100_000])?;
+        file.at_pointer().all().write(&vec![world.rank() as u64; 100_000])?;
         file.sync()?;
 
         // Seen as a whole, the file holds the ranks' numbers interleaved.

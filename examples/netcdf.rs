@@ -1,14 +1,14 @@
 //! A netCDF file written by all ranks, for `ncdump`, xarray and all the others: `cargo run --example netcdf [file]`.
 
-use aqueduct::netcdf::{Create, Open, Slab, Type};
+use aqueduct::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
 
 fn main() -> Result<(), aqueduct::comm::Error> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "weather.nc".to_owned());
     aqueduct::run(|world| {
-        let mut dataset = Create::new().replace().create(world, &name)?;
+        let mut dataset = NetcdfCreateOptions::new().replace().create(world, &name)?;
         let temperature = dataset.define(|file| {
             let (time, x) = (file.unlimited("time")?, file.dimension("x", 1000 * world.size() as u64)?);
-            let temperature = file.variable("temperature", Type::Float, &[time, x])?;
+            let temperature = file.variable("temperature", NcType::Float, &[time, x])?;
             file.attribute_of(temperature, "units", "K")?;
             Ok(temperature)
         })?;
@@ -21,8 +21,8 @@ fn main() -> Result<(), aqueduct::comm::Error> {
         }
         dataset.close()?;
 
-        let dataset = Open::new().open(world, &name)?;
-        let last: Vec<f32> = dataset.at(temperature, Slab::record(2)).all().read_vec()?;
+        let dataset = NetcdfOpenOptions::new().open(world, &name)?;
+        let last: Vec<f32> = dataset.at(temperature, Hyperslab::record(2)).all().read_vec()?;
         assert!(last.iter().all(|value| value.to_bits() == 272f32.to_bits()));
         if world.rank() == 0 {
             println!(

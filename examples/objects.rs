@@ -21,7 +21,7 @@ fn single(world: &Comm) -> Result<()> {
     let cell = Cell { pressure: 1.0, level: world.rank() as u32 };
     // lines: single
     let file = ObjectFile::create(world, "memfs:single")?;
-    file.at(world.rank() as u64).write(One(&cell))?;
+    file.at(world.rank() as u64).write(Single(&cell))?;
     file.close()?;
     // end
     let file = ObjectFile::<Cell>::open(world, "memfs:single")?;
@@ -47,7 +47,7 @@ fn masked(world: &Comm) -> Result<()> {
     // lines: masked
     let file = ObjectFile::create(world, "memfs:masked")?;
     file.set_view(&ObjectView::mask(&mask)?)?;
-    file.next().all().write(&cells)?;
+    file.at_pointer().all().write(&cells)?;
     file.close()?;
     // end
     let file = ObjectFile::<Cell>::open(world, "memfs:masked")?;
@@ -60,7 +60,7 @@ fn round_robin(world: &Comm) -> Result<()> {
     // lines: round robin
     let file = ObjectFile::create(world, "memfs:round-robin")?;
     file.set_view(&ObjectView::round_robin(world))?;
-    file.next().all().write(&cells)?;
+    file.at_pointer().all().write(&cells)?;
     file.close()?;
     // end
     let file = ObjectFile::<Cell>::open(world, "memfs:round-robin")?;

@@ -10,7 +10,7 @@
 //! aqueduct::run(|world| {
 //!     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:dealt")?;
 //!     file.set_view(&View::round_robin(world, &Layout::from(Basic::F64))?)?;
-//!     file.next().all().write(&vec![world.rank() as f64; 1000])?;
+//!     file.at_pointer().all().write(&vec![world.rank() as f64; 1000])?;
 //!     file.close()
 //! })?;
 //! # Ok::<(), aqueduct::comm::Error>(())
@@ -19,10 +19,10 @@
 //! | layer | crate | what it is for |
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
-//! | [`format`](mod@format) | `aqueduct-format` | files of other systems: [`netcdf`], HDF5 with the feature `hdf5` |
+//! | [`formats`] | `aqueduct-formats` | files of other systems: [`netcdf`], HDF5 with the feature `hdf5` |
 //! | [`checkpoint`] | `aqueduct-checkpoint` | coming back: checkpoints committed all or nothing, cell files, the formats of `MarDyn` |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
-//! | [`stage`] | `aqueduct-stage` | hidden output: streams of a time-stepping program, written while it computes |
+//! | [`stream`] | `aqueduct-stream` | hidden output: streams of a time-stepping program, written while it computes |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
 //! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
 //!
@@ -36,11 +36,11 @@ pub use aqueduct_comm as comm;
 pub use aqueduct_comm::run;
 pub use aqueduct_device as device;
 pub use aqueduct_file as file;
-pub use aqueduct_format as format;
+pub use aqueduct_formats as formats;
 #[cfg(feature = "hdf5")]
-pub use aqueduct_format::hdf5;
-pub use aqueduct_format::netcdf;
-pub use aqueduct_stage as stage;
+pub use aqueduct_formats::hdf5;
+pub use aqueduct_formats::netcdf;
+pub use aqueduct_stream as stream;
 
 /// Typed objects: sent between ranks, stored in files, found again. See `aqueduct-object`.
 pub mod object {
@@ -51,10 +51,12 @@ pub mod object {
 
 /// What most programs need.
 pub mod prelude {
-    pub use aqueduct_comm::{Comm, Launch, Op, Source};
-    pub use aqueduct_device::{Handle, HandleExt, OpenOptions, Piece, PieceMut, SyncScope};
+    pub use aqueduct_comm::{Comm, Launch, MessageSource, Op};
+    pub use aqueduct_device::{Handle, HandleExt, OpenOptions, Segment, SegmentMut, SyncScope};
     pub use aqueduct_file::layout::{Basic, Layout};
     pub use aqueduct_file::{File, Mode, Open, View, Whence};
 
-    pub use crate::object::{Each, Object, ObjectFile, ObjectOpen, ObjectView, One, Talk};
+    pub use crate::object::{
+        FromIter, Object, ObjectCommExt, ObjectFile, ObjectOpenOptions, ObjectView, Single,
+    };
 }

@@ -15,11 +15,11 @@ struct AqueductDeriveReadme;
 #[doc = include_str!("../crates/object/README.md")]
 struct AqueductObjectReadme;
 
-#[doc = include_str!("../crates/format/README.md")]
-struct AqueductFormatReadme;
+#[doc = include_str!("../crates/formats/README.md")]
+struct AqueductFormatsReadme;
 
-#[doc = include_str!("../crates/stage/README.md")]
-struct AqueductStageReadme;
+#[doc = include_str!("../crates/stream/README.md")]
+struct AqueductStreamReadme;
 
 #[doc = include_str!("../crates/checkpoint/README.md")]
 struct AqueductCheckpointReadme;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aqueduct::{checkpoint, comm, device, file, format, object, stage};
+use aqueduct::{checkpoint, comm, device, file, formats, object, stream};
 
 /// An error with an error underneath.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ fn debug_form_of_every_error_type_is_its_message() {
     let name: Arc<str> = "run.out".into();
     assert_same_text(&file::Error::new(file::Kind::NoSpace, "write", &name, "the disk is full"));
     assert_same_text(&object::Error::new(object::Kind::Damaged, "read", &name, "changed").clone());
-    assert_same_text(&stage::Error::new(stage::Kind::NoSuch, "read", &name, "no such stream").in_step(3));
-    assert_same_text(&format::Error::new(format::Kind::NotSame, "define", &name, "ranks differ"));
+    assert_same_text(&stream::Error::new(stream::Kind::NoSuch, "read", &name, "no such stream").in_step(3));
+    assert_same_text(&formats::Error::new(formats::Kind::NotSame, "define", &name, "ranks differ"));
     assert_same_text(&checkpoint::Error::new(checkpoint::Kind::Damaged, "open", &name, "torn"));
     assert_same_text(&device::Error::new(device::Kind::Busy, device::Operation::Lock, "run.out"));
-    assert_same_text(&"7 parrots".parse::<device::quantity::Size>().unwrap_err());
+    assert_same_text(&"7 parrots".parse::<device::units::ByteSize>().unwrap_err());
     assert_same_text(&comm::Error::new(comm::Kind::Mismatch, "bcast", "the roots differ"));
     assert_same_text(&file::layout::Layout::bytes(u64::MAX).unwrap_err());
 }
@@ -50,7 +50,7 @@ fn debug_form_shows_the_chain_of_sources() {
 
 #[test]
 fn error_of_a_rank_is_readable_where_main_returns_it() {
-    let run = comm::Launch::threads(2).run(|world| stage::Reader::open(world, "memfs:nowhere").map(drop));
+    let run = comm::Launch::threads(2).run(|world| stream::Reader::open(world, "memfs:nowhere").map(drop));
     let shown = format!("{:?}", run.unwrap_err());
     assert!(shown.contains("open \"memfs:nowhere\"") && !shown.contains("Error {"), "{shown}");
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct::device::{
-    Capabilities, Device, Error, Handle, Kind, OpenOptions, Operation, Piece, PieceMut, Result, SyncScope,
-    register_device,
+    Capabilities, Device, Error, Handle, Kind, OpenOptions, Operation, Result, Segment, SegmentMut,
+    SyncScope, register_device,
 };
 
 /// Names, and the lengths of files that would be there.
@@ -38,11 +38,11 @@ impl Device for Sink {
 }
 
 impl Handle for Sunk {
-    fn read(&self, _: &mut [PieceMut<'_>]) -> Result<u64> {
+    fn read(&self, _: &mut [SegmentMut<'_>]) -> Result<u64> {
         Err(Error::new(Kind::PermissionDenied, Operation::Read, &self.name))
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
         let end = pieces.iter().map(|piece| piece.offset + piece.bytes.len() as u64).max();
         self.len.fetch_max(end.unwrap_or(0), Ordering::Relaxed);
         Ok(pieces.iter().map(|piece| piece.bytes.len() as u64).sum())

@@ -11,11 +11,10 @@ const MOST_FILES: usize = 20;
 const CROWDED: &[(&str, usize)] = &[
     ("apps/md/src", 27),
     ("crates/comm/src", 28),
-    ("crates/file/src", 38),
-    ("crates/format/src/hdf5", 24),
+    ("crates/formats/src/hdf5", 24),
     ("crates/mpiio/src", 26),
     ("crates/object/src", 22),
-    ("crates/stage/src", 30),
+    ("crates/stream/src", 30),
 ];
 
 #[test]

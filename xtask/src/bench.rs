@@ -1,7 +1,7 @@
 //! Benchmarks, each printed as ratios from one run.
 
+pub(crate) mod comparison;
 pub(crate) mod formats;
-pub(crate) mod peers;
 pub(crate) mod programs;
 
 use anyhow::Result;

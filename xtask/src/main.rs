@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         ["bench", "objects", words @ ..] => bench::objects(words),
         ["bench", "programs"] => bench::programs::run(),
         ["bench", "formats"] => bench::formats::run_all(),
-        ["bench", "peers", options @ ..] => bench::peers::run(options),
+        ["bench", "peers", options @ ..] => bench::comparison::run(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;

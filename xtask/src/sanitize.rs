@@ -23,10 +23,10 @@ const INTERPRETED: [(&str, &[&str]); 7] = [
     ("aqueduct-object", &["--test", "schemas"]),
     ("aqueduct-file", &["--test", "layout", "--", "arrays::", "bounds::", "errors::", "shapes::"]),
     (
-        "aqueduct-format",
+        "aqueduct-formats",
         &["--lib", "--", "netcdf::decode", "netcdf::encode", "netcdf::value", "netcdf::name", "region::"],
     ),
-    ("aqueduct-stage", &["--lib", "--", "record::", "description::"]),
+    ("aqueduct-stream", &["--lib", "--", "record::", "description::"]),
     (
         "aqueduct-checkpoint",
         &["--lib", "--", "cells::table", "store::manifest", "mardyn::text", "mardyn::xml", "mardyn::scan"],

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use aqueduct::comm::{Comm, Launch};
+use aqueduct_md::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
 use aqueduct_md::config::Config;
-use aqueduct_md::run::{self, Job};
-use aqueduct_md::saver::{Every, Policy, StartMode};
-use aqueduct_md::stop::{StopCondition, StopReason};
+use aqueduct_md::run::{self, RunSettings};
+use aqueduct_md::stop_condition::{StopCondition, StopReason};
 use aqueduct_md::wall_time::{duration, moment};
 use signal_hook::consts::SIGTERM;
 
@@ -27,7 +27,7 @@ const ARGON: &str = "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\n\
 /// bit, on any number of ranks and for every decomposition.
 #[derive(clap::Parser)]
 #[command(name = "md", version)]
-pub(crate) struct Command {
+pub(crate) struct MdArguments {
     /// The configuration [default: 4000 molecules of liquid argon, nothing written]
     config: Option<PathBuf>,
     /// The last step, counted from the start of the trajectory
@@ -47,7 +47,7 @@ pub(crate) struct Command {
     through: Option<String>,
     /// Steps between two checkpoints, or `auto`: as often as it pays, by what they cost and how often the machine fails
     #[arg(long, value_name = "STEPS", default_value = "auto", requires = "checkpoints")]
-    every: Frequency,
+    every: CheckpointFrequency,
     /// The mean time between failures, for `--every auto`: 90m, 24h, 7d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     mtbf: Duration,
@@ -59,7 +59,7 @@ pub(crate) struct Command {
     blocking: bool,
     /// Come back to the `latest` checkpoint, on any number of ranks; `auto`: without one, begin at the beginning
     #[arg(long, value_name = "WHICH", requires = "checkpoints")]
-    restart: Option<Which>,
+    restart: Option<RestartChoice>,
     /// Come back to this generation of the checkpoints, and give up the newer ones
     #[arg(long, value_name = "NUMBER", requires = "checkpoints", conflicts_with = "restart")]
     generation: Option<u64>,
@@ -72,16 +72,16 @@ pub(crate) struct Command {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Which {
+enum RestartChoice {
     Latest,
     Auto,
 }
 
-impl Command {
+impl MdArguments {
     fn start(&self) -> StartMode {
         match (self.restart, self.generation) {
-            (Some(Which::Latest), _) => StartMode::Latest,
-            (Some(Which::Auto), _) => StartMode::LatestIfAny,
+            (Some(RestartChoice::Latest), _) => StartMode::Latest,
+            (Some(RestartChoice::Auto), _) => StartMode::LatestIfAny,
             (None, Some(number)) => StartMode::Generation(number),
             (None, None) if self.start_over => StartMode::StartOver,
             (None, None) => StartMode::New,
@@ -91,12 +91,12 @@ impl Command {
 
 /// How often checkpoints are written.
 #[derive(Clone, Copy)]
-enum Frequency {
+enum CheckpointFrequency {
     Auto,
     Steps(u64),
 }
 
-impl FromStr for Frequency {
+impl FromStr for CheckpointFrequency {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -117,7 +117,7 @@ fn device(text: &str) -> Result<String, String> {
 }
 
 /// Runs it; why it has ended before its last step, if it did.
-pub(crate) fn run(command: &Command) -> Result<Option<StopReason>> {
+pub(crate) fn run(command: &MdArguments) -> Result<Option<StopReason>> {
     let signal = Arc::new(AtomicBool::new(false));
     if command.checkpoints.is_some() {
         // Without checkpoints there is nothing to be done before the end.
@@ -131,19 +131,19 @@ pub(crate) fn run(command: &Command) -> Result<Option<StopReason>> {
     Ok(ends.into_iter().flatten().next())
 }
 
-fn rank(world: &Comm, command: &Command, stop: &StopCondition) -> Result<Option<StopReason>> {
+fn rank(world: &Comm, command: &MdArguments, stop: &StopCondition) -> Result<Option<StopReason>> {
     let every = match command.every {
-        Frequency::Auto => Every::Auto(command.mtbf),
-        Frequency::Steps(steps) => Every::Steps(steps),
+        CheckpointFrequency::Auto => CheckpointInterval::Auto(command.mtbf),
+        CheckpointFrequency::Steps(steps) => CheckpointInterval::Steps(steps),
     };
-    let policy = |folder: &PathBuf| Policy {
+    let policy = |folder: &PathBuf| CheckpointPolicy {
         folder: folder.clone(),
         through: command.through.clone(),
         every,
         keep: command.keep.get(),
         blocking: command.blocking,
     };
-    let job = Job {
+    let job = RunSettings {
         config: config(world, command)?,
         steps: command.steps,
         rows: command.rows,
@@ -155,7 +155,7 @@ fn rank(world: &Comm, command: &Command, stop: &StopCondition) -> Result<Option<
 }
 
 /// Rank 0 reads it; all ranks understand the same text.
-fn config(world: &Comm, command: &Command) -> Result<Config> {
+fn config(world: &Comm, command: &MdArguments) -> Result<Config> {
     let Some(path) = &command.config else { return Config::parse("argon", ARGON) };
     let text = match world.rank() {
         0 => fs::read(path).with_context(|| format!("reading the configuration {}", path.display()))?,
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn checkpoints_are_due_by_steps_or_as_often_as_it_pays() {
-        assert!(matches!("auto".parse(), Ok(Frequency::Auto)));
-        assert!(matches!("100".parse(), Ok(Frequency::Steps(100))));
-        assert!(["0", "-1", "often"].iter().all(|text| text.parse::<Frequency>().is_err()));
+        assert!(matches!("auto".parse(), Ok(CheckpointFrequency::Auto)));
+        assert!(matches!("100".parse(), Ok(CheckpointFrequency::Steps(100))));
+        assert!(["0", "-1", "often"].iter().all(|text| text.parse::<CheckpointFrequency>().is_err()));
     }
 }

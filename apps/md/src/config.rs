@@ -17,12 +17,12 @@
 //! `#` begins a comment.
 
 use anyhow::{Context, Result, bail, ensure};
-use aqueduct::checkpoint::mardyn::{Files, Format};
+use aqueduct::checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
-use crate::decomposition::Manner;
+use crate::decomposition::DecompositionMethod;
+use crate::lattice_generator::{Lattice, LatticeGenerator};
 use crate::simulation::Thermostat;
-use crate::start::{Lattice, Start};
-use crate::units::Units;
+use crate::units::SimulationUnits;
 
 /// What a configuration says.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,35 +32,35 @@ pub struct Config {
     /// Where forces end.
     pub cutoff: f64,
     /// Where molecules come from.
-    pub origin: Origin,
+    pub source: MoleculeSource,
     /// A file that describes the components.
     pub components: Option<String>,
     /// How the box is dealt out.
-    pub manner: Manner,
+    pub decomposition_method: DecompositionMethod,
     /// Steps between two looks at the load.
     pub rebalance: u64,
     /// The temperature to keep.
     pub thermostat: Option<Thermostat>,
     /// What the units are, for viewers.
-    pub units: Option<Units>,
+    pub units: Option<SimulationUnits>,
     /// What is written, how often and where to.
-    pub outputs: Vec<Line>,
+    pub outputs: Vec<OutputLine>,
 }
 
 /// Where molecules come from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Origin {
+pub enum MoleculeSource {
     /// Files of one of `MarDyn`'s formats.
-    Files(Format, Files),
+    Files(PhaseSpaceFormat, PhaseSpaceFiles),
     /// A start of our own.
-    Generator(Start),
+    Generator(LatticeGenerator),
 }
 
 /// A line `output`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct OutputLine {
     /// What writes.
-    pub writer: Writer,
+    pub kind: OutputKind,
     /// Steps between two outputs.
     pub every: u64,
     /// What the names of the files begin with.
@@ -69,7 +69,7 @@ pub struct Line {
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub enum OutputKind {
     /// Energies, as a table and as a plot.
     Result,
     /// Molecules for viewers.
@@ -81,14 +81,14 @@ pub enum Writer {
     /// A trajectory in HDF5, as H5MD has it.
     H5md,
     /// Checkpoints of one of `MarDyn`'s formats.
-    Phase(Format),
+    Phase(PhaseSpaceFormat),
 }
 
-impl Writer {
+impl OutputKind {
     fn all() -> impl Iterator<Item = Self> {
         [Self::Result, Self::Xyz, Self::Pov, Self::Vis, Self::H5md]
             .into_iter()
-            .chain(Format::ALL.map(Self::Phase))
+            .chain(PhaseSpaceFormat::ALL.map(Self::Phase))
     }
 
     /// Its name in a configuration.
@@ -106,22 +106,22 @@ impl Writer {
 
 /// What has been read so far; what must be there may still be missing.
 #[derive(Default)]
-struct Draft {
+struct ConfigBuilder {
     timestep: Option<f64>,
     cutoff: Option<f64>,
-    origin: Option<Origin>,
+    source: Option<MoleculeSource>,
     components: Option<String>,
-    manner: Option<Manner>,
+    decomposition_method: Option<DecompositionMethod>,
     rebalance: Option<u64>,
     thermostat: Option<Thermostat>,
-    units: Option<Units>,
-    outputs: Vec<Line>,
+    units: Option<SimulationUnits>,
+    outputs: Vec<OutputLine>,
 }
 
 impl Config {
     /// Reads the text of the file `name`; errors tell the line.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let mut draft = Draft::default();
+        let mut draft = ConfigBuilder::default();
         let mut begun = false;
         for (at, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
@@ -142,9 +142,9 @@ impl Config {
         Ok(Self {
             timestep: draft.timestep.with_context(|| missing("timestepLength"))?,
             cutoff: draft.cutoff.with_context(|| missing("cutoffRadius"))?,
-            origin: draft.origin.with_context(|| missing("phaseSpaceFile"))?,
+            source: draft.source.with_context(|| missing("phaseSpaceFile"))?,
             components: draft.components,
-            manner: draft.manner.unwrap_or_default(),
+            decomposition_method: draft.decomposition_method.unwrap_or_default(),
             rebalance: draft.rebalance.unwrap_or(100),
             thermostat: draft.thermostat,
             units: draft.units,
@@ -156,23 +156,25 @@ impl Config {
 impl Config {
     /// The files that it reads.
     pub fn inputs(&self) -> Vec<&str> {
-        let origin = match &self.origin {
-            Origin::Files(_, files) => vec![files.header.as_str(), files.data.as_str()],
-            Origin::Generator(_) => Vec::new(),
+        let origin = match &self.source {
+            MoleculeSource::Files(_, files) => vec![files.header.as_str(), files.data.as_str()],
+            MoleculeSource::Generator(_) => Vec::new(),
         };
         origin.into_iter().chain(self.components.as_deref()).filter(|name| !name.is_empty()).collect()
     }
 }
 
-impl Draft {
+impl ConfigBuilder {
     fn line(&mut self, key: &str, values: &[&str]) -> Result<()> {
         match (key, values) {
             ("timestepLength", [value]) => once(&mut self.timestep, key, positive(value)?),
             ("cutoffRadius" | "LJCutoffRadius", [value]) => once(&mut self.cutoff, key, positive(value)?),
             ("phaseSpaceFile", ["Generator", values @ ..]) => {
-                once(&mut self.origin, key, Origin::Generator(generator(values)?))
+                once(&mut self.source, key, MoleculeSource::Generator(generator(values)?))
             }
-            ("phaseSpaceFile", [format, files @ ..]) => once(&mut self.origin, key, origin(format, files)?),
+            ("phaseSpaceFile", [format, files @ ..]) => {
+                once(&mut self.source, key, parse_source(format, files)?)
+            }
             ("components", [file]) => once(&mut self.components, key, (*file).to_owned()),
             ("parallelization", [manner]) => self.parallelization(manner, None),
             ("parallelization", [manner, steps]) => self.parallelization(manner, Some(steps)),
@@ -188,16 +190,18 @@ impl Draft {
             }
             ("thermostat", [temperature]) => self.thermostat(temperature, 1),
             ("thermostat", [temperature, every]) => self.thermostat(temperature, count(every)?),
-            ("units", [length, time]) => {
-                once(&mut self.units, key, Units { length: positive(length)?, time: positive(time)? })
-            }
+            ("units", [length, time]) => once(
+                &mut self.units,
+                key,
+                SimulationUnits { length: positive(length)?, time: positive(time)? },
+            ),
             ("output", [writer, every, prefix]) => {
-                let known = Writer::all().find(|known| known.name() == *writer);
-                let names = || Writer::all().map(Writer::name).collect::<Vec<_>>().join(", ");
+                let known = OutputKind::all().find(|known| known.name() == *writer);
+                let names = || OutputKind::all().map(OutputKind::name).collect::<Vec<_>>().join(", ");
                 let known = known
                     .with_context(|| format!("the writer `{writer}` is not known; there are {}", names()))?;
-                let line = Line { writer: known, every: count(every)?, prefix: (*prefix).to_owned() };
-                let same = |other: &Line| other.writer == line.writer && other.prefix == line.prefix;
+                let line = OutputLine { kind: known, every: count(every)?, prefix: (*prefix).to_owned() };
+                let same = |other: &OutputLine| other.kind == line.kind && other.prefix == line.prefix;
                 ensure!(
                     !self.outputs.iter().any(same),
                     "`output {writer}` to `{prefix}` is given a second time"
@@ -230,14 +234,14 @@ impl Draft {
 
     fn parallelization(&mut self, manner: &str, steps: Option<&str>) -> Result<()> {
         let manner = match manner {
-            "DomainDecomposition" => Manner::Regular,
-            "KDDecomposition" => Manner::Kd,
+            "DomainDecomposition" => DecompositionMethod::Regular,
+            "KDDecomposition" => DecompositionMethod::Kd,
             other => {
                 bail!("the decomposition `{other}` is not known; use DomainDecomposition or KDDecomposition")
             }
         };
         self.rebalance = steps.map(count).transpose()?;
-        once(&mut self.manner, "parallelization", manner)
+        once(&mut self.decomposition_method, "parallelization", manner)
     }
 }
 
@@ -247,20 +251,22 @@ fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<()> {
     Ok(())
 }
 
-fn origin(name: &str, files: &[&str]) -> Result<Origin> {
-    let known = Format::ALL.into_iter().find(|format| format.name() == name);
-    let names = || Format::ALL.map(Format::name).join(", ");
+fn parse_source(name: &str, files: &[&str]) -> Result<MoleculeSource> {
+    let known = PhaseSpaceFormat::ALL.into_iter().find(|format| format.name() == name);
+    let names = || PhaseSpaceFormat::ALL.map(PhaseSpaceFormat::name).join(", ");
     let format = known
         .with_context(|| format!("the format `{name}` is not known; there are {}, Generator", names()))?;
     match (format, files) {
-        (Format::OldStyle, [file]) => Ok(Origin::Files(format, Files::one(*file))),
-        (Format::OldStyle, _) => bail!("`{name}` wants one file"),
-        (_, [header, data]) => Ok(Origin::Files(format, Files::two(*header, *data))),
+        (PhaseSpaceFormat::OldStyle, [file]) => {
+            Ok(MoleculeSource::Files(format, PhaseSpaceFiles::one(*file)))
+        }
+        (PhaseSpaceFormat::OldStyle, _) => bail!("`{name}` wants one file"),
+        (_, [header, data]) => Ok(MoleculeSource::Files(format, PhaseSpaceFiles::two(*header, *data))),
         _ => bail!("`{name}` wants two files, the header and the data"),
     }
 }
 
-fn generator(values: &[&str]) -> Result<Start> {
+fn generator(values: &[&str]) -> Result<LatticeGenerator> {
     let ([lattice, molecules, density, temperature] | [lattice, molecules, density, temperature, _]) = values
     else {
         bail!("`Generator` wants a lattice, molecules, density, temperature and perhaps a seed");
@@ -272,7 +278,7 @@ fn generator(values: &[&str]) -> Result<Start> {
     };
     let seed = values.get(4).map_or(Ok(1), |seed| count(seed))?;
     let (density, temperature) = (positive(density)?, positive(temperature)?);
-    Ok(Start { lattice, molecules: count(molecules)?, density, temperature, seed })
+    Ok(LatticeGenerator { lattice, molecules: count(molecules)?, density, temperature, seed })
 }
 
 fn positive(text: &str) -> Result<f64> {
@@ -297,18 +303,24 @@ mod tests {
     fn every_line_is_understood() {
         let config = Config::parse("lj.cfg", WHOLE).unwrap();
         assert_eq!((config.timestep, config.cutoff), (0.01, 5.0));
-        assert_eq!((config.manner, config.rebalance), (Manner::Kd, 50));
-        assert_eq!(config.units, Some(Units { length: 3.405, time: 2.156 }));
+        assert_eq!((config.decomposition_method, config.rebalance), (DecompositionMethod::Kd, 50));
+        assert_eq!(config.units, Some(SimulationUnits { length: 3.405, time: 2.156 }));
         assert_eq!(config.thermostat, Some(Thermostat { temperature: 0.7, every: 5 }));
         let lines: Vec<String> = config
             .outputs
             .iter()
-            .map(|line| format!("{} {} {}", line.writer.name(), line.every, line.prefix))
+            .map(|line| format!("{} {} {}", line.kind.name(), line.every, line.prefix))
             .collect();
         assert_eq!(lines, ["ResultWriter 10 lj", "MPI-IOCheckpointWriter 100 lj"]);
         let generated = WHOLE.replace("OldStyle lj40000.inp", "Generator fcc 4000 0.8 1.1");
-        let start = Start { lattice: Lattice::Fcc, molecules: 4000, density: 0.8, temperature: 1.1, seed: 1 };
-        assert_eq!(Config::parse("lj.cfg", &generated).unwrap().origin, Origin::Generator(start));
+        let start = LatticeGenerator {
+            lattice: Lattice::Fcc,
+            molecules: 4000,
+            density: 0.8,
+            temperature: 1.1,
+            seed: 1,
+        };
+        assert_eq!(Config::parse("lj.cfg", &generated).unwrap().source, MoleculeSource::Generator(start));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Which rank has which cells: a tree of cuts through the grid. Pure: every rank computes the same one.
 
-mod kd;
+mod kd_tree;
 mod regular;
 
-use crate::brick::Brick;
-use crate::grid::Grid;
+use crate::cell_box::CellBox;
+use crate::grid::SimulationGrid;
 
 /// How the box is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manner {
+pub enum DecompositionMethod {
     /// Into equal boxes on a grid of ranks (`DomainDecomposition`).
     #[default]
     Regular,
@@ -19,13 +19,13 @@ pub enum Manner {
 /// A box of cells for each rank; together they are the grid. A box is empty where there are more ranks than cells to cut between.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decomposition {
-    nodes: Vec<Node>,
-    bricks: Vec<Brick>,
+    nodes: Vec<TreeNode>,
+    cell_boxes: Vec<CellBox>,
     shape: [i64; 3],
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum TreeNode {
     Leaf(usize),
     /// Cells below `at` belong to the node that follows, the others to the node `above`.
     Cut {
@@ -36,7 +36,7 @@ enum Node {
 }
 
 /// Where to cut: axis, first cell of the upper part, ranks of the lower part.
-struct Cut {
+struct TreeCut {
     axis: usize,
     at: i64,
     below: usize,
@@ -44,37 +44,42 @@ struct Cut {
 
 impl Decomposition {
     /// Equal boxes.
-    pub fn regular(grid: &Grid, ranks: usize) -> Self {
-        let mut cuts = regular::Cuts::new(grid.shape, ranks);
+    pub fn regular(grid: &SimulationGrid, ranks: usize) -> Self {
+        let mut cuts = regular::RegularCuts::new(grid.shape, ranks);
         Self::cut(grid.shape, ranks, |brick, first, count| cuts.next(brick, first, count))
     }
 
     /// Boxes of equal load, where `load` has one number per cell of the grid.
-    pub fn kd(grid: &Grid, ranks: usize, load: &[u64]) -> Self {
+    pub fn kd(grid: &SimulationGrid, ranks: usize, load: &[u64]) -> Self {
         assert_eq!(load.len(), grid.cells(), "one load for each cell");
-        Self::cut(grid.shape, ranks, |brick, _, count| kd::best_cut(grid, load, brick, count))
+        Self::cut(grid.shape, ranks, |brick, _, count| kd_tree::best_cut(grid, load, brick, count))
     }
 
-    fn cut(shape: [i64; 3], ranks: usize, mut choose: impl FnMut(&Brick, usize, usize) -> Cut) -> Self {
-        let mut whole = Self { nodes: Vec::new(), bricks: Vec::new(), shape };
-        whole.divide(Brick::whole(shape), ranks, &mut choose);
+    fn cut(shape: [i64; 3], ranks: usize, mut choose: impl FnMut(&CellBox, usize, usize) -> TreeCut) -> Self {
+        let mut whole = Self { nodes: Vec::new(), cell_boxes: Vec::new(), shape };
+        whole.divide(CellBox::whole(shape), ranks, &mut choose);
         whole
     }
 
-    fn divide(&mut self, brick: Brick, ranks: usize, choose: &mut impl FnMut(&Brick, usize, usize) -> Cut) {
-        let first = self.bricks.len();
+    fn divide(
+        &mut self,
+        brick: CellBox,
+        ranks: usize,
+        choose: &mut impl FnMut(&CellBox, usize, usize) -> TreeCut,
+    ) {
+        let first = self.cell_boxes.len();
         if ranks == 1 {
-            self.nodes.push(Node::Leaf(first));
-            self.bricks.push(brick);
+            self.nodes.push(TreeNode::Leaf(first));
+            self.cell_boxes.push(brick);
             return;
         }
-        let Cut { axis, at, below } = choose(&brick, first, ranks);
+        let TreeCut { axis, at, below } = choose(&brick, first, ranks);
         let node = self.nodes.len();
-        self.nodes.push(Node::Cut { axis, at, above: 0 });
+        self.nodes.push(TreeNode::Cut { axis, at, above: 0 });
         let (lower, upper) = brick.split(axis, at);
         self.divide(lower, below, choose);
         let above = self.nodes.len();
-        self.nodes[node] = Node::Cut { axis, at, above };
+        self.nodes[node] = TreeNode::Cut { axis, at, above };
         self.divide(upper, ranks - below, choose);
     }
 
@@ -83,27 +88,27 @@ impl Decomposition {
         let mut node = 0;
         loop {
             match self.nodes[node] {
-                Node::Leaf(rank) => return rank,
-                Node::Cut { axis, at, above } => node = if cell[axis] < at { node + 1 } else { above },
+                TreeNode::Leaf(rank) => return rank,
+                TreeNode::Cut { axis, at, above } => node = if cell[axis] < at { node + 1 } else { above },
             }
         }
     }
 
     /// What a rank has.
-    pub fn brick(&self, rank: usize) -> Brick {
-        self.bricks[rank]
+    pub fn cell_box(&self, rank: usize) -> CellBox {
+        self.cell_boxes[rank]
     }
 
     /// What each rank has.
-    pub fn bricks(&self) -> &[Brick] {
-        &self.bricks
+    pub fn cell_boxes(&self) -> &[CellBox] {
+        &self.cell_boxes
     }
 
     /// Cells of files, per axis: the fewest equal ones that no cut goes through.
     pub fn file_cells(&self) -> [i64; 3] {
         let mut edge = self.shape;
         for node in &self.nodes {
-            if let Node::Cut { axis, at, .. } = *node {
+            if let TreeNode::Cut { axis, at, .. } = *node {
                 edge[axis] = gcd(edge[axis], at);
             }
         }
@@ -121,21 +126,21 @@ mod tests {
 
     use super::*;
 
-    fn grid(shape: [i64; 3]) -> Grid {
-        Grid { length: shape.map(|cells| cells as f64), shape }
+    fn grid(shape: [i64; 3]) -> SimulationGrid {
+        SimulationGrid { length: shape.map(|cells| cells as f64), shape }
     }
 
     /// Every cell has one owner, and it lies in the owner's box.
     fn assert_covers(decomposition: &Decomposition, shape: [i64; 3], ranks: usize) {
-        assert_eq!(decomposition.bricks().len(), ranks);
-        let cells: usize = decomposition.bricks().iter().map(Brick::cells).sum();
-        assert_eq!(cells, Brick::whole(shape).cells());
-        for cell in Brick::whole(shape).iter() {
-            assert!(decomposition.brick(decomposition.owner(cell)).contains(cell));
+        assert_eq!(decomposition.cell_boxes().len(), ranks);
+        let cells: usize = decomposition.cell_boxes().iter().map(CellBox::cells).sum();
+        assert_eq!(cells, CellBox::whole(shape).cells());
+        for cell in CellBox::whole(shape).iter() {
+            assert!(decomposition.cell_box(decomposition.owner(cell)).contains(cell));
         }
         // No cell of a file is torn by a cut.
         let file = decomposition.file_cells();
-        for brick in decomposition.bricks().iter().filter(|brick| !brick.is_empty()) {
+        for brick in decomposition.cell_boxes().iter().filter(|brick| !brick.is_empty()) {
             for axis in 0..3 {
                 let edge = shape[axis] / file[axis];
                 assert!(brick.low[axis] % edge == 0 && brick.high[axis] % edge == 0);
@@ -159,10 +164,10 @@ mod tests {
     #[test]
     fn regular_boxes_are_equal_where_they_can_be() {
         let decomposition = Decomposition::regular(&grid([12, 12, 12]), 8);
-        assert!(decomposition.bricks().iter().all(|brick| brick.shape() == [6, 6, 6]));
+        assert!(decomposition.cell_boxes().iter().all(|brick| brick.shape() == [6, 6, 6]));
         assert_eq!(decomposition.file_cells(), [2, 2, 2]);
         let decomposition = Decomposition::regular(&grid([21, 4, 4]), 7);
-        assert!(decomposition.bricks().iter().all(|brick| brick.shape() == [3, 4, 4]));
+        assert!(decomposition.cell_boxes().iter().all(|brick| brick.shape() == [3, 4, 4]));
         assert_eq!(Decomposition::regular(&grid([5, 5, 5]), 1).file_cells(), [1, 1, 1]);
     }
 
@@ -170,10 +175,10 @@ mod tests {
     fn the_tree_balances_a_crowded_corner() {
         let grid = grid([8, 8, 8]);
         let crowd = |cell: [i64; 3]| if cell.iter().all(|at| *at < 4) { 100 } else { 1 };
-        let load: Vec<u64> = Brick::whole(grid.shape).iter().map(crowd).collect();
+        let load: Vec<u64> = CellBox::whole(grid.shape).iter().map(crowd).collect();
         let worst = |decomposition: &Decomposition| {
-            let of = |brick: &Brick| brick.iter().map(crowd).sum::<u64>();
-            decomposition.bricks().iter().map(of).max().unwrap()
+            let of = |brick: &CellBox| brick.iter().map(crowd).sum::<u64>();
+            decomposition.cell_boxes().iter().map(of).max().unwrap()
         };
         let mean = load.iter().sum::<u64>() / 8;
         assert!(worst(&Decomposition::regular(&grid, 8)) > 7 * mean);

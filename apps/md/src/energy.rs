@@ -3,8 +3,8 @@
 use anyhow::Result;
 use aqueduct::comm::Comm;
 
-use crate::exact::Sum;
-use crate::force::Pull;
+use crate::exact_sum::ExactSum;
+use crate::force::Force;
 use crate::potential::Potential;
 use aqueduct::checkpoint::Molecule;
 
@@ -29,9 +29,9 @@ impl Energies {
         world: &Comm,
         potential: &Potential,
         molecules: &[Molecule],
-        pulls: &[Pull],
+        pulls: &[Force],
     ) -> Result<Self> {
-        let mut sums = [Sum::default(); 7];
+        let mut sums = [ExactSum::default(); 7];
         for (molecule, pull) in molecules.iter().zip(pulls) {
             let Some(centre) = potential.centre(molecule.component as usize) else { continue };
             let [x, y, z] = molecule.velocity;
@@ -40,7 +40,7 @@ impl Energies {
             let terms = terms.into_iter().chain(momentum).chain([1.0]);
             sums.iter_mut().zip(terms).for_each(|(sum, term)| sum.add(term));
         }
-        let sums = Sum::allreduce(world, &sums)?;
+        let sums = ExactSum::allreduce(world, &sums)?;
         let [kinetic, potential, virial, x, y, z, moving] = std::array::from_fn(|at| sums[at].value());
         Ok(Self { kinetic, potential, virial, momentum: [x, y, z], moving: moving as u64 })
     }

@@ -3,18 +3,18 @@
 use anyhow::{Result, bail};
 use aqueduct::comm::{Comm, Op, Plain};
 
-use crate::brick::Brick;
-use crate::cells::Ghost;
+use crate::cell_box::CellBox;
 use crate::decomposition::Decomposition;
-use crate::grid::Grid;
+use crate::grid::SimulationGrid;
 use crate::halo::Neighbour;
+use crate::linked_cells::Ghost;
 use aqueduct::checkpoint::Molecule;
 
 const MOVED: u32 = 1;
 const COPIED: u32 = 2;
 
 /// Brings molecules to their owners, wherever they are.
-pub fn settle(
+pub fn send_to_owners(
     world: &Comm,
     owner: impl Fn(&Molecule) -> usize,
     molecules: &[Molecule],
@@ -26,14 +26,14 @@ pub fn settle(
 
 /// Deals the molecules of all ranks out in the order of their ids, about evenly where ids are dense: that order is the same at every step
 /// and for every number of ranks. Collective.
-pub fn by_id(world: &Comm, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
+pub fn sort_by_id(world: &Comm, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
     let ids = || molecules.iter().map(|molecule| molecule.id);
     let [least, least_below] = [ids().min().unwrap_or(u64::MAX), !ids().max().unwrap_or(0)];
     let ends = world.allreduce(Op::Min, &[least, least_below])?;
     let (least, greatest) = (ends[0], !ends[1]);
     let (span, ranks) = (u128::from(greatest.saturating_sub(least)) + 1, world.size() as u128);
     let owner = |molecule: &Molecule| (u128::from(molecule.id - least) * ranks / span) as usize;
-    let mut mine = settle(world, owner, molecules)?;
+    let mut mine = send_to_owners(world, owner, molecules)?;
     mine.sort_unstable_by_key(|molecule| molecule.id);
     Ok(mine)
 }
@@ -41,13 +41,13 @@ pub fn by_id(world: &Comm, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
 /// Brings molecules that have left the box of this rank to the neighbours that have them now.
 pub fn migrate(
     world: &Comm,
-    grid: &Grid,
+    grid: &SimulationGrid,
     decomposition: &Decomposition,
     neighbours: &[Neighbour],
     molecules: &mut Vec<Molecule>,
 ) -> Result<()> {
     let mut parts: Vec<Vec<Molecule>> = vec![Vec::new(); neighbours.len()];
-    let brick = decomposition.brick(world.rank());
+    let brick = decomposition.cell_box(world.rank());
     let mut lost = None;
     molecules.retain(|molecule| {
         let cell = grid.cell_of(molecule.position);
@@ -78,7 +78,7 @@ pub fn migrate(
 /// `molecules` are sorted, and `starts` says where the cells of the rank's box begin.
 pub fn ghosts(
     world: &Comm,
-    brick: &Brick,
+    brick: &CellBox,
     neighbours: &[Neighbour],
     molecules: &[Molecule],
     starts: &[usize],
@@ -101,7 +101,7 @@ pub fn ghosts(
 }
 
 /// What a neighbour needs, with the places of the cells among all it gets from us.
-fn copies(brick: &Brick, neighbour: &Neighbour, molecules: &[Molecule], starts: &[usize]) -> Vec<Ghost> {
+fn copies(brick: &CellBox, neighbour: &Neighbour, molecules: &[Molecule], starts: &[usize]) -> Vec<Ghost> {
     let mut copies = Vec::new();
     let cells =
         neighbour.outgoing.iter().flat_map(|strip| strip.source.iter().map(|cell| (cell, strip.shift)));

@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use crate::brick::Brick;
-use crate::cells::Cells;
-use crate::potential::{Pair, Potential};
+use crate::cell_box::CellBox;
+use crate::linked_cells::LinkedCells;
+use crate::potential::{PairPotential, Potential};
 
 /// What acts on one molecule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pull {
+pub struct Force {
     /// The force.
     pub force: [f64; 3],
     /// Half of the potential energy of its pairs.
@@ -24,7 +24,7 @@ pub struct Pull {
 const LANES: usize = 4;
 
 /// What acts on each molecule of the cells of `brick`, in their order.
-pub fn pulls(brick: &Brick, cells: &Cells, potential: &Potential) -> Vec<Pull> {
+pub fn forces(brick: &CellBox, cells: &LinkedCells, potential: &Potential) -> Vec<Force> {
     let around = brick.grown();
     let mut near = Vec::new();
     let mut pulls = Vec::new();
@@ -34,8 +34,8 @@ pub fn pulls(brick: &Brick, cells: &Cells, potential: &Potential) -> Vec<Pull> {
             let pairs = potential.row(cells.component[slot] as usize);
             find_near(cells, slot, &rows, pairs, &mut near);
             pulls.push(match pairs {
-                [only] => pull(cells, slot, &near, |_| only),
-                _ => pull(cells, slot, &near, |other| &pairs[cells.component[other] as usize]),
+                [only] => force_on(cells, slot, &near, |_| only),
+                _ => force_on(cells, slot, &near, |other| &pairs[cells.component[other] as usize]),
             });
         }
     }
@@ -43,7 +43,7 @@ pub fn pulls(brick: &Brick, cells: &Cells, potential: &Potential) -> Vec<Pull> {
 }
 
 /// The cells around a cell: nine rows of three, each one range.
-fn rows_around(around: &Brick, cells: &Cells, [x, y, z]: [i64; 3]) -> [Range<usize>; 9] {
+fn rows_around(around: &CellBox, cells: &LinkedCells, [x, y, z]: [i64; 3]) -> [Range<usize>; 9] {
     std::array::from_fn(|row| {
         let (dy, dz) = (row as i64 % 3 - 1, row as i64 / 3 - 1);
         let first = around.index([x - 1, y + dy, z + dz]);
@@ -52,7 +52,13 @@ fn rows_around(around: &Brick, cells: &Cells, [x, y, z]: [i64; 3]) -> [Range<usi
 }
 
 /// The molecules of `rows` within the cutoff around the one in `slot`, itself excluded: one of seven that are looked at.
-fn find_near(cells: &Cells, slot: usize, rows: &[Range<usize>; 9], pairs: &[Pair], near: &mut Vec<usize>) {
+fn find_near(
+    cells: &LinkedCells,
+    slot: usize,
+    rows: &[Range<usize>; 9],
+    pairs: &[PairPotential],
+    near: &mut Vec<usize>,
+) {
     let cutoff2 = pairs.iter().fold(0.0, |most: f64, pair| most.max(pair.cutoff2));
     let [xs, ys, zs] = &cells.at;
     let here = [xs[slot], ys[slot], zs[slot]];
@@ -70,7 +76,12 @@ fn find_near(cells: &Cells, slot: usize, rows: &[Range<usize>; 9], pairs: &[Pair
 }
 
 /// What the partners in `near` do to the molecule in `slot`.
-fn pull<'p>(cells: &Cells, slot: usize, near: &[usize], pair: impl Fn(usize) -> &'p Pair) -> Pull {
+fn force_on<'p>(
+    cells: &LinkedCells,
+    slot: usize,
+    near: &[usize],
+    pair: impl Fn(usize) -> &'p PairPotential,
+) -> Force {
     let [xs, ys, zs] = &cells.at;
     let here = [xs[slot], ys[slot], zs[slot]];
     let mut sums = [[0.0f64; LANES]; 5];
@@ -88,7 +99,7 @@ fn pull<'p>(cells: &Cells, slot: usize, near: &[usize], pair: impl Fn(usize) -> 
         }
     }
     let [x, y, z, energy, virial] = sums.map(|lanes| lanes.iter().sum::<f64>());
-    Pull { force: [x, y, z], energy: 0.5 * energy, virial: 0.5 * virial }
+    Force { force: [x, y, z], energy: 0.5 * energy, virial: 0.5 * virial }
 }
 
 /// The square of a distance.

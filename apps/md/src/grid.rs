@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 /// The periodic box from 0 to `length`, cut into equal cells that are no smaller than the cutoff.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grid {
+pub struct SimulationGrid {
     /// Edges of the box.
     pub length: [f64; 3],
     /// Cells along each edge.
@@ -14,7 +14,7 @@ pub struct Grid {
 /// Cells are larger than the cutoff by this much, so that rounding never puts a partner two cells away.
 const MARGIN: f64 = 1.0 + 1e-9;
 
-impl Grid {
+impl SimulationGrid {
     /// Cells for so many molecules: as small as the cutoff allows, but not many more than there are molecules.
     pub fn new(length: [f64; 3], cutoff: f64, molecules: u64) -> Result<Self> {
         ensure!(cutoff.is_finite() && cutoff > 0.0, "the cutoff radius {cutoff} must be a positive number");
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn cells_hold_the_cutoff_and_positions_find_them() {
-        let grid = Grid::new([10.0, 7.4, 2.5], 2.4, 1000).unwrap();
+        let grid = SimulationGrid::new([10.0, 7.4, 2.5], 2.4, 1000).unwrap();
         assert_eq!(grid.shape, [4, 3, 1]);
         assert!(grid.cell_length().iter().all(|edge| *edge > 2.4));
         assert_eq!(grid.cell_of([9.999, 0.0, 2.4]), [3, 0, 0]);
@@ -105,23 +105,23 @@ mod tests {
 
     #[test]
     fn a_large_empty_box_has_few_cells() {
-        assert!(Grid::new([1e6; 3], 1.0, 1000).unwrap().cells() <= 4000);
+        assert!(SimulationGrid::new([1e6; 3], 1.0, 1000).unwrap().cells() <= 4000);
         for tube in [[1e15, 1.1, 1.1], [1e12, 1e12, 1.1], [1.1, 1e300, 1e300]] {
-            let grid = Grid::new(tube, 1.0, 1000).unwrap();
+            let grid = SimulationGrid::new(tube, 1.0, 1000).unwrap();
             assert!((1..=4010).contains(&grid.cells()), "{tube:?}: {:?}", grid.shape);
         }
     }
 
     #[test]
     fn positions_come_back_inside() {
-        let grid = Grid::new([3.0; 3], 1.0, 10).unwrap();
+        let grid = SimulationGrid::new([3.0; 3], 1.0, 10).unwrap();
         assert_eq!(grid.wrap([-1.0, 3.0, 4.5]), [2.0, 0.0, 1.5]);
         assert_eq!(grid.wrap([-1e-30, 0.0, 1.0]), [0.0, 0.0, 1.0]);
     }
 
     #[test]
     fn a_box_smaller_than_the_cutoff_is_refused() {
-        let error = Grid::new([5.0, 1.0, 5.0], 2.0, 10).unwrap_err().to_string();
+        let error = SimulationGrid::new([5.0, 1.0, 5.0], 2.0, 10).unwrap_err().to_string();
         assert!(error.contains("in y") && error.contains("cutoff radius 2"), "{error}");
     }
 }

@@ -1,16 +1,16 @@
 //! Which cells a rank needs of the others, and they of it: pure planning.
 
-use crate::brick::Brick;
+use crate::cell_box::CellBox;
 use crate::decomposition::Decomposition;
-use crate::grid::Grid;
+use crate::grid::SimulationGrid;
 
 /// Cells that go from one rank to another, or to the other side of the box.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Strip {
+pub struct HaloStrip {
     /// The cells, where their owner has them.
-    pub source: Brick,
+    pub source: CellBox,
     /// The same cells, where the rank that needs them sees them: outside of its own box, perhaps outside of the whole one.
-    pub target: Brick,
+    pub target: CellBox,
     /// What positions grow by on the way.
     pub shift: [f64; 3],
 }
@@ -21,17 +21,17 @@ pub struct Neighbour {
     /// Its rank.
     pub rank: usize,
     /// What it needs of us; it expects them in this order.
-    pub outgoing: Vec<Strip>,
+    pub outgoing: Vec<HaloStrip>,
     /// What we need of it.
-    pub incoming: Vec<Strip>,
+    pub incoming: Vec<HaloStrip>,
 }
 
 /// The neighbours of a rank, in rank order.
-pub fn neighbours(grid: &Grid, decomposition: &Decomposition, rank: usize) -> Vec<Neighbour> {
+pub fn neighbours(grid: &SimulationGrid, decomposition: &Decomposition, rank: usize) -> Vec<Neighbour> {
     let between = |source: usize, target: usize| {
-        strips(grid, &decomposition.brick(source), &decomposition.brick(target), source == target)
+        halo_strips(grid, &decomposition.cell_box(source), &decomposition.cell_box(target), source == target)
     };
-    let ranks = 0..decomposition.bricks().len();
+    let ranks = 0..decomposition.cell_boxes().len();
     let all = ranks.map(|other| Neighbour {
         rank: other,
         outgoing: between(rank, other),
@@ -41,9 +41,9 @@ pub fn neighbours(grid: &Grid, decomposition: &Decomposition, rank: usize) -> Ve
 }
 
 /// The cells of `source` in the layer around `target`, once for each image of the box that puts them there.
-fn strips(grid: &Grid, source: &Brick, target: &Brick, same: bool) -> Vec<Strip> {
+fn halo_strips(grid: &SimulationGrid, source: &CellBox, target: &CellBox, same: bool) -> Vec<HaloStrip> {
     let around = target.grown();
-    let images = Brick { low: [-1; 3], high: [2; 3] };
+    let images = CellBox { low: [-1; 3], high: [2; 3] };
     let strip = |image: [i64; 3]| {
         let by: [i64; 3] = std::array::from_fn(|axis| image[axis] * grid.shape[axis]);
         let seen = source.shifted(by).intersection(&around);
@@ -51,7 +51,7 @@ fn strips(grid: &Grid, source: &Brick, target: &Brick, same: bool) -> Vec<Strip>
             return None;
         }
         let shift = std::array::from_fn(|axis| image[axis] as f64 * grid.length[axis]);
-        Some(Strip { source: seen.shifted(by.map(|cells| -cells)), target: seen, shift })
+        Some(HaloStrip { source: seen.shifted(by.map(|cells| -cells)), target: seen, shift })
     };
     images.iter().filter_map(strip).collect()
 }
@@ -69,10 +69,10 @@ mod tests {
         fn each_cell_around_a_box_comes_from_its_owner_once(
             shape in prop::array::uniform3(1i64..6), ranks in 1usize..8
         ) {
-            let grid = Grid { length: [1.0, 2.0, 4.0], shape };
+            let grid = SimulationGrid { length: [1.0, 2.0, 4.0], shape };
             let decomposition = Decomposition::regular(&grid, ranks);
             for rank in 0..ranks {
-                let brick = decomposition.brick(rank);
+                let brick = decomposition.cell_box(rank);
                 let mut missing: HashSet<[i64; 3]> =
                     brick.grown().iter().filter(|cell| !brick.contains(*cell)).collect();
                 for neighbour in neighbours(&grid, &decomposition, rank) {

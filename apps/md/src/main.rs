@@ -4,14 +4,14 @@ mod command;
 
 use std::process::ExitCode;
 
-use aqueduct_md::stop::StopReason;
+use aqueduct_md::stop_condition::StopReason;
 use clap::Parser;
 
 /// The run has ended before its last step, with a checkpoint to go on from: `EX_TEMPFAIL` of sysexits.h.
 const STOPPED: u8 = 75;
 
 fn main() -> ExitCode {
-    match command::run(&command::Command::parse()) {
+    match command::run(&command::MdArguments::parse()) {
         Ok(None) => ExitCode::SUCCESS,
         Ok(Some(reason)) => {
             let why = match reason {

@@ -4,20 +4,20 @@ use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::row::Row;
+use crate::result_row::ResultRow;
 
 /// Name, colour and column of a curve.
-type Curve = (&'static str, RGBColor, fn(&Row) -> f64);
+type Curve = (&'static str, RGBColor, fn(&ResultRow) -> f64);
 
 const ENERGIES: [Curve; 3] = [
     ("kinetic", RGBColor(208, 90, 40), |row| row.kinetic),
     ("potential", RGBColor(40, 100, 180), |row| row.potential),
-    ("total", RGBColor(60, 60, 60), Row::total),
+    ("total", RGBColor(60, 60, 60), ResultRow::total),
 ];
 const TEMPERATURE: [Curve; 1] = [("temperature", RGBColor(150, 40, 120), |row| row.temperature)];
 
 /// Draws rows into the text of an SVG picture.
-pub fn svg(title: &str, rows: &[Row]) -> Result<String> {
+pub fn svg(title: &str, rows: &[ResultRow]) -> Result<String> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, (900, 700)).into_drawing_area();
@@ -35,7 +35,7 @@ fn chart(
     title: &str,
     quantity: &str,
     curves: &[Curve],
-    rows: &[Row],
+    rows: &[ResultRow],
 ) -> Result<()> {
     let times =
         bounds(rows.iter().map(|row| row.time)).ok_or_else(|| anyhow!("there are no rows to plot"))?;
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn curves_have_a_point_per_row() {
-        let row = |step: u64| Row {
+        let row = |step: u64| ResultRow {
             step,
             time: step as f64,
             kinetic: 1.0,
@@ -96,7 +96,7 @@ mod tests {
             temperature: 0.5,
             pressure: 0.0,
         };
-        let rows: Vec<Row> = (0..10).map(row).collect();
+        let rows: Vec<ResultRow> = (0..10).map(row).collect();
         let text = svg("a liquid", &rows).unwrap();
         let longest = text.match_indices("<polyline").map(|(at, _)| {
             let points = text[at..].split("points=\"").nth(1).unwrap().split('"').next().unwrap();

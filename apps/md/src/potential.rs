@@ -2,7 +2,7 @@
 
 /// A molecule with one Lennard-Jones centre.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Centre {
+pub struct LennardJonesCentre {
     /// Mass of the molecule.
     pub mass: f64,
     /// Depth of the potential.
@@ -15,7 +15,7 @@ pub struct Centre {
 
 /// What acts between two molecules: 4ε((σ/r)¹² − (σ/r)⁶) + shift, nothing from the cutoff on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pair {
+pub struct PairPotential {
     /// The cutoff squared; zero where nothing acts.
     pub cutoff2: f64,
     /// σ².
@@ -26,9 +26,9 @@ pub struct Pair {
     pub shift: f64,
 }
 
-impl Pair {
+impl PairPotential {
     /// Of two centres; ξ scales the mean depth, η the mean size.
-    pub fn new(a: &Centre, b: &Centre, xi: f64, eta: f64, cutoff: f64) -> Self {
+    pub fn new(a: &LennardJonesCentre, b: &LennardJonesCentre, xi: f64, eta: f64, cutoff: f64) -> Self {
         let epsilon = xi * (a.epsilon * b.epsilon).sqrt();
         let sigma = eta * 0.5 * (a.sigma + b.sigma);
         let mut pair =
@@ -41,12 +41,12 @@ impl Pair {
 
     /// What acts over the distance whose square is given, the cutoff aside.
     #[inline]
-    pub fn at(&self, r2: f64) -> Action {
+    pub fn at(&self, r2: f64) -> PairInteraction {
         let inverse = 1.0 / r2;
         let s2 = self.sigma2 * inverse;
         let s6 = s2 * s2 * s2;
         let s12 = s6 * s6;
-        Action {
+        PairInteraction {
             energy: self.epsilon24 * (1.0 / 6.0) * (s12 - s6) + self.shift,
             force: self.epsilon24 * inverse * (s12 + s12 - s6),
         }
@@ -55,7 +55,7 @@ impl Pair {
 
 /// What one molecule does to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Action {
+pub struct PairInteraction {
     /// Of the pair.
     pub energy: f64,
     /// Over the distance: times the vector between the two it is the force.
@@ -65,35 +65,35 @@ pub struct Action {
 /// Pairs of components. A component that is no single Lennard-Jones centre neither acts nor moves: it is carried along.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Potential {
-    pairs: Vec<Pair>,
-    centres: Vec<Option<Centre>>,
+    pairs: Vec<PairPotential>,
+    centres: Vec<Option<LennardJonesCentre>>,
 }
 
 impl Potential {
     /// `mixing(i, j)` gives ξ and η of two components, i < j.
     pub fn new(
-        centres: Vec<Option<Centre>>,
+        centres: Vec<Option<LennardJonesCentre>>,
         cutoff: f64,
         mixing: impl Fn(usize, usize) -> (f64, f64),
     ) -> Self {
         let count = centres.len();
         let pair = |(i, j): (usize, usize)| {
-            let (Some(a), Some(b)) = (&centres[i], &centres[j]) else { return Pair::default() };
+            let (Some(a), Some(b)) = (&centres[i], &centres[j]) else { return PairPotential::default() };
             let (xi, eta) = if i == j { (1.0, 1.0) } else { mixing(i.min(j), i.max(j)) };
-            Pair::new(a, b, xi, eta, cutoff)
+            PairPotential::new(a, b, xi, eta, cutoff)
         };
         let pairs = (0..count).flat_map(|i| (0..count).map(move |j| (i, j))).map(pair).collect();
         Self { pairs, centres }
     }
 
     /// What acts on a molecule of this component, by the partner's component.
-    pub fn row(&self, component: usize) -> &[Pair] {
+    pub fn row(&self, component: usize) -> &[PairPotential] {
         let count = self.centres.len();
         &self.pairs[component * count..(component + 1) * count]
     }
 
     /// The centre of a component, if it has forces.
-    pub fn centre(&self, component: usize) -> Option<&Centre> {
+    pub fn centre(&self, component: usize) -> Option<&LennardJonesCentre> {
         self.centres[component].as_ref()
     }
 
@@ -107,11 +107,12 @@ impl Potential {
 mod tests {
     use super::*;
 
-    const ARGON: Centre = Centre { mass: 1.0, epsilon: 1.0, sigma: 1.0, shifted: false };
+    const ARGON: LennardJonesCentre =
+        LennardJonesCentre { mass: 1.0, epsilon: 1.0, sigma: 1.0, shifted: false };
 
     #[test]
     fn the_minimum_is_where_it_should_be() {
-        let pair = Pair::new(&ARGON, &ARGON, 1.0, 1.0, 2.5);
+        let pair = PairPotential::new(&ARGON, &ARGON, 1.0, 1.0, 2.5);
         let lowest = pair.at(2f64.powf(1.0 / 3.0));
         assert!((lowest.energy + 1.0).abs() < 1e-14 && lowest.force.abs() < 1e-13);
         assert!(pair.at(1.0).energy.abs() < 1e-15);
@@ -119,7 +120,13 @@ mod tests {
 
     #[test]
     fn the_force_is_the_slope() {
-        let pair = Pair::new(&ARGON, &Centre { epsilon: 0.3, sigma: 1.4, ..ARGON }, 0.9, 1.1, 3.0);
+        let pair = PairPotential::new(
+            &ARGON,
+            &LennardJonesCentre { epsilon: 0.3, sigma: 1.4, ..ARGON },
+            0.9,
+            1.1,
+            3.0,
+        );
         for r in [0.9f64, 1.2, 1.7, 2.9] {
             let h = 1e-6;
             let slope = (pair.at((r + h).powi(2)).energy - pair.at((r - h).powi(2)).energy) / (2.0 * h);
@@ -130,15 +137,15 @@ mod tests {
 
     #[test]
     fn shifted_it_ends_at_zero() {
-        let shifted = Centre { shifted: true, ..ARGON };
-        assert_eq!(Pair::new(&shifted, &shifted, 1.0, 1.0, 2.5).at(6.25).energy, 0.0);
-        assert!(Pair::new(&shifted, &ARGON, 1.0, 1.0, 2.5).at(6.25).energy < 0.0);
+        let shifted = LennardJonesCentre { shifted: true, ..ARGON };
+        assert_eq!(PairPotential::new(&shifted, &shifted, 1.0, 1.0, 2.5).at(6.25).energy, 0.0);
+        assert!(PairPotential::new(&shifted, &ARGON, 1.0, 1.0, 2.5).at(6.25).energy < 0.0);
     }
 
     #[test]
     fn others_are_carried_along() {
         let potential = Potential::new(vec![Some(ARGON), None], 2.5, |_, _| (1.0, 1.0));
-        assert_eq!(potential.row(0)[1], Pair::default());
+        assert_eq!(potential.row(0)[1], PairPotential::default());
         assert!(potential.row(0)[0].cutoff2 > 0.0 && potential.centre(1).is_none());
     }
 }

@@ -5,9 +5,9 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The bar of rank 0, on a terminal; nothing elsewhere.
-pub struct Progress(Option<ProgressBar>);
+pub struct RunProgress(Option<ProgressBar>);
 
-impl Progress {
+impl RunProgress {
     /// From step `from` to step `to`.
     pub fn new(shown: bool, from: u64, to: u64) -> Self {
         if !shown || !stderr().is_terminal() {
@@ -31,8 +31,8 @@ impl Progress {
     /// A line of output, above the bar.
     pub fn print(&self, line: &str) {
         match &self.0 {
-            Some(bar) => bar.suspend(|| say(line)),
-            None => say(line),
+            Some(bar) => bar.suspend(|| print_line(line)),
+            None => print_line(line),
         }
     }
 
@@ -45,6 +45,6 @@ impl Progress {
 }
 
 /// A line on the standard output. A run goes on when nobody reads it any more.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     let _ = writeln!(stdout(), "{line}");
 }

@@ -6,22 +6,22 @@ use anyhow::Result;
 use aqueduct::checkpoint::mardyn::PhaseSpace;
 use aqueduct::comm::Comm;
 
+use crate::checkpointer::{CheckpointCost, CheckpointPolicy, Checkpointer, RestoredState, StartMode};
 use crate::config::Config;
-use crate::grid::Grid;
-use crate::origin::{self, Beginning};
+use crate::grid::SimulationGrid;
+use crate::initial_state::{self, InitialState};
 use crate::output::lock::OutputLocks;
-use crate::output::marks::OutputMarks;
+use crate::output::output_marks::OutputMarks;
 use crate::output::{OutputState, Outputs};
-use crate::progress::{self, Progress};
-use crate::row::Row;
-use crate::saver::{Cost, Policy, Restored, Saver, StartMode};
+use crate::progress::{self, RunProgress};
+use crate::result_row::ResultRow;
 use crate::simulation::{Model, Simulation};
 use crate::species;
-use crate::stop::{StopCondition, StopReason};
+use crate::stop_condition::{StopCondition, StopReason};
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct RunSettings {
     /// What the configuration says.
     pub config: Config,
     /// The last step, counted from the start of the trajectory.
@@ -29,14 +29,14 @@ pub struct Job {
     /// How many rows of energies are printed.
     pub rows: u64,
     /// Where checkpoints go, and how often.
-    pub checkpoints: Option<Policy>,
+    pub checkpoints: Option<CheckpointPolicy>,
     /// Where it begins, if it has checkpoints.
     pub start: StartMode,
     /// When it ends before its last step.
     pub stop: StopCondition,
 }
 
-impl Job {
+impl RunSettings {
     /// A run to this step without checkpoints that prints nothing.
     pub fn new(config: Config, steps: u64) -> Self {
         let (start, stop) = (StartMode::default(), StopCondition::default());
@@ -46,17 +46,17 @@ impl Job {
 
 /// How a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RunEnd {
+pub struct RunOutcome {
     /// The last row of energies.
-    pub row: Row,
+    pub row: ResultRow,
     /// Why it ended before its last step, if it did; its state is in the checkpoints.
     pub stopped: Option<StopReason>,
 }
 
 /// Does it. Collective.
-pub fn run(world: &Comm, job: &Job) -> Result<RunEnd> {
+pub fn run(world: &Comm, job: &RunSettings) -> Result<RunOutcome> {
     let speaks = world.rank() == 0 && job.rows > 0;
-    let open = |policy: &Policy| Saver::open(world, policy, job.start);
+    let open = |policy: &CheckpointPolicy| Checkpointer::open(world, policy, job.start);
     let mut saver = job.checkpoints.as_ref().map(open).transpose()?;
     if let Some(saver) = saver.as_mut().filter(|_| job.stop.limit.is_some()) {
         saver.measure_early();
@@ -72,8 +72,8 @@ pub fn run(world: &Comm, job: &Job) -> Result<RunEnd> {
     }
     let mut outputs = Outputs::open(&job.config, world, back_to.as_ref())?;
     if speaks {
-        progress::say(&introduction(world, &simulation, &space));
-        progress::say(&Row::pretty_head());
+        progress::print_line(&introduction(world, &simulation, &space));
+        progress::print_line(&ResultRow::pretty_head());
     }
     let end = steps(&mut simulation, job, &space, &mut outputs, saver.as_mut())?;
     let marks = outputs.sync(world)?;
@@ -85,26 +85,26 @@ pub fn run(world: &Comm, job: &Job) -> Result<RunEnd> {
 /// The first state: that of a checkpoint, or of the configuration; and how far the outputs were, where a run comes back.
 fn begin<'w>(
     world: &'w Comm,
-    job: &Job,
-    saver: Option<&mut Saver>,
+    job: &RunSettings,
+    saver: Option<&mut Checkpointer>,
     speaks: bool,
 ) -> Result<(PhaseSpace, Simulation<'w>, Option<OutputState>)> {
     if let Some(saver) = saver.filter(|_| !matches!(job.start, StartMode::New | StartMode::StartOver)) {
-        let space = origin::space(world, &job.config)?;
-        if let Some(Restored { step, time, molecules, outputs, note }) =
+        let space = initial_state::space(world, &job.config)?;
+        if let Some(RestoredState { step, time, molecules, outputs, note }) =
             saver.restore(world, &space, job.config.cutoff)?
         {
             if speaks {
-                progress::say(&note);
+                progress::print_line(&note);
             }
             let simulation = Simulation::new(world, model(&job.config, &space)?, molecules, step, time)?;
             return Ok((space, simulation, Some(outputs)));
         }
         if speaks {
-            progress::say("there is no checkpoint yet: from the beginning");
+            progress::print_line("there is no checkpoint yet: from the beginning");
         }
     }
-    let Beginning { space, molecules } = origin::begin(world, &job.config)?;
+    let InitialState { space, molecules } = initial_state::begin(world, &job.config)?;
     let simulation = Simulation::new(world, model(&job.config, &space)?, molecules, 0, space.time)?;
     Ok((space, simulation, None))
 }
@@ -112,15 +112,15 @@ fn begin<'w>(
 /// Takes the steps that are left, and writes on the way.
 fn steps(
     simulation: &mut Simulation,
-    job: &Job,
+    job: &RunSettings,
     space: &PhaseSpace,
     outputs: &mut Outputs,
-    mut saver: Option<&mut Saver>,
-) -> Result<RunEnd> {
+    mut saver: Option<&mut Checkpointer>,
+) -> Result<RunOutcome> {
     let world = simulation.world();
     let speaks = world.rank() == 0 && job.rows > 0;
     let first = simulation.step();
-    let progress = Progress::new(speaks, first, job.steps);
+    let progress = RunProgress::new(speaks, first, job.steps);
     let between = (job.steps.saturating_sub(first) / job.rows.max(1)).max(1);
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     loop {
@@ -150,7 +150,7 @@ fn steps(
             if speaks {
                 progress.print(&pace(space, step - first, began, saver.as_ref().map(|saver| saver.cost())));
             }
-            return Ok(RunEnd { row, stopped });
+            return Ok(RunOutcome { row, stopped });
         }
         simulation.advance()?;
         progress.step();
@@ -161,18 +161,18 @@ fn steps(
 /// What the configuration and the phase space make of the physics.
 pub fn model(config: &Config, space: &PhaseSpace) -> Result<Model> {
     Ok(Model {
-        grid: Grid::new(space.length, config.cutoff, space.molecules)?,
+        grid: SimulationGrid::new(space.length, config.cutoff, space.molecules)?,
         potential: species::potential(space, config.cutoff)?,
         timestep: config.timestep,
         thermostat: config.thermostat,
-        manner: config.manner,
+        decomposition_method: config.decomposition_method,
         rebalance: config.rebalance,
     })
 }
 
-fn measure(simulation: &Simulation) -> Result<Row> {
+fn measure(simulation: &Simulation) -> Result<ResultRow> {
     let volume = simulation.model().grid.volume();
-    Ok(Row::new(simulation.step(), simulation.time(), &simulation.energies()?, volume))
+    Ok(ResultRow::new(simulation.step(), simulation.time(), &simulation.energies()?, volume))
 }
 
 fn introduction(world: &Comm, simulation: &Simulation, space: &PhaseSpace) -> String {
@@ -190,15 +190,17 @@ fn introduction(world: &Comm, simulation: &Simulation, space: &PhaseSpace) -> St
         model.grid.shape,
         world.size(),
         world.transport(),
-        model.manner
+        model.decomposition_method
     )
 }
 
-fn pace(space: &PhaseSpace, steps: u64, began: Instant, cost: Option<Cost>) -> String {
+fn pace(space: &PhaseSpace, steps: u64, began: Instant, cost: Option<CheckpointCost>) -> String {
     let seconds = began.elapsed().as_secs_f64().max(1e-9);
     let rate = steps as f64 * space.molecules as f64 / seconds / 1e6;
     let pace = format!("{steps} steps in {seconds:.2} s: {rate:.2} million molecule steps per second");
-    let Some(Cost { checkpoints, time }) = cost.filter(|cost| cost.checkpoints > 0) else { return pace };
+    let Some(CheckpointCost { checkpoints, time }) = cost.filter(|cost| cost.checkpoints > 0) else {
+        return pace;
+    };
     let (stood, share) = (time.as_secs_f64(), 100.0 * time.as_secs_f64() / seconds);
     format!("{pace}; it stood still for {stood:.3} s, {share:.2} %, for {checkpoints} checkpoints")
 }

@@ -3,14 +3,14 @@
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
 
-use crate::brick::Brick;
-use crate::cells::{self, Cells};
-use crate::decomposition::{Decomposition, Manner};
+use crate::cell_box::CellBox;
+use crate::decomposition::{Decomposition, DecompositionMethod};
 use crate::energy::Energies;
 use crate::exchange;
-use crate::force::{self, Pull};
-use crate::grid::Grid;
+use crate::force::{self, Force};
+use crate::grid::SimulationGrid;
 use crate::halo::{self, Neighbour};
+use crate::linked_cells::{self, LinkedCells};
 use crate::potential::Potential;
 use aqueduct::checkpoint::Molecule;
 
@@ -18,7 +18,7 @@ use aqueduct::checkpoint::Molecule;
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The box and its cells.
-    pub grid: Grid,
+    pub grid: SimulationGrid,
     /// What acts between molecules.
     pub potential: Potential,
     /// Length of a time step.
@@ -26,7 +26,7 @@ pub struct Model {
     /// Who is scaled to which temperature how often.
     pub thermostat: Option<Thermostat>,
     /// How the box is dealt out.
-    pub manner: Manner,
+    pub decomposition_method: DecompositionMethod,
     /// Steps between two looks at the load, where boxes follow it.
     pub rebalance: u64,
 }
@@ -47,7 +47,7 @@ pub struct Simulation<'w> {
     decomposition: Decomposition,
     neighbours: Vec<Neighbour>,
     molecules: Vec<Molecule>,
-    pulls: Vec<Pull>,
+    forces: Vec<Force>,
     step: u64,
     time: f64,
 }
@@ -74,13 +74,21 @@ impl<'w> Simulation<'w> {
         }
         let decomposition = Decomposition::regular(&model.grid, world.size());
         let pulls = Vec::new();
-        let mut simulation =
-            Self { world, model, decomposition, neighbours: Vec::new(), molecules, pulls, step, time };
+        let mut simulation = Self {
+            world,
+            model,
+            decomposition,
+            neighbours: Vec::new(),
+            molecules,
+            forces: pulls,
+            step,
+            time,
+        };
         for molecule in &mut simulation.molecules {
             molecule.position = simulation.model.grid.wrap(molecule.position);
         }
-        simulation.deal_out()?;
-        simulation.find_forces()?;
+        simulation.redistribute()?;
+        simulation.compute_forces()?;
         Ok(simulation)
     }
 
@@ -88,24 +96,24 @@ impl<'w> Simulation<'w> {
     pub fn advance(&mut self) -> Result<()> {
         self.kick();
         self.drift()?;
-        let due =
-            self.model.manner == Manner::Kd && (self.step + 1).is_multiple_of(self.model.rebalance.max(1));
+        let due = self.model.decomposition_method == DecompositionMethod::Kd
+            && (self.step + 1).is_multiple_of(self.model.rebalance.max(1));
         if due {
-            self.deal_out()?;
+            self.redistribute()?;
         } else {
             let grid = &self.model.grid;
             exchange::migrate(self.world, grid, &self.decomposition, &self.neighbours, &mut self.molecules)?;
         }
-        self.find_forces()?;
+        self.compute_forces()?;
         self.kick();
         self.step += 1;
         self.time += self.model.timestep;
-        self.keep_temperature()
+        self.apply_thermostat()
     }
 
     /// Half a step of acceleration.
     fn kick(&mut self) {
-        for (molecule, pull) in self.molecules.iter_mut().zip(&self.pulls) {
+        for (molecule, pull) in self.molecules.iter_mut().zip(&self.forces) {
             if let Some(centre) = self.model.potential.centre(molecule.component as usize) {
                 let share = 0.5 * self.model.timestep / centre.mass;
                 (0..3).for_each(|axis| molecule.velocity[axis] += share * pull.force[axis]);
@@ -138,11 +146,11 @@ impl<'w> Simulation<'w> {
     }
 
     /// Cuts the box anew and brings every molecule to its owner.
-    fn deal_out(&mut self) -> Result<()> {
+    fn redistribute(&mut self) -> Result<()> {
         let (world, grid) = (self.world, &self.model.grid);
-        self.decomposition = match self.model.manner {
-            Manner::Regular => Decomposition::regular(grid, world.size()),
-            Manner::Kd => {
+        self.decomposition = match self.model.decomposition_method {
+            DecompositionMethod::Regular => Decomposition::regular(grid, world.size()),
+            DecompositionMethod::Kd => {
                 let mut load = vec![0u64; grid.cells()];
                 self.molecules
                     .iter()
@@ -153,18 +161,18 @@ impl<'w> Simulation<'w> {
         };
         self.neighbours = halo::neighbours(grid, &self.decomposition, world.rank());
         let owner = |molecule: &Molecule| self.decomposition.owner(grid.cell_of(molecule.position));
-        self.molecules = exchange::settle(world, owner, &self.molecules)?;
+        self.molecules = exchange::send_to_owners(world, owner, &self.molecules)?;
         Ok(())
     }
 
-    fn find_forces(&mut self) -> Result<()> {
-        let (grid, brick) = (&self.model.grid, self.brick());
-        let starts = cells::sort(grid, &brick, &mut self.molecules);
+    fn compute_forces(&mut self) -> Result<()> {
+        let (grid, brick) = (&self.model.grid, self.cell_box());
+        let starts = linked_cells::sort(grid, &brick, &mut self.molecules);
         let ghosts = exchange::ghosts(self.world, &brick, &self.neighbours, &self.molecules, &starts)?;
-        let cells = Cells::new(grid, &brick, &self.molecules, &ghosts);
-        self.pulls = force::pulls(&brick, &cells, &self.model.potential);
-        let finite = |pull: &Pull| pull.force.iter().all(|force| force.is_finite());
-        if let Some(at) = self.pulls.iter().position(|pull| !finite(pull)) {
+        let cells = LinkedCells::new(grid, &brick, &self.molecules, &ghosts);
+        self.forces = force::forces(&brick, &cells, &self.model.potential);
+        let finite = |pull: &Force| pull.force.iter().all(|force| force.is_finite());
+        if let Some(at) = self.forces.iter().position(|pull| !finite(pull)) {
             let Molecule { id, position, .. } = self.molecules[at];
             bail!(
                 "step {}: the force on molecule {id} at {position:?} is not finite: another is at the same place",
@@ -174,7 +182,7 @@ impl<'w> Simulation<'w> {
         Ok(())
     }
 
-    fn keep_temperature(&mut self) -> Result<()> {
+    fn apply_thermostat(&mut self) -> Result<()> {
         let Some(Thermostat { temperature, every }) = self.model.thermostat else { return Ok(()) };
         if !self.step.is_multiple_of(every.max(1)) {
             return Ok(());
@@ -193,12 +201,12 @@ impl<'w> Simulation<'w> {
 
     /// What the state amounts to. Collective.
     pub fn energies(&self) -> Result<Energies> {
-        Energies::measure(self.world, &self.model.potential, &self.molecules, &self.pulls)
+        Energies::measure(self.world, &self.model.potential, &self.molecules, &self.forces)
     }
 
     /// The cells of this rank.
-    pub fn brick(&self) -> Brick {
-        self.decomposition.brick(self.world.rank())
+    pub fn cell_box(&self) -> CellBox {
+        self.decomposition.cell_box(self.world.rank())
     }
 
     /// Which rank has which cells.
@@ -212,8 +220,8 @@ impl<'w> Simulation<'w> {
     }
 
     /// What acts on them.
-    pub fn pulls(&self) -> &[Pull] {
-        &self.pulls
+    pub fn forces(&self) -> &[Force] {
+        &self.forces
     }
 
     /// What does not change.

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use aqueduct::checkpoint::mardyn::{Component, PhaseSpace};
 
-use crate::potential::{Centre, Potential};
+use crate::potential::{LennardJonesCentre, Potential};
 
 /// What acts between the molecules of a phase space.
 pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {
@@ -14,7 +14,8 @@ pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {
     );
     let centres = space.components.iter().map(single_centre).collect::<Vec<_>>();
     for (number, centre) in centres.iter().enumerate() {
-        let sound = |centre: &Centre| centre.mass > 0.0 && centre.epsilon >= 0.0 && centre.sigma >= 0.0;
+        let sound =
+            |centre: &LennardJonesCentre| centre.mass > 0.0 && centre.epsilon >= 0.0 && centre.sigma >= 0.0;
         ensure!(
             centre.as_ref().is_none_or(sound),
             "component {}: mass {:?} must be positive, epsilon and sigma not negative",
@@ -31,7 +32,7 @@ pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {
 }
 
 /// The centre of a molecule that consists of it alone.
-fn single_centre(component: &Component) -> Option<Centre> {
+fn single_centre(component: &Component) -> Option<LennardJonesCentre> {
     let others = component.charges.len()
         + component.dipoles.len()
         + component.quadrupoles.len()
@@ -39,7 +40,7 @@ fn single_centre(component: &Component) -> Option<Centre> {
     match component.lennard_jones.as_slice() {
         [site] if others == 0 && site.position == [0.0; 3] => {
             let shifted = site.shift != 0.0;
-            Some(Centre { mass: site.mass, epsilon: site.epsilon, sigma: site.sigma, shifted })
+            Some(LennardJonesCentre { mass: site.mass, epsilon: site.epsilon, sigma: site.sigma, shifted })
         }
         _ => None,
     }

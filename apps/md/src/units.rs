@@ -2,14 +2,14 @@
 
 /// Ångström per unit of length, picoseconds per unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Units {
+pub struct SimulationUnits {
     /// Ångström per unit of length.
     pub length: f64,
     /// Picoseconds per unit of time.
     pub time: f64,
 }
 
-impl Units {
+impl SimulationUnits {
     /// Numbers as they are.
     pub const BARE: Self = Self { length: 1.0, time: 1.0 };
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use aqueduct_testkit::readers;
+use aqueduct_testkit::external_tools;
 
 fn md(folder: &Path, ranks: &str, arguments: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_md"));
@@ -63,7 +63,7 @@ fn vis_has_the_frames(vis: &str, xyz: &str) {
 }
 
 fn pov_ray_draws(scene: &Path) {
-    let Some(povray) = readers::command("povray") else { return };
+    let Some(povray) = external_tools::command("povray") else { return };
     let picture = scene.with_extension("png");
     let mut command = Command::new(povray);
     command.arg(format!("+I{}", scene.display())).arg(format!("+O{}", picture.display()));

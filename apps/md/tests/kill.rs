@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use aqueduct_testkit::launcher::{Job, Launcher};
+use aqueduct_testkit::launcher::{JobOutput, TestLauncher};
 
 const STEPS: &str = "120";
 
@@ -41,12 +41,12 @@ fn arguments<'a>(config: &'a str, checkpoints: &'a str, every: &'a str) -> Vec<&
 }
 
 /// Runs on so many threads.
-fn threads(ranks: usize, arguments: &[&str]) -> Job {
+fn threads(ranks: usize, arguments: &[&str]) -> JobOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_md"));
     command.args(arguments).args(["-n", &ranks.to_string()]).env("AQUEDUCT_MPI", "none");
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Job { success: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) }
+    JobOutput { success: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) }
 }
 
 /// The table of a run that nobody disturbs.
@@ -108,7 +108,7 @@ fn kill_a_rank(checkpoints: &str, more: u64, dice: &mut Dice, is_over: impl Fn()
 }
 
 /// Kills runs until there were enough kills; each begins on its own, is killed a few times, and ends as if nothing had been.
-fn runs_are_killed(unless_told: usize, run: impl Fn(usize, &[&str]) -> Job + Sync) {
+fn runs_are_killed(unless_told: usize, run: impl Fn(usize, &[&str]) -> JobOutput + Sync) {
     let (expected, mut dice) = (undisturbed(), Dice::new());
     let wanted = std::env::var("AQUEDUCT_KILLS").map_or(unless_told, |kills| kills.parse().unwrap());
     let (mut kills, mut returns) = (0, 0);
@@ -156,7 +156,7 @@ fn threads_are_killed() {
 }
 
 fn ranks_are_killed(launcher: &str) {
-    let Some(launcher) = Launcher::find(launcher, Path::new(env!("CARGO_BIN_EXE_md"))) else { return };
+    let Some(launcher) = TestLauncher::find(launcher, Path::new(env!("CARGO_BIN_EXE_md"))) else { return };
     runs_are_killed(5, |ranks, arguments| launcher.killed_job(ranks, arguments));
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct::checkpoint::Store;
 use aqueduct::comm::{Error, Launch};
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::launcher::TestLauncher;
 
 const STOPPED: Option<i32> = Some(75);
 
@@ -267,7 +267,7 @@ fn a_second_run_with_the_same_prefix_is_refused_before_anything_is_touched() {
 /// One rank alone gets the signal: all of them end after the same step.
 fn a_signal_to_one_rank_ends_an_mpi_job(mpi: &str) {
     let program = Path::new(env!("CARGO_BIN_EXE_md"));
-    let Some(launcher) = Launcher::find(mpi, program) else { return };
+    let Some(launcher) = TestLauncher::find(mpi, program) else { return };
     let run = Run::new();
     let arguments = run.arguments("--steps 1000000 --every 20");
     let job = thread::scope(|scope| {

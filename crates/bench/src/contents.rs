@@ -23,13 +23,13 @@ fn word_of(rank: u64, at: u64) -> u64 {
 
 /// A sum over data, in which places count; those inside a piece of the shared pointer alone where pieces have no order.
 #[derive(Default)]
-pub(crate) struct Sum {
+pub(crate) struct ContentSum {
     unordered: bool,
     at: u64,
     pub(crate) value: u64,
 }
 
-impl Sum {
+impl ContentSum {
     /// A sum that is the same whatever the order of the pieces.
     pub(crate) fn new(unordered: bool) -> Self {
         Self { unordered, ..Self::default() }
@@ -50,7 +50,7 @@ impl Sum {
 /// The sum of the first bytes of a file, read without any of the contenders' help.
 pub(crate) fn sum_of_file(path: &Path, bytes: u64, unordered: bool) -> Result<u64> {
     let file = File::open(path).with_context(|| format!("opening {} to check it", path.display()))?;
-    let (mut chunk, mut sum) = (vec![0; CHUNK], Sum::new(unordered));
+    let (mut chunk, mut sum) = (vec![0; CHUNK], ContentSum::new(unordered));
     for first in (0..bytes).step_by(CHUNK) {
         let part = &mut chunk[..CHUNK.min((bytes - first) as usize)];
         file.read_exact_at(part, first).with_context(|| format!("reading {} to check it", path.display()))?;
@@ -81,7 +81,7 @@ mod tests {
         fill(3, &mut data);
         let turned = [&data[SHARED_PIECE..], &data[..SHARED_PIECE]].concat();
         let sum = |bytes: &[u8], unordered| {
-            let mut sum = Sum::new(unordered);
+            let mut sum = ContentSum::new(unordered);
             sum.add(bytes);
             sum.value
         };

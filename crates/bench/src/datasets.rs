@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::netcdf::{Create, Open, Slab, Type};
+use aqueduct::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
 
 /// How many datasets, and how many values of each a rank has.
 #[derive(Clone, Copy)]
-struct Size {
+struct DatasetSize {
     count: usize,
     doubles: usize,
 }
@@ -19,7 +19,7 @@ pub(crate) fn run(world: &Comm, file: &Path, words: &[String]) -> Result<()> {
     let [format, count, doubles, rounds] = words else {
         bail!("datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS");
     };
-    let size = Size { count: count.parse()?, doubles: doubles.parse()? };
+    let size = DatasetSize { count: count.parse()?, doubles: doubles.parse()? };
     let data: Vec<Vec<f64>> = (0..size.count).map(|at| values(size, at, world.rank())).collect();
     let (write, read): (Write, Read) = match format.as_str() {
         "netcdf" => (write_netcdf, read_netcdf),
@@ -45,26 +45,26 @@ pub(crate) fn run(world: &Comm, file: &Path, words: &[String]) -> Result<()> {
     Ok(())
 }
 
-type Write = fn(&Comm, &Path, Size, &[Vec<f64>]) -> Result<()>;
-type Read = fn(&Comm, &Path, Size, &mut [Vec<f64>]) -> Result<()>;
+type Write = fn(&Comm, &Path, DatasetSize, &[Vec<f64>]) -> Result<()>;
+type Read = fn(&Comm, &Path, DatasetSize, &mut [Vec<f64>]) -> Result<()>;
 
-fn values(size: Size, dataset: usize, rank: usize) -> Vec<f64> {
+fn values(size: DatasetSize, dataset: usize, rank: usize) -> Vec<f64> {
     (0..size.doubles).map(|at| dataset as f64 * 1e6 + rank as f64 * 1e4 + (at % 9973) as f64).collect()
 }
 
 /// The part of a rank.
-fn part(world: &Comm, size: Size) -> std::ops::Range<u64> {
+fn part(world: &Comm, size: DatasetSize) -> std::ops::Range<u64> {
     let (rank, doubles) = (world.rank() as u64, size.doubles as u64);
     rank * doubles..(rank + 1) * doubles
 }
 
-fn write_netcdf(world: &Comm, file: &Path, size: Size, data: &[Vec<f64>]) -> Result<()> {
-    let mut dataset = Create::new().replace().without_sync().create(world, file)?;
+fn write_netcdf(world: &Comm, file: &Path, size: DatasetSize, data: &[Vec<f64>]) -> Result<()> {
+    let mut dataset = NetcdfCreateOptions::new().replace().without_sync().create(world, file)?;
     let length = (world.size() * size.doubles) as u64;
     let variables = dataset.define(|file| {
         let x = file.dimension("x", length)?;
         (0..size.count)
-            .map(|at| file.variable(&format!("v{at}"), Type::Double, &[x]))
+            .map(|at| file.variable(&format!("v{at}"), NcType::Double, &[x]))
             .collect::<Result<Vec<_>, _>>()
     })?;
     let mut queue = dataset.queue();
@@ -75,11 +75,11 @@ fn write_netcdf(world: &Comm, file: &Path, size: Size, data: &[Vec<f64>]) -> Res
     Ok(dataset.close()?)
 }
 
-fn read_netcdf(world: &Comm, file: &Path, size: Size, data: &mut [Vec<f64>]) -> Result<()> {
-    let dataset = Open::new().open(world, file)?;
+fn read_netcdf(world: &Comm, file: &Path, size: DatasetSize, data: &mut [Vec<f64>]) -> Result<()> {
+    let dataset = NetcdfOpenOptions::new().open(world, file)?;
     let mut queue = dataset.queue();
     for (at, data) in data.iter_mut().enumerate() {
-        queue.get(dataset.variable(&format!("v{at}"))?, Slab::from(part(world, size)), data);
+        queue.get(dataset.variable(&format!("v{at}"))?, Hyperslab::from(part(world, size)), data);
     }
     queue.run_all()?;
     Ok(dataset.close()?)
@@ -102,12 +102,12 @@ mod hdf5 {
 
     use anyhow::Result;
     use aqueduct::comm::Comm;
-    use aqueduct::hdf5::{Create, Open};
+    use aqueduct::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions};
 
-    use super::{Size, part};
+    use super::{DatasetSize, part};
 
-    pub(super) fn write(world: &Comm, file: &Path, size: Size, data: &[Vec<f64>]) -> Result<()> {
-        let mut container = Create::new().replace().without_sync().create(world, file)?;
+    pub(super) fn write(world: &Comm, file: &Path, size: DatasetSize, data: &[Vec<f64>]) -> Result<()> {
+        let mut container = Hdf5CreateOptions::new().replace().without_sync().create(world, file)?;
         let length = (world.size() * size.doubles) as u64;
         let datasets = container.define(|file| {
             (0..size.count)
@@ -122,8 +122,8 @@ mod hdf5 {
         Ok(container.close()?)
     }
 
-    pub(super) fn read(world: &Comm, file: &Path, size: Size, data: &mut [Vec<f64>]) -> Result<()> {
-        let container = Open::new().open(world, file)?;
+    pub(super) fn read(world: &Comm, file: &Path, size: DatasetSize, data: &mut [Vec<f64>]) -> Result<()> {
+        let container = Hdf5OpenOptions::new().open(world, file)?;
         let mut queue = container.queue();
         for (at, data) in data.iter_mut().enumerate() {
             queue.get(container.dataset(&format!("d{at}"))?, part(world, size), data);

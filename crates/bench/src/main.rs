@@ -1,15 +1,15 @@
 //! The patterns of `cargo xtask bench peers` through our engine: one process, or one rank of an MPI job, that does the cells it is
 //! told and prints a line for each. `peer/peer.c` is the same program in C, through `MPI_File_*`; `README.md` says what both do.
 
-mod cell;
-mod clock;
+mod case;
 mod contents;
 mod datasets;
 mod memory;
 mod objects;
 mod overlap;
 mod pattern;
-mod trial;
+mod runner;
+mod timing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct::device::AlignedBuffer;
 use aqueduct::file::Counters;
 
-use cell::Cell;
-use clock::Cap;
-use trial::Bench;
+use case::BenchCase;
+use runner::CaseRunner;
+use timing::TimeCap;
 
 const USAGE: &str = "\
 aqueduct-bench time|verify|memory FILE CELL…    cells such as tiles:collective:write:1048576:cached
@@ -51,15 +51,15 @@ fn job(world: &Comm, words: &[String]) -> Result<()> {
     if verb == "datasets" {
         return datasets::run(world, &file, cells);
     }
-    let cells: Vec<Cell> = cells.iter().map(|text| text.parse()).collect::<Result<_>>()?;
+    let cells: Vec<BenchCase> = cells.iter().map(|text| text.parse()).collect::<Result<_>>()?;
     let path = file.with_extension("cached");
     let file_len = std::fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?.len();
     let largest = cells.iter().map(|cell| cell.bytes).max().unwrap_or(0);
     let mut buffer = AlignedBuffer::new(largest as usize);
     // Touched, so that the memory is there before anything is measured.
     contents::fill(world.rank() as u64, &mut buffer);
-    let mut bench = Bench { world, file, file_len, buffer };
-    let mut cap = Cap::new();
+    let mut bench = CaseRunner { world, file, file_len, buffer };
+    let mut cap = TimeCap::new();
     for cell in &cells {
         if cap.forbids(&cell.family(), cell.bytes) {
             say(world, cell, "capped");
@@ -68,7 +68,7 @@ fn job(world: &Comm, words: &[String]) -> Result<()> {
         let result = match verb.as_str() {
             "time" => {
                 let (samples, counters) = bench.time(cell).with_context(|| cell.to_string())?;
-                cap.took(cell.family(), cell.bytes, samples.iter().copied().fold(f64::INFINITY, f64::min));
+                cap.record(cell.family(), cell.bytes, samples.iter().copied().fold(f64::INFINITY, f64::min));
                 let texts: Vec<String> = samples.iter().map(|seconds| format!("{seconds:e}")).collect();
                 format!("seconds {}{}", texts.join(","), counters.map(counted).unwrap_or_default())
             }
@@ -87,7 +87,7 @@ fn counted(counters: Counters) -> String {
     format!(" counted {system_calls},{copied},{messages},{allocations}")
 }
 
-fn say(world: &Comm, cell: &Cell, result: &str) {
+fn say(world: &Comm, cell: &BenchCase, result: &str) {
     if world.rank() == 0 {
         println!("cell {cell} {result}");
     }

@@ -3,19 +3,19 @@
 use anyhow::{Context, Result};
 
 /// Resident memory at some moment, in KiB.
-pub(crate) struct Resident {
+pub(crate) struct ResidentMemory {
     all: u64,
     files: u64,
 }
 
 /// Forgets the highest point so far; what is resident now.
-pub(crate) fn forget_peak() -> Result<Resident> {
+pub(crate) fn reset_peak() -> Result<ResidentMemory> {
     std::fs::write("/proc/self/clear_refs", "5").context("resetting the peak of resident memory")?;
-    Ok(Resident { all: field("VmRSS:")?, files: field("RssFile:")? })
+    Ok(ResidentMemory { all: field("VmRSS:")?, files: field("RssFile:")? })
 }
 
 /// How much more was resident at the highest point since then, in KiB, without pages of files: what is mapped of them stays so.
-pub(crate) fn peak_since(before: &Resident) -> Result<u64> {
+pub(crate) fn peak_since(before: &ResidentMemory) -> Result<u64> {
     let files = field("RssFile:")?.saturating_sub(before.files);
     Ok(field("VmHWM:")?.saturating_sub(before.all).saturating_sub(files))
 }

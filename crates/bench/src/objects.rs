@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use aqueduct::comm::Comm;
 use aqueduct::file::{Counters, Mode};
-use aqueduct::object::{ObjectFile, ObjectOpen, ObjectView, repair};
+use aqueduct::object::{ObjectFile, ObjectOpenOptions, ObjectView, repair};
 
 /// An open object file, and the numbers of a rank.
-pub(crate) struct Objects<'a> {
+pub(crate) struct ObjectCase<'a> {
     world: &'a Comm,
     path: PathBuf,
     file: ObjectFile<i32>,
     numbers: Vec<i32>,
 }
 
-impl<'a> Objects<'a> {
+impl<'a> ObjectCase<'a> {
     /// Opens the file that all contenders use, as objects: it gets a `.meta` for what it holds now. Collective.
     pub(crate) fn open(world: &'a Comm, path: &Path, read: bool, bytes: &[u8]) -> Result<Self> {
-        forget(world, path)?;
+        delete_meta(world, path)?;
         repair::<i32>(world, path)?;
         let mode = if read { Mode::read_only() } else { Mode::read_write() };
-        let file = ObjectOpen::new(mode).open::<i32>(world, path)?;
+        let file = ObjectOpenOptions::new(mode).open::<i32>(world, path)?;
         file.set_view(&ObjectView::round_robin(world))?;
         let numbers =
             bytes.chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]]));
@@ -48,12 +48,12 @@ impl<'a> Objects<'a> {
     /// Closes the file and lets its `.meta` go: what other contenders write next is not in it. Collective.
     pub(crate) fn close(self) -> Result<()> {
         self.file.close()?;
-        forget(self.world, &self.path)
+        delete_meta(self.world, &self.path)
     }
 }
 
 /// Deletes the `.meta`. Collective.
-fn forget(world: &Comm, path: &Path) -> Result<()> {
+fn delete_meta(world: &Comm, path: &Path) -> Result<()> {
     let meta = PathBuf::from(format!("{}.meta", path.display()));
     if world.rank() == 0 && meta.exists() {
         std::fs::remove_file(&meta).with_context(|| format!("deleting {}", meta.display()))?;

@@ -13,7 +13,7 @@ pub(crate) const EXPLICIT_PIECE: usize = 64;
 
 /// Who has which bytes of the file, and how they are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub(crate) enum AccessPattern {
     Contiguous,
     RoundRobin {
         piece: u64,
@@ -32,7 +32,7 @@ pub(crate) enum Pattern {
     Objects,
 }
 
-impl FromStr for Pattern {
+impl FromStr for AccessPattern {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -58,12 +58,12 @@ impl FromStr for Pattern {
 
 /// A rank among ranks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RankPosition {
     pub(crate) rank: u64,
     pub(crate) ranks: u64,
 }
 
-impl Place {
+impl RankPosition {
     /// Rows and columns of a grid of all ranks, as square as they can be.
     fn grid(self) -> [u64; 2] {
         let rows = (1..=self.ranks).take_while(|rows| rows * rows <= self.ranks);
@@ -72,9 +72,9 @@ impl Place {
     }
 }
 
-impl Pattern {
+impl AccessPattern {
     /// What a rank with so many bytes sees of the file.
-    pub(crate) fn view(self, place: Place, bytes: u64) -> Result<View> {
+    pub(crate) fn view(self, place: RankPosition, bytes: u64) -> Result<View> {
         let byte = Layout::from(Basic::Byte);
         let [rows, columns] = place.grid();
         let (row, column) = (place.rank / columns, place.rank % columns);
@@ -104,7 +104,7 @@ impl Pattern {
     }
 
     /// Where a rank's access begins, in etypes of its view.
-    pub(crate) fn start(self, place: Place, bytes: u64) -> u64 {
+    pub(crate) fn start(self, place: RankPosition, bytes: u64) -> u64 {
         match self {
             Self::Contiguous | Self::Atomic | Self::Explicit => bytes * place.rank,
             _ => 0,
@@ -122,7 +122,7 @@ fn cube(bytes: u64) -> [u64; 3] {
 
 /// A record of three arrays, one behind the other, each dealt out to the ranks in blocks of 32 particles: positions of 24 bytes, and
 /// in a structure of their own charges and kinds of 4 bytes.
-fn record(place: Place) -> Result<Layout> {
+fn record(place: RankPosition) -> Result<Layout> {
     let array = |element: u64, displacement: u64| -> Result<Member> {
         let displacement = (displacement * place.ranks + 32 * element * place.rank) as i64;
         Ok(Member { count: 32, displacement, layout: Layout::bytes(element)? })
@@ -153,8 +153,8 @@ mod tests {
         for (name, ranks) in names.into_iter().flat_map(|name| [1, 2, 4, 6].map(|ranks| (name, ranks))) {
             let mut owners = vec![0u8; (BYTES * ranks) as usize];
             for rank in 0..ranks {
-                let pattern: Pattern = name.parse().unwrap();
-                let view = pattern.view(Place { rank, ranks }, BYTES).unwrap();
+                let pattern: AccessPattern = name.parse().unwrap();
+                let view = pattern.view(RankPosition { rank, ranks }, BYTES).unwrap();
                 for etype in 0..BYTES / view.etype().size() {
                     let first = view.byte_offset(etype).unwrap() as usize;
                     owners[first..][..view.etype().size() as usize].iter_mut().for_each(|count| *count += 1);

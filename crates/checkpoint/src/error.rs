@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use aqueduct_comm::agreement::agree;
-use aqueduct_comm::agreement::{Told, announce};
+use aqueduct_comm::agreement::{SharedError, from_root};
 use aqueduct_comm::{self as comm, Comm};
 use aqueduct_file as file;
-use aqueduct_format as format;
+use aqueduct_formats as format;
 
 /// The outcome of an operation on a checkpoint, a cell file or a phase-space file.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -48,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// What can be done about it whatever the place, where the detail does not say it.
-    fn way_out(self) -> &'static str {
+    fn advice(self) -> &'static str {
         match self {
             Self::Damaged => "; mend it, write it again, or take an older one",
             Self::Unsupported => "; read it with a program that knows it",
@@ -91,7 +91,7 @@ impl Error {
         Self { kind, operation, name: name.into(), detail: detail.into(), rank: None, file: None }
     }
 
-    pub(crate) fn talk(operation: &'static str, name: &str, error: &comm::Error) -> Self {
+    pub(crate) fn from_comm(operation: &'static str, name: &str, error: &comm::Error) -> Self {
         let kind = if error.kind() == comm::Kind::Mismatch { Kind::NotSame } else { Kind::Communication };
         Self { rank: error.rank(), ..Self::new(kind, operation, name, error.to_string()) }
     }
@@ -184,7 +184,7 @@ impl From<format::Error> for Error {
 
 impl From<comm::Error> for Error {
     fn from(error: comm::Error) -> Self {
-        Self::talk(error.call(), "the ranks", &error)
+        Self::from_comm(error.call(), "the ranks", &error)
     }
 }
 
@@ -194,7 +194,7 @@ impl fmt::Display for Error {
         if let Some(rank) = self.rank {
             write!(f, " on rank {rank}")?;
         }
-        write!(f, ": {}{}", self.detail, self.kind.way_out())
+        write!(f, ": {}{}", self.detail, self.kind.advice())
     }
 }
 
@@ -207,29 +207,29 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-impl Told for Error {
-    fn tell(&self) -> ([u8; 2], &str) {
+impl SharedError for Error {
+    fn encode(&self) -> ([u8; 2], &str) {
         ([self.kind as u8, self.file.map_or(0, |kind| kind as u8)], &self.detail)
     }
 
-    fn heard(operation: &'static str, name: &str, told: ([u8; 2], String), rank: usize) -> Self {
+    fn decode(operation: &'static str, name: &str, told: ([u8; 2], String), rank: usize) -> Self {
         let ([code, below], detail) = told;
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).unwrap_or(Kind::Communication);
         let file = (below != 0).then(|| file::Kind::from_code(below));
         Self { rank: Some(rank), file, ..Self::new(kind, operation, name, detail) }
     }
 
-    fn talk(operation: &'static str, name: &str, error: &comm::Error) -> Self {
-        Self::talk(operation, name, error)
+    fn from_comm(operation: &'static str, name: &str, error: &comm::Error) -> Self {
+        Self::from_comm(operation, name, error)
     }
 }
 
 /// What rank 0 alone does, its bytes at every rank; or its error.
-pub(crate) fn from_first(
+pub(crate) fn on_root(
     comm: &Comm,
     operation: &'static str,
     name: &str,
     work: impl FnOnce() -> Result<Vec<u8>>,
 ) -> Result<Vec<u8>> {
-    announce(comm, operation, name, if comm.rank() == 0 { work() } else { Ok(Vec::new()) })
+    from_root(comm, operation, name, if comm.rank() == 0 { work() } else { Ok(Vec::new()) })
 }

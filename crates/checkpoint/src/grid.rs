@@ -1,10 +1,10 @@
 //! The cells that a domain is cut into.
 
-use crate::region::Region;
+use crate::region::SpatialRegion;
 
 /// A box of `length`, from the origin, cut into equal cells. A cell lies on one rank only; the decomposition says how large cells are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Grid {
+pub struct CellGrid {
     length: [f64; 3],
     cells: [u64; 3],
 }
@@ -12,7 +12,7 @@ pub struct Grid {
 /// More cells than this make no sense: their table alone would fill a disk.
 const MOST_CELLS: u64 = 1 << 40;
 
-impl Grid {
+impl CellGrid {
     /// A domain cut into so many cells along each dimension; none if a length is not positive or there are no, or too many, cells.
     pub fn new(length: [f64; 3], cells: [u64; 3]) -> Option<Self> {
         let product = cells.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))?;
@@ -74,7 +74,7 @@ impl Grid {
     }
 
     /// The runs of cells that a region overlaps: first cell and how many, along x, ascending.
-    pub fn overlapped(&self, region: &Region) -> Vec<(u64, u64)> {
+    pub fn overlapped_runs(&self, region: &SpatialRegion) -> Vec<(u64, u64)> {
         let low: [u64; 3] = std::array::from_fn(|d| self.step(d, region.low[d]));
         let high: [u64; 3] = std::array::from_fn(|d| self.step(d, region.high[d]));
         let empty = (0..3).any(|d| {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_upper_face_and_what_lies_outside_go_to_the_nearest_cell() {
-        let grid = Grid::new([1.0; 3], [4, 2, 1]).unwrap();
+        let grid = CellGrid::new([1.0; 3], [4, 2, 1]).unwrap();
         assert_eq!(
             [0.0, 0.24, 0.25, 1.0, 7.0, -7.0].map(|x| grid.cell_of([x, 0.0, 0.0])),
             [0, 0, 1, 3, 3, 0]
@@ -119,25 +119,28 @@ mod tests {
 
     #[test]
     fn runs_of_cells_join_where_they_touch() {
-        let grid = Grid::new([4.0, 2.0, 1.0], [4, 2, 1]).unwrap();
-        assert_eq!(grid.overlapped(&Region::EVERYWHERE), [(0, 8)]);
-        assert_eq!(grid.overlapped(&Region::new([1.0, 0.0, 0.0], [2.5, 2.0, 1.0])), [(1, 2), (5, 2)]);
-        assert_eq!(grid.overlapped(&Region::new([5.0, 0.0, 0.0], [6.0, 2.0, 1.0])), []);
+        let grid = CellGrid::new([4.0, 2.0, 1.0], [4, 2, 1]).unwrap();
+        assert_eq!(grid.overlapped_runs(&SpatialRegion::EVERYWHERE), [(0, 8)]);
+        assert_eq!(
+            grid.overlapped_runs(&SpatialRegion::new([1.0, 0.0, 0.0], [2.5, 2.0, 1.0])),
+            [(1, 2), (5, 2)]
+        );
+        assert_eq!(grid.overlapped_runs(&SpatialRegion::new([5.0, 0.0, 0.0], [6.0, 2.0, 1.0])), []);
     }
 
     #[test]
     fn whole_cells_are_counted() {
-        assert_eq!(Grid::with_edge([2.5, 3.0, 0.9], [1.0, 1.0, 0.3]).unwrap().cells(), [2, 3, 3]);
-        assert_eq!(Grid::with_edge([1.0; 3], [1.5, 1.0, 1.0]), None);
+        assert_eq!(CellGrid::with_edge([2.5, 3.0, 0.9], [1.0, 1.0, 0.3]).unwrap().cells(), [2, 3, 3]);
+        assert_eq!(CellGrid::with_edge([1.0; 3], [1.5, 1.0, 1.0]), None);
     }
 
     #[test]
     fn the_edge_gives_the_grid_back() {
         for n in 1..2000 {
-            let grid = Grid::new([0.1, 97.0, 3.3], [n, n, 1]).unwrap();
-            assert_eq!(Grid::with_edge(grid.length(), grid.edge()), Some(grid));
+            let grid = CellGrid::new([0.1, 97.0, 3.3], [n, n, 1]).unwrap();
+            assert_eq!(CellGrid::with_edge(grid.length(), grid.edge()), Some(grid));
         }
-        assert_eq!(Grid::with_edge([1.0; 3], [f64::NAN, 1.0, 1.0]), None);
-        assert_eq!(Grid::with_edge([1.0; 3], [1e-9; 3]), None);
+        assert_eq!(CellGrid::with_edge([1.0; 3], [f64::NAN, 1.0, 1.0]), None);
+        assert_eq!(CellGrid::with_edge([1.0; 3], [1e-9; 3]), None);
     }
 }

@@ -3,23 +3,23 @@
 //! | | |
 //! |---|---|
 //! | [`Store`] | a folder of checkpoints: generations of named parts of all ranks, restored on any number of ranks |
-//! | [`cells`] | particles in one file, cell by cell: a rank reads the cells its box overlaps |
+//! | [`particle_cells`] | particles in one file, cell by cell: a rank reads the cells its box overlaps |
 //! | [`mardyn`] | the four formats of `MarDyn` |
 //! | [`Interval`] | how often a checkpoint pays |
 
-pub mod cells;
 mod error;
 mod grid;
 mod interval;
 pub mod mardyn;
 mod molecule;
-mod opening;
+mod open_options;
+pub mod particle_cells;
 mod region;
 mod store;
 
 pub use error::{Error, Kind, Result};
-pub use grid::Grid;
+pub use grid::CellGrid;
 pub use interval::Interval;
 pub use molecule::{Molecule, Particle};
-pub use region::Region;
-pub use store::{Block, Checkpoint, Generation, Keep, PartSummary, PassedOver, Store};
+pub use region::SpatialRegion;
+pub use store::{ArrayBlock, Checkpoint, Generation, PartSummary, Retention, SkippedGeneration, Store};

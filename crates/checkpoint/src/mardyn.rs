@@ -1,6 +1,6 @@
 //! The phase-space files of `MarDyn`, in its four formats, read and written by all ranks.
 //!
-//! | [`Format`] | files | molecules |
+//! | [`PhaseSpaceFormat`] | files | molecules |
 //! |---|---|---|
 //! | `OldStyle` | one, ASCII | a line each |
 //! | `Binary` | header (XML, or ASCII as it once was) and data | rows of 116, 60 or 56 bytes |
@@ -8,23 +8,23 @@
 //! | `MpiIo` | ASCII header and cells | rows of 116 bytes, cell by cell |
 //!
 //! ```
-//! use aqueduct_checkpoint::mardyn::{Component, Files, Format, PhaseSpace};
-//! use aqueduct_checkpoint::{Grid, Molecule, Region};
+//! use aqueduct_checkpoint::mardyn::{Component, PhaseSpaceFiles, PhaseSpaceFormat, PhaseSpace};
+//! use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion};
 //! use aqueduct_comm::Launch;
 //!
 //! Launch::threads(2).run(|world| {
 //!     let space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0)]);
 //!     let mine = [Molecule::new(world.rank() as u64, [world.rank() as f64, 0.5, 0.5], [0.1, 0.0, 0.0])];
-//!     let files = Files::one("memfs:two.inp");
+//!     let files = PhaseSpaceFiles::one("memfs:two.inp");
 //!     // Each rank's half of the box is a cell.
-//!     let grid = Grid::new(space.length, [2, 1, 1]).expect("a box has a volume");
-//!     Format::OldStyle.write(world, &files, &space, &grid, &mine)?;
+//!     let grid = CellGrid::new(space.length, [2, 1, 1]).expect("a box has a volume");
+//!     PhaseSpaceFormat::OldStyle.write(world, &files, &space, &grid, &mine)?;
 //!
-//!     let input = Format::OldStyle.open(world, &files)?;
+//!     let input = PhaseSpaceFormat::OldStyle.open(world, &files)?;
 //!     assert_eq!(input.space().molecules, 2);
 //!     // Another decomposition: rank 0 has everything.
 //!     let here = if world.rank() == 0 { input.space().length } else { [0.0; 3] };
-//!     let mine = input.read(&Region::of(here))?;
+//!     let mine = input.read(&SpatialRegion::of(here))?;
 //!     assert_eq!(mine.len(), if world.rank() == 0 { 2 } else { 0 });
 //!     Ok::<_, aqueduct_checkpoint::Error>(())
 //! })?;
@@ -36,34 +36,34 @@
 mod binary;
 mod component;
 mod convert;
-mod digits;
-mod exchange;
-mod input;
+mod digit_parser;
 mod mpi_cells;
-mod number;
+mod number_text;
 mod old_style;
 mod phase_space;
+mod phase_space_reader;
 mod pnetcdf;
-mod scan;
-mod text;
-mod xml;
+mod redistribution;
+mod text_header;
+mod word_scanner;
+mod xml_header;
 
-pub use component::{Axial, Charge, Component, LennardJones, Tersoff};
+pub use component::{AxialSite, Charge, Component, LennardJones, Tersoff};
 pub use convert::convert;
-pub use input::Input;
-pub use phase_space::{PhaseSpace, Rows, VERSION};
+pub use phase_space::{MoleculeFormat, PhaseSpace, VERSION};
+pub use phase_space_reader::PhaseSpaceReader;
 
 use aqueduct_comm::Comm;
 
 use crate::error::{Error, Kind, Result, agree};
-use crate::grid::Grid;
+use crate::grid::CellGrid;
 use crate::molecule::Molecule;
-use crate::opening::ExistingFile;
+use crate::open_options::ExistingFile;
 use crate::region;
 
 /// One of the four formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum PhaseSpaceFormat {
     /// One ASCII file.
     OldStyle,
     /// A header and rows of bytes.
@@ -76,14 +76,14 @@ pub enum Format {
 
 /// The names of the files that a phase space is stored in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Files {
+pub struct PhaseSpaceFiles {
     /// The file that says what the data is; the only one of `OldStyle`.
     pub header: String,
     /// The file with the molecules; not used by `OldStyle`.
     pub data: String,
 }
 
-impl Files {
+impl PhaseSpaceFiles {
     /// A single file.
     pub fn one(name: impl Into<String>) -> Self {
         Self { header: name.into(), data: String::new() }
@@ -95,7 +95,7 @@ impl Files {
     }
 }
 
-impl Format {
+impl PhaseSpaceFormat {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::OldStyle, Self::Binary, Self::PnetCdf, Self::MpiIo];
 
@@ -125,14 +125,16 @@ impl Format {
     }
 
     /// The files that a writer makes for a prefix.
-    pub fn files(self, prefix: &str) -> Files {
+    pub fn files(self, prefix: &str) -> PhaseSpaceFiles {
         match self {
-            Self::OldStyle => Files::one(format!("{prefix}.restart.inp")),
+            Self::OldStyle => PhaseSpaceFiles::one(format!("{prefix}.restart.inp")),
             Self::Binary => {
-                Files::two(format!("{prefix}.restart.header.xml"), format!("{prefix}.restart.dat"))
+                PhaseSpaceFiles::two(format!("{prefix}.restart.header.xml"), format!("{prefix}.restart.dat"))
             }
-            Self::PnetCdf => Files::two(format!("{prefix}.restart"), format!("{prefix}.restart.nc")),
-            Self::MpiIo => Files::two(format!("{prefix}.restart"), format!("{prefix}.restart.mpi")),
+            Self::PnetCdf => {
+                PhaseSpaceFiles::two(format!("{prefix}.restart"), format!("{prefix}.restart.nc"))
+            }
+            Self::MpiIo => PhaseSpaceFiles::two(format!("{prefix}.restart"), format!("{prefix}.restart.mpi")),
         }
     }
 
@@ -145,9 +147,9 @@ impl Format {
     pub fn write(
         self,
         comm: &Comm,
-        files: &Files,
+        files: &PhaseSpaceFiles,
         space: &PhaseSpace,
-        grid: &Grid,
+        grid: &CellGrid,
         molecules: &[Molecule],
     ) -> Result<()> {
         self.write_as(comm, files, (space, grid), molecules, ExistingFile::Refuse)
@@ -158,9 +160,9 @@ impl Format {
     pub fn replace(
         self,
         comm: &Comm,
-        files: &Files,
+        files: &PhaseSpaceFiles,
         space: &PhaseSpace,
-        grid: &Grid,
+        grid: &CellGrid,
         molecules: &[Molecule],
     ) -> Result<()> {
         self.write_as(comm, files, (space, grid), molecules, ExistingFile::Replace)
@@ -169,8 +171,8 @@ impl Format {
     fn write_as(
         self,
         comm: &Comm,
-        files: &Files,
-        (space, grid): (&PhaseSpace, &Grid),
+        files: &PhaseSpaceFiles,
+        (space, grid): (&PhaseSpace, &CellGrid),
         molecules: &[Molecule],
         existing: ExistingFile,
     ) -> Result<()> {
@@ -185,12 +187,12 @@ impl Format {
     }
 
     /// Opens what was written: the head is read and told to all ranks. Collective.
-    pub fn open(self, comm: &Comm, files: &Files) -> Result<Input> {
-        Input::open(self, comm, files)
+    pub fn open(self, comm: &Comm, files: &PhaseSpaceFiles) -> Result<PhaseSpaceReader> {
+        PhaseSpaceReader::open(self, comm, files)
     }
 
     /// Whether nothing would be lost, and nobody is misled.
-    fn check(self, name: &str, space: &PhaseSpace, grid: &Grid, molecules: &[Molecule]) -> Result<()> {
+    fn check(self, name: &str, space: &PhaseSpace, grid: &CellGrid, molecules: &[Molecule]) -> Result<()> {
         let refuse = |kind, detail: String| Err(Error::new(kind, "write", name, detail));
         if grid.length().map(f64::to_bits) != space.length.map(f64::to_bits) {
             let detail = format!(
@@ -201,7 +203,8 @@ impl Format {
             return refuse(Kind::BadArgument, detail);
         }
         let most = if space.components.is_empty() { i32::MAX as u64 } else { space.components.len() as u64 };
-        let full = matches!(self, Self::PnetCdf | Self::MpiIo) || space.rows == Rows::Icrvqd;
+        let full =
+            matches!(self, Self::PnetCdf | Self::MpiIo) || space.molecule_format == MoleculeFormat::Icrvqd;
         for molecule in molecules {
             let id = molecule.id;
             if molecule.component >= most {
@@ -223,10 +226,11 @@ impl Format {
                 return refuse(Kind::NotHeld, detail);
             }
             if !full && !molecule.is_upright() {
-                let detail = format!("rows {} lose how molecule {id} turns; use ICRVQD", space.rows.name());
+                let detail =
+                    format!("rows {} lose how molecule {id} turns; use ICRVQD", space.molecule_format.name());
                 return refuse(Kind::NotHeld, detail);
             }
-            if space.rows == Rows::Irv
+            if space.molecule_format == MoleculeFormat::Irv
                 && self != Self::PnetCdf
                 && self != Self::MpiIo
                 && molecule.component != 0

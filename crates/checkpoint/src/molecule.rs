@@ -71,7 +71,7 @@ impl Particle for Molecule {
 }
 
 /// The first id that occurs twice.
-pub(crate) fn repeated(ids: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+pub(crate) fn find_duplicate(ids: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     // Most programs write them in order, where one look is enough.
     if ids.clone().is_sorted_by(|before, id| before < id) {
         return None;

@@ -2,14 +2,14 @@
 
 /// A box: from `low` up to, not including, `high`. Of the domain it lies in, the upper faces belong to it where it reaches them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Region {
+pub struct SpatialRegion {
     /// The lower corner.
     pub low: [f64; 3],
     /// The upper corner.
     pub high: [f64; 3],
 }
 
-impl Region {
+impl SpatialRegion {
     /// All of space.
     pub const EVERYWHERE: Self = Self { low: [f64::NEG_INFINITY; 3], high: [f64::INFINITY; 3] };
 
@@ -45,7 +45,8 @@ mod tests {
     #[test]
     fn every_place_of_the_domain_belongs_to_exactly_one_of_its_halves() {
         let length = [2.0; 3];
-        let halves = [Region::new([0.0; 3], [1.0, 2.0, 2.0]), Region::new([1.0, 0.0, 0.0], [2.0; 3])];
+        let halves =
+            [SpatialRegion::new([0.0; 3], [1.0, 2.0, 2.0]), SpatialRegion::new([1.0, 0.0, 0.0], [2.0; 3])];
         for x in [0.0, 0.5, 1.0, 1.5, 2.0] {
             let holders = halves.iter().filter(|half| half.contains([x, 2.0, 0.0], length)).count();
             assert_eq!(holders, 1, "{x}");

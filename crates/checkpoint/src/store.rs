@@ -4,15 +4,15 @@ mod array;
 mod commit;
 mod folder;
 mod generation;
-mod held;
-mod list;
+mod held_generations;
 mod lock;
 mod manifest;
+mod object_list;
 mod outline;
 mod part;
 
-pub use generation::{Generation, PartSummary, PassedOver};
-pub use part::{Block, Checkpoint};
+pub use generation::{Generation, PartSummary, SkippedGeneration};
+pub use part::{ArrayBlock, Checkpoint};
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -21,41 +21,41 @@ use std::time::Duration;
 
 use aqueduct_comm::Comm;
 
-use crate::error::{Error, Kind, Result, agree, from_first};
-use commit::{CommitOutcome, Place};
-use held::HeldGenerations;
+use crate::error::{Error, Kind, Result, agree, on_root};
+use commit::{CommitOutcome, StoreLocation};
+use held_generations::HeldGenerations;
 use lock::StoreLock;
 
 /// Which generations stay when a new one is committed. The newest always does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum Retention {
     /// All of them.
     All,
     /// So many, the newest.
     Last(usize),
     /// Those that are not older.
-    Younger(Duration),
+    NewerThan(Duration),
 }
 
 /// A folder of checkpoints, open on all ranks.
 ///
 /// ```
-/// use aqueduct_checkpoint::{Block, Checkpoint, Grid, Keep, Molecule, Region, Store};
+/// use aqueduct_checkpoint::{ArrayBlock, Checkpoint, CellGrid, Retention, Molecule, SpatialRegion, Store};
 /// use aqueduct_comm::Launch;
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path();
 /// Launch::threads(4).run(|world| {
-///     let mut store = Store::open_or_create(world, path)?.keep(Keep::Last(2));
+///     let mut store = Store::open_or_create(world, path)?.retention(Retention::Last(2));
 ///     let rank = world.rank() as u64;
-///     let grid = Grid::new([4.0, 1.0, 1.0], [4, 1, 1]).expect("a box has a volume");
+///     let grid = CellGrid::new([4.0, 1.0, 1.0], [4, 1, 1]).expect("a box has a volume");
 ///     let molecules = [Molecule::new(rank, [rank as f64 + 0.5, 0.5, 0.5], [0.0; 3])];
 ///     let temperature = vec![rank as f64; 10];
 ///
 ///     let mut checkpoint = Checkpoint::new(1000);
 ///     checkpoint.value("time", &12.5_f64);
 ///     checkpoint.cells("molecules", &grid, &molecules);
-///     checkpoint.array("temperature", &Block::new([40], [10 * rank], [10]), &temperature);
+///     checkpoint.array("temperature", &ArrayBlock::new([40], [10 * rank], [10]), &temperature);
 ///     checkpoint.objects("notes", &[format!("rank {rank} was here")]);
 ///     // Here and now; `store.start(checkpoint)` copies what it must and computes on.
 ///     store.write(&checkpoint)?;
@@ -70,9 +70,9 @@ pub enum Keep {
 ///     if world.rank() == 0 {
 ///         assert!(!latest.has("added by a newer program"));
 ///     }
-///     let all = latest.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
+///     let all = latest.cells::<Molecule>("molecules", &SpatialRegion::EVERYWHERE)?;
 ///     assert_eq!(all.len(), 4);
-///     let row = latest.array::<f64>("temperature", &Block::new([40], [5], [10]))?;
+///     let row = latest.array::<f64>("temperature", &ArrayBlock::new([40], [5], [10]))?;
 ///     assert_eq!(row, [[0.0; 5], [1.0; 5]].concat());
 ///     Ok::<_, aqueduct_checkpoint::Error>(())
 /// })?;
@@ -94,15 +94,15 @@ pub struct Store {
     comm: Comm,
     /// Of the I/O thread, or of whoever writes without one.
     writer: Comm,
-    place: Place,
-    keep: Keep,
+    location: StoreLocation,
+    retention: Retention,
     /// Held by rank 0 from its first write on.
     lock: Option<StoreLock>,
-    under_way: Option<JoinHandle<Result<CommitOutcome>>>,
+    pending_commit: Option<JoinHandle<Result<CommitOutcome>>>,
     /// Not taken yet.
     warnings: Vec<String>,
     /// All that there were.
-    told: Vec<String>,
+    reported_warnings: Vec<String>,
 }
 
 impl Store {
@@ -118,54 +118,63 @@ impl Store {
 
     fn open_with(comm: &Comm, folder: &Path, prepare: fn(&Path) -> Result<()>) -> Result<Self> {
         let shown = folder.to_string_lossy().into_owned();
-        from_first(comm, "open", &shown, || prepare(folder).map(|()| Vec::new()))?;
-        let own = || comm.dup().map_err(|error| Error::talk("open", &shown, &error));
+        on_root(comm, "open", &shown, || prepare(folder).map(|()| Vec::new()))?;
+        let own = || comm.dup().map_err(|error| Error::from_comm("open", &shown, &error));
         let (comm, writer) = (own()?, own()?);
         let held = HeldGenerations::of(folder);
-        let place = Place { folder: folder.to_owned(), through: String::new(), held };
+        let place = StoreLocation { folder: folder.to_owned(), device_prefix: String::new(), held };
         let (warnings, told) = (Vec::new(), Vec::new());
-        Ok(Self { comm, writer, place, keep: Keep::Last(2), lock: None, under_way: None, warnings, told })
+        Ok(Self {
+            comm,
+            writer,
+            location: place,
+            retention: Retention::Last(2),
+            lock: None,
+            pending_commit: None,
+            warnings,
+            reported_warnings: told,
+        })
     }
 
     /// Which generations stay; the last two, if nothing is said.
     #[must_use]
-    pub fn keep(mut self, keep: Keep) -> Self {
-        self.keep = keep;
+    pub fn retention(mut self, keep: Retention) -> Self {
+        self.retention = keep;
         self
     }
 
     /// Accesses files through a device or wrapper that works on files of the operating system: `uring:`, `throttle=100MB/s:`.
     #[must_use]
-    pub fn through(mut self, prefix: impl Into<String>) -> Self {
-        self.place.through = prefix.into();
+    pub fn with_device(mut self, prefix: impl Into<String>) -> Self {
+        self.location.device_prefix = prefix.into();
         self
     }
 
     /// The folder.
     pub fn folder(&self) -> &Path {
-        &self.place.folder
+        &self.location.folder
     }
 
     /// Commits a checkpoint; its generation. When it returns, the generation is durable. Collective.
     pub fn write(&mut self, checkpoint: &Checkpoint<'_>) -> Result<u64> {
-        self.settle()?;
+        self.wait_for_commit()?;
         self.lock()?;
-        let outcome = commit::commit(&self.writer, &self.place, self.keep, checkpoint)?;
-        Ok(self.note(outcome))
+        let outcome = commit::commit(&self.writer, &self.location, self.retention, checkpoint)?;
+        Ok(self.record_outcome(outcome))
     }
 
     /// Begins to commit a checkpoint, after the one that is under way: copies what is still borrowed, and returns. Where threads cannot talk for a
     /// rank (an MPI that forbids it, between nodes), it is written at once. An error of the one before is told here. Collective.
     pub fn start(&mut self, checkpoint: Checkpoint<'_>) -> Result<()> {
-        self.settle()?;
+        self.wait_for_commit()?;
         self.lock()?;
-        if !self.comm.serves_threads() {
-            let outcome = commit::commit(&self.writer, &self.place, self.keep, &checkpoint)?;
-            self.note(outcome);
+        if !self.comm.allows_background_collectives() {
+            let outcome = commit::commit(&self.writer, &self.location, self.retention, &checkpoint)?;
+            self.record_outcome(outcome);
             return Ok(());
         }
         let (comm, place, keep, owned) =
-            (self.writer.clone(), self.place.clone(), self.keep, checkpoint.into_owned());
+            (self.writer.clone(), self.location.clone(), self.retention, checkpoint.into_owned());
         let (go, may_go) = mpsc::channel::<()>();
         let work = move || match may_go.recv() {
             Ok(()) => commit::commit(&comm, &place, keep, &owned),
@@ -177,40 +186,40 @@ impl Store {
             )),
         };
         let started = thread::Builder::new().name("checkpoint".into()).spawn(work);
-        let started = started.map_err(|error| Error::system("start", &self.place.folder, &error));
+        let started = started.map_err(|error| Error::system("start", &self.location.folder, &error));
         // Where one rank has no thread, those of the others would wait for it: none begins before all are there.
-        let thread = agree(&self.comm, "start", &self.place.folder.to_string_lossy(), started)?;
+        let thread = agree(&self.comm, "start", &self.location.folder.to_string_lossy(), started)?;
         let _ = go.send(());
-        self.under_way = Some(thread);
+        self.pending_commit = Some(thread);
         Ok(())
     }
 
     /// Whether one is under way on this rank.
     pub fn is_busy(&self) -> bool {
-        self.under_way.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.pending_commit.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Waits for the checkpoint that is under way; its generation, if there was one. Collective.
     pub fn wait(&mut self) -> Result<Option<u64>> {
-        self.settle()
+        self.wait_for_commit()
     }
 
     /// The numbers of all committed generations, ascending. Collective.
     pub fn generations(&self) -> Result<Vec<u64>> {
-        let path = &self.place.folder;
-        let bytes = from_first(&self.comm, "list", &path.to_string_lossy(), || {
-            Ok(listed(&folder::list(path)?.generations))
+        let path = &self.location.folder;
+        let bytes = on_root(&self.comm, "list", &path.to_string_lossy(), || {
+            Ok(encode_numbers(&folder::list(path)?.generations))
         })?;
-        Ok(numbers(&bytes))
+        Ok(decode_numbers(&bytes))
     }
 
     /// A committed generation, as its manifest has it; its parts are checked as they are read, all of them by [`Generation::verify`]. Collective.
     pub fn generation(&self, number: u64) -> Result<Generation> {
-        Generation::open(&self.comm, &self.place, number)
+        Generation::open(&self.comm, &self.location, number)
     }
 
     /// The newest generation that is whole: all checksums are compared. Damaged ones are passed over, and
-    /// [`Generation::passed_over`] tells which and why; if all are, that is the error. Collective.
+    /// [`Generation::skipped`] tells which and why; if all are, that is the error. Collective.
     pub fn latest(&self) -> Result<Option<Generation>> {
         let mut all = self.candidates()?;
         loop {
@@ -219,10 +228,10 @@ impl Store {
                 let found =
                     self.generation(number).and_then(|generation| generation.verify().map(|()| generation));
                 match found {
-                    Ok(generation) => return Ok(Some(generation.after(passed))),
+                    Ok(generation) => return Ok(Some(generation.with_skipped(passed))),
                     // Ranks that cannot talk will not find an older one either.
                     Err(error) if error.kind() == Kind::Communication => return Err(error),
-                    Err(error) => passed.push(PassedOver { generation: number, error }),
+                    Err(error) => passed.push(SkippedGeneration { generation: number, error }),
                 }
             }
             // A checkpoint that is under way may have taken the place of all of them.
@@ -237,21 +246,21 @@ impl Store {
     /// The numbers of committed generations, and of folders that are called so and have no manifest, ascending: what a check of a store
     /// has to look at. Collective.
     pub fn candidates(&self) -> Result<Vec<u64>> {
-        let path = &self.place.folder;
-        let bytes = from_first(&self.comm, "list", &path.to_string_lossy(), || {
+        let path = &self.location.folder;
+        let bytes = on_root(&self.comm, "list", &path.to_string_lossy(), || {
             let listing = folder::list(path)?;
-            let mut all = [listing.generations, listing.bare].concat();
+            let mut all = [listing.generations, listing.without_manifest].concat();
             all.sort_unstable();
-            Ok(listed(&all))
+            Ok(encode_numbers(&all))
         })?;
-        Ok(numbers(&bytes))
+        Ok(decode_numbers(&bytes))
     }
 
     /// Removes generations that are not to be kept; which. Done after each commit, too. Collective.
     pub fn prune(&mut self) -> Result<Vec<u64>> {
-        self.settle()?;
+        self.wait_for_commit()?;
         self.lock()?;
-        commit::prune(&self.writer, &self.place, self.keep)
+        commit::prune(&self.writer, &self.location, self.retention)
     }
 
     /// What went wrong beside the checkpoints written so far, and did not make them fail: old generations or leftovers that could not be removed, things
@@ -260,39 +269,39 @@ impl Store {
         std::mem::take(&mut self.warnings)
     }
 
-    fn note(&mut self, outcome: CommitOutcome) -> u64 {
+    fn record_outcome(&mut self, outcome: CommitOutcome) -> u64 {
         for warning in outcome.warnings {
-            if !self.told.contains(&warning) {
-                self.told.push(warning.clone());
+            if !self.reported_warnings.contains(&warning) {
+                self.reported_warnings.push(warning.clone());
                 self.warnings.push(warning);
             }
         }
         outcome.generation
     }
 
-    fn settle(&mut self) -> Result<Option<u64>> {
-        let Some(thread) = self.under_way.take() else { return Ok(None) };
+    fn wait_for_commit(&mut self) -> Result<Option<u64>> {
+        let Some(thread) = self.pending_commit.take() else { return Ok(None) };
         let gone = |_| {
             Error::new(
                 Kind::Communication,
                 "write",
-                &self.place.folder.to_string_lossy(),
+                &self.location.folder.to_string_lossy(),
                 "the I/O thread panicked, and has said why; the generations before are whole",
             )
         };
         let outcome = thread.join().map_err(gone).flatten()?;
-        Ok(Some(self.note(outcome)))
+        Ok(Some(self.record_outcome(outcome)))
     }
 
     /// Makes sure that no other program writes here, from now on. The first checkpoint does it, too; a program that changes other files with its
     /// checkpoints does it before. Collective.
     pub fn lock(&mut self) -> Result<()> {
         let mine = if self.comm.rank() == 0 && self.lock.is_none() {
-            StoreLock::acquire(&self.place.folder).map(Some)
+            StoreLock::acquire(&self.location.folder).map(Some)
         } else {
             Ok(None)
         };
-        let name = self.place.folder.to_string_lossy();
+        let name = self.location.folder.to_string_lossy();
         if let Some(lock) = agree(&self.comm, "lock", &name, mine)? {
             self.lock = Some(lock);
         }
@@ -303,10 +312,11 @@ impl Store {
 impl Drop for Store {
     /// What is under way is finished. A failure that nobody has waited for is printed, and is the error of [`aqueduct_comm::run`].
     fn drop(&mut self) {
-        if let Err(error) = self.settle() {
+        if let Err(error) = self.wait_for_commit() {
             // Where it happened, not where it was heard of.
             if error.rank().is_none() {
-                eprintln!("aqueduct: a checkpoint that nobody waited for has failed: {error}");
+                let line = format!("aqueduct: a checkpoint that nobody waited for has failed: {error}\n");
+                eprint!("{line}");
             }
             self.comm.report_failure(error.to_string());
         }
@@ -317,11 +327,11 @@ impl Drop for Store {
 }
 
 /// Numbers as they are told to other ranks.
-fn listed(numbers: &[u64]) -> Vec<u8> {
+fn encode_numbers(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-fn numbers(bytes: &[u8]) -> Vec<u64> {
+fn decode_numbers(bytes: &[u8]) -> Vec<u64> {
     let number = |word: &[u8]| u64::from_le_bytes(word.first_chunk().copied().unwrap_or_default());
     bytes.chunks_exact(8).map(number).collect()
 }

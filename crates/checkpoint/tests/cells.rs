@@ -2,8 +2,8 @@
 
 mod cases;
 
-use aqueduct_checkpoint::cells::{self, Cells};
-use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region};
+use aqueduct_checkpoint::particle_cells::{self, CellFile};
+use aqueduct_checkpoint::{CellGrid, Error, Kind, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
 use cases::{BOTH, by_id, bytes_of, molecules, put_bytes, same, space};
 
@@ -16,13 +16,13 @@ fn any_number_of_ranks_reads_what_any_other_wrote() {
             let name = format!("memfs:cells-{writers}-{how:?}").to_lowercase();
             let write = |world: &Comm| {
                 let mine = how.mine(writers, world.rank(), &all, space.length);
-                cells::write(world, &name, &how.grid(writers, space.length), &mine)
+                particle_cells::write(world, &name, &how.grid(writers, space.length), &mine)
             };
             Launch::threads(writers).run(write).unwrap();
             for readers in 1..=7 {
                 for other in BOTH {
                     let read = |world: &Comm| {
-                        let file = Cells::<Molecule>::open(world, &name)?;
+                        let file = CellFile::<Molecule>::open(world, &name)?;
                         let region = other.region(readers, world.rank(), space.length);
                         Ok::<_, Error>((file.read(&region)?, file.read_share()?))
                     };
@@ -76,8 +76,8 @@ fn a_cell_file_has_the_bytes_of_its_document() {
     expected.resize(4096, 0);
     expected.extend([low, high].concat());
     let run = |world: &Comm| {
-        let grid = Grid::new([3.0, 1.0, 1.0], [3, 1, 1]).unwrap();
-        cells::write(world, "memfs:golden.cells", &grid, &all[world.rank()..=world.rank()])?;
+        let grid = CellGrid::new([3.0, 1.0, 1.0], [3, 1, 1]).unwrap();
+        particle_cells::write(world, "memfs:golden.cells", &grid, &all[world.rank()..=world.rank()])?;
         bytes_of(world, "memfs:golden.cells")
     };
     assert!(Launch::threads(2).run(run).unwrap()[0] == expected);
@@ -87,7 +87,7 @@ fn a_cell_file_has_the_bytes_of_its_document() {
 fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join("many.cells").to_string_lossy().into_owned();
-    let grid = Grid::new([8.0; 3], [8; 3]).unwrap();
+    let grid = CellGrid::new([8.0; 3], [8; 3]).unwrap();
     let all: Vec<Molecule> = (0..512 * 20)
         .map(|id| {
             let at = |d: u32| (id / 8_u64.pow(d) % 8) as f64 + 0.5;
@@ -95,13 +95,13 @@ fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
         })
         .collect();
     let read = Launch::threads(1).run(|world| {
-        cells::write(world, &name, &grid, &all)?;
-        let file = Cells::<Molecule>::open(world, &name)?;
+        particle_cells::write(world, &name, &grid, &all)?;
+        let file = CellFile::<Molecule>::open(world, &name)?;
         let before = file.counters();
         // Two planes of cells: one run; then a column of 2 × 2: eight of two.
-        let planes = file.read(&Region::new([0.0, 0.0, 2.0], [8.0, 8.0, 3.9]))?;
+        let planes = file.read(&SpatialRegion::new([0.0, 0.0, 2.0], [8.0, 8.0, 3.9]))?;
         let between = file.counters();
-        let column = file.read(&Region::new([2.0, 2.0, 0.0], [3.9, 3.9, 8.0]))?;
+        let column = file.read(&SpatialRegion::new([2.0, 2.0, 0.0], [3.9, 3.9, 8.0]))?;
         let after = file.counters();
         let asked = [between.read - before.read, after.read - between.read];
         let accesses = [between.reads - before.reads, after.reads - between.reads];
@@ -117,33 +117,33 @@ fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
 fn damage_is_found_wherever_it_is() {
     let all: Vec<Molecule> =
         (0..10).map(|id| Molecule::new(id, [0.1 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
-    let grid = Grid::new([1.0; 3], [4, 1, 1]).unwrap();
+    let grid = CellGrid::new([1.0; 3], [4, 1, 1]).unwrap();
     let run = |world: &Comm| {
-        cells::write(world, "memfs:damage.cells", &grid, &all)?;
-        cells::verify(world, "memfs:damage.cells")?;
+        particle_cells::write(world, "memfs:damage.cells", &grid, &all)?;
+        particle_cells::verify(world, "memfs:damage.cells")?;
         let bytes = bytes_of(world, "memfs:damage.cells")?;
         let meaningful = (0..512 + 4 * 24).chain(4096..bytes.len());
         for at in meaningful {
             let mut broken = bytes.clone();
             broken[at] ^= 1 << (at % 8);
             put_bytes(world, "memfs:damage.cells", &broken)?;
-            let error = cells::verify(world, "memfs:damage.cells").expect_err("damage");
+            let error = particle_cells::verify(world, "memfs:damage.cells").expect_err("damage");
             // Another version is not known to be damaged.
             let kind = if (8..12).contains(&at) { Kind::Unsupported } else { Kind::Damaged };
             assert!(error.kind() == kind && error.detail().contains("byte"), "{at}: {error}");
-            let read = Cells::<Molecule>::open(world, "memfs:damage.cells")
-                .and_then(|file| file.read(&Region::EVERYWHERE));
+            let read = CellFile::<Molecule>::open(world, "memfs:damage.cells")
+                .and_then(|file| file.read(&SpatialRegion::EVERYWHERE));
             assert!(read.is_err(), "{at}");
         }
         for length in (0..bytes.len()).step_by(61) {
             put_bytes(world, "memfs:damage.cells", &bytes[..length])?;
-            assert!(cells::verify(world, "memfs:damage.cells").is_err(), "{length}");
+            assert!(particle_cells::verify(world, "memfs:damage.cells").is_err(), "{length}");
         }
         // A file that was never finished says so.
         let mut unfinished = bytes.clone();
         unfinished[..512].fill(0);
         put_bytes(world, "memfs:damage.cells", &unfinished)?;
-        assert_eq!(cells::verify(world, "memfs:damage.cells").unwrap_err().kind(), Kind::Incomplete);
+        assert_eq!(particle_cells::verify(world, "memfs:damage.cells").unwrap_err().kind(), Kind::Incomplete);
         Ok::<_, Error>(())
     };
     Launch::threads(1).run(run).unwrap();
@@ -151,19 +151,19 @@ fn damage_is_found_wherever_it_is() {
 
 #[test]
 fn a_file_that_exists_is_replaced_only_if_asked() {
-    let grid = Grid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
+    let grid = CellGrid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
     let run = |world: &Comm| {
         let (name, rank) = ("memfs:existing.cells", world.rank());
         let mine = |count: u64| -> Vec<Molecule> {
             (0..count).map(|id| Molecule::new(id, [0.5 + rank as f64, 0.5, 0.5], [0.0; 3])).collect()
         };
-        cells::write(world, name, &grid, &mine(2))?;
+        particle_cells::write(world, name, &grid, &mine(2))?;
         let before = bytes_of(world, name)?;
-        let error = cells::write(world, name, &grid, &mine(1)).expect_err("it exists");
+        let error = particle_cells::write(world, name, &grid, &mine(1)).expect_err("it exists");
         assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::FileExists), "{error}");
         assert!(bytes_of(world, name)? == before, "nothing was changed");
-        cells::replace(world, name, &grid, &mine(1))?;
-        assert_eq!(Cells::<Molecule>::open(world, name)?.particles(), 2);
+        particle_cells::replace(world, name, &grid, &mine(1))?;
+        assert_eq!(CellFile::<Molecule>::open(world, name)?.particles(), 2);
         Ok::<_, Error>(())
     };
     Launch::threads(2).run(run).unwrap();
@@ -171,7 +171,7 @@ fn a_file_that_exists_is_replaced_only_if_asked() {
 
 #[test]
 fn what_cannot_be_written_is_refused_on_all_ranks() {
-    let grid = Grid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
+    let grid = CellGrid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
     let cases = [
         ([0.5, 0.5, 0.5], Kind::Overlap),
         ([2.5, 0.5, 0.5], Kind::BadArgument),
@@ -181,8 +181,12 @@ fn what_cannot_be_written_is_refused_on_all_ranks() {
         let told = Launch::threads(3).run(|world| {
             // The last rank is wrong, the others are right.
             let place = if world.rank() == 2 { position } else { [0.5 + world.rank() as f64, 0.5, 0.5] };
-            let outcome =
-                cells::write(world, "memfs:refused.cells", &grid, &[Molecule::new(1, place, [0.0; 3])]);
+            let outcome = particle_cells::write(
+                world,
+                "memfs:refused.cells",
+                &grid,
+                &[Molecule::new(1, place, [0.0; 3])],
+            );
             Ok::<_, Error>(outcome.unwrap_err().kind())
         });
         assert_eq!(told.unwrap(), [kind; 3]);

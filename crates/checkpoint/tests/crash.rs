@@ -4,10 +4,10 @@ mod cases;
 
 use std::sync::Arc;
 
-use aqueduct_checkpoint::cells::{self, Cells};
-use aqueduct_checkpoint::{Error, Kind, Molecule, Region};
+use aqueduct_checkpoint::particle_cells::{self, CellFile};
+use aqueduct_checkpoint::{Error, Kind, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_device::wrap::Crash;
+use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
 use cases::{Decomposition, by_id, molecules, same, space};
 
@@ -25,15 +25,15 @@ struct Found {
 fn write(world: &Comm, name: &str, all: &[Molecule]) -> Result<(), Error> {
     let (how, length) = (Decomposition::Tree, space().length);
     let mine = how.mine(world.size(), world.rank(), all, length);
-    cells::replace(world, name, &how.grid(world.size(), length), &mine)
+    particle_cells::replace(world, name, &how.grid(world.size(), length), &mine)
 }
 
 /// All molecules, or why not; and whether the file could be opened.
 fn read(name: &str) -> (Result<Vec<Molecule>, Error>, bool) {
     let look = |world: &Comm| {
-        let file = Cells::<Molecule>::open(world, name);
+        let file = CellFile::<Molecule>::open(world, name);
         let opens = file.is_ok();
-        Ok::<_, Error>((file.and_then(|file| file.read(&Region::EVERYWHERE)).map(by_id), opens))
+        Ok::<_, Error>((file.and_then(|file| file.read(&SpatialRegion::EVERYWHERE)).map(by_id), opens))
     };
     Launch::threads(1).run(look).unwrap().remove(0)
 }
@@ -42,7 +42,7 @@ fn cut_everywhere(ranks: usize, found: &mut Found) {
     let [older, newer] = [31, 32].map(|seed| molecules(60, seed, &space()));
     for seed in 0..8_u64 {
         for after in 0.. {
-            let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
+            let crash = CrashDevice::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
             let prefix = format!("cut-cells-{ranks}-{seed}-{after}");
             register_device(&prefix, Arc::new(crash)).unwrap();
             let name = format!("{prefix}:a.cells");

@@ -3,8 +3,10 @@
 
 mod cases;
 
-use aqueduct_checkpoint::mardyn::{Component, Files, Format, PhaseSpace, Rows, convert};
-use aqueduct_checkpoint::{Error, Grid, Kind, Molecule, Region, Result};
+use aqueduct_checkpoint::mardyn::{
+    Component, MoleculeFormat, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat, convert,
+};
+use aqueduct_checkpoint::{CellGrid, Error, Kind, Molecule, Result, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
 use cases::{BOTH, Decomposition, by_id, molecules, same, space};
 
@@ -22,8 +24,8 @@ fn put_bytes(name: &str, bytes: &[u8]) {
 
 /// Writes by so many ranks.
 fn write(
-    format: Format,
-    files: &Files,
+    format: PhaseSpaceFormat,
+    files: &PhaseSpaceFiles,
     space: &PhaseSpace,
     all: &[Molecule],
     ranks: usize,
@@ -37,7 +39,12 @@ fn write(
 }
 
 /// What so many ranks read, together in the order of ids.
-fn read(format: Format, files: &Files, ranks: usize, how: Decomposition) -> (PhaseSpace, Vec<Molecule>) {
+fn read(
+    format: PhaseSpaceFormat,
+    files: &PhaseSpaceFiles,
+    ranks: usize,
+    how: Decomposition,
+) -> (PhaseSpace, Vec<Molecule>) {
     let work = |world: &Comm| {
         let input = format.open(world, files)?;
         let region = how.region(ranks, world.rank(), input.space().length);
@@ -52,7 +59,7 @@ fn read(format: Format, files: &Files, ranks: usize, how: Decomposition) -> (Pha
 fn any_number_of_ranks_reads_what_any_other_wrote() {
     let space = space();
     let all = molecules(300, 11, &space);
-    for format in Format::ALL {
+    for format in PhaseSpaceFormat::ALL {
         for writers in 1..=7 {
             for how in BOTH {
                 let files =
@@ -76,14 +83,18 @@ fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
     let space = space();
     let all = molecules(200, 12, &space);
     // A header that is no XML has room for components.
-    let files = |format: Format, tag: &str| match format {
-        Format::Binary => Files::two(format!("memfs:{tag}.head"), format!("memfs:{tag}.dat")),
+    let files = |format: PhaseSpaceFormat, tag: &str| match format {
+        PhaseSpaceFormat::Binary => {
+            PhaseSpaceFiles::two(format!("memfs:{tag}.head"), format!("memfs:{tag}.dat"))
+        }
         _ => format.files(&format!("memfs:{tag}-{}", format.name()).to_lowercase()),
     };
-    let first = files(Format::MpiIo, "conversion");
-    write(Format::MpiIo, &first, &space, &all, 3, Decomposition::Tree);
-    let mut before = (Format::MpiIo, first);
-    for (step, format) in Format::ALL.into_iter().chain(Format::ALL.into_iter().rev()).enumerate() {
+    let first = files(PhaseSpaceFormat::MpiIo, "conversion");
+    write(PhaseSpaceFormat::MpiIo, &first, &space, &all, 3, Decomposition::Tree);
+    let mut before = (PhaseSpaceFormat::MpiIo, first);
+    for (step, format) in
+        PhaseSpaceFormat::ALL.into_iter().chain(PhaseSpaceFormat::ALL.into_iter().rev()).enumerate()
+    {
         let mut made = Vec::new();
         for ranks in [1, 3] {
             let to = files(format, &format!("conversion-{step}-{ranks}"));
@@ -101,19 +112,19 @@ fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
         assert!(made[0] == made[1], "{format:?} depends on the number of ranks");
     }
     // Rows come in the order of ids.
-    let rows = one(|world| before_rows(world, &files(Format::Binary, "conversion-1-3")));
+    let rows = one(|world| before_rows(world, &files(PhaseSpaceFormat::Binary, "conversion-1-3")));
     assert!(same(&rows, &all));
 }
 
-fn before_rows(world: &Comm, files: &Files) -> Result<Vec<Molecule>> {
-    Format::Binary.open(world, files)?.read_share()
+fn before_rows(world: &Comm, files: &PhaseSpaceFiles) -> Result<Vec<Molecule>> {
+    PhaseSpaceFormat::Binary.open(world, files)?.read_share()
 }
 
 #[test]
 fn shares_are_all_and_without_regions_the_order_is_that_of_the_file() {
     let space = space();
     let all = molecules(100, 13, &space);
-    for format in Format::ALL {
+    for format in PhaseSpaceFormat::ALL {
         let files = format.files(&format!("memfs:shares-{}", format.name()).to_lowercase());
         write(format, &files, &space, &all, 1, Decomposition::Regular);
         for ranks in 1..=5 {
@@ -121,7 +132,7 @@ fn shares_are_all_and_without_regions_the_order_is_that_of_the_file() {
                 Launch::threads(ranks).run(|world| format.open(world, &files)?.read_share()).unwrap();
             let found = shares.concat();
             assert!(same(&by_id(found.clone()), &all), "{format:?} on {ranks}");
-            if matches!(format, Format::OldStyle | Format::Binary) {
+            if matches!(format, PhaseSpaceFormat::OldStyle | PhaseSpaceFormat::Binary) {
                 assert!(same(&found, &all), "{format:?} on {ranks}: the order");
             }
         }
@@ -133,31 +144,32 @@ fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
     let mut space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0); 2]);
     let mut all: Vec<Molecule> =
         (0..9).map(|id| Molecule::new(id, [0.1 * id as f64; 3], [-0.0, 1e-9, 3.0])).collect();
-    for (rows, size) in [(Rows::Irv, 56), (Rows::Icrv, 60), (Rows::Icrvqd, 116)] {
-        space.rows = rows;
-        for format in [Format::OldStyle, Format::Binary] {
+    for (rows, size) in [(MoleculeFormat::Irv, 56), (MoleculeFormat::Icrv, 60), (MoleculeFormat::Icrvqd, 116)]
+    {
+        space.molecule_format = rows;
+        for format in [PhaseSpaceFormat::OldStyle, PhaseSpaceFormat::Binary] {
             let files = format.files(&format!("memfs:rows-{}-{}", rows.name(), format.name()).to_lowercase());
             write(format, &files, &space, &all, 2, Decomposition::Regular);
             let (head, found) = read(format, &files, 3, Decomposition::Tree);
-            assert!(same(&found, &all) && head.rows == rows);
-            if format == Format::Binary {
+            assert!(same(&found, &all) && head.molecule_format == rows);
+            if format == PhaseSpaceFormat::Binary {
                 assert_eq!(bytes_of(&files.data).len(), 9 * size);
             }
         }
     }
-    let files = Files::one("memfs:rows-lost");
-    let grid = Grid::whole(space.length).unwrap();
+    let files = PhaseSpaceFiles::one("memfs:rows-lost");
+    let grid = CellGrid::whole(space.length).unwrap();
     let refused = |space: &PhaseSpace, all: &[Molecule]| {
-        one(|world| Ok(Format::OldStyle.write(world, &files, space, &grid, all).unwrap_err()))
+        one(|world| Ok(PhaseSpaceFormat::OldStyle.write(world, &files, space, &grid, all).unwrap_err()))
     };
     all[3].component = 1;
-    space.rows = Rows::Irv;
+    space.molecule_format = MoleculeFormat::Irv;
     assert!(refused(&space, &all).kind() == Kind::NotHeld);
     all[3].angular_momentum[1] = 1.0;
-    space.rows = Rows::Icrv;
+    space.molecule_format = MoleculeFormat::Icrv;
     let error = refused(&space, &all);
     assert!(error.kind() == Kind::NotHeld && error.to_string().contains("molecule 3"), "{error}");
-    space.rows = Rows::Icrvqd;
+    space.molecule_format = MoleculeFormat::Icrvqd;
     all[3].velocity[0] = f64::NAN;
     assert!(refused(&space, &all).to_string().contains("molecule 3"));
     all[3].position[0] = 2.5;
@@ -173,21 +185,23 @@ fn files_have_the_bytes_of_the_documents() {
     first.angular_momentum = [1.0, 2.0, 3.0];
     let second = Molecule::new(300, [0.5, 0.5, 0.5], [0.0; 3]);
     let all = [first, second];
-    let grid = Grid::new(space.length, [2, 1, 1]).unwrap();
-    let put = |format: Format, files: &Files| one(|world| format.write(world, files, &space, &grid, &all));
+    let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
+    let put = |format: PhaseSpaceFormat, files: &PhaseSpaceFiles| {
+        one(|world| format.write(world, files, &space, &grid, &all));
+    };
     let numbers = |m: &Molecule| [&m.position[..], &m.velocity, &m.orientation, &m.angular_momentum].concat();
     let floats = |m: &Molecule| numbers(m).iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
 
-    let files = Files::one("memfs:golden.inp");
-    put(Format::OldStyle, &files);
+    let files = PhaseSpaceFiles::one("memfs:golden.inp");
+    put(PhaseSpaceFormat::OldStyle, &files);
     let text = "mardyn trunk 20120726\ncurrentTime 0.0\nLength 2.0 1.0 1.0\nNumberOfComponents 1\n1 0 0 0 0\n\
                 0.0 0.0 0.0 1.0 2.0 3.0 0.0 0.0\n0.0 0.0 0.0\n10000000000.0\nNumberOfMolecules 2\nMoleculeFormat ICRVQD\n\
                 7 1 1.5 0.25 0.5 1.0 -2.0 1e-7 0.5 0.5 -0.5 0.5 1.0 2.0 3.0\n300 1 0.5 0.5 0.5 0.0 0.0 0.0 1.0 0.0 0.0 0.0 0.0 0.0 0.0\n";
     let found = String::from_utf8(bytes_of(&files.header)).unwrap();
     assert_eq!(found, text);
 
-    let files = Format::Binary.files("memfs:golden");
-    put(Format::Binary, &files);
+    let files = PhaseSpaceFormat::Binary.files("memfs:golden");
+    put(PhaseSpaceFormat::Binary, &files);
     let row = |m: &Molecule| [&m.id.to_le_bytes()[..], &1_u32.to_le_bytes(), &floats(m)].concat();
     assert_eq!(bytes_of(&files.data), [row(&first), row(&second)].concat());
     let header = String::from_utf8(bytes_of(&files.header)).unwrap();
@@ -196,8 +210,8 @@ fn files_have_the_bytes_of_the_documents() {
         "{header}"
     );
 
-    let files = Format::MpiIo.files("memfs:golden-cells");
-    put(Format::MpiIo, &files);
+    let files = PhaseSpaceFormat::MpiIo.files("memfs:golden-cells");
+    put(PhaseSpaceFormat::MpiIo, &files);
     // The second molecule lies in the first cell.
     let head = [
         2_i64.to_le_bytes(),
@@ -242,8 +256,8 @@ fn malformed_texts_are_told_with_their_lines() {
         put_bytes(&name, format!("{head}{body}").as_bytes());
         for ranks in [1, 2, 5] {
             let told = Launch::threads(ranks).run(|world| {
-                let input = Format::OldStyle.open(world, &Files::one(&name))?;
-                Ok::<_, Error>(input.read(&Region::EVERYWHERE).unwrap_err())
+                let input = PhaseSpaceFormat::OldStyle.open(world, &PhaseSpaceFiles::one(&name))?;
+                Ok::<_, Error>(input.read(&SpatialRegion::EVERYWHERE).unwrap_err())
             });
             for error in told.unwrap() {
                 assert_eq!(error.kind(), Kind::Damaged, "{error}");
@@ -252,7 +266,13 @@ fn malformed_texts_are_told_with_their_lines() {
         }
     }
     put_bytes("memfs:malformed-good", format!("{head}{}", rows.concat().trim_end()).as_bytes());
-    let found = read(Format::OldStyle, &Files::one("memfs:malformed-good"), 3, Decomposition::Regular).1;
+    let found = read(
+        PhaseSpaceFormat::OldStyle,
+        &PhaseSpaceFiles::one("memfs:malformed-good"),
+        3,
+        Decomposition::Regular,
+    )
+    .1;
     assert_eq!(found.len(), 3, "without a newline at its end");
 }
 
@@ -261,16 +281,16 @@ fn malformed_bytes_are_told_with_their_places() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =
         (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
-    let cases: [(Format, usize, &[u8], &str); 9] = [
-        (Format::Binary, 0, &3_u64.to_le_bytes(), "molecule 3 occurs 2 times: rows 1, 4"),
-        (Format::Binary, 116 + 8, &0_u32.to_le_bytes(), "byte 116: molecule 1 is of component 0"),
-        (Format::Binary, 116 + 8, &9_u32.to_le_bytes(), "byte 116: molecule 1 is of component 9"),
-        (Format::Binary, 232 + 12, &(-1f64).to_le_bytes(), "byte 232: molecule 2 at"),
-        (Format::MpiIo, 0, &3_i64.to_le_bytes(), "byte 0: 3 cells"),
-        (Format::MpiIo, 16, &f64::NAN.to_le_bytes(), "byte 16"),
-        (Format::MpiIo, 40, &(-1_i32).to_le_bytes(), "byte 40: a cell of -1"),
-        (Format::MpiIo, 40, &7_i32.to_le_bytes(), "byte 40: the cells hold"),
-        (Format::MpiIo, 48 + 8, &(-1_i32).to_le_bytes(), "byte 48: molecule 0 is of component -1"),
+    let cases: [(PhaseSpaceFormat, usize, &[u8], &str); 9] = [
+        (PhaseSpaceFormat::Binary, 0, &3_u64.to_le_bytes(), "molecule 3 occurs 2 times: rows 1, 4"),
+        (PhaseSpaceFormat::Binary, 116 + 8, &0_u32.to_le_bytes(), "byte 116: molecule 1 is of component 0"),
+        (PhaseSpaceFormat::Binary, 116 + 8, &9_u32.to_le_bytes(), "byte 116: molecule 1 is of component 9"),
+        (PhaseSpaceFormat::Binary, 232 + 12, &(-1f64).to_le_bytes(), "byte 232: molecule 2 at"),
+        (PhaseSpaceFormat::MpiIo, 0, &3_i64.to_le_bytes(), "byte 0: 3 cells"),
+        (PhaseSpaceFormat::MpiIo, 16, &f64::NAN.to_le_bytes(), "byte 16"),
+        (PhaseSpaceFormat::MpiIo, 40, &(-1_i32).to_le_bytes(), "byte 40: a cell of -1"),
+        (PhaseSpaceFormat::MpiIo, 40, &7_i32.to_le_bytes(), "byte 40: the cells hold"),
+        (PhaseSpaceFormat::MpiIo, 48 + 8, &(-1_i32).to_le_bytes(), "byte 48: molecule 0 is of component -1"),
     ];
     for (index, (format, at, new, expected)) in cases.into_iter().enumerate() {
         let files = format.files(&format!("memfs:broken-{index}"));
@@ -283,7 +303,7 @@ fn malformed_bytes_are_told_with_their_places() {
         put_bytes(&files.data, &bytes);
         let told = Launch::threads(2).run(|world| {
             let input = format.open(world, &files)?;
-            Ok::<_, Error>(input.read(&Region::EVERYWHERE).unwrap_err())
+            Ok::<_, Error>(input.read(&SpatialRegion::EVERYWHERE).unwrap_err())
         });
         for error in told.unwrap() {
             assert!(
@@ -294,7 +314,8 @@ fn malformed_bytes_are_told_with_their_places() {
         // Cut off anywhere, it is refused.
         for length in [0, 1, 39, 40, 47, 100, bytes.len() - 1] {
             put_bytes(&files.data, &bytes[..length]);
-            let error = one(|world| Ok(format.open(world, &files)?.read(&Region::EVERYWHERE).unwrap_err()));
+            let error =
+                one(|world| Ok(format.open(world, &files)?.read(&SpatialRegion::EVERYWHERE).unwrap_err()));
             assert_eq!(error.kind(), Kind::Damaged, "{error}");
         }
     }
@@ -303,10 +324,10 @@ fn malformed_bytes_are_told_with_their_places() {
 #[test]
 fn a_cell_on_two_ranks_is_refused_on_all() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
-    for format in [Format::MpiIo, Format::PnetCdf] {
+    for format in [PhaseSpaceFormat::MpiIo, PhaseSpaceFormat::PnetCdf] {
         let told = Launch::threads(3).run(|world| {
             let mine = [Molecule::new(world.rank() as u64, [0.1, 0.1, 0.1], [0.0; 3])];
-            let grid = Grid::new(space.length, [2, 1, 1]).unwrap();
+            let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
             let files = format.files("memfs:twice");
             Ok::<_, Error>(format.write(world, &files, &space, &grid, &mine).unwrap_err())
         });
@@ -320,10 +341,10 @@ fn a_cell_on_two_ranks_is_refused_on_all() {
 #[test]
 fn files_that_exist_are_replaced_only_if_asked() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
-    let grid = Grid::new(space.length, [2, 1, 1]).unwrap();
+    let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
     let all: Vec<Molecule> =
         (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
-    for format in Format::ALL {
+    for format in PhaseSpaceFormat::ALL {
         let files = format.files(&format!("memfs:existing-{}", format.name()).to_lowercase());
         let names: Vec<&String> =
             [&files.header, &files.data].into_iter().filter(|name| !name.is_empty()).collect();
@@ -350,10 +371,12 @@ fn many_cells_are_no_limit_of_netcdf() {
     let space = PhaseSpace::new([5000.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =
         (0..5000).map(|id| Molecule::new(id, [id as f64 + 0.5, 0.5, 0.5], [0.0; 3])).collect();
-    let files = Format::PnetCdf.files("memfs:many");
-    let grid = Grid::new(space.length, [5000, 1, 1]).unwrap();
+    let files = PhaseSpaceFormat::PnetCdf.files("memfs:many");
+    let grid = CellGrid::new(space.length, [5000, 1, 1]).unwrap();
     let half = |world: &Comm| &all[2500 * world.rank()..2500 * (world.rank() + 1)];
-    Launch::threads(2).run(|world| Format::PnetCdf.write(world, &files, &space, &grid, half(world))).unwrap();
-    let (_, found) = read(Format::PnetCdf, &files, 3, Decomposition::Regular);
+    Launch::threads(2)
+        .run(|world| PhaseSpaceFormat::PnetCdf.write(world, &files, &space, &grid, half(world)))
+        .unwrap();
+    let (_, found) = read(PhaseSpaceFormat::PnetCdf, &files, 3, Decomposition::Regular);
     assert!(same(&found, &all));
 }

@@ -4,11 +4,11 @@ mod cases;
 
 use std::path::Path;
 
-use aqueduct_checkpoint::cells::{self, Cells};
-use aqueduct_checkpoint::mardyn::{Files, Format};
-use aqueduct_checkpoint::{Block, Checkpoint, Error, Kind, Molecule, Region, Result, Store};
+use aqueduct_checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct_checkpoint::particle_cells::{self, CellFile};
+use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Error, Kind, Molecule, Result, SpatialRegion, Store};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::rng::SeededRng;
 use cases::{Decomposition, bytes_of, molecules, put_bytes, space};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -19,7 +19,7 @@ fn limit_memory() {
 }
 
 /// Changes numbers, words and lengths, mostly near the start.
-fn mutate(bytes: &mut Vec<u8>, seeded: &mut Seeded) {
+fn mutate(bytes: &mut Vec<u8>, seeded: &mut SeededRng) {
     const WORDS: [&str; 12] = [
         "N 9999999999999",
         "C 99999999",
@@ -99,14 +99,14 @@ fn changed_phase_spaces_are_refused_or_read() {
     let story = |world: &Comm| {
         let space = space();
         let all = molecules(20, 31, &space);
-        for format in Format::ALL {
+        for format in PhaseSpaceFormat::ALL {
             let files = format.files(&format!("memfs:hostile-{}", format.name()).to_lowercase());
             format.write(world, &files, &space, &Decomposition::Tree.grid(1, space.length), &all)?;
             let header = bytes_of(world, &files.header)?;
             let data = if files.data.is_empty() { Vec::new() } else { bytes_of(world, &files.data)? };
             let (mut read, mut refused) = (0, 0);
             for seed in 0..20_000 {
-                let seeded = &mut Seeded::new(seed);
+                let seeded = &mut SeededRng::new(seed);
                 let (mut head, mut body) = (header.clone(), data.clone());
                 mutate(if body.is_empty() || seeded.below(3) == 0 { &mut head } else { &mut body }, seeded);
                 put_bytes(world, &files.header, &head)?;
@@ -123,8 +123,8 @@ fn changed_phase_spaces_are_refused_or_read() {
     Launch::threads(1).run(story).unwrap();
 }
 
-fn open_and_read(world: &Comm, format: Format, files: &Files) -> Result<Vec<Molecule>> {
-    format.open(world, files)?.read(&Region::EVERYWHERE)
+fn open_and_read(world: &Comm, format: PhaseSpaceFormat, files: &PhaseSpaceFiles) -> Result<Vec<Molecule>> {
+    format.open(world, files)?.read(&SpatialRegion::EVERYWHERE)
 }
 
 #[test]
@@ -132,18 +132,23 @@ fn changed_cell_files_are_refused_or_read() {
     limit_memory();
     let story = |world: &Comm| {
         let (name, space) = ("memfs:hostile.cells", space());
-        cells::write(world, name, &Decomposition::Tree.grid(1, space.length), &molecules(20, 32, &space))?;
+        particle_cells::write(
+            world,
+            name,
+            &Decomposition::Tree.grid(1, space.length),
+            &molecules(20, 32, &space),
+        )?;
         let original = bytes_of(world, name)?;
         let (mut read, mut refused) = (0, 0);
         for seed in 0..20_000 {
-            let seeded = &mut Seeded::new(seed);
+            let seeded = &mut SeededRng::new(seed);
             let mut bytes = original.clone();
             mutate(&mut bytes, seeded);
             if seeded.below(4) > 0 && bytes.len() >= 512 {
                 seal(&mut bytes);
             }
             put_bytes(world, name, &bytes)?;
-            let outcome = Cells::open(world, name).and_then(|file| file.read(&Region::EVERYWHERE));
+            let outcome = CellFile::open(world, name).and_then(|file| file.read(&SpatialRegion::EVERYWHERE));
             if judge(outcome, bytes.len(), seed) { read += 1 } else { refused += 1 }
         }
         assert!(read > 500 && refused > 4000, "{read} read, {refused} refused");
@@ -156,8 +161,8 @@ fn changed_cell_files_are_refused_or_read() {
 fn restore(world: &Comm, folder: &Path) -> Result<usize> {
     let store = Store::open_or_create(world, folder)?;
     let generation = store.generation(1)?;
-    let molecules = generation.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
-    let field = generation.array::<f64>("field", &Block::new([10], [0], [10]))?;
+    let molecules = generation.cells::<Molecule>("molecules", &SpatialRegion::EVERYWHERE)?;
+    let field = generation.array::<f64>("field", &ArrayBlock::new([10], [0], [10]))?;
     let (texts, numbers) = (generation.objects::<String>("texts")?, generation.objects::<u64>("numbers")?);
     generation.value::<f64>("time")?;
     generation.verify()?;
@@ -178,7 +183,7 @@ fn changed_manifests_are_refused_or_read() {
             &Decomposition::Tree.grid(1, space.length),
             &all,
         );
-        checkpoint.array("field", &Block::new([10], [0], [10]), &field);
+        checkpoint.array("field", &ArrayBlock::new([10], [0], [10]), &field);
         checkpoint.objects("texts", &["a".to_owned(), "bc".to_owned()]).objects("numbers", &[1_u64, 2, 3]);
         Store::open_or_create(world, folder.path())?.write(&checkpoint)?;
         let path = folder.path().join("generation-0000000001/manifest.json");
@@ -187,7 +192,7 @@ fn changed_manifests_are_refused_or_read() {
         assert_eq!(restore(world, folder.path())?, 35);
         let (mut read, mut refused) = (0, 0);
         for seed in 0..2_000 {
-            let seeded = &mut Seeded::new(seed);
+            let seeded = &mut SeededRng::new(seed);
             let mut bytes = json.as_bytes().to_vec();
             for _ in 0..=seeded.below(2) {
                 let at = seeded.below(bytes.len());

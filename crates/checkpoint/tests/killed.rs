@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use aqueduct_checkpoint::{Result, Store};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_testkit::launcher::{Job, Launcher};
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::launcher::{JobOutput, TestLauncher};
+use aqueduct_testkit::rng::SeededRng;
 use cases::BOTH;
 use state::{check, save};
 
@@ -37,7 +37,7 @@ struct Doom {
 
 impl Doom {
     fn new(turn: u64, ranks: usize) -> Self {
-        let mut random = Seeded::new(turn);
+        let mut random = SeededRng::new(turn);
         Self { victim: random.below(ranks), steps: random.below(4), part: random.below(1500) as u32 }
     }
 
@@ -99,7 +99,7 @@ fn turns(unless_told: u64) -> u64 {
 }
 
 /// Runs jobs, one after the other over the same store, and looks at what each has left. `run` gets the number of ranks and the variables.
-fn judge(turns: u64, run: impl Fn(usize, &[(&str, &str)]) -> Job) {
+fn judge(turns: u64, run: impl Fn(usize, &[(&str, &str)]) -> JobOutput) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (mut before, mut commits) = (0, 0);
     for turn in 0..turns {
@@ -129,12 +129,16 @@ fn threads() {
         command.args(ARGUMENTS).envs(variables.iter().copied()).env("AQUEDUCT_RANKS", ranks.to_string());
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Job { success: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) }
+        JobOutput {
+            success: output.status.success(),
+            output: text(&output.stdout),
+            errors: text(&output.stderr),
+        }
     });
 }
 
 fn under(name: &str) {
-    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    let Some(launcher) = TestLauncher::find(name, &std::env::current_exe().unwrap()) else { return };
     judge(turns(10), |ranks, variables| launcher.job(ranks, &ARGUMENTS, variables));
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aqueduct_checkpoint::mardyn::{Files, Format};
-use aqueduct_checkpoint::{Error, Molecule, Region};
+use aqueduct_checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct_checkpoint::{Error, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_testkit::launcher::Launcher;
-use aqueduct_testkit::readers;
+use aqueduct_testkit::external_tools;
+use aqueduct_testkit::launcher::TestLauncher;
 
 const LENGTH: [f64; 3] = [2.5, 4.0, 3.0];
 const HEADER: &str = "mardyn trunk 20120726\nt 0\nL 2.5 4 3\nC 2\n1 0 0 0 0\n0 0 0 1 1 1 0 0\n0 0 0\n\
@@ -31,7 +31,7 @@ fn molecule(n: u64) -> Molecule {
 
 /// The program, compiled for an MPI.
 fn compiled(mpi: &str, folder: &Path) -> Option<PathBuf> {
-    let compiler = readers::command(&format!("mpicc.{mpi}"))?;
+    let compiler = external_tools::command(&format!("mpicc.{mpi}"))?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/mardyn_cells.c");
     let program = folder.join(format!("mardyn_cells.{mpi}"));
     let status = Command::new(compiler).arg("-O1").arg("-o").arg(&program).arg(source).arg("-lm").status();
@@ -42,18 +42,18 @@ fn compiled(mpi: &str, folder: &Path) -> Option<PathBuf> {
 fn files_of_a_program_are_read(mpi: &str) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let Some(program) = compiled(mpi, folder.path()) else { return };
-    let Some(launcher) = Launcher::find(mpi, &program) else { return };
+    let Some(launcher) = TestLauncher::find(mpi, &program) else { return };
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let files = Files::two(path("run.restart"), path("run.restart.mpi"));
+    let files = PhaseSpaceFiles::two(path("run.restart"), path("run.restart.mpi"));
     launcher.succeeds(2, &[&files.data], &[]);
     std::fs::write(&files.header, HEADER).unwrap();
     let expected: Vec<Molecule> = (0..40).map(molecule).collect();
     for ranks in 1..=4 {
         let work = |world: &Comm| {
-            let input = Format::MpiIo.open(world, &files)?;
+            let input = PhaseSpaceFormat::MpiIo.open(world, &files)?;
             let border = |rank: usize| LENGTH[0] * rank as f64 / ranks as f64;
             let (low, high) = (border(world.rank()), border(world.rank() + 1));
-            let mine = input.read(&Region::new([low, 0.0, 0.0], [high, LENGTH[1], LENGTH[2]]))?;
+            let mine = input.read(&SpatialRegion::new([low, 0.0, 0.0], [high, LENGTH[1], LENGTH[2]]))?;
             assert!(mine.iter().all(|molecule| (low..high).contains(&molecule.position[0])));
             Ok::<_, Error>((mine, input.read_share()?))
         };

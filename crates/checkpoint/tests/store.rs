@@ -7,7 +7,7 @@ mod state;
 use std::path::Path;
 use std::time::Duration;
 
-use aqueduct_checkpoint::{Block, Checkpoint, Error, Keep, Kind, Result, Store};
+use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Error, Kind, Result, Retention, Store};
 use aqueduct_comm::{Comm, Launch};
 use cases::{BOTH, Decomposition};
 
@@ -43,19 +43,19 @@ fn any_number_of_ranks_comes_back_to_what_any_other_left() {
 fn as_many_generations_are_kept_as_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
-        let save = |keep: Keep, step| -> Result<Vec<u64>> {
-            let mut store = Store::open_or_create(world, folder.path())?.keep(keep);
+        let save = |keep: Retention, step| -> Result<Vec<u64>> {
+            let mut store = Store::open_or_create(world, folder.path())?.retention(keep);
             save(world, &mut store, step, Decomposition::Regular, step % 2 == 0)?;
             store.wait()?;
             store.generations()
         };
-        assert_eq!(save(Keep::All, 1)?, [1]);
-        assert_eq!(save(Keep::All, 2)?, [1, 2]);
-        assert_eq!(save(Keep::All, 3)?, [1, 2, 3]);
-        assert_eq!(save(Keep::Last(2), 4)?, [3, 4]);
-        assert_eq!(save(Keep::Younger(Duration::from_secs(3600)), 5)?, [3, 4, 5]);
-        assert_eq!(save(Keep::Younger(Duration::ZERO), 6)?, [6]);
-        assert_eq!(save(Keep::Last(0), 7)?, [7]);
+        assert_eq!(save(Retention::All, 1)?, [1]);
+        assert_eq!(save(Retention::All, 2)?, [1, 2]);
+        assert_eq!(save(Retention::All, 3)?, [1, 2, 3]);
+        assert_eq!(save(Retention::Last(2), 4)?, [3, 4]);
+        assert_eq!(save(Retention::NewerThan(Duration::from_secs(3600)), 5)?, [3, 4, 5]);
+        assert_eq!(save(Retention::NewerThan(Duration::ZERO), 6)?, [6]);
+        assert_eq!(save(Retention::Last(0), 7)?, [7]);
         let mut store = Store::open_or_create(world, folder.path())?;
         assert!(store.prune()?.is_empty());
         Ok::<_, Error>(())
@@ -104,7 +104,7 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
                 let mut store = Store::open_or_create(world, folder.path())?;
                 save(world, &mut store, 1, Decomposition::Tree, false)?;
                 drop(store);
-                let mut store = Store::open_or_create(world, folder.path())?.through(&prefix);
+                let mut store = Store::open_or_create(world, folder.path())?.with_device(&prefix);
                 let outcome = save(world, &mut store, 2, Decomposition::Tree, later)
                     .and_then(|()| store.wait().map(|_| ()));
                 Ok::<_, Error>(outcome.err())
@@ -134,7 +134,7 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
 fn a_damaged_generation_is_passed_over_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
-        let mut store = Store::open_or_create(world, folder.path())?.keep(Keep::All);
+        let mut store = Store::open_or_create(world, folder.path())?.retention(Retention::All);
         (1..=3).try_for_each(|step| save(world, &mut store, step, Decomposition::Regular, false))
     };
     Launch::threads(2).run(run).unwrap();
@@ -156,7 +156,7 @@ fn a_damaged_generation_is_passed_over_and_told() {
             let look = |world: &Comm| {
                 let store = Store::open_or_create(world, folder.path())?;
                 let latest = store.latest()?.expect("an older one");
-                let passed = latest.passed_over();
+                let passed = latest.skipped();
                 assert!(passed.len() == 1 && passed[0].generation == 3);
                 assert!(passed[0].error.kind() == Kind::Damaged, "{}", passed[0].error);
                 Ok::<_, Error>((latest.number(), check(world, &store, Decomposition::Tree)?))
@@ -185,8 +185,8 @@ fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
             latest.value::<f64>("times").map(|_| ()),
             latest.value::<f32>("time").map(|_| ()),
             latest.array::<f64>("field", &rows(world)).map(|_| ()),
-            latest.array::<i32>("field", &Block::new([12], [0], [12])).map(|_| ()),
-            latest.array::<i32>("field", &Block::new([ROWS, COLUMNS], [0, 8], [1, 3])).map(|_| ()),
+            latest.array::<i32>("field", &ArrayBlock::new([12], [0], [12])).map(|_| ()),
+            latest.array::<i32>("field", &ArrayBlock::new([ROWS, COLUMNS], [0, 8], [1, 3])).map(|_| ()),
             latest.objects::<Pair>("walkers").map(|_| ()),
             latest.objects::<Walker>("field").map(|_| ()),
         ];
@@ -218,17 +218,20 @@ fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
         (|world, checkpoint| _ = checkpoint.value("a", &world.rank()), Kind::NotSame),
         (|world, checkpoint| _ = (world.rank() == 1).then(|| checkpoint.value("a", &1_u8)), Kind::NotSame),
         (
-            |_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [0], [3]), &[0_u8; 4]),
+            |_, checkpoint| _ = checkpoint.array("a", &ArrayBlock::new([4], [0], [3]), &[0_u8; 4]),
             Kind::BadArgument,
         ),
         (
-            |_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [2], [3]), &[0_u8; 3]),
+            |_, checkpoint| _ = checkpoint.array("a", &ArrayBlock::new([4], [2], [3]), &[0_u8; 3]),
             Kind::BadArgument,
         ),
-        (|_, checkpoint| _ = checkpoint.array("a", &Block::new([4], [0], [2]), &[0_u8; 2]), Kind::Overlap),
+        (
+            |_, checkpoint| _ = checkpoint.array("a", &ArrayBlock::new([4], [0], [2]), &[0_u8; 2]),
+            Kind::Overlap,
+        ),
         (
             |world, checkpoint| {
-                _ = checkpoint.array("a", &Block::new([9], [3 * world.rank() as u64], [3]), &[0_u8; 3]);
+                _ = checkpoint.array("a", &ArrayBlock::new([9], [3 * world.rank() as u64], [3]), &[0_u8; 3]);
             },
             Kind::BadArgument,
         ),
@@ -252,13 +255,13 @@ fn a_box_outside_of_the_array_is_named_with_the_way_out() {
     let told = Launch::threads(2).run(|world| {
         let mut store = Store::open_or_create(world, folder.path())?;
         let mut checkpoint = Checkpoint::new(1);
-        checkpoint.array("a", &Block::new([4], [2], [3]), &[0_u8; 3]);
+        checkpoint.array("a", &ArrayBlock::new([4], [2], [3]), &[0_u8; 3]);
         let outside = store.write(&checkpoint).unwrap_err().to_string();
         let mut checkpoint = Checkpoint::new(1);
-        checkpoint.array("a", &Block::new([4], [0], [3]), &[0_u8; 4]);
+        checkpoint.array("a", &ArrayBlock::new([4], [0], [3]), &[0_u8; 4]);
         let many = store.write(&checkpoint).unwrap_err().to_string();
         save(world, &mut store, 1, Decomposition::Regular, false)?;
-        let block = Block::new([ROWS, COLUMNS], [0, COLUMNS - 1], [1, 3]);
+        let block = ArrayBlock::new([ROWS, COLUMNS], [0, COLUMNS - 1], [1, 3]);
         let read = store.generation(1)?.array::<i32>("field", &block).unwrap_err().to_string();
         Ok::<_, Error>([outside, many, read])
     });
@@ -274,7 +277,7 @@ fn a_box_outside_of_the_array_is_named_with_the_way_out() {
 fn a_generation_that_another_store_of_the_process_reads_stays() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
-        let mut writer = Store::open_or_create(world, folder.path())?.keep(Keep::Last(1));
+        let mut writer = Store::open_or_create(world, folder.path())?.retention(Retention::Last(1));
         save(world, &mut writer, 1, Decomposition::Regular, false)?;
         // The same folder by another name.
         let reader = Store::open(world, folder.path().join("."))?;

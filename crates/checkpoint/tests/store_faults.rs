@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aqueduct_checkpoint::{Checkpoint, Error, Keep, Kind, Store};
+use aqueduct_checkpoint::{Checkpoint, Error, Kind, Retention, Store};
 use aqueduct_comm::{Comm, Launch};
 use cases::Decomposition;
 use state::{check, save};
@@ -23,9 +23,9 @@ fn on<T: Send>(ranks: usize, work: impl Fn(&Comm) -> Result<T, Error> + Sync) ->
 }
 
 /// Commits a step; its generation, and the warnings of rank 0.
-fn commit(folder: &Path, keep: Keep, step: u64) -> (u64, Vec<String>) {
+fn commit(folder: &Path, keep: Retention, step: u64) -> (u64, Vec<String>) {
     on(2, |world| {
-        let mut store = Store::open_or_create(world, folder)?.keep(keep);
+        let mut store = Store::open_or_create(world, folder)?.retention(keep);
         save(world, &mut store, step, Decomposition::Regular, true)?;
         let generation = store.wait()?.expect("one was under way");
         assert_eq!(check(world, &store, Decomposition::Tree)?, Some(step));
@@ -57,7 +57,7 @@ impl Drop for Immutable<'_> {
 #[test]
 fn leftovers_that_cannot_be_removed_do_not_block_checkpoints() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    assert_eq!(commit(folder.path(), Keep::Last(2), 1), (1, Vec::new()));
+    assert_eq!(commit(folder.path(), Retention::Last(2), 1), (1, Vec::new()));
     let left: Vec<PathBuf> = [".writing-0000000002", ".pruned-0000000001"]
         .iter()
         .map(|name| {
@@ -70,14 +70,14 @@ fn leftovers_that_cannot_be_removed_do_not_block_checkpoints() {
     // A file of such a name is removed like a folder.
     fs::write(folder.path().join(".writing-0000000007"), "left").unwrap();
     let Some(immutable) = Immutable::new(folder.path(), &left) else { return };
-    let (generation, warnings) = commit(folder.path(), Keep::Last(2), 2);
+    let (generation, warnings) = commit(folder.path(), Retention::Last(2), 2);
     assert_eq!((generation, warnings.len()), (3, 2), "{warnings:?}");
     for warning in &warnings {
         assert!(warning.contains("could not be removed") && warning.contains("by hand"), "{warning}");
     }
     assert!(!folder.path().join(".writing-0000000007").exists());
     drop(immutable);
-    assert_eq!(commit(folder.path(), Keep::Last(2), 3), (4, Vec::new()));
+    assert_eq!(commit(folder.path(), Retention::Last(2), 3), (4, Vec::new()));
     assert!(!folder.path().join(".writing-0000000002").exists());
 }
 
@@ -85,21 +85,22 @@ fn leftovers_that_cannot_be_removed_do_not_block_checkpoints() {
 fn a_generation_that_cannot_be_pruned_is_a_warning_and_not_a_failed_checkpoint() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |number: u64| folder.path().join(format!("generation-{number:010}"));
-    (1..=2).for_each(|step| assert_eq!(commit(folder.path(), Keep::All, step), (step, Vec::new())));
+    (1..=2).for_each(|step| assert_eq!(commit(folder.path(), Retention::All, step), (step, Vec::new())));
     // Of one the name cannot be changed, of the other a file cannot be removed.
     let Some(immutable) = Immutable::new(folder.path(), &[path(1), path(2).join("manifest.json")]) else {
         return;
     };
-    let (generation, warnings) = commit(folder.path(), Keep::Last(1), 3);
+    let (generation, warnings) = commit(folder.path(), Retention::Last(1), 3);
     assert_eq!((generation, warnings.len()), (3, 1), "{warnings:?}");
     assert!(warnings[0].starts_with("prune"), "{warnings:?}");
     assert!(path(1).exists() && !path(2).exists() && path(3).exists());
     // Who asks for nothing but the removal hears that it has failed.
-    let error =
-        on(2, |world| Ok(Store::open(world, folder.path())?.keep(Keep::Last(1)).prune().unwrap_err()));
+    let error = on(2, |world| {
+        Ok(Store::open(world, folder.path())?.retention(Retention::Last(1)).prune().unwrap_err())
+    });
     assert_eq!(error.operation(), "prune", "{error}");
     drop(immutable);
-    assert_eq!(commit(folder.path(), Keep::Last(1), 4), (4, Vec::new()));
+    assert_eq!(commit(folder.path(), Retention::Last(1), 4), (4, Vec::new()));
     let left = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 2, "the lock and one generation");
 }
@@ -107,7 +108,7 @@ fn a_generation_that_cannot_be_pruned_is_a_warning_and_not_a_failed_checkpoint()
 #[test]
 fn things_that_are_called_like_generations_do_not_break_checkpoints() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(commit(folder.path(), Keep::Last(2), 1).0, 1);
+    assert_eq!(commit(folder.path(), Retention::Last(2), 1).0, 1);
     let names = ["generation-42", "generation-0000000002", "generation-x", "generation-18446744073709551615"];
     fs::create_dir(folder.path().join(names[0])).unwrap();
     fs::create_dir(folder.path().join(names[1])).unwrap();
@@ -115,14 +116,14 @@ fn things_that_are_called_like_generations_do_not_break_checkpoints() {
     fs::write(folder.path().join(names[2]), "a plain file").unwrap();
     fs::create_dir(folder.path().join(names[3])).unwrap();
     fs::write(folder.path().join("generation-0000000004"), "a plain file").unwrap();
-    let (generation, warnings) = commit(folder.path(), Keep::Last(2), 2);
+    let (generation, warnings) = commit(folder.path(), Retention::Last(2), 2);
     assert_eq!((generation, warnings.len()), (3, 5), "{warnings:?}");
     assert!(
         warnings.iter().all(|warning| warning.contains("is left as it is; move it away")),
         "{warnings:?}"
     );
     for step in 3..=5 {
-        assert_eq!(commit(folder.path(), Keep::Last(2), step).0, step + 2);
+        assert_eq!(commit(folder.path(), Retention::Last(2), step).0, step + 2);
     }
     assert!(names.iter().all(|name| folder.path().join(name).exists()), "nothing of others is removed");
     on(2, |world| {
@@ -134,10 +135,10 @@ fn things_that_are_called_like_generations_do_not_break_checkpoints() {
         }
         world.barrier()?;
         let latest = store.latest()?.expect("generation 7");
-        assert_eq!((latest.number(), latest.passed_over()[0].generation), (7, 42));
+        assert_eq!((latest.number(), latest.skipped()[0].generation), (7, 42));
         Ok(())
     });
-    assert_eq!(commit(folder.path(), Keep::Last(2), 6).0, 8);
+    assert_eq!(commit(folder.path(), Retention::Last(2), 6).0, 8);
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn a_name_given_twice_and_differences_between_ranks_are_named() {
 #[test]
 fn a_job() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    assert_eq!(commit(Path::new(&folder), Keep::Last(2), 1), (1, Vec::new()));
+    assert_eq!(commit(Path::new(&folder), Retention::Last(2), 1), (1, Vec::new()));
 }
 
 /// What the job calls, with some calls failing, if they can be watched.

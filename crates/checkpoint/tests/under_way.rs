@@ -5,9 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use aqueduct_checkpoint::{Block, Checkpoint, Error, Grid, Keep, Molecule, Region, Result, Store};
+use aqueduct_checkpoint::{
+    ArrayBlock, CellGrid, Checkpoint, Error, Molecule, Result, Retention, SpatialRegion, Store,
+};
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::launcher::TestLauncher;
 
 /// Where the job has its store, and which job it is.
 const FOLDER: &str = "AQUEDUCT_TEST_STORE";
@@ -15,9 +17,9 @@ const JOB: &str = "AQUEDUCT_TEST_JOB";
 
 const SIDE: u64 = 6_000;
 
-fn molecules(world: &Comm) -> (Grid, Vec<Molecule>) {
+fn molecules(world: &Comm) -> (CellGrid, Vec<Molecule>) {
     let size = world.size() as u64;
-    let grid = Grid::new([size as f64, 1.0, 1.0], [size, 1, 1]).expect("a box has a volume");
+    let grid = CellGrid::new([size as f64, 1.0, 1.0], [size, 1, 1]).expect("a box has a volume");
     let mine = (0..100).map(|index| {
         let id = 100 * world.rank() as u64 + index;
         Molecule::new(id, [world.rank() as f64 + index as f64 / 100.0, 0.5, 0.5], [0.0; 3])
@@ -27,10 +29,12 @@ fn molecules(world: &Comm) -> (Grid, Vec<Molecule>) {
 
 /// The lines of the README, again and again, over a medium slow enough that the checkpoint is still under way when generations are read.
 fn read_while_writing(world: &Comm, folder: &Path) -> Result<()> {
-    let mut store = Store::open_or_create(world, folder)?.keep(Keep::Last(1)).through("throttle=20MB/s:ufs:");
+    let mut store = Store::open_or_create(world, folder)?
+        .retention(Retention::Last(1))
+        .with_device("throttle=20MB/s:ufs:");
     let (grid, molecules) = molecules(world);
     let (size, rank) = (world.size() as u64, world.rank() as u64);
-    let block = Block::new([size, SIDE], [rank, 0], [1, SIDE]);
+    let block = ArrayBlock::new([size, SIDE], [rank, 0], [1, SIDE]);
     let mut held = None;
     let mut overlaps = 0;
     for step in 1..=4 {
@@ -61,9 +65,9 @@ fn read_while_writing(world: &Comm, folder: &Path) -> Result<()> {
 
 fn check(world: &Comm, generation: &aqueduct_checkpoint::Generation) -> Result<()> {
     let time = generation.value::<f64>("time")?;
-    let found = generation.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
+    let found = generation.cells::<Molecule>("molecules", &SpatialRegion::EVERYWHERE)?;
     assert_eq!(found.len(), 100 * world.size());
-    let block = Block::new([world.size() as u64, SIDE], [0, 10], [world.size() as u64, 5]);
+    let block = ArrayBlock::new([world.size() as u64, SIDE], [0, 10], [world.size() as u64, 5]);
     let expected = vec![time.to_bits(); 5 * world.size()];
     let values = generation.array::<f64>("temperature", &block)?;
     assert_eq!(values.into_iter().map(f64::to_bits).collect::<Vec<_>>(), expected);
@@ -72,7 +76,7 @@ fn check(world: &Comm, generation: &aqueduct_checkpoint::Generation) -> Result<(
 
 /// The last checkpoint does not fit, and the program ends without waiting for it.
 fn leave_without_waiting(world: &Comm, folder: &Path) -> Result<()> {
-    let mut store = Store::open_or_create(world, folder)?.through("fault=seed=1,nospace=1000:ufs:");
+    let mut store = Store::open_or_create(world, folder)?.with_device("fault=seed=1,nospace=1000:ufs:");
     let (grid, molecules) = molecules(world);
     let mut checkpoint = Checkpoint::new(1);
     checkpoint.cells("molecules", &grid, &molecules);
@@ -103,7 +107,7 @@ fn threads_read_while_they_write() {
 }
 
 fn ranks_read_while_they_write(mpi: &str) {
-    let Some(launcher) = Launcher::find(mpi, &std::env::current_exe().unwrap()) else { return };
+    let Some(launcher) = TestLauncher::find(mpi, &std::env::current_exe().unwrap()) else { return };
     for node_ranks in ["3", "1"] {
         let folder = tempfile::tempdir().unwrap();
         let variables =
@@ -130,7 +134,7 @@ fn a_failure_that_nobody_waits_for_is_the_error_of_the_run() {
     // Who has heard of it is not told again.
     let outcome = Launch::threads(2).run(|world| {
         let mut store =
-            Store::open_or_create(world, folder.path())?.through("fault=seed=1,nospace=1000:ufs:");
+            Store::open_or_create(world, folder.path())?.with_device("fault=seed=1,nospace=1000:ufs:");
         let (grid, molecules) = molecules(world);
         let mut checkpoint = Checkpoint::new(1);
         checkpoint.cells("molecules", &grid, &molecules);
@@ -155,7 +159,7 @@ fn a_failure_that_nobody_waits_for_is_printed() {
 #[test]
 fn a_failure_that_nobody_waits_for_ends_an_mpi_job() {
     for mpi in ["openmpi", "mpich"] {
-        let Some(launcher) = Launcher::find(mpi, &std::env::current_exe().unwrap()) else { continue };
+        let Some(launcher) = TestLauncher::find(mpi, &std::env::current_exe().unwrap()) else { continue };
         let folder = tempfile::tempdir().unwrap();
         let variables = [(FOLDER, folder.path().to_str().unwrap()), (JOB, "leave")];
         let job = launcher.job(2, &["--exact", "a_job", "--nocapture"], &variables);

@@ -5,13 +5,13 @@ use anyhow::Result;
 use crate::overlap;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Bench {
+pub(crate) enum BenchCommand {
     /// A time-stepping program that stores sub-domains of a grid: what each mode of output costs it, every value verified
-    Overlap(Box<overlap::Arguments>),
+    Overlap(Box<overlap::OverlapArguments>),
 }
 
-pub(crate) fn run(bench: &Bench) -> Result<()> {
+pub(crate) fn run(bench: &BenchCommand) -> Result<()> {
     match bench {
-        Bench::Overlap(arguments) => overlap::run(arguments),
+        BenchCommand::Overlap(arguments) => overlap::run(arguments),
     }
 }

@@ -13,8 +13,8 @@ use anyhow::{Result, ensure};
 
 use self::elements::{ElementDifferences, ElementPair, NumberBlock, Tolerance};
 use self::norms::{StepErrors, StepNorms};
-use crate::data::{self, Array, Data, Shape};
-use crate::out::out;
+use crate::array_file::{self, Array, ArrayFile, RawShape};
+use crate::standard_output::lock_stdout;
 
 /// Numbers that are compared at once: the processor's cache holds them.
 const AT_ONCE: usize = 4096;
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 4096;
 ///
 /// Exit status: 0 if nothing differs, 1 if something does, 2 if a file cannot be read.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct CompareArguments {
     /// A file of any kind that the command knows, or a checkpoint store
     one: OsString,
     /// Another one, of any kind
@@ -48,17 +48,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     steps: bool,
     #[command(flatten)]
-    raw: Shape,
+    raw: RawShape,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let is_tolerance = |value: f64| value >= 0.0;
     ensure!(is_tolerance(arguments.threshold), "--threshold must be a number from 0 on");
     ensure!(is_tolerance(arguments.atol), "--atol must be a number from 0 on");
-    let same = data::alone(|world| {
-        let out = &mut out();
+    let same = array_file::on_one_rank(|world| {
+        let out = &mut lock_stdout();
         let [one, other] =
-            [&arguments.one, &arguments.other].map(|name| data::open(world, name, &arguments.raw));
+            [&arguments.one, &arguments.other].map(|name| array_file::open(world, name, &arguments.raw));
         let (one, other) = (one?, other?);
         let pairs = pairs(&*one, &*other, arguments.array.as_deref())?;
         let mut found = Vec::new();
@@ -95,10 +95,10 @@ struct ArrayPair {
 
 /// The arrays to compare: those of the same name. An array that is alone in its file stands for one of another name where either file gives its
 /// arrays no names, or where one array was asked for.
-fn pairs(one: &dyn Data, other: &dyn Data, wanted: Option<&str>) -> Result<Vec<ArrayPair>> {
+fn pairs(one: &dyn ArrayFile, other: &dyn ArrayFile, wanted: Option<&str>) -> Result<Vec<ArrayPair>> {
     let files = [one, other];
     let nameless = files.map(|file| !file.names_arrays());
-    let found = files.map(|file| data::chosen(file.arrays(), wanted));
+    let found = files.map(|file| array_file::select_arrays(file.arrays(), wanted));
     let by_name = [found[0].is_ok(), found[1].is_ok()];
     let mut chosen = Vec::new();
     for (side, found) in found.into_iter().enumerate() {
@@ -134,9 +134,9 @@ fn plain(array: &Array) -> String {
 /// Two arrays of the same name.
 struct ArrayComparison<'c, W> {
     name: &'c str,
-    one: &'c dyn Data,
-    other: &'c dyn Data,
-    arguments: &'c Arguments,
+    one: &'c dyn ArrayFile,
+    other: &'c dyn ArrayFile,
+    arguments: &'c CompareArguments,
     out: &'c mut W,
 }
 
@@ -220,7 +220,7 @@ impl<W: Write> ArrayComparison<'_, W> {
                     _ => {
                         block.fill(pair, mine, its);
                         found.add(&block, tolerance);
-                        step.add([&block.one, &block.other], &block.apart, columns);
+                        step.add([&block.one, &block.other], &block.distances, columns);
                     }
                 }
                 done += count;
@@ -232,7 +232,7 @@ impl<W: Write> ArrayComparison<'_, W> {
         if !step.is_empty() {
             self.end_step(&mut worst, step.errors())?;
         }
-        self.tell(array, numbers, &found, &worst)?;
+        self.print_summary(array, numbers, &found, &worst)?;
         Ok(found.above == 0)
     }
 
@@ -253,7 +253,7 @@ impl<W: Write> ArrayComparison<'_, W> {
         Ok(())
     }
 
-    fn tell(
+    fn print_summary(
         &mut self,
         array: &Array,
         numbers: u64,
@@ -272,7 +272,7 @@ impl<W: Write> ArrayComparison<'_, W> {
             found.differing,
             found.values,
             found.above,
-            largest.apart,
+            largest.distance,
             worst.steps,
             worst.frobenius.0,
             worst.frobenius.1,

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::data::{self, Array, Content, Data, Shape, Sink};
-use crate::out;
+use crate::array_file::{self, Array, ArrayFile, ArrayFileContent, ArrayWriter, RawShape};
+use crate::standard_output;
 
 /// Writes what a file holds into a file of another format: arrays, types, names of dimensions, attributes. What the format cannot hold is named on
 /// the standard error stream.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ConvertArguments {
     /// A file of any kind that the command knows, or a checkpoint store
     from: OsString,
     /// The file to be made; its end says what it will be: .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml, .restart.mpi
@@ -21,19 +21,19 @@ pub(crate) struct Arguments {
     #[arg(long)]
     array: Option<String>,
     #[command(flatten)]
-    raw: Shape,
+    raw: RawShape,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let lost = data::alone(|world| {
-        if arguments.array.is_none() && data::convert_mardyn(world, &arguments.from, &arguments.to)? {
+pub(crate) fn run(arguments: &ConvertArguments) -> Result<ExitCode> {
+    let lost = array_file::on_one_rank(|world| {
+        if arguments.array.is_none() && array_file::convert_mardyn(world, &arguments.from, &arguments.to)? {
             return Ok(Vec::new());
         }
-        let from = data::open(world, &arguments.from, &arguments.raw)?;
-        let chosen = data::chosen(from.arrays(), arguments.array.as_deref())?;
-        let mut to = data::create(world, &arguments.to, &*from)?;
+        let from = array_file::open(world, &arguments.from, &arguments.raw)?;
+        let chosen = array_file::select_arrays(from.arrays(), arguments.array.as_deref())?;
+        let mut to = array_file::create(world, &arguments.to, &*from)?;
         let written = write(&*from, &chosen, arguments.array.is_some(), &mut *to);
-        let made = to.made();
+        let made = to.created_files();
         // Half a file is no file; one that was there before is not ours to delete.
         let closed = written.and_then(|lost| to.close().map(|()| lost));
         let outcome = closed.inspect_err(|_| made.iter().for_each(|name| drop(aqueduct::file::delete(name))));
@@ -43,16 +43,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     for line in lost {
         eprintln!("aqueduct: warning: {line}");
     }
-    out::tell(&format!("{} → {}\n", arguments.from.display(), arguments.to.display()))?;
+    standard_output::print(&format!("{} → {}\n", arguments.from.display(), arguments.to.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Copies arrays and what is said about them; what is lost, a line each.
-fn write(from: &dyn Data, chosen: &[usize], is_part: bool, to: &mut dyn Sink) -> Result<Vec<String>> {
+fn write(
+    from: &dyn ArrayFile,
+    chosen: &[usize],
+    is_part: bool,
+    to: &mut dyn ArrayWriter,
+) -> Result<Vec<String>> {
     let (mut held, mut lost) = (Vec::new(), Vec::new());
     for at in chosen {
         let array = &from.arrays()[*at];
-        match to.refusal(array) {
+        match to.unsupported_reason(array) {
             None => held.push(*at),
             Some(why) => lost.push(format!("array {:?} is left out: {why}", array.name)),
         }
@@ -62,7 +67,7 @@ fn write(from: &dyn Data, chosen: &[usize], is_part: bool, to: &mut dyn Sink) ->
     let used: HashSet<&String> = arrays.iter().flat_map(|array| &array.dimensions).collect();
     let mut dimensions = from.dimensions();
     dimensions.retain(|dimension| !is_part || used.contains(&dimension.name));
-    let content = Content { dimensions, attributes: from.attributes(), arrays };
+    let content = ArrayFileContent { dimensions, attributes: from.attributes(), arrays };
     lost.extend(to.define(&content)?);
     for (number, (at, array)) in held.iter().zip(&content.arrays).enumerate() {
         array.parts().try_for_each(|part| to.write(number, &part, &from.read(*at, &part)?))?;

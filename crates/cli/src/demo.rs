@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use aqueduct::comm::{Comm, Launch, Op};
-use aqueduct::device::quantity::Size;
+use aqueduct::device::units::ByteSize;
 use aqueduct::file::layout::{Basic, Layout};
 use aqueduct::file::{File, Kind, Mode, Open, View};
 
-use crate::out;
+use crate::standard_output;
 
 const OWN_FILE: &str = "aqueduct-demo.bin";
 
@@ -21,19 +21,19 @@ const OWN_FILE: &str = "aqueduct-demo.bin";
 /// process, or the processes of an MPI job: `mpirun -n 4 aqueduct demo`.
 #[derive(clap::Args)]
 #[group(id = "demo")]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
     /// Bytes that each rank writes, such as 64MiB
     #[arg(long, short, default_value = "16MiB", value_name = "SIZE")]
-    size: Size,
+    size: ByteSize,
     /// Bytes that each rank writes in one collective call
     #[arg(long, short, default_value = "4MiB", value_name = "SIZE")]
-    block: Size,
+    block: ByteSize,
     /// Bytes of an element, dealt out in turn
     #[arg(long, short, default_value = "4KiB", value_name = "SIZE")]
-    element: Size,
+    element: ByteSize,
     /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin. Deleted at the end
     #[arg(long, short, value_name = "NAME", default_value = OWN_FILE)]
     file: OsString,
@@ -46,13 +46,13 @@ pub(crate) struct Arguments {
 }
 
 /// How long each part took, on the slowest rank.
-struct Times {
+struct PhaseTimes {
     write: Duration,
     sync: Duration,
     read: Duration,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
     let element = arguments.element.0;
     ensure!(element > 0 && element.is_multiple_of(8), "--element must be a multiple of 8 bytes");
     ensure!(
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
+fn job(world: &Comm, arguments: &DemoArguments) -> Result<()> {
     // A file of somebody's is not ours to delete; one left by an interrupted demonstration is.
     let ours = arguments.overwrite || arguments.file == OWN_FILE;
     let mode = if ours { Mode::read_write().create() } else { Mode::read_write().exclusive() };
@@ -86,12 +86,12 @@ fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
     let times = measure(world, &file, arguments)?;
     file.close()?;
     if world.rank() == 0 {
-        out::tell(&report(world, arguments, &times)?)?;
+        standard_output::print(&report(world, arguments, &times)?)?;
     }
     Ok(())
 }
 
-fn measure(world: &Comm, file: &File, arguments: &Arguments) -> Result<Times> {
+fn measure(world: &Comm, file: &File, arguments: &DemoArguments) -> Result<PhaseTimes> {
     let element = Layout::from(Basic::U64).contiguous(arguments.element.0 / 8)?;
     let mut block: Vec<u64> = Vec::new();
     let length = arguments.block.0 as usize / 8;
@@ -100,32 +100,32 @@ fn measure(world: &Comm, file: &File, arguments: &Arguments) -> Result<Times> {
     block.resize(length, 0);
     let blocks = arguments.size.0 / arguments.block.0;
 
-    file.set_view(&dealt(world, &element, world.rank())?)?;
+    file.set_view(&round_robin_view(world, &element, world.rank())?)?;
     let mut write = Duration::ZERO;
     for number in 0..blocks {
         fill(world.rank(), number, &mut block);
-        write += timed(world, || Ok(file.next().all().write(&block).map(|_| ())?))?;
+        write += timed(world, || Ok(file.at_pointer().all().write(&block).map(|_| ())?))?;
     }
     let sync = timed(world, || Ok(file.sync()?))?;
 
     let neighbour = (world.rank() + 1) % world.size();
-    file.set_view(&dealt(world, &element, neighbour)?)?;
+    file.set_view(&round_robin_view(world, &element, neighbour)?)?;
     let mut expected = block.clone();
     let mut read = Duration::ZERO;
     for number in 0..blocks {
         read += timed(world, || {
-            let count = file.next().all().read(&mut block)?;
+            let count = file.at_pointer().all().read(&mut block)?;
             ensure!(count.bytes() == arguments.block.0, "the file ends early, in block {number}");
             Ok(())
         })?;
         fill(neighbour, number, &mut expected);
         ensure!(block == expected, "rank {} read wrong numbers in block {number}", world.rank());
     }
-    Ok(Times { write, sync, read })
+    Ok(PhaseTimes { write, sync, read })
 }
 
 /// The elements of `rank` where they are dealt out in turn.
-fn dealt(world: &Comm, element: &Layout, rank: usize) -> Result<View> {
+fn round_robin_view(world: &Comm, element: &Layout, rank: usize) -> Result<View> {
     let round = element.resized(0, element.extent() * world.size() as i64)?;
     Ok(View::new(element.size() * rank as u64, element, &round)?)
 }
@@ -147,7 +147,7 @@ fn fill(rank: usize, block: u64, numbers: &mut [u64]) {
     }
 }
 
-fn report(world: &Comm, arguments: &Arguments, times: &Times) -> Result<String> {
+fn report(world: &Comm, arguments: &DemoArguments, times: &PhaseTimes) -> Result<String> {
     let total = arguments.size.0 * world.size() as u64;
     let rate = |time: Duration| total as f64 / 1e6 / time.as_secs_f64().max(1e-9);
     let mut text = String::new();

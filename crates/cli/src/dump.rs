@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 
-use crate::data::{self, Array, Data, Number, Shape};
-use crate::out::out;
+use crate::array_file::{self, Array, ArrayFile, NumberType, RawShape};
+use crate::standard_output::lock_stdout;
 
 /// Objects that are asked for at once: they may be of any size.
 const AT_ONCE: usize = 1024;
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DumpArguments {
     /// A file of any kind that the command knows, or a checkpoint store
     file: OsString,
     /// This array, or all arrays of this group, only
@@ -27,14 +27,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     rows: Option<u64>,
     #[command(flatten)]
-    raw: Shape,
+    raw: RawShape,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    data::alone(|world| {
-        let file = data::open(world, &arguments.file, &arguments.raw)?;
-        let out = &mut out();
-        for at in data::chosen(file.arrays(), arguments.array.as_deref())? {
+pub(crate) fn run(arguments: &DumpArguments) -> Result<ExitCode> {
+    array_file::on_one_rank(|world| {
+        let file = array_file::open(world, &arguments.file, &arguments.raw)?;
+        let out = &mut lock_stdout();
+        for at in array_file::select_arrays(file.arrays(), arguments.array.as_deref())? {
             print(&*file, at, arguments, out)?;
         }
         Ok(out.flush()?)
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write) -> Result<()> {
+fn print(file: &dyn ArrayFile, at: usize, arguments: &DumpArguments, out: &mut impl Write) -> Result<()> {
     let array = &file.arrays()[at];
     ensure!(
         arguments.from <= array.rows(),
@@ -83,7 +83,7 @@ fn print(file: &dyn Data, at: usize, arguments: &Arguments, out: &mut impl Write
 }
 
 /// Objects, with the names of their fields.
-fn print_lines(file: &dyn Data, at: usize, rows: Range<u64>, out: &mut impl Write) -> Result<()> {
+fn print_lines(file: &dyn ArrayFile, at: usize, rows: Range<u64>, out: &mut impl Write) -> Result<()> {
     for start in rows.clone().step_by(AT_ONCE) {
         let some = start..rows.end.min(start + AT_ONCE as u64);
         for line in file.lines(at, some).transpose()?.unwrap_or_default() {
@@ -97,7 +97,7 @@ fn print_lines(file: &dyn Data, at: usize, rows: Range<u64>, out: &mut impl Writ
 fn write_elements(array: &Array, bytes: &[u8], out: &mut impl Write) -> Result<()> {
     let mut between = "";
     // Text along the last dimension.
-    if array.element.as_number() == Some(Number::Char) {
+    if array.element.as_number() == Some(NumberType::Char) {
         let width = if array.shape.len() > 1 { array.shape.last().copied().unwrap_or(1) } else { 1 };
         for text in bytes.chunks(width.max(1) as usize) {
             write!(out, "{between}{:?}", String::from_utf8_lossy(text).trim_end_matches('\0'))?;

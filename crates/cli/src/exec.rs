@@ -1,6 +1,6 @@
 //! Runs an MPI program with our library in front of its files: `aqueduct exec -- mpirun -n 4 program`.
 
-mod notes;
+mod handshake;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use notes::Notes;
+use handshake::HandshakeFile;
 
 const LIBRARY: &str = "libaqueduct_mpiio.so";
 /// Where processes say what became of them.
-const NOTES: &str = "AQUEDUCT_NOTES";
+const HANDSHAKE_VARIABLE: &str = "AQUEDUCT_NOTES";
 
 /// Runs an MPI program unchanged, its files served by aqueduct.
 ///
 /// The exit status is that of the program (128 + the signal's number if a signal ended it). Whether the library took effect is a line on the
 /// standard error stream; with --require it is an error, exit status 2, if it did not or if that cannot be told.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ExecArguments {
     /// Run the command first as it is, then with aqueduct, and print both times and their ratio
     #[arg(long)]
     compare: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 
 /// How a launcher gives variables to the processes it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Launcher {
+enum LauncherKind {
     /// `-x NAME=VALUE`
     OpenMpi,
     /// `-genv NAME VALUE`
@@ -48,16 +48,16 @@ enum Launcher {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     let library = library(arguments.library.as_deref())?;
-    let launcher = Launcher::of(&arguments.command[0]);
+    let launcher = LauncherKind::of(&arguments.command[0]);
     let native = if arguments.compare { Some(start(&arguments.command, &[])?) } else { None };
-    let notes = Notes::new()?;
-    let mut variables = handed_on(std::env::vars_os());
+    let notes = HandshakeFile::new()?;
+    let mut variables = forwarded_variables(std::env::vars_os());
     variables.push(("LD_PRELOAD".to_owned(), preload(&library, std::env::var_os("LD_PRELOAD"))));
-    variables.push((NOTES.to_owned(), notes.path().to_owned().into_os_string()));
+    variables.push((HANDSHAKE_VARIABLE.to_owned(), notes.path().to_owned().into_os_string()));
     let words = launcher.words(&arguments.command, &variables);
-    let environment = if launcher == Launcher::Environment { variables.as_slice() } else { &[] };
+    let environment = if launcher == LauncherKind::Environment { variables.as_slice() } else { &[] };
     let ours = start(&words, environment)?;
     let effect = notes.effect(&arguments.command);
     eprintln!("aqueduct: {}", effect.line);
@@ -78,27 +78,28 @@ fn exit_status(status: ExitStatus) -> u8 {
 }
 
 /// What is set here is meant for all ranks, also those that a launcher starts elsewhere.
-fn handed_on(set: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
+fn forwarded_variables(set: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
     let known = set.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let ours = |name: &str| name == "ROMIO_HINTS" || (name.starts_with("AQUEDUCT_") && name != NOTES);
+    let ours =
+        |name: &str| name == "ROMIO_HINTS" || (name.starts_with("AQUEDUCT_") && name != HANDSHAKE_VARIABLE);
     known.filter(|(name, _)| ours(name)).collect()
 }
 
 /// A run that is over.
-struct Run {
+struct ProgramRun {
     status: ExitStatus,
     time: Duration,
 }
 
-fn start(words: &[OsString], variables: &[(String, OsString)]) -> Result<Run> {
+fn start(words: &[OsString], variables: &[(String, OsString)]) -> Result<ProgramRun> {
     let since = Instant::now();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(variables.iter().map(|(name, value)| (name, value)));
     let status = command.status().with_context(|| format!("starting {}", words[0].display()))?;
-    Ok(Run { status, time: since.elapsed() })
+    Ok(ProgramRun { status, time: since.elapsed() })
 }
 
-fn compare(native: &Run, ours: &Run) {
+fn compare(native: &ProgramRun, ours: &ProgramRun) {
     let (before, now) = (native.time.as_secs_f64(), ours.time.as_secs_f64());
     eprintln!(
         "aqueduct: as it is {before:.3} s ({}), with aqueduct {now:.3} s ({}): {:.2} times as fast",
@@ -131,18 +132,18 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
     all
 }
 
-impl Launcher {
+impl LauncherKind {
     fn of(program: &OsStr) -> Self {
         let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         if !["mpirun", "mpiexec", "orterun", "prterun"].iter().any(|known| name.starts_with(known)) {
             return Self::Environment;
         }
         let told = Command::new(program).arg("--version").output();
-        told.map_or(Self::Environment, |told| Self::told(&String::from_utf8_lossy(&told.stdout)))
+        told.map_or(Self::Environment, |told| Self::from_version(&String::from_utf8_lossy(&told.stdout)))
     }
 
     /// Which one it is by what it tells of itself.
-    fn told(version: &str) -> Self {
+    fn from_version(version: &str) -> Self {
         let version = version.to_lowercase();
         if version.contains("open mpi") || version.contains("openrte") || version.contains("prrte") {
             Self::OpenMpi
@@ -176,7 +177,7 @@ impl Launcher {
 mod tests {
     use super::*;
 
-    fn words(launcher: Launcher) -> Vec<String> {
+    fn words(launcher: LauncherKind) -> Vec<String> {
         let command: Vec<OsString> = ["mpirun", "-n", "2", "program"].map(OsString::from).to_vec();
         let words = launcher.words(&command, &[("LD_PRELOAD".into(), "/lib/ours.so".into())]);
         words.into_iter().map(|word| word.into_string().unwrap()).collect()
@@ -184,23 +185,33 @@ mod tests {
 
     #[test]
     fn each_launcher_gets_variables_in_its_own_way() {
-        assert_eq!(words(Launcher::OpenMpi)[..4], ["mpirun", "-x", "LD_PRELOAD=/lib/ours.so", "-n"]);
-        assert_eq!(words(Launcher::Hydra)[..4], ["mpirun", "-genv", "LD_PRELOAD", "/lib/ours.so"]);
-        assert_eq!(words(Launcher::Environment), ["mpirun", "-n", "2", "program"]);
+        assert_eq!(words(LauncherKind::OpenMpi)[..4], ["mpirun", "-x", "LD_PRELOAD=/lib/ours.so", "-n"]);
+        assert_eq!(words(LauncherKind::Hydra)[..4], ["mpirun", "-genv", "LD_PRELOAD", "/lib/ours.so"]);
+        assert_eq!(words(LauncherKind::Environment), ["mpirun", "-n", "2", "program"]);
     }
 
     #[test]
     fn launchers_are_known_by_what_they_tell() {
-        assert_eq!(Launcher::told("mpirun.openmpi (OpenRTE) 4.1.4\n"), Launcher::OpenMpi);
-        assert_eq!(Launcher::told("mpirun (Open MPI) 5.0.11\n"), Launcher::OpenMpi);
-        assert_eq!(Launcher::told("HYDRA build details:\n    Version: 4.0.2\n"), Launcher::Hydra);
-        assert_eq!(Launcher::told("something else"), Launcher::Environment);
+        assert_eq!(LauncherKind::from_version("mpirun.openmpi (OpenRTE) 4.1.4\n"), LauncherKind::OpenMpi);
+        assert_eq!(LauncherKind::from_version("mpirun (Open MPI) 5.0.11\n"), LauncherKind::OpenMpi);
+        assert_eq!(
+            LauncherKind::from_version("HYDRA build details:\n    Version: 4.0.2\n"),
+            LauncherKind::Hydra
+        );
+        assert_eq!(LauncherKind::from_version("something else"), LauncherKind::Environment);
     }
 
     #[test]
     fn every_setting_of_ours_is_handed_on() {
-        let set = ["AQUEDUCT_BUFFER", "AQUEDUCT_SPILL", "ROMIO_HINTS", "HOME", NOTES, "AQUEDUCT_URING"];
-        let handed = handed_on(set.iter().map(|name| (name.into(), "value".into())));
+        let set = [
+            "AQUEDUCT_BUFFER",
+            "AQUEDUCT_SPILL",
+            "ROMIO_HINTS",
+            "HOME",
+            HANDSHAKE_VARIABLE,
+            "AQUEDUCT_URING",
+        ];
+        let handed = forwarded_variables(set.iter().map(|name| (name.into(), "value".into())));
         let names: Vec<&str> = handed.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["AQUEDUCT_BUFFER", "AQUEDUCT_SPILL", "ROMIO_HINTS", "AQUEDUCT_URING"]);
     }

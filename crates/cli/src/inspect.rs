@@ -6,21 +6,21 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::data::{self, Array, NamedAttribute, Shape};
-use crate::out::{Out, out};
+use crate::array_file::{self, Array, NamedAttribute, RawShape};
+use crate::standard_output::{StandardOutput, lock_stdout};
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct InspectArguments {
     /// A file of any kind that the command knows, or a checkpoint store
     file: OsString,
     #[command(flatten)]
-    raw: Shape,
+    raw: RawShape,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    data::alone(|world| {
-        let file = data::open(world, &arguments.file, &arguments.raw)?;
-        let mut out = out();
+pub(crate) fn run(arguments: &InspectArguments) -> Result<ExitCode> {
+    array_file::on_one_rank(|world| {
+        let file = array_file::open(world, &arguments.file, &arguments.raw)?;
+        let mut out = lock_stdout();
         writeln!(out, "{}: {}", arguments.file.display(), file.format())?;
         for array in file.arrays() {
             writeln!(out, "  {}", line(array))?;
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_attributes(out: &mut Out, owner: &str, attributes: &[NamedAttribute]) -> Result<()> {
+fn print_attributes(out: &mut StandardOutput, owner: &str, attributes: &[NamedAttribute]) -> Result<()> {
     for attribute in attributes {
         writeln!(out, "  {owner}@{} = {}", attribute.name, attribute.value)?;
     }

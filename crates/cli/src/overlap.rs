@@ -1,25 +1,25 @@
 //! The prototype of a time-stepping program: it computes, stores sub-domains of its grid, and computes on.
 
-mod drawing;
 mod grid;
 mod load;
 mod matrices;
+mod mode_run;
 mod table;
 mod timeline;
-mod trial;
+mod timeline_svg;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::device::quantity::Size;
-use aqueduct::stage::Mode;
+use aqueduct::device::units::ByteSize;
+use aqueduct::stream::OutputMode;
 
-use self::grid::{Grid, Region};
-use self::load::Amount;
-use self::trial::Trial;
-use crate::out;
+use self::grid::{GridShape, StoredRegion};
+use self::load::LoadAmount;
+use self::mode_run::ModeResult;
+use crate::standard_output;
 
 /// What each mode of output costs a time-stepping program: blocking, thread, leaders, servers and auto in one run.
 ///
@@ -28,16 +28,16 @@ use crate::out;
 /// process, or the processes of an MPI job: `mpirun -n 4 aqueduct bench overlap`.
 #[derive(clap::Args)]
 #[group(id = "overlap")]
-pub(crate) struct Arguments {
+pub(crate) struct OverlapArguments {
     /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
     /// The grid: a side, or z×y×x
     #[arg(long, short, default_value = "128")]
-    grid: Grid,
+    grid: GridShape,
     /// What is stored of it
     #[arg(long, short, value_enum, default_value = "whole")]
-    region: Region,
+    region: StoredRegion,
     /// How many boxes, where cuboids are stored
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     cuboids: u64,
@@ -55,19 +55,19 @@ pub(crate) struct Arguments {
     buffers: usize,
     /// What all buffers of a rank may take [default: an eighth of the available memory, divided by the ranks]
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Size>,
+    memory: Option<ByteSize>,
     /// Load of the processor in each iteration: products of 64×64 matrices on each rank
     #[arg(long, default_value_t = 0.0)]
     cpu: f64,
     /// Load of the memory: bytes copied on each rank
     #[arg(long, default_value = "0B", value_name = "SIZE")]
-    copies: Size,
+    copies: ByteSize,
     /// Load of the network: bytes broadcast to all ranks
     #[arg(long, default_value = "0B", value_name = "SIZE")]
-    broadcasts: Size,
+    broadcasts: ByteSize,
     /// Modes to compare, in this order
-    #[arg(long, short, value_enum, value_delimiter = ',', default_values_t = Choice::ALL)]
-    modes: Vec<Choice>,
+    #[arg(long, short, value_enum, value_delimiter = ',', default_values_t = OverlapMode::ALL)]
+    modes: Vec<OverlapMode>,
     /// Ranks that serve, in the mode `servers`: they compute nothing, the others share their part of the load
     #[arg(long, default_value_t = 1)]
     servers: usize,
@@ -99,7 +99,7 @@ pub(crate) struct Arguments {
 
 /// A mode of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Choice {
+pub(crate) enum OverlapMode {
     Blocking,
     Thread,
     Leaders,
@@ -107,33 +107,33 @@ pub(crate) enum Choice {
     Auto,
 }
 
-impl Choice {
+impl OverlapMode {
     const ALL: [Self; 5] = [Self::Blocking, Self::Thread, Self::Leaders, Self::Servers, Self::Auto];
 
-    fn mode(self) -> Mode {
+    fn mode(self) -> OutputMode {
         match self {
-            Self::Blocking => Mode::Blocking,
-            Self::Thread => Mode::Thread,
-            Self::Leaders => Mode::Leaders,
-            Self::Servers => Mode::Servers,
-            Self::Auto => Mode::Auto,
+            Self::Blocking => OutputMode::Blocking,
+            Self::Thread => OutputMode::Thread,
+            Self::Leaders => OutputMode::Leaders,
+            Self::Servers => OutputMode::Servers,
+            Self::Auto => OutputMode::Auto,
         }
     }
 }
 
-impl std::fmt::Display for Choice {
+impl std::fmt::Display for OverlapMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
-impl Arguments {
+impl OverlapArguments {
     fn steps(&self) -> u64 {
         self.iterations * self.write
     }
 
-    fn amount(&self) -> Amount {
-        Amount { products: self.cpu.max(0.0), copied: self.copies.0, broadcast: self.broadcasts.0 }
+    fn amount(&self) -> LoadAmount {
+        LoadAmount { products: self.cpu.max(0.0), copied: self.copies.0, broadcast: self.broadcasts.0 }
     }
 
     /// Bytes that all ranks store in the whole run.
@@ -142,13 +142,13 @@ impl Arguments {
             .grid
             .boxes(self.region, self.cuboids)
             .iter()
-            .filter_map(aqueduct::stage::Cuboid::volume)
+            .filter_map(aqueduct::stream::Cuboid::volume)
             .sum();
         8 * values * self.data * self.steps()
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &OverlapArguments) -> Result<()> {
     let steps = arguments.steps();
     ensure!(
         arguments.grid.is_exact(steps),
@@ -161,13 +161,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
-    let able = |choice: &&Choice| **choice != Choice::Servers || world.size() >= 2 * arguments.servers.max(1);
-    let modes: Vec<Choice> = arguments.modes.iter().filter(able).copied().collect();
-    let mut trials: Vec<Trial> = Vec::new();
+fn job(world: &Comm, arguments: &OverlapArguments) -> Result<()> {
+    let able = |choice: &&OverlapMode| {
+        **choice != OverlapMode::Servers || world.size() >= 2 * arguments.servers.max(1)
+    };
+    let modes: Vec<OverlapMode> = arguments.modes.iter().filter(able).copied().collect();
+    let mut trials: Vec<ModeResult> = Vec::new();
     for _ in 0..arguments.repeat {
         for choice in &modes {
-            trials.extend(trial::run(world, arguments, *choice)?);
+            trials.extend(mode_run::run(world, arguments, *choice)?);
         }
     }
     if world.rank() != 0 {
@@ -178,13 +180,13 @@ fn job(world: &Comm, arguments: &Arguments) -> Result<()> {
         let (ranks, servers) = (world.size(), arguments.servers);
         writeln!(told, "servers were left out: {ranks} ranks are too few for {servers} of them")?;
     }
-    out::tell(&told)?;
+    standard_output::print(&told)?;
     if let Some(path) = &arguments.csv {
         let written = std::fs::write(path, table::csv(arguments, &trials));
         written.with_context(|| format!("writing the runs to {}", path.display()))?;
     }
     if let Some(path) = &arguments.svg {
-        let written = std::fs::write(path, drawing::draw(&table::fastest(&trials)));
+        let written = std::fs::write(path, timeline_svg::draw(&table::fastest(&trials)));
         written.with_context(|| format!("writing the drawing to {}", path.display()))?;
     }
     Ok(())

@@ -5,30 +5,30 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::data::{self, Finding, Shape};
-use crate::{TROUBLE, out};
+use crate::array_file::{self, Finding, RawShape};
+use crate::{FAILURE_STATUS, standard_output};
 
 /// Says of each file whether it is whole, damaged, or that this cannot be told. What is unsupported or cannot be read is not damaged.
 ///
 /// Exit status: 0 if all are whole, 1 if one is damaged, else 2.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct VerifyArguments {
     /// Files of any kind that the command knows, and checkpoint stores
     #[arg(required = true)]
     files: Vec<OsString>,
     #[command(flatten)]
-    raw: Shape,
+    raw: RawShape,
 }
 
 /// What is concluded of a file. The order is that of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum VerifyStatus {
     Whole,
     CannotTell,
     Damaged,
 }
 
-impl Verdict {
+impl VerifyStatus {
     fn of(findings: &[Finding]) -> Self {
         let each =
             findings.iter().map(|finding| if finding.is_damage { Self::Damaged } else { Self::CannotTell });
@@ -44,28 +44,32 @@ impl Verdict {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut worst = Verdict::Whole;
+pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitCode> {
+    let mut worst = VerifyStatus::Whole;
     for name in &arguments.files {
         let findings = find(name, &arguments.raw).unwrap_or_else(|error| vec![Finding::of(&error)]);
-        let verdict = Verdict::of(&findings);
+        let verdict = VerifyStatus::of(&findings);
         worst = worst.max(verdict);
         let (shown, word) = (name.display(), verdict.word());
         // What could not be found out does not matter where there is damage.
-        let told = findings.iter().filter(|finding| finding.is_damage == (verdict == Verdict::Damaged));
+        let told = findings.iter().filter(|finding| finding.is_damage == (verdict == VerifyStatus::Damaged));
         let lines: Vec<String> = told.map(|finding| format!("{shown}: {word}: {}\n", finding.text)).collect();
-        out::tell(&if lines.is_empty() { format!("{shown}: {word}\n") } else { lines.concat() })?;
+        standard_output::print(&if lines.is_empty() {
+            format!("{shown}: {word}\n")
+        } else {
+            lines.concat()
+        })?;
     }
     Ok(match worst {
-        Verdict::Whole => ExitCode::SUCCESS,
-        Verdict::CannotTell => ExitCode::from(TROUBLE),
-        Verdict::Damaged => ExitCode::FAILURE,
+        VerifyStatus::Whole => ExitCode::SUCCESS,
+        VerifyStatus::CannotTell => ExitCode::from(FAILURE_STATUS),
+        VerifyStatus::Damaged => ExitCode::FAILURE,
     })
 }
 
-fn find(name: &OsStr, raw: &Shape) -> Result<Vec<Finding>> {
-    data::alone(|world| {
-        let file = data::open(world, name, raw)?;
+fn find(name: &OsStr, raw: &RawShape) -> Result<Vec<Finding>> {
+    array_file::on_one_rank(|world| {
+        let file = array_file::open(world, name, raw)?;
         let mut findings = file.findings()?;
         if file.has_checksums() {
             return Ok(findings);
@@ -86,8 +90,8 @@ mod tests {
 
     #[test]
     fn damage_outweighs_what_cannot_be_told() {
-        assert_eq!(Verdict::of(&[]), Verdict::Whole);
-        assert_eq!(Verdict::of(&[Finding::unknown("a")]), Verdict::CannotTell);
-        assert_eq!(Verdict::of(&[Finding::unknown("a"), Finding::damage("b")]), Verdict::Damaged);
+        assert_eq!(VerifyStatus::of(&[]), VerifyStatus::Whole);
+        assert_eq!(VerifyStatus::of(&[Finding::unknown("a")]), VerifyStatus::CannotTell);
+        assert_eq!(VerifyStatus::of(&[Finding::unknown("a"), Finding::damage("b")]), VerifyStatus::Damaged);
     }
 }

@@ -9,10 +9,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::hdf5::Create;
+use aqueduct::hdf5::Hdf5CreateOptions;
 use aqueduct::object::Object;
-use aqueduct_testkit::readers::run_with;
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::external_tools::run_with;
+use aqueduct_testkit::rng::SeededRng;
 
 use folder::Folder;
 
@@ -29,7 +29,7 @@ struct Particle {
 /// What we write: a draft of our own, and what the library has added to one.
 fn ours(folder: &Folder) {
     let write = |world: &Comm| {
-        let mut file = Create::new().create(world, folder.path("plain.h5"))?;
+        let mut file = Hdf5CreateOptions::new().create(world, folder.path("plain.h5"))?;
         let ids = file.define(|file| {
             file.attribute("/", "numbers", &[1i32, 2, 3][..])?;
             Ok([file.dataset::<f64>("/a/b/c", &[4, 3])?, file.dataset::<f64>("/a/d", &[12])?])
@@ -37,10 +37,10 @@ fn ours(folder: &Folder) {
         file.at(ids[0], [0..4, 0..3]).all().write(&[1.5f64; 12])?;
         file.at(ids[1], 0..12).all().write(&[2.5f64; 12])?;
         file.close()?;
-        let mut file = Create::new().create(world, folder.path("more.h5"))?;
+        let mut file = Hdf5CreateOptions::new().create(world, folder.path("more.h5"))?;
         let (grows, particles) = file.define(|file| {
             file.attribute("/", "title", "a title")?;
-            let grows = file.growing::<i32>("/g/grows", &[6, 2], &[2, 2])?;
+            let grows = file.extendible::<i32>("/g/grows", &[6, 2], &[2, 2])?;
             Ok((grows, file.dataset::<Particle>("/particles", &[3])?))
         })?;
         file.at(grows, [0..6, 0..2]).all().write(&[7; 12])?;
@@ -51,7 +51,7 @@ fn ours(folder: &Folder) {
 }
 
 /// Changes some bytes as media and programs do it, and as those would who want harm: numbers at the limits, addresses of other things.
-fn mutate(bytes: &mut Vec<u8>, seeded: &mut Seeded) {
+fn mutate(bytes: &mut Vec<u8>, seeded: &mut SeededRng) {
     for _ in 0..=seeded.below(4) {
         let at = seeded.below(bytes.len().max(1));
         match seeded.below(8) {
@@ -102,7 +102,7 @@ fn changed_files_are_read_or_refused() {
     let (first, count) = (number("AQUEDUCT_SEED", 0), number("AQUEDUCT_MUTATIONS", 100));
     let (mut read, mut refused, mut survived) = (0, 0, 0);
     for seed in first..first + count {
-        let seeded = &mut Seeded::new(seed);
+        let seeded = &mut SeededRng::new(seed);
         let mut bytes = originals[seeded.below(originals.len())].clone();
         mutate(&mut bytes, seeded);
         fs::write(folder.path("changed.h5"), bytes).unwrap();

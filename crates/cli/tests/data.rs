@@ -5,23 +5,23 @@ mod folder;
 use std::path::Path;
 
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::netcdf::{Create, Type};
+use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
 use aqueduct::object::{Object, ObjectFile};
-use aqueduct::stage::target::ObjectTarget;
-use aqueduct::stage::{Options, Stream, Streams};
+use aqueduct::stream::target::ObjectTarget;
+use aqueduct::stream::{Options, Stream, Streams};
 
 use folder::Folder;
 
 /// Three steps of a field of 2 × 4, and five places.
 fn sample(path: &Path, spoil: f64) {
     let write = |world: &Comm| {
-        let mut file = Create::new().create(world, path)?;
+        let mut file = NetcdfCreateOptions::new().create(world, path)?;
         let (field, places) = file.define(|file| {
             let (time, y, x) = (file.unlimited("time")?, file.dimension("y", 2)?, file.dimension("x", 4)?);
             let n = file.dimension("n", 5)?;
-            let field = file.variable("field", Type::Double, &[time, y, x])?;
+            let field = file.variable("field", NcType::Double, &[time, y, x])?;
             file.attribute_of(field, "units", "K")?;
-            Ok((field, file.variable("places", Type::Int, &[n])?))
+            Ok((field, file.variable("places", NcType::Int, &[n])?))
         })?;
         for step in 0..3 {
             let mut values: Vec<f64> = (0..8).map(|at| f64::from(at + 1) + step as f64).collect();
@@ -122,7 +122,7 @@ fn object_files_say_what_they_hold_and_damage_is_found() {
     let write = |world: &Comm| {
         let file = ObjectFile::<Particle>::create(world, &path)?;
         let some: Vec<Particle> = (0..3).map(|id| Particle { id, position: [f64::from(id), 0.5] }).collect();
-        file.next().all().write(&some)?;
+        file.at_pointer().all().write(&some)?;
         file.close()
     };
     Launch::threads(1).run(write).unwrap();
@@ -191,7 +191,7 @@ fn hdf5_takes_part() {
     assert!(folder.said(&["compare", "again.nc", "a.nc"]).contains("no differences"));
     // Groups are walked.
     let write = |world: &Comm| {
-        let mut file = aqueduct::hdf5::Create::new().create(world, folder.path("deep.h5"))?;
+        let mut file = aqueduct::hdf5::Hdf5CreateOptions::new().create(world, folder.path("deep.h5"))?;
         let ids = file.define(|file| {
             Ok([
                 file.dataset::<Particle>("/g/inner/p", &[2])?,
@@ -227,7 +227,7 @@ with h5py.File(sys.argv[1], 'w') as file:
     file.create_dataset('part', (5,), '<f8', chunks=(2,), fillvalue=-1.5)[3] = 0.5
     file.create_dataset('text', data=['a b', '', sys.argv[2]], dtype=h5py.string_dtype())
 ";
-    let Some(python) = aqueduct_testkit::readers::python("h5py") else { return };
+    let Some(python) = aqueduct_testkit::external_tools::python("h5py") else { return };
     let folder = Folder::new();
     for (name, last) in [("a.h5", "c"), ("b.h5", "d")] {
         let mut make = std::process::Command::new(&python);

@@ -4,12 +4,12 @@ mod folder;
 
 use std::fs;
 
-use aqueduct::checkpoint::mardyn::{Format, PhaseSpace};
-use aqueduct::checkpoint::{Block, Checkpoint, Grid, Molecule, Store, cells};
+use aqueduct::checkpoint::mardyn::{PhaseSpace, PhaseSpaceFormat};
+use aqueduct::checkpoint::{ArrayBlock, CellGrid, Checkpoint, Molecule, Store, particle_cells};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::netcdf::{Create, Type};
+use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
 use aqueduct::object::{Object, ObjectFile};
-use aqueduct::stage::{Cuboid, Output, Reduction, Stream, Streams};
+use aqueduct::stream::{Cuboid, Output, Reduction, Stream, Streams};
 
 use folder::Folder;
 
@@ -25,8 +25,8 @@ fn molecules() -> Vec<Molecule> {
     (0..200).map(|id| Molecule::new(id, [f64::from(id as u32) * 0.02, 0.5, 0.5], [0.5, -1.5, 1e-3])).collect()
 }
 
-fn grid() -> Grid {
-    Grid::new([4.0, 1.0, 1.0], [4, 1, 1]).unwrap()
+fn grid() -> CellGrid {
+    CellGrid::new([4.0, 1.0, 1.0], [4, 1, 1]).unwrap()
 }
 
 fn write_stream(folder: &Folder, name: &str) {
@@ -45,7 +45,7 @@ fn write_stream(folder: &Folder, name: &str) {
     });
 }
 
-fn write_mardyn(folder: &Folder, format: Format, prefix: &str) {
+fn write_mardyn(folder: &Folder, format: PhaseSpaceFormat, prefix: &str) {
     let files = format.files(folder.path(prefix).to_str().unwrap());
     let space = PhaseSpace::new([4.0, 1.0, 1.0], Vec::new());
     alone(|world| format.write(world, &files, &space, &grid(), &molecules()));
@@ -53,10 +53,10 @@ fn write_mardyn(folder: &Folder, format: Format, prefix: &str) {
 
 fn write_netcdf(folder: &Folder, name: &str) {
     alone(|world| {
-        let mut file = Create::new().create(world, folder.path(name))?;
+        let mut file = NetcdfCreateOptions::new().create(world, folder.path(name))?;
         let field = file.define(|file| {
             let x = file.dimension("x", 500)?;
-            file.variable("field", Type::Double, &[x])
+            file.variable("field", NcType::Double, &[x])
         })?;
         file.at(field, 0..500).all().write(&vec![0.5; 500])?;
         file.close()
@@ -71,7 +71,7 @@ fn write_store(folder: &Folder, name: &str) {
             checkpoint.value("time", &(step as f64));
             let (grid, molecules, field) = (grid(), molecules(), vec![0.25; 600]);
             checkpoint.cells("molecules", &grid, &molecules);
-            checkpoint.array("field", &Block::new([20, 30], [0, 0], [20, 30]), &field);
+            checkpoint.array("field", &ArrayBlock::new([20, 30], [0, 0], [20, 30]), &field);
             checkpoint.objects("names", &["one".to_owned(), "another".to_owned()]);
             store.write(&checkpoint)?;
         }
@@ -84,14 +84,16 @@ fn write_all(folder: &Folder) -> Vec<(&'static str, &'static str, Vec<&'static s
     write_stream(folder, "run");
     alone(|world| {
         let file = ObjectFile::<u32>::create(world, folder.path("numbers"))?;
-        file.next().all().write(&(0..1000).collect::<Vec<_>>())?;
+        file.at_pointer().all().write(&(0..1000).collect::<Vec<_>>())?;
         file.close()
     });
-    alone(|world| cells::write(world, folder.path("gas.cells").to_str().unwrap(), &grid(), &molecules()));
-    write_mardyn(folder, Format::OldStyle, "text");
-    write_mardyn(folder, Format::Binary, "binary");
-    write_mardyn(folder, Format::MpiIo, "cells");
-    write_mardyn(folder, Format::PnetCdf, "net");
+    alone(|world| {
+        particle_cells::write(world, folder.path("gas.cells").to_str().unwrap(), &grid(), &molecules())
+    });
+    write_mardyn(folder, PhaseSpaceFormat::OldStyle, "text");
+    write_mardyn(folder, PhaseSpaceFormat::Binary, "binary");
+    write_mardyn(folder, PhaseSpaceFormat::MpiIo, "cells");
+    write_mardyn(folder, PhaseSpaceFormat::PnetCdf, "net");
     write_netcdf(folder, "field.nc");
     let mut all = vec![
         ("run", "stream file, 6 steps complete, finished", vec!["run", "run.steps"], "run.nc"),
@@ -303,7 +305,7 @@ fn what_cannot_be_told_is_neither_whole_nor_damaged() {
     assert!(folder.refused(&["verify", "later.h5"]).contains("cannot tell"));
     // Of a cell file; and one of the other byte order.
     let cells = folder.path("gas.cells");
-    alone(|world| cells::write(world, cells.to_str().unwrap(), &grid(), &molecules()));
+    alone(|world| particle_cells::write(world, cells.to_str().unwrap(), &grid(), &molecules()));
     let bytes = fs::read(&cells).unwrap();
     for (at, value) in [(8, 2_u32), (12, 0x0403_0201)] {
         let mut other = bytes.clone();
@@ -386,7 +388,7 @@ fn hostile_types_in_a_manifest_are_bytes() {
 #[test]
 fn a_failed_conversion_of_mardyn_leaves_no_file() {
     let folder = Folder::new();
-    write_mardyn(&folder, Format::OldStyle, "text");
+    write_mardyn(&folder, PhaseSpaceFormat::OldStyle, "text");
     for (target, files) in [
         ("out.restart.mpi", ["out.restart", "out.restart.mpi"]),
         ("out.restart.header.xml", ["out.restart.header.xml", "out.restart.dat"]),
@@ -421,7 +423,7 @@ import sys, h5py, numpy
 with h5py.File(sys.argv[1], 'w') as file:
     file.create_dataset('packed', data=numpy.arange(1000.0), compression='gzip')
 ";
-    let Some(python) = aqueduct_testkit::readers::python("h5py") else { return };
+    let Some(python) = aqueduct_testkit::external_tools::python("h5py") else { return };
     let folder = Folder::new();
     let made = std::process::Command::new(&python).args(["-c", MAKE]).arg(folder.path("a.h5")).status();
     assert!(made.unwrap().success());

@@ -133,7 +133,7 @@ fn what_is_no_number_is_compared_byte_by_byte() {
     for (name, last) in [("a", 3), ("b", 3), ("c", 4)] {
         let write = |world: &Comm| {
             let file = ObjectFile::<u128>::create(world, folder.path(name))?;
-            file.next().all().write(&[1, 2, last])?;
+            file.at_pointer().all().write(&[1, 2, last])?;
             file.close()
         };
         Launch::threads(1).run(write).unwrap();
@@ -148,7 +148,7 @@ fn objects_of_several_sizes_are_verified() {
     let folder = Folder::new();
     let write = |world: &Comm| {
         let file = ObjectFile::<String>::create(world, folder.path("words"))?;
-        file.next().all().write(&["one", "two", "three"].map(str::to_owned))?;
+        file.at_pointer().all().write(&["one", "two", "three"].map(str::to_owned))?;
         file.close()
     };
     Launch::threads(1).run(write).unwrap();

@@ -8,24 +8,24 @@ use std::process::Command;
 
 use aqueduct::checkpoint::{Checkpoint, Store};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::netcdf::{Create, Type, Values};
-use aqueduct_testkit::readers::python;
+use aqueduct::netcdf::{NcType, NetcdfCreateOptions, Values};
+use aqueduct_testkit::external_tools::python;
 
 use folder::Folder;
 
 /// A field with a name for each dimension, a fill value, text, attributes of some types.
 fn write(path: &Path, units: &str, fill: f32) {
     let write = |world: &Comm| {
-        let mut file = Create::new().create(world, path)?;
+        let mut file = NetcdfCreateOptions::new().create(world, path)?;
         let (field, name) = file.define(|file| {
             let (time, x) = (file.unlimited("time")?, file.dimension("x", 4)?);
             let letters = file.dimension("letters", 5)?;
             file.attribute("title", "a title")?;
             file.attribute("numbers", vec![1i16, 2])?;
-            let field = file.variable("field", Type::Float, &[time, x])?;
+            let field = file.variable("field", NcType::Float, &[time, x])?;
             file.attribute_of(field, "units", units)?;
             file.attribute_of(field, "_FillValue", fill)?;
-            let name = file.variable("name", Type::Char, &[letters])?;
+            let name = file.variable("name", NcType::Char, &[letters])?;
             file.attribute_of(name, "scale", 0.5f64)?;
             file.attribute_of(name, "odd", Values::Char(vec![0xff, 0xfe]))?;
             Ok((field, name))
@@ -215,13 +215,13 @@ with netCDF4.Dataset(sys.argv[1], 'w') as file:
 /// Arrays of these names, the same values in all of them; a dimension that none has.
 fn write_arrays(path: &Path, names: &[&str], unused: Option<u64>) {
     let write = |world: &Comm| {
-        let mut file = Create::new().create(world, path)?;
+        let mut file = NetcdfCreateOptions::new().create(world, path)?;
         let variables = file.define(|file| {
             let x = file.dimension("n", 4)?;
             if let Some(length) = unused {
                 file.dimension("unused", length)?;
             }
-            names.iter().map(|name| file.variable(name, Type::Double, &[x])).collect::<Result<Vec<_>, _>>()
+            names.iter().map(|name| file.variable(name, NcType::Double, &[x])).collect::<Result<Vec<_>, _>>()
         })?;
         for variable in variables {
             file.at(variable, 0..4).all().write(&[1.0, 2.0, 3.0, 4.0])?;
@@ -310,12 +310,12 @@ fn metadata_is_compared_unless_told_not_to() {
     }
     // The type, the name of a dimension, whether it grows, an attribute that is missing.
     let write = |world: &Comm| {
-        let mut file = Create::new().create(world, folder.path("d.nc"))?;
+        let mut file = NetcdfCreateOptions::new().create(world, folder.path("d.nc"))?;
         let (field, name) = file.define(|file| {
             let (time, x) = (file.dimension("time", 2)?, file.dimension("y", 4)?);
             let letters = file.dimension("letters", 5)?;
-            let field = file.variable("field", Type::Double, &[time, x])?;
-            Ok((field, file.variable("name", Type::Char, &[letters])?))
+            let field = file.variable("field", NcType::Double, &[time, x])?;
+            Ok((field, file.variable("name", NcType::Char, &[letters])?))
         })?;
         file.at(field, [0..2, 0..4]).all().write(&[1.5; 8])?;
         file.at(name, 0..5).all().write(b"water")?;

@@ -1,66 +1,66 @@
 //! What all ranks come to together: an outcome that is the same everywhere, whichever rank failed.
 //!
 //! ```
-//! use aqueduct_comm::agreement::{Told, agree};
+//! use aqueduct_comm::agreement::{SharedError, agree};
 //! use aqueduct_comm::{Error, Launch};
 //!
 //! #[derive(Debug)]
 //! struct Trouble(String);
 //!
-//! impl Told for Trouble {
-//!     fn tell(&self) -> ([u8; 2], &str) {
+//! impl SharedError for Trouble {
+//!     fn encode(&self) -> ([u8; 2], &str) {
 //!         ([0, 0], &self.0)
 //!     }
-//!     fn heard(operation: &'static str, name: &str, (_, detail): ([u8; 2], String), rank: usize) -> Self {
+//!     fn decode(operation: &'static str, name: &str, (_, detail): ([u8; 2], String), rank: usize) -> Self {
 //!         Self(format!("{operation} {name} on rank {rank}: {detail}"))
 //!     }
-//!     fn talk(_: &'static str, _: &str, error: &Error) -> Self {
+//!     fn from_comm(_: &'static str, _: &str, error: &Error) -> Self {
 //!         Self(error.to_string())
 //!     }
 //! }
 //!
-//! let told = Launch::threads(3).run(|world| {
+//! let outcomes = Launch::threads(3).run(|world| {
 //!     let mine = if world.rank() == 1 { Err(Trouble("no paper".into())) } else { Ok(()) };
 //!     Ok::<_, Error>(agree(world, "print", "a page", mine).unwrap_err().0)
 //! })?;
-//! assert_eq!(told, ["print a page on rank 1: no paper", "no paper", "print a page on rank 1: no paper"]);
+//! assert_eq!(outcomes, ["print a page on rank 1: no paper", "no paper", "print a page on rank 1: no paper"]);
 //! # Ok::<(), Error>(())
 //! ```
 
 use crate::{Comm, Error, Op};
 
 /// An error that one rank can tell the others of.
-pub trait Told: Sized {
+pub trait SharedError: Sized {
     /// What went wrong here, and in the layer below if it did there (0 if not), each as a number; and the text.
-    fn tell(&self) -> ([u8; 2], &str);
+    fn encode(&self) -> ([u8; 2], &str);
 
     /// What a rank has told that failed in an operation on a file.
-    fn heard(operation: &'static str, name: &str, told: ([u8; 2], String), rank: usize) -> Self;
+    fn decode(operation: &'static str, name: &str, told: ([u8; 2], String), rank: usize) -> Self;
 
     /// The ranks could not talk.
-    fn talk(operation: &'static str, name: &str, error: &Error) -> Self;
+    fn from_comm(operation: &'static str, name: &str, error: &Error) -> Self;
 }
 
 /// The outcome of a collective operation, agreed: if any rank failed, every rank fails; those where something failed with their own error, the others
 /// with that of the lowest rank that did.
-pub fn agree<T, E: Told>(
+pub fn agree<T, E: SharedError>(
     comm: &Comm,
     operation: &'static str,
     name: &str,
     mine: Result<T, E>,
 ) -> Result<T, E> {
-    agree_most(comm, operation, name, mine, []).map(|(agreed, [])| agreed)
+    agree_with_max(comm, operation, name, mine, []).map(|(agreed, [])| agreed)
 }
 
 /// The same, and the greatest of each of the ranks' numbers: both in one meeting.
-pub fn agree_most<T, E: Told, const N: usize>(
+pub fn agree_with_max<T, E: SharedError, const N: usize>(
     comm: &Comm,
     operation: &'static str,
     name: &str,
     mine: Result<T, E>,
     numbers: [u64; N],
 ) -> Result<(T, [u64; N]), E> {
-    let talk = |error: Error| E::talk(operation, name, &error);
+    let talk = |error: Error| E::from_comm(operation, name, &error);
     // The greatest of what is left when the rank is taken off is the lowest rank.
     let failed = if mine.is_err() { u64::MAX - comm.rank() as u64 } else { 0 };
     let all: Vec<u64> = std::iter::once(failed).chain(numbers).collect();
@@ -72,12 +72,12 @@ pub fn agree_most<T, E: Told, const N: usize>(
     }
     let first = (u64::MAX - most[0]) as usize;
     let told =
-        comm.broadcast_vec(first, mine.as_ref().err().map(encode).unwrap_or_default()).map_err(talk)?;
-    mine.and_then(|_| Err(hear(comm, operation, name, &told, first)))
+        comm.broadcast_vec(first, mine.as_ref().err().map(encode_error).unwrap_or_default()).map_err(talk)?;
+    mine.and_then(|_| Err(receive_error(comm, operation, name, &told, first)))
 }
 
 /// What rank 0 found or made, told to all ranks, in one meeting; its error is everybody's. What the others bring is not looked at.
-pub fn announce<E: Told>(
+pub fn from_root<E: SharedError>(
     comm: &Comm,
     operation: &'static str,
     name: &str,
@@ -86,27 +86,33 @@ pub fn announce<E: Told>(
     let told = match &mine {
         _ if comm.rank() > 0 => Vec::new(),
         Ok(found) => [&[0][..], found].concat(),
-        Err(error) => [&[1][..], &encode(error)].concat(),
+        Err(error) => [&[1][..], &encode_error(error)].concat(),
     };
-    let told = comm.broadcast_vec(0, told).map_err(|error| E::talk(operation, name, &error))?;
+    let told = comm.broadcast_vec(0, told).map_err(|error| E::from_comm(operation, name, &error))?;
     match told.split_first() {
         _ if comm.rank() == 0 => mine,
         Some((0, found)) => Ok(found.to_vec()),
-        _ => Err(hear(comm, operation, name, told.get(1..).unwrap_or_default(), 0)),
+        _ => Err(receive_error(comm, operation, name, told.get(1..).unwrap_or_default(), 0)),
     }
 }
 
-fn hear<E: Told>(comm: &Comm, operation: &'static str, name: &str, told: &[u8], from: usize) -> E {
-    comm.note_loss(Some(from));
-    E::heard(operation, name, decode(told), from)
+fn receive_error<E: SharedError>(
+    comm: &Comm,
+    operation: &'static str,
+    name: &str,
+    told: &[u8],
+    from: usize,
+) -> E {
+    comm.mark_induced_failure(Some(from));
+    E::decode(operation, name, decode_error(told), from)
 }
 
-fn encode(error: &impl Told) -> Vec<u8> {
-    let (codes, detail) = error.tell();
+fn encode_error(error: &impl SharedError) -> Vec<u8> {
+    let (codes, detail) = error.encode();
     [&codes[..], detail.as_bytes()].concat()
 }
 
-fn decode(told: &[u8]) -> ([u8; 2], String) {
+fn decode_error(told: &[u8]) -> ([u8; 2], String) {
     let (codes, text) = told.split_first_chunk().unwrap_or((&[0; 2], &[]));
     (*codes, String::from_utf8_lossy(text).into_owned())
 }

@@ -5,24 +5,24 @@
 
 mod all_to_all;
 mod allgather;
+mod allocate_block;
 mod broadcast;
-mod common_block;
 mod gather;
-mod list;
+mod packed_list;
 mod reduce;
-mod route;
 mod scan;
 mod scatter;
+mod sparse_exchange;
 
-pub(crate) use reduce::Target;
+pub(crate) use reduce::ReduceTarget;
 
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 
-use crate::call::{Call, Verb};
-use crate::comm::Inner;
-use crate::hub::Hub;
-use crate::mailbox::Pattern;
-use crate::packet::{Body, Header, Plain};
+use crate::collective_id::{CollectiveId, CollectiveKind};
+use crate::comm::CommInner;
+use crate::mailbox::MatchKey;
+use crate::node_exchange::NodeExchange;
+use crate::packet::{PacketBody, PacketHeader, Plain};
 use crate::topology::Topology;
 use crate::{Error, Kind, Result};
 
@@ -30,58 +30,58 @@ use crate::{Error, Kind, Result};
 const LAST_TAG: u32 = u32::MAX;
 
 /// One collective call in progress on one rank.
-pub(crate) struct Collective<'a> {
-    inner: &'a Inner,
-    call: Call,
+pub(crate) struct CollectiveCall<'a> {
+    inner: &'a CommInner,
+    id: CollectiveId,
     tag: u32,
     /// The end of the program: ranks that have left it still come to this one.
     last: bool,
     _turn: MutexGuard<'a, ()>,
 }
 
-impl<'a> Collective<'a> {
+impl<'a> CollectiveCall<'a> {
     /// Begins `call`, after making sure, in debug builds or when `AQUEDUCT_CHECK=1`, that all ranks make the same one. Inside a node
     /// that is checked always.
-    pub(crate) fn begin(inner: &'a Inner, call: Call) -> Result<Self> {
-        let turn = inner.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn begin(inner: &'a CommInner, call: CollectiveId) -> Result<Self> {
+        let turn = inner.collective_lock.lock().unwrap_or_else(PoisonError::into_inner);
         // Where calls are not compared, a rank may come to the end having made fewer of them than others: they meet all the same.
         let tag = if call.is_last() && !checking() { LAST_TAG } else { inner.next_call() };
-        let mut this = Self { inner, call, tag, last: call.is_last(), _turn: turn };
-        if inner.topology.count() > 1 && checking() {
-            this.call = Call::agree();
+        let mut this = Self { inner, id: call, tag, last: call.is_last(), _turn: turn };
+        if inner.topology.node_count() > 1 && checking() {
+            this.id = CollectiveId::comparison();
             let calls = this.allgather_varied(&call.encode())?;
             for (rank, theirs) in calls.iter().enumerate() {
-                let theirs = theirs.first_chunk().map(Call::decode);
-                call.check(inner.rank, rank, theirs.unwrap_or(Call::agree()))?;
+                let theirs = theirs.first_chunk().map(CollectiveId::decode);
+                call.check(inner.rank, rank, theirs.unwrap_or(CollectiveId::comparison()))?;
             }
-            (this.call, this.tag) = (call, inner.next_call());
+            (this.id, this.tag) = (call, inner.next_call());
         }
         Ok(this)
     }
 
     /// Takes part in a call whose arguments this rank refuses with `error`: the others learn it now, instead of waiting for a rank that
     /// may be waiting for them by then. What this rank returns is its own error.
-    pub(crate) fn refuse(inner: &'a Inner, error: Error) -> Error {
-        let refused = Call::new(Verb::Refused);
+    pub(crate) fn refuse(inner: &'a CommInner, error: Error) -> Error {
+        let refused = CollectiveId::new(CollectiveKind::Refused);
         // An error here only says that the others made a real call.
-        let _ = Self::begin(inner, refused).and_then(|this| this.hub().barrier(refused));
+        let _ = Self::begin(inner, refused).and_then(|this| this.node_exchange().barrier(refused));
         error
     }
 
     /// Waits for all ranks.
     pub(crate) fn barrier(&self) -> Result<()> {
-        self.hub().barrier(self.call)?;
-        if self.topology().count() == 1 {
+        self.node_exchange().barrier(self.id)?;
+        if self.topology().node_count() == 1 {
             return Ok(());
         }
-        if self.leads() {
-            let (me, nodes) = (self.node(), self.topology().count());
+        if self.is_leader() {
+            let (me, nodes) = (self.node(), self.topology().node_count());
             for distance in powers_below(nodes) {
                 self.send_to_node((me + distance) % nodes, Vec::<u8>::new())?;
                 self.receive_from_node((me + nodes - distance) % nodes)?;
             }
         }
-        self.hub().barrier(self.call)
+        self.node_exchange().barrier(self.id)
     }
 
     fn rank(&self) -> usize {
@@ -96,56 +96,59 @@ impl<'a> Collective<'a> {
         &self.inner.topology
     }
 
-    fn hub(&self) -> &Hub {
-        &self.inner.hub
+    fn node_exchange(&self) -> &NodeExchange {
+        &self.inner.node_exchange
     }
 
     fn node(&self) -> usize {
         self.topology().node_of(self.rank())
     }
 
-    fn leads(&self) -> bool {
-        self.hub().rank() == 0
+    fn is_leader(&self) -> bool {
+        self.node_exchange().rank() == 0
     }
 
     fn send_to_node<T: Plain>(&self, node: usize, values: Vec<T>) -> Result<()> {
         self.send(self.topology().leader(node), values)
     }
 
-    fn receive_from_node(&self, node: usize) -> Result<Body> {
+    fn receive_from_node(&self, node: usize) -> Result<PacketBody> {
         self.receive(self.topology().leader(node))
     }
 
     fn send<T: Plain>(&self, to: usize, values: Vec<T>) -> Result<()> {
-        let header = Header {
+        let header = PacketHeader {
             context: self.inner.collective_context(),
             source: self.rank() as u32,
             tag: self.tag,
-            call: self.call.encode(),
+            call: self.id.encode(),
         };
         // That calls are compared is no part of them.
-        if self.call != Call::agree() {
-            self.inner.meter.count(size_of_val(&values[..]));
+        if self.id != CollectiveId::comparison() {
+            self.inner.traffic.count(size_of_val(&values[..]));
         }
-        self.inner.wire.post(self.inner.members[to], header, Body::new(values)).map(|_| ())
+        self.inner.transport.post(self.inner.members[to], header, PacketBody::new(values)).map(|_| ())
     }
 
-    fn receive(&self, from: usize) -> Result<Body> {
+    fn receive(&self, from: usize) -> Result<PacketBody> {
         let context = self.inner.collective_context();
-        let ticket =
-            self.inner.wire.mailbox().post(Pattern { context, tag: self.tag, source: Some(from as u32) });
+        let ticket = self.inner.transport.mailbox().post(MatchKey {
+            context,
+            tag: self.tag,
+            source: Some(from as u32),
+        });
         let sender = [self.inner.members[from]];
         let senders = if self.last { &[][..] } else { &sender };
-        let wire = &*self.inner.wire;
-        let packet = wire.mailbox().wait(wire, self.call.name(), senders, |mailbox| mailbox.take(ticket))?;
-        self.call.check(self.rank(), from, Call::decode(&packet.header.call))?;
+        let wire = &*self.inner.transport;
+        let packet = wire.mailbox().wait(wire, self.id.name(), senders, |mailbox| mailbox.take(ticket))?;
+        self.id.check(self.rank(), from, CollectiveId::decode(&packet.header.call))?;
         Ok(packet.body)
     }
 
-    fn broken(&self, from: usize) -> Error {
+    fn size_mismatch(&self, from: usize) -> Error {
         let detail =
             format!("rank {from} sent a message of the wrong size; do all ranks run the same program?");
-        Error::new(Kind::Mismatch, self.call.name(), detail).caused_by(from)
+        Error::new(Kind::Mismatch, self.id.name(), detail).caused_by(from)
     }
 }
 
@@ -161,9 +164,10 @@ fn checking() -> bool {
         let value = std::env::var_os("AQUEDUCT_CHECK").unwrap_or_default();
         if !["", "0", "1"].iter().any(|known| value == *known) {
             let value = value.display();
-            eprintln!(
-                "aqueduct: AQUEDUCT_CHECK={value} has no effect: it takes 1 to compare collective calls, or 0"
+            let line = format!(
+                "aqueduct: AQUEDUCT_CHECK={value} has no effect: it takes 1 to compare collective calls, or 0\n"
             );
+            eprint!("{line}");
         }
         cfg!(debug_assertions) || value == "1"
     })

@@ -4,13 +4,13 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::call::{Call, Verb};
-use crate::collective::Collective;
-use crate::hub::Hub;
+use crate::collective::CollectiveCall;
+use crate::collective_id::{CollectiveId, CollectiveKind};
 use crate::mailbox::Mailbox;
-use crate::meter::{Meter, Traffic};
+use crate::node_exchange::NodeExchange;
 use crate::topology::Topology;
-use crate::wire::Wire;
+use crate::traffic::{Traffic, TrafficCounter};
+use crate::transport::Transport;
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// A rank's handle on a group of ranks that talk to each other: a *communicator*.
@@ -28,11 +28,11 @@ use crate::{Error, Kind, Result, ThreadLevel};
 /// * Waiting ranks sleep.
 #[derive(Clone)]
 pub struct Comm {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<CommInner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) wire: Arc<dyn Wire>,
+pub(crate) struct CommInner {
+    pub(crate) transport: Arc<dyn Transport>,
     context: u64,
     pub(crate) rank: usize,
     /// The world rank of each rank.
@@ -40,17 +40,17 @@ pub(crate) struct Inner {
     /// The node of each world rank.
     world_nodes: Arc<[u32]>,
     pub(crate) topology: Topology,
-    pub(crate) hub: Hub,
+    pub(crate) node_exchange: NodeExchange,
     /// Numbers the collective calls: the tag of their messages.
-    calls: AtomicU32,
+    next_collective: AtomicU32,
     children: AtomicU32,
     /// Numbers the communicators of this rank alone.
-    selves: AtomicU32,
+    self_comms: AtomicU32,
     /// Held through each collective call: those of several threads of a rank follow one another.
-    pub(crate) turn: Mutex<()>,
-    pub(crate) meter: Meter,
+    pub(crate) collective_lock: Mutex<()>,
+    pub(crate) traffic: TrafficCounter,
     /// What the layers above keep beside the communicator.
-    stowed: Mutex<Vec<Box<dyn Any + Send>>>,
+    cached_values: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl std::fmt::Debug for Comm {
@@ -76,7 +76,7 @@ impl Comm {
 
     /// How many nodes (groups of ranks that share memory) the ranks are spread over.
     pub fn node_count(&self) -> usize {
-        self.inner.topology.count()
+        self.inner.topology.node_count()
     }
 
     /// The number of the node that `rank` is on; nodes are numbered by their lowest rank.
@@ -96,19 +96,19 @@ impl Comm {
     }
 
     /// Tells this communicator from all others that the ranks have made: the same on all its ranks, and never 0.
-    pub fn number(&self) -> u64 {
+    pub fn context_id(&self) -> u64 {
         self.inner.collective_context()
     }
 
     /// Tells this rank from all others that are threads of this process, whichever of its communicators is asked; 0 for a process that is a rank.
-    pub fn who(&self) -> u64 {
-        self.inner.wire.who()
+    pub fn thread_id(&self) -> u64 {
+        self.inner.transport.thread_id()
     }
 
     /// Keeps a value beside this communicator, on this rank alone, unless `most` of its type are there already.
     #[doc(alias = "MPI_Comm_set_attr")]
-    pub fn stow<T: Any + Send>(&self, value: T, most: usize) {
-        let mut stowed = self.inner.stowed.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn cache_put<T: Any + Send>(&self, value: T, most: usize) {
+        let mut stowed = self.inner.cached_values.lock().unwrap_or_else(PoisonError::into_inner);
         if stowed.iter().filter(|value| value.is::<T>()).count() < most {
             stowed.push(Box::new(value));
         }
@@ -116,22 +116,22 @@ impl Comm {
 
     /// Takes the value of this type that was stowed last.
     #[doc(alias = "MPI_Comm_get_attr")]
-    pub fn unstow<T: Any + Send>(&self) -> Option<T> {
-        let mut stowed = self.inner.stowed.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn cache_take<T: Any + Send>(&self) -> Option<T> {
+        let mut stowed = self.inner.cached_values.lock().unwrap_or_else(PoisonError::into_inner);
         let at = stowed.iter().rposition(|value| value.is::<T>())?;
         stowed.remove(at).downcast().ok().map(|value| *value)
     }
 
     /// This rank has learned that another one has failed, by what others said rather than by a call that never ends: if it fails now, too,
     /// [`run`](crate::run) looks for the reason elsewhere first; with rank `of` of this communicator, if that is known.
-    pub fn note_loss(&self, of: Option<usize>) {
-        self.inner.wire.note_loss(of.and_then(|rank| self.inner.members.get(rank).copied()));
+    pub fn mark_induced_failure(&self, of: Option<usize>) {
+        self.inner.transport.mark_induced_failure(of.and_then(|rank| self.inner.members.get(rank).copied()));
     }
 
     /// Reports a failure that no call can return any more, such as one that a destructor learns of: [`run`](crate::run) returns the first one of a
     /// rank as its error where the program itself succeeds. Programs that started MPI themselves have nobody to return it.
     pub fn report_failure(&self, message: impl Into<String>) {
-        self.inner.wire.run_end().report_failure(message.into());
+        self.inner.transport.run_end().report_failure(message.into());
     }
 
     /// Leaves work to the end of [`run`](crate::run), such as a wait for slower ranks that a destructor gave up: after the program of this rank has
@@ -150,33 +150,33 @@ impl Comm {
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
     pub fn defer_to_end(&self, work: impl FnOnce(bool) + Send + 'static) {
-        self.inner.wire.run_end().defer(Box::new(work));
+        self.inner.transport.run_end().defer(Box::new(work));
     }
 
     /// What this rank has sent through this communicator so far.
     pub fn traffic(&self) -> Traffic {
-        self.inner.meter.read()
+        self.inner.traffic.read()
     }
 
     /// What carries the messages, for people: "threads of one process", "Open MPI v4.1.4".
     pub fn transport(&self) -> String {
-        self.inner.wire.describe()
+        self.inner.transport.describe()
     }
 
     /// Whether all ranks are threads of one process: what one has in memory, all have.
     pub fn is_one_process(&self) -> bool {
-        self.inner.wire.shares_addresses()
+        self.inner.transport.shares_addresses()
     }
 
     /// The thread level MPI granted; none where ranks are threads.
     pub fn thread_level(&self) -> Option<ThreadLevel> {
-        self.inner.wire.thread_level()
+        self.inner.transport.thread_level()
     }
 
     /// Whether threads of its own can make collective calls on this communicator for a rank, whatever the rank does meanwhile: where
     /// all ranks share memory, or MPI lets any thread send.
-    pub fn serves_threads(&self) -> bool {
-        self.node_count() == 1 || self.inner.wire.threads_may_send()
+    pub fn allows_background_collectives(&self) -> bool {
+        self.node_count() == 1 || self.inner.transport.threads_may_send()
     }
 
     /// Another communicator of the same ranks, whose messages and collective calls never meet those of this one. Collective.
@@ -191,7 +191,7 @@ impl Comm {
     pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Self>> {
         let mine = [colour.map_or(-1, i64::from), key];
         let mut all = vec![[0i64; 2]; self.size()];
-        let split = Collective::begin(&self.inner, Call::new(Verb::Split))?;
+        let split = CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Split))?;
         split.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
         drop(split);
         let mut group: Vec<usize> = Vec::new();
@@ -205,24 +205,24 @@ impl Comm {
     /// A communicator of this rank alone, for calls that want one and talk to nobody. Not collective.
     #[doc(alias = "MPI_COMM_SELF")]
     #[must_use]
-    pub fn alone(&self) -> Self {
+    pub fn comm_self(&self) -> Self {
         let inner = &self.inner;
         // What a rank tells itself is told apart from the talk of groups of ranks by a number that none of them has.
-        let number = inner.selves.fetch_add(1, Ordering::Relaxed);
-        let alone = Inner {
-            wire: Arc::clone(&inner.wire),
-            context: mix(mix(inner.context, u64::MAX), u64::from(number)),
+        let number = inner.self_comms.fetch_add(1, Ordering::Relaxed);
+        let alone = CommInner {
+            transport: Arc::clone(&inner.transport),
+            context: child_context(child_context(inner.context, u64::MAX), u64::from(number)),
             rank: 0,
             members: Arc::from([inner.members[inner.rank]]),
             world_nodes: Arc::clone(&inner.world_nodes),
             topology: Topology::new([0]),
-            hub: Hub::alone(0, Arc::clone(&inner.wire)),
-            calls: AtomicU32::new(0),
+            node_exchange: NodeExchange::single_rank(0, Arc::clone(&inner.transport)),
+            next_collective: AtomicU32::new(0),
             children: AtomicU32::new(0),
-            selves: AtomicU32::new(0),
-            turn: Mutex::new(()),
-            meter: Meter::default(),
-            stowed: Mutex::default(),
+            self_comms: AtomicU32::new(0),
+            collective_lock: Mutex::new(()),
+            traffic: TrafficCounter::default(),
+            cached_values: Mutex::default(),
         };
         Self { inner: Arc::new(alone) }
     }
@@ -246,7 +246,7 @@ impl Comm {
                 "rank {rank} is listed twice or does not exist; there are ranks 0 to {}",
                 self.size() - 1
             );
-            return self.agreed(Err(Error::new(Kind::InvalidArgument, "subgroup", detail)));
+            return self.check_or_refuse(Err(Error::new(Kind::InvalidArgument, "subgroup", detail)));
         }
         let place = ranks.iter().position(|rank| *rank == self.rank());
         self.split(place.map(|_| 0), place.unwrap_or(0) as i64)
@@ -262,15 +262,15 @@ impl Comm {
     }
 }
 
-impl Inner {
+impl CommInner {
     /// The world of a transport: all its ranks, grouped by the machine they share (or by `node_ranks` at a time).
-    pub(crate) fn world(wire: &Arc<dyn Wire>, node_ranks: Option<usize>) -> Result<Comm> {
+    pub(crate) fn world(wire: &Arc<dyn Transport>, node_ranks: Option<usize>) -> Result<Comm> {
         let size = wire.size();
-        let apart = Self::apart(Arc::clone(wire));
+        let apart = Self::without_topology(Arc::clone(wire));
         let group = node_ranks.map_or(0, |ranks| wire.rank() / ranks.max(1));
         let mine = [wire.machine(), group as u64];
         let mut machines = vec![[0u64; 2]; size];
-        let meeting = Collective::begin(&apart, Call::new(Verb::Split))?;
+        let meeting = CollectiveCall::begin(&apart, CollectiveId::new(CollectiveKind::Split))?;
         meeting.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
         drop(meeting);
         let nodes = Topology::new(machines);
@@ -282,7 +282,10 @@ impl Inner {
             // All ranks see the same error of this kind: without shared memory each rank is a node of its own.
             Err(error) if error.kind() == Kind::System => {
                 if wire.rank() == 0 {
-                    eprintln!("aqueduct: ranks cannot share memory and will send messages instead: {error}");
+                    let line = format!(
+                        "aqueduct: ranks cannot share memory and will send messages instead: {error}\n"
+                    );
+                    eprint!("{line}");
                 }
                 let apart = Self { world_nodes: (0..size as u32).collect(), ..together };
                 Ok(apart.child(&all, 1)?.expect("this rank is one of all"))
@@ -292,22 +295,22 @@ impl Inner {
     }
 
     /// The ranks before they know who is near: each one a node of its own.
-    fn apart(wire: Arc<dyn Wire>) -> Self {
+    fn without_topology(wire: Arc<dyn Transport>) -> Self {
         let (rank, size) = (wire.rank(), wire.size());
         Self {
-            hub: Hub::alone(rank, Arc::clone(&wire)),
-            wire,
+            node_exchange: NodeExchange::single_rank(rank, Arc::clone(&wire)),
+            transport: wire,
             context: 2,
             rank,
             members: (0..size).collect(),
             world_nodes: (0..size as u32).collect(),
             topology: Topology::new(0..size),
-            calls: AtomicU32::new(0),
+            next_collective: AtomicU32::new(0),
             children: AtomicU32::new(0),
-            selves: AtomicU32::new(0),
-            turn: Mutex::new(()),
-            meter: Meter::default(),
-            stowed: Mutex::default(),
+            self_comms: AtomicU32::new(0),
+            collective_lock: Mutex::new(()),
+            traffic: TrafficCounter::default(),
+            cached_values: Mutex::default(),
         }
     }
 
@@ -318,37 +321,37 @@ impl Inner {
         let rank = group.iter().position(|rank| *rank == self.rank);
         let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
         let leader = neighbours.first().filter(|_| neighbours.len() > 1).map(|leader| group[*leader]);
-        let len = Hub::block_len(neighbours.len(), &*self.wire);
-        let meeting = Collective::begin(self, Call::new(Verb::Split).detail(1))?;
-        let block = meeting.common_block(leader, len, |block| self.wire.watch(block))?;
+        let len = NodeExchange::block_len(neighbours.len(), &*self.transport);
+        let meeting = CollectiveCall::begin(self, CollectiveId::new(CollectiveKind::Split).detail(1))?;
+        let block = meeting.allocate_block(leader, len, |block| self.transport.register_barrier(block))?;
         // Only now: ranks must count alike, also when some of them were in another call and none got a child.
         let number = self.children.fetch_add(1, Ordering::Relaxed);
         let Some(rank) = rank else { return Ok(None) };
-        let wire = Arc::clone(&self.wire);
+        let wire = Arc::clone(&self.transport);
         let hub = match block {
-            Some(block) => Hub::join(block, topology.place(rank), neighbours.to_vec(), wire)?,
-            None => Hub::alone(rank, wire),
+            Some(block) => NodeExchange::join(block, topology.local_rank(rank), neighbours.to_vec(), wire)?,
+            None => NodeExchange::single_rank(rank, wire),
         };
         let inner = Self {
-            wire: Arc::clone(&self.wire),
-            context: mix(self.context, u64::from(number) << 32 | u64::from(colour)),
+            transport: Arc::clone(&self.transport),
+            context: child_context(self.context, u64::from(number) << 32 | u64::from(colour)),
             rank,
             members,
             world_nodes: Arc::clone(&self.world_nodes),
             topology,
-            hub,
-            calls: AtomicU32::new(0),
+            node_exchange: hub,
+            next_collective: AtomicU32::new(0),
             children: AtomicU32::new(0),
-            selves: AtomicU32::new(0),
-            turn: Mutex::new(()),
-            meter: Meter::default(),
-            stowed: Mutex::default(),
+            self_comms: AtomicU32::new(0),
+            collective_lock: Mutex::new(()),
+            traffic: TrafficCounter::default(),
+            cached_values: Mutex::default(),
         };
         Ok(Some(Comm { inner: Arc::new(inner) }))
     }
 
     pub(crate) fn next_call(&self) -> u32 {
-        self.calls.fetch_add(1, Ordering::Relaxed)
+        self.next_collective.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Where tagged messages of users travel.
@@ -368,7 +371,7 @@ impl Inner {
         from: Option<usize>,
         ready: impl FnMut(&Mailbox) -> Option<T>,
     ) -> Result<T> {
-        self.wire.mailbox().wait(&*self.wire, call, &self.senders(from), ready)
+        self.transport.mailbox().wait(&*self.transport, call, &self.senders(from), ready)
     }
 
     /// The world ranks that something from `from` (none: from any other rank) can come from.
@@ -379,7 +382,7 @@ impl Inner {
 }
 
 /// A new even number for a child communicator, the same on all its ranks, different for all others (splitmix64).
-fn mix(context: u64, child: u64) -> u64 {
+fn child_context(context: u64, child: u64) -> u64 {
     let mut z = context.rotate_left(17) ^ child.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::call::{Call, Verb};
-use crate::collective::Collective;
-use crate::comm::Inner;
-use crate::mpi::{self, Choice, Session, ThreadLevel};
-use crate::threads::World;
-use crate::wire::Wire;
+use crate::collective::CollectiveCall;
+use crate::collective_id::{CollectiveId, CollectiveKind};
+use crate::comm::CommInner;
+use crate::mpi::{self, MpiSelection, MpiSession, ThreadLevel};
+use crate::threads::ThreadWorld;
+use crate::transport::Transport;
 use crate::{Comm, Error, Kind, Result};
 
 /// What a rank's program may return as its error.
@@ -20,13 +20,13 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Each rank knows all others, so the memory and time of a start grow with the square of their number: beyond this they are not
 /// what anyone wants of one process.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// Enough for programs that keep arrays on the stack; it costs address space only.
 const STACK: usize = 16 << 20;
 
 /// How long an MPI rank that failed only because it was left alone lets the one that left it speak first: that one ends the job.
-const COURTESY: Duration = Duration::from_secs(1);
+const ABORT_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs `program` on every rank, and returns what the ranks of this process returned.
 ///
@@ -72,7 +72,7 @@ where
 /// ```
 #[derive(Clone, Debug)]
 pub struct Launch {
-    mpi: Choice,
+    mpi: MpiSelection,
     ranks: usize,
     node_ranks: Option<usize>,
 }
@@ -81,12 +81,12 @@ impl Launch {
     /// What the environment says; see [`run`].
     pub fn from_env() -> Result<Self> {
         let ranks = count("AQUEDUCT_RANKS")?.unwrap_or_else(cores);
-        Ok(Self { mpi: Choice::from_env(), ranks, node_ranks: node_ranks()? })
+        Ok(Self { mpi: MpiSelection::from_env(), ranks, node_ranks: node_ranks()? })
     }
 
     /// `ranks` threads of this process, all on one node.
     pub fn threads(ranks: usize) -> Self {
-        Self { mpi: Choice::None, ranks, node_ranks: None }
+        Self { mpi: MpiSelection::None, ranks, node_ranks: None }
     }
 
     /// How many threads are ranks; an MPI job has as many as its launcher started.
@@ -112,15 +112,15 @@ impl Launch {
         if self.ranks == 0 || self.node_ranks == Some(0) {
             return Err(Error::new(Kind::InvalidArgument, "run", "a program needs at least one rank"));
         }
-        if self.mpi == Choice::None && self.ranks > MOST_THREADS {
+        if self.mpi == MpiSelection::None && self.ranks > MAX_THREADS {
             let detail =
-                format!("{} ranks as threads of one process; at most {MOST_THREADS}: use MPI", self.ranks);
+                format!("{} ranks as threads of one process; at most {MAX_THREADS}: use MPI", self.ranks);
             return Err(Error::new(Kind::InvalidArgument, "run", detail));
         }
         match &self.mpi {
-            Choice::None => self.run_threads(program),
-            Choice::Refused(reason) => Err(Error::new(Kind::NoMpi, "run", reason.as_str())),
-            Choice::FirstOf(names) => {
+            MpiSelection::None => self.run_threads(program),
+            MpiSelection::Refused(reason) => Err(Error::new(Kind::NoMpi, "run", reason.as_str())),
+            MpiSelection::FirstOf(names) => {
                 run_mpi(&*mpi::start(names, wanted_level()?)?, self.node_ranks, program)
             }
         }
@@ -130,7 +130,7 @@ impl Launch {
         &self,
         program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync,
     ) -> Result<Vec<T>> {
-        let world = World::new(self.ranks);
+        let world = ThreadWorld::new(self.ranks);
         let results = thread::scope(|scope| {
             let mut started = Vec::with_capacity(self.ranks);
             for rank in 0..self.ranks {
@@ -156,15 +156,15 @@ impl Launch {
 }
 
 fn run_rank<T, E: Into<AnyError>>(
-    world: &Arc<World>,
+    world: &Arc<ThreadWorld>,
     rank: usize,
     node_ranks: Option<usize>,
     program: &(impl Fn(&Comm) -> std::result::Result<T, E> + Sync),
 ) -> Option<T> {
-    let wire: Arc<dyn Wire> = world.wire(rank);
+    let wire: Arc<dyn Transport> = world.transport(rank);
     // Given up only after a failure is known to all: who waits for this rank shall learn why it does not come.
     let mut handle = None;
-    let outcome = guarded(|| run_program(handle.insert(Inner::world(&wire, node_ranks)?), program));
+    let outcome = catch_panic(|| run_program(handle.insert(CommInner::world(&wire, node_ranks)?), program));
     outcome.map_err(|error| world.fail(rank, error)).ok()
 }
 
@@ -173,33 +173,33 @@ fn run_program<T, E: Into<AnyError>>(
     world: &Comm,
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, AnyError> {
-    let wire = &world.inner.wire;
+    let wire = &world.inner.transport;
     let deferred = wire.run_end().accept_deferred();
     let value = program(world).map_err(Into::into)?;
     deferred.finish();
     if let Some(message) = wire.run_end().reported_failure() {
         return Err(message.into());
     }
-    wire.leave(world.inner.hub.block())?;
+    wire.depart(world.inner.node_exchange.block())?;
     finish(world)?;
-    wire.leave(None)?;
+    wire.depart(None)?;
     Ok(value)
 }
 
 fn run_mpi<T, E: Into<AnyError>>(
-    session: &dyn Session,
+    session: &dyn MpiSession,
     node_ranks: Option<usize>,
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> Result<Vec<T>> {
-    let wire = session.wire();
+    let wire = session.transport();
     // Given up only after the message is out: who waits for this rank would else be the first to complain.
     let mut handle = None;
-    let outcome = guarded(|| run_program(handle.insert(Inner::world(&wire, node_ranks)?), program));
+    let outcome = catch_panic(|| run_program(handle.insert(CommInner::world(&wire, node_ranks)?), program));
     match outcome {
         Ok(value) => session.close().map(|()| vec![value]),
         Err(error) => {
-            if wire.has_lost() {
-                thread::sleep(COURTESY);
+            if wire.has_induced_failure() {
+                thread::sleep(ABORT_DELAY);
             }
             session.abort(&format!("rank {} failed: {error}", wire.rank()));
             Err(program_error(wire.rank(), error))
@@ -209,11 +209,13 @@ fn run_mpi<T, E: Into<AnyError>>(
 
 /// All ranks come to the end together: one that waits for something else meanwhile is told so instead of waiting for ever.
 fn finish(world: &Comm) -> Result<()> {
-    Collective::begin(&world.inner, Call::new(Verb::Finish))?.barrier()
+    CollectiveCall::begin(&world.inner, CollectiveId::new(CollectiveKind::Finish))?.barrier()
 }
 
 /// A panic as an error.
-fn guarded<T>(body: impl FnOnce() -> std::result::Result<T, AnyError>) -> std::result::Result<T, AnyError> {
+fn catch_panic<T>(
+    body: impl FnOnce() -> std::result::Result<T, AnyError>,
+) -> std::result::Result<T, AnyError> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(panic_text(&*panic).into()))
 }
 

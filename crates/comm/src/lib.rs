@@ -20,16 +20,16 @@
 //! packets; matching, communicators and collective calls are the same code on both transports.
 //!
 //! Ranks of one node share memory: data of collective calls moves by pointer between threads and through a shared block between
-//! processes, [`Comm::region`] lends such memory to the program, and waiting ranks sleep on a futex. Messages travel between nodes
+//! processes, [`Comm::shared_region`] lends such memory to the program, and waiting ranks sleep on a futex. Messages travel between nodes
 //! only. `AQUEDUCT_NODE_RANKS=2` pretends that only two ranks share a node, so that all of that is tested on one machine.
 //!
 //! # Talking
 //! | what | how |
 //! |---|---|
 //! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
-//! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`Source::Any`] |
-//! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node); all of them, again and again: [`Line`] |
-//! | shared memory | [`region`](Comm::region); one number between nodes where threads may not serve it: [`counter`](Comm::counter) |
+//! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`MessageSource::Any`] |
+//! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node); all of them, again and again: [`PooledComm`] |
+//! | shared memory | [`region`](Comm::shared_region); one number between nodes where threads may not serve it: [`counter`](Comm::remote_counter) |
 //!
 //! Values are [`Plain`]: numbers and structures of numbers without padding. Reductions are over [`Number`]s with an [`Op`].
 //!
@@ -58,48 +58,48 @@ compile_error!(
 );
 
 pub mod agreement;
-mod background;
-mod block;
-mod call;
-mod calls;
+mod background_operation;
+mod background_thread;
+mod block_share;
 mod collective;
+mod collective_id;
 mod comm;
-mod counter;
-mod courtesy;
+mod comm_pool;
 mod error;
-mod hub;
+mod futex_barrier;
 mod launch;
-mod line;
 mod mailbox;
-mod messages;
-mod meter;
 mod mpi;
-mod number;
-mod offer;
+mod node_exchange;
 mod packet;
-mod region;
-mod rendezvous;
+mod point_to_point;
+mod reduction;
+mod remote_counter;
 mod run_end;
+mod shared_block;
+mod shared_region;
 mod sync;
 mod threads;
 mod topology;
-mod wire;
+mod traffic;
+mod transport;
+mod typed_collectives;
 
 /// What we rely on of each MPI implementation's binary interface, open to inspection and tests.
 pub mod abi {
-    pub use crate::mpi::{Fact, Flavour, facts};
+    pub use crate::mpi::{Fact, MpiAbi, facts};
 }
 
-pub use background::{BackgroundOperation, needs_progress, progress};
+pub use background_operation::{BackgroundOperation, needs_progress, progress};
+pub use background_thread::BatchScheduling;
 pub use comm::Comm;
-pub use counter::Counter;
-pub use courtesy::Courtesy;
+pub use comm_pool::PooledComm;
 pub use error::{Error, Kind, Result};
 pub use launch::{Launch, run};
-pub use line::Line;
-pub use messages::{Receiving, Sending, Source, Status, wait_all, wait_any};
-pub use meter::Traffic;
-pub use mpi::{Host, ThreadLevel, abandon_mpi, before_mpi_ends, leave_mpi_alone};
-pub use number::{Number, Op};
+pub use mpi::{Host, ThreadLevel, abandon_mpi, forbid_mpi_on_thread, prepare_finalize};
 pub use packet::Plain;
-pub use region::Region;
+pub use point_to_point::{MessageSource, ReceiveRequest, SendRequest, Status, wait_all, wait_any};
+pub use reduction::{Number, Op};
+pub use remote_counter::RemoteCounter;
+pub use shared_region::SharedRegion;
+pub use traffic::Traffic;

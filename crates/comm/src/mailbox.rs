@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::packet::Packet;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::wire::Wire;
+use crate::transport::Transport;
 use crate::{Error, Kind, Result};
 
 /// What a receive waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Pattern {
+pub(crate) struct MatchKey {
     pub(crate) context: u64,
     pub(crate) tag: u32,
     /// A rank of the communicator; none = any.
@@ -21,38 +21,38 @@ pub(crate) struct Pattern {
 /// The messages of one rank.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    state: Mutex<State>,
+    state: Mutex<MailboxState>,
     arrival: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MailboxState {
     /// Packets nobody has asked for yet, in the order they came.
-    early: HashMap<Key, VecDeque<Arrived>>,
+    unexpected: HashMap<QueueKey, VecDeque<UnexpectedMessage>>,
     /// Receives whose packet has not come yet, in the order they were posted.
-    posted: HashMap<Key, VecDeque<Posted>>,
+    posted: HashMap<QueueKey, VecDeque<PostedReceive>>,
     /// Packets that have met their receive, by its ticket.
-    matched: HashMap<u64, (Posted, Arrived)>,
+    matched: HashMap<u64, (PostedReceive, UnexpectedMessage)>,
     /// Numbers receives and packets.
     clock: u64,
     /// Counts what may end a wait.
     events: u64,
     failed: bool,
     /// World ranks that send nothing more.
-    gone: HashSet<usize>,
+    departed: HashSet<usize>,
 }
 
 /// Context and tag.
-type Key = (u64, u32);
+type QueueKey = (u64, u32);
 
 #[derive(Debug)]
-struct Posted {
+struct PostedReceive {
     ticket: u64,
     source: Option<u32>,
 }
 
 #[derive(Debug)]
-struct Arrived {
+struct UnexpectedMessage {
     number: u64,
     packet: Packet,
 }
@@ -62,30 +62,30 @@ impl Mailbox {
     pub(crate) fn deliver(&self, packet: Packet) {
         self.change(|state| {
             let number = state.tick();
-            state.place(Arrived { number, packet });
+            state.match_or_queue(UnexpectedMessage { number, packet });
         });
     }
 
     /// Starts a receive.
-    pub(crate) fn post(&self, pattern: Pattern) -> u64 {
+    pub(crate) fn post(&self, pattern: MatchKey) -> u64 {
         let mut state = self.lock();
-        let receive = Posted { ticket: state.tick(), source: pattern.source };
+        let receive = PostedReceive { ticket: state.tick(), source: pattern.source };
         let ticket = receive.ticket;
-        match state.take_early(pattern) {
+        match state.take_unexpected(pattern) {
             Some(arrived) => {
                 state.matched.insert(ticket, (receive, arrived));
             }
-            None => state.posted.entry(pattern.key()).or_default().push_back(receive),
+            None => state.posted.entry(pattern.queue_key()).or_default().push_back(receive),
         }
         ticket
     }
 
     /// Gives up a receive. If its packet has come, everything is as if the receive had never been: the packet, and those behind it,
     /// go to the receives that are left, in order.
-    pub(crate) fn cancel(&self, pattern: Pattern, ticket: u64) {
-        let key = pattern.key();
+    pub(crate) fn cancel(&self, pattern: MatchKey, ticket: u64) {
+        let key = pattern.queue_key();
         self.change(|state| match state.matched.remove(&ticket) {
-            Some((_, arrived)) => state.match_again(key, arrived),
+            Some((_, arrived)) => state.rematch(key, arrived),
             None => {
                 if let Some(posted) = state.posted.get_mut(&key) {
                     posted.retain(|receive| receive.ticket != ticket);
@@ -101,10 +101,11 @@ impl Mailbox {
     }
 
     /// Sender and length of the first packet that would match.
-    pub(crate) fn peek(&self, pattern: Pattern) -> Option<(u32, usize)> {
+    pub(crate) fn peek(&self, pattern: MatchKey) -> Option<(u32, usize)> {
         let state = self.lock();
-        let mut early = state.early.get(&pattern.key())?.iter();
-        let Arrived { packet, .. } = early.find(|arrived| accepts(pattern.source, &arrived.packet))?;
+        let mut early = state.unexpected.get(&pattern.queue_key())?.iter();
+        let UnexpectedMessage { packet, .. } =
+            early.find(|arrived| accepts(pattern.source, &arrived.packet))?;
         Some((packet.header.source, packet.body.bytes().len()))
     }
 
@@ -112,13 +113,13 @@ impl Mailbox {
     /// a rank has failed, it never will.
     pub(crate) fn wait<T>(
         &self,
-        wire: &dyn Wire,
+        wire: &dyn Transport,
         call: &'static str,
         senders: &[usize],
         mut ready: impl FnMut(&Self) -> Option<T>,
     ) -> Result<T> {
         loop {
-            let longest = wire.nap();
+            let longest = wire.make_progress();
             let seen = self.lock().events;
             if let Some(found) = ready(self) {
                 return Ok(found);
@@ -133,19 +134,19 @@ impl Mailbox {
                 drop(state);
                 let unknown = || Error::new(Kind::RankFailed, call, "a rank has failed");
                 let error = wire.failure(call).unwrap_or_else(unknown);
-                wire.note_loss(error.rank());
+                wire.mark_induced_failure(error.rank());
                 return Err(error);
             }
-            if !senders.is_empty() && senders.iter().all(|sender| state.gone.contains(sender)) {
-                let error = all_gone(call, senders);
-                wire.note_loss(error.rank());
+            if !senders.is_empty() && senders.iter().all(|sender| state.departed.contains(sender)) {
+                let error = all_departed_error(call, senders);
+                wire.mark_induced_failure(error.rank());
                 return Err(error);
             }
             self.sleep(state, longest);
         }
     }
 
-    fn sleep(&self, state: MutexGuard<'_, State>, longest: Option<Duration>) {
+    fn sleep(&self, state: MutexGuard<'_, MailboxState>, longest: Option<Duration>) {
         match longest {
             None => drop(self.arrival.wait(state).unwrap_or_else(PoisonError::into_inner)),
             Some(longest) => {
@@ -160,18 +161,18 @@ impl Mailbox {
     }
 
     /// World rank `rank` sends nothing more.
-    pub(crate) fn gone(&self, rank: usize) {
+    pub(crate) fn mark_departed(&self, rank: usize) {
         self.change(|state| {
-            state.gone.insert(rank);
+            state.departed.insert(rank);
         });
     }
 
     /// How many world ranks send nothing more.
-    pub(crate) fn count_gone(&self) -> usize {
-        self.lock().gone.len()
+    pub(crate) fn departed_count(&self) -> usize {
+        self.lock().departed.len()
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut MailboxState)) {
         let mut state = self.lock();
         change(&mut state);
         state.events += 1;
@@ -179,35 +180,35 @@ impl Mailbox {
         self.arrival.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pattern {
-    fn key(&self) -> Key {
+impl MatchKey {
+    fn queue_key(&self) -> QueueKey {
         (self.context, self.tag)
     }
 }
 
-impl State {
+impl MailboxState {
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
     /// Gives a packet to the oldest receive that wants it, or keeps it.
-    fn place(&mut self, arrived: Arrived) {
+    fn match_or_queue(&mut self, arrived: UnexpectedMessage) {
         match self.take_posted(&arrived.packet) {
             Some(receive) => {
                 self.matched.insert(receive.ticket, (receive, arrived));
             }
-            None => self.early.entry(arrived.packet.key()).or_default().push_back(arrived),
+            None => self.unexpected.entry(arrived.packet.key()).or_default().push_back(arrived),
         }
     }
 
     /// Matches the receives and packets of one key anew, `loose` among them, in the order they came.
-    fn match_again(&mut self, key: Key, loose: Arrived) {
+    fn rematch(&mut self, key: QueueKey, loose: UnexpectedMessage) {
         let mut packets = vec![loose];
         let mut receives = Vec::from(self.posted.remove(&key).unwrap_or_default());
         for (_, (receive, arrived)) in self.matched.extract_if(|_, (_, arrived)| arrived.packet.key() == key)
@@ -215,18 +216,18 @@ impl State {
             receives.push(receive);
             packets.push(arrived);
         }
-        packets.extend(self.early.remove(&key).unwrap_or_default());
+        packets.extend(self.unexpected.remove(&key).unwrap_or_default());
         packets.sort_by_key(|arrived| arrived.number);
         receives.sort_by_key(|receive| receive.ticket);
         if !receives.is_empty() {
             self.posted.insert(key, receives.into());
         }
         for arrived in packets {
-            self.place(arrived);
+            self.match_or_queue(arrived);
         }
     }
 
-    fn take_posted(&mut self, packet: &Packet) -> Option<Posted> {
+    fn take_posted(&mut self, packet: &Packet) -> Option<PostedReceive> {
         let posted = self.posted.get_mut(&packet.key())?;
         let at = posted.iter().position(|receive| accepts(receive.source, packet))?;
         let receive = posted.remove(at);
@@ -234,11 +235,11 @@ impl State {
         receive
     }
 
-    fn take_early(&mut self, pattern: Pattern) -> Option<Arrived> {
-        let early = self.early.get_mut(&pattern.key())?;
+    fn take_unexpected(&mut self, pattern: MatchKey) -> Option<UnexpectedMessage> {
+        let early = self.unexpected.get_mut(&pattern.queue_key())?;
         let at = early.iter().position(|arrived| accepts(pattern.source, &arrived.packet))?;
         let arrived = early.remove(at);
-        drop_if_empty(&mut self.early, pattern.key());
+        drop_if_empty(&mut self.unexpected, pattern.queue_key());
         arrived
     }
 }
@@ -248,13 +249,13 @@ fn accepts(source: Option<u32>, packet: &Packet) -> bool {
 }
 
 /// Tags come and go (each collective has its own): their queues go with them.
-fn drop_if_empty<T>(queues: &mut HashMap<Key, VecDeque<T>>, key: Key) {
+fn drop_if_empty<T>(queues: &mut HashMap<QueueKey, VecDeque<T>>, key: QueueKey) {
     if queues.get(&key).is_some_and(VecDeque::is_empty) {
         queues.remove(&key);
     }
 }
 
-fn all_gone(call: &'static str, senders: &[usize]) -> Error {
+fn all_departed_error(call: &'static str, senders: &[usize]) -> Error {
     let (who, rank) = match senders {
         [one] => (format!("rank {one} of the world has"), Some(*one)),
         _ => (format!("ranks {senders:?} of the world have all"), None),
@@ -267,18 +268,18 @@ fn all_gone(call: &'static str, senders: &[usize]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::Call;
-    use crate::packet::{Body, Header};
+    use crate::collective_id::CollectiveId;
+    use crate::packet::{PacketBody, PacketHeader};
 
     fn packet(source: u32, tag: u32, value: u8) -> Packet {
         Packet {
-            header: Header { context: 1, source, tag, call: [0; Call::LEN] },
-            body: Body::new(vec![value]),
+            header: PacketHeader { context: 1, source, tag, call: [0; CollectiveId::LEN] },
+            body: PacketBody::new(vec![value]),
         }
     }
 
-    fn pattern(source: Option<u32>, tag: u32) -> Pattern {
-        Pattern { context: 1, tag, source }
+    fn pattern(source: Option<u32>, tag: u32) -> MatchKey {
+        MatchKey { context: 1, tag, source }
     }
 
     fn value(mailbox: &Mailbox, ticket: u64) -> Option<u8> {

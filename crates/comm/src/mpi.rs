@@ -5,23 +5,23 @@
 //! with whoever starts from a communicator handle that a host program already has ([`Comm::from_mpi`](crate::Comm::from_mpi)).
 
 pub(crate) mod abi;
+mod call_queue;
 mod functions;
-mod handover;
-mod host;
+mod host_comm;
+mod in_flight;
 mod launcher;
 mod library;
+mod loaded_libraries;
 mod machine;
-mod resident;
 mod session;
-mod traffic;
+mod transport;
 mod window;
-mod wire;
 
-pub use abi::{Fact, Flavour, facts};
-pub(crate) use host::is_in_the_background;
-pub use host::{Host, abandon_mpi, before_mpi_ends, leave_mpi_alone};
-pub(crate) use library::Choice;
-pub(crate) use session::{Session, start};
+pub use abi::{Fact, MpiAbi, facts};
+pub(crate) use host_comm::is_background_thread;
+pub use host_comm::{Host, abandon_mpi, forbid_mpi_on_thread, prepare_finalize};
+pub(crate) use library::MpiSelection;
+pub(crate) use session::{MpiSession, start};
 
 /// How freely threads may call MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

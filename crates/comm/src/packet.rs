@@ -4,25 +4,25 @@ use std::any::Any;
 
 use bytemuck::Pod;
 
-use crate::call::Call;
+use crate::collective_id::CollectiveId;
 use crate::{Error, Kind, Result};
 
 /// Who sent it, in which communicator, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct PacketHeader {
     pub(crate) context: u64,
     /// The sender's rank in that communicator.
     pub(crate) source: u32,
     pub(crate) tag: u32,
     /// The collective call it belongs to, all zeros for others.
-    pub(crate) call: [u8; Call::LEN],
+    pub(crate) call: [u8; CollectiveId::LEN],
 }
 
-impl Header {
-    pub(crate) const LEN: usize = 16 + Call::LEN;
+impl PacketHeader {
+    pub(crate) const LEN: usize = 16 + CollectiveId::LEN;
 
     /// The last packet of a rank that leaves the program: no communicator has this context.
-    pub(crate) const FAREWELL: Self = Self { context: 0, source: 0, tag: 0, call: [0; Call::LEN] };
+    pub(crate) const DEPARTURE: Self = Self { context: 0, source: 0, tag: 0, call: [0; CollectiveId::LEN] };
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
@@ -35,7 +35,7 @@ impl Header {
 
     pub(crate) fn decode(bytes: &[u8; Self::LEN]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let mut call = [0; Call::LEN];
+        let mut call = [0; CollectiveId::LEN];
         call.copy_from_slice(&bytes[16..]);
         Self { context: u64::from(word(0)) | u64::from(word(4)) << 32, source: word(8), tag: word(12), call }
     }
@@ -44,8 +44,8 @@ impl Header {
 /// A message on its way or waiting to be received.
 #[derive(Debug)]
 pub(crate) struct Packet {
-    pub(crate) header: Header,
-    pub(crate) body: Body,
+    pub(crate) header: PacketHeader,
+    pub(crate) body: PacketBody,
 }
 
 impl Packet {
@@ -57,20 +57,20 @@ impl Packet {
 
 /// The contents of a message: a vector of some plain type.
 #[derive(Debug)]
-pub(crate) struct Body(Box<dyn Carrier>);
+pub(crate) struct PacketBody(Box<dyn ErasedVec>);
 
 /// A plain value that ranks can send one another: any type without padding or pointers whose every bit pattern is valid.
 pub trait Plain: Pod + Send + Sync + std::fmt::Debug {}
 
 impl<T: Pod + Send + Sync + std::fmt::Debug> Plain for T {}
 
-trait Carrier: Send + Sync + std::fmt::Debug {
+trait ErasedVec: Send + Sync + std::fmt::Debug {
     fn bytes(&self) -> &[u8];
     fn as_any(&self) -> &dyn Any;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<T: Plain> Carrier for Vec<T> {
+impl<T: Plain> ErasedVec for Vec<T> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }
@@ -84,7 +84,7 @@ impl<T: Plain> Carrier for Vec<T> {
     }
 }
 
-impl Body {
+impl PacketBody {
     pub(crate) fn new<T: Plain>(values: Vec<T>) -> Self {
         Self(Box::new(values))
     }
@@ -121,23 +121,23 @@ mod tests {
 
     #[test]
     fn a_header_survives_its_encoding() {
-        let header = Header { context: u64::MAX - 5, source: 7, tag: 9, call: [3; Call::LEN] };
-        assert_eq!(Header::decode(&header.encode()), header);
+        let header = PacketHeader { context: u64::MAX - 5, source: 7, tag: 9, call: [3; CollectiveId::LEN] };
+        assert_eq!(PacketHeader::decode(&header.encode()), header);
     }
 
     #[test]
     fn values_of_the_same_type_move_by_pointer() {
         let values = vec![1.5f64, 2.5];
         let address = values.as_ptr();
-        let back = Body::new(values).into_values::<f64>("receive").unwrap();
+        let back = PacketBody::new(values).into_values::<f64>("receive").unwrap();
         assert_eq!((back.as_ptr(), back.len()), (address, 2));
     }
 
     #[test]
     fn other_types_get_the_bytes_and_broken_elements_an_error() {
-        let back = Body::new(vec![1u16, 0]).into_values::<u32>("receive").unwrap();
+        let back = PacketBody::new(vec![1u16, 0]).into_values::<u32>("receive").unwrap();
         assert_eq!(back, [1]);
-        let error = Body::new(vec![0u8; 6]).into_values::<u32>("receive").unwrap_err();
+        let error = PacketBody::new(vec![0u8; 6]).into_values::<u32>("receive").unwrap_err();
         assert_eq!(error.kind(), Kind::Truncated);
     }
 }

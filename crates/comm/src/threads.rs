@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::block::Block;
-use crate::hub;
+use crate::futex_barrier::MakeProgress;
 use crate::mailbox::Mailbox;
-use crate::packet::{Body, Header, Packet};
-use crate::rendezvous::Nap;
+use crate::node_exchange;
+use crate::packet::{Packet, PacketBody, PacketHeader};
 use crate::run_end::RunEnd;
-use crate::wire::{Ticket, Wire};
+use crate::shared_block::SharedBlock;
+use crate::transport::{BlockHandle, Transport};
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// Why a rank failed: the error of its program.
@@ -19,34 +19,34 @@ pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the thread ranks of one [`run`](crate::run) have in common.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct ThreadWorld {
     /// Tells it from all others of this process.
     number: u64,
     mailboxes: Vec<Mailbox>,
-    shared: Mutex<Shared>,
+    shared: Mutex<ThreadWorldState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    offers: HashMap<u64, Arc<Block>>,
+struct ThreadWorldState {
+    shared_blocks: HashMap<u64, Arc<SharedBlock>>,
     next_offer: u64,
     /// The hubs that each rank belongs to.
-    watched: Vec<(usize, Weak<Block>)>,
+    barrier_blocks: Vec<(usize, Weak<SharedBlock>)>,
     /// The ranks that failed, and why, in this order.
     failures: Vec<(usize, Cause)>,
     /// Who learned that another rank is gone, and which, in this order.
-    losses: Vec<(usize, Option<usize>)>,
+    induced_failures: Vec<(usize, Option<usize>)>,
 }
 
 /// One thread's end of its world.
 #[derive(Debug)]
-pub(crate) struct ThreadWire {
-    world: Arc<World>,
+pub(crate) struct ThreadTransport {
+    world: Arc<ThreadWorld>,
     rank: usize,
     run_end: RunEnd,
 }
 
-impl World {
+impl ThreadWorld {
     pub(crate) fn new(ranks: usize) -> Arc<Self> {
         static WORLDS: AtomicU64 = AtomicU64::new(1);
         let number = WORLDS.fetch_add(1, Ordering::Relaxed);
@@ -54,8 +54,8 @@ impl World {
         Arc::new(Self { number, mailboxes, shared: Mutex::default() })
     }
 
-    pub(crate) fn wire(self: &Arc<Self>, rank: usize) -> Arc<ThreadWire> {
-        Arc::new(ThreadWire { world: Arc::clone(self), rank, run_end: RunEnd::default() })
+    pub(crate) fn transport(self: &Arc<Self>, rank: usize) -> Arc<ThreadTransport> {
+        Arc::new(ThreadTransport { world: Arc::clone(self), rank, run_end: RunEnd::default() })
     }
 
     /// The rank whose failure came before that of all others, and its error.
@@ -69,34 +69,34 @@ impl World {
     pub(crate) fn fail(self: &Arc<Self>, rank: usize, cause: Cause) {
         let mut shared = self.lock();
         shared.failures.push((rank, cause));
-        let watched = shared.living(|_| true);
+        let watched = shared.live_barriers(|_| true);
         drop(shared);
-        let wire = self.wire(rank);
+        let wire = self.transport(rank);
         for block in &watched {
-            hub::fail(block, &*wire);
+            node_exchange::abort_barrier(block, &*wire);
         }
         self.mailboxes.iter().for_each(Mailbox::fail);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, ThreadWorldState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl ThreadWorldState {
     /// Which failure the others follow from: a rank that failed because it was left alone may be faster here than the one that left it.
     fn origin(&self) -> Option<usize> {
         let failure_of = |rank: usize| self.failures.iter().position(|(failed, _)| *failed == rank);
-        let has_lost = |rank: usize| self.losses.iter().any(|(by, _)| *by == rank);
+        let has_lost = |rank: usize| self.induced_failures.iter().any(|(by, _)| *by == rank);
         let by_itself = self.failures.iter().position(|(rank, _)| !has_lost(*rank));
         // A rank on its way out may still learn that others go: then it was the first to be missed.
-        let missed_first = || self.losses.iter().find_map(|(_, of)| failure_of((*of)?));
+        let missed_first = || self.induced_failures.iter().find_map(|(_, of)| failure_of((*of)?));
         by_itself.or_else(missed_first).or((!self.failures.is_empty()).then_some(0))
     }
 
     /// The hubs of the ranks that are `wanted`, as far as they still exist.
-    fn living(&self, wanted: impl Fn(usize) -> bool) -> Vec<Arc<Block>> {
-        self.watched
+    fn live_barriers(&self, wanted: impl Fn(usize) -> bool) -> Vec<Arc<SharedBlock>> {
+        self.barrier_blocks
             .iter()
             .filter(|(rank, _)| wanted(*rank))
             .filter_map(|(_, block)| block.upgrade())
@@ -104,13 +104,13 @@ impl Shared {
     }
 }
 
-impl Nap for ThreadWire {
-    fn nap(&self) -> Option<Duration> {
+impl MakeProgress for ThreadTransport {
+    fn make_progress(&self) -> Option<Duration> {
         None
     }
 }
 
-impl Wire for ThreadWire {
+impl Transport for ThreadTransport {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -123,7 +123,7 @@ impl Wire for ThreadWire {
         "threads of one process".to_owned()
     }
 
-    fn who(&self) -> u64 {
+    fn thread_id(&self) -> u64 {
         self.world.number << 32 | self.rank as u64
     }
 
@@ -147,53 +147,54 @@ impl Wire for ThreadWire {
         &self.world.mailboxes[self.rank]
     }
 
-    fn send(&self, to: usize, header: Header, bytes: &[u8]) -> Result<()> {
-        self.post(to, header, Body::new(bytes.to_vec())).map(|_| ())
+    fn send(&self, to: usize, header: PacketHeader, bytes: &[u8]) -> Result<()> {
+        self.post(to, header, PacketBody::new(bytes.to_vec())).map(|_| ())
     }
 
-    fn post(&self, to: usize, header: Header, body: Body) -> Result<Option<u64>> {
+    fn post(&self, to: usize, header: PacketHeader, body: PacketBody) -> Result<Option<u64>> {
         self.world.mailboxes[to].deliver(Packet { header, body });
         Ok(None)
     }
 
-    fn departed(&self, _post: u64) -> Result<bool> {
+    fn is_sent(&self, _post: u64) -> Result<bool> {
         Ok(true)
     }
 
-    fn offer(&self, len: usize) -> Result<(Arc<Block>, Ticket)> {
+    fn create_block(&self, len: usize) -> Result<(Arc<SharedBlock>, BlockHandle)> {
         let detail = || format!("{len} bytes of shared memory");
-        let block = Block::for_threads(len).map_err(|source| Error::system("offer", detail(), source))?;
+        let block =
+            SharedBlock::for_threads(len).map_err(|source| Error::system("offer", detail(), source))?;
         let block = Arc::new(block);
         let mut shared = self.world.lock();
         shared.next_offer += 1;
         let ticket = [shared.next_offer, 0];
-        shared.offers.insert(ticket[0], Arc::clone(&block));
+        shared.shared_blocks.insert(ticket[0], Arc::clone(&block));
         Ok((block, ticket))
     }
 
-    fn attach(&self, ticket: Ticket, _len: usize) -> Result<Arc<Block>> {
+    fn attach_block(&self, ticket: BlockHandle, _len: usize) -> Result<Arc<SharedBlock>> {
         let missing = || Error::new(Kind::Mismatch, "attach", "no rank offers this shared memory any more");
-        self.world.lock().offers.get(&ticket[0]).cloned().ok_or_else(missing)
+        self.world.lock().shared_blocks.get(&ticket[0]).cloned().ok_or_else(missing)
     }
 
-    fn retire(&self, ticket: Ticket) {
-        self.world.lock().offers.remove(&ticket[0]);
+    fn withdraw_block(&self, ticket: BlockHandle) {
+        self.world.lock().shared_blocks.remove(&ticket[0]);
     }
 
-    fn watch(&self, block: &Arc<Block>) {
+    fn register_barrier(&self, block: &Arc<SharedBlock>) {
         let mut shared = self.world.lock();
-        shared.watched.retain(|(_, known)| known.strong_count() > 0);
-        shared.watched.push((self.rank, Arc::downgrade(block)));
+        shared.barrier_blocks.retain(|(_, known)| known.strong_count() > 0);
+        shared.barrier_blocks.push((self.rank, Arc::downgrade(block)));
         if !shared.failures.is_empty() {
-            hub::fail(block, self);
+            node_exchange::abort_barrier(block, self);
         }
     }
 
-    fn leave(&self, last: Option<&Arc<Block>>) -> Result<()> {
-        let mine = self.world.lock().living(|rank| rank == self.rank);
+    fn depart(&self, last: Option<&Arc<SharedBlock>>) -> Result<()> {
+        let mine = self.world.lock().live_barriers(|rank| rank == self.rank);
         let over = mine.iter().filter(|block| last.is_none_or(|last| !Arc::ptr_eq(last, block)));
-        over.for_each(|block| hub::fail(block, self));
-        self.world.mailboxes.iter().for_each(|mailbox| mailbox.gone(self.rank));
+        over.for_each(|block| node_exchange::abort_barrier(block, self));
+        self.world.mailboxes.iter().for_each(|mailbox| mailbox.mark_departed(self.rank));
         Ok(())
     }
 
@@ -201,15 +202,15 @@ impl Wire for ThreadWire {
         &self.run_end
     }
 
-    fn note_loss(&self, of: Option<usize>) {
+    fn mark_induced_failure(&self, of: Option<usize>) {
         let (mut shared, loss) = (self.world.lock(), (self.rank, of));
-        if !shared.losses.contains(&loss) {
-            shared.losses.push(loss);
+        if !shared.induced_failures.contains(&loss) {
+            shared.induced_failures.push(loss);
         }
     }
 
-    fn has_lost(&self) -> bool {
-        self.world.lock().losses.iter().any(|(by, _)| *by == self.rank)
+    fn has_induced_failure(&self) -> bool {
+        self.world.lock().induced_failures.iter().any(|(by, _)| *by == self.rank)
     }
 
     fn check_wait(&self, _call: &'static str) -> Result<()> {

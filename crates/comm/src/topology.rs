@@ -36,7 +36,7 @@ impl Topology {
     }
 
     /// The rank's place among those of its node.
-    pub(crate) fn place(&self, rank: usize) -> usize {
+    pub(crate) fn local_rank(&self, rank: usize) -> usize {
         self.neighbours(rank).binary_search(&rank).expect("a rank is on its own node")
     }
 
@@ -44,7 +44,7 @@ impl Topology {
         self.nodes[node][0]
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
@@ -66,7 +66,7 @@ mod tests {
     fn equal_machines_make_a_node() {
         let topology = Topology::new([7, 3, 7, 7, 3]);
         assert_eq!(topology.nodes(), [vec![0, 2, 3], vec![1, 4]]);
-        assert_eq!((topology.node_of(4), topology.place(4), topology.leader(1)), (1, 1, 1));
+        assert_eq!((topology.node_of(4), topology.local_rank(4), topology.leader(1)), (1, 1, 1));
         assert!(!topology.in_order());
         assert!(Topology::new([1, 1, 2]).in_order());
     }

@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use aqueduct_comm::{Comm, Error, Kind, Launch, Op, Receiving, Result, Source, wait_any};
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_comm::{Comm, Error, Kind, Launch, MessageSource, Op, ReceiveRequest, Result, wait_any};
+use aqueduct_testkit::rng::SeededRng;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -51,13 +51,13 @@ fn a_dropped_receive_gives_its_message_to_the_next_one_that_waits() {
 #[test]
 fn dropped_receives_do_not_let_messages_overtake() {
     let program = |world: &Comm| {
-        let receives: Vec<Receiving<u8>> =
+        let receives: Vec<ReceiveRequest<u8>> =
             (0..3).map(|_| world.start_receive(world.rank(), 1)).collect::<Result<_>>()?;
         for number in 1..=4u8 {
             world.send(world.rank(), 1, &[number])?;
         }
         drop(receives);
-        (0..4).map(|_| Ok(world.receive::<u8>(Source::Any, 1)?.0[0])).collect::<Result<Vec<u8>>>()
+        (0..4).map(|_| Ok(world.receive::<u8>(MessageSource::Any, 1)?.0[0])).collect::<Result<Vec<u8>>>()
     };
     assert_eq!(watched(Launch::threads(1), program).unwrap(), [[1, 2, 3, 4]]);
 }
@@ -118,7 +118,7 @@ fn every_wait_for_a_rank_that_has_returned_ends() {
         |world| world.probe(0, 1).map(drop),
         |world| world.receive_into(0, 1, &mut [0u8]).map(drop),
         |world| wait_any(&mut vec![world.start_receive::<u8>(0, 1)?]).map(drop),
-        |world| world.receive::<u8>(Source::Any, 1).map(drop),
+        |world| world.receive::<u8>(MessageSource::Any, 1).map(drop),
     ];
     for (launch, wait) in launches(3).into_iter().flat_map(|launch| waits.map(|wait| (launch.clone(), wait)))
     {
@@ -171,7 +171,7 @@ fn a_communicator_that_one_rank_drops_fails_for_the_others() {
 fn regions_too_large_are_the_same_error_on_every_rank() {
     for launch in launches(3) {
         let program = |world: &Comm| {
-            let error = world.region(1 << 60).unwrap_err();
+            let error = world.shared_region(1 << 60).unwrap_err();
             assert_eq!(error.kind(), Kind::System, "{error}");
             world.allreduce_one(Op::Sum, 1u8)
         };
@@ -370,7 +370,7 @@ fn groups_in_any_order_over_any_nodes_are_as_the_model_says() {
         let program = move |world: &Comm| {
             for seed in 0..12 {
                 // All ranks roll the same dice.
-                let mut dice = Seeded::new(seed);
+                let mut dice = SeededRng::new(seed);
                 let colours: Vec<usize> = (0..ranks).map(|_| dice.below(3)).collect();
                 let keys: Vec<i64> = (0..ranks)
                     .map(|rank| [-(rank as i64), dice.below(4) as i64][seed as usize % 2])
@@ -384,7 +384,7 @@ fn groups_in_any_order_over_any_nodes_are_as_the_model_says() {
                 let reversed = part.split(Some(0), -(part.rank() as i64))?.expect("a colour");
                 members.reverse();
                 model(&reversed, &members, 3)?;
-                let region = part.region(8 * ranks)?;
+                let region = part.shared_region(8 * ranks)?;
                 region.write(8 * me, &[me as u8 + 1; 8])?;
                 part.barrier()?;
                 for member in members.into_iter().filter(|member| world.node_of(*member) == world.node_of(me))
@@ -403,11 +403,11 @@ fn groups_in_any_order_over_any_nodes_are_as_the_model_says() {
 #[test]
 fn a_failure_anywhere_in_a_random_program_ends_it() {
     for seed in 0..60 {
-        let mut dice = Seeded::new(seed);
+        let mut dice = SeededRng::new(seed);
         let (ranks, per_node, steps) = (2 + dice.below(5), 1 + dice.below(3), 40);
         let (who, when, how) = (dice.below(ranks), dice.below(steps), dice.below(3));
         let program = move |world: &Comm| {
-            let mut dice = Seeded::new(seed);
+            let mut dice = SeededRng::new(seed);
             let dup = world.dup()?;
             for step in 0..steps {
                 let comm = if dice.below(2) == 0 { world } else { &dup };

@@ -5,13 +5,13 @@ use syn::{Attribute, Error, Expr, LitStr, Result, Token, meta::ParseNestedMeta};
 
 /// What is said about a field.
 #[derive(Default)]
-pub(crate) struct FieldWords {
+pub(crate) struct FieldAttributes {
     pub(crate) skip: bool,
     pub(crate) rename: Option<LitStr>,
     pub(crate) default: Option<DefaultValue>,
     pub(crate) unit: Option<LitStr>,
     pub(crate) description: Option<LitStr>,
-    pub(crate) was: Vec<LitStr>,
+    pub(crate) aliases: Vec<LitStr>,
 }
 
 /// Where the value of a field comes from that is not stored.
@@ -23,19 +23,19 @@ pub(crate) enum DefaultValue {
 
 /// What is said about a type.
 #[derive(Default)]
-pub(crate) struct TypeWords {
+pub(crate) struct TypeAttributes {
     pub(crate) rename: Option<LitStr>,
     pub(crate) removed: Vec<LitStr>,
 }
 
 /// What is said about a variant.
 #[derive(Default)]
-pub(crate) struct VariantWords {
+pub(crate) struct VariantAttributes {
     pub(crate) rename: Option<LitStr>,
-    pub(crate) was: Vec<LitStr>,
+    pub(crate) aliases: Vec<LitStr>,
 }
 
-impl FieldWords {
+impl FieldAttributes {
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut words = Self::default();
         each(attributes, |meta| {
@@ -47,7 +47,7 @@ impl FieldWords {
             "rename" => once(&meta, &mut words.rename),
             "unit" => once(&meta, &mut words.unit),
             "description" => once(&meta, &mut words.description),
-            "was" => list(&meta, &mut words.was),
+            "was" => list(&meta, &mut words.aliases),
             "default" => {
                 words.default = Some(if meta.input.peek(Token![=]) {
                     DefaultValue::Expression(Box::new(meta.value()?.parse()?))
@@ -63,7 +63,7 @@ impl FieldWords {
         }
         })?;
         let stored = words.rename.as_ref().or(words.unit.as_ref()).or(words.description.as_ref());
-        match stored.or(words.was.first()).filter(|_| words.skip) {
+        match stored.or(words.aliases.first()).filter(|_| words.skip) {
             Some(said) => Err(Error::new_spanned(
                 said,
                 "a field that is skipped is not stored: it has no name, unit or description in the file",
@@ -73,7 +73,7 @@ impl FieldWords {
     }
 }
 
-impl TypeWords {
+impl TypeAttributes {
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut words = Self::default();
         each(attributes, |meta| match word(&meta).as_str() {
@@ -87,12 +87,12 @@ impl TypeWords {
     }
 }
 
-impl VariantWords {
+impl VariantAttributes {
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut words = Self::default();
         each(attributes, |meta| match word(&meta).as_str() {
             "rename" => once(&meta, &mut words.rename),
-            "was" => list(&meta, &mut words.was),
+            "was" => list(&meta, &mut words.aliases),
             other => Err(meta.error(format!(
                 "`{other}` is not an attribute of variants; there are rename = \"…\" and was(\"…\")"
             ))),

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use syn::{GenericArgument, Generics, Ident, PathArguments, Type, parse_quote};
 
 /// The generics with the bound that each parameter needs: those that stored fields mention, other than in `PhantomData`, are objects; all live for ever.
-pub(crate) fn bounded<'t>(
+pub(crate) fn add_object_bounds<'t>(
     generics: &Generics,
     krate: &TokenStream,
     stored: &(impl Iterator<Item = &'t Type> + Clone),

@@ -5,10 +5,10 @@
 //! its fields follow one another without padding and that every one of them may be moved so.
 
 mod attributes;
-mod choice;
+mod enums;
 mod generics;
-mod record;
-mod refuse;
+mod structs;
+mod unsupported;
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -27,10 +27,10 @@ pub fn derive_facade_object(input: TokenStream) -> TokenStream {
 }
 
 fn expand(input: &DeriveInput, krate: &proc_macro2::TokenStream) -> TokenStream {
-    let expanded = refuse::lifetimes(input).and_then(|()| match &input.data {
-        Data::Struct(data) => record::expand(input, data, krate),
-        Data::Enum(data) => choice::expand(input, data, krate),
-        Data::Union(data) => Err(refuse::union(data)),
+    let expanded = unsupported::check_lifetimes(input).and_then(|()| match &input.data {
+        Data::Struct(data) => structs::expand(input, data, krate),
+        Data::Enum(data) => enums::expand(input, data, krate),
+        Data::Union(data) => Err(unsupported::union_error(data)),
     });
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }

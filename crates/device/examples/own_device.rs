@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_device::{
-    Capabilities, Device, Error, Handle, HandleExt, Kind, OpenOptions, Operation, Piece, PieceMut,
+    Capabilities, Device, Error, Handle, HandleExt, Kind, OpenOptions, Operation, Segment, SegmentMut,
 };
-use aqueduct_device::{Result, SyncScope, name, piece};
+use aqueduct_device::{Result, SyncScope, name, segment};
 
 /// Names mean files in this folder.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -54,18 +54,18 @@ impl ScratchFile {
 }
 
 impl Handle for ScratchFile {
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.allow(self.options.is_read(), Operation::Read)?;
-        piece::check(pieces, Operation::Read, &self.name)?;
+        segment::check(pieces, Operation::Read, &self.name)?;
         // A device may stop short. One piece per call is enough: `read_full` comes back for the others.
         let Some(piece) = pieces.iter_mut().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
         let count = self.outcome(Operation::Read, self.file.read_at(piece.bytes, piece.offset));
         count.map(|count| count as u64).map_err(|error| error.at(piece.offset))
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
         self.allow(self.options.is_write(), Operation::Write)?;
-        piece::check(pieces, Operation::Write, &self.name)?;
+        segment::check(pieces, Operation::Write, &self.name)?;
         let Some(piece) = pieces.iter().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
         let count = self.outcome(Operation::Write, self.file.write_at(piece.bytes, piece.offset));
         count.map(|count| count as u64).map_err(|error| error.at(piece.offset))
@@ -94,7 +94,7 @@ fn main() -> Result<()> {
     // From here on it is a device like any other, also inside wrappers.
     let name = "throttle=1GB/s:scratch:own_device_example";
     let file = aqueduct_device::open(name, &OpenOptions::read_write().create(true).truncate(true))?;
-    file.write_all(&[Piece::new(5, b"me Ishmael"), Piece::new(0, b"Call ")])?;
+    file.write_all(&[Segment::new(5, b"me Ishmael"), Segment::new(0, b"Call ")])?;
     let mut text = [0; 15];
     file.read_at(0, &mut text)?;
     println!("{}", String::from_utf8_lossy(&text));

@@ -19,7 +19,7 @@ pub fn available_memory() -> u64 {
 /// As [`available_memory`], for a system whose `/proc` and mount points lie below `root`.
 fn available_below(root: &Path) -> u64 {
     let of_machine = machine_memory(root).unwrap_or(UNKNOWN);
-    group_folders(root).iter().flat_map(Group::walk).fold(of_machine, u64::min)
+    group_folders(root).iter().flat_map(ControlGroup::walk).fold(of_machine, u64::min)
 }
 
 fn machine_memory(root: &Path) -> Option<u64> {
@@ -30,29 +30,32 @@ fn machine_memory(root: &Path) -> Option<u64> {
 }
 
 /// The files of a memory control group.
-struct Interface {
+struct ControlGroupFiles {
     limits: &'static [&'static str],
     usage: &'static str,
     inactive: &'static str,
 }
 
-const VERSION_1: Interface = Interface {
+const VERSION_1: ControlGroupFiles = ControlGroupFiles {
     limits: &["memory.limit_in_bytes"],
     usage: "memory.usage_in_bytes",
     inactive: "total_inactive_file",
 };
 
-const VERSION_2: Interface =
-    Interface { limits: &["memory.max", "memory.high"], usage: "memory.current", inactive: "inactive_file" };
+const VERSION_2: ControlGroupFiles = ControlGroupFiles {
+    limits: &["memory.max", "memory.high"],
+    usage: "memory.current",
+    inactive: "inactive_file",
+};
 
 /// The control group of this process in one hierarchy.
-struct Group {
-    interface: &'static Interface,
+struct ControlGroup {
+    interface: &'static ControlGroupFiles,
     mount: PathBuf,
     folder: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// What the group and those above it leave; groups without a limit are skipped.
     fn walk(&self) -> impl Iterator<Item = u64> {
         let inside = self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount));
@@ -60,7 +63,7 @@ impl Group {
     }
 }
 
-impl Interface {
+impl ControlGroupFiles {
     fn left(&self, folder: &Path) -> Option<u64> {
         let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
         let limit = self.limits.iter().filter_map(|name| number(name)).min()?;
@@ -72,10 +75,10 @@ impl Interface {
 }
 
 /// The memory control groups that this process is in: one per mounted hierarchy.
-fn group_folders(root: &Path) -> Vec<Group> {
+fn group_folders(root: &Path) -> Vec<ControlGroup> {
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
     let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
-    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
+    let mounts: Vec<ControlGroupMount> = mounts.lines().filter_map(ControlGroupMount::parse).collect();
     let group = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);
@@ -91,19 +94,19 @@ fn group_folders(root: &Path) -> Vec<Group> {
         let below = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or_default();
         let folder = point.join(below.trim_start_matches('/'));
         let folder = if folder.is_dir() { folder } else { point.clone() };
-        Some(Group { interface, mount: point, folder })
+        Some(ControlGroup { interface, mount: point, folder })
     };
     groups.lines().filter_map(group).collect()
 }
 
 /// A mount of a hierarchy of control groups that has the memory controller.
-struct Mount<'a> {
+struct ControlGroupMount<'a> {
     root: &'a str,
     point: &'a str,
     version_2: bool,
 }
 
-impl<'a> Mount<'a> {
+impl<'a> ControlGroupMount<'a> {
     /// A line of `/proc/self/mountinfo`, see `proc_pid_mountinfo(5)`.
     fn parse(line: &'a str) -> Option<Self> {
         let (front, back) = line.split_once(" - ")?;

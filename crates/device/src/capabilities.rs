@@ -28,8 +28,8 @@ pub struct Capabilities {
     pub native_lists: bool,
     /// [`Handle::map`](crate::Handle::map) gives parts of the file as memory, coherent with reads and writes of every process that may have it open.
     pub maps: bool,
-    /// [`Handle::remark`](crate::Handle::remark) is kept, for people.
-    pub records: bool,
+    /// [`Handle::remark`](crate::Handle::annotate) is kept, for people.
+    pub keeps_annotations: bool,
     /// Space can be reserved ahead of writing.
     pub preallocate: bool,
     /// How far [`Handle::lock`](crate::Handle::lock) reaches.
@@ -52,7 +52,7 @@ impl Default for Capabilities {
             coherent: true,
             native_lists: false,
             maps: false,
-            records: false,
+            keeps_annotations: false,
             preallocate: false,
             locks: LockScope::None,
             alignment: 1,

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::piece::{self, Extent};
-use crate::{Capabilities, Error, Kind, Mapping, OpenOptions, Operation, Piece, PieceMut, Result};
+use crate::segment::{self, SegmentRange};
+use crate::{Capabilities, Error, Kind, Mapping, OpenOptions, Operation, Result, Segment, SegmentMut};
 
 /// How much a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub trait Device: Send + Sync {
     /// Deletes `name` to make room for another file of that name; its bytes may be taken back while the program goes on.
     ///
     /// The generic form only deletes.
-    fn discard(&self, name: &OsStr) -> Result<()> {
+    fn delete_in_background(&self, name: &OsStr) -> Result<()> {
         self.delete(name)
     }
 }
@@ -81,10 +81,10 @@ pub trait Device: Send + Sync {
 #[expect(clippy::len_without_is_empty, reason = "is_empty is derived, in HandleExt")]
 pub trait Handle: Send + Sync {
     /// Fills the pieces, in order, and returns how many bytes were read.
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64>;
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64>;
 
     /// Writes the pieces, in order, and returns how many bytes were written.
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64>;
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64>;
 
     /// The length in bytes.
     fn len(&self) -> Result<u64>;
@@ -108,7 +108,7 @@ pub trait Handle: Send + Sync {
     /// A sync of these bytes will follow: whatever holds them back may begin to write them out. Nothing is promised, and what fails the sync tells.
     ///
     /// The generic form: nothing.
-    fn hasten(&self, range: Range<u64>) {
+    fn start_writeback(&self, range: Range<u64>) {
         let _ = range;
     }
 
@@ -116,7 +116,7 @@ pub trait Handle: Send + Sync {
     /// page. The length stays as it is, and what cannot be is left to the write.
     ///
     /// The generic form: forgotten.
-    fn expect(&self, range: Range<u64>) {
+    fn advise_will_write(&self, range: Range<u64>) {
         let _ = range;
     }
 
@@ -147,11 +147,11 @@ pub trait Handle: Send + Sync {
         Ok(())
     }
 
-    /// Takes a remark on what is done through this handle, such as why it is done this way, where [`Capabilities::records`] says that
+    /// Takes a remark on what is done through this handle, such as why it is done this way, where [`Capabilities::keeps_annotations`] says that
     /// someone keeps it.
     ///
     /// The generic form: forgotten.
-    fn remark(&self, remark: &dyn fmt::Display) {
+    fn annotate(&self, remark: &dyn fmt::Display) {
         let _ = remark;
     }
 
@@ -196,20 +196,20 @@ pub trait Handle: Send + Sync {
 pub trait HandleExt: Handle {
     /// Fills `bytes` from `offset` on; returns less only at the end of the file.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<u64> {
-        self.read_full(&mut [PieceMut::new(offset, bytes)])
+        self.read_full(&mut [SegmentMut::new(offset, bytes)])
     }
 
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write_all(&[Piece::new(offset, bytes)])
+        self.write_all(&[Segment::new(offset, bytes)])
     }
 
     /// Fills the pieces, going on after short reads; returns less only at the end of the file.
-    fn read_full(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
-        let wanted = piece::total_mut(pieces);
+    fn read_full(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+        let wanted = segment::total_mut(pieces);
         let mut done = self.read(pieces)?;
         while done < wanted {
-            match self.read(&mut piece::rest_mut(pieces, done)) {
+            match self.read(&mut segment::rest_mut(pieces, done)) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) => return Err(later(error, done)),
@@ -219,11 +219,11 @@ pub trait HandleExt: Handle {
     }
 
     /// Writes all of the pieces, going on after short writes.
-    fn write_all(&self, pieces: &[Piece<'_>]) -> Result<()> {
-        let wanted = piece::total(pieces);
+    fn write_all(&self, pieces: &[Segment<'_>]) -> Result<()> {
+        let wanted = segment::total(pieces);
         let mut done = self.write(pieces)?;
         while done < wanted {
-            match self.write(&piece::rest(pieces, done)) {
+            match self.write(&segment::rest(pieces, done)) {
                 Ok(0) => return Err(stuck(pieces, done)),
                 Ok(count) => done += count,
                 Err(error) => return Err(later(error, done)),
@@ -247,8 +247,8 @@ fn later(error: Error, done: u64) -> Error {
 }
 
 /// A device that writes nothing and reports no error would keep its caller in a loop.
-fn stuck<E: Extent>(pieces: &[E], done: u64) -> Error {
-    let error = Error::new(Kind::Io, Operation::Write, "").at(piece::offset_of(pieces, done)).after(done);
+fn stuck<E: SegmentRange>(pieces: &[E], done: u64) -> Error {
+    let error = Error::new(Kind::Io, Operation::Write, "").at(segment::offset_of(pieces, done)).after(done);
     error.advise("the device accepts no more bytes and gives no reason")
 }
 
@@ -265,7 +265,7 @@ mod tests {
     }
 
     impl Handle for Stutter {
-        fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+        fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
             let bytes = self.bytes.lock().unwrap();
             let Some(first) = pieces.iter_mut().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
             let from = bytes.get(first.offset as usize..).unwrap_or_default();
@@ -274,7 +274,7 @@ mod tests {
             Ok(count as u64)
         }
 
-        fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+        fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
             let Some(first) = pieces.iter().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
             if first.offset >= self.limit {
                 return Err(Error::new(Kind::NoSpace, Operation::Write, "stutter").at(first.offset));
@@ -308,9 +308,10 @@ mod tests {
     #[test]
     fn full_forms_go_on_after_short_ones() {
         let file = Stutter { bytes: Mutex::default(), limit: 100 };
-        file.write_all(&[Piece::new(8, b"ijkl"), Piece::new(5, b""), Piece::new(0, b"abcdefgh")]).unwrap();
+        file.write_all(&[Segment::new(8, b"ijkl"), Segment::new(5, b""), Segment::new(0, b"abcdefgh")])
+            .unwrap();
         let (mut a, mut b) = ([0; 7], [0; 9]);
-        let count = file.read_full(&mut [PieceMut::new(0, &mut a), PieceMut::new(5, &mut b)]).unwrap();
+        let count = file.read_full(&mut [SegmentMut::new(0, &mut a), SegmentMut::new(5, &mut b)]).unwrap();
         assert_eq!((count, &a, &b[..7]), (14, b"abcdefg", &b"fghijkl"[..]));
     }
 

@@ -68,7 +68,7 @@ pub enum Operation {
     /// Closing.
     Close,
     /// No operation: a remark of whoever uses the file.
-    Remark,
+    Annotate,
     /// Deleting.
     Delete,
 }
@@ -116,7 +116,7 @@ impl Kind {
     }
 
     /// The way out that fits most cases of the kind; [`Error::advise`] gives a better one.
-    fn way_out(self) -> &'static str {
+    fn remedy(self) -> &'static str {
         match self {
             Kind::NotFound => "check the path, or open with create",
             Kind::AlreadyExists => "choose another name, or do without exclusive",
@@ -196,7 +196,7 @@ impl fmt::Display for Operation {
             Operation::Lock => "lock",
             Operation::Close => "close",
             Operation::Delete => "delete",
-            Operation::Remark => "remark",
+            Operation::Annotate => "remark",
         })
     }
 }
@@ -283,7 +283,7 @@ impl Error {
         let done =
             if self.transferred > 0 { format!(" (after {} bytes)", self.transferred) } else { String::new() };
         let source = self.source.as_ref().map_or(String::new(), |source| format!(": {source}"));
-        let way_out = self.advice.as_deref().unwrap_or_else(|| self.kind.way_out());
+        let way_out = self.advice.as_deref().unwrap_or_else(|| self.kind.remedy());
         format!("{}{done}{source}; {way_out}", self.kind.describe())
     }
 }

@@ -1,10 +1,10 @@
 //! Where bytes live: one contract for files of the operating system, `io_uring`, memory, and whatever else holds bytes.
 //!
 //! ```
-//! use aqueduct_device::{HandleExt, OpenOptions, Piece, SyncScope};
+//! use aqueduct_device::{HandleExt, OpenOptions, Segment, SyncScope};
 //!
 //! let file = aqueduct_device::open("memfs:run7", &OpenOptions::read_write().create(true))?;
-//! file.write_all(&[Piece::new(0, b"head"), Piece::new(4096, b"far away")])?;
+//! file.write_all(&[Segment::new(0, b"head"), Segment::new(4096, b"far away")])?;
 //! file.sync(SyncScope::Data)?;
 //!
 //! let mut bytes = [0; 8];
@@ -15,7 +15,7 @@
 //!
 //! # Devices and handles
 //! A [`Device`] is a place where files live; it opens and deletes them by name. A [`Handle`] is an open file: it has no pointer, every access says
-//! where, so that threads share it freely. The primitive is the *list of pieces*: [`Piece`]s pair a file offset with memory,
+//! where, so that threads share it freely. The primitive is the *list of pieces*: [`Segment`]s pair a file offset with memory,
 //! and a device moves a whole list in as few steps as it can. [`HandleExt`] derives the everyday forms from it. The contract stands on [`Handle`].
 //!
 //! # Names
@@ -26,7 +26,7 @@
 //! | `out.bin`, `ufs:out.bin`, `./a:b` | a file of the operating system: [`Ufs`] |
 //! | `uring:out.bin` | the same with many operations in flight: [`Uring`] |
 //! | `memfs:run7` | a file in the memory of this process: [`MemFs`] |
-//! | `throttle=200MB/s,1ms:ufs:out.bin` | `ufs`, made slow by a wrapper: see [`wrap`] |
+//! | `throttle=200MB/s,1ms:ufs:out.bin` | `ufs`, made slow by a wrapper: see [`layers`] |
 //!
 //! A prefix that nobody knows is an error that lists those there are. [`name`] has the grammar, [`Registry`] the rules.
 //!
@@ -68,26 +68,26 @@ compile_error!(
     "aqueduct-device supports Linux only: files use io_uring, open-file-description locks and sync_file_range."
 );
 
-mod aligned;
+mod aligned_buffer;
 mod available_memory;
 mod capabilities;
+mod coalesce;
 mod device;
 mod error;
+pub mod layers;
 mod lock;
 mod mapping;
 mod memfs;
 pub mod name;
-mod options;
-pub mod piece;
-pub mod quantity;
+mod open_options;
 mod registry;
-mod run;
+pub mod segment;
 mod syscalls;
 mod ufs;
+pub mod units;
 mod uring;
-pub mod wrap;
 
-pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT};
+pub use aligned_buffer::{AlignedBuffer, DIRECT_ALIGNMENT};
 pub use available_memory::available_memory;
 pub use capabilities::{Capabilities, LockScope};
 pub use device::{Device, Handle, HandleExt, LockGuard, LockKind, MappedAccess, SyncScope};
@@ -95,9 +95,9 @@ pub use error::{Error, Kind, Operation, Result};
 pub use lock::{RangeGuard, RangeLocks};
 pub use mapping::Mapping;
 pub use memfs::MemFs;
-pub use options::OpenOptions;
-pub use piece::{Extent, Piece, PieceMut, total, total_mut};
+pub use open_options::OpenOptions;
 pub use registry::{Registry, delete, discard, open, register_device, register_wrapper, registry};
+pub use segment::{Segment, SegmentMut, SegmentRange, total, total_mut};
 pub use syscalls::{lock_waits, syscalls};
-pub use ufs::{Claim, Ufs, check_unclaimed, claim};
+pub use ufs::{Ufs, WriterLock, acquire_writer_lock, check_unclaimed};
 pub use uring::Uring;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::syscalls::count_wait;
+use crate::syscalls::count_lock_wait;
 use crate::{LockGuard, LockKind};
 
 /// A table of byte-range locks.
@@ -25,19 +25,19 @@ use crate::{LockGuard, LockKind};
 /// ```
 #[derive(Debug, Default)]
 pub struct RangeLocks {
-    queue: Mutex<Queue>,
+    queue: Mutex<LockQueue>,
     released: Condvar,
 }
 
 /// Requests held and waiting, oldest first.
 #[derive(Debug, Default)]
-struct Queue {
+struct LockQueue {
     next: u64,
-    requests: Vec<Request>,
+    requests: Vec<LockRequest>,
 }
 
 #[derive(Debug)]
-struct Request {
+struct LockRequest {
     ticket: u64,
     range: Range<u64>,
     kind: LockKind,
@@ -58,7 +58,7 @@ impl RangeLocks {
         let mut queue = self.queue();
         let ticket = queue.enter(range, kind);
         if !queue.is_granted(ticket) {
-            count_wait();
+            count_lock_wait();
         }
         while !queue.is_granted(ticket) {
             queue = self.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -77,16 +77,16 @@ impl RangeLocks {
         None
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, LockQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl LockQueue {
     fn enter(&mut self, range: Range<u64>, kind: LockKind) -> u64 {
         let ticket = self.next;
         self.next += 1;
-        self.requests.push(Request { ticket, range, kind });
+        self.requests.push(LockRequest { ticket, range, kind });
         ticket
     }
 
@@ -101,7 +101,7 @@ impl Queue {
     }
 }
 
-impl Request {
+impl LockRequest {
     fn conflicts(&self, other: &Self) -> bool {
         let overlap = self.range.start.max(other.range.start) < self.range.end.min(other.range.end);
         overlap && (self.kind == LockKind::Exclusive || other.kind == LockKind::Exclusive)

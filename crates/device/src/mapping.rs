@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 mod bus_error;
-mod pages;
+mod page_set;
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -23,9 +23,9 @@ use rustix::fs::{Access, AtFlags, CWD};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::syscalls::count;
+use crate::syscalls::count_syscall;
 use bus_error::{FreeSlot, GuardedRange};
-use pages::Pages;
+use page_set::PageSet;
 
 /// The granule of mappings: what the processor maps as one large page, where the page cache holds one.
 const GRANULE: u64 = 2 << 20;
@@ -34,7 +34,7 @@ const ASKED: usize = 1024;
 
 /// What a mapping may be used for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rights {
+pub(crate) struct MappingRights {
     /// Stores, besides loads.
     pub(crate) write: bool,
     /// Whether a page that had room on the medium keeps it: the file system writes in place.
@@ -47,21 +47,21 @@ pub struct Mapping {
     /// What it shows of the file; it may reach behind its end, where nothing may be touched.
     range: Range<u64>,
     memory: NonNull<u8>,
-    rights: Rights,
+    rights: MappingRights,
     /// Whether the system tells what is resident: it keeps it from those who may not write a file.
-    told: bool,
+    reports_residency: bool,
     /// Pages that were made writable once, and have room since.
-    roomy: Pages,
+    allocated_pages: PageSet,
     /// Pages that were reached to be read: the next time they cost no fault.
-    seen: Pages,
-    lease: Mutex<Option<Lease>>,
+    read_pages: PageSet,
+    lease: Mutex<Option<PageLease>>,
     /// Goes with the mapping, and unmaps it.
     guarded: GuardedRange,
 }
 
 /// Pages that were made present a moment ago, and are taken to be so still.
 #[derive(Debug)]
-struct Lease {
+struct PageLease {
     pages: Range<usize>,
     write: bool,
     since: Instant,
@@ -79,13 +79,13 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `range`, rounded to whole granules; none if the system does not.
-    pub(crate) fn new(file: BorrowedFd<'_>, range: Range<u64>, rights: Rights) -> Option<Self> {
+    pub(crate) fn new(file: BorrowedFd<'_>, range: Range<u64>, rights: MappingRights) -> Option<Self> {
         let start = range.start / GRANULE * GRANULE;
         let end = range.end.checked_next_multiple_of(GRANULE).filter(|end| i64::try_from(*end).is_ok())?;
         let len = usize::try_from(end - start).ok().filter(|len| *len > 0)?;
         let access = if rights.write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let slot = FreeSlot::reserve()?;
-        count();
+        count_syscall();
         // SAFETY: a new mapping at a place of the system's choice disturbs no other memory.
         let memory =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
@@ -93,14 +93,14 @@ impl Mapping {
         // SAFETY: just mapped, with this length and these rights, and nobody else unmaps it.
         let guarded = unsafe { slot.guard(memory, len, rights.write) };
         let told = rights.write || is_writable(file);
-        let pages = || Pages::new(len.div_ceil(page_size()));
+        let pages = || PageSet::new(len.div_ceil(page_size()));
         Some(Self {
             range: start..end,
             memory,
             rights,
-            told,
-            roomy: pages(),
-            seen: pages(),
+            reports_residency: told,
+            allocated_pages: pages(),
+            read_pages: pages(),
             lease: Mutex::default(),
             guarded,
         })
@@ -112,21 +112,21 @@ impl Mapping {
     }
 
     /// Whether pages that were made writable once stay so, as far as room on the medium goes.
-    pub fn keeps_room(&self) -> bool {
+    pub fn keeps_allocation(&self) -> bool {
         self.rights.write && self.rights.in_place
     }
 
     /// Whether a part of the file was reached before, in this direction.
-    pub fn was_reached(&self, part: &Range<u64>, write: bool) -> bool {
-        let pages = if write { &self.roomy } else { &self.seen };
-        pages.contain(&self.pages(part))
+    pub fn was_accessed(&self, part: &Range<u64>, write: bool) -> bool {
+        let pages = if write { &self.allocated_pages } else { &self.read_pages };
+        pages.contains(&self.pages(part))
     }
 
     /// Lets `copy` access a part of the file at the address where it lies in memory: to be read and, with `write`, to be written; whether
     /// it took place in the file. If not, because the part lies behind the end of the file, there is no room on the medium, or it fails, the
     /// access has to be done by calls, which tell why. `copy` may have run without effect then, and nothing that it read counts.
     pub fn access(&self, part: &Range<u64>, write: bool, copy: impl FnOnce(*mut u8)) -> bool {
-        let Some(memory) = self.reach(part, write) else { return false };
+        let Some(memory) = self.resolve(part, write) else { return false };
         copy(memory);
         // The flag is set by a signal handler, which the compiler does not know of.
         compiler_fence(Ordering::SeqCst);
@@ -139,8 +139,8 @@ impl Mapping {
     }
 
     /// Where a part of the file lies in memory, made present as far as that can be known beforehand.
-    fn reach(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
-        if !self.shows(part) || (write && !self.rights.write) || self.is_broken() {
+    fn resolve(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
+        if !self.contains(part) || (write && !self.rights.write) || self.is_broken() {
             return None;
         }
         let pages = self.pages(part);
@@ -152,8 +152,8 @@ impl Mapping {
                 self.populate(&pages, write)?;
             }
         }
-        if !write && !self.seen.contain(&pages) {
-            self.seen.add(&pages);
+        if !write && !self.read_pages.contains(&pages) {
+            self.read_pages.add(&pages);
         }
         Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
     }
@@ -161,10 +161,10 @@ impl Mapping {
     /// Makes a part of the file present, so that [`access`](Mapping::access) need not ask for what lies in it in the next moments; whether
     /// that could be done. To be written, pages have to keep their room for so long.
     pub fn lease(&self, part: &Range<u64>, write: bool) -> bool {
-        let may = self.shows(part) && (!write || self.keeps_room()) && !self.is_broken();
+        let may = self.contains(part) && (!write || self.keeps_allocation()) && !self.is_broken();
         let may = may && bus_error::is_handled();
         let made = may && self.make_present(&self.pages(part), write).is_some();
-        let lease = made.then(|| Lease {
+        let lease = made.then(|| PageLease {
             pages: self.pages(part),
             write,
             since: Instant::now(),
@@ -176,11 +176,11 @@ impl Mapping {
 
     /// Whether a part of the file was made present a moment ago.
     pub fn is_leased(&self, part: &Range<u64>, write: bool) -> bool {
-        self.shows(part) && !self.is_broken() && self.holds(&self.pages(part), write)
+        self.contains(part) && !self.is_broken() && self.holds(&self.pages(part), write)
     }
 
     /// Whether it shows a part of the file, which is not empty.
-    fn shows(&self, part: &Range<u64>) -> bool {
+    fn contains(&self, part: &Range<u64>) -> bool {
         part.start >= self.range.start && part.end <= self.range.end && part.start < part.end
     }
 
@@ -202,19 +202,19 @@ impl Mapping {
     /// Whether touching pages leads to no error that populating them would have told: they are in the page cache and, to be written, have
     /// room on the medium. To ask costs a hundredth of populating, which visits every page even if there is nothing to do.
     fn is_ready(&self, pages: &Range<usize>, write: bool) -> bool {
-        let roomy = !write || self.rights.in_place && self.roomy.contain(pages);
-        roomy && self.told && self.is_resident(pages)
+        let roomy = !write || self.rights.in_place && self.allocated_pages.contains(pages);
+        roomy && self.reports_residency && self.is_resident(pages)
     }
 
     /// Makes pages present so that touching them is no fault either, as far as the system lets it be: those that were read before, and are
     /// still there, are so.
     fn make_present(&self, pages: &Range<usize>, write: bool) -> Option<()> {
-        if !write && self.seen.contain(pages) && self.is_ready(pages, write) {
+        if !write && self.read_pages.contains(pages) && self.is_ready(pages, write) {
             return Some(());
         }
         self.populate(pages, write)?;
         if !write {
-            self.seen.add(pages);
+            self.read_pages.add(pages);
         }
         Some(())
     }
@@ -223,7 +223,7 @@ impl Mapping {
         let mut told = [0; ASKED];
         pages.clone().step_by(ASKED).all(|first| {
             let asked = ASKED.min(pages.end - first);
-            count();
+            count_syscall();
             // SAFETY: the pages lie in this mapping, and there is a byte for each in `told`.
             let failed =
                 unsafe { libc::mincore(self.page(first), asked * page_size(), told.as_mut_ptr().cast()) };
@@ -233,11 +233,11 @@ impl Mapping {
 
     fn populate(&self, pages: &Range<usize>, write: bool) -> Option<()> {
         let advice = if write { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
-        count();
+        count_syscall();
         // SAFETY: the pages lie in this mapping; to populate them changes no byte of them.
         unsafe { rustix::mm::madvise(self.page(pages.start), pages.len() * page_size(), advice) }.ok()?;
         if write {
-            self.roomy.add(pages);
+            self.allocated_pages.add(pages);
         }
         Some(())
     }
@@ -263,7 +263,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
-    const WRITES: Rights = Rights { write: true, in_place: true };
+    const WRITES: MappingRights = MappingRights { write: true, in_place: true };
 
     #[test]
     fn bytes_are_reached_in_the_file_and_not_behind_it() {
@@ -276,11 +276,11 @@ mod tests {
         let mut back = [0; 3];
         file.read_exact_at(&mut back, 5000).unwrap();
         assert_eq!(back, [7, 9, 7]);
-        assert!(mapping.reach(&(9000..20_000), true).is_none(), "behind the end");
-        assert!(mapping.reach(&(0..GRANULE + 1), false).is_none(), "behind the mapping");
-        assert!(mapping.reach(&(5..5), false).is_none());
-        let read_only = Rights { write: false, ..WRITES };
-        assert!(Mapping::new(file.as_fd(), 0..100, read_only).unwrap().reach(&(0..100), true).is_none());
+        assert!(mapping.resolve(&(9000..20_000), true).is_none(), "behind the end");
+        assert!(mapping.resolve(&(0..GRANULE + 1), false).is_none(), "behind the mapping");
+        assert!(mapping.resolve(&(5..5), false).is_none());
+        let read_only = MappingRights { write: false, ..WRITES };
+        assert!(Mapping::new(file.as_fd(), 0..100, read_only).unwrap().resolve(&(0..100), true).is_none());
     }
 
     #[test]
@@ -289,17 +289,17 @@ mod tests {
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0..10_000, WRITES).unwrap();
         assert!(mapping.is_ready(&(0..3), false) && !mapping.is_ready(&(0..3), true));
-        assert!(!mapping.was_reached(&(5000..9000), true));
-        mapping.reach(&(5000..9000), true).unwrap();
+        assert!(!mapping.was_accessed(&(5000..9000), true));
+        mapping.resolve(&(5000..9000), true).unwrap();
         assert!(mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), true));
-        assert!(mapping.was_reached(&(5000..9000), true) && !mapping.was_reached(&(5000..9000), false));
-        mapping.reach(&(5000..9000), false).unwrap();
-        assert!(mapping.was_reached(&(5000..9000), false) && !mapping.was_reached(&(0..9000), false));
+        assert!(mapping.was_accessed(&(5000..9000), true) && !mapping.was_accessed(&(5000..9000), false));
+        mapping.resolve(&(5000..9000), false).unwrap();
+        assert!(mapping.was_accessed(&(5000..9000), false) && !mapping.was_accessed(&(0..9000), false));
         // Cut and grown again, the file has no room there any more.
         file.set_len(0).unwrap();
         file.set_len(10_000).unwrap();
         assert!(!mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), false));
-        assert!(mapping.reach(&(5000..9000), true).is_some());
+        assert!(mapping.resolve(&(5000..9000), true).is_some());
     }
 
     #[test]
@@ -317,7 +317,8 @@ mod tests {
         assert!(mapping.lease(&(5000..90_000), false) && !mapping.is_leased(&(6000..7000), true));
         std::thread::sleep(MOMENT);
         assert!(!mapping.is_leased(&(6000..7000), false));
-        let moving = Mapping::new(file.as_fd(), 0..10_000, Rights { in_place: false, ..WRITES }).unwrap();
+        let moving =
+            Mapping::new(file.as_fd(), 0..10_000, MappingRights { in_place: false, ..WRITES }).unwrap();
         assert!(moving.lease(&(0..9000), false) && !moving.lease(&(0..9000), true));
     }
 
@@ -325,8 +326,9 @@ mod tests {
     fn where_pages_move_they_are_populated_each_time() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
-        let mapping = Mapping::new(file.as_fd(), 0..10_000, Rights { in_place: false, ..WRITES }).unwrap();
-        mapping.reach(&(0..9000), true).unwrap();
+        let mapping =
+            Mapping::new(file.as_fd(), 0..10_000, MappingRights { in_place: false, ..WRITES }).unwrap();
+        mapping.resolve(&(0..9000), true).unwrap();
         assert!(!mapping.is_ready(&(0..2), true) && mapping.is_ready(&(0..2), false));
     }
 

@@ -3,20 +3,20 @@
 //! Files are sparse and may have any length; only what was written takes memory. Readers and writers of different places do
 //! not wait for one another. A file lives until it is deleted, whether open or not; deleting gives its memory back at once.
 
-mod budget;
-mod store;
+mod capacity;
+mod sparse_bytes;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use budget::Budget;
-use store::Store;
+use capacity::MemoryCapacity;
+use sparse_bytes::SparseBytes;
 
 use crate::{
-    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions, Operation, Piece,
-    PieceMut, RangeLocks, Result, SyncScope, name, piece,
+    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions, Operation,
+    RangeLocks, Result, Segment, SegmentMut, SyncScope, name, segment,
 };
 
 /// Files in the memory of this process.
@@ -42,12 +42,12 @@ use crate::{
 pub struct MemFs {
     /// A file is open as long as someone beside this table holds it.
     files: Mutex<HashMap<OsString, Arc<MemFile>>>,
-    budget: Arc<Budget>,
+    capacity: Arc<MemoryCapacity>,
 }
 
 #[derive(Debug)]
 struct MemFile {
-    store: Store,
+    bytes: SparseBytes,
     locks: RangeLocks,
 }
 
@@ -69,12 +69,12 @@ impl MemFs {
     ///
     /// Data is what was written, plus the zeros between the start of a 64 KiB chunk and what was written into it.
     pub fn with_capacity(bytes: u64) -> Self {
-        Self { files: Mutex::default(), budget: Arc::new(Budget::new(bytes)) }
+        Self { files: Mutex::default(), capacity: Arc::new(MemoryCapacity::new(bytes)) }
     }
 
     /// How many bytes of data all files hold together.
     pub fn used(&self) -> u64 {
-        self.budget.used()
+        self.capacity.used()
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<OsString, Arc<MemFile>>> {
@@ -87,8 +87,8 @@ impl MemFs {
             Some(_) if options.is_exclusive() => Err(Error::new(Kind::AlreadyExists, Operation::Open, name)),
             Some(file) => Ok(Arc::clone(file)),
             None if options.is_create() => {
-                let store = Store::new(Arc::clone(&self.budget));
-                let file = Arc::new(MemFile { store, locks: RangeLocks::default() });
+                let store = SparseBytes::new(Arc::clone(&self.capacity));
+                let file = Arc::new(MemFile { bytes: store, locks: RangeLocks::default() });
                 files.insert(name.into(), Arc::clone(&file));
                 Ok(file)
             }
@@ -103,7 +103,7 @@ impl Device for MemFs {
         options.check(name)?;
         let file = self.find_or_create(name, options)?;
         if options.is_truncate() {
-            file.store.set_len(0);
+            file.bytes.set_len(0);
         }
         Ok(Arc::new(MemHandle {
             name: name.into(),
@@ -137,26 +137,26 @@ impl MemHandle {
 }
 
 impl Handle for MemHandle {
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.allow(self.read, Operation::Read)?;
-        piece::check(pieces, Operation::Read, &self.name)?;
-        Ok(self.file.store.read(pieces))
+        segment::check(pieces, Operation::Read, &self.name)?;
+        Ok(self.file.bytes.read(pieces))
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
         self.allow(self.write, Operation::Write)?;
-        piece::check(pieces, Operation::Write, &self.name)?;
-        let done = self.file.store.write(pieces);
-        if done == piece::total(pieces) {
+        segment::check(pieces, Operation::Write, &self.name)?;
+        let done = self.file.bytes.write(pieces);
+        if done == segment::total(pieces) {
             return Ok(done);
         }
         let error =
-            Error::new(Kind::NoSpace, Operation::Write, &self.name).at(piece::offset_of(pieces, done));
+            Error::new(Kind::NoSpace, Operation::Write, &self.name).at(segment::offset_of(pieces, done));
         Err(error.after(done).advise("delete files of this memfs, or give it more capacity"))
     }
 
     fn len(&self) -> Result<u64> {
-        Ok(self.file.store.len())
+        Ok(self.file.bytes.len())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
@@ -164,7 +164,7 @@ impl Handle for MemHandle {
         if len > i64::MAX as u64 {
             return Err(Error::new(Kind::InvalidArgument, Operation::SetLen, &self.name).at(len));
         }
-        self.file.store.set_len(len);
+        self.file.bytes.set_len(len);
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl Handle for MemHandle {
             coherent: true,
             native_lists: true,
             locks: LockScope::Process,
-            block: store::CHUNK as u32,
+            block: sparse_bytes::CHUNK as u32,
             concurrency: cores,
             ..Capabilities::default()
         }
@@ -245,7 +245,7 @@ mod tests {
         let memory = MemFs::with_capacity(100);
         let (file, other) = (create(&memory, "a"), create(&memory, "b"));
         other.write_at(0, &[1; 30]).unwrap();
-        let pieces = [Piece::new(0, &[2; 40]), Piece::new(1 << 40, &[3; 20]), Piece::new(40, &[4; 60])];
+        let pieces = [Segment::new(0, &[2; 40]), Segment::new(1 << 40, &[3; 20]), Segment::new(40, &[4; 60])];
         let error = file.write(&pieces).unwrap_err();
         assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 70, Some(50)));
         assert_eq!((memory.used(), file.len().unwrap()), (100, (1 << 40) + 20));

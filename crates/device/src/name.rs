@@ -13,11 +13,11 @@ use crate::{Error, Kind, Operation, Result};
 pub const DEFAULT_DEVICE: &str = "ufs";
 
 /// The most layers in one name: each holds a level of the stack and the text of all below it.
-const MOST_LAYERS: usize = 64;
+const MAX_LAYERS: usize = 64;
 
 /// One prefix of a name with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct NamePrefix {
     /// The word that picks a device or a wrapper.
     pub prefix: String,
     /// What stands between `=` and the colon; empty where there is none.
@@ -26,16 +26,16 @@ pub struct Segment {
 
 /// A name taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct DeviceName {
     /// The wrappers, outermost first.
-    pub wrappers: Vec<Segment>,
+    pub wrappers: Vec<NamePrefix>,
     /// The device at the bottom.
-    pub device: Segment,
+    pub device: NamePrefix,
     /// The name that the device gets.
     pub path: OsString,
 }
 
-impl Segment {
+impl NamePrefix {
     fn new(prefix: &str, parameters: &str) -> Self {
         Self { prefix: prefix.into(), parameters: parameters.into() }
     }
@@ -50,13 +50,13 @@ impl Segment {
     }
 }
 
-impl Name {
+impl DeviceName {
     /// Takes `name` apart. Prefixes that `is_wrapper` knows are wrappers; the first other one is the device, and what follows it is the path, colons and all.
     ///
     /// ```
-    /// use aqueduct_device::name::Name;
+    /// use aqueduct_device::name::DeviceName;
     ///
-    /// let name = Name::parse("throttle=200MB/s,1ms:ufs:a:b".as_ref(), |prefix| prefix == "throttle").unwrap();
+    /// let name = DeviceName::parse("throttle=200MB/s,1ms:ufs:a:b".as_ref(), |prefix| prefix == "throttle").unwrap();
     /// assert_eq!(name.wrappers[0].parameters, "200MB/s,1ms");
     /// assert_eq!((name.device.prefix.as_str(), name.path.to_str()), ("ufs", Some("a:b")));
     /// ```
@@ -64,14 +64,14 @@ impl Name {
         let mut wrappers = Vec::new();
         let mut path = name;
         let device = loop {
-            let Some((segment, rest)) = split(path, name)? else { break Segment::new(DEFAULT_DEVICE, "") };
+            let Some((segment, rest)) = split(path, name)? else { break NamePrefix::new(DEFAULT_DEVICE, "") };
             path = rest;
             if !is_wrapper(&segment.prefix) {
                 break segment;
             }
-            if wrappers.len() == MOST_LAYERS {
+            if wrappers.len() == MAX_LAYERS {
                 let error = Error::new(Kind::InvalidName, Operation::Resolve, name);
-                return Err(error.advise(format!("a name has at most {MOST_LAYERS} layers")));
+                return Err(error.advise(format!("a name has at most {MAX_LAYERS} layers")));
             }
             wrappers.push(segment);
         };
@@ -98,7 +98,7 @@ pub fn check(name: &OsStr, operation: Operation) -> Result<()> {
 }
 
 /// Splits the first prefix off, if there is one.
-fn split<'a>(text: &'a OsStr, whole: &OsStr) -> Result<Option<(Segment, &'a OsStr)>> {
+fn split<'a>(text: &'a OsStr, whole: &OsStr) -> Result<Option<(NamePrefix, &'a OsStr)>> {
     let bytes = text.as_bytes();
     let Some(colon) = bytes.iter().position(|&byte| byte == b':') else { return Ok(None) };
     let (head, rest) = (&bytes[..colon], OsStr::from_bytes(&bytes[colon + 1..]));
@@ -111,15 +111,15 @@ fn split<'a>(text: &'a OsStr, whole: &OsStr) -> Result<Option<(Segment, &'a OsSt
         let error = Error::new(Kind::InvalidName, Operation::Resolve, whole);
         return Err(error.advise("parameters have to be UTF-8; a path with a colon is written ./like:this"));
     };
-    Ok(Some((Segment::new(prefix, parameters), rest)))
+    Ok(Some((NamePrefix::new(prefix, parameters), rest)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(text: &[u8]) -> Name {
-        Name::parse(OsStr::from_bytes(text), |prefix| matches!(prefix, "throttle" | "trace")).unwrap()
+    fn parse(text: &[u8]) -> DeviceName {
+        DeviceName::parse(OsStr::from_bytes(text), |prefix| matches!(prefix, "throttle" | "trace")).unwrap()
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn wrappers_stand_in_front_outermost_first() {
         let name = parse(b"trace:throttle=1MB/s,1ms:memfs:run7");
-        assert_eq!(name.wrappers, [Segment::new("trace", ""), Segment::new("throttle", "1MB/s,1ms")]);
+        assert_eq!(name.wrappers, [NamePrefix::new("trace", ""), NamePrefix::new("throttle", "1MB/s,1ms")]);
         assert_eq!((name.device.text(), name.path), ("memfs".into(), "run7".into()));
         assert_eq!(name.wrappers[1].text(), "throttle=1MB/s,1ms");
     }
@@ -154,15 +154,16 @@ mod tests {
     #[test]
     fn paths_are_bytes_and_parameters_are_text() {
         assert_eq!(parse(b"memfs:\xff").path.as_bytes(), b"\xff");
-        let error = Name::parse(OsStr::from_bytes(b"trace=\xff:x"), |_| true).unwrap_err();
+        let error = DeviceName::parse(OsStr::from_bytes(b"trace=\xff:x"), |_| true).unwrap_err();
         assert_eq!(error.kind(), Kind::InvalidName);
     }
 
     #[test]
     fn a_name_with_too_many_layers_is_refused() {
         let layers = |count: usize| "trace:".repeat(count) + "memfs:x";
-        assert_eq!(parse(layers(MOST_LAYERS).as_bytes()).wrappers.len(), MOST_LAYERS);
-        let error = Name::parse(layers(MOST_LAYERS + 1).as_ref(), |prefix| prefix == "trace").unwrap_err();
+        assert_eq!(parse(layers(MAX_LAYERS).as_bytes()).wrappers.len(), MAX_LAYERS);
+        let error =
+            DeviceName::parse(layers(MAX_LAYERS + 1).as_ref(), |prefix| prefix == "trace").unwrap_err();
         assert!(
             error.kind() == Kind::InvalidName && error.to_string().contains("at most 64 layers"),
             "{error}"

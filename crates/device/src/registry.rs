@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::name::{self, Name, Segment};
-use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, Uring, wrap};
+use crate::name::{self, DeviceName, NamePrefix};
+use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, Uring, layers};
 
 /// Makes a wrapper around a device, from the parameters in the name.
-type Wrap = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
+type MakeWrapper = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
 
 /// Devices and wrappers by prefix.
 ///
@@ -32,13 +32,13 @@ type Wrap = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sy
 /// ```
 #[derive(Default)]
 pub struct Registry {
-    entries: Mutex<Entries>,
+    entries: Mutex<RegistryEntries>,
 }
 
 #[derive(Default)]
-struct Entries {
+struct RegistryEntries {
     devices: BTreeMap<String, Arc<dyn Device>>,
-    wrappers: BTreeMap<String, Arc<Wrap>>,
+    wrappers: BTreeMap<String, Arc<MakeWrapper>>,
     /// Wrapped devices by the text of their prefixes.
     chains: BTreeMap<String, Arc<dyn Device>>,
 }
@@ -55,7 +55,7 @@ impl Registry {
         let devices: [(&str, Arc<dyn Device>); _] =
             [("memfs", Arc::new(MemFs::new())), ("ufs", Arc::new(Ufs)), ("uring", Arc::new(Uring::new()))];
         registry.entries().devices.extend(devices.map(|(prefix, device)| (prefix.into(), device)));
-        for (prefix, wrap) in wrap::WRAPPERS {
+        for (prefix, wrap) in layers::WRAPPERS {
             registry.entries().wrappers.insert(prefix.into(), Arc::new(wrap));
         }
         registry
@@ -86,7 +86,7 @@ impl Registry {
     /// The device that a name means, and the name to be given to it.
     pub fn resolve(&self, name: impl AsRef<OsStr>) -> Result<(Arc<dyn Device>, OsString)> {
         let whole = name.as_ref();
-        let parsed = Name::parse(whole, |prefix| self.entries().wrappers.contains_key(prefix))?;
+        let parsed = DeviceName::parse(whole, |prefix| self.entries().wrappers.contains_key(prefix))?;
         let mut device = self.device(&parsed.device, whole)?;
         let mut chain = parsed.device.text();
         for segment in parsed.wrappers.iter().rev() {
@@ -109,12 +109,12 @@ impl Registry {
     }
 
     /// Deletes the file that a name means, to make room for another.
-    pub fn discard(&self, name: impl AsRef<OsStr>) -> Result<()> {
+    pub fn delete_in_background(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (device, path) = self.resolve(name)?;
-        device.discard(&path)
+        device.delete_in_background(&path)
     }
 
-    fn device(&self, segment: &Segment, whole: &OsStr) -> Result<Arc<dyn Device>> {
+    fn device(&self, segment: &NamePrefix, whole: &OsStr) -> Result<Arc<dyn Device>> {
         if !segment.parameters.is_empty() {
             let error = Error::new(Kind::InvalidName, Operation::Resolve, whole);
             return Err(error.advise(format!("the device {:?} takes no parameters", segment.prefix)));
@@ -124,7 +124,7 @@ impl Registry {
     }
 
     /// The wrapper of a chain: the one there is, or a new one. Made outside the lock, because `wrap` may want this registry.
-    fn wrapped(&self, chain: &str, segment: &Segment, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+    fn wrapped(&self, chain: &str, segment: &NamePrefix, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
         let wrap = {
             let entries = self.entries();
             if let Some(device) = entries.chains.get(chain) {
@@ -137,12 +137,12 @@ impl Registry {
         Ok(Arc::clone(self.entries().chains.entry(chain.into()).or_insert(device)))
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, RegistryEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
+impl RegistryEntries {
     fn check_free(&self, prefix: &str) -> Result<()> {
         let refuse = |kind, why: &str| Err(Error::new(kind, Operation::Resolve, prefix).advise(why));
         if !name::is_prefix(prefix.as_bytes()) {
@@ -154,7 +154,7 @@ impl Entries {
         Ok(())
     }
 
-    fn unknown(&self, segment: &Segment, whole: &OsStr) -> Error {
+    fn unknown(&self, segment: &NamePrefix, whole: &OsStr) -> Error {
         let list = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<_>>().join(", ");
         let (devices, wrappers) = (list(self.devices.keys().collect()), list(self.wrappers.keys().collect()));
         Error::new(Kind::UnknownDevice, Operation::Resolve, whole).advise(format!(
@@ -180,9 +180,9 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     registry().delete(name)
 }
 
-/// Deletes a file by its name to make room for another, through the [registry] of the process; see [`Device::discard`].
+/// Deletes a file by its name to make room for another, through the [registry] of the process; see [`Device::delete_in_background`].
 pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
-    registry().discard(name)
+    registry().delete_in_background(name)
 }
 
 /// Registers a device in the [registry] of the process.

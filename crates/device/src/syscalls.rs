@@ -21,11 +21,11 @@ pub fn lock_waits() -> u64 {
 }
 
 /// Counts one call.
-pub(crate) fn count() {
+pub(crate) fn count_syscall() {
     CALLS.set(CALLS.get() + 1);
 }
 
 /// Counts one wait for a lock.
-pub(crate) fn count_wait() {
+pub(crate) fn count_lock_wait() {
     WAITS.set(WAITS.get() + 1);
 }

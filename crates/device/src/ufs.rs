@@ -3,23 +3,23 @@
 //! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
 //! or `pwrite`. Interrupted and short calls are continued.
 
-mod behind;
-mod claim;
+mod background_delete;
 mod close;
 mod direct;
-mod discard;
 mod file;
 mod handle;
-mod lock;
-mod ofd;
-pub(crate) mod transfer;
+mod locks;
+mod ofd_lock;
+pub(crate) mod vectored;
+mod write_behind;
 mod writeback;
+mod writer_lock;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-pub use claim::{Claim, check_unclaimed, claim};
 pub(crate) use handle::UfsHandle;
+pub use writer_lock::{WriterLock, acquire_writer_lock, check_unclaimed};
 
 use crate::{Device, Handle, OpenOptions, Result, uring};
 
@@ -57,14 +57,14 @@ pub struct Ufs;
 impl Device for Ufs {
     fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
         let file = UfsHandle::open(name, options)?;
-        Ok(if file.direct_file().is_some() { uring::past_the_cache(file) } else { Arc::new(file) })
+        Ok(if file.direct_file().is_some() { uring::open_direct(file) } else { Arc::new(file) })
     }
 
     fn delete(&self, name: &OsStr) -> Result<()> {
-        discard::delete(name)
+        background_delete::delete(name)
     }
 
-    fn discard(&self, name: &OsStr) -> Result<()> {
-        discard::discard(name)
+    fn delete_in_background(&self, name: &OsStr) -> Result<()> {
+        background_delete::delete_in_background(name)
     }
 }

@@ -5,23 +5,23 @@
 
 mod batch;
 mod bounce;
-mod pool;
 mod ring;
+mod ring_pool;
 
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use batch::Batch;
-use bounce::Way;
-use pool::Pool;
-use ring::Files;
+use batch::UringBatch;
+use bounce::DirectStrategy;
+use ring::RingFiles;
+use ring_pool::RingPool;
 
 use crate::ufs::UfsHandle;
-use crate::ufs::transfer::Progress;
+use crate::ufs::vectored::TransferProgress;
 use crate::{
-    Capabilities, Device, Extent, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Operation,
-    Piece, PieceMut, Result, SyncScope, Ufs, run, total, total_mut,
+    Capabilities, Device, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Operation, Result,
+    Segment, SegmentMut, SegmentRange, SyncScope, Ufs, coalesce, total, total_mut,
 };
 
 /// Files of the operating system through `io_uring`.
@@ -35,24 +35,24 @@ use crate::{
 /// environment has it refused without asking. [`Capabilities::native_lists`] of an open file tells which it is.
 ///
 /// ```
-/// use aqueduct_device::{Device, HandleExt, OpenOptions, Piece, Uring};
+/// use aqueduct_device::{Device, HandleExt, OpenOptions, Segment, Uring};
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let file = Uring::new().open(folder.path().join("a").as_os_str(), &OpenOptions::read_write().create(true))?;
-/// let pieces: Vec<_> = (0..100).map(|index| Piece::new(index * 8192, &[7; 4096])).collect();
+/// let pieces: Vec<_> = (0..100).map(|index| Segment::new(index * 8192, &[7; 4096])).collect();
 /// file.write_all(&pieces)?;
 /// assert_eq!(file.len()?, 99 * 8192 + 4096);
 /// # Ok::<_, aqueduct_device::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Uring {
-    pool: Arc<Pool>,
+    pool: Arc<RingPool>,
 }
 
 #[derive(Debug)]
 struct UringHandle {
     file: UfsHandle,
-    pool: Arc<Pool>,
+    pool: Arc<RingPool>,
 }
 
 impl Uring {
@@ -63,7 +63,7 @@ impl Uring {
 
     /// The device as it is where the kernel refuses: for tests of that.
     pub fn refused() -> Self {
-        Self { pool: Arc::new(Pool::refused()) }
+        Self { pool: Arc::new(RingPool::refused()) }
     }
 }
 
@@ -81,14 +81,14 @@ impl Device for Uring {
         Ufs.delete(name)
     }
 
-    fn discard(&self, name: &OsStr) -> Result<()> {
-        Ufs.discard(name)
+    fn delete_in_background(&self, name: &OsStr) -> Result<()> {
+        Ufs.delete_in_background(name)
     }
 }
 
 /// An open file past the page cache: its scattered lists go through a ring, if there are any, so that the medium has something to do.
-pub(crate) fn past_the_cache(file: UfsHandle) -> Arc<dyn Handle> {
-    static POOL: OnceLock<Arc<Pool>> = OnceLock::new();
+pub(crate) fn open_direct(file: UfsHandle) -> Arc<dyn Handle> {
+    static POOL: OnceLock<Arc<RingPool>> = OnceLock::new();
     let pool = POOL.get_or_init(Arc::default);
     if pool.has_rings().is_ok() {
         Arc::new(UringHandle { file, pool: Arc::clone(pool) })
@@ -99,8 +99,8 @@ pub(crate) fn past_the_cache(file: UfsHandle) -> Arc<dyn Handle> {
 
 impl UringHandle {
     /// Hands a batch to a ring. `None` if nothing came of it, neither bytes nor an error: no ring to be had, or the end of the file.
-    fn submit(&self, mut batch: Batch<'_>) -> Option<Progress> {
-        let files = Files { buffered: self.file.file(), direct: self.file.direct_file() };
+    fn submit(&self, mut batch: UringBatch<'_>) -> Option<TransferProgress> {
+        let files = RingFiles { buffered: self.file.file(), direct: self.file.direct_file() };
         self.pool.with_ring(|ring| ring.run(files, &mut batch));
         Some(batch.progress()).filter(|progress| progress.done > 0 || progress.stop.is_some())
     }
@@ -110,27 +110,27 @@ impl UringHandle {
     }
 
     /// How a list goes.
-    fn way<E: Extent>(&self, pieces: &[E], bytes: impl Fn(&E) -> &[u8]) -> Way {
-        if self.is_direct() { Way::past_the_cache(pieces, bytes) } else { Way::Straight }
+    fn direct_strategy<E: SegmentRange>(&self, pieces: &[E], bytes: impl Fn(&E) -> &[u8]) -> DirectStrategy {
+        if self.is_direct() { DirectStrategy::choose(pieces, bytes) } else { DirectStrategy::Aligned }
     }
 
     /// Reads a list through a bounce buffer; as [`submit`](Self::submit) otherwise.
-    fn read_bounced(&self, pieces: &mut [PieceMut<'_>]) -> Option<Progress> {
+    fn read_bounced(&self, pieces: &mut [SegmentMut<'_>]) -> Option<TransferProgress> {
         self.bounced(pieces.len(), |from, buffer| {
             let group = bounce::group(pieces, from, buffer.len() as u64);
             let pieces = &mut pieces[group.clone()];
-            let next = self.submit(Batch::read(&mut bounce::places(pieces, buffer), true))?;
+            let next = self.submit(UringBatch::read(&mut bounce::places(pieces, buffer), true))?;
             bounce::scatter(&buffer[..next.done as usize], pieces);
             Some((group, total_mut(pieces), next))
         })
     }
 
     /// Writes a list through a bounce buffer; as [`submit`](Self::submit) otherwise.
-    fn write_bounced(&self, pieces: &[Piece<'_>]) -> Option<Progress> {
+    fn write_bounced(&self, pieces: &[Segment<'_>]) -> Option<TransferProgress> {
         self.bounced(pieces.len(), |from, buffer| {
             let group = bounce::group(pieces, from, buffer.len() as u64);
             let list = bounce::gather(&pieces[group.clone()], buffer);
-            let next = self.submit(Batch::write(&list, true))?;
+            let next = self.submit(UringBatch::write(&list, true))?;
             let size = total(&pieces[group.clone()]);
             Some((group, size, next))
         })
@@ -140,9 +140,9 @@ impl UringHandle {
     fn bounced(
         &self,
         count: usize,
-        mut each: impl FnMut(usize, &mut [u8]) -> Option<(Range<usize>, u64, Progress)>,
-    ) -> Option<Progress> {
-        let mut progress = Progress::default();
+        mut each: impl FnMut(usize, &mut [u8]) -> Option<(Range<usize>, u64, TransferProgress)>,
+    ) -> Option<TransferProgress> {
+        let mut progress = TransferProgress::default();
         self.file.with_bounce(|buffer| {
             let mut from = 0;
             while from < count
@@ -158,13 +158,13 @@ impl UringHandle {
 }
 
 impl Handle for UringHandle {
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.file.check_read(pieces)?;
-        if run::is_scattered(pieces) {
-            let progress = match self.way(pieces, |piece| piece.bytes) {
-                Way::Straight => self.submit(Batch::read(pieces, self.is_direct())),
-                Way::Bounced => self.read_bounced(pieces),
-                Way::OneByOne => None,
+        if coalesce::is_scattered(pieces) {
+            let progress = match self.direct_strategy(pieces, |piece| piece.bytes) {
+                DirectStrategy::Aligned => self.submit(UringBatch::read(pieces, self.is_direct())),
+                DirectStrategy::Bounce => self.read_bounced(pieces),
+                DirectStrategy::Sequential => None,
             };
             if let Some(progress) = progress {
                 return self.file.outcome(Operation::Read, pieces, progress);
@@ -173,16 +173,16 @@ impl Handle for UringHandle {
         self.file.read(pieces)
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
         self.file.check_write(pieces)?;
-        if run::is_scattered(pieces) {
-            let progress = match self.way(pieces, |piece| piece.bytes) {
-                Way::Straight => self.submit(Batch::write(pieces, self.is_direct())),
-                Way::Bounced => self.write_bounced(pieces),
-                Way::OneByOne => None,
+        if coalesce::is_scattered(pieces) {
+            let progress = match self.direct_strategy(pieces, |piece| piece.bytes) {
+                DirectStrategy::Aligned => self.submit(UringBatch::write(pieces, self.is_direct())),
+                DirectStrategy::Bounce => self.write_bounced(pieces),
+                DirectStrategy::Sequential => None,
             };
             if let Some(progress) = progress {
-                self.file.written(pieces);
+                self.file.note_written(pieces);
                 return self.file.outcome(Operation::Write, pieces, progress);
             }
         }
@@ -209,12 +209,12 @@ impl Handle for UringHandle {
         self.file.preallocate(len)
     }
 
-    fn hasten(&self, range: Range<u64>) {
-        self.file.hasten(range);
+    fn start_writeback(&self, range: Range<u64>) {
+        self.file.start_writeback(range);
     }
 
-    fn expect(&self, range: Range<u64>) {
-        self.file.expect(range);
+    fn advise_will_write(&self, range: Range<u64>) {
+        self.file.advise_will_write(range);
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use aqueduct_device::wrap::{Crash, Fault, FaultPlan, Trace, When};
+use aqueduct_device::layers::{CrashDevice, FaultDevice, FaultPlan, FaultTrigger, TraceDevice};
 use aqueduct_device::{
     Device, Handle, HandleExt, Kind, LockKind, MappedAccess, MemFs, OpenOptions, Operation, Registry,
     SyncScope, Ufs,
 };
 use aqueduct_testkit::crash;
-use aqueduct_testkit::oracle::Step;
+use aqueduct_testkit::oracle::DeviceOperation;
 
 const SECTOR: usize = 512;
 
@@ -31,9 +31,9 @@ fn contents(device: &dyn Device) -> Option<Vec<u8>> {
 }
 
 /// A file of four synced sectors of `o`, on a device of which the inner part is given too.
-fn synced() -> (Arc<MemFs>, Crash, Arc<dyn Handle>) {
+fn synced() -> (Arc<MemFs>, CrashDevice, Arc<dyn Handle>) {
     let inner = Arc::new(MemFs::new());
-    let crash = Crash::new(Arc::clone(&inner) as Arc<dyn Device>);
+    let crash = CrashDevice::new(Arc::clone(&inner) as Arc<dyn Device>);
     let file = create(&crash);
     file.write_at(0, &[b'o'; 4 * SECTOR]).unwrap();
     file.sync(SyncScope::Entry).unwrap();
@@ -95,8 +95,8 @@ fn sectors_survive_in_every_combination() {
     file.write_at(0, &[b'n'; 4 * SECTOR]).unwrap();
     let durable = contents(&*inner).unwrap();
     let mut seen = HashSet::new();
-    for survivor in crash.survivors(1).take(500) {
-        let image = survivor.image(name(), &durable).unwrap();
+    for survivor in crash.crash_images(1).take(500) {
+        let image = survivor.file_bytes(name(), &durable).unwrap();
         let whole = |sector: &[u8]| sector.iter().all(|&byte| byte == sector[0]);
         assert!(image.chunks(SECTOR).all(whole), "sectors are not torn");
         seen.insert(image.iter().step_by(SECTOR).copied().collect::<Vec<_>>());
@@ -111,8 +111,11 @@ fn later_writes_may_survive_earlier_ones_and_lengths_go_their_own_way() {
     file.write_at(4 * SECTOR as u64, &[b'2'; SECTOR]).unwrap();
     file.set_len(6 * SECTOR as u64).unwrap();
     let durable = contents(&*inner).unwrap();
-    let images: HashSet<_> =
-        crash.survivors(1).take(500).map(|survivor| survivor.image(name(), &durable).unwrap()).collect();
+    let images: HashSet<_> = crash
+        .crash_images(1)
+        .take(500)
+        .map(|survivor| survivor.file_bytes(name(), &durable).unwrap())
+        .collect();
     let any = |found: &dyn Fn(&Vec<u8>) -> bool| images.iter().any(found);
     assert!(any(&|image| image[0] == b'1' && image.len() == 4 * SECTOR), "the first without the second");
     assert!(
@@ -135,8 +138,8 @@ fn the_survivor_is_what_a_cut_leaves() {
         file.write_at(300, &[b'n'; 1000]).unwrap();
         file.set_len(700).unwrap();
         file.write_at(1800, &[b'm'; 1000]).unwrap();
-        let expected = crash.survivor(seed).image(name(), &contents(&*inner).unwrap());
-        assert_eq!(crash.survivor(seed), crash.survivor(seed));
+        let expected = crash.crash_image(seed).file_bytes(name(), &contents(&*inner).unwrap());
+        assert_eq!(crash.crash_image(seed), crash.crash_image(seed));
         crash.cut(seed).unwrap();
         assert_eq!(contents(&crash), expected);
         assert_eq!(contents(&*inner), expected);
@@ -147,7 +150,7 @@ fn the_survivor_is_what_a_cut_leaves() {
 fn a_new_file_may_be_gone_until_its_entry_is_synced() {
     let mut left = HashSet::new();
     for seed in 0..50 {
-        let crash = Crash::new(Arc::new(MemFs::new()));
+        let crash = CrashDevice::new(Arc::new(MemFs::new()));
         let file = create(&crash);
         file.write_at(0, b"abc").unwrap();
         file.sync(SyncScope::Data).unwrap();
@@ -165,7 +168,7 @@ fn a_new_file_may_be_gone_until_its_entry_is_synced() {
 
 #[test]
 fn the_power_fails_by_itself_once() {
-    let crash = Crash::new(Arc::new(MemFs::new())).after(2, 3);
+    let crash = CrashDevice::new(Arc::new(MemFs::new())).after(2, 3);
     let file = create(&crash);
     file.write_at(0, b"abc").unwrap();
     file.sync(SyncScope::Entry).unwrap();
@@ -192,13 +195,13 @@ fn deleting_forgets_what_was_not_synced() {
 
 #[test]
 fn a_failed_sync_keeps_what_is_pending() {
-    let plan = FaultPlan::new(0).fail(Operation::Sync, Kind::Io, When::Nth(1)).fail(
+    let plan = FaultPlan::new(0).fail(Operation::Sync, Kind::Io, FaultTrigger::Nth(1)).fail(
         Operation::Write,
         Kind::Io,
-        When::Nth(1),
+        FaultTrigger::Nth(1),
     );
-    let inner: Arc<dyn Device> = Arc::new(Fault::new(Arc::new(MemFs::new()), plan));
-    let crash = Crash::new(Arc::clone(&inner));
+    let inner: Arc<dyn Device> = Arc::new(FaultDevice::new(Arc::new(MemFs::new()), plan));
+    let crash = CrashDevice::new(Arc::clone(&inner));
     let file = create(&crash);
     file.write_at(0, b"abc").unwrap();
     assert_eq!(file.sync(SyncScope::Entry).unwrap_err().operation(), Operation::Write);
@@ -212,7 +215,7 @@ fn a_failed_sync_keeps_what_is_pending() {
 #[test]
 fn stores_behind_the_end_of_a_truncated_file_are_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let crash = Crash::new(Arc::new(Ufs));
+    let crash = CrashDevice::new(Arc::new(Ufs));
     let path = folder.path().join("a");
     let file = crash.open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
     file.write_at(0, &[7; 10_000]).unwrap();
@@ -226,8 +229,8 @@ fn stores_behind_the_end_of_a_truncated_file_are_nothing() {
 
 #[test]
 fn a_file_that_cannot_be_mapped_is_not_copied() {
-    let trace = Arc::new(Trace::new(Arc::new(MemFs::new())));
-    let crash = Crash::new(Arc::clone(&trace) as Arc<dyn Device>);
+    let trace = Arc::new(TraceDevice::new(Arc::new(MemFs::new())));
+    let crash = CrashDevice::new(Arc::clone(&trace) as Arc<dyn Device>);
     let file = create(&crash);
     file.write_at(0, &[7; 10_000]).unwrap();
     file.sync(SyncScope::Data).unwrap();
@@ -255,22 +258,22 @@ fn by_name() {
 /// Write, sync, write more, cut and extend: the power is cut in every one of these operations, with many seeds.
 #[test]
 fn every_cut_of_a_long_story() {
-    let write = |salt, extents: &[(u64, usize)]| Step::Write { salt, extents: extents.to_vec() };
+    let write = |salt, extents: &[(u64, usize)]| DeviceOperation::Write { salt, extents: extents.to_vec() };
     let story = [
         write(1, &[(0, 3000)]),
         write(2, &[(100, 10), (1024, 512), (2500, 2000)]),
-        Step::Sync(SyncScope::Data),
+        DeviceOperation::Sync(SyncScope::Data),
         write(3, &[(0, 100), (4000, 1000)]),
-        Step::Sync(SyncScope::Entry),
-        Step::SetLen(700),
+        DeviceOperation::Sync(SyncScope::Entry),
+        DeviceOperation::SetLen(700),
         write(4, &[(650, 30), (2000, 600)]),
-        Step::SetLen(2300),
-        Step::Preallocate(6000),
+        DeviceOperation::SetLen(2300),
+        DeviceOperation::Preallocate(6000),
         write(5, &[(0, 6000)]),
-        Step::Sync(SyncScope::Data),
-        Step::SetLen(1300),
-        Step::SetLen(5000),
-        Step::Sync(SyncScope::Data),
+        DeviceOperation::Sync(SyncScope::Data),
+        DeviceOperation::SetLen(1300),
+        DeviceOperation::SetLen(5000),
+        DeviceOperation::Sync(SyncScope::Data),
         write(6, &[(511, 2)]),
     ];
     crash::cut_everywhere(name(), &story, 60, &|| Arc::new(MemFs::new())).unwrap();
@@ -279,9 +282,9 @@ fn every_cut_of_a_long_story() {
 #[test]
 fn every_cut_of_random_stories() {
     crash::check("crash over memfs", 60, name(), || Arc::new(MemFs::new()));
-    let short = || FaultPlan::new(1).short(When::Chance(0.3));
+    let short = || FaultPlan::new(1).short(FaultTrigger::Chance(0.3));
     crash::check("crash over fault", 20, name(), move || {
-        Arc::new(Fault::new(Arc::new(MemFs::new()), short()))
+        Arc::new(FaultDevice::new(Arc::new(MemFs::new()), short()))
     });
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aqueduct_device::{MemFs, Ufs, Uring};
-use aqueduct_testkit::device::{Subject, conformance};
+use aqueduct_testkit::device::{DeviceUnderTest, conformance};
 use aqueduct_testkit::oracle;
 
 #[path = "../examples/own_device.rs"]
@@ -11,16 +11,16 @@ use aqueduct_testkit::oracle;
 mod own_device;
 
 /// The folder of the build, not of the system: that one may be memory, which has no unbuffered side.
-fn on_disk(title: &str, device: Arc<dyn aqueduct_device::Device>) -> Subject {
+fn on_disk(title: &str, device: Arc<dyn aqueduct_device::Device>) -> DeviceUnderTest {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    Subject::new(title, device, move |number| folder.path().join(number.to_string()).into())
+    DeviceUnderTest::new(title, device, move |number| folder.path().join(number.to_string()).into())
 }
 
-fn by_number(title: &str, device: Arc<dyn aqueduct_device::Device>) -> Subject {
-    Subject::new(title, device, |number| format!("file{number}").into())
+fn by_number(title: &str, device: Arc<dyn aqueduct_device::Device>) -> DeviceUnderTest {
+    DeviceUnderTest::new(title, device, |number| format!("file{number}").into())
 }
 
-fn judge(subject: &Subject) {
+fn judge(subject: &DeviceUnderTest) {
     conformance(subject);
     oracle::check(subject, 64);
 }

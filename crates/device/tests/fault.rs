@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aqueduct_device::wrap::{Fault, FaultPlan, When};
+use aqueduct_device::layers::{FaultDevice, FaultPlan, FaultTrigger};
 use aqueduct_device::{
-    Device, Handle, HandleExt, Kind, MemFs, OpenOptions, Operation, Piece, Registry, SyncScope,
+    Device, Handle, HandleExt, Kind, MemFs, OpenOptions, Operation, Registry, Segment, SyncScope,
 };
 
-fn device(plan: FaultPlan) -> Fault {
-    Fault::new(Arc::new(MemFs::new()), plan)
+fn device(plan: FaultPlan) -> FaultDevice {
+    FaultDevice::new(Arc::new(MemFs::new()), plan)
 }
 
 fn create(device: &dyn Device, rank: usize) -> Arc<dyn Handle> {
@@ -23,15 +23,15 @@ fn failures(file: &dyn Handle, count: usize) -> Vec<bool> {
 
 #[test]
 fn the_nth_operation_fails() {
-    let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Busy, When::Nth(3))), 0);
+    let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Busy, FaultTrigger::Nth(3))), 0);
     assert_eq!(failures(&*file, 5), [false, false, true, false, false]);
-    let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Io, When::From(3))), 0);
+    let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Io, FaultTrigger::From(3))), 0);
     assert_eq!(failures(&*file, 5), [false, false, true, true, true]);
 }
 
 #[test]
 fn errors_say_what_and_where() {
-    let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Busy, When::Nth(1))), 0);
+    let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Busy, FaultTrigger::Nth(1))), 0);
     let error = file.write_at(4096, b"abc").unwrap_err();
     assert_eq!((error.kind(), error.operation(), error.offset()), (Kind::Busy, Operation::Write, Some(4096)));
     assert_eq!((error.name(), error.transferred()), ("a", 0));
@@ -41,7 +41,7 @@ fn errors_say_what_and_where() {
 
 #[test]
 fn each_operation_can_fail() {
-    let always = When::Chance(1.0);
+    let always = FaultTrigger::Chance(1.0);
     for operation in [Operation::Read, Operation::Len, Operation::SetLen, Operation::Sync, Operation::Lock] {
         let file = create(&device(FaultPlan::new(0).fail(operation, Kind::Io, always)), 0);
         let failed = [
@@ -64,7 +64,7 @@ fn each_operation_can_fail() {
 
 #[test]
 fn only_one_rank_is_hit() {
-    let plan = FaultPlan::new(0).rank(1).fail_any(Kind::Io, When::From(2));
+    let plan = FaultPlan::new(0).rank(1).fail_any(Kind::Io, FaultTrigger::From(2));
     let device = device(plan);
     let (first, second) = (create(&device, 0), create(&device, 1));
     assert_eq!(failures(&*first, 3), [false; 3]);
@@ -73,7 +73,7 @@ fn only_one_rank_is_hit() {
 
 #[test]
 fn ranks_get_the_same_faults_whatever_the_others_do() {
-    let plan = || FaultPlan::new(11).fail(Operation::Write, Kind::Io, When::Chance(0.5));
+    let plan = || FaultPlan::new(11).fail(Operation::Write, Kind::Io, FaultTrigger::Chance(0.5));
     let quiet = device(plan());
     let alone = failures(&*create(&quiet, 1), 64);
     let busy = device(plan());
@@ -81,20 +81,20 @@ fn ranks_get_the_same_faults_whatever_the_others_do() {
     let beside: Vec<bool> = (0..64).flat_map(|_| (failures(&*other, 3), failures(&*mine, 1)).1).collect();
     assert_eq!(alone, beside);
     assert_ne!(alone, failures(&*create(&device(plan().rank(1)), 1), 65)[1..], "they vary in time");
-    let reseeded = FaultPlan::new(12).fail(Operation::Write, Kind::Io, When::Chance(0.5));
+    let reseeded = FaultPlan::new(12).fail(Operation::Write, Kind::Io, FaultTrigger::Chance(0.5));
     assert_ne!(alone, failures(&*create(&device(reseeded), 1), 64), "and with the seed");
     assert!((16..48).contains(&alone.iter().filter(|&&failed| failed).count()));
 }
 
 #[test]
 fn transfers_are_short_but_never_nothing() {
-    let file = create(&device(FaultPlan::new(3).short(When::Chance(1.0))), 0);
+    let file = create(&device(FaultPlan::new(3).short(FaultTrigger::Chance(1.0))), 0);
     for length in 2..200 {
         let bytes = vec![length as u8; length];
-        let count = file.write(&[Piece::new(0, &bytes)]).unwrap();
+        let count = file.write(&[Segment::new(0, &bytes)]).unwrap();
         assert!((1..length as u64).contains(&count), "{count} of {length}");
     }
-    assert_eq!(file.write(&[Piece::new(0, b"x")]).unwrap(), 1, "a single byte cannot be short");
+    assert_eq!(file.write(&[Segment::new(0, b"x")]).unwrap(), 1, "a single byte cannot be short");
     file.write_at(0, b"abcdefgh").unwrap();
     let mut bytes = [0; 8];
     assert_eq!(file.read_at(0, &mut bytes).unwrap(), 8);
@@ -103,9 +103,13 @@ fn transfers_are_short_but_never_nothing() {
 
 #[test]
 fn an_error_after_a_short_transfer_counts_it() {
-    let plan = FaultPlan::new(3).short(When::Chance(1.0)).fail(Operation::Write, Kind::Io, When::Chance(1.0));
+    let plan = FaultPlan::new(3).short(FaultTrigger::Chance(1.0)).fail(
+        Operation::Write,
+        Kind::Io,
+        FaultTrigger::Chance(1.0),
+    );
     let file = create(&device(plan), 0);
-    let pieces = [Piece::new(10, &[1; 50]), Piece::new(1000, &[2; 50])];
+    let pieces = [Segment::new(10, &[1; 50]), Segment::new(1000, &[2; 50])];
     let error = file.write(&pieces).unwrap_err();
     let count = error.transferred();
     assert!((1..100).contains(&count));
@@ -121,7 +125,7 @@ fn the_space_ends_exactly() {
     file.write_at(0, &[2; 100]).unwrap();
     assert_eq!(file.preallocate(901).unwrap_err().kind(), Kind::NoSpace);
     file.preallocate(700).unwrap();
-    let pieces = [Piece::new(600, &[3; 200]), Piece::new(2000, &[4; 200])];
+    let pieces = [Segment::new(600, &[3; 200]), Segment::new(2000, &[4; 200])];
     let error = file.write(&pieces).unwrap_err();
     assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 300, Some(2100)));
     assert_eq!(file.len().unwrap(), 2100);
@@ -132,7 +136,7 @@ fn the_space_ends_exactly() {
 
 #[test]
 fn the_space_is_shared_and_unused_space_is_given_back() {
-    let device = device(FaultPlan::new(5).no_space(1000).short(When::Chance(0.5)));
+    let device = device(FaultPlan::new(5).no_space(1000).short(FaultTrigger::Chance(0.5)));
     let (first, second) = (create(&device, 0), create(&device, 1));
     first.write_at(0, &[1; 500]).unwrap();
     second.write_at(500, &[2; 500]).unwrap();
@@ -141,7 +145,7 @@ fn the_space_is_shared_and_unused_space_is_given_back() {
 
 #[test]
 fn delays_are_slept() {
-    let plan = FaultPlan::new(0).delay(Duration::from_millis(5), When::Chance(1.0));
+    let plan = FaultPlan::new(0).delay(Duration::from_millis(5), FaultTrigger::Chance(1.0));
     let file = create(&device(plan), 0);
     let start = Instant::now();
     file.write_at(0, b"x").unwrap();

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aqueduct_device::quantity::Rate;
-use aqueduct_device::wrap::{Throttle, ThrottleLimits};
+use aqueduct_device::layers::{ThrottleDevice, ThrottleLimits};
+use aqueduct_device::units::ByteRate;
 use aqueduct_device::{Device, Handle, HandleExt, Kind, MemFs, OpenOptions, Registry, SyncScope};
 
 const RATE: u64 = 100_000_000;
 
-fn device(bandwidth: Option<u64>, latency: Duration) -> Throttle {
-    let limits = ThrottleLimits { bandwidth: bandwidth.map(Rate), latency };
-    Throttle::new(Arc::new(MemFs::new()), limits)
+fn device(bandwidth: Option<u64>, latency: Duration) -> ThrottleDevice {
+    let limits = ThrottleLimits { bandwidth: bandwidth.map(ByteRate), latency };
+    ThrottleDevice::new(Arc::new(MemFs::new()), limits)
 }
 
 fn create(device: &dyn Device, rank: usize) -> Arc<dyn Handle> {

@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aqueduct_device::wrap::{Throttle, ThrottleLimits, Trace, TraceEvent};
+use aqueduct_device::layers::{ThrottleDevice, ThrottleLimits, TraceDevice, TraceEvent};
 use aqueduct_device::{
-    Device, HandleExt, Kind, LockKind, MemFs, OpenOptions, Operation, Piece, Registry, SyncScope,
+    Device, HandleExt, Kind, LockKind, MemFs, OpenOptions, Operation, Registry, Segment, SyncScope,
 };
 
 fn options(rank: usize) -> OpenOptions {
@@ -20,16 +20,16 @@ fn shape(event: &TraceEvent) -> (Option<usize>, Operation, Option<u64>, u64, usi
 
 #[test]
 fn every_operation_is_there_in_order() {
-    let trace = Trace::new(Arc::new(MemFs::new()));
+    let trace = TraceDevice::new(Arc::new(MemFs::new()));
     let file = trace.open("a".as_ref(), &options(3)).unwrap();
-    file.write(&[Piece::new(9, b""), Piece::new(100, b"abc"), Piece::new(5, b"de")]).unwrap();
-    file.read(&mut [aqueduct_device::PieceMut::new(101, &mut [0; 10])]).unwrap();
+    file.write(&[Segment::new(9, b""), Segment::new(100, b"abc"), Segment::new(5, b"de")]).unwrap();
+    file.read(&mut [aqueduct_device::SegmentMut::new(101, &mut [0; 10])]).unwrap();
     file.len().unwrap();
     file.set_len(50).unwrap();
     file.preallocate(60).unwrap();
     file.sync(SyncScope::Data).unwrap();
     drop(file.lock(10..30, LockKind::Shared).unwrap());
-    file.write(&[Piece::new(u64::MAX, b"x")]).unwrap_err();
+    file.write(&[Segment::new(u64::MAX, b"x")]).unwrap_err();
     drop(file);
     trace.delete("a".as_ref()).unwrap();
     let events = trace.events();
@@ -57,7 +57,7 @@ fn every_operation_is_there_in_order() {
 #[test]
 fn times_are_those_of_the_operations() {
     let limits = ThrottleLimits { bandwidth: None, latency: Duration::from_millis(10) };
-    let trace = Trace::new(Arc::new(Throttle::new(Arc::new(MemFs::new()), limits)));
+    let trace = TraceDevice::new(Arc::new(ThrottleDevice::new(Arc::new(MemFs::new()), limits)));
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let before = now();
     let file = trace.open("a".as_ref(), &options(0)).unwrap();
@@ -76,7 +76,7 @@ fn times_are_those_of_the_operations() {
 fn a_file_gets_the_lines_when_a_handle_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ops.csv");
-    let trace = Trace::to_file(Arc::new(MemFs::new()), &path);
+    let trace = TraceDevice::to_file(Arc::new(MemFs::new()), &path);
     assert!(!path.exists(), "a trace that is never used makes no file");
     let file = trace.open("a,\"b\"".as_ref(), &options(7)).unwrap();
     file.write_at(64, b"abc").unwrap();
@@ -117,7 +117,7 @@ fn by_name() {
 fn threads_write_whole_lines() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ops.csv");
-    let trace = Trace::to_file(Arc::new(MemFs::new()), &path);
+    let trace = TraceDevice::to_file(Arc::new(MemFs::new()), &path);
     std::thread::scope(|scope| {
         for rank in 0..4 {
             let file = trace.open("a".as_ref(), &options(rank)).unwrap();

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aqueduct_device::{
-    AlignedBuffer, Device, Handle, HandleExt, Kind, LockKind, OpenOptions, Operation, Piece, PieceMut,
-    Result, SyncScope, Ufs, syscalls,
+    AlignedBuffer, Device, Handle, HandleExt, Kind, LockKind, OpenOptions, Operation, Result, Segment,
+    SegmentMut, SyncScope, Ufs, syscalls,
 };
 
 fn create(path: &Path) -> Arc<dyn Handle> {
@@ -32,13 +32,14 @@ fn adjacent_pieces_go_out_in_one_call_per_1024() {
     let folder = tempfile::tempdir().unwrap();
     let file = create(&folder.path().join("a"));
     let bytes: Vec<u8> = (0..3000_u32).map(|number| number as u8).collect();
-    let pieces: Vec<_> = bytes.chunks(1).zip(0..).map(|(bytes, offset)| Piece::new(offset, bytes)).collect();
+    let pieces: Vec<_> =
+        bytes.chunks(1).zip(0..).map(|(bytes, offset)| Segment::new(offset, bytes)).collect();
     assert_eq!(calls(|| assert_eq!(file.write(&pieces[..1000]).unwrap(), 1000)), 1);
     assert_eq!(calls(|| assert_eq!(file.write(&pieces).unwrap(), 3000)), 3);
 
     let mut back = vec![0; 3000];
     let mut pieces: Vec<_> =
-        back.chunks_mut(1).zip(0..).map(|(bytes, offset)| PieceMut::new(offset, bytes)).collect();
+        back.chunks_mut(1).zip(0..).map(|(bytes, offset)| SegmentMut::new(offset, bytes)).collect();
     assert_eq!(calls(|| assert_eq!(file.read(&mut pieces).unwrap(), 3000)), 3);
     assert_eq!(back, bytes);
 }
@@ -50,7 +51,10 @@ fn a_single_piece_is_one_call() {
     let mut bytes = vec![1; 1 << 20];
     assert_eq!(calls(|| file.write_at(0, &bytes).unwrap()), 1);
     assert_eq!(calls(|| assert_eq!(file.read_at(0, &mut bytes).unwrap(), 1 << 20)), 1);
-    assert_eq!(calls(|| assert_eq!(file.write(&[Piece::new(0, b""), Piece::new(9, b"")]).unwrap(), 0)), 0);
+    assert_eq!(
+        calls(|| assert_eq!(file.write(&[Segment::new(0, b""), Segment::new(9, b"")]).unwrap(), 0)),
+        0
+    );
 }
 
 #[test]
@@ -59,7 +63,7 @@ fn reads_stop_exactly_at_the_end() {
     let file = create(&folder.path().join("a"));
     file.write_at(0, b"0123456789").unwrap();
     let (mut a, mut b, mut c) = ([0; 4], [0; 8], [7; 4]);
-    let mut pieces = [PieceMut::new(4, &mut a), PieceMut::new(8, &mut b), PieceMut::new(0, &mut c)];
+    let mut pieces = [SegmentMut::new(4, &mut a), SegmentMut::new(8, &mut b), SegmentMut::new(0, &mut c)];
     assert_eq!(file.read(&mut pieces).unwrap(), 6);
     assert_eq!((&a, &b[..2], c), (b"4567", &b"89"[..], [7; 4]));
     assert_eq!(file.read_at(10, &mut a).unwrap(), 0);
@@ -186,7 +190,7 @@ fn a_disk_that_fills_up_counts_exactly() {
     let Some(disk) = Disk::mount("tmpfs", "size=1m") else { return };
     let file = create(&disk.0.path().join("a"));
     let bytes = vec![5; 300 << 10];
-    let pieces: Vec<_> = (0..5).map(|index| Piece::new(index * (400 << 10), &bytes)).collect();
+    let pieces: Vec<_> = (0..5).map(|index| Segment::new(index * (400 << 10), &bytes)).collect();
     let error = file.write(&pieces).unwrap_err();
     assert_eq!(error.kind(), Kind::NoSpace);
     let (whole, part) = (error.transferred() / (300 << 10), error.transferred() % (300 << 10));
@@ -318,14 +322,14 @@ fn unbuffered_lists_are_gathered() {
     let file = Ufs.open(folder.path().join("a").as_os_str(), &options).unwrap();
     let bytes: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
     let pieces: Vec<_> =
-        bytes.chunks(777).zip(0..).map(|(bytes, index)| Piece::new(3000 + index * 777, bytes)).collect();
+        bytes.chunks(777).zip(0..).map(|(bytes, index)| Segment::new(3000 + index * 777, bytes)).collect();
     let made = calls(|| assert_eq!(file.write(&pieces).unwrap(), 100_000));
     assert!(made <= 3, "an edge, the blocks, an edge: {made}");
     let mut back = vec![0; 100_000];
     let mut pieces: Vec<_> = back
         .chunks_mut(999)
         .zip(0..)
-        .map(|(bytes, index)| PieceMut::new(3000 + index * 999, bytes))
+        .map(|(bytes, index)| SegmentMut::new(3000 + index * 999, bytes))
         .collect();
     assert_eq!(file.read(&mut pieces).unwrap(), 100_000);
     assert_eq!(back, bytes);

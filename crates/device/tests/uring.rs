@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use aqueduct_device::{
-    AlignedBuffer, Device, Handle, HandleExt, Kind, OpenOptions, Piece, PieceMut, Uring, syscalls,
+    AlignedBuffer, Device, Handle, HandleExt, Kind, OpenOptions, Segment, SegmentMut, Uring, syscalls,
 };
 
 fn create(device: &Uring, path: &Path) -> Arc<dyn Handle> {
@@ -36,11 +36,14 @@ fn a_thousand_scattered_extents_take_few_calls() {
     let bytes = pattern(4_096_000);
     let places = |index: usize| ((index * 7919) % 1000) as u64 * 12_288;
     let pieces: Vec<_> =
-        bytes.chunks(4096).enumerate().map(|(index, bytes)| Piece::new(places(index), bytes)).collect();
+        bytes.chunks(4096).enumerate().map(|(index, bytes)| Segment::new(places(index), bytes)).collect();
     let written = calls(|| assert_eq!(file.write(&pieces).unwrap(), 4_096_000));
     let mut back = vec![0; 4_096_000];
-    let mut pieces: Vec<_> =
-        back.chunks_mut(4096).enumerate().map(|(index, bytes)| PieceMut::new(places(index), bytes)).collect();
+    let mut pieces: Vec<_> = back
+        .chunks_mut(4096)
+        .enumerate()
+        .map(|(index, bytes)| SegmentMut::new(places(index), bytes))
+        .collect();
     let read = calls(|| assert_eq!(file.read(&mut pieces).unwrap(), 4_096_000));
     assert!(back == bytes);
     println!("1000 extents of 4 KiB: {written} calls to write, {read} to read");
@@ -56,11 +59,11 @@ fn runs_of_small_pieces_are_vectors() {
     let bytes = pattern(100_000);
     let place = |index: u64| index * 10 + index / 100 * 5000;
     let pieces: Vec<_> =
-        bytes.chunks(10).zip(0..).map(|(bytes, index)| Piece::new(place(index), bytes)).collect();
+        bytes.chunks(10).zip(0..).map(|(bytes, index)| Segment::new(place(index), bytes)).collect();
     assert_eq!(file.write(&pieces).unwrap(), 100_000);
     let mut back = vec![0; 100_000];
     let mut pieces: Vec<_> =
-        back.chunks_mut(10).zip(0..).map(|(bytes, index)| PieceMut::new(place(index), bytes)).collect();
+        back.chunks_mut(10).zip(0..).map(|(bytes, index)| SegmentMut::new(place(index), bytes)).collect();
     assert_eq!(file.read(&mut pieces).unwrap(), 100_000);
     assert!(back == bytes);
 }
@@ -71,32 +74,33 @@ fn the_count_is_the_prefix_before_the_end_of_file() {
     let file = create(&Uring::new(), &folder.path().join("a"));
     file.write_at(0, b"0123456789").unwrap();
     let (mut a, mut b, mut c) = ([0; 4], [0; 8], [0; 4]);
-    let mut pieces = [PieceMut::new(4, &mut a), PieceMut::new(6, &mut b), PieceMut::new(0, &mut c)];
+    let mut pieces = [SegmentMut::new(4, &mut a), SegmentMut::new(6, &mut b), SegmentMut::new(0, &mut c)];
     assert_eq!(file.read(&mut pieces).unwrap(), 8);
     assert_eq!((&a, &b[..4]), (b"4567", &b"6789"[..]));
-    let mut pieces = [PieceMut::new(99, &mut a), PieceMut::new(0, &mut b)];
+    let mut pieces = [SegmentMut::new(99, &mut a), SegmentMut::new(0, &mut b)];
     assert_eq!(file.read(&mut pieces).unwrap(), 0);
-    assert_eq!(file.write(&[Piece::new(50, b""), Piece::new(60, b"")]).unwrap(), 0);
+    assert_eq!(file.write(&[Segment::new(50, b""), Segment::new(60, b"")]).unwrap(), 0);
     assert_eq!(file.len().unwrap(), 10);
 }
 
 #[test]
 fn errors_come_with_kind_place_and_count() {
     let full = Uring::new().open("/dev/full".as_ref(), &OpenOptions::write_only()).unwrap();
-    let error = full.write(&[Piece::new(8, b"abcd"), Piece::new(100, b"efgh")]).unwrap_err();
+    let error = full.write(&[Segment::new(8, b"abcd"), Segment::new(100, b"efgh")]).unwrap_err();
     assert_eq!((error.kind(), error.offset(), error.transferred()), (Kind::NoSpace, Some(8), 0));
     let folder = tempfile::tempdir().unwrap();
     let file = create(&Uring::new(), &folder.path().join("a"));
     let far = i64::MAX as u64 - 4;
-    let error =
-        file.write(&[Piece::new(8, b"abcd"), Piece::new(far, b"efgh"), Piece::new(0, b"x")]).unwrap_err();
+    let error = file
+        .write(&[Segment::new(8, b"abcd"), Segment::new(far, b"efgh"), Segment::new(0, b"x")])
+        .unwrap_err();
     assert!(matches!(error.kind(), Kind::NoSpace | Kind::InvalidArgument), "{error}");
     assert_eq!((error.offset(), error.transferred()), (Some(far), 4));
-    let error = file.write(&[Piece::new(8, b"abcd"), Piece::new(u64::MAX, b"e")]).unwrap_err();
+    let error = file.write(&[Segment::new(8, b"abcd"), Segment::new(u64::MAX, b"e")]).unwrap_err();
     assert_eq!((error.kind(), error.offset()), (Kind::InvalidArgument, Some(u64::MAX)));
     let writer = Uring::new().open(folder.path().join("a").as_os_str(), &OpenOptions::write_only()).unwrap();
     let (mut a, mut b) = ([0], [0]);
-    let error = writer.read(&mut [PieceMut::new(0, &mut a), PieceMut::new(5, &mut b)]).unwrap_err();
+    let error = writer.read(&mut [SegmentMut::new(0, &mut a), SegmentMut::new(5, &mut b)]).unwrap_err();
     assert_eq!(error.kind(), Kind::PermissionDenied);
 }
 
@@ -111,13 +115,13 @@ fn threads_share_a_handle() {
                 let bytes = vec![thread as u8 + 1; 1000];
                 let place = |index: u64| (index * 4 + thread) * 1000;
                 for _ in 0..5 {
-                    let pieces: Vec<_> = (0..300).map(|index| Piece::new(place(index), &bytes)).collect();
+                    let pieces: Vec<_> = (0..300).map(|index| Segment::new(place(index), &bytes)).collect();
                     assert_eq!(file.write(&pieces).unwrap(), 300_000);
                     let mut back = vec![0; 300_000];
                     let mut pieces: Vec<_> = back
                         .chunks_mut(1000)
                         .zip(0..)
-                        .map(|(b, index)| PieceMut::new(place(index), b))
+                        .map(|(b, index)| SegmentMut::new(place(index), b))
                         .collect();
                     assert_eq!(file.read(&mut pieces).unwrap(), 300_000);
                     assert!(back.iter().all(|&byte| u64::from(byte) == thread + 1));
@@ -137,11 +141,11 @@ fn unbuffered_lists_mix_aligned_and_unaligned_runs() {
     let mut memory = AlignedBuffer::new(40_960);
     memory.copy_from_slice(&pattern(40_960));
     let pieces = [
-        Piece::new(0, &memory[..8192]),
-        Piece::new(16_384, &memory[1..4097]),
-        Piece::new(24_577, &memory[8192..12_288]),
-        Piece::new(32_768, &memory[12_288..20_480]),
-        Piece::new(50_000, &memory[..100]),
+        Segment::new(0, &memory[..8192]),
+        Segment::new(16_384, &memory[1..4097]),
+        Segment::new(24_577, &memory[8192..12_288]),
+        Segment::new(32_768, &memory[12_288..20_480]),
+        Segment::new(50_000, &memory[..100]),
     ];
     assert_eq!(file.write(&pieces).unwrap(), 8192 + 4096 + 4096 + 8192 + 100);
     let stored = std::fs::read(&path).unwrap();
@@ -151,7 +155,7 @@ fn unbuffered_lists_mix_aligned_and_unaligned_runs() {
     let mut back = AlignedBuffer::new(16_384);
     let (a, b) = back.split_at_mut(8192);
     // The second piece is aligned and ends behind the end of the file, which is not.
-    let mut pieces = [PieceMut::new(0, a), PieceMut::new(49_152, b)];
+    let mut pieces = [SegmentMut::new(0, a), SegmentMut::new(49_152, b)];
     assert_eq!(file.read(&mut pieces).unwrap(), 8192 + 948);
     assert_eq!(&back[8192 + 848..8192 + 948], &memory[..100]);
 }
@@ -162,11 +166,11 @@ fn a_refused_ring_works_as_ufs() {
     let file = create(&Uring::refused(), &folder.path().join("a"));
     assert!(!is_ring(&*file));
     let made = calls(|| {
-        file.write_all(&[Piece::new(0, b"ab"), Piece::new(10, b"cd"), Piece::new(20, b"ef")]).unwrap();
+        file.write_all(&[Segment::new(0, b"ab"), Segment::new(10, b"cd"), Segment::new(20, b"ef")]).unwrap();
     });
     assert_eq!(made, 3);
     let (mut a, mut b) = ([0; 2], [0; 2]);
-    assert_eq!(file.read_full(&mut [PieceMut::new(20, &mut a), PieceMut::new(10, &mut b)]).unwrap(), 4);
+    assert_eq!(file.read_full(&mut [SegmentMut::new(20, &mut a), SegmentMut::new(10, &mut b)]).unwrap(), 4);
     assert_eq!((&a, &b), (b"ef", b"cd"));
 }
 
@@ -176,7 +180,7 @@ fn open_and_tell() {
     let folder = tempfile::tempdir().unwrap();
     for device in [Uring::new(), Uring::new()] {
         let file = create(&device, &folder.path().join("a"));
-        file.write_all(&[Piece::new(0, b"ab"), Piece::new(10, b"cd")]).unwrap();
+        file.write_all(&[Segment::new(0, b"ab"), Segment::new(10, b"cd")]).unwrap();
         let mut back = [0; 12];
         assert_eq!(file.read_at(0, &mut back).unwrap(), 12);
         assert_eq!(&back, b"ab\0\0\0\0\0\0\0\0cd");

@@ -4,21 +4,23 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_device::quantity::Rate;
-use aqueduct_device::wrap::{Crash, Fault, FaultPlan, Throttle, ThrottleLimits, Trace, When};
+use aqueduct_device::layers::{
+    CrashDevice, FaultDevice, FaultPlan, FaultTrigger, ThrottleDevice, ThrottleLimits, TraceDevice,
+};
+use aqueduct_device::units::ByteRate;
 use aqueduct_device::{Device, Kind, MemFs, Operation, Registry, Ufs, Uring};
-use aqueduct_testkit::device::{Subject, conformance};
+use aqueduct_testkit::device::{DeviceUnderTest, conformance};
 use aqueduct_testkit::oracle;
 
 type Wrap = fn(Arc<dyn Device>) -> Arc<dyn Device>;
 
-fn memfs(title: &str, wrap: Wrap) -> Subject {
+fn memfs(title: &str, wrap: Wrap) -> DeviceUnderTest {
     let name = |number| OsString::from(format!("file{number}"));
-    Subject::new(format!("{title} over memfs"), wrap(Arc::new(MemFs::new())), name)
+    DeviceUnderTest::new(format!("{title} over memfs"), wrap(Arc::new(MemFs::new())), name)
 }
 
-fn ufs(title: &str, wrap: Wrap) -> Subject {
-    Subject::in_folder(format!("{title} over ufs"), wrap(Arc::new(Ufs)))
+fn ufs(title: &str, wrap: Wrap) -> DeviceUnderTest {
+    DeviceUnderTest::in_folder(format!("{title} over ufs"), wrap(Arc::new(Ufs)))
 }
 
 /// The whole suite and a round of the oracle, over memory and over files.
@@ -30,39 +32,39 @@ fn judge(title: &str, wrap: Wrap) {
 }
 
 fn harmless_fault(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(Fault::new(inner, FaultPlan::new(1)))
+    Arc::new(FaultDevice::new(inner, FaultPlan::new(1)))
 }
 
 fn short_fault(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(Fault::new(inner, FaultPlan::new(2).short(When::Chance(0.3))))
+    Arc::new(FaultDevice::new(inner, FaultPlan::new(2).short(FaultTrigger::Chance(0.3))))
 }
 
 fn delayed(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    let plan = FaultPlan::new(3).delay(Duration::from_micros(200), When::Chance(0.1));
-    Arc::new(Fault::new(inner, plan))
+    let plan = FaultPlan::new(3).delay(Duration::from_micros(200), FaultTrigger::Chance(0.1));
+    Arc::new(FaultDevice::new(inner, plan))
 }
 
 fn throttled(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    let limits = ThrottleLimits { bandwidth: Some(Rate(2_000_000_000)), latency: Duration::ZERO };
-    Arc::new(Throttle::new(inner, limits))
+    let limits = ThrottleLimits { bandwidth: Some(ByteRate(2_000_000_000)), latency: Duration::ZERO };
+    Arc::new(ThrottleDevice::new(inner, limits))
 }
 
 fn traced(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(Trace::new(inner))
+    Arc::new(TraceDevice::new(inner))
 }
 
 fn crashing(inner: Arc<dyn Device>) -> Arc<dyn Device> {
-    Arc::new(Crash::new(inner))
+    Arc::new(CrashDevice::new(inner))
 }
 
 fn failing(inner: Arc<dyn Device>) -> Arc<dyn Device> {
     let plan = FaultPlan::new(4)
-        .fail(Operation::Write, Kind::Io, When::Chance(0.2))
-        .fail(Operation::SetLen, Kind::Io, When::Chance(0.2))
-        .fail(Operation::Preallocate, Kind::NoSpace, When::Chance(0.2))
-        .fail_any(Kind::Busy, When::Chance(0.05))
-        .short(When::Chance(0.4));
-    Arc::new(Fault::new(inner, plan))
+        .fail(Operation::Write, Kind::Io, FaultTrigger::Chance(0.2))
+        .fail(Operation::SetLen, Kind::Io, FaultTrigger::Chance(0.2))
+        .fail(Operation::Preallocate, Kind::NoSpace, FaultTrigger::Chance(0.2))
+        .fail_any(Kind::Busy, FaultTrigger::Chance(0.05))
+        .short(FaultTrigger::Chance(0.4));
+    Arc::new(FaultDevice::new(inner, plan))
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn stacks() {
     judge("fault over crash over trace", |inner| short_fault(crashing(traced(inner))));
     judge("crash over throttle over fault", |inner| crashing(throttled(short_fault(inner))));
     judge("crash over crash", |inner| crashing(crashing(inner)));
-    conformance(&Subject::in_folder("crash over uring", crashing(Arc::new(Uring::new()))));
+    conformance(&DeviceUnderTest::in_folder("crash over uring", crashing(Arc::new(Uring::new()))));
 }
 
 #[test]
@@ -114,7 +116,7 @@ fn wrappers_by_name() {
     ] {
         let (device, path) = Registry::standard().resolve(&name).unwrap();
         let stem = path.into_string().unwrap();
-        conformance(&Subject::new(name, device, move |number| format!("{stem}{number}").into()));
+        conformance(&DeviceUnderTest::new(name, device, move |number| format!("{stem}{number}").into()));
     }
     assert!(std::fs::read_to_string(trace).unwrap().lines().count() > 1000);
 }

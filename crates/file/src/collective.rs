@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aqueduct_device::{HandleExt, LockKind, Piece};
+use aqueduct_device::{HandleExt, LockKind, Segment};
 
 use crate::context::{AccessScope, FileContext};
 use crate::error::{Error, Result};
@@ -275,7 +275,7 @@ impl TwoPhaseAccess<'_> {
 }
 
 /// Writes the pieces of an aggregator, in ascending order.
-fn write_pieces(cx: &FileContext, pieces: &[Piece<'_>]) -> Result<()> {
+fn write_pieces(cx: &FileContext, pieces: &[Segment<'_>]) -> Result<()> {
     let start = pieces.first().map_or(0, |piece| piece.offset);
     let end = pieces.last().map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
     let locks = cx.sieves_writes() || cx.locks_for_coherence();

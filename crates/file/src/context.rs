@@ -216,7 +216,7 @@ impl FileContext {
         report: impl FnOnce() -> R,
     ) {
         let prints = report::is_on() && self.comm.rank() == 0;
-        if !prints && !self.capabilities.records {
+        if !prints && !self.capabilities.keeps_annotations {
             return;
         }
         let mut last_reported = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,9 +225,10 @@ impl FileContext {
             *last = Some(strategy);
             let report = report();
             if prints {
-                eprintln!("aqueduct: {}: {report}", self.name);
+                let line = format!("aqueduct: {}: {report}\n", self.name);
+                eprint!("{line}");
             }
-            self.handle.remark(&report);
+            self.handle.annotate(&report);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::independent::IndependentIo;
 use crate::memory::chunks::ReadBuffer;
 use crate::memory::{Sink, Source};
 use crate::view::View;
-use crate::write_buffer::{Buffering, DrainContext, Footprint, WriteBuffer};
+use crate::write_buffer::{BufferStatus, DrainContext, Footprint, WriteBuffer};
 pub(crate) use resources::FileResources;
 pub(crate) use shared_pointer::SharedPointer;
 
@@ -242,7 +242,7 @@ impl OpenFile {
     }
 
     /// The progress of buffered writes; none for a file that is not buffered.
-    pub(crate) fn buffer_status(&self) -> Option<Buffering> {
+    pub(crate) fn buffer_status(&self) -> Option<BufferStatus> {
         self.write_buffer.get().map(|buffer| buffer.status())
     }
 

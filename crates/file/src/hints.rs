@@ -9,9 +9,9 @@ mod strategy;
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-use aqueduct_device::quantity::Size;
+use aqueduct_device::units::ByteSize;
 
-pub use buffer_options::{Buffered, Capacity};
+pub use buffer_options::{BufferOptions, Capacity};
 pub use strategy::Strategy;
 pub(crate) use strategy::TransferDirection;
 
@@ -71,10 +71,11 @@ impl Info {
             let text = std::fs::read_to_string(&path).map_err(|error| {
                 let path = path.display();
                 SAID[which].call_once(|| {
-                    eprintln!(
+                    let line = format!(
                         "aqueduct: {variable}={path} has no effect, the file cannot be read ({error}): it takes the path of a file with a key and \
-                         a value per line"
+                         a value per line\n"
                     );
+                    eprint!("{line}");
                 });
             });
             text.ok().map(|text| Self::parse(&text))
@@ -158,7 +159,7 @@ pub struct Hints {
     pub strategy: Option<Strategy>,
     /// Memory of each rank that writes are copied into (`aqueduct_buffer`: `256MiB`, or `25%` of what is free), with a folder for what does
     /// not fit (`aqueduct_spill`) and a limit for it (`aqueduct_spill_size`); none = not buffered.
-    pub buffered: Option<Buffered>,
+    pub buffered: Option<BufferOptions>,
 }
 
 impl Default for Hints {
@@ -336,7 +337,7 @@ const KNOWN: [KnownHint; 21] = {
             Strategy::parse(text).is_some()
         }),
         ("aqueduct_buffer", Capacity::FORMS, |text| text.parse::<Capacity>().is_ok()),
-        ("aqueduct_spill_size", "a size such as 1GiB", |text| text.parse::<Size>().is_ok()),
+        ("aqueduct_spill_size", "a size such as 1GiB", |text| text.parse::<ByteSize>().is_ok()),
         any("aqueduct_spill"),
         any("access_style"),
         any("filename"),
@@ -345,7 +346,7 @@ const KNOWN: [KnownHint; 21] = {
 
 /// A size above 0.
 fn size(text: &str) -> Option<u64> {
-    text.trim().parse().ok().map(|Size(bytes)| bytes).filter(|bytes| *bytes > 0)
+    text.trim().parse().ok().map(|ByteSize(bytes)| bytes).filter(|bytes| *bytes > 0)
 }
 
 /// A number above 0.
@@ -358,13 +359,13 @@ fn octal(text: &str) -> Option<u32> {
 }
 
 /// How the file is to be buffered; a capacity of nothing means not at all.
-fn buffered(info: &Info) -> Option<Buffered> {
+fn buffered(info: &Info) -> Option<BufferOptions> {
     let memory = info.get("aqueduct_buffer").and_then(|text| text.parse::<Capacity>().ok());
     let memory = memory.filter(|memory| !matches!(memory, Capacity::Bytes(0) | Capacity::Share(0)))?;
     let spill = info.get("aqueduct_spill").filter(|folder| !folder.is_empty()).map(Into::into);
     let spill_size =
-        info.get("aqueduct_spill_size").and_then(|text| text.parse().ok()).map(|Size(bytes)| bytes);
-    Some(Buffered { memory, spill, spill_size })
+        info.get("aqueduct_spill_size").and_then(|text| text.parse().ok()).map(|ByteSize(bytes)| bytes);
+    Some(BufferOptions { memory, spill, spill_size })
 }
 
 fn flag(text: &str) -> Option<bool> {
@@ -398,7 +399,7 @@ mod tests {
         ]);
         let hints = Hints::parse(&info);
         assert_eq!((hints.aggregators, hints.stripe, hints.permissions), (Some(3), Some(4096), 0o600));
-        let buffered = Buffered::new(Capacity::Bytes(256 << 20)).spill("scratch", Some(1 << 30));
+        let buffered = BufferOptions::new(Capacity::Bytes(256 << 20)).spill("scratch", Some(1 << 30));
         assert_eq!(hints.buffered, Some(buffered));
         assert_eq!(Hints::parse(&hints.info()), hints);
     }

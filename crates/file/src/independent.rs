@@ -236,11 +236,11 @@ impl IndependentIo {
         let mut hot_regions = self.history.hot_regions(direction);
         let is_hot = hot_regions.note(run);
         let mapping = if is_hot || is_forced { self.mapping.of_free(cx, run) } else { None };
-        let Some(mapping) = mapping.filter(|mapping| !write || mapping.keeps_room()) else {
+        let Some(mapping) = mapping.filter(|mapping| !write || mapping.keeps_allocation()) else {
             return plan(facts);
         };
         let is_retry = !is_forced && hot_regions.retry_is_due(run);
-        let is_present = mapping.was_reached(run, write);
+        let is_present = mapping.was_accessed(run, write);
         let mapping = RunMapping { is_present, costs: hot_regions.costs(), is_retry };
         let plan = plan(RunFacts { mapping: Some(mapping), ..facts });
         if !is_forced {
@@ -291,7 +291,7 @@ impl IndependentIo {
         if is_new && range.end - range.start >= SHORTEST_WRITE_HINT {
             let before = self.preallocated_to.fetch_max(range.end, Ordering::Relaxed);
             if range.end > before {
-                cx.handle.expect(range.start.max(before)..range.end);
+                cx.handle.advise_will_write(range.start.max(before)..range.end);
             }
         }
     }

@@ -11,7 +11,7 @@
 //!     // Numbers, distributed round-robin over the ranks …
 //!     file.set_view(&View::round_robin(world, &Layout::from(Basic::F64))?)?;
 //!     // … written by a collective call …
-//!     file.next().all().write(&vec![world.rank() as f64; 1000])?;
+//!     file.at_pointer().all().write(&vec![world.rank() as f64; 1000])?;
 //!     // … and read back as one sequence.
 //!     file.set_view(&View::default())?;
 //!     let mut head = [0.0; 6];
@@ -40,15 +40,15 @@
 //! | position | independent | collective |
 //! |---|---|---|
 //! | explicit offset | [`file.at(o)`](File::at)`.read(…)` | `file.at(o).all().read(…)` |
-//! | individual pointer | [`file.next()`](File::next)`.read(…)` | `file.next().all().read(…)` |
+//! | individual pointer | [`file.at_pointer()`](File::at_pointer)`.read(…)` | `file.at_pointer().all().read(…)` |
 //! | shared pointer | [`file.shared()`](File::shared)`.read(…)` | `file.shared().all().read(…)`: in rank order |
-//! | a view of its own | [`file.through(&view)`](File::through)`.read(…)` | `file.through(&view).all().read(…)` |
+//! | a view of its own | [`file.through(&view)`](File::with_view)`.read(…)` | `file.through(&view).all().read(…)` |
 //!
 //! | instead of `read` | |
 //! |---|---|
 //! | [`write`](Access::write) | writes |
 //! | [`start_read`](Access::start_read), [`start_write`](Access::start_write) | non-blocking: a [`Request`] that owns the buffer; [`File::scope`] for borrowed buffers |
-//! | [`begin_read`](Together::begin_read), [`begin_write`](Together::begin_write) | split collective: a [`Split`] to be ended |
+//! | [`begin_read`](CollectiveAccess::begin_read), [`begin_write`](CollectiveAccess::begin_write) | split collective: a [`Split`] to be ended |
 //!
 //! MPI's names are aliases in this documentation: search for `MPI_File_write_at_all`.
 //!
@@ -108,17 +108,17 @@ mod sync;
 mod view;
 mod write_buffer;
 
-pub use aqueduct_device::{Claim, available_memory};
+pub use aqueduct_device::{WriterLock, available_memory};
 pub use context::counters::Counters;
 pub use context::mode::Mode;
 pub use context::report as verbose;
 pub use error::{Class, Error, Kind, Result};
-pub use handle::access::{self, Access, Etypes, Split, Together};
+pub use handle::access::{self, Access, CollectiveAccess, Etypes, Split};
 pub use handle::{
-    Count, File, Open, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim, delete, discard, path,
-    wait_all, wait_any, wait_some,
+    Count, File, Open, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim, delete,
+    discard, path, wait_all, wait_any, wait_some,
 };
-pub use hints::{Buffered, Capacity, Hints, Info, Strategy, Toggle};
+pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use view::{Conversion, Representation, View};
-pub use write_buffer::{Buffering, Level, Reservoir};
+pub use write_buffer::{BufferStatus, DrainTarget, Level};

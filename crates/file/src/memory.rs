@@ -35,12 +35,12 @@ impl LaidOut {
 
 impl Outgoing for LaidOut {
     fn source(&self) -> Source<'_> {
-        Source::patterned(&self.bytes, self.layout.clone())
+        Source::strided(&self.bytes, self.layout.clone())
     }
 }
 
 impl Incoming for LaidOut {
     fn sink(&mut self) -> Sink<'_> {
-        Sink::patterned(&mut self.bytes, self.layout.clone())
+        Sink::strided(&mut self.bytes, self.layout.clone())
     }
 }

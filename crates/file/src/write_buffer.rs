@@ -30,14 +30,14 @@ use aqueduct_device::Handle;
 use crate::context::counters::CounterCells;
 use crate::context::report;
 use crate::error::{Error, Result};
-use crate::hints::Buffered;
+use crate::hints::BufferOptions;
 use crate::memory::chunks::WriteData;
 use crate::view::View;
 pub use admission::Level;
 use admission::{Admission, AdmissionControl, BlockCosts};
 use block_queue::{BlockEntry, BlockStorage, BufferedBlock, WritePart};
 use buffer_state::BufferState;
-pub use drain_target::Reservoir;
+pub use drain_target::DrainTarget;
 pub(crate) use drain_thread::{DrainContext, DrainThread};
 use footprint::ByteSpan;
 pub(crate) use footprint::Footprint;
@@ -47,7 +47,7 @@ use pending_slots::CollectiveSeq;
 use pending_table::PendingTable;
 use rank_budget::{FileBudget, RankBudget};
 use spill::{SpillFile, SpillRing};
-pub use status::Buffering;
+pub use status::BufferStatus;
 
 /// The accepted writes of a rank that are not in the file yet.
 pub(crate) struct WriteBuffer {
@@ -63,7 +63,7 @@ pub(crate) struct WriteBuffer {
     budget: Arc<FileBudget>,
     spill: Option<SpillFile>,
     /// The level between this buffer and the file, if there is one.
-    target: Option<Arc<dyn Reservoir>>,
+    target: Option<Arc<dyn DrainTarget>>,
     /// One access is accepted at a time, so that its parts stay together.
     accepting: Mutex<()>,
     /// The number of collective writes so far.
@@ -108,8 +108,8 @@ impl WriteBuffer {
     pub(crate) fn new(
         name: &Arc<str>,
         comm: &Comm,
-        options: &Buffered,
-        target: Option<Arc<dyn Reservoir>>,
+        options: &BufferOptions,
+        target: Option<Arc<dyn DrainTarget>>,
     ) -> aqueduct_comm::Result<Self> {
         let pending_table = PendingTable::new(comm)?;
         let memory = options.memory.bytes(pending_table.node_size());
@@ -123,7 +123,8 @@ impl WriteBuffer {
         let spill = options.spill.as_deref().and_then(|folder| SpillFile::new(folder).ok());
         let spilled = if spill.is_some() { options.spill_size.unwrap_or(4 * memory) } else { 0 };
         let admission = AdmissionControl::new(memory, spilled, costs);
-        let budget = Arc::new(RankBudget::of(comm.who()).join(admission.memory().cap, admission.reserved()));
+        let budget =
+            Arc::new(RankBudget::of(comm.thread_id()).join(admission.memory().cap, admission.reserved()));
         let state = BufferState::new(
             admission,
             Arc::clone(&budget),
@@ -316,7 +317,8 @@ impl WriteBuffer {
         drop(state);
         let Some(pacing) = pacing.filter(|_| self.reports && report::is_on()) else { return };
         if before.is_none_or(|before| before.rate.is_some() != pacing.rate.is_some()) {
-            eprintln!("aqueduct: {}: {pacing}", self.name);
+            let line = format!("aqueduct: {}: {pacing}\n", self.name);
+            eprint!("{line}");
         }
     }
 
@@ -340,7 +342,7 @@ impl WriteBuffer {
         let expected = self.lock().expects_sync();
         self.lock().unsynced = Some(0);
         if self.target.is_none() && !expected {
-            handle.hasten(0..i64::MAX as u64);
+            handle.start_writeback(0..i64::MAX as u64);
         }
         self.flush()
     }
@@ -377,9 +379,9 @@ impl WriteBuffer {
         state.durable = state.durable.max(visible);
     }
 
-    pub(crate) fn status(&self) -> Buffering {
+    pub(crate) fn status(&self) -> BufferStatus {
         let state = self.lock();
-        Buffering {
+        BufferStatus {
             accepted: state.accepted,
             visible: state.visible,
             durable: state.durable,

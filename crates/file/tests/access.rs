@@ -81,12 +81,12 @@ fn write_and_read_move_the_individual_pointer() {
     each_way(|world, file| {
         file.set_view(&round_robin(world))?;
         for part in values(world.rank()).chunks(10) {
-            file.next().write(part)?;
+            file.at_pointer().write(part)?;
         }
         assert_eq!(file.position()?, COUNT as u64);
         assert_eq!(file.seek(-(COUNT as i64), Whence::Current)?, 0);
         let mut got = vec![0; COUNT];
-        file.next().read(&mut got)?;
+        file.at_pointer().read(&mut got)?;
         assert_eq!(got, values(world.rank()));
         world.barrier().unwrap();
         assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
@@ -99,11 +99,11 @@ fn write_all_and_read_all() {
     each_way(|world, file| {
         file.set_view(&round_robin(world))?;
         for part in values(world.rank()).chunks(COUNT / 4) {
-            file.next().all().write(part)?;
+            file.at_pointer().all().write(part)?;
         }
         file.seek(0, Whence::Start)?;
         let mut got = vec![0; COUNT];
-        file.next().all().read(&mut got)?;
+        file.at_pointer().all().read(&mut got)?;
         assert_eq!(got, values(world.rank()));
         assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
         Ok(())
@@ -182,14 +182,14 @@ fn iwrite_and_iread_advance_at_once() {
         file.set_view(&round_robin(world))?;
         let mut writes = Vec::new();
         for part in values(world.rank()).chunks(10) {
-            writes.push(file.next().start_write(part.to_vec())?);
+            writes.push(file.at_pointer().start_write(part.to_vec())?);
         }
         assert_eq!(file.position()?, COUNT as u64);
         while let Some((_, outcome)) = aqueduct_file::wait_any(&mut writes) {
             assert_eq!(outcome?.1.bytes(), 40);
         }
         file.seek(0, Whence::Start)?;
-        let (got, _) = file.next().start_read(vec![0i32; COUNT])?.wait()?;
+        let (got, _) = file.at_pointer().start_read(vec![0i32; COUNT])?.wait()?;
         assert_eq!(got, values(world.rank()));
         world.barrier().unwrap();
         assert_eq!(whole(file, COUNT * world.size()), round_robin_values(world.size()));
@@ -234,13 +234,13 @@ fn iwrite_all_and_iread_all() {
         file.set_view(&round_robin(world))?;
         let mut writes = Vec::new();
         for part in values(world.rank()).chunks(COUNT / 5) {
-            writes.push(file.next().all().start_write(part.to_vec())?);
+            writes.push(file.at_pointer().all().start_write(part.to_vec())?);
         }
         while !writes.is_empty() {
             aqueduct_file::wait_some(&mut writes).into_iter().for_each(|outcome| drop(outcome.unwrap()));
         }
         file.seek(0, Whence::Start)?;
-        let (got, _) = file.next().all().start_read(vec![0i32; COUNT])?.wait()?;
+        let (got, _) = file.at_pointer().all().start_read(vec![0i32; COUNT])?.wait()?;
         assert_eq!(got, values(world.rank()));
         Ok(())
     });
@@ -265,9 +265,9 @@ fn write_at_all_begin_and_end() {
 fn write_all_begin_and_end() {
     each_way(|world, file| {
         file.set_view(&round_robin(world))?;
-        file.next().all().begin_write(values(world.rank()))?.end()?;
+        file.at_pointer().all().begin_write(values(world.rank()))?.end()?;
         file.seek(0, Whence::Start)?;
-        let (got, _) = file.next().all().begin_read(vec![0i32; COUNT])?.end()?;
+        let (got, _) = file.at_pointer().all().begin_read(vec![0i32; COUNT])?.end()?;
         assert_eq!(got, values(world.rank()));
         Ok(())
     });
@@ -338,7 +338,7 @@ fn the_same_error_reaches_every_rank() {
         for error in [
             file.at(0).all().write(&data).unwrap_err(),
             file.shared().all().write(&data).unwrap_err(),
-            file.next().all().start_write(data.clone())?.wait().unwrap_err(),
+            file.at_pointer().all().start_write(data.clone())?.wait().unwrap_err(),
         ] {
             assert_eq!(error.kind(), Kind::BadCount, "{error}");
             assert_eq!(error.rank(), (!odd).then_some(world.size() - 1), "{error}");

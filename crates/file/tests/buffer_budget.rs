@@ -3,23 +3,23 @@
 mod watched;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Buffered, Buffering, Capacity, File, Mode, Open, Result};
+use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, Mode, Open, Result};
+use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::contents::contents;
-use aqueduct_testkit::gate::Gate;
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::rng::SeededRng;
 use watched::watched;
 
 const KIB: u64 = 1 << 10;
 
-fn open(world: &Comm, name: &str, buffered: &Buffered) -> Result<File> {
+fn open(world: &Comm, name: &str, buffered: &BufferOptions) -> Result<File> {
     Open::new(Mode::read_write().create()).buffered(buffered).open(world, name)
 }
 
-fn memory(bytes: u64) -> Buffered {
-    Buffered::new(Capacity::Bytes(bytes))
+fn memory(bytes: u64) -> BufferOptions {
+    BufferOptions::new(Capacity::Bytes(bytes))
 }
 
-fn status(file: &File) -> Buffering {
+fn status(file: &File) -> BufferStatus {
     file.buffering().expect("the file is buffered")
 }
 
@@ -48,7 +48,7 @@ fn several_files_at_once_stay_under_one_cap() {
                     });
                 }
             });
-            let all: Vec<Buffering> = files.iter().map(status).collect();
+            let all: Vec<BufferStatus> = files.iter().map(status).collect();
             let together = all[0].together;
             assert_eq!(together.cap, 256 * KIB, "one cap for all");
             assert!(together.peak <= 256 * KIB && together.peak > 200 * KIB, "{together:?}");
@@ -67,7 +67,7 @@ fn several_files_at_once_stay_under_one_cap() {
 /// What one file does not need, another one has; a file that waits gets it back.
 #[test]
 fn shares_follow_the_need() {
-    let gate = Gate::register("shares");
+    let gate = BlockingDevice::register("shares");
     let program = move |world: &Comm| {
         let (first, second) =
             (open(world, "shares:a", &memory(256 * KIB))?, open(world, "shares:b", &memory(256 * KIB))?);
@@ -128,7 +128,7 @@ fn a_file_that_fails_takes_no_memory_with_it() {
 
 /// Files with different caps, with and without spill files, written together and alone in any order.
 fn random_program(world: &Comm, seed: u64, folder: &std::path::Path) -> Result<()> {
-    let mut dice = Seeded::new(seed);
+    let mut dice = SeededRng::new(seed);
     let caps: Vec<u64> = (0..3).map(|_| [1, 9 * KIB, 40 * KIB, 100 * KIB][dice.below(4)]).collect();
     let mut files = Vec::new();
     for (number, cap) in caps.iter().enumerate() {

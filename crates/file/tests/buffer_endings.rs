@@ -9,16 +9,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_device::wrap::Crash;
+use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
-use aqueduct_file::{Buffered, Capacity, Error, File, Mode, Open, Result, Whence, delete};
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_file::{BufferOptions, Capacity, Error, File, Mode, Open, Result, Whence, delete};
+use aqueduct_testkit::launcher::TestLauncher;
 use watched::watched;
 
 const RECORD: usize = 4096;
 
 fn open(world: &Comm, name: &str, memory: u64) -> Result<File> {
-    let buffered = Buffered::new(Capacity::Bytes(memory));
+    let buffered = BufferOptions::new(Capacity::Bytes(memory));
     Open::new(Mode::read_write().create()).buffered(&buffered).open(world, name)
 }
 
@@ -121,7 +121,7 @@ fn a_killed_program_leaves_what_it_knew_to_be_durable_and_a_prefix_of_the_rest()
 }
 
 fn killed_under(name: &str) {
-    let Some(launcher) = Launcher::find(name, &std::env::current_exe().unwrap()) else { return };
+    let Some(launcher) = TestLauncher::find(name, &std::env::current_exe().unwrap()) else { return };
     for fatal in ["50", "77"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("killed");
@@ -178,7 +178,7 @@ fn what_was_told_to_be_durable_survives_every_cut_of_the_power() {
         for seed in 0..4 {
             for after in 0..200 {
                 let prefix = format!("buffered-power-{seed}-{after}");
-                let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
+                let crash = CrashDevice::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
                 register_device(&prefix, Arc::new(crash)).unwrap();
                 let name = format!("{prefix}:a");
                 let reported =

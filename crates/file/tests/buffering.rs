@@ -2,10 +2,12 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Buffered, Buffering, Capacity, File, Info, Kind, Mode, Open, Result, View, Whence};
+use aqueduct_file::{
+    BufferOptions, BufferStatus, Capacity, File, Info, Kind, Mode, Open, Result, View, Whence,
+};
+use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::contents::contents;
-use aqueduct_testkit::gate::Gate;
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::rng::SeededRng;
 
 const KIB: u64 = 1 << 10;
 
@@ -13,15 +15,15 @@ fn on(ranks: usize, program: impl Fn(&Comm) -> Result<()> + Send + Sync) {
     Launch::threads(ranks).run(program).unwrap();
 }
 
-fn open(world: &Comm, name: &str, buffered: &Buffered) -> Result<File> {
+fn open(world: &Comm, name: &str, buffered: &BufferOptions) -> Result<File> {
     Open::new(Mode::read_write().create()).buffered(buffered).open(world, name)
 }
 
-fn memory(bytes: u64) -> Buffered {
-    Buffered::new(Capacity::Bytes(bytes))
+fn memory(bytes: u64) -> BufferOptions {
+    BufferOptions::new(Capacity::Bytes(bytes))
 }
 
-fn status(file: &File) -> Buffering {
+fn status(file: &File) -> BufferStatus {
     file.buffering().expect("the file is buffered")
 }
 
@@ -32,7 +34,7 @@ fn pattern(from: u64, len: usize) -> Vec<u8> {
 
 #[test]
 fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
-    let gate = Gate::register("words");
+    let gate = BlockingDevice::register("words");
     on(2, |world| {
         let file = open(world, "words:file", &memory(1 << 20))?;
         let mut data = pattern(0, 5000);
@@ -57,24 +59,24 @@ fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
 /// A program that syncs is expected to do so again: the medium begins before it is asked. One that never does is left alone.
 #[test]
 fn what_will_be_synced_is_on_its_way_before() {
-    let gate = Gate::register("hastened");
+    let gate = BlockingDevice::register("hastened");
     gate.open();
     on(1, |world| {
         let file = open(world, "throttle=1GB/s:fault=seed=1:hastened:file", &memory(1 << 20))?;
         file.at(0).write(&pattern(0, 100_000))?;
         // All of it is in the file then.
-        assert_eq!((file.size()?, gate.hastened()), (100_000, vec![]), "no sync was requested");
+        assert_eq!((file.size()?, gate.take_writeback_ranges()), (100_000, vec![]), "no sync was requested");
         file.sync()?;
         let everything = 0..i64::MAX as u64;
-        assert_eq!(gate.hastened(), vec![everything], "before the first one");
+        assert_eq!(gate.take_writeback_ranges(), vec![everything], "before the first one");
         file.at(200_000).write(&pattern(0, 50_000))?;
         assert_eq!(file.size()?, 250_000);
-        let ranges = gate.hastened();
+        let ranges = gate.take_writeback_ranges();
         let ends = (ranges.first().map(|range| range.start), ranges.last().map(|range| range.end));
         assert_eq!(ends, (Some(200_000), Some(250_000)), "{ranges:?}");
         assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
         file.sync()?;
-        assert_eq!(gate.hastened(), [], "there is nothing left to begin with");
+        assert_eq!(gate.take_writeback_ranges(), [], "there is nothing left to begin with");
         file.close()
     });
 }
@@ -104,7 +106,7 @@ fn overflow_slows_down_and_never_exceeds_the_cap() {
 fn what_memory_does_not_hold_the_spill_file_does_up_to_its_cap() {
     let folder = tempfile::tempdir().unwrap();
     let settings = memory(256 * KIB).spill(folder.path(), Some(1 << 20));
-    let gate = Gate::register("spilled");
+    let gate = BlockingDevice::register("spilled");
     on(1, |world| {
         let file = open(world, "spilled:file", &settings)?;
         file.at(0).write(&pattern(0, 1 << 20))?;
@@ -148,12 +150,12 @@ fn scattered_writes_count_with_their_lists() {
 
 #[test]
 fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
-    let gate = Gate::register("interlocked");
+    let gate = BlockingDevice::register("interlocked");
     on(3, |world| {
         let file = open(world, "interlocked:file", &memory(1 << 20))?;
         file.set_view(&View::round_robin(world, &Layout::from(Basic::U64))?)?;
         for step in 0..4u64 {
-            file.next().all().write(&[step * 10 + world.rank() as u64; 100])?;
+            file.at_pointer().all().write(&[step * 10 + world.rank() as u64; 100])?;
         }
         assert_eq!(status(&file).visible, 0, "nothing had to be written");
         world.barrier().expect("a barrier");
@@ -169,7 +171,7 @@ fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
 
 #[test]
 fn ranks_that_write_alone_beside_one_another_do_not_wait() {
-    let gate = Gate::register("beside");
+    let gate = BlockingDevice::register("beside");
     on(3, |world| {
         let file = open(world, "beside:file", &memory(1 << 20))?;
         // In turn, by offsets, and through a view; and over it all once more.
@@ -180,7 +182,7 @@ fn ranks_that_write_alone_beside_one_another_do_not_wait() {
             }
             let turns = View::round_robin(world, &Layout::from(Basic::U64))?;
             let turns = View::new(900 + turns.displacement(), turns.etype(), turns.filetype())?;
-            file.through(&turns).write(&[world.rank() as u64 + 1; 100])?;
+            file.with_view(&turns).write(&[world.rank() as u64 + 1; 100])?;
         }
         assert_eq!(status(&file).visible, 0, "nothing had to be written");
         world.barrier().expect("a barrier");
@@ -295,7 +297,7 @@ fn atomic_writes_are_not_buffered_and_hints_say_what_is_in_force() {
 
 /// One program: every step of every rank is a record of its own, written in one of all ways.
 fn random_program(world: &Comm, seed: u64, steps: u64) -> Result<()> {
-    let mut dice = Seeded::new(seed);
+    let mut dice = SeededRng::new(seed);
     let caps = [1, 20 * KIB, 1 << 20];
     let settings = memory(caps[dice.below(caps.len())]);
     let delays = format!("fault=seed={seed},delay=60us@0.{}:memfs:seeded-{seed}", dice.below(9));

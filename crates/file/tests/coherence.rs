@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::{
-    Capabilities, Device, Handle, LockGuard, LockKind, LockScope, MemFs, OpenOptions, Piece, PieceMut,
-    RangeLocks, SyncScope, register_device,
+    Capabilities, Device, Handle, LockGuard, LockKind, LockScope, MemFs, OpenOptions, RangeLocks, Segment,
+    SegmentMut, SyncScope, register_device,
 };
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Counters, Error, Kind, Mode, Open, View};
@@ -113,11 +113,11 @@ impl Device for LocalLocks {
 }
 
 impl Handle for LocalHandle {
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> aqueduct_device::Result<u64> {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> aqueduct_device::Result<u64> {
         self.inner.read(pieces)
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> aqueduct_device::Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> aqueduct_device::Result<u64> {
         self.inner.write(pieces)
     }
 

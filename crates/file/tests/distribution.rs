@@ -73,7 +73,7 @@ fn arrays_are_dealt_per_dimension() {
         let rows = Distributed { size: 4, distribution: Distribution::CyclicOf(1), processes: 2 };
         let columns = Distributed { size: 9, distribution: Distribution::Block, processes: 3 };
         file.set_view(&View::array(world, &element(), &[rows, columns], Order::C)?)?;
-        file.next().all().write(&[world.rank() as i32; 6])?;
+        file.at_pointer().all().write(&[world.rank() as i32; 6])?;
         file.set_view(&View::default())?;
         let mut all = vec![-1i32; 36];
         file.at(0).all().read(&mut all)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use aqueduct_comm::Launch;
 use aqueduct_device::{
-    Capabilities, Device, Handle, MemFs, OpenOptions, Piece, PieceMut, Result, SyncScope, register_device,
+    Capabilities, Device, Handle, MemFs, OpenOptions, Result, Segment, SegmentMut, SyncScope, register_device,
 };
 use aqueduct_file::{Mode, Open};
 
@@ -36,11 +36,11 @@ struct Listening {
 }
 
 impl Handle for Listening {
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.inner.read(pieces)
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
         self.inner.write(pieces)
     }
 
@@ -60,7 +60,7 @@ impl Handle for Listening {
         Capabilities { maps: false, ..self.inner.capabilities() }
     }
 
-    fn expect(&self, range: Range<u64>) {
+    fn advise_will_write(&self, range: Range<u64>) {
         self.heard.lock().unwrap().push(range);
     }
 }
@@ -106,7 +106,7 @@ fn interleaved_ranks_tell_together() {
         let piece = Layout::bytes(4096).unwrap();
         let interleaved = piece.hvector(Vector { count: 512, block: 1, stride: 2 * 4096 }).unwrap();
         let view = View::new(4096 * world.rank() as u64, &Layout::from(Basic::Byte), &interleaved)?;
-        file.through(&view).all().write(&vec![world.rank() as u8; 512 * 4096])?;
+        file.with_view(&view).all().write(&vec![world.rank() as u8; 512 * 4096])?;
         file.close()
     };
     Launch::threads(2).run(job).unwrap();

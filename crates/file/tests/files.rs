@@ -196,24 +196,24 @@ fn an_access_may_bring_its_own_view() {
         let byte = Layout::from(Basic::Byte);
         let (rank, size) = (world.rank() as u64, world.size() as u64);
         let own = View::new(10 + rank, &byte, &byte.resized(0, size as i64).unwrap())?;
-        file.through(&own).all().write(&vec![world.rank() as u8 + 1; 5])?;
+        file.with_view(&own).all().write(&vec![world.rank() as u8 + 1; 5])?;
         world.barrier().unwrap();
         let mut seen = vec![0; 10 + 5 * world.size()];
-        file.next().read(&mut seen)?;
+        file.at_pointer().read(&mut seen)?;
         let expected =
             std::iter::repeat_n(0, 10).chain((0..5 * world.size()).map(|at| (at % world.size()) as u8 + 1));
         assert!(seen.iter().copied().eq(expected), "{seen:?}");
         let mut mine = [0u8; 5];
-        file.through(&own).read(&mut mine)?;
+        file.with_view(&own).read(&mut mine)?;
         assert_eq!(mine, [world.rank() as u8 + 1; 5]);
         assert_eq!(file.position()?, seen.len() as u64);
         // What one rank may not do fails on all of them.
         let doubled = View::new(0, &byte, &byte.resized(0, 0).unwrap())?;
         let views = [&own, &doubled];
-        let refused = file.through(views[usize::from(rank == 0)]).all().write(&[0u8; 2]).unwrap_err();
+        let refused = file.with_view(views[usize::from(rank == 0)]).all().write(&[0u8; 2]).unwrap_err();
         assert_eq!(refused.kind(), Kind::BadLayout);
         let foreign = own.clone().represented(aqueduct_file::Representation::External32);
-        assert_eq!(file.through(&foreign).read(&mut mine).unwrap_err().kind(), Kind::Unsupported);
+        assert_eq!(file.with_view(&foreign).read(&mut mine).unwrap_err().kind(), Kind::Unsupported);
         file.close()
     };
     Launch::threads(3).run(job).unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_device::wrap::Crash;
+use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{HandleExt, OpenOptions, Ufs, register_device};
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Counters, Error, File, Kind, Mode, Open, Result, View};
@@ -95,7 +95,7 @@ fn mapped_access_fails_as_planned() {
 #[test]
 fn mapped_stores_are_lost_in_a_crash_unless_synced() {
     let folder = tempfile::tempdir().unwrap();
-    let crash = Arc::new(Crash::new(Arc::new(Ufs)));
+    let crash = Arc::new(CrashDevice::new(Arc::new(Ufs)));
     register_device("power", Arc::clone(&crash) as Arc<dyn aqueduct_device::Device>).unwrap();
     let path = folder.path().join("a");
     let name = format!("power:{}", path.display());

@@ -1,7 +1,7 @@
 //! Cell files: header, cell table and rows.
 
-use aqueduct_checkpoint::cells::{self, Cells};
-use aqueduct_checkpoint::{Error, Grid, Molecule, Region, Result};
+use aqueduct_checkpoint::particle_cells::{self, CellFile};
+use aqueduct_checkpoint::{CellGrid, Error, Molecule, Result, SpatialRegion};
 
 use crate::FuzzTarget;
 use crate::input::{RIGHT_SUMS, check_named, load, long, remove_all, run_rank, seal, store};
@@ -21,9 +21,9 @@ fn run(input: &[u8]) -> bool {
     }
     run_rank(|world| {
         store(world, NAME, &bytes)?;
-        let corner = Region::of([1.0; 3]);
-        for region in [Region::EVERYWHERE, corner] {
-            let found = Cells::<Molecule>::open(world, NAME).and_then(|file| file.read(&region));
+        let corner = SpatialRegion::of([1.0; 3]);
+        for region in [SpatialRegion::EVERYWHERE, corner] {
+            let found = CellFile::<Molecule>::open(world, NAME).and_then(|file| file.read(&region));
             if let Ok(molecules) = &found {
                 assert!(
                     molecules.len() <= bytes.len(),
@@ -34,8 +34,8 @@ fn run(input: &[u8]) -> bool {
             }
             check_named(found, NAME);
         }
-        check_named(Cells::<Molecule>::open(world, NAME).and_then(|file| file.read_share()), NAME);
-        Ok::<_, Error>(check_named(cells::verify(world, NAME), NAME))
+        check_named(CellFile::<Molecule>::open(world, NAME).and_then(|file| file.read_share()), NAME);
+        Ok::<_, Error>(check_named(particle_cells::verify(world, NAME), NAME))
     })
 }
 
@@ -57,10 +57,10 @@ fn correct_sums(bytes: &mut [u8]) {
 fn seeds() -> Vec<Vec<u8>> {
     let bytes = run_rank(|world| -> Result<_> {
         remove_all(&[NAME]);
-        let grid = Grid::new([10.0, 20.0, 5.0], [3, 2, 2]).expect("the box has a volume");
+        let grid = CellGrid::new([10.0, 20.0, 5.0], [3, 2, 2]).expect("the box has a volume");
         let molecules: Vec<Molecule> =
             (0..20).map(|id| Molecule::new(id, [0.5 * id as f64, id as f64, 1.5], [0.1; 3])).collect();
-        cells::write(world, NAME, &grid, &molecules)?;
+        particle_cells::write(world, NAME, &grid, &molecules)?;
         Ok(load(world, NAME)?)
     });
     [RIGHT_SUMS, 0].map(|flags| [&[flags], &bytes[..]].concat()).into()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use aqueduct_checkpoint::{Block, Checkpoint, Error, Grid, Molecule, Region, Result, Store};
+use aqueduct_checkpoint::{ArrayBlock, CellGrid, Checkpoint, Error, Molecule, Result, SpatialRegion, Store};
 use aqueduct_comm::Comm;
 
 use crate::FuzzTarget;
@@ -70,8 +70,8 @@ fn restore(world: &Comm, folder: &Path) -> Result<usize> {
     for name in &names {
         // Each part as each kind: a changed manifest may say anything.
         let counts = [
-            generation.cells::<Molecule>(name, &Region::EVERYWHERE).map(|found| found.len()),
-            generation.array::<f64>(name, &Block::new([10], [0], [10])).map(|found| found.len()),
+            generation.cells::<Molecule>(name, &SpatialRegion::EVERYWHERE).map(|found| found.len()),
+            generation.array::<f64>(name, &ArrayBlock::new([10], [0], [10])).map(|found| found.len()),
             generation.objects::<String>(name).map(|found| found.len()),
             generation.objects::<u64>(name).map(|found| found.len()),
             generation.value::<f64>(name).map(|_| 0),
@@ -98,13 +98,13 @@ fn store_folder() -> (&'static Path, &'static [u8]) {
 
 fn write(world: &Comm, folder: &Path) -> Result<()> {
     let length = [10.0, 20.0, 5.0];
-    let grid = Grid::new(length, [2, 2, 1]).expect("the box has a volume");
+    let grid = CellGrid::new(length, [2, 2, 1]).expect("the box has a volume");
     let molecules: Vec<Molecule> =
         (0..20).map(|id| Molecule::new(id, [0.5 * id as f64, id as f64, 1.5], [0.1; 3])).collect();
     let mut checkpoint = Checkpoint::new(1);
     let field = [1.5f64; 10];
     checkpoint.value("time", &2.5f64).cells("molecules", &grid, &molecules);
-    checkpoint.array("field", &Block::new([10], [0], [10]), &field);
+    checkpoint.array("field", &ArrayBlock::new([10], [0], [10]), &field);
     checkpoint.objects("texts", &["a".to_owned(), "bc".to_owned()]).objects("numbers", &[1u64, 2, 3]);
     Store::open(world, folder)?.write(&checkpoint).map(drop)
 }

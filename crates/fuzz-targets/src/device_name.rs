@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use aqueduct_device::Registry;
-use aqueduct_device::name::Name;
-use aqueduct_device::quantity::{Rate, Size};
+use aqueduct_device::name::DeviceName;
+use aqueduct_device::units::{ByteRate, ByteSize};
 
 use crate::FuzzTarget;
 
@@ -47,12 +47,12 @@ fn run(input: &[u8]) -> bool {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    if let Ok(parsed) = Name::parse(name, |prefix| prefix.len() > 4) {
+    if let Ok(parsed) = DeviceName::parse(name, |prefix| prefix.len() > 4) {
         let layers = parsed.wrappers.iter().map(|segment| segment.text().len() + 1).sum::<usize>();
         assert!(layers + parsed.path.len() <= name.len() + 1, "{parsed:?} is longer than {}", name.display());
     }
     if let Ok(text) = std::str::from_utf8(input) {
-        let _ = (text.parse::<Size>(), text.parse::<Rate>());
+        let _ = (text.parse::<ByteSize>(), text.parse::<ByteRate>());
     }
     resolved.is_ok()
 }

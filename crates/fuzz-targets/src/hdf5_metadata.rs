@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use aqueduct_comm::Comm;
-use aqueduct_format::hdf5::{Create, Open, look, numbers};
-use aqueduct_format::{Error, Result, Slab};
+use aqueduct_formats::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions, numbers, probe};
+use aqueduct_formats::{Error, Hyperslab, Result};
 
 use crate::FuzzTarget;
 use crate::input::{check_named, join, load, remove_all, run_rank, split, store};
@@ -36,7 +36,7 @@ fn run(input: &[u8]) -> bool {
 }
 
 fn read_all(world: &Comm, length: usize) -> Result<()> {
-    let container = Open::new().looked_at_by(report).open(world, NAME)?;
+    let container = Hdf5OpenOptions::new().probe_with(report).open(world, NAME)?;
     let mut outcome = Ok(());
     for (id, path) in container.datasets() {
         let dataset = container.describe(id)?;
@@ -46,7 +46,7 @@ fn read_all(world: &Comm, length: usize) -> Result<()> {
         if sparse {
             continue;
         }
-        let read = container.at(id, Slab::whole()).read_bytes();
+        let read = container.at(id, Hyperslab::whole()).read_bytes();
         if let Ok(bytes) = &read {
             assert!(bytes.len() <= length, "{} bytes of {path:?} in {length}", bytes.len());
             let _ = numbers(&datatype, bytes);
@@ -62,16 +62,16 @@ fn seeds() -> Vec<Vec<u8>> {
     let name = path.to_str().expect("a folder of ours is UTF-8");
     let file = run_rank(|world| {
         remove_all(&[NAME]);
-        let mut file = Create::new().create(world, name)?;
+        let mut file = Hdf5CreateOptions::new().create(world, name)?;
         let (plain, chunked) = file.define(|file| {
             file.attribute("/", "title", "a title")?;
             let plain = file.dataset::<f64>("/a/plain", &[4, 3])?;
-            Ok((plain, file.growing::<i32>("/a/chunked", &[6, 2], &[2, 2])?))
+            Ok((plain, file.extendible::<i32>("/a/chunked", &[6, 2], &[2, 2])?))
         })?;
         file.at(plain, [0..4, 0..3]).all().write(&[1.5f64; 12])?;
         file.at(chunked, [0..6, 0..2]).all().write(&[7i32; 12])?;
         file.close()?;
         Ok::<_, Error>(load(world, name)?)
     });
-    vec![join(0, &look(&path).expect("libhdf5 reads what we wrote"), &file)]
+    vec![join(0, &probe(&path).expect("libhdf5 reads what we wrote"), &file)]
 }

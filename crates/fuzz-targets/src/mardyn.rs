@@ -1,7 +1,9 @@
 //! The phase-space files of `MarDyn`: heads as text and as XML, molecules as text, rows, netCDF variables and cells.
 
-use aqueduct_checkpoint::mardyn::{Axial, Charge, Component, Files, Format, PhaseSpace, Tersoff};
-use aqueduct_checkpoint::{Error, Grid, Molecule, Region, Result};
+use aqueduct_checkpoint::mardyn::{
+    AxialSite, Charge, Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat, Tersoff,
+};
+use aqueduct_checkpoint::{CellGrid, Error, Molecule, Result, SpatialRegion};
 
 use crate::FuzzTarget;
 use crate::input::{check_named, join, load, remove_all, run_rank, split, store};
@@ -27,36 +29,36 @@ const WORDS: &[&str] = &[
 
 pub(crate) const ASCII: FuzzTarget = FuzzTarget {
     name: "mardyn_ascii",
-    run: |input| run(Format::OldStyle, input),
-    seeds: || seeds(Format::OldStyle),
+    run: |input| run(PhaseSpaceFormat::OldStyle, input),
+    seeds: || seeds(PhaseSpaceFormat::OldStyle),
     words: WORDS,
 };
 pub(crate) const BINARY: FuzzTarget = FuzzTarget {
     name: "mardyn_binary",
-    run: |input| run(Format::Binary, input),
-    seeds: || seeds(Format::Binary),
+    run: |input| run(PhaseSpaceFormat::Binary, input),
+    seeds: || seeds(PhaseSpaceFormat::Binary),
     words: WORDS,
 };
 pub(crate) const NETCDF: FuzzTarget = FuzzTarget {
     name: "mardyn_netcdf",
-    run: |input| run(Format::PnetCdf, input),
-    seeds: || seeds(Format::PnetCdf),
+    run: |input| run(PhaseSpaceFormat::PnetCdf, input),
+    seeds: || seeds(PhaseSpaceFormat::PnetCdf),
     words: WORDS,
 };
 pub(crate) const CELLS: FuzzTarget = FuzzTarget {
     name: "mardyn_cells",
-    run: |input| run(Format::MpiIo, input),
-    seeds: || seeds(Format::MpiIo),
+    run: |input| run(PhaseSpaceFormat::MpiIo, input),
+    seeds: || seeds(PhaseSpaceFormat::MpiIo),
     words: WORDS,
 };
 
 const PREFIX: &str = "memfs:fuzzed-space";
 
-fn files(format: Format) -> Files {
+fn files(format: PhaseSpaceFormat) -> PhaseSpaceFiles {
     format.files(&format!("{PREFIX}-{}", format.name()))
 }
 
-fn run(format: Format, input: &[u8]) -> bool {
+fn run(format: PhaseSpaceFormat, input: &[u8]) -> bool {
     let (_, header, data) = split(input);
     let files = files(format);
     run_rank(|world| {
@@ -68,7 +70,7 @@ fn run(format: Format, input: &[u8]) -> bool {
         let mut accepted = true;
         for everywhere in [true, false] {
             let found = format.open(world, &files).and_then(|space| {
-                if everywhere { space.read(&Region::EVERYWHERE) } else { space.read_share() }
+                if everywhere { space.read(&SpatialRegion::EVERYWHERE) } else { space.read_share() }
             });
             if let Ok(molecules) = &found {
                 assert!(molecules.len() <= length, "{} molecules in {length} bytes", molecules.len());
@@ -79,7 +81,7 @@ fn run(format: Format, input: &[u8]) -> bool {
     })
 }
 
-fn seeds(format: Format) -> Vec<Vec<u8>> {
+fn seeds(format: PhaseSpaceFormat) -> Vec<Vec<u8>> {
     let space = space();
     let molecule = |id: u64| Molecule {
         id: 3 * id + 1,
@@ -93,7 +95,7 @@ fn seeds(format: Format) -> Vec<Vec<u8>> {
     let files = files(format);
     let [header, data] = run_rank(|world| -> Result<_> {
         remove_all(&[&files.header, &files.data]);
-        let grid = Grid::new(space.length, [2, 2, 1]).expect("the box has a volume");
+        let grid = CellGrid::new(space.length, [2, 2, 1]).expect("the box has a volume");
         format.write(world, &files, &space, &grid, &molecules)?;
         let data = if files.data.is_empty() { Vec::new() } else { load(world, &files.data)? };
         Ok([load(world, &files.header)?, data])
@@ -103,7 +105,7 @@ fn seeds(format: Format) -> Vec<Vec<u8>> {
 
 /// A head that has everything.
 fn space() -> PhaseSpace {
-    let axial = |moment| Axial { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
+    let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
     let mut water = Component::single(0.016, 1e-4, 5.9);
     water.charges = vec![Charge { position: [0.0, -0.1, 0.0], mass: 0.0, charge: -1.04 }];
     let parameters = std::array::from_fn(|index| index as f64 + 0.1);

@@ -1,6 +1,6 @@
 //! Seeded mutations: the damage that media, programs and attackers do to bytes.
 
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::rng::SeededRng;
 
 /// Half of all mutations change one of the first so many bytes: headers decide most.
 const HEAD: usize = 700;
@@ -28,14 +28,14 @@ const NUMBERS: [u64; 16] = [
 /// Makes changed inputs; equal seeds give equal inputs.
 #[derive(Debug)]
 pub struct Mutator<'a> {
-    random: Seeded,
+    random: SeededRng,
     words: &'a [&'a str],
 }
 
 impl<'a> Mutator<'a> {
     /// A mutator that inserts these words.
     pub fn new(seed: u64, words: &'a [&'a str]) -> Self {
-        Self { random: Seeded::new(seed), words }
+        Self { random: SeededRng::new(seed), words }
     }
 
     /// One of the seed inputs, with one to four changes.

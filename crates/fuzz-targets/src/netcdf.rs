@@ -1,8 +1,11 @@
 //! netCDF classic: the header alone, then the file with all its variables.
 
 use aqueduct_comm::Comm;
-use aqueduct_format::Result;
-use aqueduct_format::netcdf::{Create, Dataset, Flaw, Header, Open, Slab, Type, VariableId, Version};
+use aqueduct_formats::Result;
+use aqueduct_formats::netcdf::{
+    CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfHeader, NetcdfHeaderError,
+    NetcdfOpenOptions, VariableId,
+};
 
 use crate::FuzzTarget;
 use crate::input::{check_named, load, run_rank, store};
@@ -18,38 +21,44 @@ pub(crate) const TARGET: FuzzTarget = FuzzTarget {
 
 fn run(input: &[u8]) -> bool {
     let length = input.len() as u64;
-    match Header::decode(input, length) {
+    match NetcdfHeader::decode(input, length) {
         Ok(header) => {
             // What is written again means the same. Not everything is: readers accept sizes that writers must not produce.
             if let Ok(bytes) = header.encode() {
-                let again = Header::decode(&bytes, i64::MAX as u64).expect("what was written can be read");
+                let again =
+                    NetcdfHeader::decode(&bytes, i64::MAX as u64).expect("what was written can be read");
                 assert_eq!(again.encode().as_ref(), Ok(&bytes), "{header:?} became {again:?}");
             }
         }
-        Err(Flaw::Wrong { offset, .. }) => assert!(offset <= length, "byte {offset} of {length}"),
-        Err(Flaw::Cut { needed }) => panic!("{needed} bytes are needed of a file that has {length}"),
+        Err(NetcdfHeaderError::Invalid { offset, .. }) => {
+            assert!(offset <= length, "byte {offset} of {length}");
+        }
+        Err(NetcdfHeaderError::Truncated { needed }) => {
+            panic!("{needed} bytes are needed of a file that has {length}")
+        }
     }
     run_rank(|world| {
         store(world, NAME, input)?;
-        let read = Open::new().open(world, NAME).and_then(|dataset| read_all(&dataset, input.len()));
-        Ok::<_, aqueduct_format::Error>(check_named(read, NAME))
+        let read =
+            NetcdfOpenOptions::new().open(world, NAME).and_then(|dataset| read_all(&dataset, input.len()));
+        Ok::<_, aqueduct_formats::Error>(check_named(read, NAME))
     })
 }
 
-fn read_all(dataset: &Dataset, length: usize) -> Result<()> {
+fn read_all(dataset: &NetcdfFile, length: usize) -> Result<()> {
     for (at, variable) in dataset.header().variables.iter().enumerate() {
-        let access = dataset.at(VariableId(at), Slab::whole());
+        let access = dataset.at(VariableId(at), Hyperslab::whole());
         let values = match variable.kind {
-            Type::Byte => access.read_vec::<i8>()?.len(),
-            Type::Char | Type::UByte => access.read_vec::<u8>()?.len(),
-            Type::Short => access.read_vec::<i16>()?.len(),
-            Type::UShort => access.read_vec::<u16>()?.len(),
-            Type::Int => access.read_vec::<i32>()?.len(),
-            Type::UInt => access.read_vec::<u32>()?.len(),
-            Type::Int64 => access.read_vec::<i64>()?.len(),
-            Type::UInt64 => access.read_vec::<u64>()?.len(),
-            Type::Float => access.read_vec::<f32>()?.len(),
-            Type::Double => access.read_vec::<f64>()?.len(),
+            NcType::Byte => access.read_vec::<i8>()?.len(),
+            NcType::Char | NcType::UByte => access.read_vec::<u8>()?.len(),
+            NcType::Short => access.read_vec::<i16>()?.len(),
+            NcType::UShort => access.read_vec::<u16>()?.len(),
+            NcType::Int => access.read_vec::<i32>()?.len(),
+            NcType::UInt => access.read_vec::<u32>()?.len(),
+            NcType::Int64 => access.read_vec::<i64>()?.len(),
+            NcType::UInt64 => access.read_vec::<u64>()?.len(),
+            NcType::Float => access.read_vec::<f32>()?.len(),
+            NcType::Double => access.read_vec::<f64>()?.len(),
         };
         assert!(values <= length, "{values} values of variable {:?} in {length} bytes", variable.name);
     }
@@ -57,24 +66,24 @@ fn read_all(dataset: &Dataset, length: usize) -> Result<()> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let seed = |version: Version| run_rank(|world| file(world, version));
-    [Version::Cdf1, Version::Cdf2, Version::Cdf5].map(seed).into()
+    let seed = |version: CdfVersion| run_rank(|world| file(world, version));
+    [CdfVersion::Cdf1, CdfVersion::Cdf2, CdfVersion::Cdf5].map(seed).into()
 }
 
-fn file(world: &Comm, version: Version) -> Result<Vec<u8>> {
-    let create = Create::new().version(version).header_room(0).fixed_room(0).replace();
+fn file(world: &Comm, version: CdfVersion) -> Result<Vec<u8>> {
+    let create = NetcdfCreateOptions::new().version(version).header_room(0).fixed_room(0).replace();
     let mut dataset = create.create(world, NAME)?;
     let (a, b, c) = dataset.define(|file| {
         let (time, x) = (file.unlimited("time")?, file.dimension("x", 5)?);
         file.attribute("title", "a title")?;
         file.attribute("scale", &[0.5f64, 2.0][..])?;
-        let a = file.variable("a", Type::Int, &[x, x])?;
-        let c = file.variable("c", Type::Short, &[time])?;
-        Ok((a, file.variable("b", Type::Double, &[time, x])?, c))
+        let a = file.variable("a", NcType::Int, &[x, x])?;
+        let c = file.variable("c", NcType::Short, &[time])?;
+        Ok((a, file.variable("b", NcType::Double, &[time, x])?, c))
     })?;
-    dataset.at(a, Slab::whole()).write(&[3i32; 25])?;
-    dataset.at(b, Slab::whole()).write(&[1.5f64; 20])?;
-    dataset.at(c, Slab::whole()).write(&[7i16; 4])?;
+    dataset.at(a, Hyperslab::whole()).write(&[3i32; 25])?;
+    dataset.at(b, Hyperslab::whole()).write(&[1.5f64; 20])?;
+    dataset.at(c, Hyperslab::whole()).write(&[7i16; 4])?;
     dataset.close()?;
     Ok(load(world, NAME)?)
 }

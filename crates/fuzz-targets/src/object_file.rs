@@ -1,7 +1,7 @@
 //! Object files: `.meta` and data, read with the type, without it, and repaired.
 
 use aqueduct_comm::Comm;
-use aqueduct_object::{Error, Object, ObjectFile, ObjectOpen, Result, repair};
+use aqueduct_object::{Error, Object, ObjectFile, ObjectOpenOptions, Result, repair};
 
 use crate::FuzzTarget;
 use crate::input::{RIGHT_SUMS, check_named, join, load, long, remove_all, run_rank, seal, split, store};
@@ -56,7 +56,7 @@ fn run(input: &[u8]) -> bool {
         store(world, NAME, data)?;
         let constant = flags & CONSTANT_SIZE != 0;
         let accepted = if constant { read::<FixedRecord>(world) } else { read::<VariableRecord>(world) };
-        let untyped = ObjectOpen::open_untyped(world, NAME).and_then(|file| {
+        let untyped = ObjectOpenOptions::open_dyn(world, NAME).and_then(|file| {
             let count = file.count()?.min(MOST_OBJECTS);
             file.verify()?;
             file.show(0..count)

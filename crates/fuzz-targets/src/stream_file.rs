@@ -1,8 +1,8 @@
 //! Stream files: `.steps` and data, opened, read and verified.
 
 use aqueduct_object::Object;
-use aqueduct_stage::{
-    About, Cuboid, Error, Output, Reader, Reduction, Result, Stored, Stream, Streams, ValueKind,
+use aqueduct_stream::{
+    Cuboid, Error, Output, Reader, Reduction, Result, StoredStep, Stream, StreamInfo, Streams, ValueKind,
 };
 
 use crate::FuzzTarget;
@@ -31,7 +31,7 @@ const STEPS: &str = "memfs:fuzzed-stream.steps";
 const UNIT: usize = 512;
 
 #[derive(Object, Clone, Debug)]
-struct Event {
+struct LabelledEvent {
     id: u32,
     label: String,
 }
@@ -57,14 +57,14 @@ fn run(input: &[u8]) -> bool {
 
 fn read_all(reader: &Reader, length: usize) {
     for about in reader.streams() {
-        for parcel in reader.parcels() {
+        for parcel in reader.stored_steps() {
             let values = read_stream(reader, about, parcel);
             if let Ok(values) = &values {
                 assert!(*values <= length, "{values} values of stream {:?} in {length} bytes", about.name);
             }
             check_named(values, NAME);
             if about.object.is_some() {
-                let objects = reader.objects::<Event>(&about.name, parcel);
+                let objects = reader.objects::<LabelledEvent>(&about.name, parcel);
                 check_named(objects.and_then(|objects| objects.read(0..objects.count().min(1000))), NAME);
             }
             if let Some(first) = about.boxes().first() {
@@ -76,7 +76,7 @@ fn read_all(reader: &Reader, length: usize) {
     }
 }
 
-fn read_stream(reader: &Reader, about: &About, parcel: &Stored) -> Result<usize> {
+fn read_stream(reader: &Reader, about: &StreamInfo, parcel: &StoredStep) -> Result<usize> {
     let name = &about.name;
     Ok(match about.stored() {
         ValueKind::I8 => reader.read::<i8>(name, parcel)?.len(),
@@ -118,11 +118,11 @@ fn seeds() -> Vec<Vec<u8>> {
         let corner = array("corner").cuboids([Cuboid::new([1, 1], [2, 3])]).reduce(Reduction::Max).every(2);
         let corner = streams.add::<f32>(corner);
         let list = streams.add::<i16>(Stream::list("list", 2));
-        let events = streams.add_objects::<Event>(Stream::objects("events"));
+        let events = streams.add_objects::<LabelledEvent>(Stream::objects("events"));
         let mut output = Output::create(world, NAME, &streams)?;
         for step in 0..3u32 {
             let field = [f64::from(step); 20];
-            let event = [Event { id: step, label: "one event".into() }];
+            let event = [LabelledEvent { id: step, label: "one event".into() }];
             let narrow = [0.5f32; 20];
             output
                 .step()?

@@ -5,32 +5,35 @@ use std::time::Duration;
 use loom::thread;
 use rustix::thread::futex::Flags;
 
+use crate::barrier_file::{
+    BarrierAborted, FailurePolicy, FutexBarrier, MakeProgress, SpinPolicy, WaitPolicy,
+};
 use crate::check;
-use crate::rendezvous::{Attendance, Manner, Nap, NeverMet, Patience, Rendezvous};
 use crate::sync::{Arc, AtomicU32, Ordering};
 
-const OPEN: Manner = Manner { attendance: Attendance::Open, patience: Patience::None, flags: Flags::PRIVATE };
-const CERTAIN: Manner = Manner { attendance: Attendance::Certain, ..OPEN };
+const OPEN: WaitPolicy =
+    WaitPolicy { failure_policy: FailurePolicy::Abort, spin_policy: SpinPolicy::None, flags: Flags::PRIVATE };
+const CERTAIN: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..OPEN };
 
-struct Sleeping;
+struct NoProgress;
 
-impl Nap for Sleeping {
-    fn nap(&self) -> Option<Duration> {
+impl MakeProgress for NoProgress {
+    fn make_progress(&self) -> Option<Duration> {
         None
     }
 }
 
 /// What every rank wrote before a meeting, every rank reads after it; `rounds` meetings of `ranks` ranks.
-pub fn writes_before_a_meeting_are_read_after_it(ranks: usize, rounds: u32, preemptions: usize) {
+pub fn writes_before_a_barrier_are_read_after_it(ranks: usize, rounds: u32, preemptions: usize) {
     check(preemptions, move || {
-        let barrier = Arc::new(Rendezvous::default());
+        let barrier = Arc::new(FutexBarrier::default());
         let written: Arc<Vec<AtomicU32>> = Arc::new((0..ranks).map(|_| AtomicU32::new(0)).collect());
         let rank = |me: usize| {
             let (barrier, written) = (Arc::clone(&barrier), Arc::clone(&written));
             move || {
                 for round in 1..=rounds {
                     written[me].store(round, Ordering::Relaxed);
-                    barrier.arrive(ranks, OPEN, &Sleeping).expect("nobody fails");
+                    barrier.arrive(ranks, OPEN, &NoProgress).expect("nobody fails");
                     assert!(written.iter().all(|written| written.load(Ordering::Relaxed) >= round));
                 }
             }
@@ -44,12 +47,13 @@ pub fn writes_before_a_meeting_are_read_after_it(ranks: usize, rounds: u32, pree
 /// Two of three ranks arrive, the third one fails instead: both waits end, and name it.
 pub fn a_rank_that_fails_ends_the_waits_of_all_others() {
     check(3, || {
-        let barrier = Arc::new(Rendezvous::default());
-        let arrive =
-            |barrier: &Rendezvous| barrier.arrive(3, OPEN, &Sleeping).expect_err("one is missing").because_of;
+        let barrier = Arc::new(FutexBarrier::default());
+        let arrive = |barrier: &FutexBarrier| {
+            barrier.arrive(3, OPEN, &NoProgress).expect_err("one is missing").failed_rank
+        };
         let (waiting, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
         let other = thread::spawn(move || arrive(&waiting));
-        let failed = thread::spawn(move || failing.fail(7, Flags::PRIVATE));
+        let failed = thread::spawn(move || failing.abort(7, Flags::PRIVATE));
         assert_eq!(arrive(&barrier), 7);
         assert_eq!(other.join().unwrap(), 7);
         failed.join().unwrap();
@@ -57,34 +61,34 @@ pub fn a_rank_that_fails_ends_the_waits_of_all_others() {
 }
 
 /// Two ranks meet while a third one, elsewhere, fails: the meeting takes place for both or for none.
-pub fn a_failure_meanwhile_ends_a_meeting_for_all_or_for_none() {
-    let outcomes = meet_beside_a_failure(OPEN);
+pub fn a_concurrent_failure_aborts_the_barrier_on_all_ranks_or_none() {
+    let outcomes = barrier_during_a_failure(OPEN);
     assert_eq!(outcomes, [true, true], "both outcomes are possible, and were reached");
 }
 
 /// The same where the meeting is certain: it takes place.
-pub fn a_failure_meanwhile_does_not_end_a_certain_meeting() {
-    let outcomes = meet_beside_a_failure(CERTAIN);
+pub fn a_concurrent_failure_does_not_abort_a_certain_barrier() {
+    let outcomes = barrier_during_a_failure(CERTAIN);
     assert_eq!(outcomes, [true, false], "every meeting takes place");
 }
 
 /// Whether some meetings took place, and whether some did not.
-fn meet_beside_a_failure(manner: Manner) -> [bool; 2] {
+fn barrier_during_a_failure(manner: WaitPolicy) -> [bool; 2] {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let reached = std::sync::Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
     let noted = std::sync::Arc::clone(&reached);
     check(3, move || {
-        let barrier = Arc::new(Rendezvous::default());
+        let barrier = Arc::new(FutexBarrier::default());
         let (meeting, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
-        let arrive = move |barrier: &Rendezvous| match barrier.arrive(2, manner, &Sleeping) {
+        let arrive = move |barrier: &FutexBarrier| match barrier.arrive(2, manner, &NoProgress) {
             Ok(()) => true,
-            Err(NeverMet { because_of }) => {
-                assert_eq!(because_of, 7);
+            Err(BarrierAborted { failed_rank }) => {
+                assert_eq!(failed_rank, 7);
                 false
             }
         };
         let other = thread::spawn(move || arrive(&meeting));
-        let failed = thread::spawn(move || failing.fail(7, Flags::PRIVATE));
+        let failed = thread::spawn(move || failing.abort(7, Flags::PRIVATE));
         let met = arrive(&barrier);
         assert_eq!(other.join().unwrap(), met, "one rank has met, the other has not");
         failed.join().unwrap();

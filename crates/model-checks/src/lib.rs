@@ -9,7 +9,7 @@
 //!
 //! | model | file | what holds |
 //! |---|---|---|
-//! | [`futex_barrier`] | `comm/src/rendezvous.rs` | all ranks meet or none does; a failure ends every wait |
+//! | [`futex_barrier`] | `comm/src/futex_barrier.rs` | all ranks meet or none does; a failure ends every wait |
 //! | [`message_matching`] | `comm/src/mailbox.rs` | no message is lost, no wait outlives its sender |
 //! | [`pending_table`] | `file/src/write_buffer/pending_table.rs`, `pending_slots.rs` | an access waits for writes that were accepted before it |
 //! | [`io_queue`] | `file/src/handle/io_thread.rs`, `waiting.rs` | every job is done, in order, before the queue ends |
@@ -19,18 +19,18 @@
 
 extern crate self as aqueduct_comm;
 
-mod stand_in;
+mod stubs;
 mod sync;
 
+#[allow(dead_code, reason = "the models use a part of it")]
+#[path = "../../comm/src/futex_barrier.rs"]
+mod barrier_file;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../file/src/handle/io_thread.rs"]
 mod io_thread;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../comm/src/mailbox.rs"]
 mod mailbox;
-#[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../comm/src/rendezvous.rs"]
-mod rendezvous;
 
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../file/src/handle/waiting.rs"]
@@ -45,9 +45,9 @@ pub mod message_matching;
 pub mod pending_table;
 
 // What the included files find at the root of their crates.
-pub(crate) use stand_in::{
-    Comm, Courtesy, Error, Kind, Region, Result, error, layout, leave_mpi_alone, needs_progress, packet,
-    progress, view, wire,
+pub(crate) use stubs::{
+    BatchScheduling, Comm, Error, Kind, Result, SharedRegion, error, forbid_mpi_on_thread, layout,
+    needs_progress, packet, progress, transport, view,
 };
 
 /// Runs a model under all interleavings with at most so many preemptions.

@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use loom::thread;
 
-use crate::mailbox::{Mailbox, Pattern};
-use crate::packet::{Body, Header, Packet};
-use crate::rendezvous::Nap;
+use crate::barrier_file::MakeProgress;
+use crate::mailbox::{Mailbox, MatchKey};
+use crate::packet::{Packet, PacketBody, PacketHeader};
 use crate::sync::Arc;
-use crate::wire::Wire;
+use crate::transport::Transport;
 use crate::{Error, Kind, Result, check};
 
 /// The transport of a rank that may wait as long as it likes.
-struct QuietWire;
+struct IdleTransport;
 
-impl Nap for QuietWire {
-    fn nap(&self) -> Option<Duration> {
+impl MakeProgress for IdleTransport {
+    fn make_progress(&self) -> Option<Duration> {
         None
     }
 }
 
-impl Wire for QuietWire {
+impl Transport for IdleTransport {
     fn failure(&self, call: &'static str) -> Option<Error> {
         Some(Error::new(Kind::RankFailed, call, "").caused_by(7))
     }
 
-    fn note_loss(&self, _: Option<usize>) {}
+    fn mark_induced_failure(&self, _: Option<usize>) {}
 
     fn check_wait(&self, _: &'static str) -> Result<()> {
         Ok(())
@@ -33,15 +33,15 @@ impl Wire for QuietWire {
 }
 
 fn packet(source: u32, value: u8) -> Packet {
-    Packet { header: Header { context: 1, source, tag: 5 }, body: Body(vec![value]) }
+    Packet { header: PacketHeader { context: 1, source, tag: 5 }, body: PacketBody(vec![value]) }
 }
 
-fn pattern(source: Option<u32>) -> Pattern {
-    Pattern { context: 1, tag: 5, source }
+fn match_key(source: Option<u32>) -> MatchKey {
+    MatchKey { context: 1, tag: 5, source }
 }
 
 fn receive(mailbox: &Mailbox, ticket: u64, senders: &[usize]) -> Result<u8> {
-    let packet = mailbox.wait(&QuietWire, "receive", senders, |mailbox| mailbox.take(ticket))?;
+    let packet = mailbox.wait(&IdleTransport, "receive", senders, |mailbox| mailbox.take(ticket))?;
     Ok(packet.body.bytes()[0])
 }
 
@@ -53,10 +53,10 @@ pub fn messages_of_a_rank_that_leaves_are_received() {
         let sender = thread::spawn(move || {
             sending.deliver(packet(0, 1));
             sending.deliver(packet(0, 2));
-            sending.gone(0);
+            sending.mark_departed(0);
         });
         for expected in [1, 2] {
-            let ticket = mailbox.post(pattern(Some(0)));
+            let ticket = mailbox.post(match_key(Some(0)));
             assert_eq!(receive(&mailbox, ticket, &[0]).expect("it was sent"), expected);
         }
         sender.join().unwrap();
@@ -68,8 +68,8 @@ pub fn a_wait_for_a_rank_that_leaves_ends() {
     check(4, || {
         let mailbox = Arc::new(Mailbox::default());
         let leaving = Arc::clone(&mailbox);
-        let sender = thread::spawn(move || leaving.gone(3));
-        let ticket = mailbox.post(pattern(Some(0)));
+        let sender = thread::spawn(move || leaving.mark_departed(3));
+        let ticket = mailbox.post(match_key(Some(0)));
         assert_eq!(receive(&mailbox, ticket, &[3]).expect_err("nothing was sent").rank(), Some(3));
         sender.join().unwrap();
     });
@@ -82,7 +82,7 @@ pub fn a_wait_ends_when_a_rank_fails() {
         let (sending, failing) = (Arc::clone(&mailbox), Arc::clone(&mailbox));
         let sender = thread::spawn(move || sending.deliver(packet(0, 1)));
         let failed = thread::spawn(move || failing.fail());
-        let ticket = mailbox.post(pattern(None));
+        let ticket = mailbox.post(match_key(None));
         match receive(&mailbox, ticket, &[0, 1]) {
             Ok(value) => assert_eq!(value, 1),
             Err(error) => assert_eq!(error.rank(), Some(7)),
@@ -101,7 +101,7 @@ pub fn messages_of_two_ranks_are_received_once_each() {
             move || mailbox.deliver(packet(source, source as u8))
         };
         let senders = [thread::spawn(send(0)), thread::spawn(send(1))];
-        let tickets = [mailbox.post(pattern(None)), mailbox.post(pattern(None))];
+        let tickets = [mailbox.post(match_key(None)), mailbox.post(match_key(None))];
         let mut values = tickets.map(|ticket| receive(&mailbox, ticket, &[0, 1]).expect("both are sent"));
         values.sort_unstable();
         assert_eq!(values, [0, 1]);
@@ -114,9 +114,9 @@ pub fn a_cancelled_receive_gives_its_message_to_the_next() {
     check(4, || {
         let mailbox = Arc::new(Mailbox::default());
         let sending = Arc::clone(&mailbox);
-        let (first, second) = (mailbox.post(pattern(None)), mailbox.post(pattern(Some(0))));
+        let (first, second) = (mailbox.post(match_key(None)), mailbox.post(match_key(Some(0))));
         let sender = thread::spawn(move || sending.deliver(packet(0, 1)));
-        mailbox.cancel(pattern(None), first);
+        mailbox.cancel(match_key(None), first);
         assert_eq!(receive(&mailbox, second, &[0]).expect("it was sent"), 1);
         sender.join().unwrap();
     });

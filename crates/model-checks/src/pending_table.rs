@@ -139,7 +139,7 @@ pub fn an_access_of_the_next_collective_call_waits() {
 }
 
 /// The writer takes its time until somebody waits: the wait is noticed, and ends.
-pub fn a_wait_hurries_the_writer() {
+pub fn a_wait_requests_a_flush() {
     check(2, || {
         let [table, other] = tables();
         let mut writer = Writer::new(table);

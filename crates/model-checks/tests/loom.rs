@@ -4,12 +4,12 @@ use aqueduct_model_checks::{futex_barrier, io_queue, message_matching, pending_t
 
 #[test]
 fn loom_barrier_two_ranks_meet_twice() {
-    futex_barrier::writes_before_a_meeting_are_read_after_it(2, 2, 3);
+    futex_barrier::writes_before_a_barrier_are_read_after_it(2, 2, 3);
 }
 
 #[test]
 fn loom_barrier_three_ranks_meet() {
-    futex_barrier::writes_before_a_meeting_are_read_after_it(3, 1, 2);
+    futex_barrier::writes_before_a_barrier_are_read_after_it(3, 1, 2);
 }
 
 #[test]
@@ -18,13 +18,13 @@ fn loom_barrier_a_rank_that_fails_ends_the_waits_of_all_others() {
 }
 
 #[test]
-fn loom_barrier_a_failure_meanwhile_ends_a_meeting_for_all_or_for_none() {
-    futex_barrier::a_failure_meanwhile_ends_a_meeting_for_all_or_for_none();
+fn loom_barrier_a_concurrent_failure_aborts_the_barrier_on_all_ranks_or_none() {
+    futex_barrier::a_concurrent_failure_aborts_the_barrier_on_all_ranks_or_none();
 }
 
 #[test]
-fn loom_barrier_a_failure_meanwhile_does_not_end_a_certain_meeting() {
-    futex_barrier::a_failure_meanwhile_does_not_end_a_certain_meeting();
+fn loom_barrier_a_concurrent_failure_does_not_abort_a_certain_barrier() {
+    futex_barrier::a_concurrent_failure_does_not_abort_a_certain_barrier();
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn loom_pending_table_an_access_of_the_next_collective_call_waits() {
 }
 
 #[test]
-fn loom_pending_table_a_wait_hurries_the_writer() {
-    pending_table::a_wait_hurries_the_writer();
+fn loom_pending_table_a_wait_requests_a_flush() {
+    pending_table::a_wait_requests_a_flush();
 }
 
 #[test]

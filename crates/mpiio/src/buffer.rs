@@ -6,58 +6,63 @@ use std::sync::Arc;
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{Incoming, Outgoing, Sink, Source};
 
-use crate::datarep::{Conversion, Datarep};
-use crate::datatype::{self, Kept, Sizes};
-use crate::errors::{Fault, Outcome, refusal};
-use crate::memory::Lent;
+use crate::borrowed_buffer::BorrowedBuffer;
+use crate::datarep::{Datarep, DatarepConversion};
+use crate::datatype::{self, DatatypeRef, ValueSizes};
+use crate::errors::{MpiError, Outcome, to_engine_error};
+use crate::external32::{self, External32Buffer};
 use crate::mpi::Mpi;
-use crate::open_file::OpenFile;
-use crate::portable::{self, Portable};
+use crate::mpi_file::MpiFile;
 
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum BufferDirection {
     Read,
     Write,
 }
 
 /// Memory as a program describes it in a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Described {
+pub(crate) struct BufferArgs {
     pub(crate) address: *mut c_void,
     pub(crate) count: i64,
     pub(crate) datatype: usize,
 }
 
 /// What an access moves.
-pub(crate) enum Buffer {
-    Lent(Lent),
-    Converted(Box<Converted>),
-    Portable(Box<Portable>),
+pub(crate) enum AccessBuffer {
+    Borrowed(BorrowedBuffer),
+    Converted(Box<ConvertedBuffer>),
+    External32(Box<External32Buffer>),
 }
 
 /// Data of a representation of the program's, as it lies in the file.
-pub(crate) struct Converted {
+pub(crate) struct ConvertedBuffer {
     stored: Vec<u8>,
     datarep: Arc<Datarep>,
     /// Where it goes, or came from.
     memory: usize,
-    datatype: Kept,
+    datatype: DatatypeRef,
     /// Bytes of one item in the file and in memory.
     item: (u64, u64),
-    direction: Direction,
+    direction: BufferDirection,
 }
 
-impl Described {
+impl BufferArgs {
     /// The buffer of an access to a file.
-    pub(crate) fn buffer(self, mpi: &Mpi, open: &OpenFile, direction: Direction) -> Outcome<Buffer> {
+    pub(crate) fn buffer(
+        self,
+        mpi: &Mpi,
+        open: &MpiFile,
+        direction: BufferDirection,
+    ) -> Outcome<AccessBuffer> {
         let known = mpi.constants.integers;
         let Ok(count) = u64::try_from(self.count) else {
-            return Err(Fault::new(known.count, format!("a count of {} elements", self.count)));
+            return Err(MpiError::new(known.count, format!("a count of {} elements", self.count)));
         };
         let layout = datatype::layout(mpi, self.datatype)?;
         if self.address.is_null() && count > 0 && layout.size() > 0 && layout.true_lower_bound() == 0 {
-            return Err(Fault::new(
+            return Err(MpiError::new(
                 known.buffer,
                 "the buffer is the null pointer, and there is data to move",
             ));
@@ -69,13 +74,13 @@ impl Described {
         if let Some(datarep) = datarep {
             return self.converted(mpi, datarep, &layout, count, direction);
         }
-        let lent = Lent::new(self.address.cast(), &layout, count);
-        let lent = lent.map_err(|error| Fault::new(known.count, error.to_string()))?;
-        if is_external32 && portable::is_wanted(open.file.view().etype(), &layout) {
-            let portable = Portable::new(mpi, lent, &layout, count, direction)?;
-            return Ok(Buffer::Portable(Box::new(portable)));
+        let lent = BorrowedBuffer::new(self.address.cast(), &layout, count);
+        let lent = lent.map_err(|error| MpiError::new(known.count, error.to_string()))?;
+        if is_external32 && external32::is_wanted(open.file.view().etype(), &layout) {
+            let portable = External32Buffer::new(mpi, lent, &layout, count, direction)?;
+            return Ok(AccessBuffer::External32(Box::new(portable)));
         }
-        Ok(Buffer::Lent(lent))
+        Ok(AccessBuffer::Borrowed(lent))
     }
 
     fn converted(
@@ -84,22 +89,22 @@ impl Described {
         datarep: Arc<Datarep>,
         layout: &Layout,
         count: u64,
-        direction: Direction,
-    ) -> Outcome<Buffer> {
+        direction: BufferDirection,
+    ) -> Outcome<AccessBuffer> {
         let width = |handle, _: &Layout| datarep.extent(mpi, handle);
-        let item = datatype::stored_layout(mpi, self.datatype, Sizes::File(&width))?.size();
+        let item = datatype::stored_layout(mpi, self.datatype, ValueSizes::File(&width))?.size();
         let mut stored = zeroed(mpi, item.checked_mul(count))?;
-        if direction == Direction::Write {
+        if direction == BufferDirection::Write {
             match datarep.write {
-                Conversion::None => gather(mpi, self.address, layout, count, &mut stored)?,
+                DatarepConversion::None => gather(mpi, self.address, layout, count, &mut stored)?,
                 convert => datarep.convert(mpi, convert, self.address, self.datatype, count, &mut stored)?,
             }
         }
-        Ok(Buffer::Converted(Box::new(Converted {
+        Ok(AccessBuffer::Converted(Box::new(ConvertedBuffer {
             stored,
             datarep,
             memory: self.address as usize,
-            datatype: Kept::new(mpi, self.datatype)?,
+            datatype: DatatypeRef::new(mpi, self.datatype)?,
             item: (item, layout.size()),
             direction,
         })))
@@ -121,71 +126,73 @@ pub(crate) fn zeroed(mpi: &Mpi, bytes: Option<u64>) -> Outcome<Vec<u8>> {
                 .and(bytes)
                 .map_or("more bytes than memory can have".to_owned(), |bytes| format!("{bytes} bytes"));
             let text = format!("the conversion of so many elements takes {amount}; access fewer at a time");
-            Err(Fault::new(mpi.constants.integers.count, text))
+            Err(MpiError::new(mpi.constants.integers.count, text))
         }
     }
 }
 
 /// Copies what needs no conversion.
 fn gather(mpi: &Mpi, address: *mut c_void, layout: &Layout, count: u64, stored: &mut [u8]) -> Outcome<()> {
-    let refuse = |text: String| Fault::new(mpi.constants.integers.conversion, text);
-    let lent = Lent::new(address.cast(), layout, count).map_err(|error| refuse(error.to_string()))?;
+    let refuse = |text: String| MpiError::new(mpi.constants.integers.conversion, text);
+    let lent =
+        BorrowedBuffer::new(address.cast(), layout, count).map_err(|error| refuse(error.to_string()))?;
     lent.copy_out(stored).map_err(|error| refuse(error.to_string()))
 }
 
-impl Buffer {
+impl AccessBuffer {
     /// None: the access fails with this error, after it has told the other ranks.
-    pub(crate) fn refused(mpi: &Mpi, call: &'static str, open: &OpenFile, fault: &Fault) -> Self {
-        Self::Lent(Lent::refused(refusal(mpi, call, open.file.name(), fault)))
+    pub(crate) fn failing(mpi: &Mpi, call: &'static str, open: &MpiFile, fault: &MpiError) -> Self {
+        Self::Borrowed(BorrowedBuffer::failing(to_engine_error(mpi, call, open.file.name(), fault)))
     }
 
     /// The access is over and has moved so many bytes: puts them where they belong; how many they are in memory.
     pub(crate) fn finish(&mut self, mpi: &Mpi, bytes: u64) -> Outcome<u64> {
         let converted = match self {
-            Self::Lent(_) => return Ok(bytes),
-            Self::Portable(portable) => return portable.finish(mpi, bytes),
+            Self::Borrowed(_) => return Ok(bytes),
+            Self::External32(portable) => return portable.finish(mpi, bytes),
             Self::Converted(converted) => converted,
         };
         let (stored, memory) = converted.item;
         let items = bytes.checked_div(stored).unwrap_or(0);
-        if converted.direction == Direction::Read {
+        if converted.direction == BufferDirection::Read {
             converted.put_back(mpi, items)?;
         }
         Ok(items.saturating_mul(memory))
     }
 }
 
-impl Converted {
+impl ConvertedBuffer {
     fn put_back(&mut self, mpi: &Mpi, items: u64) -> Outcome<()> {
         let (memory, datatype) = (self.memory as *mut c_void, self.datatype.handle);
-        if !matches!(self.datarep.read, Conversion::None) {
+        if !matches!(self.datarep.read, DatarepConversion::None) {
             let datarep = Arc::clone(&self.datarep);
             return datarep.convert(mpi, datarep.read, memory, datatype, items, &mut self.stored);
         }
-        let refuse = |text: String| Fault::new(mpi.constants.integers.conversion, text);
+        let refuse = |text: String| MpiError::new(mpi.constants.integers.conversion, text);
         let layout = datatype::layout(mpi, datatype)?;
-        let lent = Lent::new(memory.cast(), &layout, items).map_err(|error| refuse(error.to_string()))?;
+        let lent =
+            BorrowedBuffer::new(memory.cast(), &layout, items).map_err(|error| refuse(error.to_string()))?;
         let len = items.saturating_mul(self.item.1).min(self.stored.len() as u64) as usize;
         lent.copy_in(&self.stored[..len]).map_err(|error| refuse(error.to_string()))
     }
 }
 
-impl Outgoing for Buffer {
+impl Outgoing for AccessBuffer {
     fn source(&self) -> Source<'_> {
         match self {
-            Self::Lent(lent) => lent.source(),
+            Self::Borrowed(lent) => lent.source(),
             Self::Converted(converted) => converted.stored.as_slice().into(),
-            Self::Portable(portable) => portable.source(),
+            Self::External32(portable) => portable.source(),
         }
     }
 }
 
-impl Incoming for Buffer {
+impl Incoming for AccessBuffer {
     fn sink(&mut self) -> Sink<'_> {
         match self {
-            Self::Lent(lent) => lent.sink(),
+            Self::Borrowed(lent) => lent.sink(),
             Self::Converted(converted) => converted.stored.as_mut_slice().into(),
-            Self::Portable(portable) => portable.sink(),
+            Self::External32(portable) => portable.sink(),
         }
     }
 }

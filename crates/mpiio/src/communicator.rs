@@ -8,27 +8,27 @@ use std::sync::{Arc, OnceLock};
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::ending::{self, EndingBoard};
-use crate::errors::{Fault, Outcome};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::Mpi;
-use crate::{datatype::committed, progress, settings, ucx, verbose};
+use crate::shutdown::{self, ShutdownTable};
+use crate::{datatype::committed, progress, settings, ucx_progress, verbose};
 
 /// What is made of a communicator of the program.
 #[derive(Clone)]
-pub(crate) struct Adopted {
-    pub(crate) ranks: Comm,
-    pub(crate) board: Arc<EndingBoard>,
+pub(crate) struct EngineComm {
+    pub(crate) comm: Comm,
+    pub(crate) board: Arc<ShutdownTable>,
     /// Whether all ranks have the folder that accesses are to be traced into.
     pub(crate) traces: bool,
 }
 
-impl Adopted {
+impl EngineComm {
     /// Collective.
     fn new(ranks: Comm) -> aqueduct_comm::Result<Self> {
         // A folder may be missing on one machine, and names of files must be the same on all.
         let traces = u64::from(settings::valid("AQUEDUCT_TRACE").is_some());
         let traces = ranks.allreduce(Op::Min, &[traces])? == [1];
-        Ok(Self { board: EndingBoard::new(&ranks)?, ranks, traces })
+        Ok(Self { board: ShutdownTable::new(&ranks)?, comm: ranks, traces })
     }
 }
 
@@ -48,16 +48,16 @@ unsafe extern "C" fn not_copied(
 
 unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extra: *mut c_void) -> c_int {
     // SAFETY: the value was made below, and MPI says once that it goes.
-    drop(unsafe { Box::from_raw(value.cast::<Adopted>()) });
+    drop(unsafe { Box::from_raw(value.cast::<EngineComm>()) });
     0
 }
 
 /// MPI deletes the attributes of `MPI_COMM_SELF` before anything else when it ends.
 unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
     if let Ok(mpi) = crate::mpi::mpi() {
-        ending::at_finalize(mpi);
+        shutdown::at_finalize(mpi);
     }
-    aqueduct_comm::before_mpi_ends();
+    aqueduct_comm::prepare_finalize();
     progress::end();
     committed::end();
     0
@@ -99,8 +99,8 @@ fn key(mpi: &Mpi) -> Outcome<c_int> {
 static END: u8 = 0;
 
 /// The engine's communicator of the ranks of `comm`. Collective.
-pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Adopted> {
-    let refuse = |text: &str| Err(Fault::new(mpi.constants.integers.comm, text));
+pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<EngineComm> {
+    let refuse = |text: &str| Err(MpiError::new(mpi.constants.integers.comm, text));
     if comm == mpi.constants.handles.comm_null || comm == 0 {
         return refuse("MPI_COMM_NULL opens no file; pass a communicator");
     }
@@ -111,25 +111,25 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<Adopted> {
     mpi.check("MPI_Comm_get_attr", got)?;
     if found != 0 {
         // SAFETY: the attribute holds what was put there below, and lives as long as the communicator, which is in use.
-        return Ok(unsafe { &*value.cast::<Adopted>() }.clone());
+        return Ok(unsafe { &*value.cast::<EngineComm>() }.clone());
     }
-    ucx::note_open(mpi);
+    ucx_progress::note_open(mpi);
     let mut between = 0;
     // SAFETY: as above.
     unsafe { (mpi.functions.comm_test_inter)(comm, &raw mut between) };
     if between != 0 {
         return refuse("an intercommunicator opens no file; pass an intracommunicator");
     }
-    let made = ucx::in_mpi(|| {
-        progress::poke(mpi);
+    let made = ucx_progress::in_mpi(|| {
+        progress::drive_mpi_progress(mpi);
         // SAFETY: a valid communicator; the result is dropped when MPI ends at the latest, with the attribute.
         unsafe { Comm::from_mpi(comm) }
     });
-    let made = made.and_then(Adopted::new);
+    let made = made.and_then(EngineComm::new);
     let made = made.map_err(|error| {
         // The program gets a class only, and this concerns every file.
-        verbose::say(&format!("MPI_File_open: {error}"));
-        Fault::new(mpi.constants.integers.other, error.to_string())
+        verbose::print_line(&format!("MPI_File_open: {error}"));
+        MpiError::new(mpi.constants.integers.other, error.to_string())
     })?;
     let value = Box::into_raw(Box::new(made.clone()));
     // SAFETY: the value is given back when the attribute goes.

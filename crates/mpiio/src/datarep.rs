@@ -7,33 +7,33 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::errors::{Fault, Outcome};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::Mpi;
 
 /// Converts: memory, datatype, count, file data, position, extra state.
-pub(crate) type Convert =
+pub(crate) type ConversionFn =
     unsafe extern "C" fn(*mut c_void, usize, c_int, *mut c_void, i64, *mut c_void) -> c_int;
 /// The same with a large count.
-pub(crate) type ConvertLarge =
+pub(crate) type LargeConversionFn =
     unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, i64, *mut c_void) -> c_int;
 /// Tells the bytes a datatype takes in a file.
-pub(crate) type Extent = unsafe extern "C" fn(usize, *mut i64, *mut c_void) -> c_int;
+pub(crate) type ExtentFn = unsafe extern "C" fn(usize, *mut i64, *mut c_void) -> c_int;
 
 /// One direction of conversion.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Conversion {
+pub(crate) enum DatarepConversion {
     /// None: data is carried as it is.
     None,
-    Small(Convert),
-    Large(ConvertLarge),
+    Small(ConversionFn),
+    Large(LargeConversionFn),
 }
 
 /// A representation of the program's.
 #[derive(Debug)]
 pub(crate) struct Datarep {
-    pub(crate) read: Conversion,
-    pub(crate) write: Conversion,
-    pub(crate) extent: Option<Extent>,
+    pub(crate) read: DatarepConversion,
+    pub(crate) write: DatarepConversion,
+    pub(crate) extent: Option<ExtentFn>,
     /// An address, as the program gave it.
     pub(crate) extra: usize,
 }
@@ -47,16 +47,16 @@ const STANDARD: [&str; 3] = ["native", "internal", "external32"];
 pub(crate) fn register(mpi: &Mpi, name: &str, datarep: Datarep) -> Outcome<()> {
     let known = mpi.constants.integers;
     if name.is_empty() || name.len() >= known.longest_datarep as usize {
-        return Err(Fault::new(known.arg, "a data representation has a name of 1 to 127 bytes"));
+        return Err(MpiError::new(known.arg, "a data representation has a name of 1 to 127 bytes"));
     }
     if datarep.extent.is_none() {
         let text = "a data representation needs a function that tells extents in the file";
-        return Err(Fault::new(known.arg, text));
+        return Err(MpiError::new(known.arg, text));
     }
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     if STANDARD.contains(&name) || registered.contains_key(name) {
         let text = format!("a data representation {name:?} is registered already; take another name");
-        return Err(Fault::new(known.dup_datarep, text));
+        return Err(MpiError::new(known.dup_datarep, text));
     }
     registered.insert(name.to_owned(), Arc::new(datarep));
     Ok(())
@@ -77,7 +77,7 @@ impl Datarep {
         failed(mpi, code)?;
         u64::try_from(bytes).map_err(|_| {
             let text = format!("the extent of a datatype in the file is {bytes} bytes, says its function");
-            Fault::new(mpi.constants.integers.conversion, text)
+            MpiError::new(mpi.constants.integers.conversion, text)
         })
     }
 
@@ -85,7 +85,7 @@ impl Datarep {
     pub(crate) fn convert(
         &self,
         mpi: &Mpi,
-        conversion: Conversion,
+        conversion: DatarepConversion,
         memory: *mut c_void,
         datatype: usize,
         count: u64,
@@ -97,16 +97,16 @@ impl Datarep {
             let text = format!(
                 "{count} elements are more than a function of the data representation can count; access fewer at a time"
             );
-            Fault::new(mpi.constants.integers.count, text)
+            MpiError::new(mpi.constants.integers.count, text)
         };
         let code = match conversion {
-            Conversion::None => return Ok(()),
-            Conversion::Small(convert) => {
+            DatarepConversion::None => return Ok(()),
+            DatarepConversion::Small(convert) => {
                 let count = small.map_err(|_| many())?;
                 // SAFETY: the program's functions and memory, with the arguments that MPI prescribes.
                 unsafe { convert(memory, datatype, count, stored, 0, extra) }
             }
-            Conversion::Large(convert) => {
+            DatarepConversion::Large(convert) => {
                 let count = large.map_err(|_| many())?;
                 // SAFETY: as above.
                 unsafe { convert(memory, datatype, count, stored, 0, extra) }
@@ -121,5 +121,5 @@ fn failed(mpi: &Mpi, code: c_int) -> Outcome<()> {
         return Ok(());
     }
     let text = format!("a function of the program's data representation returned {code}");
-    Err(Fault::new(mpi.constants.integers.conversion, text))
+    Err(MpiError::new(mpi.constants.integers.conversion, text))
 }

@@ -12,19 +12,19 @@ use std::sync::OnceLock;
 
 use aqueduct_file::layout::{Basic, Layout};
 
-use crate::errors::{Fault, Outcome};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::Mpi;
 
-pub(crate) use decode::Sizes;
+pub(crate) use decode::ValueSizes;
 
 /// A datatype that we keep beyond a call: a copy of our own where the program may free its.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct DatatypeRef {
     pub(crate) handle: usize,
     owned: bool,
 }
 
-impl Kept {
+impl DatatypeRef {
     /// A predefined datatype, which is everybody's.
     pub(crate) fn predefined(handle: usize) -> Self {
         Self { handle, owned: false }
@@ -42,7 +42,7 @@ impl Kept {
     }
 
     /// A handle for the program: a predefined one, or one that it frees.
-    pub(crate) fn handed_out(&self, mpi: &Mpi) -> Outcome<usize> {
+    pub(crate) fn to_program(&self, mpi: &Mpi) -> Outcome<usize> {
         Self::new(mpi, self.handle).map(|kept| {
             let handle = kept.handle;
             std::mem::forget(kept);
@@ -51,7 +51,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for DatatypeRef {
     fn drop(&mut self) {
         if let Ok(mpi) = crate::mpi::mpi()
             && self.owned
@@ -87,7 +87,7 @@ unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extr
 }
 
 fn key(mpi: &Mpi) -> Outcome<c_int> {
-    static KEY: OnceLock<Result<c_int, Fault>> = OnceLock::new();
+    static KEY: OnceLock<Result<c_int, MpiError>> = OnceLock::new();
     let make = || {
         let mut key = 0;
         // SAFETY: callbacks of the types that MPI prescribes.
@@ -105,7 +105,7 @@ pub(crate) fn layout(mpi: &Mpi, handle: usize) -> Outcome<Layout> {
     }
     check(mpi, handle)?;
     if let Some(kind) = mpi.constants.named.kind(handle) {
-        return decode::named(mpi, handle, kind, Sizes::Memory);
+        return decode::named(mpi, handle, kind, ValueSizes::Memory);
     }
     let key = key(mpi)?;
     let (mut value, mut found) = (std::ptr::null_mut(), 0);
@@ -118,7 +118,7 @@ pub(crate) fn layout(mpi: &Mpi, handle: usize) -> Outcome<Layout> {
     }
     // What has a layout is committed, and stays so.
     committed::check(mpi, handle)?;
-    let layout = decode::decode(mpi, handle, Sizes::Memory)?;
+    let layout = decode::decode(mpi, handle, ValueSizes::Memory)?;
     let value = Box::into_raw(Box::new(layout.clone()));
     // SAFETY: given back when the attribute goes.
     let set = unsafe { (mpi.functions.type_set_attr)(handle, key, value.cast()) };
@@ -127,14 +127,14 @@ pub(crate) fn layout(mpi: &Mpi, handle: usize) -> Outcome<Layout> {
 }
 
 /// The layout of a datatype in a file where values have other sizes.
-pub(crate) fn stored_layout(mpi: &Mpi, handle: usize, sizes: Sizes<'_>) -> Outcome<Layout> {
+pub(crate) fn stored_layout(mpi: &Mpi, handle: usize, sizes: ValueSizes<'_>) -> Outcome<Layout> {
     check(mpi, handle)?;
     decode::decode(mpi, handle, sizes)
 }
 
 fn check(mpi: &Mpi, handle: usize) -> Outcome<()> {
     if handle == mpi.constants.handles.datatype_null || handle == 0 {
-        return Err(Fault::new(mpi.constants.integers.type_, "MPI_DATATYPE_NULL describes no data"));
+        return Err(MpiError::new(mpi.constants.integers.type_, "MPI_DATATYPE_NULL describes no data"));
     }
     Ok(())
 }

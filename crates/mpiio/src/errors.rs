@@ -5,15 +5,15 @@ use std::fmt;
 
 use aqueduct_file::{Class, Error, Kind};
 
-use crate::flavour::Integers;
+use crate::abi::Integers;
 use crate::mpi::Mpi;
 
 /// The outcome of a call through the door.
-pub(crate) type Outcome<T> = Result<T, Fault>;
+pub(crate) type Outcome<T> = Result<T, MpiError>;
 
 /// An error of a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct MpiError {
     /// A bare error class: codes of our own would print as nonsense on some implementations.
     pub(crate) code: c_int,
     pub(crate) text: String,
@@ -21,7 +21,7 @@ pub(crate) struct Fault {
     pub(crate) transferred: u64,
 }
 
-impl Fault {
+impl MpiError {
     pub(crate) fn new(code: impl Into<i64>, text: impl Into<String>) -> Self {
         Self { code: code.into() as c_int, text: text.into(), transferred: 0 }
     }
@@ -34,7 +34,7 @@ impl Fault {
 }
 
 /// An error of a call's arguments as the engine knows it, for operations in which all ranks must take part.
-pub(crate) fn refusal(mpi: &Mpi, call: &'static str, file: &str, fault: &Fault) -> Error {
+pub(crate) fn to_engine_error(mpi: &Mpi, call: &'static str, file: &str, fault: &MpiError) -> Error {
     let known = mpi.constants.integers;
     let kind = match i64::from(fault.code) {
         code if code == known.type_ => Kind::BadLayout,
@@ -47,7 +47,7 @@ pub(crate) fn refusal(mpi: &Mpi, call: &'static str, file: &str, fault: &Fault) 
     Error::new(kind, call, &file.into(), fault.text.as_str())
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for MpiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

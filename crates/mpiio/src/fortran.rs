@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::handler;
+use crate::error_handler;
 use crate::mpi::{Mpi, mpi};
 
 /// The number of a handle in Fortran; 0 is no file.
@@ -37,7 +37,7 @@ unsafe fn create(name: &std::ffi::CStr, function: *const c_void, number: *mut c_
         if *error == 0
             && let Ok(mpi) = mpi()
         {
-            handler::remember_fortran(errhandler(mpi, *number), function);
+            error_handler::remember_fortran(errhandler(mpi, *number), function);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::open_file::OpenFile;
+use crate::mpi_file::MpiFile;
 
 /// As many files can be open at a time: more than a process has descriptors for.
 const CELLS: usize = 1 << 16;
@@ -12,7 +12,7 @@ const CELLS: usize = 1 << 16;
 /// Nothing is stored here: what counts is that the addresses are nobody else's.
 static ADDRESSES: [u64; CELLS] = [0; CELLS];
 
-static OPEN: RwLock<Vec<Option<Arc<OpenFile>>>> = RwLock::new(Vec::new());
+static OPEN: RwLock<Vec<Option<Arc<MpiFile>>>> = RwLock::new(Vec::new());
 
 /// The handle of cell `place`.
 fn address(place: usize) -> usize {
@@ -27,7 +27,7 @@ fn place(handle: usize) -> Option<usize> {
 }
 
 /// Gives a file a handle and keeps it; none where all handles are taken.
-pub(crate) fn insert(file: impl FnOnce(usize) -> OpenFile) -> Option<usize> {
+pub(crate) fn insert(file: impl FnOnce(usize) -> MpiFile) -> Option<usize> {
     let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
     let free = open.iter().position(Option::is_none).unwrap_or(open.len());
     if free >= CELLS {
@@ -42,18 +42,18 @@ pub(crate) fn insert(file: impl FnOnce(usize) -> OpenFile) -> Option<usize> {
 }
 
 /// The file behind a handle; none if it is closed, or never was one.
-pub(crate) fn find(handle: usize) -> Option<Arc<OpenFile>> {
+pub(crate) fn find(handle: usize) -> Option<Arc<MpiFile>> {
     let place = place(handle)?;
     OPEN.read().unwrap_or_else(PoisonError::into_inner).get(place)?.clone()
 }
 
 /// Takes all files out of their handles.
-pub(crate) fn take_all() -> Vec<Arc<OpenFile>> {
+pub(crate) fn take_all() -> Vec<Arc<MpiFile>> {
     OPEN.write().unwrap_or_else(PoisonError::into_inner).iter_mut().filter_map(Option::take).collect()
 }
 
 /// Takes the file out of its handle.
-pub(crate) fn remove(handle: usize) -> Option<Arc<OpenFile>> {
+pub(crate) fn remove(handle: usize) -> Option<Arc<MpiFile>> {
     let place = place(handle)?;
     OPEN.write().unwrap_or_else(PoisonError::into_inner).get_mut(place)?.take()
 }

@@ -9,7 +9,7 @@ use std::sync::Once;
 use aqueduct_comm::Comm;
 use aqueduct_file::Info;
 
-use crate::errors::{Fault, Outcome};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::Mpi;
 use crate::{settings, verbose};
 
@@ -24,7 +24,7 @@ pub(crate) fn read(mpi: &Mpi, handle: usize) -> Outcome<Info> {
         return Ok(info);
     }
     if handle == 0 {
-        return Err(Fault::new(mpi.constants.integers.info, "this is no info object; pass MPI_INFO_NULL"));
+        return Err(MpiError::new(mpi.constants.integers.info, "this is no info object; pass MPI_INFO_NULL"));
     }
     let mut keys = 0;
     // SAFETY: integers and buffers live here; keys are shorter than the buffer, and a value's length is asked for first.
@@ -69,7 +69,7 @@ pub(crate) fn from_env(ranks: &Comm) -> Info {
     }
     if verbose::is_wanted() && ranks.rank() == 0 {
         SAID.call_once(|| {
-            verbose::say(
+            verbose::print_line(
                 "files are not buffered: the ranks are on several machines; if the program syncs before ranks read or write over what \
                  others wrote, as MPI wants it, AQUEDUCT_BUFFER_NODES=1 buffers them",
             );

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! One binary, built without any MPI, serves Open MPI, MPICH and libraries with the standard interface of MPI 5: which one it is is found out
-//! in the running program, and what differs stands in [`flavour`]'s three columns.
+//! in the running program, and what differs stands in [`abi`]'s three columns.
 //!
 //! # Thin
 //! All semantics live in `aqueduct-file`. Here, things of MPI become things of the engine and back:
@@ -34,28 +34,28 @@
 //!
 //! A value that is wrong is reported on the standard error stream at the first file, with the valid forms.
 
+pub mod abi;
+mod borrowed_buffer;
 mod buffer;
 mod communicator;
 mod datarep;
 mod datatype;
-mod ending;
+mod elf_symbols;
+mod error_handler;
 mod errors;
-mod executable;
-pub mod flavour;
+mod external32;
+mod file_name;
 mod fortran;
 mod handle;
-mod handler;
 mod info;
-mod load;
-mod memory;
 mod mpi;
-mod name;
-mod open_file;
-mod portable;
+mod mpi_file;
+mod preload_check;
 mod progress;
 mod request;
 mod settings;
+mod shutdown;
 mod status;
 mod symbols;
-mod ucx;
+mod ucx_progress;
 mod verbose;

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use aqueduct_comm::Host;
 
-use crate::errors::Fault;
-use crate::flavour::Constants;
+use crate::abi::AbiConstants;
+use crate::errors::MpiError;
 
 macro_rules! functions {
     (required { $($field:ident = $name:literal ($($argument:ty),*);)* } optional { $($maybe:ident = $other:literal ($($given:ty),*);)* }) => {
@@ -113,7 +113,7 @@ functions! {
 /// The host's MPI: what it is, its constants and functions.
 pub(crate) struct Mpi {
     host: Host,
-    pub(crate) constants: Constants,
+    pub(crate) constants: AbiConstants,
     pub(crate) functions: Functions,
     pub(crate) errors_abort: Option<usize>,
 }
@@ -121,9 +121,9 @@ pub(crate) struct Mpi {
 impl Mpi {
     fn find() -> Result<Self, String> {
         let host = Host::find().map_err(|error| error.to_string())?;
-        let constants = Constants::of(&host)?;
+        let constants = AbiConstants::of(&host)?;
         let functions = Functions::load(&host)?;
-        let errors_abort = crate::flavour::errors_abort(&host);
+        let errors_abort = crate::abi::errors_abort(&host);
         Ok(Self { host, constants, functions, errors_abort })
     }
 
@@ -154,11 +154,11 @@ impl Mpi {
     }
 
     /// The outcome of one of MPI's functions.
-    pub(crate) fn check(&self, function: &str, code: c_int) -> Result<(), Fault> {
+    pub(crate) fn check(&self, function: &str, code: c_int) -> Result<(), MpiError> {
         if code == 0 {
             return Ok(());
         }
-        Err(Fault::new(code, format!("{function} failed: {}", self.describe(code))))
+        Err(MpiError::new(code, format!("{function} failed: {}", self.describe(code))))
     }
 
     fn describe(&self, code: c_int) -> String {

@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::mpi::{Mpi, mpi};
-use crate::request::Pending;
+use crate::request::PendingRequest;
 
 type Hook = unsafe extern "C" fn() -> c_int;
 type Register = unsafe extern "C" fn(Hook) -> c_int;
 
 /// Requests that MPI has not yet been told about.
-static WATCHED: Mutex<Vec<Arc<Pending>>> = Mutex::new(Vec::new());
+static WATCHED: Mutex<Vec<Arc<PendingRequest>>> = Mutex::new(Vec::new());
 /// How many they are: the hook runs often.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn watched() -> MutexGuard<'static, Vec<Arc<Pending>>> {
+fn watched() -> MutexGuard<'static, Vec<Arc<PendingRequest>>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Watches a request until it is done; false where there is no hook.
-pub(crate) fn watch(mpi: &Mpi, pending: &Arc<Pending>) -> bool {
+pub(crate) fn watch(mpi: &Mpi, pending: &Arc<PendingRequest>) -> bool {
     if !is_hooked(mpi) {
         return false;
     }
@@ -69,13 +69,13 @@ unsafe extern "C" fn hook() -> c_int {
         return moved;
     }
     let Ok(mpi) = mpi() else { return moved };
-    let done: Vec<Arc<Pending>> = {
+    let done: Vec<Arc<PendingRequest>> = {
         let mut watched = watched();
         let done = watched.extract_if(.., |pending| pending.is_done()).collect();
         COUNT.store(watched.len(), Ordering::Release);
         done
     };
-    done.iter().for_each(|pending| pending.tell(mpi));
+    done.iter().for_each(|pending| pending.report_completion(mpi));
     if done.is_empty() && moved == 0 {
         // Whoever waits here spins: the core is better used by the thread that does the work.
         std::thread::yield_now();
@@ -84,7 +84,7 @@ unsafe extern "C" fn hook() -> c_int {
 }
 
 /// Lets MPI move whatever else is under way.
-pub(crate) fn poke(mpi: &Mpi) {
+pub(crate) fn drive_mpi_progress(mpi: &Mpi) {
     // More than the status of any implementation.
     let mut status = [0u64; 16];
     let mut flag = 0;

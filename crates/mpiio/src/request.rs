@@ -6,7 +6,7 @@
 //! `unsafe` here: callbacks get addresses that were handed to MPI.
 #![allow(unsafe_code)]
 
-pub(crate) mod raised;
+pub(crate) mod request_errors;
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -16,40 +16,44 @@ use std::time::{Duration, Instant};
 
 use aqueduct_file::{Count, Request};
 
-use crate::buffer::Buffer;
-use crate::errors::{Fault, Outcome};
+use crate::buffer::AccessBuffer;
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::{Mpi, mpi};
-use crate::open_file::Owner;
+use crate::mpi_file::FileErrorContext;
 use crate::{progress, status, verbose};
 
 /// How long a waiter sleeps before it lets MPI move what else is under way.
 const NAP: Duration = Duration::from_micros(500);
 
 /// An operation under way.
-pub(crate) struct Pending {
-    owner: Arc<Owner>,
+pub(crate) struct PendingRequest {
+    error_context: Arc<FileErrorContext>,
     call: &'static str,
     /// The request, once MPI has made it.
     handle: AtomicUsize,
     /// Has no lock of ours around it: whoever waits for it runs MPI's progress, which looks at it again.
-    request: Request<Buffer>,
+    request: Request<AccessBuffer>,
     /// What became of it: bytes moved. MPI may ask more than once.
     outcome: OnceLock<Outcome<u64>>,
     /// MPI has been told that it is done.
-    told: AtomicBool,
+    is_reported: AtomicBool,
     /// The program has got its status, and with it an error.
     queried: AtomicBool,
 }
 
-impl Pending {
-    pub(crate) fn new(owner: &Arc<Owner>, call: &'static str, request: Request<Buffer>) -> Arc<Self> {
+impl PendingRequest {
+    pub(crate) fn new(
+        owner: &Arc<FileErrorContext>,
+        call: &'static str,
+        request: Request<AccessBuffer>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            owner: Arc::clone(owner),
+            error_context: Arc::clone(owner),
             call,
             handle: AtomicUsize::new(0),
             request,
             outcome: OnceLock::new(),
-            told: AtomicBool::new(false),
+            is_reported: AtomicBool::new(false),
             queried: AtomicBool::new(false),
         })
     }
@@ -63,18 +67,18 @@ impl Pending {
             let made = unsafe { start(query, free, cancel, poll, wait_all, extra, &raw mut handle) };
             mpi.check("MPIX_Grequest_start", made)?;
             self.handle.store(handle, Ordering::Release);
-            living().insert(handle, self);
+            live_requests().insert(handle, self);
             return Ok(handle);
         }
         // SAFETY: as above, with the standard's types.
         let made = unsafe { (mpi.functions.grequest_start)(query, free, cancel, extra, &raw mut handle) };
         mpi.check("MPI_Grequest_start", made)?;
         self.handle.store(handle, Ordering::Release);
-        living().insert(handle, Arc::clone(&self));
+        live_requests().insert(handle, Arc::clone(&self));
         if !progress::watch(mpi, &self) {
             // Nothing would ever tell MPI: done at once, slower, but right.
-            while !self.settle(NAP) {}
-            self.tell(mpi);
+            while !self.wait_at_most(NAP) {}
+            self.report_completion(mpi);
         }
         Ok(handle)
     }
@@ -85,14 +89,14 @@ impl Pending {
     }
 
     /// Waits for the work, but no longer than this; whether it is done.
-    fn settle(&self, longest: Duration) -> bool {
-        self.request.settle(longest)
+    fn wait_at_most(&self, longest: Duration) -> bool {
+        self.request.wait_timeout(longest)
     }
 
     /// Tells MPI once that the work is done.
-    pub(crate) fn tell(&self, mpi: &Mpi) {
+    pub(crate) fn report_completion(&self, mpi: &Mpi) {
         let handle = self.handle.load(Ordering::Acquire);
-        if handle != 0 && !self.told.swap(true, Ordering::AcqRel) {
+        if handle != 0 && !self.is_reported.swap(true, Ordering::AcqRel) {
             // SAFETY: a generalized request that is not yet complete.
             unsafe { (mpi.functions.grequest_complete)(handle) };
         }
@@ -105,39 +109,39 @@ impl Pending {
     /// Says that it has failed, if the program has freed it and so never got the error.
     fn report_unasked(&self) {
         if let (Some(Err(fault)), false) = (self.outcome.get(), self.queried.load(Ordering::Acquire)) {
-            verbose::say(&format!("{}, whose request was freed, failed: {fault}", self.call));
+            verbose::print_line(&format!("{}, whose request was freed, failed: {fault}", self.call));
         }
     }
 
     fn waited(&self, mpi: &Mpi) -> Outcome<u64> {
-        let waited: Result<(Buffer, Count), _> = loop {
+        let waited: Result<(AccessBuffer, Count), _> = loop {
             match self.request.take_result() {
                 Some(waited) => break waited,
-                None => self.settle(NAP),
+                None => self.wait_at_most(NAP),
             };
         };
-        let (mut buffer, count) = waited.map_err(|error| Fault::of(mpi, &error))?;
+        let (mut buffer, count) = waited.map_err(|error| MpiError::of(mpi, &error))?;
         buffer.finish(mpi, count.bytes())
     }
 }
 
 /// Requests that the program has, by their handles.
-fn living() -> MutexGuard<'static, HashMap<usize, Arc<Pending>>> {
-    static LIVING: OnceLock<Mutex<HashMap<usize, Arc<Pending>>>> = OnceLock::new();
+fn live_requests() -> MutexGuard<'static, HashMap<usize, Arc<PendingRequest>>> {
+    static LIVING: OnceLock<Mutex<HashMap<usize, Arc<PendingRequest>>>> = OnceLock::new();
     LIVING.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Requests that the program has freed before they were done: the operations take place all the same, and nobody else would tell that one failed.
-static FREED: Mutex<Vec<Arc<Pending>>> = Mutex::new(Vec::new());
+static FREED: Mutex<Vec<Arc<PendingRequest>>> = Mutex::new(Vec::new());
 
-fn freed() -> MutexGuard<'static, Vec<Arc<Pending>>> {
+fn freed() -> MutexGuard<'static, Vec<Arc<PendingRequest>>> {
     FREED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says which freed requests have failed meanwhile.
-pub(crate) fn look_at_freed(mpi: &Mpi) {
+pub(crate) fn report_freed_failures(mpi: &Mpi) {
     if HAS_FREED.load(Ordering::Acquire) {
-        let done: Vec<Arc<Pending>> = {
+        let done: Vec<Arc<PendingRequest>> = {
             let mut freed = freed();
             let done = freed.extract_if(.., |pending| pending.is_done()).collect();
             HAS_FREED.store(!freed.is_empty(), Ordering::Release);
@@ -151,26 +155,26 @@ pub(crate) fn look_at_freed(mpi: &Mpi) {
 }
 
 /// A file is about to be closed: what it still reads for requests that nobody waits for goes into the program's buffers now. After the close these may be gone.
-pub(crate) fn finish_all_of(mpi: &Mpi, owner: &Arc<Owner>) {
+pub(crate) fn finish_all_of(mpi: &Mpi, owner: &Arc<FileErrorContext>) {
     // Open MPI keeps a request that was freed until it is done.
-    let mut left: Vec<Arc<Pending>> = living().values().cloned().collect();
+    let mut left: Vec<Arc<PendingRequest>> = live_requests().values().cloned().collect();
     left.extend(freed().iter().cloned());
-    for pending in left.iter().filter(|pending| Arc::ptr_eq(&pending.owner, owner)) {
-        while !pending.settle(NAP) {}
+    for pending in left.iter().filter(|pending| Arc::ptr_eq(&pending.error_context, owner)) {
+        while !pending.wait_at_most(NAP) {}
         // Who waits for it later gets the error; who has freed it is told below.
         let _ = pending.outcome(mpi);
     }
-    look_at_freed(mpi);
+    report_freed_failures(mpi);
 }
 
 static HAS_FREED: AtomicBool = AtomicBool::new(false);
 
 /// MPI ends: waits for what is still under way, all of it no longer than until the deadline, and reports what has failed and was never asked for.
 pub(crate) fn finish_all(mpi: &Mpi, deadline: Instant, report: impl Fn(&str, &str)) {
-    let mut left: Vec<Arc<Pending>> = living().drain().map(|(_, pending)| pending).collect();
+    let mut left: Vec<Arc<PendingRequest>> = live_requests().drain().map(|(_, pending)| pending).collect();
     left.extend(freed().drain(..));
     for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
-        if !pending.settle(deadline.saturating_duration_since(Instant::now())) {
+        if !pending.wait_at_most(deadline.saturating_duration_since(Instant::now())) {
             report(pending.call, "it was not done when the program ended MPI; wait for requests before");
         } else if let Err(fault) = pending.outcome(mpi) {
             report(pending.call, &fault.text);
@@ -180,7 +184,7 @@ pub(crate) fn finish_all(mpi: &Mpi, deadline: Instant, report: impl Fn(&str, &st
 
 /// The process ends, without MPI: reports what has failed and was never asked for.
 pub(crate) fn report_failures(report: impl Fn(&str, &str)) {
-    let left: Vec<Arc<Pending>> = living().values().cloned().chain(freed().drain(..)).collect();
+    let left: Vec<Arc<PendingRequest>> = live_requests().values().cloned().chain(freed().drain(..)).collect();
     for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
         // What is not done then, its file has reported.
         match pending.request.take_result() {
@@ -192,19 +196,19 @@ pub(crate) fn report_failures(report: impl Fn(&str, &str)) {
 }
 
 /// The program is about to look at a request, by the one function in which MPICH does not poll: without this it would look forever.
-pub(crate) fn looked_at(mpi: &Mpi, handle: usize) {
-    let pending = living().get(&handle).cloned();
+pub(crate) fn poll_before_status(mpi: &Mpi, handle: usize) {
+    let pending = live_requests().get(&handle).cloned();
     if let Some(pending) = pending
         && pending.is_done()
     {
-        pending.tell(mpi);
+        pending.report_completion(mpi);
     }
 }
 
 /// Fills the status of a request that is complete.
 unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
     // SAFETY: the address that was handed to MPI, before `free`.
-    let pending = unsafe { &*extra.cast::<Pending>() };
+    let pending = unsafe { &*extra.cast::<PendingRequest>() };
     let Ok(mpi) = mpi() else { return 0 };
     pending.queried.store(true, Ordering::Release);
     match pending.outcome(mpi) {
@@ -214,15 +218,15 @@ unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
         }
         Err(fault) => {
             status::set(mpi, told, fault.transferred);
-            raised::arm(mpi, &pending.owner, pending.call, fault)
+            request_errors::arm(mpi, &pending.error_context, pending.call, fault)
         }
     }
 }
 
 unsafe extern "C" fn free(extra: *mut c_void) -> c_int {
     // SAFETY: the address that was handed to MPI, given back once.
-    let pending = unsafe { Arc::from_raw(extra.cast::<Pending>()) };
-    living().remove(&pending.handle.load(Ordering::Acquire));
+    let pending = unsafe { Arc::from_raw(extra.cast::<PendingRequest>()) };
+    live_requests().remove(&pending.handle.load(Ordering::Acquire));
     if pending.outcome.get().is_none() {
         freed().push(pending);
         HAS_FREED.store(true, Ordering::Release);
@@ -239,11 +243,11 @@ unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
 
 unsafe extern "C" fn poll(extra: *mut c_void, _status: *mut c_void) -> c_int {
     // SAFETY: the address that was handed to MPI, before `free`.
-    let pending = unsafe { &*extra.cast::<Pending>() };
+    let pending = unsafe { &*extra.cast::<PendingRequest>() };
     if let Ok(mpi) = mpi()
         && pending.is_done()
     {
-        pending.tell(mpi);
+        pending.report_completion(mpi);
     }
     0
 }
@@ -257,11 +261,11 @@ unsafe extern "C" fn wait_all(
     let Ok(mpi) = mpi() else { return 0 };
     for place in 0..count.max(0) as usize {
         // SAFETY: MPI passes as many addresses as it says, each of a request that is not freed.
-        let pending = unsafe { &**extras.add(place).cast::<*mut Pending>() };
-        while !pending.settle(NAP) {
-            progress::poke(mpi);
+        let pending = unsafe { &**extras.add(place).cast::<*mut PendingRequest>() };
+        while !pending.wait_at_most(NAP) {
+            progress::drive_mpi_progress(mpi);
         }
-        pending.tell(mpi);
+        pending.report_completion(mpi);
     }
     0
 }

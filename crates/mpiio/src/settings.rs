@@ -43,7 +43,7 @@ pub(crate) fn check(ranks: &Comm) {
     CHECKED.call_once(|| {
         let node = ranks.ranks_of_node(ranks.node_of(ranks.rank()));
         if node.first() == Some(&ranks.rank()) {
-            wrong().iter().for_each(|text| verbose::say(text));
+            wrong().iter().for_each(|text| verbose::print_line(text));
         }
     });
 }
@@ -59,7 +59,7 @@ fn wrong() -> Vec<String> {
         (!is_valid).then(text)
     };
     let device = value("AQUEDUCT_DEVICE").and_then(|value| {
-        let error = aqueduct_file::check_name(crate::name::probe(&value)).err()?;
+        let error = aqueduct_file::check_name(crate::file_name::probe(&value)).err()?;
         let forms =
             "a wrapper such as fault=write=#3, throttle=200MB/s, crash, or a device: ufs, uring, memfs";
         Some(format!(

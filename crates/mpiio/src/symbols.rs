@@ -19,11 +19,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
-use crate::errors::{Fault, Outcome};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::{Mpi, mpi};
-use crate::open_file::OpenFile;
-use crate::request::{look_at_freed, raised};
-use crate::{handle, handler, verbose};
+use crate::mpi_file::MpiFile;
+use crate::request::{report_freed_failures, request_errors};
+use crate::{error_handler, handle, verbose};
 
 /// Defines functions of C under two names each: a tool in front of us takes the first and calls the second. Neither calls the other by
 /// name, because that might lead back to the tool.
@@ -56,7 +56,7 @@ const NO_MPI: c_int = 16;
 /// The host's MPI, if it runs; else why the call cannot be.
 fn running(call: &str) -> Result<&'static Mpi, c_int> {
     static SAID: Once = Once::new();
-    let say = |text: &str| SAID.call_once(|| verbose::say(&format!("{call}: {text}")));
+    let say = |text: &str| SAID.call_once(|| verbose::print_line(&format!("{call}: {text}")));
     let mpi = mpi().map_err(|why| {
         say(&format!("{why}. This library serves programs with a shared Open MPI, MPICH or MPI 5 library"));
         NO_MPI
@@ -67,9 +67,9 @@ fn running(call: &str) -> Result<&'static Mpi, c_int> {
         );
         return Err(mpi.constants.integers.other as c_int);
     }
-    raised::disarm(mpi);
+    request_errors::disarm(mpi);
     aqueduct_comm::progress();
-    look_at_freed(mpi);
+    report_freed_failures(mpi);
     Ok(mpi)
 }
 
@@ -77,56 +77,59 @@ fn running(call: &str) -> Result<&'static Mpi, c_int> {
 fn guarded<T>(mpi: &Mpi, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let text = "the library failed inside; this is a defect, please report it";
-        Err(Fault::new(mpi.constants.integers.intern, text))
+        Err(MpiError::new(mpi.constants.integers.intern, text))
     })
 }
 
 /// A call without a file: errors go to the handler of `MPI_FILE_NULL`.
-fn on_none(call: &'static str, work: impl FnOnce(&'static Mpi) -> Outcome<()>) -> c_int {
+fn without_file(call: &'static str, work: impl FnOnce(&'static Mpi) -> Outcome<()>) -> c_int {
     let mpi = match running(call) {
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
     match guarded(mpi, || work(mpi)) {
         Ok(()) => 0,
-        Err(fault) => handler::default(mpi).handle(mpi, mpi.constants.handles.file_null, call, &fault),
+        Err(fault) => error_handler::default(mpi).handle(mpi, mpi.constants.handles.file_null, call, &fault),
     }
 }
 
 /// A call on a file: errors go to its handler.
-fn on_file(
+fn with_file(
     call: &'static str,
     file: usize,
-    work: impl FnOnce(&'static Mpi, &Arc<OpenFile>) -> Outcome<()>,
+    work: impl FnOnce(&'static Mpi, &Arc<MpiFile>) -> Outcome<()>,
 ) -> c_int {
     let mpi = match running(call) {
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    let Some(open) = handle::find(file) else { return on_none(call, |mpi| Err(no_file(mpi))) };
+    let Some(open) = handle::find(file) else { return without_file(call, |mpi| Err(no_file(mpi))) };
     match guarded(mpi, || work(mpi, &open)) {
         Ok(()) => 0,
         Err(fault) => {
-            let owner = Arc::clone(&open.owner);
+            let owner = Arc::clone(&open.error_context);
             drop(open);
             owner.raise(mpi, call, &fault)
         }
     }
 }
 
-fn no_file(mpi: &Mpi) -> Fault {
-    Fault::new(mpi.constants.integers.file, "this is no open file: MPI_FILE_NULL, or closed already")
+fn no_file(mpi: &Mpi) -> MpiError {
+    MpiError::new(mpi.constants.integers.file, "this is no open file: MPI_FILE_NULL, or closed already")
 }
 
 /// An error of the engine in MPI's terms.
-fn told<T>(mpi: &Mpi, outcome: aqueduct_file::Result<T>) -> Outcome<T> {
-    outcome.map_err(|error| Fault::of(mpi, &error))
+fn to_mpi_result<T>(mpi: &Mpi, outcome: aqueduct_file::Result<T>) -> Outcome<T> {
+    outcome.map_err(|error| MpiError::of(mpi, &error))
 }
 
 /// Where the caller wants a result; null is an error of his.
 fn put<T>(mpi: &Mpi, place: *mut T, value: T) -> Outcome<()> {
     if place.is_null() {
-        return Err(Fault::new(mpi.constants.integers.arg, "the place for the result is the null pointer"));
+        return Err(MpiError::new(
+            mpi.constants.integers.arg,
+            "the place for the result is the null pointer",
+        ));
     }
     // SAFETY: the caller's place for a value of this type.
     unsafe { place.write_unaligned(value) };
@@ -145,7 +148,7 @@ fn put_handle(mpi: &Mpi, place: *mut u8, handle: usize) -> Outcome<()> {
 /// A string of the caller's.
 fn text(mpi: &Mpi, text: *const c_char, code: i64) -> Outcome<OsString> {
     if text.is_null() {
-        return Err(Fault::new(code, "a name is the null pointer"));
+        return Err(MpiError::new(code, "a name is the null pointer"));
     }
     let _ = mpi;
     // SAFETY: the caller passes a C string.
@@ -155,5 +158,6 @@ fn text(mpi: &Mpi, text: *const c_char, code: i64) -> Outcome<OsString> {
 
 /// A length or an offset, which must not be negative.
 fn natural(mpi: &Mpi, what: &str, number: i64) -> Outcome<u64> {
-    u64::try_from(number).map_err(|_| Fault::new(mpi.constants.integers.arg, format!("{what} is {number}")))
+    u64::try_from(number)
+        .map_err(|_| MpiError::new(mpi.constants.integers.arg, format!("{what} is {number}")))
 }

@@ -6,7 +6,7 @@ use std::sync::{Once, OnceLock};
 
 use aqueduct_comm::Comm;
 
-use crate::errors::Fault;
+use crate::errors::MpiError;
 use crate::mpi::Mpi;
 
 /// Whether the environment asks for it.
@@ -17,31 +17,31 @@ pub(crate) fn is_wanted() -> bool {
 }
 
 /// One line, in one piece: other ranks write too.
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_line(text: &str) {
     let _ = std::io::stderr().write_all(format!("aqueduct: {text}\n").as_bytes());
 }
 
 /// An error in words: MPI gives the program a class only.
-pub(crate) fn fault(call: &str, fault: &Fault) {
+pub(crate) fn print_error(call: &str, fault: &MpiError) {
     if is_wanted() {
-        say(&format!("{call}: {fault}"));
+        print_line(&format!("{call}: {fault}"));
     }
 }
 
 /// At the first file: which MPI, how it is used. Also noted where `aqueduct exec` looks.
-pub(crate) fn opened(mpi: &Mpi, comm: &Comm) {
+pub(crate) fn print_banner(mpi: &Mpi, comm: &Comm) {
     static FIRST: Once = Once::new();
     FIRST.call_once(|| {
         let version = mpi.version();
-        note(&format!("opened {version}"));
+        append_handshake(&format!("opened {version}"));
         if !is_wanted() || comm.rank() != 0 {
             return;
         }
         let (ranks, nodes) = (comm.size(), comm.node_count());
         let exchange = if nodes == 1 { "shared memory" } else { "shared memory and messages" };
-        let progress = if comm.serves_threads() { "threads of our own" } else { "calls of the program" };
+        let progress = if comm.allows_background_collectives() { "threads of our own" } else { "calls of the program" };
         let level = comm.thread_level().map_or_else(String::new, |level| format!("{level:?}").to_lowercase());
-        say(&format!(
+        print_line(&format!(
             "version {} serves MPI_File_* under {version} ({}), {ranks} ranks on {nodes} nodes; ranks exchange through {exchange}; \
              requests advance by {progress} (thread level {level})",
             env!("CARGO_PKG_VERSION"),
@@ -51,7 +51,7 @@ pub(crate) fn opened(mpi: &Mpi, comm: &Comm) {
 }
 
 /// A line in the file that `aqueduct exec` looks at afterwards.
-pub(crate) fn note(text: &str) {
+pub(crate) fn append_handshake(text: &str) {
     let Some(path) = std::env::var_os("AQUEDUCT_NOTES").filter(|path| !path.is_empty()) else { return };
     // Nobody can be told if it fails, and nothing of the program's depends on it.
     if let Ok(mut notes) = std::fs::File::options().append(true).open(path) {

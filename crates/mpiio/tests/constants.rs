@@ -1,6 +1,6 @@
 //! Every constant and layout that files rely on, compared with each MPI implementation's own header.
 
-use aqueduct_mpiio::flavour::facts;
+use aqueduct_mpiio::abi::facts;
 use aqueduct_testkit::headers;
 
 #[test]

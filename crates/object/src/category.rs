@@ -50,14 +50,14 @@ pub mod fold {
 
     /// What is to be known of a part.
     #[derive(Clone, Copy)]
-    pub struct Part {
+    pub struct FieldLayout {
         offset: usize,
         category: Category,
         size: Option<usize>,
     }
 
-    pub const fn part<T: Object>(offset: usize) -> Part {
-        Part { offset, category: T::CATEGORY, size: T::SIZE }
+    pub const fn part<T: Object>(offset: usize) -> FieldLayout {
+        FieldLayout { offset, category: T::CATEGORY, size: T::SIZE }
     }
 
     /// The sum of the sizes, if all are constant.
@@ -75,7 +75,7 @@ pub mod fold {
 
     /// The category of a structure of `whole` bytes in memory. It is trivial where nothing is left out, all parts are trivial, and they
     /// lie in memory as in the encoding.
-    pub const fn category(parts: &[Part], whole: usize, skips: bool) -> Category {
+    pub const fn category(parts: &[FieldLayout], whole: usize, skips: bool) -> Category {
         let (mut linear, mut sum, mut at) = (!skips, 0, 0);
         while at < parts.len() {
             let part = parts[at];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::category::fold;
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{Scribe, Type};
+use crate::schema::{SchemaBuilder, Type};
 use crate::{Category, Object, cast};
 
 // SAFETY: elements follow one another without padding.
@@ -24,7 +24,7 @@ unsafe impl<T: Object, const N: usize> Object for [T; N] {
         None => None,
     };
 
-    fn describe(scribe: &mut Scribe) -> Type {
+    fn describe(scribe: &mut SchemaBuilder) -> Type {
         Type::Array { of: Box::new(scribe.describe::<T>()), len: N as u64 }
     }
 
@@ -60,7 +60,7 @@ macro_rules! tuples {
                 false,
             );
 
-            fn describe(scribe: &mut Scribe) -> Type {
+            fn describe(scribe: &mut SchemaBuilder) -> Type {
                 Type::Tuple(vec![$(scribe.describe::<$name>()),+])
             }
 
@@ -96,7 +96,7 @@ unsafe impl<T: Object> Object for Option<T> {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(scribe: &mut Scribe) -> Type {
+    fn describe(scribe: &mut SchemaBuilder) -> Type {
         Type::Option(Box::new(scribe.describe::<T>()))
     }
 
@@ -129,7 +129,7 @@ macro_rules! pointers {
                 None => Category::Variable,
             };
 
-            fn describe(scribe: &mut Scribe) -> Type {
+            fn describe(scribe: &mut SchemaBuilder) -> Type {
                 scribe.describe::<T>()
             }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{Scribe, Type};
+use crate::schema::{SchemaBuilder, Type};
 use crate::{Category, Object};
 
 /// Bytes of a length.
@@ -18,7 +18,7 @@ unsafe impl Object for String {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(_scribe: &mut Scribe) -> Type {
+    fn describe(_scribe: &mut SchemaBuilder) -> Type {
         Type::Text
     }
 
@@ -49,7 +49,7 @@ unsafe impl<T: Object> Object for Vec<T> {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(scribe: &mut Scribe) -> Type {
+    fn describe(scribe: &mut SchemaBuilder) -> Type {
         Type::List(Box::new(scribe.describe::<T>()))
     }
 
@@ -76,7 +76,7 @@ unsafe impl<T: Object> Object for VecDeque<T> {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(scribe: &mut Scribe) -> Type {
+    fn describe(scribe: &mut SchemaBuilder) -> Type {
         Type::List(Box::new(scribe.describe::<T>()))
     }
 
@@ -111,7 +111,7 @@ macro_rules! sets {
             const CATEGORY: Category = Category::Variable;
             const SIZE: Option<usize> = None;
 
-            fn describe(scribe: &mut Scribe) -> Type {
+            fn describe(scribe: &mut SchemaBuilder) -> Type {
                 Type::Set(Box::new(scribe.describe::<T>()))
             }
 
@@ -143,7 +143,7 @@ macro_rules! maps {
             const CATEGORY: Category = Category::Variable;
             const SIZE: Option<usize> = None;
 
-            fn describe(scribe: &mut Scribe) -> Type {
+            fn describe(scribe: &mut SchemaBuilder) -> Type {
                 Type::Map { key: Box::new(scribe.describe::<K>()), value: Box::new(scribe.describe::<V>()) }
             }
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use aqueduct_comm as comm;
-use aqueduct_comm::agreement::Told;
-pub(crate) use aqueduct_comm::agreement::{agree, announce};
+use aqueduct_comm::agreement::SharedError;
+pub(crate) use aqueduct_comm::agreement::{agree, from_root};
 use aqueduct_file as file;
 
-use crate::schema::Mismatch;
+use crate::schema::SchemaMismatch;
 
 /// The outcome of an operation on objects.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -68,16 +68,16 @@ impl Error {
         Self { kind, operation, place: place.into(), detail: detail.into(), rank: None, file: None }
     }
 
-    pub(crate) fn wrong_type(operation: &'static str, place: &str, mismatch: &Mismatch) -> Self {
+    pub(crate) fn wrong_type(operation: &'static str, place: &str, mismatch: &SchemaMismatch) -> Self {
         Self::new(Kind::WrongType, operation, place, mismatch.to_string())
     }
 
-    pub(crate) fn talk(operation: &'static str, place: &str, error: &comm::Error) -> Self {
+    pub(crate) fn from_comm(operation: &'static str, place: &str, error: &comm::Error) -> Self {
         Self { rank: error.rank(), ..Self::new(Kind::Communication, operation, place, error.to_string()) }
     }
 
     /// The error of a collective access of the file layer: that of a rank which came with its own, refused, has the kind it had there.
-    pub(crate) fn together(error: file::Error) -> Self {
+    pub(crate) fn from_collective(error: file::Error) -> Self {
         let kind = match error.kind() {
             file::Kind::BadArgument => Kind::BadArgument,
             file::Kind::Unsupported => Kind::Unsupported,
@@ -87,7 +87,7 @@ impl Error {
     }
 
     /// The same for the file layer, to be brought to a collective access: all ranks learn of it there, without a meeting of its own.
-    pub(crate) fn refusal(&self) -> file::Error {
+    pub(crate) fn to_file_error(&self) -> file::Error {
         let kind = match (self.file, self.kind) {
             (Some(kind), _) => kind,
             (None, Kind::Unsupported) => file::Kind::Unsupported,
@@ -137,7 +137,7 @@ impl From<file::Error> for Error {
 
 impl From<comm::Error> for Error {
     fn from(error: comm::Error) -> Self {
-        Self::talk(error.call(), "the ranks", &error)
+        Self::from_comm(error.call(), "the ranks", &error)
     }
 }
 
@@ -160,19 +160,19 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-impl Told for Error {
-    fn tell(&self) -> ([u8; 2], &str) {
+impl SharedError for Error {
+    fn encode(&self) -> ([u8; 2], &str) {
         ([self.kind as u8, self.file.map_or(0, |kind| kind as u8)], &self.detail)
     }
 
-    fn heard(operation: &'static str, place: &str, told: ([u8; 2], String), rank: usize) -> Self {
+    fn decode(operation: &'static str, place: &str, told: ([u8; 2], String), rank: usize) -> Self {
         let ([code, below], detail) = told;
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == code).unwrap_or(Kind::Communication);
         let file = (below != 0).then(|| file::Kind::from_code(below));
         Self { rank: Some(rank), file, ..Self::new(kind, operation, place, detail) }
     }
 
-    fn talk(operation: &'static str, place: &str, error: &comm::Error) -> Self {
-        Self::talk(operation, place, error)
+    fn from_comm(operation: &'static str, place: &str, error: &comm::Error) -> Self {
+        Self::from_comm(operation, place, error)
     }
 }

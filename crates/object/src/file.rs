@@ -9,11 +9,11 @@ use aqueduct_comm::Comm;
 use aqueduct_file::{Counters, Mode, Whence};
 
 use crate::Object;
-use crate::decoding::decoded;
 use crate::error::{Error, Kind, Result};
-use crate::items::Packed;
+use crate::into_objects::EncodedBatch;
+use crate::open_file::{ObjectOpenOptions, OpenObjectFile};
 use crate::schema::{ByteOrder, Migration, Schema, swap};
-use crate::store::{ObjectOpen, Store};
+use crate::schema_decoder::decode_migrated;
 use crate::view::ObjectView;
 
 /// A file of objects that all ranks of a communicator have open: the data, and `<name>.meta` that says what it is.
@@ -29,7 +29,7 @@ use crate::view::ObjectView;
 ///     let mine: Vec<Particle> = (0..4).map(|at| Particle { id: at * 3 + world.rank() as u64, path: vec![[0.5; 3]; at as usize] }).collect();
 ///     let file = ObjectFile::create(world, "memfs:particles")?;
 ///     file.set_view(&ObjectView::round_robin(world))?;
-///     file.next().all().write(&mine)?;
+///     file.at_pointer().all().write(&mine)?;
 ///     file.close()
 /// })?;
 /// // Another program, on another number of ranks.
@@ -53,50 +53,57 @@ use crate::view::ObjectView;
 ///
 /// Dropping it without `close` commits nothing.
 pub struct ObjectFile<T> {
-    pub(crate) store: Arc<Store>,
+    pub(crate) open_file: Arc<OpenObjectFile>,
     pub(crate) migration: Option<Migration>,
     /// Whether objects lie in the file as in memory.
-    pub(crate) straight: bool,
-    place: Mutex<Place>,
+    pub(crate) is_plain: bool,
+    position: Mutex<ViewPosition>,
     pub(crate) split: Arc<AtomicBool>,
     objects: PhantomData<fn() -> T>,
 }
 
 /// What a rank sees, and where it is.
-struct Place {
+struct ViewPosition {
     view: Arc<ObjectView>,
     pointer: u64,
 }
 
 impl<T> std::fmt::Debug for ObjectFile<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ObjectFile").field("name", &self.store.name).finish_non_exhaustive()
+        f.debug_struct("ObjectFile").field("name", &self.open_file.name).finish_non_exhaustive()
     }
 }
 
 impl<T: Object> ObjectFile<T> {
-    /// Creates a file. One that exists is refused: [`ObjectOpen::replace`] replaces it. Collective.
+    /// Creates a file. One that exists is refused: [`ObjectOpenOptions::replace`] replaces it. Collective.
     pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
-        ObjectOpen::new(Mode::read_write().exclusive()).open(comm, name)
+        ObjectOpenOptions::new(Mode::read_write().exclusive()).open(comm, name)
     }
 
     /// Creates a file in place of the one of this name, if there is one and nobody is writing it. Collective.
     pub fn replace(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
-        ObjectOpen::new(Mode::read_write().exclusive()).replace().open(comm, name)
+        ObjectOpenOptions::new(Mode::read_write().exclusive()).replace().open(comm, name)
     }
 
     /// Opens a file for reading. Collective. The type in the file has to be `T`, or one that `T`'s rules about older files lead from.
     pub fn open(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
-        ObjectOpen::new(Mode::read_only()).open(comm, name)
+        ObjectOpenOptions::new(Mode::read_only()).open(comm, name)
     }
 
-    pub(crate) fn new(store: Store, migration: Option<Migration>, straight: bool) -> Result<Self> {
+    pub(crate) fn new(store: OpenObjectFile, migration: Option<Migration>, straight: bool) -> Result<Self> {
         let (appends, count) = (store.mode.is_append(), store.changes().slot.count);
         let pointer = if appends { count } else { 0 };
-        let place = Mutex::new(Place { view: Arc::default(), pointer });
+        let place = Mutex::new(ViewPosition { view: Arc::default(), pointer });
         let store = Arc::new(store);
-        let file = Self { store, migration, straight, place, split: Arc::default(), objects: PhantomData };
-        file.show(&ObjectView::all())?;
+        let file = Self {
+            open_file: store,
+            migration,
+            is_plain: straight,
+            position: place,
+            split: Arc::default(),
+            objects: PhantomData,
+        };
+        file.apply_view(&ObjectView::all())?;
         if appends {
             file.seek_shared(count)?;
         }
@@ -104,13 +111,13 @@ impl<T: Object> ObjectFile<T> {
     }
 
     /// Lets the file layer see what this rank sees, where objects have constant size.
-    fn show(&self, view: &ObjectView) -> Result<()> {
-        let Some(size) = self.store.size() else { return Ok(()) };
+    fn apply_view(&self, view: &ObjectView) -> Result<()> {
+        let Some(size) = self.open_file.size() else { return Ok(()) };
         match view.bytes(size, 0, size) {
-            Ok(bytes) => self.store.data.set_view(&bytes).map_err(Error::together),
+            Ok(bytes) => self.open_file.data.set_view(&bytes).map_err(Error::from_collective),
             Err(error) => {
                 // The others learn of it when they set theirs.
-                let _ = self.store.data.refuse_view(error.refusal());
+                let _ = self.open_file.data.refuse_view(error.to_file_error());
                 Err(error)
             }
         }
@@ -118,12 +125,12 @@ impl<T: Object> ObjectFile<T> {
 
     /// Sets which objects this rank sees; pointers go to the start. Collective, with a view of its own on each rank.
     pub fn set_view(&self, view: &ObjectView) -> Result<()> {
-        self.show(view)?;
+        self.apply_view(view)?;
         // The shared pointer of the data goes to the start with its view.
-        if let Some(numbers) = &self.store.numbers {
+        if let Some(numbers) = &self.open_file.count_pointer {
             numbers.seek_shared(0, Whence::Start)?;
         }
-        *self.lock() = Place { view: Arc::new(view.clone()), pointer: 0 };
+        *self.lock() = ViewPosition { view: Arc::new(view.clone()), pointer: 0 };
         Ok(())
     }
 
@@ -134,11 +141,11 @@ impl<T: Object> ObjectFile<T> {
 
     /// How many objects there are; in a file that is being written, as far as this rank knows.
     pub fn count(&self) -> Result<u64> {
-        self.store.count()
+        self.open_file.count()
     }
 
     /// How many objects this rank sees through its view.
-    pub fn seen(&self) -> Result<u64> {
+    pub fn count_in_view(&self) -> Result<u64> {
         Ok(self.view().count_before(self.count()?))
     }
 
@@ -147,11 +154,11 @@ impl<T: Object> ObjectFile<T> {
         let base = match whence {
             Whence::Start => 0,
             Whence::Current => self.position(),
-            Whence::End => self.seen()?,
+            Whence::End => self.count_in_view()?,
         };
         let to = base.checked_add_signed(offset).ok_or_else(|| {
             let detail = format!("object {base} {offset:+} lies before the start of the view");
-            self.store.error(Kind::BadArgument, "seek", detail)
+            self.open_file.error(Kind::BadArgument, "seek", detail)
         })?;
         self.lock().pointer = to;
         Ok(to)
@@ -164,54 +171,54 @@ impl<T: Object> ObjectFile<T> {
 
     /// Moves the pointer that all ranks share. Collective, with the same arguments on all ranks.
     pub fn seek_shared(&self, to: u64) -> Result<()> {
-        let numbers = self.store.numbers();
+        let numbers = self.open_file.count_pointer();
         let to = i64::try_from(to)
-            .map_err(|_| self.store.error(Kind::BadArgument, "seek_shared", "behind every file"));
-        numbers.seek_shared(self.store.agree("seek_shared", to)?, Whence::Start)?;
+            .map_err(|_| self.open_file.error(Kind::BadArgument, "seek_shared", "behind every file"));
+        numbers.seek_shared(self.open_file.agree("seek_shared", to)?, Whence::Start)?;
         Ok(())
     }
 
     /// Where the pointer that all ranks share is.
     pub fn position_shared(&self) -> Result<u64> {
-        Ok(self.store.numbers().position_shared()?)
+        Ok(self.open_file.count_pointer().position_shared()?)
     }
 
     /// What the file says its objects are.
     pub fn schema(&self) -> &Schema {
-        &self.store.schema
+        &self.open_file.schema
     }
 
     /// In which order the file has the bytes of numbers.
     pub fn byte_order(&self) -> ByteOrder {
-        self.store.order
+        self.open_file.order
     }
 
     /// Whether what was synced outlives the process and a restart of the machine: not on `memfs:` and tmpfs.
     pub fn is_persistent(&self) -> bool {
-        self.store.data.is_persistent()
+        self.open_file.data.is_persistent()
     }
 
     /// The name it was opened by.
     pub fn name(&self) -> &str {
-        &self.store.name
+        &self.open_file.name
     }
 
     /// What this rank has done with the data since the file was opened, and the messages that it took, all talk about this file included.
     pub fn counters(&self) -> Counters {
         let (counters, talk, before) =
-            (self.store.data.counters(), self.store.comm.traffic(), self.store.talked);
+            (self.open_file.data.counters(), self.open_file.comm.traffic(), self.open_file.traffic_at_open);
         let (messages, sent) = (talk.messages - before.messages, talk.bytes - before.bytes);
         Counters { messages: counters.messages + messages, sent: counters.sent + sent, ..counters }
     }
 
     /// The ranks that have it open.
     pub fn comm(&self) -> &Comm {
-        &self.store.comm
+        &self.open_file.comm
     }
 
     /// Cuts the file to its first `count` objects, or extends it by objects of zeros, of constant size. Collective, with the same count on all ranks.
     pub fn set_count(&self, count: u64) -> Result<()> {
-        let store = &self.store;
+        let store = &self.open_file;
         let Some(size) = store.size() else {
             let detail =
                 "objects of variable size cannot be cut off or made of zeros; write those that shall be";
@@ -221,9 +228,9 @@ impl<T: Object> ObjectFile<T> {
             .checked_mul(size)
             .ok_or_else(|| store.error(Kind::BadArgument, "set_count", "behind every file"));
         let length = store.agree("set_count", length)?;
-        let old = store.plain.size()?;
+        let old = store.raw_data.size()?;
         let overwrites = length < store.changes().slot.length;
-        let touched = store.touch(length.min(old)..length.max(old).max(1), overwrites);
+        let touched = store.mark_dirty(length.min(old)..length.max(old).max(1), overwrites);
         store.agree("set_count", touched)?;
         store.data.set_size(length)?;
         if store.meta.is_some() {
@@ -237,18 +244,18 @@ impl<T: Object> ObjectFile<T> {
 
     /// Makes everything that all ranks have written durable and, at once, what readers see. Collective.
     pub fn commit(&self) -> Result<()> {
-        self.store.commit()
+        self.open_file.commit()
     }
 
     /// Compares all data with its checksums, the ranks sharing the work. Collective. What was written since the last commit has none: commit first.
     pub fn verify(&self) -> Result<()> {
-        self.store.verify_all()
+        self.open_file.verify_all()
     }
 
     /// Commits, if the file was opened for writing, and closes. Collective.
     pub fn close(self) -> Result<()> {
-        let committed = if self.store.mode.is_write() { self.commit() } else { Ok(()) };
-        let store = Arc::try_unwrap(self.store);
+        let committed = if self.open_file.mode.is_write() { self.commit() } else { Ok(()) };
+        let store = Arc::try_unwrap(self.open_file);
         let Ok(store) = store else { return committed };
         store.close(committed)
     }
@@ -259,25 +266,31 @@ impl<T: Object> ObjectFile<T> {
         let start = place.pointer;
         let end = start.checked_add(count);
         place.pointer =
-            end.ok_or_else(|| self.store.error(Kind::BadArgument, "access", "behind every file"))?;
+            end.ok_or_else(|| self.open_file.error(Kind::BadArgument, "access", "behind every file"))?;
         Ok(start)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, ViewPosition> {
+        self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Objects as they lie in the file.
-    pub(crate) fn stored<'a>(&self, mut packed: Packed<'a>) -> Result<Packed<'a>> {
-        if self.store.order == ByteOrder::Big {
-            let turned = swap(self.store.schema.root(), ByteOrder::Little, packed.bytes.to_mut());
-            turned.map_err(|why| self.store.error(Kind::BadArgument, "write", why))?;
+    pub(crate) fn encode_stored<'a>(&self, mut packed: EncodedBatch<'a>) -> Result<EncodedBatch<'a>> {
+        if self.open_file.order == ByteOrder::Big {
+            let turned = swap(self.open_file.schema.root(), ByteOrder::Little, packed.bytes.to_mut());
+            turned.map_err(|why| self.open_file.error(Kind::BadArgument, "write", why))?;
         }
         Ok(packed)
     }
 
     /// The objects of bytes as they lie in the file; the first is object `number` at byte `offset` of the data, for messages.
-    pub(crate) fn loaded(&self, bytes: &mut [u8], count: usize, number: u64, offset: u64) -> Result<Vec<T>> {
+    pub(crate) fn decode_stored(
+        &self,
+        bytes: &mut [u8],
+        count: usize,
+        number: u64,
+        offset: u64,
+    ) -> Result<Vec<T>> {
         let broken = |error: &dyn std::fmt::Display| {
             let what = if count == 1 {
                 format!("object {number}")
@@ -285,18 +298,18 @@ impl<T: Object> ObjectFile<T> {
                 format!("objects {number} and following")
             };
             let place = format!("{what}, from byte {offset} of the data on");
-            let detail = format!("{place}: {error}; the data is no {}", self.store.schema.name());
-            self.store.error(Kind::Damaged, "read", detail)
+            let detail = format!("{place}: {error}; the data is no {}", self.open_file.schema.name());
+            self.open_file.error(Kind::Damaged, "read", detail)
         };
-        if self.store.order == ByteOrder::Big {
-            swap(self.store.schema.root(), ByteOrder::Big, bytes).map_err(|why| broken(&why))?;
+        if self.open_file.order == ByteOrder::Big {
+            swap(self.open_file.schema.root(), ByteOrder::Big, bytes).map_err(|why| broken(&why))?;
         }
-        decoded(self.migration.as_ref(), bytes, count).map_err(|error| broken(&error))
+        decode_migrated(self.migration.as_ref(), bytes, count).map_err(|error| broken(&error))
     }
 }
 
 /// An error that all ranks learn of.
-pub(crate) fn split_pending(store: &Store) -> Error {
+pub(crate) fn split_pending(store: &OpenObjectFile) -> Error {
     let detail = "a split operation is under way on this file; end it before the next collective one";
     store.error(Kind::BadArgument, "collective access", detail)
 }

@@ -5,48 +5,48 @@ use std::ops::Range;
 use aqueduct_file::Request;
 
 use crate::Object;
-use crate::access::Placed;
+use crate::access::ViewRange;
 use crate::error::Result;
 use crate::file::ObjectFile;
-use crate::meta::Entry;
+use crate::meta_file::IndexEntry;
 
 /// Objects that lie no further apart than this, in bytes, are read in one access.
 const GAP: u64 = 1 << 16;
 
 impl<T: Object> ObjectFile<T> {
     /// Reads objects of variable size, those that lie near one another in one access.
-    pub(crate) fn gather(&self, placed: &Placed) -> Result<Vec<T>> {
-        let entries = self.store.entries(&placed.view, placed.start, placed.count)?;
+    pub(crate) fn gather(&self, placed: &ViewRange) -> Result<Vec<T>> {
+        let entries = self.open_file.entries(&placed.view, placed.start, placed.count)?;
         let mut objects = Vec::new();
         objects.resize_with(entries.len(), || None);
         for group in groups(&entries) {
             let bytes = extent(&entries, &group);
             let mut read = vec![0; (bytes.end - bytes.start) as usize];
-            self.store.read_bytes(bytes.start, &mut read)?;
+            self.open_file.read_bytes(bytes.start, &mut read)?;
             self.decode_group(&entries, &group, &mut read, &mut objects)?;
         }
         Ok(objects.into_iter().flatten().collect())
     }
 
     /// Starts reading objects of variable size: one access for those that lie near one another.
-    pub(crate) fn start_gather(&self, placed: &Placed) -> Result<Gathering> {
-        let entries = self.store.entries(&placed.view, placed.start, placed.count)?;
+    pub(crate) fn start_gather(&self, placed: &ViewRange) -> Result<PendingGather> {
+        let entries = self.open_file.entries(&placed.view, placed.start, placed.count)?;
         let start = |group: Vec<usize>| {
             let bytes = extent(&entries, &group);
             let buffer = vec![0; (bytes.end - bytes.start) as usize];
-            Ok((self.store.plain.at(bytes.start).start_read(buffer)?, group))
+            Ok((self.open_file.raw_data.at(bytes.start).start_read(buffer)?, group))
         };
         let reads = groups(&entries).into_iter().map(start).collect::<Result<_>>()?;
-        Ok(Gathering { entries, reads })
+        Ok(PendingGather { entries, reads })
     }
 
     /// The objects of reads that were started.
-    pub(crate) fn finish_gather(&self, Gathering { entries, reads }: Gathering) -> Result<Vec<T>> {
+    pub(crate) fn finish_gather(&self, PendingGather { entries, reads }: PendingGather) -> Result<Vec<T>> {
         let mut objects = Vec::new();
         objects.resize_with(entries.len(), || None);
         for (request, group) in reads {
             let (mut read, count) = request.wait()?;
-            self.store.check_length(extent(&entries, &group).start, read.len(), count)?;
+            self.open_file.check_length(extent(&entries, &group).start, read.len(), count)?;
             self.decode_group(&entries, &group, &mut read, &mut objects)?;
         }
         Ok(objects.into_iter().flatten().collect())
@@ -55,30 +55,30 @@ impl<T: Object> ObjectFile<T> {
     /// Compares checksums of what was read of a group, and decodes its objects into their places.
     fn decode_group(
         &self,
-        entries: &[(u64, Entry)],
+        entries: &[(u64, IndexEntry)],
         group: &[usize],
         read: &mut [u8],
         objects: &mut [Option<T>],
     ) -> Result<()> {
         let bytes = extent(entries, group);
-        self.store.verify(bytes.clone())?;
+        self.open_file.verify(bytes.clone())?;
         for at in group {
             let (number, entry) = entries[*at];
             let start = (entry.offset - bytes.start) as usize;
             let part = &mut read[start..start + entry.length as usize];
-            objects[*at] = self.loaded(part, 1, number, entry.offset)?.pop();
+            objects[*at] = self.decode_stored(part, 1, number, entry.offset)?.pop();
         }
         Ok(())
     }
 }
 
 /// Reads of objects of variable size under way, and which objects each of them has.
-pub(crate) struct Gathering {
-    entries: Vec<(u64, Entry)>,
+pub(crate) struct PendingGather {
+    entries: Vec<(u64, IndexEntry)>,
     reads: Vec<(Request<Vec<u8>>, Vec<usize>)>,
 }
 
-impl Gathering {
+impl PendingGather {
     /// Whether all reads are done.
     pub(crate) fn is_done(&self) -> bool {
         self.reads.iter().all(|(request, _)| request.is_done())
@@ -86,14 +86,14 @@ impl Gathering {
 }
 
 /// The bytes from the first to the last object of a group, which is not empty.
-fn extent(entries: &[(u64, Entry)], group: &[usize]) -> Range<u64> {
+fn extent(entries: &[(u64, IndexEntry)], group: &[usize]) -> Range<u64> {
     let start = entries[group[0]].1.offset;
     let ends = group.iter().map(|at| entries[*at].1.offset + entries[*at].1.length);
     start..ends.max().unwrap_or(start)
 }
 
 /// The places of entries, by where they lie, in groups without large gaps.
-fn groups(entries: &[(u64, Entry)]) -> Vec<Vec<usize>> {
+fn groups(entries: &[(u64, IndexEntry)]) -> Vec<Vec<usize>> {
     let mut places: Vec<usize> = (0..entries.len()).collect();
     places.sort_by_key(|at| entries[*at].1.offset);
     let mut groups: Vec<Vec<usize>> = Vec::new();

@@ -19,11 +19,11 @@
 //! | [`Object`] | what can be sent and stored; derived, never written by hand |
 //! | [`Category`] | how much work that is, known at compile time |
 //! | [`schema`] | types as values: printed, compared, hashed, as a numpy dtype |
-//! | [`Talk`] | objects between ranks |
-//! | [`ObjectFile`], [`ObjectOpen`] | objects in files: all ways of access, commit, checksums |
-//! | [`Untyped`], [`UntypedWriter`], [`Decoding`] | files and objects of which only the schema is known |
+//! | [`ObjectCommExt`] | objects between ranks |
+//! | [`ObjectFile`], [`ObjectOpenOptions`] | objects in files: all ways of access, commit, checksums |
+//! | [`DynObjectFile`], [`DynObjectWriter`], [`SchemaDecoder`] | files and objects of which only the schema is known |
 //! | [`ObjectView`] | which objects a rank sees |
-//! | [`Field`] | one field of all objects |
+//! | [`FieldAccess`] | one field of all objects |
 //! | [`repair`] | a file that is not complete, or whose `.meta` is gone |
 //!
 //! The bytes are in `docs/format-object.md`.
@@ -34,39 +34,39 @@ pub mod access;
 mod cast;
 mod category;
 mod codec;
+mod comm_ext;
 mod compound;
 mod container;
-mod decoding;
+mod dyn_file;
 mod error;
-mod field;
+mod field_access;
 mod file;
 mod gather;
-mod items;
-mod meta;
+mod into_objects;
+mod meta_file;
 mod object;
+mod open_file;
 mod primitive;
 mod request;
 pub mod schema;
-mod store;
-mod talk;
-mod untyped;
+mod schema_decoder;
 mod view;
 
-pub use access::Access;
+pub use access::ObjectAccess;
 pub use aqueduct_derive::Object;
 pub use category::Category;
 #[doc(hidden)]
 pub use category::fold;
 pub use codec::{DecodeError, Decoder, Encoder};
-pub use decoding::Decoding;
+pub use comm_ext::{ObjectCommExt, ObjectReceiveRequest};
+pub use dyn_file::{DynObjectFile, DynObjectWriter};
 pub use error::{Error, Kind, Result};
-pub use field::Field;
+pub use field_access::FieldAccess;
 pub use file::ObjectFile;
-pub use items::{Each, Items, One, Packed};
+pub use into_objects::{EncodedBatch, FromIter, IntoObjects, Single};
 pub use object::{Object, bytes_mut, decode, decode_all, encode, encode_all};
-pub use request::{ReadRequest, Split, WriteRequest};
+pub use open_file::{ObjectOpenOptions, RepairReport, repair};
+pub use request::{ObjectSplitRequest, ReadRequest, WriteRequest};
 pub use schema::Schema;
-pub use store::{ObjectOpen, Repaired, repair};
-pub use talk::{ReceivingObjects, Talk};
-pub use untyped::{Untyped, UntypedWriter};
+pub use schema_decoder::SchemaDecoder;
 pub use view::ObjectView;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::cast;
 use crate::category::Category;
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{Schema, Scribe, Type};
+use crate::schema::{Schema, SchemaBuilder, Type};
 
 /// A value that can be sent to other ranks and stored in files. Derive it; there is nothing to write by hand.
 ///
@@ -77,7 +77,7 @@ pub unsafe trait Object: Sized + 'static {
     const SIZE: Option<usize>;
 
     /// The type as a value; [`schema`](Object::schema) is what programs call.
-    fn describe(scribe: &mut Scribe) -> Type;
+    fn describe(scribe: &mut SchemaBuilder) -> Type;
 
     /// Bytes of this value's encoded form.
     fn encoded_size(&self) -> usize;

@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{Scribe, Type};
+use crate::schema::{SchemaBuilder, Type};
 use crate::{Category, Object};
 
 macro_rules! numbers {
@@ -16,7 +16,7 @@ macro_rules! numbers {
             const CATEGORY: Category = Category::Trivial;
             const SIZE: Option<usize> = Some(size_of::<$type>());
 
-            fn describe(_scribe: &mut Scribe) -> Type {
+            fn describe(_scribe: &mut SchemaBuilder) -> Type {
                 Type::$kind
             }
 
@@ -49,7 +49,7 @@ macro_rules! converted {
             const CATEGORY: Category = $category;
             const SIZE: Option<usize> = Some(size_of::<$stored>());
 
-            fn describe(_scribe: &mut Scribe) -> Type {
+            fn describe(_scribe: &mut SchemaBuilder) -> Type {
                 $describe
             }
 
@@ -93,7 +93,7 @@ macro_rules! empty {
             const CATEGORY: Category = Category::Trivial;
             const SIZE: Option<usize> = Some(0);
 
-            fn describe(_scribe: &mut Scribe) -> Type {
+            fn describe(_scribe: &mut SchemaBuilder) -> Type {
                 Type::Unit
             }
 

@@ -18,14 +18,14 @@
 //! # Ok::<(), aqueduct_object::schema::NoSuchField>(())
 //! ```
 
-mod difference;
+mod byte_order;
+mod display;
 mod dtype;
+mod field_path;
+mod json;
 mod migrate;
-mod path;
-mod print;
-mod show;
-mod swap;
-mod told;
+mod mismatch;
+mod outline;
 mod walk;
 
 use std::any::TypeId;
@@ -33,14 +33,14 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-pub use difference::Mismatch;
-pub use dtype::NoDtype;
+pub use byte_order::ByteOrder;
+pub(crate) use byte_order::swap;
+pub use dtype::DtypeError;
+pub use field_path::{FieldLocation, NoSuchField};
+use json::SchemaJson;
 pub(crate) use migrate::Migration;
-pub use path::{Located, NoSuchField};
-pub use swap::ByteOrder;
-pub(crate) use swap::swap;
-use told::Told;
-pub(crate) use walk::{Around, skip};
+pub use mismatch::SchemaMismatch;
+pub(crate) use walk::{TypeContext, skip};
 
 use crate::Object;
 
@@ -123,7 +123,7 @@ pub struct Field {
     pub description: Option<String>,
     /// Names it has in older files.
     #[serde(skip)]
-    pub was: Vec<String>,
+    pub aliases: Vec<String>,
     /// The encoded form of the value it has where a file lacks it.
     #[serde(skip)]
     pub default: Option<Vec<u8>>,
@@ -148,7 +148,7 @@ pub struct Variant {
     pub fields: Vec<Field>,
     /// Names it has in older files.
     #[serde(skip)]
-    pub was: Vec<String>,
+    pub aliases: Vec<String>,
 }
 
 /// What a type is, as a value: printable, comparable, with a hash that does not change.
@@ -157,7 +157,7 @@ pub struct Variant {
 ///
 /// In JSON it is the name of the type, the type, and the hash, as in the description of an object file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(into = "Told", try_from = "Told")]
+#[serde(into = "SchemaJson", try_from = "SchemaJson")]
 pub struct Schema {
     root: Type,
     signature: String,
@@ -176,7 +176,7 @@ impl Eq for Schema {}
 impl Schema {
     /// The schema of a type; [`Object::schema`] keeps it.
     pub(crate) fn of<T: Object>() -> Self {
-        Self::new(Scribe::default().describe::<T>())
+        Self::new(SchemaBuilder::default().describe::<T>())
     }
 
     /// A schema with this type at its root.
@@ -267,13 +267,13 @@ impl Type {
                 // Writing to a string does not fail.
                 let _ = write!(out, ";{len}]");
             }
-            Self::Tuple(parts) => signed(out, "(", parts, ")", Self::sign),
+            Self::Tuple(parts) => write_signature_list(out, "(", parts, ")", Self::sign),
             Self::Option(of) => {
                 of.sign(out);
                 out.push('?');
             }
-            Self::List(of) => signed(out, "[", [of], "]", |of, out| of.sign(out)),
-            Self::Set(of) => signed(out, "{", [of], "}", |of, out| of.sign(out)),
+            Self::List(of) => write_signature_list(out, "[", [of], "]", |of, out| of.sign(out)),
+            Self::Set(of) => write_signature_list(out, "{", [of], "}", |of, out| of.sign(out)),
             Self::Map { key, value } => {
                 out.push('{');
                 key.sign(out);
@@ -283,13 +283,13 @@ impl Type {
             }
             Self::Struct(structure) => {
                 out.push_str(&structure.name);
-                signed(out, "{", &structure.fields, "}", Field::sign);
+                write_signature_list(out, "{", &structure.fields, "}", Field::sign);
             }
             Self::Enum(choice) => {
                 out.push_str(&choice.name);
-                signed(out, "<", &choice.variants, ">", |variant, out| {
+                write_signature_list(out, "<", &choice.variants, ">", |variant, out| {
                     out.push_str(&variant.name);
-                    signed(out, "{", &variant.fields, "}", Field::sign);
+                    write_signature_list(out, "{", &variant.fields, "}", Field::sign);
                 });
             }
             Self::Up(levels) => {
@@ -361,7 +361,7 @@ fn distinct(fields: &[Field], depth: u32) -> Result<(), String> {
     fields.iter().try_for_each(|field| field.ty.check(depth + 1))
 }
 
-fn signed<T>(
+fn write_signature_list<T>(
     out: &mut String,
     open: &str,
     parts: impl IntoIterator<Item = T>,
@@ -381,33 +381,33 @@ fn signed<T>(
 impl Field {
     /// A field without unit, description and rules.
     pub fn new(name: &str, ty: Type) -> Self {
-        Self { name: name.to_owned(), ty, unit: None, description: None, was: Vec::new(), default: None }
+        Self { name: name.to_owned(), ty, unit: None, description: None, aliases: Vec::new(), default: None }
     }
 
     /// What its numbers count.
     #[must_use]
-    pub fn measured_in(mut self, unit: &str) -> Self {
+    pub fn with_unit(mut self, unit: &str) -> Self {
         self.unit = Some(unit.to_owned());
         self
     }
 
     /// What it means.
     #[must_use]
-    pub fn described(mut self, description: &str) -> Self {
+    pub fn with_description(mut self, description: &str) -> Self {
         self.description = Some(description.to_owned());
         self
     }
 
     /// A name it has in older files.
     #[must_use]
-    pub fn formerly(mut self, name: &str) -> Self {
-        self.was.push(name.to_owned());
+    pub fn with_alias(mut self, name: &str) -> Self {
+        self.aliases.push(name.to_owned());
         self
     }
 
     /// The encoded form of the value it has where a file lacks it.
     #[must_use]
-    pub fn or(mut self, default: Vec<u8>) -> Self {
+    pub fn with_default(mut self, default: Vec<u8>) -> Self {
         self.default = Some(default);
         self
     }
@@ -425,25 +425,25 @@ impl Field {
 impl Variant {
     /// A variant with these fields.
     pub fn new(name: &str, fields: Vec<Field>) -> Self {
-        Self { name: name.to_owned(), fields, was: Vec::new() }
+        Self { name: name.to_owned(), fields, aliases: Vec::new() }
     }
 
     /// A name it has in older files.
     #[must_use]
-    pub fn formerly(mut self, name: &str) -> Self {
-        self.was.push(name.to_owned());
+    pub fn with_alias(mut self, name: &str) -> Self {
+        self.aliases.push(name.to_owned());
         self
     }
 }
 
 /// Writes down types, and notices those that contain themselves.
 #[derive(Debug, Default)]
-pub struct Scribe {
+pub struct SchemaBuilder {
     /// The structures and enums that are being described, outermost first.
     open: Vec<TypeId>,
 }
 
-impl Scribe {
+impl SchemaBuilder {
     /// The type of a part.
     pub fn describe<T: Object>(&mut self) -> Type {
         T::describe(self)
@@ -463,7 +463,7 @@ impl Scribe {
     }
 
     /// An enum with these variants.
-    pub fn choice<T: Object>(
+    pub fn enumeration<T: Object>(
         &mut self,
         name: &str,
         variants: impl FnOnce(&mut Self) -> Vec<Variant>,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
-use aqueduct_object::{Error, Kind, ObjectFile, ObjectOpen, ObjectView};
+use aqueduct_object::{Error, Kind, ObjectFile, ObjectOpenOptions, ObjectView};
 use cases::{methods, write_and_read};
 use files::{Constant, Numbered, Trivial, Variable, some};
 
@@ -66,7 +66,7 @@ fn reads_before_wait<T: Numbered>(collective: bool) {
             .all()
             .write(&some::<T>(4 * world.rank() as u64..4 * world.rank() as u64 + 4))?;
         file.close()?;
-        let file = ObjectOpen::new(Mode::read_only()).unchecked().open::<T>(world, &name)?;
+        let file = ObjectOpenOptions::new(Mode::read_only()).unchecked().open::<T>(world, &name)?;
         let access = file.at(world.rank() as u64);
         let request = if collective { access.all().start_read(6)? } else { access.start_read(6)? };
         assert!(!request.is_done(), "the device needs 100 ms");
@@ -112,7 +112,7 @@ fn contiguous_views_of_different_counts_do_not_overlap() {
                 file.set_view(&view)?;
                 for round in 0..3 {
                     let first = 9 * round + before;
-                    file.next().all().write(&some::<T>(first..first + counts[world.rank()]))?;
+                    file.at_pointer().all().write(&some::<T>(first..first + counts[world.rank()]))?;
                 }
                 file.close()?;
                 let file = ObjectFile::<T>::open(world, format!("{name}-{part}"))?;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_device::wrap::Crash;
+use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
 use aqueduct_file::Mode;
-use aqueduct_object::{Error, Kind, Object, ObjectFile, ObjectOpen, repair};
+use aqueduct_object::{Error, Kind, Object, ObjectFile, ObjectOpenOptions, repair};
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Fixed {
@@ -52,7 +52,7 @@ fn objects<T: Numbered>(numbers: &[u64]) -> Vec<T> {
 
 /// Appends, commits, appends across several blocks, overwrites, appends: until the power fails.
 fn story<T: Numbered>(world: &Comm, name: &str, progress: &mut Progress) -> Result<(), Error> {
-    let file = ObjectOpen::new(Mode::read_write().create()).open::<T>(world, name)?;
+    let file = ObjectOpenOptions::new(Mode::read_write().create()).open::<T>(world, name)?;
     let mut numbers: Vec<u64> = Vec::new();
     let rounds: [(u64, &[u64]); 6] = [
         (0, &[1, 2, 3]),
@@ -113,7 +113,7 @@ fn cut_everywhere<T: Numbered>(prefix: &str, ranks: usize) -> (usize, usize) {
     let (mut read, mut refused) = (0, 0);
     for seed in 0..4u64 {
         for after in 0.. {
-            let crash = Crash::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
+            let crash = CrashDevice::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);
             let prefix = format!("{prefix}-{seed}-{after}");
             register_device(&prefix, Arc::new(crash)).unwrap();
             let name = format!("{prefix}:a");
@@ -167,7 +167,7 @@ fn what_is_not_complete_can_be_repaired() {
             let file = ObjectFile::create(world, name)?;
             file.at(0).all().write(&objects::<Fixed>(&[1, 2, 3, 4]))?;
             file.close()?;
-            let file = ObjectOpen::new(Mode::read_write()).open::<Fixed>(world, name)?;
+            let file = ObjectOpenOptions::new(Mode::read_write()).open::<Fixed>(world, name)?;
             file.at(1).all().write(&objects::<Fixed>(&[9]))?;
             drop(file);
             world.barrier()?;

@@ -3,7 +3,7 @@
 use aqueduct_comm::Launch;
 use aqueduct_file::Mode;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Error, Kind, Object, ObjectFile, ObjectOpen};
+use aqueduct_object::{Error, Kind, Object, ObjectFile, ObjectOpenOptions};
 
 mod old {
     use aqueduct_object::Object;
@@ -89,8 +89,10 @@ fn fields_are_added_removed_renamed_and_reordered() {
                 phase,
                 bonds: vec![bond(0), bond(3)],
             };
-            let file =
-                ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order).open(world, name)?;
+            let file = ObjectOpenOptions::new(Mode::read_write().create())
+                .replace()
+                .byte_order(order)
+                .open(world, name)?;
             file.at(0).all().write(&[atom(old::Phase::Gas), atom(old::Phase::Solid { lattice: 7 })])?;
             file.close()?;
             let file = ObjectFile::<Atom>::open(world, name)?;
@@ -106,7 +108,7 @@ fn fields_are_added_removed_renamed_and_reordered() {
             // A field by its name in the file.
             assert_eq!(file.field::<[f64; 3]>("pos")?.read_all(1..2)?, [[1.0, 2.0, 3.0]]);
             file.close()?;
-            let refused = ObjectOpen::new(Mode::read_write()).open::<Atom>(world, name).unwrap_err();
+            let refused = ObjectOpenOptions::new(Mode::read_write()).open::<Atom>(world, name).unwrap_err();
             assert_eq!(refused.kind(), Kind::WrongType, "older files are read, not written");
             Ok::<(), Error>(())
         };

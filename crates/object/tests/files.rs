@@ -6,7 +6,7 @@ mod cases;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Error, Kind, ObjectFile, ObjectOpen, ObjectView};
+use aqueduct_object::{Error, Kind, ObjectFile, ObjectOpenOptions, ObjectView};
 use cases::{Constant, Numbered, Trivial, VIEWS, Variable, read_all_ways, some, write_all_ways};
 
 fn run(ranks: usize, program: impl Fn(&Comm) -> Result<(), Error> + Sync) {
@@ -76,7 +76,7 @@ fn overwriting_in_place_and_anew() {
         let file = ObjectFile::<T>::create(world, name)?;
         file.at(50 * world.rank() as u64).all().write(&some::<T>(0..50))?;
         file.close()?;
-        let file = ObjectOpen::new(Mode::read_write()).open::<T>(world, name)?;
+        let file = ObjectOpenOptions::new(Mode::read_write()).open::<T>(world, name)?;
         if world.rank() == 1 {
             file.at(3).write(&some::<T>([1000, 1001]))?;
         }
@@ -96,7 +96,7 @@ fn fields_alone() {
     run(3, |world| {
         let (rank, name) = (world.rank() as u64, "memfs:fields");
         for order in [ByteOrder::Little, ByteOrder::Big] {
-            let open = ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order);
+            let open = ObjectOpenOptions::new(Mode::read_write().create()).replace().byte_order(order);
             let file = open.open::<Constant>(world, name)?;
             file.at(100 * rank).all().write(&some::<Constant>(100 * rank..100 * rank + 100))?;
             let ids = file.field::<u64>("id")?;
@@ -142,19 +142,19 @@ fn raw_files_are_plain_arrays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("raw");
     run(2, |world| {
-        let file = ObjectOpen::new(Mode::read_write().create()).raw().open::<u32>(world, &path)?;
+        let file = ObjectOpenOptions::new(Mode::read_write().create()).raw().open::<u32>(world, &path)?;
         file.set_view(&ObjectView::round_robin(world))?;
-        file.next().all().write(&vec![world.rank() as u32; 3])?;
+        file.at_pointer().all().write(&vec![world.rank() as u32; 3])?;
         file.close()
     });
     let numbers = [0u32, 1, 0, 1, 0, 1];
     assert_eq!(std::fs::read(&path).unwrap(), numbers.map(u32::to_le_bytes).concat());
     assert!(!folder.path().join("raw.meta").exists());
     run(3, |world| {
-        let file = ObjectOpen::new(Mode::read_only()).raw().open::<[u32; 2]>(world, &path)?;
+        let file = ObjectOpenOptions::new(Mode::read_only()).raw().open::<[u32; 2]>(world, &path)?;
         assert_eq!((file.count()?, file.at(1).read_vec(9)?), (3, vec![[0, 1]; 2]));
         file.close()?;
-        let refused = ObjectOpen::new(Mode::read_only()).raw().open::<Variable>(world, &path);
+        let refused = ObjectOpenOptions::new(Mode::read_only()).raw().open::<Variable>(world, &path);
         assert_eq!(refused.unwrap_err().kind(), Kind::Unsupported);
         let error = ObjectFile::<u32>::open(world, &path).unwrap_err();
         assert_eq!(error.kind(), Kind::NoMeta);
@@ -170,11 +170,11 @@ fn append_and_set_count() {
         file.shared().all().write(&[world.rank() as u64])?;
         file.close()?;
         for round in 1..4 {
-            let file = ObjectOpen::new(Mode::read_write().append()).open::<u64>(world, name)?;
+            let file = ObjectOpenOptions::new(Mode::read_write().append()).open::<u64>(world, name)?;
             file.shared().all().write(&[10 * round + world.rank() as u64])?;
             file.close()?;
         }
-        let file = ObjectOpen::new(Mode::read_write()).open::<u64>(world, name)?;
+        let file = ObjectOpenOptions::new(Mode::read_write()).open::<u64>(world, name)?;
         assert_eq!(file.at(0).read_vec(99)?, [0, 1, 10, 11, 20, 21, 30, 31]);
         file.set_count(3)?;
         file.close()?;
@@ -205,7 +205,7 @@ fn misuse_is_an_error_on_all_ranks() {
         assert!(file.at(0).write(&[1]).is_err() && file.commit().is_err());
         file.close()?;
         assert_eq!(ObjectFile::<()>::create(world, "memfs:empty").unwrap_err().kind(), Kind::Unsupported);
-        let open = ObjectOpen::new(Mode::read_write().exclusive());
+        let open = ObjectOpenOptions::new(Mode::read_write().exclusive());
         assert_eq!(
             open.open::<u64>(world, name).unwrap_err().file_kind(),
             Some(aqueduct_file::Kind::FileExists)

@@ -4,7 +4,7 @@
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Object, ObjectFile, ObjectOpen};
+use aqueduct_object::{Object, ObjectFile, ObjectOpenOptions};
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Cell {
@@ -201,7 +201,7 @@ where
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let write = |world: &Comm| {
-        let open = ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order);
+        let open = ObjectOpenOptions::new(Mode::read_write().create()).replace().byte_order(order);
         let file = open.open::<T>(world, path("new"))?;
         file.shared().all().write(objects)?;
         file.close()

@@ -5,7 +5,7 @@ use std::process::Command;
 use aqueduct_comm::Launch;
 use aqueduct_file::Mode;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Object, ObjectOpen};
+use aqueduct_object::{Object, ObjectOpenOptions};
 
 #[derive(Object, Clone)]
 struct Inner {
@@ -62,7 +62,7 @@ fn numpy_reads_objects_of_constant_size() {
                 let letter = char::from(b'a' + id as u8);
                 Record { id, position: [[0.0, id as f32 + 0.5]; 3], inner: [inner.clone(), inner], letter }
             };
-            let open = ObjectOpen::new(Mode::read_write().create()).byte_order(order);
+            let open = ObjectOpenOptions::new(Mode::read_write().create()).byte_order(order);
             let file = open.open(world, &path)?;
             let first = 3 * world.rank() as u32;
             file.at(first.into()).all().write(&(first..first + 3).map(record).collect::<Vec<_>>())?;

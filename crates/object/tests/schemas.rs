@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{Mode, Open};
-use aqueduct_object::schema::{ByteOrder, Field, Scribe, Struct, Type};
+use aqueduct_object::schema::{ByteOrder, Field, SchemaBuilder, Struct, Type};
 use aqueduct_object::{Category, DecodeError, Decoder, Encoder, Error, Object, ObjectFile, Schema, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ unsafe impl<const SIZE: usize> Object for Made<SIZE> {
     const CATEGORY: Category = if SIZE == 0 { Category::Variable } else { Category::Constant };
     const SIZE: Option<usize> = if SIZE == 0 { None } else { Some(SIZE) };
 
-    fn describe(_: &mut Scribe) -> Type {
+    fn describe(_: &mut SchemaBuilder) -> Type {
         Self::schema().root().clone()
     }
 

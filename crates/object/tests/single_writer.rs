@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
-use aqueduct_object::{Error, ObjectFile, ObjectOpen, repair};
+use aqueduct_object::{Error, ObjectFile, ObjectOpenOptions, repair};
 
 /// Where a child process writes its object file.
 const CHILD: &str = "AQUEDUCT_TEST_OBJECT_WRITER";
@@ -31,14 +31,14 @@ fn second_writer_of_an_object_file_is_refused() {
         first.commit()?;
         assert_in_use(&name, ObjectFile::<u32>::replace(world, &name).map(drop));
         assert_in_use(&name, ObjectFile::<u32>::create(world, &name).map(drop));
-        assert_in_use(&name, ObjectOpen::new(Mode::read_write()).open::<u32>(world, &name).map(drop));
+        assert_in_use(&name, ObjectOpenOptions::new(Mode::read_write()).open::<u32>(world, &name).map(drop));
         assert_in_use(&name, repair::<u32>(world, &name).map(drop));
         // Readers are not kept out, and nothing was touched.
         let reader = ObjectFile::<u32>::open(world, &name)?;
         assert_eq!(reader.at(0).read_vec(9)?, [1, 2, 3, 4, 1, 2, 3, 4]);
         reader.close()?;
         first.close()?;
-        let second = ObjectOpen::new(Mode::read_write()).open::<u32>(world, &name)?;
+        let second = ObjectOpenOptions::new(Mode::read_write()).open::<u32>(world, &name)?;
         assert_in_use(&name, ObjectFile::<u32>::replace(world, &name).map(drop));
         drop(second);
         world.barrier()?;
@@ -123,7 +123,7 @@ fn lock_of_a_killed_writer_is_free_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     run(2, |world| {
-        let file = ObjectOpen::new(Mode::read_write()).open::<u32>(world, &name)?;
+        let file = ObjectOpenOptions::new(Mode::read_write()).open::<u32>(world, &name)?;
         assert_eq!(file.at(0).read_vec(2)?, [1]);
         file.close()
     });

@@ -1,7 +1,7 @@
 //! Many objects of variable size are written while they are encoded: the same file, the same outcome on all ranks.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_object::{Each, Error, ObjectFile};
+use aqueduct_object::{Error, FromIter, ObjectFile};
 
 /// Objects of so many ranks: 60 000 of rank 0 have about 8 MiB, those of rank 1 a few KiB, rank 2 has none, rank 3 one of 5 MiB.
 fn mine(rank: usize) -> Vec<Vec<u32>> {
@@ -25,7 +25,7 @@ fn write(world: &Comm, name: &str) -> Result<(), Error> {
     // The same again, alone, behind them: those who have an iterator encode first.
     let behind = first(world.size()) + place;
     if world.rank() == 1 {
-        file.at(behind).write(Each(objects.iter()))?
+        file.at(behind).write(FromIter(objects.iter()))?
     } else {
         file.at(behind).write(&objects)?
     };

@@ -7,10 +7,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use aqueduct_device::wrap::Crash;
+use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{Device, Error, Handle, HandleExt, Kind, OpenOptions, SyncScope};
 
-use crate::oracle::{self, Step, steps};
+use crate::oracle::{self, DeviceOperation, operation_sequences};
 
 /// What a disk writes as a whole.
 const SECTOR: usize = 512;
@@ -19,13 +19,13 @@ const SECTOR: usize = 512;
 ///
 /// `inner` makes an empty device to put under the wrapper, on which `name` can be created.
 pub fn check(title: &str, cases: u32, name: &OsStr, inner: impl Fn() -> Arc<dyn Device>) {
-    oracle::run(title, cases, steps(1..12), |steps| cut_everywhere(name, steps, 3, &inner));
+    oracle::run(title, cases, operation_sequences(1..12), |steps| cut_everywhere(name, steps, 3, &inner));
 }
 
 /// Plays the steps again and again on new devices and cuts the power in every operation, with as many seeds as said.
 pub fn cut_everywhere(
     name: &OsStr,
-    steps: &[Step],
+    steps: &[DeviceOperation],
     seeds: u64,
     inner: &dyn Fn() -> Arc<dyn Device>,
 ) -> Result<(), String> {
@@ -41,15 +41,15 @@ pub fn cut_everywhere(
 /// Plays the steps until the power fails, or cuts it at the end, and judges what is left.
 fn cut_once(
     name: &OsStr,
-    steps: &[Step],
+    steps: &[DeviceOperation],
     after: u64,
     seed: u64,
     inner: Arc<dyn Device>,
 ) -> Result<(), String> {
-    let crash = Crash::new(inner).after(after, seed);
+    let crash = CrashDevice::new(inner).after(after, seed);
     let options = OpenOptions::read_write().create(true);
     let file = crash.open(name, &options).map_err(|error| error.to_string())?;
-    let mut history = History::default();
+    let mut history = CrashHistory::default();
     let mut lost = false;
     for step in steps {
         match play(&*file, step) {
@@ -68,11 +68,11 @@ fn cut_once(
     if !matches!(file.len(), Err(error) if error.kind() == Kind::PowerLost) {
         return Err("a handle from before the power cut still works".into());
     }
-    history.judge(left(&crash, name)?.as_deref())
+    history.check_survivor(left(&crash, name)?.as_deref())
 }
 
 /// The whole file after the cut; `None` if it is gone.
-fn left(crash: &Crash, name: &OsStr) -> Result<Option<Vec<u8>>, String> {
+fn left(crash: &CrashDevice, name: &OsStr) -> Result<Option<Vec<u8>>, String> {
     let read = || -> Result<Vec<u8>, Error> {
         let file = crash.open(name, &OpenOptions::read_only())?;
         let mut bytes = vec![0; file.len()? as usize];
@@ -86,45 +86,45 @@ fn left(crash: &Crash, name: &OsStr) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-fn play(file: &dyn Handle, step: &Step) -> Result<(), Error> {
+fn play(file: &dyn Handle, step: &DeviceOperation) -> Result<(), Error> {
     match step {
-        Step::Write { salt, extents } => oracle::write(file, *salt, extents),
-        Step::SetLen(len) => file.set_len(*len),
-        Step::Preallocate(len) => file.preallocate(*len),
-        Step::Sync(scope) => file.sync(*scope),
-        Step::Read(_) | Step::Len | Step::Reopen => Ok(()),
+        DeviceOperation::Write { salt, extents } => oracle::write(file, *salt, extents),
+        DeviceOperation::SetLen(len) => file.set_len(*len),
+        DeviceOperation::Preallocate(len) => file.preallocate(*len),
+        DeviceOperation::Sync(scope) => file.sync(*scope),
+        DeviceOperation::Read(_) | DeviceOperation::Len | DeviceOperation::Reopen => Ok(()),
     }
 }
 
 /// What a file has been since its last sync.
-struct History {
+struct CrashHistory {
     moments: Vec<Vec<u8>>,
     entry_synced: bool,
 }
 
-impl Default for History {
+impl Default for CrashHistory {
     fn default() -> Self {
         Self { moments: vec![Vec::new()], entry_synced: false }
     }
 }
 
-impl History {
-    fn done(&mut self, step: &Step) {
+impl CrashHistory {
+    fn done(&mut self, step: &DeviceOperation) {
         self.interrupted(step);
-        if let Step::Sync(scope) = step {
+        if let DeviceOperation::Sync(scope) = step {
             self.moments.drain(..self.moments.len() - 1);
             self.entry_synced |= *scope == SyncScope::Entry;
         }
     }
 
     /// A step that the power failed in may have happened.
-    fn interrupted(&mut self, step: &Step) {
+    fn interrupted(&mut self, step: &DeviceOperation) {
         let mut bytes = self.moments.last().cloned().unwrap_or_default();
         step.apply(&mut bytes);
         self.moments.push(bytes);
     }
 
-    fn judge(&self, left: Option<&[u8]>) -> Result<(), String> {
+    fn check_survivor(&self, left: Option<&[u8]>) -> Result<(), String> {
         let Some(left) = left else {
             return if self.entry_synced {
                 Err("the file is gone, but its entry was synced".into())
@@ -135,14 +135,14 @@ impl History {
         if !self.moments.iter().any(|moment| moment.len() == left.len()) {
             return Err(format!("the length {} was never that of the file", left.len()));
         }
-        match left.chunks(SECTOR).enumerate().find(|(index, bytes)| !self.was(index * SECTOR, bytes)) {
+        match left.chunks(SECTOR).enumerate().find(|(index, bytes)| !self.had_bytes(index * SECTOR, bytes)) {
             Some((index, _)) => Err(format!("sector {index} was never like that")),
             None => Ok(()),
         }
     }
 
     /// Whether these bytes were at this place at some moment, less what a later moment cut off.
-    fn was(&self, place: usize, bytes: &[u8]) -> bool {
+    fn had_bytes(&self, place: usize, bytes: &[u8]) -> bool {
         self.moments.iter().enumerate().any(|(index, moment)| {
             let later = self.moments[index..].iter().map(Vec::len);
             let mut ends: Vec<usize> = later.filter(|&end| end <= moment.len()).collect();
@@ -161,11 +161,11 @@ mod tests {
     use super::*;
     use crate::oracle::byte;
 
-    fn history() -> History {
-        let mut history = History::default();
-        history.done(&Step::Write { salt: 1, extents: vec![(0, 2000)] });
-        history.done(&Step::Sync(SyncScope::Entry));
-        history.done(&Step::Write { salt: 2, extents: vec![(0, 1024)] });
+    fn history() -> CrashHistory {
+        let mut history = CrashHistory::default();
+        history.done(&DeviceOperation::Write { salt: 1, extents: vec![(0, 2000)] });
+        history.done(&DeviceOperation::Sync(SyncScope::Entry));
+        history.done(&DeviceOperation::Write { salt: 2, extents: vec![(0, 1024)] });
         history
     }
 
@@ -176,21 +176,21 @@ mod tests {
     #[test]
     fn sectors_of_any_moment_are_right() {
         for sectors in [[1, 1, 1, 1], [2, 2, 1, 1], [1, 2, 1, 1], [2, 1, 1, 1]] {
-            assert_eq!(history().judge(Some(&mixed(&sectors, 2000))), Ok(()));
+            assert_eq!(history().check_survivor(Some(&mixed(&sectors, 2000))), Ok(()));
         }
     }
 
     #[test]
     fn anything_else_is_wrong() {
         let history = history();
-        assert!(history.judge(None).is_err(), "the entry was synced");
-        assert!(history.judge(Some(&mixed(&[1; 4], 1999))).is_err(), "a length that never was");
+        assert!(history.check_survivor(None).is_err(), "the entry was synced");
+        assert!(history.check_survivor(Some(&mixed(&[1; 4], 1999))).is_err(), "a length that never was");
         assert!(
-            history.judge(Some(&mixed(&[1, 1, 2, 1], 2000))).is_err(),
+            history.check_survivor(Some(&mixed(&[1, 1, 2, 1], 2000))).is_err(),
             "bytes that were never written there"
         );
         let mut torn = mixed(&[2, 1, 1, 1], 2000);
         torn[..100].copy_from_slice(&mixed(&[1], 100));
-        assert!(history.judge(Some(&torn)).is_err(), "a sector is written as a whole");
+        assert!(history.check_survivor(Some(&torn)).is_err(), "a sector is written as a whole");
     }
 }

@@ -5,15 +5,15 @@
 //! ```
 //! use std::sync::Arc;
 //! use aqueduct_device::MemFs;
-//! use aqueduct_testkit::device::{Subject, conformance};
+//! use aqueduct_testkit::device::{DeviceUnderTest, conformance};
 //!
-//! let subject = Subject::new("memfs", Arc::new(MemFs::new()), |number| format!("file{number}").into());
+//! let subject = DeviceUnderTest::new("memfs", Arc::new(MemFs::new()), |number| format!("file{number}").into());
 //! conformance(&subject);
 //! ```
 
 mod length;
-mod list;
 mod opening;
+mod segment_lists;
 mod sharing;
 
 use std::any::Any;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aqueduct_device::{Device, Handle, HandleExt, OpenOptions, Result};
 
 /// A device under test, and names of files that it can make.
-pub struct Subject {
+pub struct DeviceUnderTest {
     title: String,
     device: Arc<dyn Device>,
     names: Box<dyn Fn(usize) -> OsString + Send + Sync>,
@@ -33,7 +33,7 @@ pub struct Subject {
     direct: bool,
 }
 
-impl Subject {
+impl DeviceUnderTest {
     /// A device under a title for messages; `names` gives a name that no file has yet for each number.
     pub fn new(
         title: impl Into<String>,
@@ -93,14 +93,14 @@ impl Subject {
 }
 
 /// One case of the suite.
-type Case = (&'static str, fn(&Subject));
+type Case = (&'static str, fn(&DeviceUnderTest));
 
 /// Runs all cases against the subject; panics with the names of those that failed and why.
 ///
 /// Every case makes files of its own. Which of them ask for more than the subject has is decided by its
 /// [`Capabilities`](aqueduct_device::Capabilities) alone. The subject may transfer less than asked for, slowly, as a device may; it must not fail at random.
-pub fn conformance(subject: &Subject) {
-    let cases = [list::CASES, length::CASES, opening::CASES, sharing::CASES].concat();
+pub fn conformance(subject: &DeviceUnderTest) {
+    let cases = [segment_lists::CASES, length::CASES, opening::CASES, sharing::CASES].concat();
     let failures: Vec<String> = cases.iter().filter_map(|case| failure(subject, *case)).collect();
     assert!(
         failures.is_empty(),
@@ -112,7 +112,7 @@ pub fn conformance(subject: &Subject) {
 }
 
 /// Runs a case; what it said if it failed.
-fn failure(subject: &Subject, (name, case): Case) -> Option<String> {
+fn failure(subject: &DeviceUnderTest, (name, case): Case) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| case(subject))).err()?;
     Some(format!("device {:?}, case {name:?}: {}", subject.title, message(&*panic)))
 }

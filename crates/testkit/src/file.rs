@@ -8,14 +8,14 @@
 mod atomic;
 mod consistency;
 mod exchange;
+mod expected_view;
 mod faults;
-mod form;
 mod memory;
 mod misuse;
+mod model_test;
 mod overlap;
-mod play;
+mod random_layout;
 mod representation;
-mod seen;
 mod shared;
 
 use std::cell::Cell;
@@ -26,14 +26,14 @@ use aqueduct_file::{File, Info, Mode, Open, View};
 pub use faults::faults;
 
 /// Where a case runs: the ranks, a place for files, and hints that every file is opened with.
-pub(crate) struct Bench<'a> {
+pub(crate) struct Fixture<'a> {
     world: &'a Comm,
     place: &'a str,
     info: &'a Info,
     next: Cell<usize>,
 }
 
-impl Bench<'_> {
+impl Fixture<'_> {
     fn rank(&self) -> usize {
         self.world.rank()
     }
@@ -74,7 +74,7 @@ impl Bench<'_> {
 }
 
 /// What a case is called, and its program.
-type Entry = (&'static str, fn(&Bench<'_>));
+type Entry = (&'static str, fn(&Fixture<'_>));
 
 /// Runs all cases on files whose names begin with `place`, such as `memfs:run-` or a folder with a slash at its end, and returns how many
 /// there were. Collective; a failing case panics, naming itself and the rank.
@@ -94,7 +94,7 @@ pub fn conformance(world: &Comm, place: &str) -> usize {
 /// As [`conformance`], with hints for every file.
 pub fn conformance_with(world: &Comm, place: &str, info: &Info) -> usize {
     let cases = [
-        play::CASES,
+        model_test::CASES,
         atomic::CASES,
         shared::CASES,
         consistency::CASES,
@@ -104,9 +104,9 @@ pub fn conformance_with(world: &Comm, place: &str, info: &Info) -> usize {
         misuse::CASES,
     ]
     .concat();
-    let bench = Bench { world, place, info, next: Cell::new(0) };
+    let bench = Fixture { world, place, info, next: Cell::new(0) };
     for (name, program) in &cases {
-        let _named = Named { case: (*name).to_owned(), rank: world.rank() };
+        let _named = FileCaseGuard { case: (*name).to_owned(), rank: world.rank() };
         program(&bench);
         bench.barrier();
     }
@@ -114,12 +114,12 @@ pub fn conformance_with(world: &Comm, place: &str, info: &Info) -> usize {
 }
 
 /// Says which case a panic came from.
-struct Named {
+struct FileCaseGuard {
     case: String,
     rank: usize,
 }
 
-impl Drop for Named {
+impl Drop for FileCaseGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("file case \"{}\" failed on rank {}", self.case, self.rank);

@@ -8,38 +8,38 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aqueduct_comm::abi::{Fact, Flavour};
+use aqueduct_comm::abi::{Fact, MpiAbi};
 
 use crate::launcher::which;
 
 /// What is relied on of each implementation.
-pub type Facts = fn(Flavour) -> Vec<Fact>;
+pub type Facts = fn(MpiAbi) -> Vec<Fact>;
 
 /// Compares with Open MPI, as Debian has it.
 pub fn open_mpi(facts: Facts) {
     let Some(compiler) = found("mpicc.openmpi", which("mpicc.openmpi")) else { return };
-    compare(facts, Flavour::OpenMpi, "mpi.h", compiler.to_str().unwrap(), &["-ldl".into()]);
+    compare(facts, MpiAbi::OpenMpi, "mpi.h", compiler.to_str().unwrap(), &["-ldl".into()]);
 }
 
 /// Compares with MPICH, as Debian has it; what would pass for anything is noticed.
 pub fn mpich(facts: Facts) {
     let Some(compiler) = found("mpicc.mpich", which("mpicc.mpich")) else { return };
     let compiler = compiler.to_str().unwrap().to_owned();
-    compare(facts, Flavour::Mpich, "mpi.h", &compiler, &[]);
-    let wrong = std::panic::catch_unwind(|| compare(facts, Flavour::Standard, "mpi.h", &compiler, &[]));
+    compare(facts, MpiAbi::Mpich, "mpi.h", &compiler, &[]);
+    let wrong = std::panic::catch_unwind(|| compare(facts, MpiAbi::Standard, "mpi.h", &compiler, &[]));
     assert!(wrong.is_err(), "the constants of the standard interface pass for those of MPICH");
 }
 
 /// Compares with the standard interface of MPI 5, as the wheel of MPICH 5 has it.
 pub fn standard(facts: Facts) {
     let Some(prefix) = found("the MPICH 5 wheel", wheel("AQUEDUCT_TEST_MPICH5")) else { return };
-    compare(facts, Flavour::Standard, "mpi_abi.h", "cc", &[joined(&["-I"], &prefix.join("include"))]);
+    compare(facts, MpiAbi::Standard, "mpi_abi.h", "cc", &[joined(&["-I"], &prefix.join("include"))]);
 }
 
 /// Compares with MPICH 5's own interface.
 pub fn mpich_5(facts: Facts) {
     let Some(prefix) = found("the MPICH 5 wheel", wheel("AQUEDUCT_TEST_MPICH5")) else { return };
-    compare(facts, Flavour::Mpich, "mpi.h", "cc", &[joined(&["-I"], &prefix.join("include"))]);
+    compare(facts, MpiAbi::Mpich, "mpi.h", "cc", &[joined(&["-I"], &prefix.join("include"))]);
 }
 
 /// Compares with Open MPI 5.
@@ -55,7 +55,7 @@ pub fn open_mpi_5(facts: Facts) {
         // The wheel's library finds its own dependencies by its run path, which the linker does not follow.
         "-Wl,--allow-shlib-undefined".into(),
     ];
-    compare(facts, Flavour::OpenMpi, "mpi.h", "cc", &arguments);
+    compare(facts, MpiAbi::OpenMpi, "mpi.h", "cc", &arguments);
 }
 
 /// Prints one line per expression, its value as a long.
@@ -68,7 +68,7 @@ fn program(header: &str, facts: &[Fact]) -> String {
     )
 }
 
-fn compare(facts: Facts, flavour: Flavour, header: &str, compiler: &str, arguments: &[OsString]) {
+fn compare(facts: Facts, flavour: MpiAbi, header: &str, compiler: &str, arguments: &[OsString]) {
     let facts = facts(flavour);
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("facts.c"), folder.path().join("facts"));

@@ -17,7 +17,7 @@ const LONELY: u32 = 60;
 
 /// A way to start an MPI program.
 #[derive(Debug)]
-pub struct Launcher {
+pub struct TestLauncher {
     program: PathBuf,
     command: PathBuf,
     arguments: &'static [&'static str],
@@ -28,7 +28,7 @@ pub struct Launcher {
 
 /// What a job did.
 #[derive(Debug)]
-pub struct Job {
+pub struct JobOutput {
     /// Whether every rank ended well.
     pub success: bool,
     /// What the ranks said.
@@ -37,7 +37,7 @@ pub struct Job {
     pub errors: String,
 }
 
-impl Launcher {
+impl TestLauncher {
     /// The launcher of this name, for one program: `openmpi` and `mpich` as Debian has them, `openmpi5`, `mpich5` and `standard` where
     /// `AQUEDUCT_TEST_OPENMPI5` and `AQUEDUCT_TEST_MPICH5` say they are. One that is missing is said to be skipped, or is a failure
     /// under `AQUEDUCT_REQUIRE_MPI=1`.
@@ -52,17 +52,17 @@ impl Launcher {
     }
 
     /// Starts the program on so many ranks and waits for its end; one that hangs is ended, and a failure.
-    pub fn job(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> Job {
+    pub fn job(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)]) -> JobOutput {
         self.run(ranks, arguments, variables, false)
     }
 
     /// The same for a job whose ranks the test kills: one that is killed while it starts may leave Open MPI's launcher waiting when nobody is left,
     /// which is none of the program's.
-    pub fn killed_job(&self, ranks: usize, arguments: &[&str]) -> Job {
+    pub fn killed_job(&self, ranks: usize, arguments: &[&str]) -> JobOutput {
         self.run(ranks, arguments, &[], true)
     }
 
-    fn run(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)], kills: bool) -> Job {
+    fn run(&self, ranks: usize, arguments: &[&str], variables: &[(&str, &str)], kills: bool) -> JobOutput {
         let mut command = Command::new(&self.command);
         command.args(self.arguments).args(["-n", &ranks.to_string()]).arg(&self.program).args(arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -96,7 +96,7 @@ impl Launcher {
             std::thread::sleep(LOOK);
         };
         let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
-        Job { success: status.success(), output: text(output), errors: text(errors) }
+        JobOutput { success: status.success(), output: text(output), errors: text(errors) }
     }
 
     /// Whether any process that a launcher has started still runs the program.
@@ -124,24 +124,24 @@ impl Launcher {
 }
 
 /// The launcher of this name, if it is on this machine.
-fn known(name: &str, program: PathBuf) -> Option<Launcher> {
+fn known(name: &str, program: PathBuf) -> Option<TestLauncher> {
     let root = |variable: &str| env::var_os(variable).map(PathBuf::from);
     match name {
-        "openmpi" => which("mpirun.openmpi").map(|command| Launcher {
+        "openmpi" => which("mpirun.openmpi").map(|command| TestLauncher {
             program,
             command,
             arguments: &["--oversubscribe"],
             variables: Vec::new(),
             library: "libmpi.so.40".into(),
         }),
-        "mpich" => which("mpirun.mpich").map(|command| Launcher {
+        "mpich" => which("mpirun.mpich").map(|command| TestLauncher {
             program,
             command,
             arguments: &[],
             variables: Vec::new(),
             library: "libmpich.so.12".into(),
         }),
-        "openmpi5" => root("AQUEDUCT_TEST_OPENMPI5").map(|prefix| Launcher {
+        "openmpi5" => root("AQUEDUCT_TEST_OPENMPI5").map(|prefix| TestLauncher {
             program,
             command: prefix.join("bin/mpirun"),
             arguments: &["--oversubscribe"],
@@ -151,14 +151,14 @@ fn known(name: &str, program: PathBuf) -> Option<Launcher> {
             ],
             library: prefix.join("lib/libmpi.so.40"),
         }),
-        "mpich5" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
+        "mpich5" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| TestLauncher {
             program,
             command: prefix.join("bin/mpiexec"),
             arguments: &[],
             variables: vec![("AQUEDUCT_MPI", prefix.join("lib/libmpi.so.12"))],
             library: prefix.join("lib/libmpi.so.12"),
         }),
-        "standard" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| Launcher {
+        "standard" => root("AQUEDUCT_TEST_MPICH5").map(|prefix| TestLauncher {
             program,
             command: prefix.join("bin/mpiexec"),
             arguments: &[],

@@ -7,26 +7,26 @@
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
 //! * [`control_group`]: control groups with a memory limit;
 //! * [`contents`]: the bytes of a file, as another open sees them;
-//! * [`gate`]: a device whose writes wait until they are let through;
+//! * [`blocking_device`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
 //! * [`mpi_job`]: tests that start themselves under these launchers;
 //! * [`headers`]: constants of MPI implementations, compared with their headers;
-//! * [`readers`]: other people's programs that read what we write;
+//! * [`external_tools`]: other people's programs that read what we write;
 //! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
 //!
 //! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
 
+pub mod blocking_device;
 pub mod contents;
 pub mod control_group;
 pub mod crash;
 pub mod device;
+pub mod external_tools;
 pub mod file;
 pub mod filesystem;
-pub mod gate;
 pub mod headers;
 pub mod launcher;
 pub mod mpi_job;
 pub mod oracle;
-pub mod readers;
-pub mod seeded;
+pub mod rng;
 pub mod transport;

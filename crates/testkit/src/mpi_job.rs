@@ -23,7 +23,7 @@ use std::path::Path;
 use aqueduct_comm::Comm;
 use tempfile::TempDir;
 
-use crate::launcher::Launcher;
+use crate::launcher::TestLauncher;
 
 /// The variable that gives a job the folder of its files.
 pub const FOLDER: &str = "AQUEDUCT_TEST_JOB_FOLDER";
@@ -62,13 +62,18 @@ impl MpiJob {
         own
     }
 
-    /// The launcher of this name for this test binary; none where it is missing, as [`Launcher::find`] has it.
-    pub fn launcher(&self, name: &str) -> Option<Launcher> {
-        Launcher::find(name, &std::env::current_exe().expect("the path of the test"))
+    /// The launcher of this name for this test binary; none where it is missing, as [`TestLauncher::find`] has it.
+    pub fn launcher(&self, name: &str) -> Option<TestLauncher> {
+        TestLauncher::find(name, &std::env::current_exe().expect("the path of the test"))
     }
 
     /// Runs the job on so many ranks, with more variables. It has to succeed. Returns its folder and what it printed.
-    pub fn launch(&self, launcher: &Launcher, ranks: usize, variables: &[(&str, &str)]) -> (TempDir, String) {
+    pub fn launch(
+        &self,
+        launcher: &TestLauncher,
+        ranks: usize,
+        variables: &[(&str, &str)],
+    ) -> (TempDir, String) {
         let folder = self.folder();
         let variables = [&[(FOLDER, path(&folder))], variables].concat();
         let output = launcher.succeeds(ranks, &ARGUMENTS, &variables);

@@ -3,8 +3,8 @@
 //! Operations may be short and may fail, as with the `fault` wrapper. After a write that failed, the oracle looks: the bytes
 //! counted as transferred must be there, the others of the list may be old or new, and nothing else may differ; then it goes on from what it found.
 
-mod play;
-mod step;
+mod device_operation;
+mod model_test;
 
 use std::ffi::OsStr;
 
@@ -12,16 +12,16 @@ use aqueduct_device::{OpenOptions, SyncScope};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestError, TestRunner};
 
-pub(crate) use step::write;
-pub use step::{Extents, Step, byte, pattern, steps};
+pub(crate) use device_operation::write;
+pub use device_operation::{DeviceOperation, Extents, byte, operation_sequences, pattern};
 
-use crate::device::Subject;
+use crate::device::DeviceUnderTest;
 
 /// Plays random operations on new files of the subject; panics with the shortest sequence that goes wrong and the seed that led to it.
 ///
 /// The seed is random, or that of `AQUEDUCT_SEED`.
-pub fn check(subject: &Subject, cases: u32) {
-    run(subject.title(), cases, steps(1..40), |steps| {
+pub fn check(subject: &DeviceUnderTest, cases: u32) {
+    run(subject.title(), cases, operation_sequences(1..40), |steps| {
         let name = subject.fresh();
         let outcome = replay(subject, &name, steps);
         // A device that fails at random may keep it: it costs a file, not the test.
@@ -31,8 +31,8 @@ pub fn check(subject: &Subject, cases: u32) {
 }
 
 /// Plays the steps on a new file; an error says which step went wrong and how.
-pub fn replay(subject: &Subject, name: &OsStr, steps: &[Step]) -> Result<(), String> {
-    let mut play = play::Play::begin(subject, name)?;
+pub fn replay(subject: &DeviceUnderTest, name: &OsStr, steps: &[DeviceOperation]) -> Result<(), String> {
+    let mut play = model_test::ModelTest::begin(subject, name)?;
     for (index, step) in steps.iter().enumerate() {
         play.step(step).map_err(|problem| format!("step {index}, {step:?}: {problem}"))?;
     }

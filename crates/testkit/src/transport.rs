@@ -7,13 +7,13 @@ mod counters;
 mod groups;
 mod messages;
 mod misuse;
-mod mixture;
+mod random_programs;
 mod regions;
 
 use aqueduct_comm::Comm;
 
 /// A program of all ranks that panics where the transport is wrong.
-pub struct Case {
+pub struct TransportCase {
     /// What it shows.
     pub name: &'static str,
     /// The program.
@@ -21,7 +21,7 @@ pub struct Case {
 }
 
 /// All cases, in the order they are run.
-pub fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<TransportCase> {
     let families = [
         messages::CASES,
         collectives::CASES,
@@ -29,9 +29,9 @@ pub fn cases() -> Vec<Case> {
         regions::CASES,
         counters::CASES,
         misuse::CASES,
-        mixture::CASES,
+        random_programs::CASES,
     ];
-    families.concat().into_iter().map(|(name, program)| Case { name, program }).collect()
+    families.concat().into_iter().map(|(name, program)| TransportCase { name, program }).collect()
 }
 
 /// Runs all cases on `world` and returns how many there were. A failing case panics, naming itself and the rank.
@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
 pub fn conformance(world: &Comm) -> usize {
     let cases = cases();
     for case in &cases {
-        let _named = Named { case: case.name, rank: world.rank() };
+        let _named = TransportCaseGuard { case: case.name, rank: world.rank() };
         (case.program)(world);
         world.barrier().expect("the barrier between two cases");
     }
@@ -53,12 +53,12 @@ pub fn conformance(world: &Comm) -> usize {
 }
 
 /// Says which case a panic came from.
-struct Named {
+struct TransportCaseGuard {
     case: &'static str,
     rank: usize,
 }
 
-impl Drop for Named {
+impl Drop for TransportCaseGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("conformance case \"{}\" failed on rank {}", self.case, self.rank);

@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use aqueduct_testkit::launcher::Launcher;
+use aqueduct_testkit::launcher::TestLauncher;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_conformance");
 
-fn launcher(name: &str) -> Option<Launcher> {
-    Launcher::find(name, Path::new(PROGRAM))
+fn launcher(name: &str) -> Option<TestLauncher> {
+    TestLauncher::find(name, Path::new(PROGRAM))
 }
 
 fn suite(name: &str, ranks: std::ops::RangeInclusive<usize>) {

@@ -12,7 +12,7 @@ use crate::shell::{cargo, command, root, run};
 const RANKS: usize = 2;
 
 /// What is written, how often, and how many times as fast ours is to be.
-struct Case {
+struct FormatCase {
     datasets: usize,
     /// Values of each dataset on each rank.
     doubles: usize,
@@ -24,14 +24,14 @@ struct Case {
 }
 
 /// The first is what 3.3 million molecules have, 400 MB. The smaller the files, the more of them: a few milliseconds are easily disturbed.
-const CASES: [Case; 3] = [
-    Case { datasets: 1, doubles: 25_000_000, files: 2, rounds: 4, required: 1.5 },
-    Case { datasets: 1, doubles: 1 << 20, files: 20, rounds: 6, required: 1.5 },
-    Case { datasets: 256, doubles: 512, files: 40, rounds: 8, required: 5.0 },
+const CASES: [FormatCase; 3] = [
+    FormatCase { datasets: 1, doubles: 25_000_000, files: 2, rounds: 4, required: 1.5 },
+    FormatCase { datasets: 1, doubles: 1 << 20, files: 20, rounds: 6, required: 1.5 },
+    FormatCase { datasets: 256, doubles: 512, files: 40, rounds: 8, required: 5.0 },
 ];
 
 /// A format, whose library ours runs against and in which way, and how a program of that is compiled.
-struct Rival {
+struct ReferenceLibrary {
     format: &'static str,
     name: &'static str,
     /// Whether it differs from the others only where there are many datasets.
@@ -42,8 +42,8 @@ struct Rival {
 }
 
 /// `PnetCDF` in its best way, and in the one that most programs take.
-const RIVALS: [Rival; 3] = [
-    Rival {
+const REFERENCE_LIBRARIES: [ReferenceLibrary; 3] = [
+    ReferenceLibrary {
         format: "netcdf",
         name: "PnetCDF, all queued",
         many: false,
@@ -51,7 +51,7 @@ const RIVALS: [Rival; 3] = [
         before: &["-DPNETCDF"],
         after: &["-lpnetcdf"],
     },
-    Rival {
+    ReferenceLibrary {
         format: "netcdf",
         name: "PnetCDF, a call each",
         many: true,
@@ -59,7 +59,7 @@ const RIVALS: [Rival; 3] = [
         before: &["-DPNETCDF", "-DBLOCKING"],
         after: &["-lpnetcdf"],
     },
-    Rival {
+    ReferenceLibrary {
         format: "hdf5",
         name: "parallel HDF5",
         many: false,
@@ -82,13 +82,14 @@ pub(crate) fn run_all() -> Result<()> {
         "\nseconds of a file, best and median; × the better one of theirs, by the medians and by the best\n"
     );
     for case in &CASES {
-        for (number, rival) in RIVALS.iter().enumerate().filter(|(_, rival)| !rival.many || case.datasets > 1)
+        for (number, rival) in
+            REFERENCE_LIBRARIES.iter().enumerate().filter(|(_, rival)| !rival.many || case.datasets > 1)
         {
             let defined = format!("-DCOUNT={}", case.datasets);
             let name = format!("datasets.{number}.{}", case.datasets);
             let before: Vec<&str> = rival.before.iter().copied().chain([defined.as_str()]).collect();
             match compile(rival.compiler, &folder, &name, &before, rival.after) {
-                Some(program) => race(&folder, &program, rival, case)?,
+                Some(program) => compare_times(&folder, &program, rival, case)?,
                 None => {
                     println!(
                         "{}: n/a, its compiler wrapper or library for Open MPI is not there",
@@ -101,7 +102,7 @@ pub(crate) fn run_all() -> Result<()> {
     Ok(())
 }
 
-fn race(folder: &Path, program: &Path, rival: &Rival, case: &Case) -> Result<()> {
+fn compare_times(folder: &Path, program: &Path, rival: &ReferenceLibrary, case: &FormatCase) -> Result<()> {
     let file = folder.join(format!("datasets.{}", rival.format));
     let [datasets, doubles, files] =
         [case.datasets, case.doubles, case.files].map(|number| number.to_string());

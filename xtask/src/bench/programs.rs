@@ -30,14 +30,14 @@ pub(crate) fn run() -> Result<()> {
             continue;
         };
         for (ranks, doubles) in [2, 4].into_iter().flat_map(|ranks| DOUBLES.map(|doubles| (ranks, doubles))) {
-            race(name, &program, &folder, ranks, doubles)?;
+            compare_times(name, &program, &folder, ranks, doubles)?;
         }
     }
     Ok(())
 }
 
 /// All ways in turn, and a line of what they took.
-fn race(name: &str, program: &Path, folder: &Path, ranks: usize, doubles: usize) -> Result<()> {
+fn compare_times(name: &str, program: &Path, folder: &Path, ranks: usize, doubles: usize) -> Result<()> {
     let mut times = vec![Vec::new(); WAYS.len()];
     for _ in 0..ROUNDS {
         for ((way, io), times) in WAYS.iter().zip(&mut times) {

@@ -1,21 +1,21 @@
 //! Equal boxes on a grid of ranks.
 
-use super::Cut;
-use crate::brick::Brick;
+use super::TreeCut;
+use crate::cell_box::CellBox;
 
 /// The cuts of a grid of ranks as those of a tree: first between slabs of x, then of y, then of z.
-pub(super) struct Cuts {
+pub(super) struct RegularCuts {
     shape: [i64; 3],
     ranks: [usize; 3],
 }
 
-impl Cuts {
+impl RegularCuts {
     pub(super) fn new(shape: [i64; 3], ranks: usize) -> Self {
         Self { shape, ranks: best_grid(shape, ranks) }
     }
 
     /// The cut between `count` ranks from `first` on, which are whole slabs of the first axis they can be.
-    pub(super) fn next(&mut self, _: &Brick, first: usize, count: usize) -> Cut {
+    pub(super) fn next(&mut self, _: &CellBox, first: usize, count: usize) -> TreeCut {
         let mut slab = count;
         let mut axis = 0;
         for (at, behind) in [self.ranks[1] * self.ranks[2], self.ranks[2], 1].into_iter().enumerate() {
@@ -27,7 +27,7 @@ impl Cuts {
         let (from, slabs) = (first / slab % self.ranks[axis], count / slab);
         let below = slabs / 2;
         let at = self.shape[axis] * (from + below) as i64 / self.ranks[axis] as i64;
-        Cut { axis, at, below: below * slab }
+        TreeCut { axis, at, below: below * slab }
     }
 }
 

@@ -2,32 +2,37 @@
 
 use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::format::h5md::{self, Creator, Frame, Trajectory};
+use aqueduct::formats::h5md::{self, Creator, Trajectory, TrajectoryFrame};
 
 use crate::exchange;
 use crate::simulation::Simulation;
-use crate::units::Units;
+use crate::units::SimulationUnits;
 
 const CREATOR: Creator<'static> = Creator { author: "md", program: "md", version: env!("CARGO_PKG_VERSION") };
 
 /// A trajectory in `<prefix>-<first step>.h5md`. A run that comes back goes on with it.
-pub struct Frames {
+pub struct H5mdOutput {
     prefix: String,
-    units: Option<Units>,
+    units: Option<SimulationUnits>,
     trajectory: Option<Trajectory>,
     /// The steps of the first and the last frame.
     steps: Option<(u64, u64)>,
 }
 
-impl Frames {
+impl H5mdOutput {
     /// A new trajectory; without units its numbers are bare, and it says none. Where a run comes back, the frames that there were of it then: `kept` has
     /// the step of the first one, their number and the step of the last one. Collective.
-    pub fn open(world: &Comm, prefix: &str, units: Option<Units>, kept: Option<&[u64]>) -> Result<Self> {
+    pub fn open(
+        world: &Comm,
+        prefix: &str,
+        units: Option<SimulationUnits>,
+        kept: Option<&[u64]>,
+    ) -> Result<Self> {
         let mut made = Self { prefix: prefix.to_owned(), units, trajectory: None, steps: None };
         if let Some(&[first, frames, last]) = kept {
             let name = made.name(first);
-            let trajectory =
-                take_back(world, &name, made.told(), frames).with_context(|| format!("H5MD: {name}"))?;
+            let trajectory = take_back(world, &name, made.file_units(), frames)
+                .with_context(|| format!("H5MD: {name}"))?;
             (made.trajectory, made.steps) = (Some(trajectory), Some((first, last)));
         }
         Ok(made)
@@ -37,8 +42,8 @@ impl Frames {
         format!("{}-{first}.h5md", self.prefix)
     }
 
-    fn told(&self) -> Option<h5md::Units<'static>> {
-        self.units.map(|_| h5md::Units::MOLECULAR)
+    fn file_units(&self) -> Option<h5md::TrajectoryUnits<'static>> {
+        self.units.map(|_| h5md::TrajectoryUnits::MOLECULAR)
     }
 
     /// How far it is: what [`open`](Self::open) wants back.
@@ -53,21 +58,21 @@ impl Frames {
         if self.steps.is_some_and(|(_, last)| last >= step) {
             return Ok(());
         }
-        let molecules = exchange::by_id(world, simulation.molecules())?;
+        let molecules = exchange::sort_by_id(world, simulation.molecules())?;
         let count = molecules.len() as u64;
         let first = world.exclusive_scan_one(Op::Sum, count)?.unwrap_or(0);
         let mut trajectory = match self.trajectory.take() {
             Some(trajectory) => trajectory,
             None => {
                 let total = world.allreduce_one(Op::Sum, count)?;
-                Trajectory::replace(world, self.name(step), &CREATOR, self.told(), total)?
+                Trajectory::replace(world, self.name(step), &CREATOR, self.file_units(), total)?
             }
         };
-        let units = self.units.unwrap_or(Units::BARE);
+        let units = self.units.unwrap_or(SimulationUnits::BARE);
         let positions: Vec<[f64; 3]> =
             molecules.iter().map(|molecule| units.place(molecule.position)).collect();
         let (time, edges) = (simulation.time() * units.time, units.place(simulation.model().grid.length));
-        trajectory.write(&Frame { step: step as i64, time, edges }, first, &positions)?;
+        trajectory.write(&TrajectoryFrame { step: step as i64, time, edges }, first, &positions)?;
         self.trajectory = Some(trajectory);
         self.steps = Some((self.steps.map_or(step, |(first, _)| first), step));
         Ok(())
@@ -80,7 +85,12 @@ impl Frames {
 }
 
 /// Opens a trajectory that has so many frames. Later ones go: those before them are copied, and the copy takes its place.
-fn take_back(world: &Comm, name: &str, units: Option<h5md::Units<'_>>, frames: u64) -> Result<Trajectory> {
+fn take_back(
+    world: &Comm,
+    name: &str,
+    units: Option<h5md::TrajectoryUnits<'_>>,
+    frames: u64,
+) -> Result<Trajectory> {
     let found = Trajectory::open(world, name)?;
     ensure!(
         found.frames() >= frames,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use aqueduct::comm::Comm;
 
-use crate::config::Line;
+use crate::config::OutputLine;
 
 /// The locks of all prefixes of a run, held by rank 0: `<prefix>.lock`, with `flock`. They end with the process; the files are removed when the run ends.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct OutputLocks {
 impl OutputLocks {
     /// Takes the locks of all prefixes, before any output is touched. Where a file system has no locks, or the folder cannot be written, there is none:
     /// what is wrong with a folder is told by the writers. Collective.
-    pub fn acquire(world: &Comm, lines: &[Line]) -> Result<Self> {
+    pub fn acquire(world: &Comm, lines: &[OutputLine]) -> Result<Self> {
         let mut locks = Self::default();
         let mut refused = String::new();
         if world.rank() == 0 {
@@ -80,23 +80,24 @@ mod tests {
     use aqueduct::comm::Launch;
 
     use super::*;
-    use crate::config::Writer;
+    use crate::config::OutputKind;
 
     #[test]
     fn a_prefix_has_one_run_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let line = |writer, name: &str| {
             let prefix = folder.path().join(name).display().to_string();
-            Line { writer, every: 1, prefix }
+            OutputLine { kind: writer, every: 1, prefix }
         };
-        let lines = [line(Writer::Vis, "a"), line(Writer::Xyz, "a"), line(Writer::Pov, "b")];
-        let acquire =
-            |world: &Comm, lines: &[Line]| OutputLocks::acquire(world, lines).map_err(|e| e.to_string());
+        let lines = [line(OutputKind::Vis, "a"), line(OutputKind::Xyz, "a"), line(OutputKind::Pov, "b")];
+        let acquire = |world: &Comm, lines: &[OutputLine]| {
+            OutputLocks::acquire(world, lines).map_err(|e| e.to_string())
+        };
         Launch::threads(2)
             .run(|world| {
                 let held = acquire(world, &lines)?;
                 let refused =
-                    acquire(world, &[line(Writer::Result, "c"), line(Writer::Xyz, "b")]).unwrap_err();
+                    acquire(world, &[line(OutputKind::Result, "c"), line(OutputKind::Xyz, "b")]).unwrap_err();
                 assert!(
                     refused.contains("another program is writing") && refused.contains("b.lock"),
                     "{refused}"
@@ -106,7 +107,7 @@ mod tests {
                 world.barrier().map_err(|error| error.to_string())?;
                 drop(acquire(world, &lines)?);
                 // Without a folder there is nothing to lock.
-                drop(acquire(world, &[line(Writer::Vis, "not/there")])?);
+                drop(acquire(world, &[line(OutputKind::Vis, "not/there")])?);
                 Ok::<_, String>(())
             })
             .unwrap();

@@ -9,19 +9,19 @@ use aqueduct::checkpoint::Molecule;
 use aqueduct::checkpoint::mardyn::{Component, PhaseSpace};
 use aqueduct::file::{Mode, Open};
 
-use super::text;
+use super::parallel_text;
 use crate::exchange;
 use crate::simulation::Simulation;
 
 /// Writes the molecules of all ranks into a scene of their own. Collective.
 pub fn write(simulation: &Simulation, space: &PhaseSpace, name: &str) -> Result<()> {
     let world = simulation.world();
-    let molecules = exchange::by_id(world, simulation.molecules())?;
+    let molecules = exchange::sort_by_id(world, simulation.molecules())?;
     let file = Open::new(Mode::read_write().create()).open(world, name)?;
     file.set_size(0)?;
     let lines: String = molecules.iter().map(object).collect();
     let head = head(space, simulation.step(), simulation.time());
-    text::write(world, &file, 0, &head, &lines)?;
+    parallel_text::write(world, &file, 0, &head, &lines)?;
     file.sync()?;
     Ok(file.close()?)
 }

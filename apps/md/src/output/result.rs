@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::plot;
-use crate::row::Row;
+use crate::result_row::ResultRow;
 
 /// The table `<prefix>.res`, kept by rank 0. No other program writes it meanwhile, where the file system has locks.
-pub struct Results {
+pub struct ResultTable {
     path: PathBuf,
     file: File,
-    rows: Vec<Row>,
+    rows: Vec<ResultRow>,
 }
 
 /// Where a run comes back to.
@@ -25,7 +25,7 @@ pub struct TableMark {
     pub length: Option<u64>,
 }
 
-impl Results {
+impl ResultTable {
     /// A new table; or, where a run comes back, what there was of it then.
     pub fn open(prefix: &str, back_to: Option<TableMark>) -> Result<Self> {
         let path = PathBuf::from(format!("{prefix}.res"));
@@ -53,7 +53,7 @@ impl Results {
         file.set_len(length).with_context(failed)?;
         let mut results = Self { path: path.clone(), file, rows };
         if length == 0 {
-            results.file.write_all(format!("{}\n", Row::HEAD).as_bytes()).with_context(failed)?;
+            results.file.write_all(format!("{}\n", ResultRow::HEAD).as_bytes()).with_context(failed)?;
         }
         results.sync()?;
         Ok(results)
@@ -65,7 +65,7 @@ impl Results {
     }
 
     /// One more row.
-    pub fn write(&mut self, row: &Row) -> Result<()> {
+    pub fn write(&mut self, row: &ResultRow) -> Result<()> {
         let written = self.file.write_all(format!("{row}\n").as_bytes());
         written.with_context(|| format!("ResultWriter: writing {}", self.path.display()))?;
         self.rows.push(*row);
@@ -94,7 +94,7 @@ impl Results {
 
 /// The bytes and rows that stay: those that the checkpoint knows of, else those up to its step. A last line that a crash has torn is dropped: it was
 /// written after the step.
-fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<Row>)> {
+fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<ResultRow>)> {
     let text =
         fs::read_to_string(path).with_context(|| format!("ResultWriter: reading {}", path.display()))?;
     let (mut length, mut rows) = (0, Vec::new());
@@ -105,7 +105,7 @@ fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<Row>)> {
         }
         if !line.starts_with('#') {
             let place = || format!("ResultWriter: {}, line {}: not a table of ours", path.display(), at + 1);
-            let row = line.parse::<Row>().with_context(place)?;
+            let row = line.parse::<ResultRow>().with_context(place)?;
             if row.step > mark.step {
                 break;
             }
@@ -131,7 +131,7 @@ mod tests {
     fn a_table_goes_on_where_a_run_comes_back_to() {
         let folder = tempfile::tempdir().unwrap();
         let prefix = folder.path().join("run").display().to_string();
-        let row = |step: u64| Row {
+        let row = |step: u64| ResultRow {
             step,
             time: 0.1,
             kinetic: 1.0,
@@ -139,35 +139,35 @@ mod tests {
             temperature: 3.0,
             pressure: 4.0,
         };
-        let mut results = Results::open(&prefix, None).unwrap();
+        let mut results = ResultTable::open(&prefix, None).unwrap();
         (0..5).for_each(|step| results.write(&row(step)).unwrap());
         drop(results);
         let path = folder.path().join("run.res");
         let torn = fs::read_to_string(&path).unwrap() + "5 0.1 1";
         fs::write(&path, torn).unwrap();
         let back = |length| Some(TableMark { step: 2, length });
-        let error = format!("{:#}", Results::open(&prefix, back(Some(100_000))).err().unwrap());
+        let error = format!("{:#}", ResultTable::open(&prefix, back(Some(100_000))).err().unwrap());
         assert!(error.contains("100000 when the checkpoint was written"), "{error}");
-        let mut results = Results::open(&prefix, back(None)).unwrap();
-        let error = format!("{:#}", Results::open(&prefix, None).err().unwrap());
+        let mut results = ResultTable::open(&prefix, back(None)).unwrap();
+        let error = format!("{:#}", ResultTable::open(&prefix, None).err().unwrap());
         assert!(error.contains("another program is writing"), "{error}");
         assert!(results.has(2) && !results.has(3));
         results.write(&row(3)).unwrap();
         let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 5);
-        assert_eq!(lines[4].parse::<Row>().unwrap(), row(3));
+        assert_eq!(lines[4].parse::<ResultRow>().unwrap(), row(3));
         assert!(results.plot().unwrap().unwrap().exists());
         let length = results.sync().unwrap();
         results.write(&row(4)).unwrap();
         drop(results);
         let back = |length| Some(TableMark { step: 3, length });
-        let results = Results::open(&prefix, back(Some(length))).unwrap();
+        let results = ResultTable::open(&prefix, back(Some(length))).unwrap();
         assert!(results.has(3) && !results.has(4) && results.sync().unwrap() == length);
         drop(results);
-        let error = format!("{:#}", Results::open(&prefix, back(Some(length - 1))).err().unwrap());
+        let error = format!("{:#}", ResultTable::open(&prefix, back(Some(length - 1))).err().unwrap());
         assert!(error.contains("not what it was"), "{error}");
         fs::write(&path, "what\n").unwrap();
-        let error = format!("{:#}", Results::open(&prefix, back(None)).err().unwrap());
+        let error = format!("{:#}", ResultTable::open(&prefix, back(None)).err().unwrap());
         assert!(error.contains("line 1: not a table of ours"), "{error}");
     }
 }

@@ -10,17 +10,17 @@ use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::Comm;
 use aqueduct::file::{File, Mode, Open};
 
-use super::text;
+use super::parallel_text;
 use crate::exchange;
 use crate::simulation::Simulation;
-use crate::units::Units;
+use crate::units::SimulationUnits;
 
 const HEAD: &str = "      id t          x          y          z     q0     q1     q2     q3        c\n";
 
 /// The file `<prefix>.vis`.
 pub struct VisFile {
     file: File,
-    units: Units,
+    units: SimulationUnits,
     end: u64,
     /// The step of the last frame.
     last: Option<u64>,
@@ -55,7 +55,7 @@ impl VisStart {
 
 impl VisFile {
     /// Opens the file, and cuts it to what the run goes on from. Collective.
-    pub fn open(world: &Comm, prefix: &str, units: Units, start: VisStart) -> Result<Self> {
+    pub fn open(world: &Comm, prefix: &str, units: SimulationUnits, start: VisStart) -> Result<Self> {
         let name = format!("{prefix}.vis");
         let file = Open::new(Mode::read_write().create())
             .open(world, &name)
@@ -88,10 +88,10 @@ impl VisFile {
         if self.last.is_some_and(|last| last >= simulation.step()) {
             return Ok(());
         }
-        let molecules = exchange::by_id(simulation.world(), simulation.molecules())?;
+        let molecules = exchange::sort_by_id(simulation.world(), simulation.molecules())?;
         let head = if self.end == 0 { HEAD } else { "#\n" };
         let lines: String = molecules.iter().map(|molecule| line(molecule, self.units)).collect();
-        self.end = text::write(simulation.world(), &self.file, self.end, head, &lines)?;
+        self.end = parallel_text::write(simulation.world(), &self.file, self.end, head, &lines)?;
         self.last = Some(simulation.step());
         Ok(())
     }
@@ -110,7 +110,7 @@ impl VisFile {
 }
 
 /// Columns as wide as the original's; wider numbers keep a space before them.
-fn line(molecule: &Molecule, units: Units) -> String {
+fn line(molecule: &Molecule, units: SimulationUnits) -> String {
     let mut line = format!("{:>8}", molecule.id);
     let mut column = |text: String, width: usize| {
         let _ = write!(line, " {text:>0$}", width - 1);
@@ -130,12 +130,12 @@ mod tests {
     fn lines_have_the_columns_of_the_original() {
         let mut molecule = Molecule::new(12, [1.0, 22.5, 333.126], [0.0; 3]);
         let expected = "      12 0      1.000     22.500    333.126  1.000  0.000  0.000  0.000        0\n";
-        assert_eq!(line(&molecule, Units::BARE), expected);
+        assert_eq!(line(&molecule, SimulationUnits::BARE), expected);
         assert_eq!(expected.len(), HEAD.len());
         molecule.id = 123_456_789;
         molecule.component = 10;
         molecule.position[0] = -12_345_678.5;
-        let found = line(&molecule, Units::BARE);
+        let found = line(&molecule, SimulationUnits::BARE);
         assert_eq!(found.split_whitespace().collect::<Vec<_>>()[..3], ["123456789", "10", "-12345678.500"]);
     }
 }

@@ -4,14 +4,17 @@ use anyhow::{Result, bail};
 use aqueduct::comm::Comm;
 
 use crate::simulation::Simulation;
-use crate::units::Units;
+use crate::units::SimulationUnits;
 
 /// Nothing can be written here.
-pub enum Frames {}
+pub enum H5mdUnavailable {}
 
-impl Frames {
+/// The output of this name where HDF5 is there.
+pub type H5mdOutput = H5mdUnavailable;
+
+impl H5mdUnavailable {
     /// Tells what to do.
-    pub fn open(_: &Comm, prefix: &str, _: Option<Units>, _: Option<&[u64]>) -> Result<Self> {
+    pub fn open(_: &Comm, prefix: &str, _: Option<SimulationUnits>, _: Option<&[u64]>) -> Result<Self> {
         bail!(
             "output H5MD {prefix}: this program was built without HDF5; install libhdf5-dev and build it with `--features hdf5`"
         )
@@ -41,8 +44,9 @@ mod tests {
 
     #[test]
     fn a_trajectory_is_an_error_with_the_way_out() {
-        let open =
-            |world: &Comm| Ok::<_, Error>(Frames::open(world, "run", None, None).err().unwrap().to_string());
+        let open = |world: &Comm| {
+            Ok::<_, Error>(H5mdUnavailable::open(world, "run", None, None).err().unwrap().to_string())
+        };
         let error = Launch::threads(1).run(open).unwrap().remove(0);
         assert!(error.contains("output H5MD run") && error.contains("--features hdf5"), "{error}");
     }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use crate::liquid::{gather, on};
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
-use aqueduct::checkpoint::mardyn::{Component, Format, LennardJones, PhaseSpace};
+use aqueduct::checkpoint::mardyn::{Component, LennardJones, PhaseSpace, PhaseSpaceFormat};
 use aqueduct::comm::Comm;
 use aqueduct_md::config::Config;
-use aqueduct_md::decomposition::Manner;
-use aqueduct_md::output::{phase, xyz};
+use aqueduct_md::decomposition::DecompositionMethod;
+use aqueduct_md::output::{phase_space, xyz};
 use aqueduct_md::simulation::Simulation;
-use aqueduct_md::units::Units;
-use aqueduct_md::{origin, run};
+use aqueduct_md::units::SimulationUnits;
+use aqueduct_md::{initial_state, run};
 
 /// Argon, another, and a molecule of two centres that is carried along.
 fn space() -> PhaseSpace {
@@ -50,9 +50,10 @@ fn molecules(length: [f64; 3]) -> Vec<Molecule> {
     (0..COUNT).map(molecule).collect()
 }
 
-fn config(format: Format, folder: &Path, prefix: &str, manner: Manner) -> Config {
+fn config(format: PhaseSpaceFormat, folder: &Path, prefix: &str, manner: DecompositionMethod) -> Config {
     let files = format.files(prefix);
-    let decomposition = if manner == Manner::Kd { "KDDecomposition" } else { "DomainDecomposition" };
+    let decomposition =
+        if manner == DecompositionMethod::Kd { "KDDecomposition" } else { "DomainDecomposition" };
     let text = format!(
         "MDProjectConfig\ntimestepLength 1e-9\ncutoffRadius 1.5\nphaseSpaceFile {} {} {}\nparallelization {decomposition}\n\
          components {}/components.inp\n",
@@ -70,28 +71,30 @@ fn bytes(molecules: &[Molecule]) -> &[u8] {
 
 /// Begins as a configuration says; the molecules of all ranks.
 fn read(world: &Comm, config: &Config) -> Result<Vec<Molecule>> {
-    let origin::Beginning { space, molecules } = origin::begin(world, config)?;
+    let initial_state::InitialState { space, molecules } = initial_state::begin(world, config)?;
     let simulation = Simulation::new(world, run::model(config, &space)?, molecules, 0, space.time)?;
     gather(world, simulation.molecules())
 }
 
-fn every_number_of_ranks(format: Format) {
+fn every_number_of_ranks(format: PhaseSpaceFormat) {
     let folder = tempfile::tempdir().unwrap();
     let (space, all) = (space(), molecules(space().length));
     let path = folder.path().join("components").display().to_string();
     on(1, |world| {
-        let grid = aqueduct::checkpoint::Grid::whole(space.length).expect("a box has a volume");
-        let files = aqueduct::checkpoint::mardyn::Files::one(format!("{path}.inp"));
-        Ok(Format::OldStyle.write(world, &files, &space, &grid, &[])?)
+        let grid = aqueduct::checkpoint::CellGrid::whole(space.length).expect("a box has a volume");
+        let files = aqueduct::checkpoint::mardyn::PhaseSpaceFiles::one(format!("{path}.inp"));
+        Ok(PhaseSpaceFormat::OldStyle.write(world, &files, &space, &grid, &[])?)
     });
-    for (writers, manner) in (1..=7).flat_map(|writers| [(writers, Manner::Regular), (writers, Manner::Kd)]) {
+    for (writers, manner) in (1..=7)
+        .flat_map(|writers| [(writers, DecompositionMethod::Regular), (writers, DecompositionMethod::Kd)])
+    {
         let prefix = folder.path().join(format!("{writers}{manner:?}")).display().to_string();
         let config = config(format, folder.path(), &prefix, manner);
         on(writers, |world| {
             let mine = all.iter().filter(|molecule| molecule.id as usize % writers == world.rank());
             let model = run::model(&config, &space)?;
             let simulation = Simulation::new(world, model, mine.copied().collect(), 0, 0.25)?;
-            phase::write(&simulation, &space, format, &prefix)
+            phase_space::write(&simulation, &space, format, &prefix)
         });
         for readers in 1..=7 {
             let back = on(readers, |world| read(world, &config));
@@ -102,22 +105,22 @@ fn every_number_of_ranks(format: Format) {
 
 #[test]
 fn old_style() {
-    every_number_of_ranks(Format::OldStyle);
+    every_number_of_ranks(PhaseSpaceFormat::OldStyle);
 }
 
 #[test]
 fn binary() {
-    every_number_of_ranks(Format::Binary);
+    every_number_of_ranks(PhaseSpaceFormat::Binary);
 }
 
 #[test]
 fn pnetcdf() {
-    every_number_of_ranks(Format::PnetCdf);
+    every_number_of_ranks(PhaseSpaceFormat::PnetCdf);
 }
 
 #[test]
 fn mpi_io() {
-    every_number_of_ranks(Format::MpiIo);
+    every_number_of_ranks(PhaseSpaceFormat::MpiIo);
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn real_files_can_be_simulated() {
     );
     let config = Config::parse("real", &text).unwrap();
     on(3, |world| {
-        let job = run::Job::new(config.clone(), 10);
+        let job = run::RunSettings::new(config.clone(), 10);
         let row = run::run(world, &job)?.row;
         assert!(row.step == 10 && row.potential < 0.0 && row.kinetic > 0.0, "{row:?}");
         Ok(())
@@ -146,7 +149,7 @@ fn real_files_can_be_simulated() {
 fn xyz_is_the_same_from_every_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let (space, all) = (space(), molecules(space().length));
-    let config = config(Format::OldStyle, folder.path(), "unused", Manner::Kd);
+    let config = config(PhaseSpaceFormat::OldStyle, folder.path(), "unused", DecompositionMethod::Kd);
     let frame = |ranks: usize| {
         let name = folder.path().join(format!("{ranks}.xyz")).display().to_string();
         on(ranks, |world| {
@@ -158,7 +161,7 @@ fn xyz_is_the_same_from_every_number_of_ranks() {
                 std::fs::write(&name, "x".repeat(1 << 20))?;
             }
             world.barrier()?;
-            xyz::write(&simulation, Units::BARE, &name)
+            xyz::write(&simulation, SimulationUnits::BARE, &name)
         });
         std::fs::read_to_string(name).unwrap()
     };

@@ -3,32 +3,36 @@
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::{Comm, Launch};
-use aqueduct_md::decomposition::{Decomposition, Manner};
-use aqueduct_md::grid::Grid;
-use aqueduct_md::potential::{Centre, Potential};
+use aqueduct_md::decomposition::{Decomposition, DecompositionMethod};
+use aqueduct_md::grid::SimulationGrid;
+use aqueduct_md::lattice_generator::{Lattice, LatticeGenerator};
+use aqueduct_md::potential::{LennardJonesCentre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
-use aqueduct_md::start::{Lattice, Start};
 
-pub(crate) const ARGON: Centre = Centre { mass: 1.0, epsilon: 1.0, sigma: 1.0, shifted: true };
+pub(crate) const ARGON: LennardJonesCentre =
+    LennardJonesCentre { mass: 1.0, epsilon: 1.0, sigma: 1.0, shifted: true };
 
 /// Argon at this density.
 pub(crate) fn liquid(
     molecules: u64,
     density: f64,
-    manner: Manner,
+    manner: DecompositionMethod,
     thermostat: Option<Thermostat>,
-) -> (Start, Model) {
-    let start = Start { lattice: Lattice::Fcc, molecules, density, temperature: 1.1, seed: 3 };
-    let grid = Grid::new([start.length().unwrap(); 3], 2.5, molecules).unwrap();
+) -> (LatticeGenerator, Model) {
+    let start = LatticeGenerator { lattice: Lattice::Fcc, molecules, density, temperature: 1.1, seed: 3 };
+    let grid = SimulationGrid::new([start.length().unwrap(); 3], 2.5, molecules).unwrap();
     let potential = Potential::new(vec![Some(ARGON)], 2.5, |_, _| (1.0, 1.0));
-    (start, Model { grid, potential, timestep: 0.004, thermostat, manner, rebalance: 5 })
+    (
+        start,
+        Model { grid, potential, timestep: 0.004, thermostat, decomposition_method: manner, rebalance: 5 },
+    )
 }
 
 /// A simulation at its beginning.
-pub(crate) fn begin<'w>(world: &'w Comm, start: &Start, model: &Model) -> Result<Simulation<'w>> {
+pub(crate) fn begin<'w>(world: &'w Comm, start: &LatticeGenerator, model: &Model) -> Result<Simulation<'w>> {
     let decomposition = Decomposition::regular(&model.grid, world.size());
     let mut molecules = start.place(&model.grid, &decomposition, world.rank());
-    start.warm(world, 1.0, &mut molecules)?;
+    start.set_velocities(world, 1.0, &mut molecules)?;
     Simulation::new(world, model.clone(), molecules, 0, 0.0)
 }
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::liquid::{gather, on};
 use aqueduct::checkpoint::Molecule;
-use aqueduct::checkpoint::mardyn::Format;
+use aqueduct::checkpoint::mardyn::PhaseSpaceFormat;
 use aqueduct_md::config::Config;
-use aqueduct_md::run::{self, Job};
-use aqueduct_testkit::readers as judge;
+use aqueduct_md::run::{self, RunSettings};
+use aqueduct_testkit::external_tools as judge;
 
 /// Argon in Ångström and picoseconds.
 const UNITS: [f64; 2] = [3.405, 2.156];
@@ -15,7 +15,9 @@ const UNITS: [f64; 2] = [3.405, 2.156];
 /// Runs four steps, with an output of each kind every second one.
 fn go(ranks: usize, prefix: &str, units: &str) {
     let h5md = if cfg!(feature = "hdf5") { "H5MD" } else { "XyzWriter" };
-    let writers = ["ResultWriter", "XyzWriter", h5md].into_iter().chain(Format::ALL.map(Format::writer));
+    let writers = ["ResultWriter", "XyzWriter", h5md]
+        .into_iter()
+        .chain(PhaseSpaceFormat::ALL.map(PhaseSpaceFormat::writer));
     let lines: Vec<String> = writers.map(|writer| format!("output {writer} 2 {prefix}{writer}\n")).collect();
     let text = format!(
         "MDProjectConfig\ntimestepLength 4e-3\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1\n\
@@ -23,7 +25,7 @@ fn go(ranks: usize, prefix: &str, units: &str) {
         lines.concat()
     );
     let config = Config::parse("test", &text).unwrap();
-    let job = Job::new(config, 4);
+    let job = RunSettings::new(config, 4);
     on(ranks, |world| run::run(world, &job));
 }
 
@@ -32,7 +34,7 @@ fn prefix(folder: &Path, ranks: usize) -> String {
 }
 
 /// The molecules of a checkpoint after step 4.
-fn molecules(prefix: &str, format: Format) -> Vec<Molecule> {
+fn molecules(prefix: &str, format: PhaseSpaceFormat) -> Vec<Molecule> {
     let files = format.files(&format!("{prefix}{}-4", format.writer()));
     on(1, |world| gather(world, &format.open(world, &files)?.read_share()?))
 }
@@ -43,7 +45,7 @@ fn every_output_is_the_same_from_odd_numbers_of_ranks() {
     let ranks = [1, 3, 5, 7];
     ranks.iter().for_each(|ranks| go(*ranks, &prefix(folder.path(), *ranks), ""));
     let [one, odd @ ..] = ranks.map(|ranks| prefix(folder.path(), ranks));
-    let expected = molecules(&one, Format::Binary);
+    let expected = molecules(&one, PhaseSpaceFormat::Binary);
     assert_eq!(expected.len(), 500);
     for other in &odd {
         for name in ["ResultWriter.res", "XyzWriter-0.xyz", "XyzWriter-4.xyz"] {
@@ -51,7 +53,7 @@ fn every_output_is_the_same_from_odd_numbers_of_ranks() {
                 [&one, other].map(|prefix| std::fs::read_to_string(format!("{prefix}{name}")).unwrap());
             assert_eq!(found, expected, "{other}{name}");
         }
-        for format in Format::ALL {
+        for format in PhaseSpaceFormat::ALL {
             let found = molecules(other, format);
             assert!(
                 bytemuck::cast_slice::<_, u8>(&found) == bytemuck::cast_slice::<_, u8>(&expected),
@@ -86,7 +88,7 @@ fn read(module: &str, what: &str, file: &str, expected: &[Vec<f64>], exact: bool
 fn expected(prefix: &str, units: [f64; 2], row: impl Fn(&Molecule) -> Vec<f64>) -> Vec<Vec<f64>> {
     let edge = (500_f64 / 0.7).cbrt() * units[0];
     let head = vec![edge, edge, edge, 4.0 * 4e-3 * units[1]];
-    std::iter::once(head).chain(molecules(prefix, Format::Binary).iter().map(row)).collect()
+    std::iter::once(head).chain(molecules(prefix, PhaseSpaceFormat::Binary).iter().map(row)).collect()
 }
 
 #[test]
@@ -130,8 +132,8 @@ fn mdanalysis_opens_the_h5md_of_a_run() {
 #[test]
 #[cfg(feature = "hdf5")]
 fn h5md_has_every_frame_in_the_order_of_ids() {
-    use aqueduct::format::Slab;
-    use aqueduct::format::hdf5::Open;
+    use aqueduct::formats::Hyperslab;
+    use aqueduct::formats::hdf5::Hdf5OpenOptions;
 
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("run").display().to_string();
@@ -140,18 +142,19 @@ fn h5md_has_every_frame_in_the_order_of_ids() {
          output H5MD 2 {prefix}\noutput CheckpointWriter 4 {prefix}\n"
     );
     let config = Config::parse("test", &text).unwrap();
-    let job = run::Job::new(config, 5);
+    let job = run::RunSettings::new(config, 5);
     on(3, |world| run::run(world, &job));
-    let last = Format::OldStyle.files(&format!("{prefix}-4"));
-    let molecules = on(1, |world| gather(world, &Format::OldStyle.open(world, &last)?.read_share()?));
+    let last = PhaseSpaceFormat::OldStyle.files(&format!("{prefix}-4"));
+    let molecules =
+        on(1, |world| gather(world, &PhaseSpaceFormat::OldStyle.open(world, &last)?.read_share()?));
     on(2, |world| {
-        let file = Open::new().open(world, format!("{prefix}-0.h5md"))?;
+        let file = Hdf5OpenOptions::new().open(world, format!("{prefix}-0.h5md"))?;
         assert_eq!(file.is_complete(), Some(true));
         let steps: Vec<i64> =
             file.at(file.dataset("/particles/trajectory/position/step")?, 0..3).all().read_vec()?;
         assert_eq!(steps, [0, 2, 4]);
         let positions = file.dataset("/particles/trajectory/position/value")?;
-        let third: Vec<f64> = file.at(positions, Slab::record(2)).all().read_vec()?;
+        let third: Vec<f64> = file.at(positions, Hyperslab::record(2)).all().read_vec()?;
         let expected: Vec<f64> = molecules.iter().flat_map(|molecule| molecule.position).collect();
         assert_eq!(third, expected);
         Ok(file.close()?)

@@ -2,9 +2,9 @@
 
 use crate::liquid::{ARGON, begin, gather, liquid, on};
 use aqueduct::checkpoint::Molecule;
-use aqueduct_md::decomposition::Manner;
-use aqueduct_md::grid::Grid;
-use aqueduct_md::potential::{Centre, Potential};
+use aqueduct_md::decomposition::DecompositionMethod;
+use aqueduct_md::grid::SimulationGrid;
+use aqueduct_md::potential::{LennardJonesCentre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 use proptest::prelude::*;
 
@@ -55,17 +55,17 @@ proptest! {
         kd in any::<bool>(),
     ) {
         let molecules = scattered(length, &noise);
-        let other = Centre { mass: 2.0, epsilon: 0.4, sigma: 0.8, shifted: false };
+        let other = LennardJonesCentre { mass: 2.0, epsilon: 0.4, sigma: 0.8, shifted: false };
         let potential = Potential::new(vec![Some(ARGON), Some(other), None], 1.5, |_, _| (0.9, 1.05));
         let expected = all_pairs(length, &potential, &molecules);
-        let grid = Grid::new(length, 1.5, molecules.len() as u64).unwrap();
-        let manner = if kd { Manner::Kd } else { Manner::Regular };
-        let model = Model { grid, potential, timestep: 1e-3, thermostat: None, manner, rebalance: 1 };
+        let grid = SimulationGrid::new(length, 1.5, molecules.len() as u64).unwrap();
+        let manner = if kd { DecompositionMethod::Kd } else { DecompositionMethod::Regular };
+        let model = Model { grid, potential, timestep: 1e-3, thermostat: None, decomposition_method: manner, rebalance: 1 };
         on(ranks, |world| {
             let mine = molecules.iter().filter(|molecule| molecule.id as usize % ranks == world.rank());
             let simulation = Simulation::new(world, model.clone(), mine.copied().collect(), 0, 0.0)?;
-            assert_eq!(simulation.molecules().len(), simulation.pulls().len());
-            for (molecule, pull) in simulation.molecules().iter().zip(simulation.pulls()) {
+            assert_eq!(simulation.molecules().len(), simulation.forces().len());
+            for (molecule, pull) in simulation.molecules().iter().zip(simulation.forces()) {
                 let (force, energy) = expected[molecule.id as usize];
                 let scale = force.iter().fold(energy.abs().max(1.0), |most, part| most.max(part.abs()));
                 for axis in 0..3 {
@@ -82,7 +82,7 @@ proptest! {
 #[test]
 fn every_decomposition_goes_the_same_way_to_the_bit() {
     let thermostat = Some(Thermostat { temperature: 0.9, every: 7 });
-    let run = |ranks: usize, manner: Manner| {
+    let run = |ranks: usize, manner: DecompositionMethod| {
         let (start, model) = liquid(1000, 0.75, manner, thermostat);
         on(ranks, |world| {
             let mut simulation = begin(world, &start, &model)?;
@@ -90,10 +90,10 @@ fn every_decomposition_goes_the_same_way_to_the_bit() {
             Ok((gather(world, simulation.molecules())?, simulation.energies()?))
         })
     };
-    let (molecules, energies) = run(1, Manner::Regular);
+    let (molecules, energies) = run(1, DecompositionMethod::Regular);
     assert_eq!(molecules.len(), 1000);
     for ranks in 1..=7 {
-        for manner in [Manner::Regular, Manner::Kd] {
+        for manner in [DecompositionMethod::Regular, DecompositionMethod::Kd] {
             let (others, same) = run(ranks, manner);
             let bytes: &[u8] = bytemuck::cast_slice(&others);
             assert!(bytes == bytemuck::cast_slice::<_, u8>(&molecules), "{ranks} ranks, {manner:?}");
@@ -104,7 +104,7 @@ fn every_decomposition_goes_the_same_way_to_the_bit() {
 
 #[test]
 fn energy_and_momentum_are_kept() {
-    let (start, model) = liquid(864, 0.7, Manner::Kd, None);
+    let (start, model) = liquid(864, 0.7, DecompositionMethod::Kd, None);
     let drift = |timestep: f64| {
         let model = Model { timestep, ..model.clone() };
         on(2, |world| {
@@ -128,7 +128,8 @@ fn energy_and_momentum_are_kept() {
 
 #[test]
 fn the_thermostat_keeps_its_temperature() {
-    let (start, model) = liquid(500, 0.6, Manner::Regular, Some(Thermostat { temperature: 2.0, every: 1 }));
+    let (start, model) =
+        liquid(500, 0.6, DecompositionMethod::Regular, Some(Thermostat { temperature: 2.0, every: 1 }));
     on(3, |world| {
         let mut simulation = begin(world, &start, &model)?;
         for _ in 0..20 {
@@ -142,7 +143,8 @@ fn the_thermostat_keeps_its_temperature() {
 
 #[test]
 fn what_is_no_single_centre_is_carried_along() {
-    let (start, mut model) = liquid(500, 0.5, Manner::Kd, Some(Thermostat { temperature: 0.8, every: 2 }));
+    let (start, mut model) =
+        liquid(500, 0.5, DecompositionMethod::Kd, Some(Thermostat { temperature: 0.8, every: 2 }));
     model.potential = Potential::new(vec![Some(ARGON), None], 2.5, |_, _| (1.0, 1.0));
     on(3, |world| {
         let simulation = begin(world, &start, &model)?;
@@ -167,7 +169,7 @@ fn what_is_no_single_centre_is_carried_along() {
 
 #[test]
 fn what_cannot_be_is_an_error_with_the_molecule() {
-    let (_, model) = liquid(500, 0.5, Manner::Regular, None);
+    let (_, model) = liquid(500, 0.5, DecompositionMethod::Regular, None);
     let refused = |molecules: Vec<Molecule>| {
         on(1, |world| {
             let mut simulation = match Simulation::new(world, model.clone(), molecules.clone(), 0, 0.0) {

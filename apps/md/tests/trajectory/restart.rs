@@ -6,27 +6,35 @@ use std::time::Duration;
 
 use crate::liquid::{gather, on};
 use anyhow::Result;
-use aqueduct::checkpoint::mardyn::{Files, Format};
-use aqueduct::checkpoint::{Checkpoint, Grid, Molecule, Region, Store};
+use aqueduct::checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct::checkpoint::{CellGrid, Checkpoint, Molecule, SpatialRegion, Store};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct_md::config::{Config, Line, Writer};
-use aqueduct_md::row::Row;
-use aqueduct_md::run::{self, Job};
-use aqueduct_md::saver::{Every, Policy, StartMode};
+use aqueduct_md::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
+use aqueduct_md::config::{Config, OutputKind, OutputLine};
+use aqueduct_md::result_row::ResultRow;
+use aqueduct_md::run::{self, RunSettings};
 
-fn job(folder: &Path, decomposition: &str, steps: u64, every: Every, blocking: bool, restart: bool) -> Job {
+fn job(
+    folder: &Path,
+    decomposition: &str,
+    steps: u64,
+    every: CheckpointInterval,
+    blocking: bool,
+    restart: bool,
+) -> RunSettings {
     let text = format!(
         "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1.1\n\
          parallelization {decomposition}\nthermostat 0.9 6\noutput ResultWriter 2 {}\n",
         folder.join("run").display()
     );
-    let policy = Policy { folder: folder.join("checkpoints"), through: None, every, keep: 2, blocking };
+    let policy =
+        CheckpointPolicy { folder: folder.join("checkpoints"), through: None, every, keep: 2, blocking };
     let config = Config::parse("test", &text).unwrap();
     let start = if restart { StartMode::Latest } else { StartMode::New };
-    Job { checkpoints: Some(policy), start, ..Job::new(config, steps) }
+    RunSettings { checkpoints: Some(policy), start, ..RunSettings::new(config, steps) }
 }
 
-fn go(ranks: usize, job: &Job) -> Row {
+fn go(ranks: usize, job: &RunSettings) -> ResultRow {
     on(ranks, |world| Ok(run::run(world, job)?.row))
 }
 
@@ -35,7 +43,7 @@ fn latest(folder: &Path) -> (u64, Vec<Molecule>) {
     on(2, |world| {
         let generation =
             Store::open(world, folder.join("checkpoints"))?.latest()?.expect("there is a checkpoint");
-        let here = if world.rank() == 0 { Region::EVERYWHERE } else { Region::of([0.0; 3]) };
+        let here = if world.rank() == 0 { SpatialRegion::EVERYWHERE } else { SpatialRegion::of([0.0; 3]) };
         Ok((generation.step(), gather(world, &generation.cells::<Molecule>("molecules", &here)?)?))
     })
 }
@@ -47,7 +55,8 @@ fn table(folder: &Path) -> String {
 #[test]
 fn every_number_of_ranks_goes_on_as_if_nothing_had_been() {
     let whole = tempfile::tempdir().unwrap();
-    let last = go(1, &job(whole.path(), "DomainDecomposition", 30, Every::Steps(100), true, false));
+    let last =
+        go(1, &job(whole.path(), "DomainDecomposition", 30, CheckpointInterval::Steps(100), true, false));
     let (step, molecules) = latest(whole.path());
     assert_eq!((step, molecules.len(), last.step), (30, 500, 30));
     for first in 1..=7 {
@@ -59,10 +68,11 @@ fn every_number_of_ranks_goes_on_as_if_nothing_had_been() {
         };
         let folder = tempfile::tempdir().unwrap();
         // The run is longer than the checkpoint it comes back to: what was written behind it is taken back.
-        go(first, &job(folder.path(), before, 17, Every::Steps(10), first % 3 == 0, false));
+        go(first, &job(folder.path(), before, 17, CheckpointInterval::Steps(10), first % 3 == 0, false));
         let behind = folder.path().join("checkpoints");
         remove_newest(&behind);
-        let row = go(second, &job(folder.path(), after, 30, Every::Steps(7), second % 3 == 0, true));
+        let row =
+            go(second, &job(folder.path(), after, 30, CheckpointInterval::Steps(7), second % 3 == 0, true));
         assert_eq!(row, last, "{first} to {second} ranks");
         assert_eq!(table(folder.path()), table(whole.path()));
         let (step, back) = latest(folder.path());
@@ -86,17 +96,17 @@ fn written(
     ranks: usize,
     origin: &str,
     decomposition: &str,
-    format: Format,
+    format: PhaseSpaceFormat,
     prefix: &str,
     steps: u64,
-) -> Files {
+) -> PhaseSpaceFiles {
     let text = format!(
         "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile {origin}\ncomponents {prefix}.components\n\
          parallelization {decomposition}\noutput {} {steps} {prefix}\n",
         format.writer()
     );
     let config = Config::parse("test", &text).unwrap();
-    go(ranks, &Job::new(config, steps));
+    go(ranks, &RunSettings::new(config, steps));
     format.files(&format!("{prefix}-{steps}"))
 }
 
@@ -105,11 +115,14 @@ fn a_run_goes_on_from_every_format_of_mardyn() {
     let folder = tempfile::tempdir().unwrap();
     let start = "Generator fcc 500 0.7 1.1";
     let name = |name: &str| folder.path().join(name).display().to_string();
-    let whole = written(1, start, "DomainDecomposition", Format::OldStyle, &name("whole"), 20);
-    let expected = on(1, |world| read(world, Format::OldStyle, &whole));
-    for (ranks, format) in
-        [(1, Format::OldStyle), (3, Format::Binary), (5, Format::PnetCdf), (7, Format::MpiIo)]
-    {
+    let whole = written(1, start, "DomainDecomposition", PhaseSpaceFormat::OldStyle, &name("whole"), 20);
+    let expected = on(1, |world| read(world, PhaseSpaceFormat::OldStyle, &whole));
+    for (ranks, format) in [
+        (1, PhaseSpaceFormat::OldStyle),
+        (3, PhaseSpaceFormat::Binary),
+        (5, PhaseSpaceFormat::PnetCdf),
+        (7, PhaseSpaceFormat::MpiIo),
+    ] {
         let half = name(format.name());
         let files = written(ranks, start, "KDDecomposition 3", format, &half, 8);
         // XML headers have no components.
@@ -124,17 +137,18 @@ fn a_run_goes_on_from_every_format_of_mardyn() {
     }
 }
 
-fn read(world: &Comm, format: Format, files: &Files) -> Result<Vec<Molecule>> {
+fn read(world: &Comm, format: PhaseSpaceFormat, files: &PhaseSpaceFiles) -> Result<Vec<Molecule>> {
     gather(world, &format.open(world, files)?.read_share()?)
 }
 
 #[test]
 fn ranks_of_several_nodes_go_the_same_way() {
     let folder = tempfile::tempdir().unwrap();
-    let one = go(1, &job(folder.path(), "DomainDecomposition", 10, Every::Steps(4), true, false));
+    let one =
+        go(1, &job(folder.path(), "DomainDecomposition", 10, CheckpointInterval::Steps(4), true, false));
     for (node_ranks, decomposition) in [(1, "KDDecomposition 3"), (2, "DomainDecomposition")] {
         let folder = tempfile::tempdir().unwrap();
-        let job = job(folder.path(), decomposition, 10, Every::Steps(4), false, false);
+        let job = job(folder.path(), decomposition, 10, CheckpointInterval::Steps(4), false, false);
         let ends = Launch::threads(5).node_ranks(node_ranks).run(|world| run::run(world, &job)).unwrap();
         assert!(ends.iter().all(|end| end.row == one && end.stopped.is_none()));
     }
@@ -144,7 +158,7 @@ fn ranks_of_several_nodes_go_the_same_way() {
 fn a_checkpoint_may_be_due_as_often_as_it_pays() {
     let folder = tempfile::tempdir().unwrap();
     // On a machine that fails all the time it pays after every step; on one that never fails, once to learn the cost.
-    let often = Every::Auto(Duration::from_nanos(1));
+    let often = CheckpointInterval::Auto(Duration::from_nanos(1));
     go(2, &job(folder.path(), "DomainDecomposition", 6, often, true, false));
     let generations = |path: &Path| -> Result<Vec<u64>> {
         Ok(on(1, |world| Ok(Store::open(world, path.join("checkpoints"))?.generations()?)))
@@ -153,7 +167,14 @@ fn a_checkpoint_may_be_due_as_often_as_it_pays() {
     let folder = tempfile::tempdir().unwrap();
     go(
         2,
-        &job(folder.path(), "DomainDecomposition", 6, Every::Auto(Duration::from_secs(1 << 40)), true, false),
+        &job(
+            folder.path(),
+            "DomainDecomposition",
+            6,
+            CheckpointInterval::Auto(Duration::from_secs(1 << 40)),
+            true,
+            false,
+        ),
     );
     let few = *generations(folder.path()).unwrap().last().unwrap();
     assert!(many >= few + 4, "{many} {few}");
@@ -162,8 +183,8 @@ fn a_checkpoint_may_be_due_as_often_as_it_pays() {
 #[test]
 fn another_run_s_checkpoints_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    go(1, &job(folder.path(), "DomainDecomposition", 2, Every::Steps(1), true, false));
-    let mut other = job(folder.path(), "DomainDecomposition", 4, Every::Steps(1), true, true);
+    go(1, &job(folder.path(), "DomainDecomposition", 2, CheckpointInterval::Steps(1), true, false));
+    let mut other = job(folder.path(), "DomainDecomposition", 4, CheckpointInterval::Steps(1), true, true);
     let text =
         "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 600 0.7 1.1\n";
     other.config = Config::parse("other", text).unwrap();
@@ -174,7 +195,7 @@ fn another_run_s_checkpoints_are_refused() {
 #[test]
 fn a_damaged_checkpoint_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
-    let last = go(2, &job(folder.path(), "KDDecomposition", 12, Every::Steps(5), true, false));
+    let last = go(2, &job(folder.path(), "KDDecomposition", 12, CheckpointInterval::Steps(5), true, false));
     let checkpoints = folder.path().join("checkpoints");
     let newest = fs::read_dir(&checkpoints).unwrap().map(|entry| entry.unwrap().path());
     let newest = newest.filter(|path| path.is_dir()).max().unwrap();
@@ -185,7 +206,10 @@ fn a_damaged_checkpoint_is_passed_over() {
     bytes[middle] ^= 4;
     fs::write(&cells, bytes).unwrap();
     assert_eq!(latest(folder.path()).0, 10);
-    assert_eq!(go(3, &job(folder.path(), "DomainDecomposition", 12, Every::Steps(5), true, true)), last);
+    assert_eq!(
+        go(3, &job(folder.path(), "DomainDecomposition", 12, CheckpointInterval::Steps(5), true, true)),
+        last
+    );
 }
 
 /// Runs with an output of each kind; the files that there are then, with their bytes.
@@ -197,10 +221,11 @@ fn outputs(folder: &Path, ranks: usize, steps: u64, start: StartMode) -> Vec<(St
         "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 500 0.7 1.1\n{}",
         lines.concat()
     );
-    let (checkpoints, every) = (folder.join("checkpoints"), Every::Steps(5));
-    let policy = Policy { folder: checkpoints, through: None, every, keep: 4, blocking: ranks == 2 };
+    let (checkpoints, every) = (folder.join("checkpoints"), CheckpointInterval::Steps(5));
+    let policy =
+        CheckpointPolicy { folder: checkpoints, through: None, every, keep: 4, blocking: ranks == 2 };
     let config = Config::parse("test", &text).unwrap();
-    go(ranks, &Job { checkpoints: Some(policy), start, ..Job::new(config, steps) });
+    go(ranks, &RunSettings { checkpoints: Some(policy), start, ..RunSettings::new(config, steps) });
     let files =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let mut files: Vec<(String, Vec<u8>)> = files
@@ -213,9 +238,9 @@ fn outputs(folder: &Path, ranks: usize, steps: u64, start: StartMode) -> Vec<(St
 /// The steps of an H5MD file: its bytes depend on how often it was opened.
 #[cfg(feature = "hdf5")]
 fn h5md_steps(folder: &Path) -> (Vec<i64>, Vec<u64>) {
-    use aqueduct::format::hdf5::Open;
+    use aqueduct::formats::hdf5::Hdf5OpenOptions;
     on(1, |world| {
-        let file = Open::new().open(world, folder.join("H5MD-0.h5md"))?;
+        let file = Hdf5OpenOptions::new().open(world, folder.join("H5MD-0.h5md"))?;
         let [step, value] = ["step", "value"].map(|part| format!("/particles/trajectory/position/{part}"));
         let rows = file.describe(file.dataset(&step)?)?.shape[0];
         let steps: Vec<i64> = file.at(file.dataset(&step)?, 0..rows).all().read_vec()?;
@@ -229,15 +254,15 @@ fn h5md_steps(folder: &Path) -> (Vec<i64>, Vec<u64>) {
 #[test]
 fn without_marks_no_file_is_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let mut job = job(folder.path(), "DomainDecomposition", 10, Every::Steps(5), true, false);
+    let mut job = job(folder.path(), "DomainDecomposition", 10, CheckpointInterval::Steps(5), true, false);
     go(1, &job);
     on(1, |world| {
         let mut store = Store::open(world, folder.path().join("checkpoints"))?;
         let latest = store.latest()?.expect("there is a checkpoint");
         let (time, length) = (latest.value::<f64>("time")?, latest.value::<[f64; 3]>("length")?);
         let count = latest.value::<u64>("count")?;
-        let molecules = latest.cells::<Molecule>("molecules", &Region::EVERYWHERE)?;
-        let grid = Grid::new(length, [1; 3]).expect("the box has a volume");
+        let molecules = latest.cells::<Molecule>("molecules", &SpatialRegion::EVERYWHERE)?;
+        let grid = CellGrid::new(length, [1; 3]).expect("the box has a volume");
         let mut checkpoint = Checkpoint::new(latest.step());
         checkpoint.value("time", &time).value("length", &length).value("count", &count);
         checkpoint.cells("molecules", &grid, &molecules);
@@ -247,7 +272,7 @@ fn without_marks_no_file_is_removed() {
     let kept = folder.path().join("run-99.xyz");
     fs::write(&kept, "of another run").unwrap();
     let prefix = folder.path().join("run").display().to_string();
-    job.config.outputs = vec![Line { writer: Writer::Xyz, every: 4, prefix }];
+    job.config.outputs = vec![OutputLine { kind: OutputKind::Xyz, every: 4, prefix }];
     (job.start, job.steps) = (StartMode::Latest, 12);
     go(2, &job);
     assert_eq!(fs::read(&kept).unwrap(), b"of another run");
@@ -314,10 +339,19 @@ fn outputs_that_were_changed_since_the_checkpoint_are_refused() {
             folder.path().display()
         );
         let checkpoints = folder.path().join("checkpoints");
-        let policy =
-            Policy { folder: checkpoints, through: None, every: Every::Steps(5), keep: 2, blocking: true };
+        let policy = CheckpointPolicy {
+            folder: checkpoints,
+            through: None,
+            every: CheckpointInterval::Steps(5),
+            keep: 2,
+            blocking: true,
+        };
         let config = Config::parse("test", &text).unwrap();
-        let job = Job { checkpoints: Some(policy), start: StartMode::Latest, ..Job::new(config, steps) };
+        let job = RunSettings {
+            checkpoints: Some(policy),
+            start: StartMode::Latest,
+            ..RunSettings::new(config, steps)
+        };
         Launch::threads(2).run(|world| run::run(world, &job).map_err(|error| format!("{error:#}")))
     };
     for name in ["ResultWriter.res", "VISWriter.vis"] {

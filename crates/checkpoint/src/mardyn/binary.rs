@@ -3,13 +3,13 @@
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{Mode, Open};
 
-use super::old_style::{finish, unlikely};
-use super::phase_space::{PhaseSpace, Rows};
-use super::{Files, text, xml};
-use crate::error::{Error, Kind, Result, agree, from_first};
+use super::old_style::{find_defect, finish};
+use super::phase_space::{MoleculeFormat, PhaseSpace};
+use super::{PhaseSpaceFiles, text_header, xml_header};
+use crate::error::{Error, Kind, Result, agree, on_root};
 use crate::molecule::{Molecule, UPRIGHT};
-use crate::opening::{ExistingFile, to_be_synced};
-use crate::region::Region;
+use crate::open_options::{ExistingFile, write_behind_open};
+use crate::region::SpatialRegion;
 
 /// Rows are packed in pieces of about this size.
 const PIECE: usize = 4 << 20;
@@ -17,18 +17,18 @@ const PIECE: usize = 4 << 20;
 /// Rows in rank order. The header comes when they are durable: as XML where its name says so, else as text.
 pub(super) fn write(
     comm: &Comm,
-    files: &Files,
+    files: &PhaseSpaceFiles,
     space: &PhaseSpace,
     molecules: &[Molecule],
     existing: ExistingFile,
 ) -> Result<()> {
-    let talk = |error| Error::talk("write", &files.data, &error);
+    let talk = |error| Error::from_comm("write", &files.data, &error);
     existing.clear(comm, &files.header)?;
     let count = molecules.len() as u64;
     let before = comm.exclusive_scan_one(Op::Sum, count).map_err(talk)?.unwrap_or(0);
     let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
-    let size = space.rows.size();
-    let file = to_be_synced(Mode::write_only(), existing).open(comm, &files.data)?;
+    let size = space.molecule_format.size();
+    let file = write_behind_open(Mode::write_only(), existing).open(comm, &files.data)?;
     // An older, longer file would leave its end.
     file.set_size(total * size as u64)?;
     let mut place = before * size as u64;
@@ -36,7 +36,7 @@ pub(super) fn write(
     let mut outcome = Ok(());
     for some in molecules.chunks(PIECE / size) {
         piece.clear();
-        some.iter().for_each(|molecule| put(&mut piece, molecule, space.rows));
+        some.iter().for_each(|molecule| put(&mut piece, molecule, space.molecule_format));
         outcome = file.at(place).write(&piece).map(|_| ());
         if outcome.is_err() {
             break;
@@ -49,14 +49,18 @@ pub(super) fn write(
     let xml = std::path::Path::new(&files.header)
         .extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("xml"));
-    let head = if xml { xml::written(space, total) } else { text::written(space, total, space.rows) };
-    put_header(comm, &files.header, &head, existing)
+    let head = if xml {
+        xml_header::encode(space, total)
+    } else {
+        text_header::encode(space, total, space.molecule_format)
+    };
+    write_header(comm, &files.header, &head, existing)
 }
 
 /// Rank 0 writes a small file.
-pub(super) fn put_header(comm: &Comm, name: &str, head: &str, existing: ExistingFile) -> Result<()> {
-    from_first(comm, "write", name, || {
-        let file = Open::new(existing.creating(Mode::write_only())).open(&comm.alone(), name)?;
+pub(super) fn write_header(comm: &Comm, name: &str, head: &str, existing: ExistingFile) -> Result<()> {
+    on_root(comm, "write", name, || {
+        let file = Open::new(existing.creating(Mode::write_only())).open(&comm.comm_self(), name)?;
         file.set_size(0)?;
         file.at(0).write(head.as_bytes())?;
         file.sync()?;
@@ -66,9 +70,9 @@ pub(super) fn put_header(comm: &Comm, name: &str, head: &str, existing: Existing
     Ok(())
 }
 
-fn put(piece: &mut Vec<u8>, molecule: &Molecule, rows: Rows) {
+fn put(piece: &mut Vec<u8>, molecule: &Molecule, rows: MoleculeFormat) {
     piece.extend_from_slice(&molecule.id.to_le_bytes());
-    if rows != Rows::Irv {
+    if rows != MoleculeFormat::Irv {
         piece.extend_from_slice(&(molecule.component as u32 + 1).to_le_bytes());
     }
     for value in &molecule.numbers()[..rows.numbers()] {
@@ -81,15 +85,15 @@ pub(super) fn read(
     comm: &Comm,
     name: &str,
     space: &PhaseSpace,
-    region: Option<&Region>,
+    region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
     let file = Open::new(Mode::read_only()).open(comm, name)?;
-    let (size, length) = (space.rows.size(), file.size()?);
+    let (size, length) = (space.molecule_format.size(), file.size()?);
     if u128::from(space.molecules) * size as u128 != u128::from(length) {
         let detail = format!(
             "{} molecules of {size} bytes ({}) do not make the {length} bytes of the file; if its end is left over from an older file, cut it off",
             space.molecules,
-            space.rows.name()
+            space.molecule_format.name()
         );
         return Err(Error::new(Kind::Damaged, "read", name, detail));
     }
@@ -115,7 +119,7 @@ fn load(
     space: &PhaseSpace,
     molecules: &mut Vec<Molecule>,
 ) -> Result<()> {
-    let size = space.rows.size();
+    let size = space.molecule_format.size();
     let start = row * size as u64;
     let damaged = |place: u64, what: String| {
         Error::new(Kind::Damaged, "read", file.name(), format!("byte {place}: {what}"))
@@ -126,8 +130,8 @@ fn load(
     }
     for (bytes, index) in bytes.chunks_exact(size).zip(0..) {
         let place = start + index * size as u64;
-        let molecule = take(bytes, space.rows).map_err(|what| damaged(place, what))?;
-        if let Some(what) = unlikely(&molecule, space) {
+        let molecule = take(bytes, space.molecule_format).map_err(|what| damaged(place, what))?;
+        if let Some(what) = find_defect(&molecule, space) {
             return Err(damaged(place, what));
         }
         molecules.push(molecule);
@@ -135,10 +139,10 @@ fn load(
     Ok(())
 }
 
-fn take(bytes: &[u8], rows: Rows) -> std::result::Result<Molecule, String> {
+fn take(bytes: &[u8], rows: MoleculeFormat) -> std::result::Result<Molecule, String> {
     let word = |at: usize| bytes[at..].first_chunk::<8>().copied().unwrap_or_default();
     let id = u64::from_le_bytes(word(0));
-    let (component, first) = if rows == Rows::Irv {
+    let (component, first) = if rows == MoleculeFormat::Irv {
         (1, 8)
     } else {
         (u32::from_le_bytes(bytes[8..].first_chunk().copied().unwrap_or_default()), 12)

@@ -8,9 +8,9 @@ pub struct Component {
     /// Point charges.
     pub charges: Vec<Charge>,
     /// Point dipoles.
-    pub dipoles: Vec<Axial>,
+    pub dipoles: Vec<AxialSite>,
     /// Point quadrupoles.
-    pub quadrupoles: Vec<Axial>,
+    pub quadrupoles: Vec<AxialSite>,
     /// Tersoff centres.
     pub tersoff: Vec<Tersoff>,
     /// Principal moments of inertia; zeros: to be computed from the sites.
@@ -47,7 +47,7 @@ pub struct Charge {
 
 /// A dipole or quadrupole: a direction and a strength.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Axial {
+pub struct AxialSite {
     /// Relative to the centre of mass.
     pub position: [f64; 3],
     /// Where it points.

@@ -2,9 +2,9 @@
 
 use aqueduct_comm::Comm;
 
-use super::{Files, Format, exchange};
+use super::{PhaseSpaceFiles, PhaseSpaceFormat, redistribution};
 use crate::error::{Error, Kind, Result};
-use crate::grid::Grid;
+use crate::grid::CellGrid;
 
 /// A cell of a converted file has about so many molecules.
 const CELL: u64 = 1 << 16;
@@ -12,7 +12,11 @@ const CELL: u64 = 1 << 16;
 /// Converts a phase space: the same head, as far as the format has room for it, and the same molecules, bit for bit. Files of rows get them in the
 /// order of their ids; files of cells get slabs along x. Files that exist are
 /// refused. Either way the result does not depend on the number of ranks. Collective.
-pub fn convert(comm: &Comm, from: (Format, &Files), to: (Format, &Files)) -> Result<()> {
+pub fn convert(
+    comm: &Comm,
+    from: (PhaseSpaceFormat, &PhaseSpaceFiles),
+    to: (PhaseSpaceFormat, &PhaseSpaceFiles),
+) -> Result<()> {
     let input = from.0.open(comm, from.1)?;
     let space = input.space().clone();
     let slabs = space.molecules.div_ceil(CELL).clamp(1, 4096);
@@ -24,12 +28,14 @@ pub fn convert(comm: &Comm, from: (Format, &Files), to: (Format, &Files)) -> Res
             format!("no cells for a box of {:?}", space.length),
         )
     };
-    let grid = Grid::new(space.length, [slabs, 1, 1]).ok_or_else(bad)?;
-    let molecules = exchange::by_id(comm, &from.1.header, &input.read_share()?)?;
+    let grid = CellGrid::new(space.length, [slabs, 1, 1]).ok_or_else(bad)?;
+    let molecules = redistribution::by_id(comm, &from.1.header, &input.read_share()?)?;
     match to.0 {
-        Format::OldStyle | Format::Binary => to.0.write(comm, to.1, &space, &grid, &molecules),
-        Format::PnetCdf | Format::MpiIo => {
-            let mut molecules = exchange::by_cell(comm, &from.1.header, &molecules, &grid)?;
+        PhaseSpaceFormat::OldStyle | PhaseSpaceFormat::Binary => {
+            to.0.write(comm, to.1, &space, &grid, &molecules)
+        }
+        PhaseSpaceFormat::PnetCdf | PhaseSpaceFormat::MpiIo => {
+            let mut molecules = redistribution::by_cell(comm, &from.1.header, &molecules, &grid)?;
             molecules.sort_unstable_by_key(|molecule| (grid.cell_of(molecule.position), molecule.id));
             to.0.write(comm, to.1, &space, &grid, &molecules)
         }

@@ -3,18 +3,18 @@
 use aqueduct_comm::Comm;
 use aqueduct_file::{Mode, Open};
 
-use super::binary::put_header;
-use super::exchange::by_region;
-use super::old_style::unlikely;
-use super::phase_space::{PhaseSpace, Rows};
-use super::{Files, text};
-use crate::cells::place::{Entry, blocks, order, place};
-use crate::cells::view;
-use crate::error::{Error, Kind, Result, agree, from_first};
-use crate::grid::Grid;
-use crate::molecule::{Molecule, repeated};
-use crate::opening::{ExistingFile, to_be_synced};
-use crate::region::Region;
+use super::binary::write_header;
+use super::old_style::find_defect;
+use super::phase_space::{MoleculeFormat, PhaseSpace};
+use super::redistribution::by_region;
+use super::{PhaseSpaceFiles, text_header};
+use crate::error::{Error, Kind, Result, agree, on_root};
+use crate::grid::CellGrid;
+use crate::molecule::{Molecule, find_duplicate};
+use crate::open_options::{ExistingFile, write_behind_open};
+use crate::particle_cells::cell_offsets::{OccupiedCell, assign_offsets, blocks, order_particles};
+use crate::particle_cells::view;
+use crate::region::SpatialRegion;
 
 /// Bytes of a molecule.
 const ROW: u64 = 116;
@@ -24,35 +24,40 @@ const FIXED: u64 = 40;
 
 pub(super) fn write(
     comm: &Comm,
-    files: &Files,
+    files: &PhaseSpaceFiles,
     space: &PhaseSpace,
-    grid: &Grid,
+    grid: &CellGrid,
     molecules: &[Molecule],
     existing: ExistingFile,
 ) -> Result<()> {
     let name = &files.data;
     existing.clear(comm, &files.header)?;
-    let order = order(comm, name, grid, molecules)?;
-    let placed = place(comm, name, grid, &order.runs)?;
+    let order = order_particles(comm, name, grid, molecules)?;
+    let placed = assign_offsets(comm, name, grid, &order.runs)?;
     let head = if comm.rank() == 0 { head(name, grid, &placed.cells, placed.total) } else { Ok(Vec::new()) };
     let head = agree(comm, "write", name, head)?;
     let start = FIXED + 4 * grid.count();
-    let file = to_be_synced(Mode::write_only(), existing).open(comm, name)?;
+    let file = write_behind_open(Mode::write_only(), existing).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(start + ROW * placed.total)?;
     let mut bytes = Vec::with_capacity(molecules.len() * ROW as usize);
     order.pick(molecules).for_each(|molecule| put(&mut bytes, molecule));
     let places = placed.first.iter().zip(&order.runs).map(|(first, run)| (*first, run.count));
     let view = view(name, start, &blocks(places, ROW))?;
-    file.through(&view).all().write(&bytes)?;
+    file.with_view(&view).all().write(&bytes)?;
     let first = if comm.rank() == 0 { file.at(0).write(&head).map(|_| ()) } else { Ok(()) };
     agree(comm, "write", name, first.map_err(Error::from))?;
     file.sync()?;
     file.close()?;
-    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd), existing)
+    write_header(
+        comm,
+        &files.header,
+        &text_header::encode(space, placed.total, MoleculeFormat::Icrvqd),
+        existing,
+    )
 }
 
-fn head(name: &str, grid: &Grid, cells: &[Entry], total: u64) -> Result<Vec<u8>> {
+fn head(name: &str, grid: &CellGrid, cells: &[OccupiedCell], total: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity((FIXED + 4 * grid.count()) as usize);
     bytes.extend_from_slice(&grid.count().to_le_bytes());
     bytes.extend_from_slice(&total.to_le_bytes());
@@ -84,10 +89,10 @@ pub(super) fn read(
     comm: &Comm,
     name: &str,
     space: &PhaseSpace,
-    region: Option<&Region>,
+    region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
     let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
-    let head = from_first(comm, "read", name, || load(comm, name, space))?;
+    let head = on_root(comm, "read", name, || load(comm, name, space))?;
     let stored = decode(&head, space).map_err(damaged)?;
     let cells = stored.wanted(comm, region);
     let blocks = blocks(cells.iter().map(|cell| (stored.firsts[*cell], stored.counts[*cell])), ROW);
@@ -95,7 +100,7 @@ pub(super) fn read(
     let file = Open::new(Mode::read_only()).open(comm, name)?;
     let view = view(name, start, &blocks)?;
     let mut bytes = vec![0; blocks.iter().map(|(length, _)| *length as usize).sum()];
-    let read = file.through(&view).all().read(&mut bytes)?.bytes();
+    let read = file.with_view(&view).all().read(&mut bytes)?.bytes();
     let taken = if read == bytes.len() as u64 {
         take_all(&bytes, &blocks, start, space).map_err(damaged)
     } else {
@@ -107,8 +112,8 @@ pub(super) fn read(
 }
 
 /// How many molecules the cells of a file hold.
-pub(super) struct Stored {
-    grid: Grid,
+pub(super) struct MoleculeCellCounts {
+    grid: CellGrid,
     /// Whether the cells fill the box. Where they do not, the file does not tell which cell has the molecules of the rest.
     fills: bool,
     pub(super) counts: Vec<u64>,
@@ -119,9 +124,9 @@ pub(super) struct Stored {
 /// Programs may put a molecule that is so close to the face of a cell, as a fraction of the box, on either side of it.
 const FACE: f64 = 1e-9;
 
-impl Stored {
+impl MoleculeCellCounts {
     /// The cells of `grid`, whose edges are `edge` in the file.
-    pub(super) fn new(grid: Grid, edge: [f64; 3], counts: Vec<u64>) -> Self {
+    pub(super) fn new(grid: CellGrid, edge: [f64; 3], counts: Vec<u64>) -> Self {
         let sum = |before: &mut u64, count: &u64| {
             let first = *before;
             *before += count;
@@ -134,7 +139,7 @@ impl Stored {
     }
 
     /// The cells that a region overlaps; without one, or where they do not fill the box, those whose first molecule is in this rank's share.
-    pub(super) fn wanted(&self, comm: &Comm, region: Option<&Region>) -> Vec<usize> {
+    pub(super) fn wanted(&self, comm: &Comm, region: Option<&SpatialRegion>) -> Vec<usize> {
         let Some(region) = region.filter(|_| self.fills) else {
             let total: u64 = self.counts.iter().sum();
             let border = |rank: usize| (u128::from(total) * rank as u128 / comm.size() as u128) as u64;
@@ -146,11 +151,11 @@ impl Stored {
             return Vec::new();
         }
         let margin = self.grid.length().map(|edge| FACE * edge);
-        let wider = Region::new(
+        let wider = SpatialRegion::new(
             std::array::from_fn(|d| region.low[d] - margin[d]),
             std::array::from_fn(|d| region.high[d] + margin[d]),
         );
-        let runs = self.grid.overlapped(&wider);
+        let runs = self.grid.overlapped_runs(&wider);
         runs.into_iter().flat_map(|(first, count)| first as usize..(first + count) as usize).collect()
     }
 
@@ -161,9 +166,9 @@ impl Stored {
         name: &str,
         space: &PhaseSpace,
         mut molecules: Vec<Molecule>,
-        region: Option<&Region>,
+        region: Option<&SpatialRegion>,
     ) -> Result<Vec<Molecule>> {
-        let double = repeated(molecules.iter().map(|molecule| molecule.id));
+        let double = find_duplicate(molecules.iter().map(|molecule| molecule.id));
         let refuse = |id| Err(Error::new(Kind::Damaged, "read", name, format!("molecule {id} occurs twice")));
         agree(comm, "read", name, double.map_or(Ok(()), refuse))?;
         match region {
@@ -180,7 +185,7 @@ impl Stored {
 /// The bytes before the molecules, if they and the length of the file agree.
 fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
     let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
-    let file = Open::new(Mode::read_only()).open(&comm.alone(), name)?;
+    let file = Open::new(Mode::read_only()).open(&comm.comm_self(), name)?;
     let length = file.size()?;
     let mut head = vec![0; FIXED as usize];
     if file.at(0).read(&mut head)?.bytes() < FIXED {
@@ -202,13 +207,13 @@ fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
 }
 
 /// The cells, and how many molecules each holds.
-fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<Stored, String> {
+fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<MoleculeCellCounts, String> {
     let (cells, molecules) = (word(head, 0), word(head, 8));
     if molecules != space.molecules {
         return Err(format!("byte 8: {molecules} molecules, but the header says {}", space.molecules));
     }
     let edge = [16, 24, 32].map(|at| f64::from_bits(word(head, at)));
-    let grid = Grid::with_edge(space.length, edge).filter(|grid| grid.count() == cells);
+    let grid = CellGrid::with_edge(space.length, edge).filter(|grid| grid.count() == cells);
     let grid = grid.ok_or_else(|| {
         format!("byte 16: a box of {:?} is not cut into {cells} cells by {edge:?}", space.length)
     })?;
@@ -219,7 +224,7 @@ fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<Stored, String
     }
     let sum: u64 = counts.iter().sum();
     if sum == molecules {
-        return Ok(Stored::new(grid, edge, counts));
+        return Ok(MoleculeCellCounts::new(grid, edge, counts));
     }
     Err(format!("byte {FIXED}: the cells hold {sum} molecules, not {molecules}"))
 }
@@ -244,7 +249,7 @@ fn take_all(
         let molecule = Molecule::from_numbers(word(row, 0), u64::from(component), &numbers);
         let wrong = (component > i32::MAX as u32)
             .then(|| format!("molecule {} is of component {}", molecule.id, component as i32));
-        if let Some(what) = wrong.or_else(|| unlikely(&molecule, space)) {
+        if let Some(what) = wrong.or_else(|| find_defect(&molecule, space)) {
             return Err(format!("byte {}: {what}", start + place));
         }
         molecules.push(molecule);

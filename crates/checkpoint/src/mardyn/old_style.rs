@@ -3,20 +3,20 @@
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{File, Mode, Open};
 
-use super::input::flawed;
-use super::phase_space::{PhaseSpace, Rows};
-use super::scan::{Flaw, Scan, ends, shown};
-use super::{digits, exchange, number, text};
+use super::phase_space::{MoleculeFormat, PhaseSpace};
+use super::phase_space_reader::damaged_error;
+use super::word_scanner::{LineError, WordScanner, count_lines, printable};
+use super::{digit_parser, number_text, redistribution, text_header};
 use crate::error::{Error, Kind, Result, agree};
 use crate::molecule::{Molecule, UPRIGHT};
-use crate::opening::{ExistingFile, to_be_synced};
-use crate::region::{self, Region};
+use crate::open_options::{ExistingFile, write_behind_open};
+use crate::region::{self, SpatialRegion};
 
 /// Text is made and taken apart in pieces of this size: the processor's cache holds them on their way to the file and from it.
 const PIECE: usize = 256 << 10;
 
 /// What the line of a molecule has at most: fifteen numbers, each with what follows it.
-const LONGEST_ROW: usize = 15 * (number::WIDEST + 1);
+const LONGEST_ROW: usize = 15 * (number_text::WIDEST + 1);
 
 /// No line of a phase space is longer.
 const LONGEST_LINE: usize = 64 << 10;
@@ -31,9 +31,9 @@ pub(super) fn write(
 ) -> Result<()> {
     let total = comm
         .allreduce_one(Op::Sum, molecules.len() as u64)
-        .map_err(|error| Error::talk("write", name, &error))?;
-    let head = text::written(space, total, space.rows);
-    let file = to_be_synced(Mode::write_only(), existing).open(comm, name)?;
+        .map_err(|error| Error::from_comm("write", name, &error))?;
+    let head = text_header::encode(space, total, space.molecule_format);
+    let file = write_behind_open(Mode::write_only(), existing).open(comm, name)?;
     file.set_size(0)?;
     let mut place = head.len() as u64;
     let mut rest = molecules;
@@ -41,8 +41,9 @@ pub(super) fn write(
     let mut piece = vec![0; PIECE + LONGEST_ROW];
     loop {
         let length;
-        (length, rest) = fill(&mut piece, rest, space.rows);
-        let lengths = comm.allgather(&[length as u64]).map_err(|error| Error::talk("write", name, &error))?;
+        (length, rest) = fill(&mut piece, rest, space.molecule_format);
+        let lengths =
+            comm.allgather(&[length as u64]).map_err(|error| Error::from_comm("write", name, &error))?;
         let round: u64 = lengths.iter().sum();
         if round == 0 {
             break;
@@ -62,7 +63,7 @@ pub(super) fn write(
 }
 
 /// Lines until the piece is full; their length, and what is left.
-fn fill<'m>(piece: &mut [u8], molecules: &'m [Molecule], rows: Rows) -> (usize, &'m [Molecule]) {
+fn fill<'m>(piece: &mut [u8], molecules: &'m [Molecule], rows: MoleculeFormat) -> (usize, &'m [Molecule]) {
     let (mut at, mut rest) = (0, molecules);
     while let Some((molecule, others)) = rest.split_first().filter(|_| at < PIECE) {
         at += put_row(&mut piece[at..], molecule, rows);
@@ -73,13 +74,13 @@ fn fill<'m>(piece: &mut [u8], molecules: &'m [Molecule], rows: Rows) -> (usize, 
 
 /// Puts the line of a molecule to the front; its length.
 #[inline]
-fn put_row(out: &mut [u8], molecule: &Molecule, rows: Rows) -> usize {
-    let mut at = number::put_whole(out, molecule.id);
-    if rows != Rows::Irv {
+fn put_row(out: &mut [u8], molecule: &Molecule, rows: MoleculeFormat) -> usize {
+    let mut at = number_text::put_whole(out, molecule.id);
+    if rows != MoleculeFormat::Irv {
         out[at] = b' ';
-        at += 1 + number::put_whole(&mut out[at + 1..], molecule.component + 1);
+        at += 1 + number_text::put_whole(&mut out[at + 1..], molecule.component + 1);
     }
-    at += number::put_floats(&mut out[at..], &molecule.numbers()[..rows.numbers()]);
+    at += number_text::put_floats(&mut out[at..], &molecule.numbers()[..rows.numbers()]);
     out[at] = b'\n';
     at + 1
 }
@@ -90,21 +91,23 @@ pub(super) fn read(
     name: &str,
     space: &PhaseSpace,
     (start, line): (u64, u64),
-    region: Option<&Region>,
+    region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::talk("read", name, &error);
+    let talk = |error| Error::from_comm("read", name, &error);
     let file = Open::new(Mode::read_only()).open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
     // No more than the head says, and no more than there can be.
     let likely = (space.molecules / comm.size() as u64).min((end - start) / comm.size() as u64 / 16);
     let molecules = Vec::with_capacity(likely as usize);
-    let mut lines = Lines { space, molecules, blanks: Vec::new(), ended: 0, flaw: None };
+    let mut lines = MoleculeLineParser { space, molecules, blanks: Vec::new(), ended: 0, flaw: None };
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
     // Lines are counted from the beginning of the file, wherever this rank's share begins.
     let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
     let outcome = outcome.map_err(Error::from).and_then(|()| match lines.flaw {
-        Some(flaw) => Err(flawed("read", name, &Flaw::new(line + before + flaw.line - 1, flaw.what))),
+        Some(flaw) => {
+            Err(damaged_error("read", name, &LineError::new(line + before + flaw.line - 1, flaw.what)))
+        }
         None => Ok(()),
     });
     agree(comm, "read", name, outcome)?;
@@ -118,9 +121,9 @@ pub(super) fn finish(
     name: &str,
     space: &PhaseSpace,
     molecules: Vec<Molecule>,
-    region: Option<&Region>,
+    region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::talk("read", name, &error);
+    let talk = |error| Error::from_comm("read", name, &error);
     let mine = molecules.len() as u64;
     let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(talk)?.unwrap_or(0);
     let total = comm.allreduce_one(Op::Sum, mine).map_err(talk)?;
@@ -128,15 +131,15 @@ pub(super) fn finish(
         let detail = format!("the head says {} molecules, but {total} are there", space.molecules);
         return Err(Error::new(Kind::Damaged, "read", name, detail));
     }
-    exchange::distinct(comm, name, &molecules, before)?;
+    redistribution::check_unique_ids(comm, name, &molecules, before)?;
     match region {
-        Some(region) => exchange::by_region(comm, name, molecules, region, space.length),
+        Some(region) => redistribution::by_region(comm, name, molecules, region, space.length),
         None => Ok(molecules),
     }
 }
 
 /// What is wrong with a molecule that was read.
-pub(super) fn unlikely(molecule: &Molecule, space: &PhaseSpace) -> Option<String> {
+pub(super) fn find_defect(molecule: &Molecule, space: &PhaseSpace) -> Option<String> {
     let id = molecule.id;
     if !space.components.is_empty() && molecule.component >= space.components.len() as u64 {
         let (component, most) = (molecule.component + 1, space.components.len());
@@ -147,7 +150,7 @@ pub(super) fn unlikely(molecule: &Molecule, space: &PhaseSpace) -> Option<String
 }
 
 /// Lines becoming molecules.
-struct Lines<'a> {
+struct MoleculeLineParser<'a> {
     space: &'a PhaseSpace,
     molecules: Vec<Molecule>,
     /// Where the text has blanks.
@@ -155,10 +158,10 @@ struct Lines<'a> {
     /// How many lines have ended.
     ended: u64,
     /// The first thing that is wrong; lines are counted on, for the ranks behind.
-    flaw: Option<Flaw>,
+    flaw: Option<LineError>,
 }
 
-impl Lines<'_> {
+impl MoleculeLineParser<'_> {
     /// Takes the lines that begin in `share`. One begins at `start`, the others behind a line's end.
     fn take(
         &mut self,
@@ -209,7 +212,7 @@ impl Lines<'_> {
             }
         }
         if filled > LONGEST_LINE {
-            let flaw = Flaw::new(self.ended + 1, format!("a line of more than {LONGEST_LINE} bytes"));
+            let flaw = LineError::new(self.ended + 1, format!("a line of more than {LONGEST_LINE} bytes"));
             self.flaw.get_or_insert(flaw);
         } else {
             self.parse(&buffer[..filled]);
@@ -220,23 +223,23 @@ impl Lines<'_> {
     /// Takes whole lines.
     fn parse(&mut self, bytes: &[u8]) {
         if self.flaw.is_some() {
-            self.ended += ends(bytes);
+            self.ended += count_lines(bytes);
             return;
         }
-        let mut scan = Scan::new(bytes);
+        let mut scan = WordScanner::new(bytes);
         let mut numbers = still();
-        digits::blanks(bytes, &mut self.blanks);
+        digit_parser::blanks(bytes, &mut self.blanks);
         let mut next = 0;
         loop {
             while self.blanks.get(next).is_some_and(|blank| (*blank as usize) < scan.at()) {
                 next += 1;
             }
-            let ends = self.blanks.get(next..next + self.space.rows.words());
+            let ends = self.blanks.get(next..next + self.space.molecule_format.words());
             if let Some(ends) = ends
                 && let Some((id, component)) = usual_row(bytes, scan.at(), ends, &mut numbers)
             {
                 let molecule = Molecule::from_numbers(id, component, &numbers);
-                if unlikely(&molecule, self.space).is_none() {
+                if find_defect(&molecule, self.space).is_none() {
                     self.molecules.push(molecule);
                     next += ends.len();
                     scan.skip_line(ends.last().map_or(0, |end| *end as usize + 1));
@@ -246,11 +249,11 @@ impl Lines<'_> {
             let Some(first) = scan.word() else { break };
             let checked = row(&mut scan, first, self.space);
             let checked =
-                checked.and_then(|molecule| unlikely(&molecule, self.space).map_or(Ok(molecule), Err));
+                checked.and_then(|molecule| find_defect(&molecule, self.space).map_or(Ok(molecule), Err));
             match checked {
                 Ok(molecule) => self.molecules.push(molecule),
                 Err(what) => {
-                    self.flaw = Some(Flaw::new(self.ended + scan.line(), what));
+                    self.flaw = Some(LineError::new(self.ended + scan.line(), what));
                     self.ended += scan.line() - 1;
                     return self.parse(scan.rest());
                 }
@@ -272,7 +275,7 @@ fn still() -> [f64; 13] {
 #[inline]
 fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; 13]) -> Option<(u64, u64)> {
     let whole = |start: usize, end: usize| {
-        let found = number::whole_prefix(text.get(start..)?);
+        let found = number_text::whole_prefix(text.get(start..)?);
         found.filter(|(_, length)| start + length == end).map(|(value, _)| value)
     };
     // Whether anything is wrong is asked once, at the end.
@@ -280,7 +283,7 @@ fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; 13]) ->
     let (first, mut ends) = ends.split_first()?;
     let id = whole(line, *first as usize)?;
     let (mut at, mut component, mut wrong) = (*first as usize, 1, false);
-    if ends.len() > Rows::Irv.numbers() {
+    if ends.len() > MoleculeFormat::Irv.numbers() {
         let (end, others) = ends.split_first()?;
         wrong = !is_blank(text[at]);
         component = whole(at + 1, *end as usize)?;
@@ -289,21 +292,27 @@ fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; 13]) ->
     wrong |= component == 0;
     for (number, end) in numbers.iter_mut().zip(ends) {
         wrong |= !is_blank(text[at]);
-        (*number, at) = (number::float_between(text, at + 1, *end as usize)?, *end as usize);
+        (*number, at) = (number_text::float_between(text, at + 1, *end as usize)?, *end as usize);
     }
     (!wrong && text[at] == b'\n').then(|| (id, component - 1))
 }
 
 /// A molecule from the words of a line.
-fn row(scan: &mut Scan<'_>, first: &[u8], space: &PhaseSpace) -> std::result::Result<Molecule, String> {
-    let rows = space.rows;
-    let id = number::whole(first).ok_or_else(|| format!("{} is no id of a molecule", shown(first)))?;
+fn row(
+    scan: &mut WordScanner<'_>,
+    first: &[u8],
+    space: &PhaseSpace,
+) -> std::result::Result<Molecule, String> {
+    let rows = space.molecule_format;
+    let id =
+        number_text::whole(first).ok_or_else(|| format!("{} is no id of a molecule", printable(first)))?;
     let mut component = 1;
-    if rows != Rows::Irv {
+    if rows != MoleculeFormat::Irv {
         let word = scan.word_on_line().ok_or_else(|| format!("molecule {id} has no component"))?;
-        let known = number::whole(word).filter(|component| *component > 0);
-        component = known
-            .ok_or_else(|| format!("{} is no component of molecule {id}; they count from 1", shown(word)))?;
+        let known = number_text::whole(word).filter(|component| *component > 0);
+        component = known.ok_or_else(|| {
+            format!("{} is no component of molecule {id}; they count from 1", printable(word))
+        })?;
     }
     let mut numbers = still();
     for (count, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
@@ -314,11 +323,11 @@ fn row(scan: &mut Scan<'_>, first: &[u8], space: &PhaseSpace) -> std::result::Re
                 rows.name()
             )
         })?;
-        *number =
-            number::float(word).ok_or_else(|| format!("{} of molecule {id} is no number", shown(word)))?;
+        *number = number_text::float(word)
+            .ok_or_else(|| format!("{} of molecule {id} is no number", printable(word)))?;
     }
     if let Some(word) = scan.word_on_line() {
-        return Err(format!("{} behind molecule {id}: rows {} end before it", shown(word), rows.name()));
+        return Err(format!("{} behind molecule {id}: rows {} end before it", printable(word), rows.name()));
     }
     Ok(Molecule::from_numbers(id, component - 1, &numbers))
 }

@@ -28,12 +28,12 @@ pub struct PhaseSpace {
     /// How many molecules the file has. Writers count for themselves.
     pub molecules: u64,
     /// What is stored of a molecule.
-    pub rows: Rows,
+    pub molecule_format: MoleculeFormat,
 }
 
 /// What is stored of a molecule: identity, component, position (R), velocity, orientation (Q), angular momentum (D).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rows {
+pub enum MoleculeFormat {
     /// Everything.
     #[default]
     Icrvqd,
@@ -62,12 +62,12 @@ impl PhaseSpace {
             mixing: vec![[1.0, 1.0]; pairs],
             epsilon_rf: 1e10,
             molecules: 0,
-            rows: Rows::Icrvqd,
+            molecule_format: MoleculeFormat::Icrvqd,
         }
     }
 }
 
-impl Rows {
+impl MoleculeFormat {
     /// The name in the files.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,19 +1,19 @@
 //! `PnetCDF`: a header, and a netCDF file with a variable per cell.
 
 use aqueduct_comm::Comm;
-use aqueduct_format::netcdf::{Create, Dataset, Open, Type, Values};
+use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Values};
 
-use super::binary::put_header;
-use super::mpi_cells::Stored;
-use super::old_style::unlikely;
-use super::phase_space::{PhaseSpace, Rows};
-use super::{Files, text};
-use crate::cells::place::{order, place};
+use super::binary::write_header;
+use super::mpi_cells::MoleculeCellCounts;
+use super::old_style::find_defect;
+use super::phase_space::{MoleculeFormat, PhaseSpace};
+use super::{PhaseSpaceFiles, text_header};
 use crate::error::{Error, Kind, Result, agree};
-use crate::grid::Grid;
+use crate::grid::CellGrid;
 use crate::molecule::Molecule;
-use crate::opening::ExistingFile;
-use crate::region::Region;
+use crate::open_options::ExistingFile;
+use crate::particle_cells::cell_offsets::{assign_offsets, order_particles};
+use crate::region::SpatialRegion;
 
 /// Doubles of a molecule: its numbers, its id, its component from 0.
 const WIDTH: usize = 15;
@@ -32,14 +32,14 @@ const EXACT: u64 = 1 << 53;
 /// A cell without molecules has no variable: a dimension cannot be empty.
 pub(super) fn write(
     comm: &Comm,
-    files: &Files,
+    files: &PhaseSpaceFiles,
     space: &PhaseSpace,
-    grid: &Grid,
+    grid: &CellGrid,
     molecules: &[Molecule],
     existing: ExistingFile,
 ) -> Result<()> {
     let name = &files.data;
-    let talk = |error| Error::talk("write", name, &error);
+    let talk = |error| Error::from_comm("write", name, &error);
     let large = molecules.iter().find(|molecule| molecule.id > EXACT);
     let held = large.map_or(Ok(()), |molecule| {
         let detail = format!("id {} cannot be a double; use another format", molecule.id);
@@ -47,16 +47,16 @@ pub(super) fn write(
     });
     agree(comm, "write", name, held)?;
     existing.clear(comm, &files.header)?;
-    let order = order(comm, name, grid, molecules)?;
-    let placed = place(comm, name, grid, &order.runs)?;
+    let order = order_particles(comm, name, grid, molecules)?;
+    let placed = assign_offsets(comm, name, grid, &order.runs)?;
     let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
     if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
         let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
         return Err(Error::new(Kind::NotHeld, "write", name, detail));
     }
     let create = match existing {
-        ExistingFile::Refuse => Create::new(),
-        ExistingFile::Replace => Create::new().replace(),
+        ExistingFile::Refuse => NetcdfCreateOptions::new(),
+        ExistingFile::Replace => NetcdfCreateOptions::new().replace(),
     };
     let mut dataset = create.create(comm, name)?;
     let variables = dataset.define(|file| {
@@ -66,8 +66,10 @@ pub(super) fn write(
         let mut variables = Vec::with_capacity(cells.len());
         for entry in &cells {
             let dimension = file.dimension(&format!("d{}", entry.cell), entry.count * WIDTH as u64)?;
-            variables
-                .push((entry.cell, file.variable(&format!("v{}", entry.cell), Type::Double, &[dimension])?));
+            variables.push((
+                entry.cell,
+                file.variable(&format!("v{}", entry.cell), NcType::Double, &[dimension])?,
+            ));
         }
         Ok(variables)
     })?;
@@ -84,7 +86,12 @@ pub(super) fn write(
     queue.run_all()?;
     dataset.commit()?;
     dataset.close()?;
-    put_header(comm, &files.header, &text::written(space, placed.total, Rows::Icrvqd), existing)
+    write_header(
+        comm,
+        &files.header,
+        &text_header::encode(space, placed.total, MoleculeFormat::Icrvqd),
+        existing,
+    )
 }
 
 fn packed(molecule: &Molecule) -> [f64; WIDTH] {
@@ -100,10 +107,10 @@ pub(super) fn read(
     comm: &Comm,
     name: &str,
     space: &PhaseSpace,
-    region: Option<&Region>,
+    region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
     let damaged = |detail: String| Error::new(Kind::Damaged, "read", name, detail);
-    let dataset = Open::new().open(comm, name)?;
+    let dataset = NetcdfOpenOptions::new().open(comm, name)?;
     let stored = describe(&dataset, space).map_err(damaged)?;
     let cells: Vec<usize> =
         stored.wanted(comm, region).into_iter().filter(|cell| stored.counts[*cell] > 0).collect();
@@ -142,11 +149,11 @@ fn unpacked(row: &[f64], space: &PhaseSpace) -> std::result::Result<Molecule, St
     if molecule.component > i32::MAX as u64 {
         return Err(format!("molecule {} is of component {}", molecule.id, molecule.component));
     }
-    unlikely(&molecule, space).map_or(Ok(molecule), Err)
+    find_defect(&molecule, space).map_or(Ok(molecule), Err)
 }
 
 /// The cells of the file, from its attributes and dimensions.
-fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored, String> {
+fn describe(dataset: &NetcdfFile, space: &PhaseSpace) -> std::result::Result<MoleculeCellCounts, String> {
     let header = dataset.header();
     let numbers = |name: &str| {
         let values = header.attribute(name).and_then(Values::numbers);
@@ -158,7 +165,7 @@ fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored
     };
     // Cells that hold nothing have no variable: how many there may be is bounded by those that do.
     let most = MOST_EMPTY + 64 * header.variables.len() as u64;
-    let grid = Grid::with_edge(space.length, [x, y, z])
+    let grid = CellGrid::with_edge(space.length, [x, y, z])
         .filter(|grid| grid.count() <= most && (grid.count() as f64).to_bits() == cells.to_bits());
     let grid =
         grid.ok_or_else(|| format!("a box of {:?} is not cut into {cells} cells by {edge:?}", space.length))?;
@@ -173,7 +180,7 @@ fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored
         let (Some(count), &[length]) = (counts.get_mut(cell), &shape[..]) else {
             return Err(format!("variable {} is no cell of {}", variable.name, grid.count()));
         };
-        if variable.kind != Type::Double || !length.is_multiple_of(WIDTH as u64) {
+        if variable.kind != NcType::Double || !length.is_multiple_of(WIDTH as u64) {
             return Err(format!("variable {} does not hold {WIDTH} doubles per molecule", variable.name));
         }
         *count = length / WIDTH as u64;
@@ -182,5 +189,5 @@ fn describe(dataset: &Dataset, space: &PhaseSpace) -> std::result::Result<Stored
     if total != space.molecules {
         return Err(format!("the cells hold {total} molecules, but the header says {}", space.molecules));
     }
-    Ok(Stored::new(grid, [x, y, z], counts))
+    Ok(MoleculeCellCounts::new(grid, [x, y, z], counts))
 }

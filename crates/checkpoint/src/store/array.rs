@@ -5,10 +5,10 @@ use aqueduct_file::layout::{Basic, Dimension, Layout, Order};
 use aqueduct_file::{Mode, View};
 
 use super::commit::sums;
-use super::manifest::Entry;
-use super::part::{Block, volume};
+use super::manifest::ManifestEntry;
+use super::part::{ArrayBlock, volume};
 use crate::error::{Error, Kind, Result, agree};
-use crate::opening::{ExistingFile, to_be_synced};
+use crate::open_options::{ExistingFile, write_behind_open};
 
 /// Writes all boxes as one collective access.
 pub(super) fn write(
@@ -16,10 +16,10 @@ pub(super) fn write(
     name: &str,
     kind: &str,
     element: u64,
-    block: &Block,
+    block: &ArrayBlock,
     bytes: &[u8],
-) -> Result<Entry> {
-    cover(comm, name, block)?;
+) -> Result<ManifestEntry> {
+    check_coverage(comm, name, block)?;
     let length = volume(&block.global).and_then(|elements| elements.checked_mul(element));
     let length = length.ok_or_else(|| {
         Error::new(
@@ -29,17 +29,23 @@ pub(super) fn write(
             format!("an array of {:?} is too large; give its sides in elements", block.global),
         )
     })?;
-    let file = to_be_synced(Mode::read_write(), ExistingFile::Replace).open(comm, name)?;
+    let file = write_behind_open(Mode::read_write(), ExistingFile::Replace).open(comm, name)?;
     file.set_size(length)?;
-    file.through(&view(name, element, block)?).all().write(bytes)?;
+    file.with_view(&view(name, element, block)?).all().write(bytes)?;
     file.sync()?;
     let sums = sums(comm, &file, length)?;
     file.close()?;
-    Ok(Entry { bytes: length, signature: kind.into(), shape: block.global.clone(), sums, ..Entry::default() })
+    Ok(ManifestEntry {
+        bytes: length,
+        signature: kind.into(),
+        shape: block.global.clone(),
+        sums,
+        ..ManifestEntry::default()
+    })
 }
 
 /// The view of a box.
-pub(super) fn view(name: &str, element: u64, block: &Block) -> Result<View> {
+pub(super) fn view(name: &str, element: u64, block: &ArrayBlock) -> Result<View> {
     let sides = block.global.iter().zip(&block.shape).zip(&block.start);
     let dimensions: Vec<Dimension> =
         sides.map(|((&size, &subsize), &start)| Dimension { size, subsize, start }).collect();
@@ -53,15 +59,15 @@ pub(super) fn view(name: &str, element: u64, block: &Block) -> Result<View> {
 }
 
 /// Whether every element is written by exactly one rank: as many as there are, and no two boxes meet.
-fn cover(comm: &Comm, name: &str, block: &Block) -> Result<()> {
-    let talk = |error| Error::talk("write", name, &error);
+fn check_coverage(comm: &Comm, name: &str, block: &ArrayBlock) -> Result<()> {
+    let talk = |error| Error::from_comm("write", name, &error);
     let corners = [&block.start[..], &block.shape[..]].concat();
     let all = comm.gather_varied(0, &corners).map_err(talk)?;
     let checked = all.map_or(Ok(()), |all| {
         let refuse = |kind, detail: String| Err(Error::new(kind, "write", name, detail));
         let dimensions = block.global.len();
         let held: u64 = all.iter().map(|corners| volume(&corners[dimensions..]).unwrap_or(0)).sum();
-        if let Some((one, other)) = meeting(&all, dimensions) {
+        if let Some((one, other)) = overlapping_pair(&all, dimensions) {
             return refuse(
                 Kind::Overlap,
                 format!("ranks {one} and {other} bring the same elements of the array; give each to one"),
@@ -80,7 +86,7 @@ fn cover(comm: &Comm, name: &str, block: &Block) -> Result<()> {
 }
 
 /// Two boxes that have elements in common. In the order of their beginnings along the first dimension, only those can meet that begin before the end.
-fn meeting(boxes: &[Vec<u64>], dimensions: usize) -> Option<(usize, usize)> {
+fn overlapping_pair(boxes: &[Vec<u64>], dimensions: usize) -> Option<(usize, usize)> {
     let range = |rank: usize, d: usize| (boxes[rank][d], boxes[rank][d] + boxes[rank][dimensions + d]);
     let mut order: Vec<usize> =
         (0..boxes.len()).filter(|rank| boxes[*rank][dimensions..].iter().all(|&n| n > 0)).collect();
@@ -111,10 +117,10 @@ mod tests {
     fn boxes_that_meet_are_found() {
         let quarters =
             vec![vec![0, 0, 2, 2], vec![0, 2, 2, 2], vec![2, 0, 2, 2], vec![2, 2, 2, 2], vec![1, 1, 0, 4]];
-        assert_eq!(meeting(&quarters, 2), None);
+        assert_eq!(overlapping_pair(&quarters, 2), None);
         let mut wide = quarters;
         wide[2] = vec![1, 1, 3, 1];
-        assert_eq!(meeting(&wide, 2), Some((0, 2)));
-        assert_eq!(meeting(&[vec![], vec![]], 0), Some((0, 1)));
+        assert_eq!(overlapping_pair(&wide, 2), Some((0, 2)));
+        assert_eq!(overlapping_pair(&[vec![], vec![]], 0), Some((0, 1)));
     }
 }

@@ -6,21 +6,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{File, Mode, Open};
 
-use super::held::HeldGenerations;
-use super::manifest::{Entry, Manifest, digits};
+use super::held_generations::HeldGenerations;
+use super::manifest::{Manifest, ManifestEntry, to_hex};
 use super::outline::CheckpointOutline;
-use super::part::{Checkpoint, Part, is_name};
-use super::{Keep, array, folder, list, listed, numbers, part_path};
-use crate::cells;
-use crate::cells::rows::Rows;
-use crate::error::{Error, Kind, Result, agree, from_first};
-use crate::opening::ExistingFile;
+use super::part::{Checkpoint, CheckpointPart, is_name};
+use super::{Retention, array, decode_numbers, encode_numbers, folder, object_list, part_path};
+use crate::error::{Error, Kind, Result, agree, on_root};
+use crate::open_options::ExistingFile;
+use crate::particle_cells;
+use crate::particle_cells::row_checksums::ParticleRows;
 
 /// A folder, and the device that its files are accessed through.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct StoreLocation {
     pub(super) folder: PathBuf,
-    pub(super) through: String,
+    pub(super) device_prefix: String,
     pub(super) held: HeldGenerations,
 }
 
@@ -32,10 +32,10 @@ pub(super) struct CommitOutcome {
     pub(super) warnings: Vec<String>,
 }
 
-impl Place {
+impl StoreLocation {
     /// The name that the engine gets for a path. A path that could be taken for a prefix is told apart by its device.
     pub(super) fn name(&self, path: &Path) -> String {
-        let prefix = if self.through.is_empty() { "ufs:" } else { &self.through };
+        let prefix = if self.device_prefix.is_empty() { "ufs:" } else { &self.device_prefix };
         format!("{prefix}{}", path.to_string_lossy())
     }
 }
@@ -46,14 +46,14 @@ const BLOCK: u64 = 1 << 20;
 /// Writes a generation.
 pub(super) fn commit(
     comm: &Comm,
-    place: &Place,
-    keep: Keep,
+    place: &StoreLocation,
+    keep: Retention,
     checkpoint: &Checkpoint<'_>,
 ) -> Result<CommitOutcome> {
     let shown = place.folder.to_string_lossy().into_owned();
-    same(comm, &shown, checkpoint)?;
+    check_same_on_all(comm, &shown, checkpoint)?;
     let mut warnings = Vec::new();
-    let begun = from_first(comm, "begin", &shown, || {
+    let begun = on_root(comm, "begin", &shown, || {
         let (number, found) = folder::begin(&place.folder)?;
         warnings = found;
         Ok(number.to_le_bytes().to_vec())
@@ -61,7 +61,7 @@ pub(super) fn commit(
     let generation = u64::from_le_bytes(begun.first_chunk().copied().unwrap_or_default());
     let writing = folder::writing(&place.folder, generation);
     let outcome = fill(comm, place, &writing, generation, checkpoint).and_then(|()| {
-        from_first(comm, "commit", &shown, || folder::commit(&place.folder, generation).map(|()| Vec::new()))
+        on_root(comm, "commit", &shown, || folder::commit(&place.folder, generation).map(|()| Vec::new()))
     });
     match outcome {
         Ok(_) => {
@@ -82,7 +82,7 @@ pub(super) fn commit(
 }
 
 /// Whether all ranks bring the same parts, and all of them can be stored.
-fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
+fn check_same_on_all(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
     let refuse = |kind, detail: String| Err(Error::new(kind, "write", shown, detail));
     let mut names: Vec<&str> = checkpoint.parts.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
@@ -100,12 +100,12 @@ fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
             );
         }
         checkpoint.parts.iter().try_for_each(|(name, part)| match part {
-            Part::Refused(why) => refuse(Kind::BadArgument, format!("part {name:?}: {why}")),
+            CheckpointPart::Invalid(why) => refuse(Kind::BadArgument, format!("part {name:?}: {why}")),
             _ => Ok(()),
         })
     };
     agree(comm, "write", shown, mine())?;
-    let talk = |error| Error::talk("write", shown, &error);
+    let talk = |error| Error::from_comm("write", shown, &error);
     let mine = checkpoint.fingerprint();
     let first = comm.broadcast_vec(0, vec![mine]).map_err(talk)?;
     let differ = comm.allreduce_one(Op::Max, u8::from(first != [mine])).map_err(talk)?;
@@ -125,19 +125,25 @@ fn same(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
 }
 
 /// Writes all parts and the manifest.
-fn fill(comm: &Comm, place: &Place, writing: &Path, number: u64, checkpoint: &Checkpoint<'_>) -> Result<()> {
+fn fill(
+    comm: &Comm,
+    place: &StoreLocation,
+    writing: &Path,
+    number: u64,
+    checkpoint: &Checkpoint<'_>,
+) -> Result<()> {
     let mut entries = Vec::new();
     for (name, part) in &checkpoint.parts {
         let path = part_path(writing, name, part.word());
         let entry = put(comm, &place.name(&path), part)?;
-        entries.push(Entry { name: name.clone(), kind: part.word().into(), ..entry });
+        entries.push(ManifestEntry { name: name.clone(), kind: part.word().into(), ..entry });
     }
     let name = place.name(&writing.join("manifest.json"));
-    from_first(comm, "write", &name, || {
+    on_root(comm, "write", &name, || {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let manifest = Manifest::new(number, checkpoint.step, time, comm.size() as u64, entries);
         let text = manifest.encode().map_err(|why| Error::new(Kind::BadArgument, "write", &name, why))?;
-        let file = Open::new(Mode::write_only().create()).open(&comm.alone(), &name)?;
+        let file = Open::new(Mode::write_only().create()).open(&comm.comm_self(), &name)?;
         file.at(0).write(text.as_bytes())?;
         file.sync()?;
         file.close()?;
@@ -147,25 +153,31 @@ fn fill(comm: &Comm, place: &Place, writing: &Path, number: u64, checkpoint: &Ch
 }
 
 /// Writes a part and syncs it; what the manifest says of it. The sums are at rank 0.
-fn put(comm: &Comm, name: &str, part: &Part<'_>) -> Result<Entry> {
+fn put(comm: &Comm, name: &str, part: &CheckpointPart<'_>) -> Result<ManifestEntry> {
     match part {
-        Part::Cells { grid, rows, row, order } => {
-            let rows = Rows { bytes: rows, row: *row, order };
-            cells::write_rows(comm, name, grid, rows, ExistingFile::Replace)?;
+        CheckpointPart::Cells { grid, rows, row, order } => {
+            let rows = ParticleRows { bytes: rows, row: *row, order };
+            particle_cells::write_rows(comm, name, grid, rows, ExistingFile::Replace)?;
             let file = Open::new(Mode::read_only()).open(comm, name)?;
-            let entry = Entry { bytes: file.size()?, sums: vec![head_sum(&file)?], ..Entry::default() };
+            let entry = ManifestEntry {
+                bytes: file.size()?,
+                sums: vec![head_sum(&file)?],
+                ..ManifestEntry::default()
+            };
             file.close()?;
             Ok(entry)
         }
-        Part::Array { kind, element, block, bytes } => array::write(comm, name, kind, *element, block, bytes),
-        Part::Objects { kind, size, count, bytes, ends } => {
-            list::write(comm, name, kind, *size, *count, bytes, ends)
+        CheckpointPart::Array { kind, element, block, bytes } => {
+            array::write(comm, name, kind, *element, block, bytes)
         }
-        Part::Value { schema, bytes } => {
-            let (value, signature) = (Some(digits(bytes)), schema.signature().to_owned());
-            Ok(Entry { bytes: bytes.len() as u64, signature, value, ..Entry::default() })
+        CheckpointPart::Objects { kind, size, count, bytes, ends } => {
+            object_list::write(comm, name, kind, *size, *count, bytes, ends)
         }
-        Part::Refused(why) => Err(Error::new(Kind::BadArgument, "write", name, why)),
+        CheckpointPart::Value { schema, bytes } => {
+            let (value, signature) = (Some(to_hex(bytes)), schema.signature().to_owned());
+            Ok(ManifestEntry { bytes: bytes.len() as u64, signature, value, ..ManifestEntry::default() })
+        }
+        CheckpointPart::Invalid(why) => Err(Error::new(Kind::BadArgument, "write", name, why)),
     }
 }
 
@@ -193,7 +205,7 @@ pub(super) fn sums(comm: &Comm, file: &File, length: u64) -> Result<Vec<u32>> {
     };
     let mine: Result<Vec<u32>> = (part(comm.rank())..part(comm.rank() + 1)).map(sum).collect();
     let mine = agree(comm, "read", name, mine)?;
-    let all = comm.gather_varied(0, &mine).map_err(|error| Error::talk("read", name, &error))?;
+    let all = comm.gather_varied(0, &mine).map_err(|error| Error::from_comm("read", name, &error))?;
     Ok(all.unwrap_or_default().concat())
 }
 
@@ -207,23 +219,23 @@ pub(super) fn differing(found: &[u32], expected: &[u32]) -> Option<String> {
 }
 
 /// Removes what is not to be kept; which.
-pub(super) fn prune(comm: &Comm, place: &Place, keep: Keep) -> Result<Vec<u64>> {
+pub(super) fn prune(comm: &Comm, place: &StoreLocation, keep: Retention) -> Result<Vec<u64>> {
     let shown = place.folder.to_string_lossy();
-    let removed = from_first(comm, "prune", &shown, || Ok(listed(&prune_here(place, keep)?)))?;
-    Ok(numbers(&removed))
+    let removed = on_root(comm, "prune", &shown, || Ok(encode_numbers(&prune_here(place, keep)?)))?;
+    Ok(decode_numbers(&removed))
 }
 
 /// The same, on the one rank that does it. Generations that this program reads stay, and so does what is no generation.
-fn prune_here(place: &Place, keep: Keep) -> Result<Vec<u64>> {
+fn prune_here(place: &StoreLocation, keep: Retention) -> Result<Vec<u64>> {
     let mut outcome = Ok(());
     let (mut gone, mut retired) = (Vec::new(), Vec::new());
     place.held.locked(|held| {
         let all = folder::list(&place.folder)?.generations;
         let older = &all[..all.len().saturating_sub(1)];
         let is_old = |number: &u64| match keep {
-            Keep::All => false,
-            Keep::Last(count) => !all[all.len().saturating_sub(count.max(1))..].contains(number),
-            Keep::Younger(age) => is_older(&place.folder, *number, age),
+            Retention::All => false,
+            Retention::Last(count) => !all[all.len().saturating_sub(count.max(1))..].contains(number),
+            Retention::NewerThan(age) => is_older(&place.folder, *number, age),
         };
         for number in older.iter().filter(|number| is_old(number) && !held.contains(number)) {
             match folder::retire(&place.folder, *number) {

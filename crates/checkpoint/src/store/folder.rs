@@ -68,7 +68,7 @@ pub(super) struct StoreListing {
     /// The committed generations, ascending.
     pub(super) generations: Vec<u64>,
     /// Folders that are called like generations and have no manifest, ascending: damaged, or made by someone else.
-    pub(super) bare: Vec<u64>,
+    pub(super) without_manifest: Vec<u64>,
     /// What is called nearly like a generation, and is none.
     foreign: Vec<PathBuf>,
     /// What was being written or removed when its program ended.
@@ -87,13 +87,13 @@ pub(super) fn list(folder: &Path) -> Result<StoreListing> {
             let number = digits.parse().ok().filter(|number| committed(folder, *number) == path);
             match number.filter(|number| *number <= MOST && path.is_dir()) {
                 Some(number) if path.join("manifest.json").exists() => listing.generations.push(number),
-                Some(number) => listing.bare.push(number),
+                Some(number) => listing.without_manifest.push(number),
                 None => listing.foreign.push(path),
             }
         }
     }
     listing.generations.sort_unstable();
-    listing.bare.sort_unstable();
+    listing.without_manifest.sort_unstable();
     listing.foreign.sort_unstable();
     Ok(listing)
 }
@@ -108,7 +108,7 @@ pub(super) fn begin(folder: &Path) -> Result<(u64, Vec<String>)> {
             warnings.push(format!("{}: {what}: {error}; remove it by hand", path.display()));
         }
     }
-    let bare = listing.bare.iter().map(|number| committed(folder, *number));
+    let bare = listing.without_manifest.iter().map(|number| committed(folder, *number));
     for path in bare.chain(listing.foreign) {
         warnings
             .push(format!("{}: this is no checkpoint, and is left as it is; move it away", path.display()));

@@ -6,15 +6,15 @@ use aqueduct_comm::{Comm, Plain};
 use aqueduct_file::{Mode, Open};
 use aqueduct_object::{Object, decode};
 
-use super::commit::{Place, differing, head_sum, sums};
-use super::held::GenerationHold;
-use super::manifest::{Entry, Manifest, ManifestFlaw, undigits};
-use super::part::{Block, volume};
-use super::{array, folder, list, part_path};
-use crate::cells::{Cells, verify};
-use crate::error::{Error, Kind, Result, agree, from_first};
+use super::commit::{StoreLocation, differing, head_sum, sums};
+use super::held_generations::GenerationHold;
+use super::manifest::{Manifest, ManifestEntry, ManifestFlaw, from_hex};
+use super::part::{ArrayBlock, volume};
+use super::{array, folder, object_list, part_path};
+use crate::error::{Error, Kind, Result, agree, on_root};
 use crate::molecule::Particle;
-use crate::region::Region;
+use crate::particle_cells::{CellFile, verify};
+use crate::region::SpatialRegion;
 
 /// Manifests are not longer than this.
 const LONGEST_MANIFEST: u64 = 256 << 20;
@@ -23,10 +23,10 @@ const LONGEST_MANIFEST: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Generation {
     comm: Comm,
-    place: Place,
+    location: StoreLocation,
     path: PathBuf,
     manifest: Manifest,
-    passed: Vec<PassedOver>,
+    skipped: Vec<SkippedGeneration>,
     _hold: GenerationHold,
 }
 
@@ -55,7 +55,7 @@ pub struct PartSummary {
 
 /// A generation that could not be used.
 #[derive(Debug)]
-pub struct PassedOver {
+pub struct SkippedGeneration {
     /// Which one.
     pub generation: u64,
     /// Why.
@@ -63,13 +63,13 @@ pub struct PassedOver {
 }
 
 impl Generation {
-    pub(super) fn open(comm: &Comm, place: &Place, number: u64) -> Result<Self> {
+    pub(super) fn open(comm: &Comm, place: &StoreLocation, number: u64) -> Result<Self> {
         let hold = place.held.hold(number);
         let path = folder::committed(&place.folder, number);
         let name = place.name(&path.join("manifest.json"));
         let damaged = |detail: String| Error::new(Kind::Damaged, "open", &name, detail);
-        let text = from_first(comm, "open", &name, || {
-            let file = Open::new(Mode::read_only()).open(&comm.alone(), &name)?;
+        let text = on_root(comm, "open", &name, || {
+            let file = Open::new(Mode::read_only()).open(&comm.comm_self(), &name)?;
             let size = file.size()?;
             if size > LONGEST_MANIFEST {
                 return Err(damaged(format!("{size} bytes are no manifest")));
@@ -92,11 +92,11 @@ impl Generation {
             return Err(damaged(format!("this is the manifest of generation {}", manifest.generation)));
         }
         let (comm, place) = (comm.clone(), place.clone());
-        Ok(Self { comm, place, path, manifest, passed: Vec::new(), _hold: hold })
+        Ok(Self { comm, location: place, path, manifest, skipped: Vec::new(), _hold: hold })
     }
 
-    pub(super) fn after(mut self, passed: Vec<PassedOver>) -> Self {
-        self.passed = passed;
+    pub(super) fn with_skipped(mut self, passed: Vec<SkippedGeneration>) -> Self {
+        self.skipped = passed;
         self
     }
 
@@ -121,8 +121,8 @@ impl Generation {
     }
 
     /// Newer generations that [`Store::latest`](crate::Store::latest) could not use.
-    pub fn passed_over(&self) -> &[PassedOver] {
-        &self.passed
+    pub fn skipped(&self) -> &[SkippedGeneration] {
+        &self.skipped
     }
 
     /// The names of its parts.
@@ -140,7 +140,7 @@ impl Generation {
             count: entry.count,
             index: entry.index,
             bytes: entry.bytes,
-            value: entry.value.as_deref().and_then(undigits),
+            value: entry.value.as_deref().and_then(from_hex),
             file: self.file(entry),
         })
     }
@@ -151,20 +151,20 @@ impl Generation {
     }
 
     /// The particles in this rank's region. Collective; the regions may be any.
-    pub fn cells<P: Particle>(&self, name: &str, region: &Region) -> Result<Vec<P>> {
+    pub fn cells<P: Particle>(&self, name: &str, region: &SpatialRegion) -> Result<Vec<P>> {
         let entry = self.part(name, "cells", "")?;
-        Cells::open(&self.comm, &self.file(entry))?.read(region)
+        CellFile::open(&self.comm, &self.file(entry))?.read(region)
     }
 
     /// A box of an array, any. Collective.
-    pub fn array<T: Object + Plain>(&self, name: &str, block: &Block) -> Result<Vec<T>> {
+    pub fn array<T: Object + Plain>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
         let entry = self.part(name, "array", T::schema().signature());
         let checked = entry.and_then(|entry| match block.elements() {
             Some(elements) if block.global == entry.shape => Ok((entry, elements)),
             _ => {
                 let shape = &entry.shape;
                 let detail = if block.global == *shape {
-                    format!("part {name:?}: {}", block.flaw(0))
+                    format!("part {name:?}: {}", block.describe_error(0))
                 } else {
                     let other = &block.global;
                     format!("part {name:?} has the shape {shape:?}, and the box is of an array of shape {other:?}; give that of the part")
@@ -174,11 +174,11 @@ impl Generation {
         });
         let (entry, elements) = agree(&self.comm, "read", &self.shown(), checked)?;
         let file = self.file(entry);
-        list::with_file(&self.comm, &file, |opened| {
+        object_list::with_file(&self.comm, &file, |opened| {
             let mut values = bytemuck::zeroed_vec(elements as usize);
             let view = array::view(&file, size_of::<T>() as u64, block)?;
             let read =
-                opened.through(&view).all().read(bytemuck::cast_slice_mut::<T, u8>(&mut values))?.bytes();
+                opened.with_view(&view).all().read(bytemuck::cast_slice_mut::<T, u8>(&mut values))?.bytes();
             if read == size_of_val(&values[..]) as u64 {
                 return Ok(values);
             }
@@ -197,10 +197,15 @@ impl Generation {
         let count = u128::from(entry.count.unwrap_or(0));
         let border = |rank: usize| (count * rank as u128 / self.comm.size() as u128) as u64;
         let file = self.file(entry);
-        list::with_file(&self.comm, &file, |opened| {
+        object_list::with_file(&self.comm, &file, |opened| {
             let size = T::SIZE.map(|size| size as u64);
-            let (bytes, borders) =
-                list::read(opened, size, entry, border(self.comm.rank()), border(self.comm.rank() + 1))?;
+            let (bytes, borders) = object_list::read(
+                opened,
+                size,
+                entry,
+                border(self.comm.rank()),
+                border(self.comm.rank() + 1),
+            )?;
             let objects = borders.windows(2).map(|pair| decode(&bytes[pair[0]..pair[1]]));
             let objects: std::result::Result<Vec<T>, _> = objects.collect();
             objects.map_err(|error| Error::new(Kind::Damaged, "read", &file, error.to_string()))
@@ -210,7 +215,7 @@ impl Generation {
     /// A value that all ranks have in common. Nobody is asked.
     pub fn value<T: Object>(&self, name: &str) -> Result<T> {
         let entry = self.part(name, "value", T::schema().signature())?;
-        let bytes = entry.value.as_deref().and_then(undigits);
+        let bytes = entry.value.as_deref().and_then(from_hex);
         let bad = |detail: String| {
             Error::new(Kind::Damaged, "read", &self.shown(), format!("value {name:?}: {detail}"))
         };
@@ -242,7 +247,7 @@ impl Generation {
         Ok(())
     }
 
-    fn verify_cells(&self, name: &str, entry: &Entry) -> Result<()> {
+    fn verify_cells(&self, name: &str, entry: &ManifestEntry) -> Result<()> {
         let file = Open::new(Mode::read_only()).open(&self.comm, name)?;
         let (found, size) = (head_sum(&file)?, file.size()?);
         file.close()?;
@@ -257,12 +262,12 @@ impl Generation {
         self.path.to_string_lossy().into_owned()
     }
 
-    fn file(&self, entry: &Entry) -> String {
-        self.place.name(&part_path(&self.path, &entry.name, &entry.kind))
+    fn file(&self, entry: &ManifestEntry) -> String {
+        self.location.name(&part_path(&self.path, &entry.name, &entry.kind))
     }
 
     /// The part of this name, if it is what is asked for.
-    fn part(&self, name: &str, kind: &str, signature: &str) -> Result<&Entry> {
+    fn part(&self, name: &str, kind: &str, signature: &str) -> Result<&ManifestEntry> {
         let Some(entry) = self.manifest.parts.iter().find(|entry| entry.name == name) else {
             let parts: Vec<&str> = self.parts().collect();
             let detail =

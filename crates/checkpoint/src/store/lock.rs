@@ -74,7 +74,7 @@ fn claim(owner: &Path) -> Result<()> {
     let failed = |error: &io::Error| Error::system("lock", owner, error);
     match File::options().create_new(true).write(true).open(owner) {
         Ok(mut file) => {
-            file.write_all(Process::current().encode().as_bytes()).map_err(|error| failed(&error))
+            file.write_all(LockOwner::current().encode().as_bytes()).map_err(|error| failed(&error))
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             Err(in_use(owner, &fs::read_to_string(owner).unwrap_or_default()))
@@ -90,7 +90,7 @@ fn clear_stale(owner: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::system("lock", owner, &error)),
     };
-    if !Process::decode(&text).is_some_and(|process| process.is_dead()) {
+    if !LockOwner::decode(&text).is_some_and(|process| process.is_dead()) {
         return Err(in_use(owner, &text));
     }
     // Two programs may find it at once: what is taken away must still be what was read.
@@ -109,7 +109,7 @@ fn clear_stale(owner: &Path) -> Result<()> {
 }
 
 fn in_use(owner: &Path, text: &str) -> Error {
-    let holder = Process::decode(text).map_or("another program".to_owned(), |process| {
+    let holder = LockOwner::decode(text).map_or("another program".to_owned(), |process| {
         format!("process {} on {}", process.id, process.host)
     });
     let detail = format!(
@@ -120,7 +120,7 @@ fn in_use(owner: &Path, text: &str) -> Error {
 
 /// A process, told apart from all others that ever had its number.
 #[derive(Debug, PartialEq, Eq)]
-struct Process {
+struct LockOwner {
     host: String,
     /// Of the machine since it was started, and of the space that process numbers are counted in.
     space: String,
@@ -129,7 +129,7 @@ struct Process {
     start: String,
 }
 
-impl Process {
+impl LockOwner {
     fn current() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let id = std::process::id();
@@ -219,13 +219,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let id = child.id();
-        let process = Process { id, start: start(id).unwrap(), ..Process::current() };
+        let process = LockOwner { id, start: start(id).unwrap(), ..LockOwner::current() };
         fs::write(folder.path().join(OWNER), process.encode()).unwrap();
         assert!(StoreLock::acquire_with(folder.path(), without_flock).is_err(), "it is alive");
         child.kill().unwrap();
         child.wait().unwrap();
         drop(StoreLock::acquire_with(folder.path(), without_flock).unwrap());
-        let elsewhere = Process { space: "another machine".into(), host: "node7".into(), ..process };
+        let elsewhere = LockOwner { space: "another machine".into(), host: "node7".into(), ..process };
         for text in [elsewhere.encode(), String::new()] {
             fs::write(folder.path().join(OWNER), text).unwrap();
             let error = StoreLock::acquire_with(folder.path(), without_flock).unwrap_err();

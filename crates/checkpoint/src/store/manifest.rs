@@ -19,7 +19,7 @@ pub(super) struct Manifest {
     /// Seconds since 1970.
     pub(super) time: u64,
     pub(super) ranks: u64,
-    pub(super) parts: Vec<Entry>,
+    pub(super) parts: Vec<ManifestEntry>,
 }
 
 /// What every version of a manifest has.
@@ -44,7 +44,7 @@ impl From<String> for ManifestFlaw {
 
 /// A part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct ManifestEntry {
     pub(super) name: String,
     pub(super) kind: String,
     pub(super) bytes: u64,
@@ -63,7 +63,7 @@ pub(super) struct Entry {
 }
 
 impl Manifest {
-    pub(super) fn new(generation: u64, step: u64, time: u64, ranks: u64, parts: Vec<Entry>) -> Self {
+    pub(super) fn new(generation: u64, step: u64, time: u64, ranks: u64, parts: Vec<ManifestEntry>) -> Self {
         Self { format: FORMAT.into(), version: VERSION, generation, step, time, ranks, parts }
     }
 
@@ -104,13 +104,13 @@ impl Manifest {
 }
 
 /// Bytes as hexadecimal digits.
-pub(super) fn digits(bytes: &[u8]) -> String {
+pub(super) fn to_hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The bytes of hexadecimal digits.
-pub(super) fn undigits(text: &str) -> Option<Vec<u8>> {
+pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
     text.as_bytes().chunks(2).map(pair).collect()
@@ -122,19 +122,19 @@ mod tests {
 
     #[test]
     fn a_manifest_comes_back_as_it_was_and_no_byte_can_change() {
-        let cells = Entry {
+        let cells = ManifestEntry {
             name: "m".into(),
             kind: "cells".into(),
             bytes: 700,
             sums: vec![1, 2],
-            ..Entry::default()
+            ..ManifestEntry::default()
         };
-        let value = Entry {
+        let value = ManifestEntry {
             name: "t".into(),
             kind: "value".into(),
             bytes: 1,
             value: Some("0f".into()),
-            ..Entry::default()
+            ..ManifestEntry::default()
         };
         let manifest = Manifest::new(3, 1000, 7, 4, vec![cells, value]);
         let text = manifest.encode().unwrap();
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn a_part_that_is_listed_twice_is_refused() {
-        let part = Entry { name: "m".into(), kind: "cells".into(), ..Entry::default() };
+        let part = ManifestEntry { name: "m".into(), kind: "cells".into(), ..ManifestEntry::default() };
         let text = Manifest::new(1, 2, 3, 4, vec![part.clone(), part]).encode().unwrap();
         assert!(Manifest::decode(text.as_bytes()).unwrap_err().detail.contains("\"m\" is listed twice"));
     }
 
     #[test]
     fn digits_come_back() {
-        assert_eq!(undigits(&digits(&[0, 1, 0xab, 0xff])), Some(vec![0, 1, 0xab, 0xff]));
-        assert_eq!((undigits("abc"), undigits("gg")), (None, None));
+        assert_eq!(from_hex(&to_hex(&[0, 1, 0xab, 0xff])), Some(vec![0, 1, 0xab, 0xff]));
+        assert_eq!((from_hex("abc"), from_hex("gg")), (None, None));
     }
 }

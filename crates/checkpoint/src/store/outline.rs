@@ -81,7 +81,7 @@ fn excerpts(one: &str, other: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Block;
+    use crate::store::ArrayBlock;
 
     #[test]
     fn the_difference_of_two_checkpoints_is_named() {
@@ -90,13 +90,15 @@ mod tests {
             fill(&mut checkpoint);
             CheckpointOutline::of(&checkpoint)
         };
-        let first = make(&|c| _ = c.value("t", &1.5_f64).array("a", &Block::new([4], [0], [4]), &[0_u8; 4]));
+        let first =
+            make(&|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([4], [0], [4]), &[0_u8; 4]));
         let told = |fill: &dyn Fn(&mut Checkpoint<'static>)| make(fill).difference(&first.encode());
         assert_eq!(
-            told(&|c| _ = c.value("t", &1.5_f64).array("a", &Block::new([4], [0], [4]), &[0_u8; 4])),
+            told(&|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([4], [0], [4]), &[0_u8; 4])),
             None
         );
-        let shape = told(&|c| _ = c.value("t", &1.5_f64).array("a", &Block::new([5], [0], [4]), &[0_u8; 4]));
+        let shape =
+            told(&|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([5], [0], [4]), &[0_u8; 4]));
         assert_eq!(shape.unwrap(), "part \"a\": its shape is [5] here and [4] on rank 0");
         assert_eq!(
             told(&|c| _ = c.value("t", &2_f64)).unwrap(),

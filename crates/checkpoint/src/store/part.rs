@@ -7,13 +7,13 @@ use std::sync::Arc;
 use aqueduct_comm::Plain;
 use aqueduct_object::{Encoder, Object, Schema, encode};
 
-use crate::cells::sort::Order;
-use crate::grid::Grid;
+use crate::grid::CellGrid;
 use crate::molecule::Particle;
+use crate::particle_cells::particle_order::ParticleOrder;
 
 /// A box of a global array: the shape of the whole, and where a rank's elements are in it. The last dimension is the fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct ArrayBlock {
     /// The shape of the whole array.
     pub global: Vec<u64>,
     /// The first element along each dimension.
@@ -22,7 +22,7 @@ pub struct Block {
     pub shape: Vec<u64>,
 }
 
-impl Block {
+impl ArrayBlock {
     /// The box of this shape, from `start` on, of an array of shape `global`.
     pub fn new(global: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>, shape: impl Into<Vec<u64>>) -> Self {
         Self { global: global.into(), start: start.into(), shape: shape.into() }
@@ -38,7 +38,7 @@ impl Block {
     }
 
     /// Why it is not a box of an array with so many values.
-    pub(super) fn flaw(&self, values: u64) -> String {
+    pub(super) fn describe_error(&self, values: u64) -> String {
         let Self { global, start, shape } = self;
         match self.elements() {
             Some(elements) => format!("{values} values for a box of {elements}; give one for each element"),
@@ -56,17 +56,17 @@ pub(super) fn volume(shape: &[u64]) -> Option<u64> {
 
 /// A part, as this rank has it.
 #[derive(Clone, Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum CheckpointPart<'a> {
     Cells {
-        grid: Grid,
+        grid: CellGrid,
         rows: Cow<'a, [u8]>,
         row: u64,
-        order: Order,
+        order: ParticleOrder,
     },
     Array {
         kind: String,
         element: u64,
-        block: Block,
+        block: ArrayBlock,
         bytes: Cow<'a, [u8]>,
     },
     /// Where each object ends is kept for those of variable size.
@@ -82,7 +82,7 @@ pub(super) enum Part<'a> {
         bytes: Vec<u8>,
     },
     /// What cannot be stored, and why; told when it is written, so that all ranks hear of it.
-    Refused(String),
+    Invalid(String),
 }
 
 /// The state of a program: named parts, the same names in the same order on all ranks.
@@ -91,7 +91,7 @@ pub(super) enum Part<'a> {
 #[derive(Clone, Debug)]
 pub struct Checkpoint<'a> {
     pub(super) step: u64,
-    pub(super) parts: Vec<(String, Part<'a>)>,
+    pub(super) parts: Vec<(String, CheckpointPart<'a>)>,
 }
 
 impl<'a> Checkpoint<'a> {
@@ -102,24 +102,24 @@ impl<'a> Checkpoint<'a> {
 
     /// Adds particles, which a region of any other decomposition can be read from. No two ranks hold particles of the same cell. They lie in whatever
     /// order: they are put in that of their cells while they are written.
-    pub fn cells<P: Particle>(&mut self, name: &str, grid: &Grid, particles: &'a [P]) -> &mut Self {
-        let part = Order::of(grid, particles).map_or_else(Part::Refused, |order| {
+    pub fn cells<P: Particle>(&mut self, name: &str, grid: &CellGrid, particles: &'a [P]) -> &mut Self {
+        let part = ParticleOrder::of(grid, particles).map_or_else(CheckpointPart::Invalid, |order| {
             let rows = Cow::Borrowed(bytemuck::cast_slice(particles));
-            Part::Cells { grid: *grid, rows, row: size_of::<P>() as u64, order }
+            CheckpointPart::Cells { grid: *grid, rows, row: size_of::<P>() as u64, order }
         });
         self.add(name, part)
     }
 
     /// Adds this rank's box of a global array. Every element of the array belongs to exactly one rank.
-    pub fn array<T: Object + Plain>(&mut self, name: &str, block: &Block, values: &'a [T]) -> &mut Self {
+    pub fn array<T: Object + Plain>(&mut self, name: &str, block: &ArrayBlock, values: &'a [T]) -> &mut Self {
         let element = size_of::<T>() as u64;
         let kind = T::schema().signature().to_owned();
         let part = if block.elements() != Some(values.len() as u64) {
-            Part::Refused(block.flaw(values.len() as u64))
+            CheckpointPart::Invalid(block.describe_error(values.len() as u64))
         } else if T::SIZE.map(|size| size as u64) != Some(element) {
-            Part::Refused(format!("{kind} is not stored as it lies in memory; use objects"))
+            CheckpointPart::Invalid(format!("{kind} is not stored as it lies in memory; use objects"))
         } else {
-            Part::Array {
+            CheckpointPart::Array {
                 kind,
                 element,
                 block: block.clone(),
@@ -143,47 +143,47 @@ impl<'a> Checkpoint<'a> {
         }
         let size = T::SIZE.map(|size| size as u64);
         let kind = T::schema().signature().to_owned();
-        self.add(name, Part::Objects { kind, size, count: objects.len() as u64, bytes, ends })
+        self.add(name, CheckpointPart::Objects { kind, size, count: objects.len() as u64, bytes, ends })
     }
 
     /// Adds a value that all ranks have in common: the time, a random state, a configuration.
     pub fn value<T: Object>(&mut self, name: &str, value: &T) -> &mut Self {
-        self.add(name, Part::Value { schema: T::schema(), bytes: encode(value) })
+        self.add(name, CheckpointPart::Value { schema: T::schema(), bytes: encode(value) })
     }
 
     /// The same without borrows: the one copy of an asynchronous checkpoint.
     pub fn into_owned(self) -> Checkpoint<'static> {
         let owned = |part| match part {
-            Part::Cells { grid, rows, row, order } => {
-                Part::Cells { grid, rows: Cow::Owned(rows.into_owned()), row, order }
+            CheckpointPart::Cells { grid, rows, row, order } => {
+                CheckpointPart::Cells { grid, rows: Cow::Owned(rows.into_owned()), row, order }
             }
-            Part::Array { kind, element, block, bytes } => {
-                Part::Array { kind, element, block, bytes: Cow::Owned(bytes.into_owned()) }
+            CheckpointPart::Array { kind, element, block, bytes } => {
+                CheckpointPart::Array { kind, element, block, bytes: Cow::Owned(bytes.into_owned()) }
             }
-            Part::Objects { kind, size, count, bytes, ends } => {
-                Part::Objects { kind, size, count, bytes, ends }
+            CheckpointPart::Objects { kind, size, count, bytes, ends } => {
+                CheckpointPart::Objects { kind, size, count, bytes, ends }
             }
-            Part::Value { schema, bytes } => Part::Value { schema, bytes },
-            Part::Refused(why) => Part::Refused(why),
+            CheckpointPart::Value { schema, bytes } => CheckpointPart::Value { schema, bytes },
+            CheckpointPart::Invalid(why) => CheckpointPart::Invalid(why),
         };
         let parts = self.parts.into_iter().map(|(name, part)| (name, owned(part))).collect();
         Checkpoint { step: self.step, parts }
     }
 
-    fn add(&mut self, name: &str, part: Part<'a>) -> &mut Self {
+    fn add(&mut self, name: &str, part: CheckpointPart<'a>) -> &mut Self {
         self.parts.push((name.to_owned(), part));
         self
     }
 }
 
-impl Part<'_> {
+impl CheckpointPart<'_> {
     /// The word in the manifest, and the ending of the file.
     pub(super) fn word(&self) -> &'static str {
         match self {
-            Part::Cells { .. } => "cells",
-            Part::Array { .. } => "array",
-            Part::Objects { .. } => "objects",
-            Part::Value { .. } | Part::Refused(_) => "value",
+            CheckpointPart::Cells { .. } => "cells",
+            CheckpointPart::Array { .. } => "array",
+            CheckpointPart::Objects { .. } => "objects",
+            CheckpointPart::Value { .. } | CheckpointPart::Invalid(_) => "value",
         }
     }
 
@@ -191,25 +191,25 @@ impl Part<'_> {
     pub(super) fn properties(&self) -> Vec<(&'static str, String)> {
         let mut properties = vec![("kind", self.word().to_owned())];
         match self {
-            Part::Cells { grid, row, .. } => properties.extend([
+            CheckpointPart::Cells { grid, row, .. } => properties.extend([
                 ("box", format!("{:?}", grid.length())),
                 ("number of cells", format!("{:?}", grid.cells())),
                 ("size of a particle", format!("{row} bytes")),
             ]),
-            Part::Array { kind, block, .. } => {
+            CheckpointPart::Array { kind, block, .. } => {
                 properties.extend([("type", kind.clone()), ("shape", format!("{:?}", block.global))]);
             }
-            Part::Objects { kind, .. } => properties.push(("type", kind.clone())),
-            Part::Value { schema, bytes } => {
+            CheckpointPart::Objects { kind, .. } => properties.push(("type", kind.clone())),
+            CheckpointPart::Value { schema, bytes } => {
                 let value = schema.show(bytes).unwrap_or_else(|_| "unreadable".to_owned());
-                let encoded = format!("encoded form {}", super::manifest::digits(bytes));
+                let encoded = format!("encoded form {}", super::manifest::to_hex(bytes));
                 properties.extend([
                     ("type", schema.signature().to_owned()),
                     ("value", value),
                     ("value", encoded),
                 ]);
             }
-            Part::Refused(_) => {}
+            CheckpointPart::Invalid(_) => {}
         }
         properties
     }
@@ -223,7 +223,7 @@ impl Checkpoint<'_> {
         for (name, part) in &self.parts {
             (name, part.word()).hash(&mut hasher);
             match part {
-                Part::Value { schema, bytes } => (schema.signature(), bytes).hash(&mut hasher),
+                CheckpointPart::Value { schema, bytes } => (schema.signature(), bytes).hash(&mut hasher),
                 other => other.properties().hash(&mut hasher),
             }
         }

@@ -1,15 +1,15 @@
 //! Molecules, ways to share them out among ranks, and the bytes of files.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use aqueduct_checkpoint::mardyn::{Axial, Charge, Component, PhaseSpace, Tersoff};
-use aqueduct_checkpoint::{Grid, Molecule, Region, Result};
+use aqueduct_checkpoint::mardyn::{AxialSite, Charge, Component, PhaseSpace, Tersoff};
+use aqueduct_checkpoint::{CellGrid, Molecule, Result, SpatialRegion};
 use aqueduct_comm::Comm;
 use aqueduct_file::{Mode, Open};
-use aqueduct_testkit::seeded::Seeded;
+use aqueduct_testkit::rng::SeededRng;
 
 /// A head that has everything.
 pub(crate) fn space() -> PhaseSpace {
-    let axial = |moment| Axial { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
+    let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
     let mut water = Component::single(0.016, 1e-4, 5.9);
     water.charges = vec![Charge { position: [0.0, -0.1, 0.0], mass: 0.0, charge: -1.04 }; 2];
     water.inertia = [0.1, 0.2, 1.0 / 3.0];
@@ -32,7 +32,7 @@ pub(crate) fn space() -> PhaseSpace {
 
 /// Molecules at random, with all the digits that doubles have, some of them on faces of the box; in the order of their ids.
 pub(crate) fn molecules(count: u64, seed: u64, space: &PhaseSpace) -> Vec<Molecule> {
-    let mut random = Seeded::new(seed);
+    let mut random = SeededRng::new(seed);
     let mut unit = move || (random.number() >> 11) as f64 / (1_u64 << 53) as f64;
     let one = |id: u64| {
         let mut at = || match (unit() * 50.0) as u64 {
@@ -70,31 +70,31 @@ const BRICKS: u64 = 6;
 
 impl Decomposition {
     /// The cells, and for each rank its box of cells: from, up to.
-    fn boxes(self, ranks: usize, length: [f64; 3]) -> (Grid, Vec<[[u64; 3]; 2]>) {
+    fn boxes(self, ranks: usize, length: [f64; 3]) -> (CellGrid, Vec<[[u64; 3]; 2]>) {
         match self {
             Self::Regular => {
                 let n = factors(ranks as u64);
                 let at = |rank: u64| [rank % n[0], rank / n[0] % n[1], rank / n[0] / n[1]];
                 let boxes = (0..ranks as u64).map(|rank| [at(rank), at(rank).map(|index| index + 1)]);
-                (Grid::new(length, n).unwrap(), boxes.collect())
+                (CellGrid::new(length, n).unwrap(), boxes.collect())
             }
             Self::Tree => {
                 let mut boxes = Vec::new();
                 cut([[0; 3], [BRICKS; 3]], ranks as u64, &mut boxes);
-                (Grid::new(length, [BRICKS; 3]).unwrap(), boxes)
+                (CellGrid::new(length, [BRICKS; 3]).unwrap(), boxes)
             }
         }
     }
 
-    pub(crate) fn grid(self, ranks: usize, length: [f64; 3]) -> Grid {
+    pub(crate) fn grid(self, ranks: usize, length: [f64; 3]) -> CellGrid {
         self.boxes(ranks, length).0
     }
 
-    pub(crate) fn region(self, ranks: usize, rank: usize, length: [f64; 3]) -> Region {
+    pub(crate) fn region(self, ranks: usize, rank: usize, length: [f64; 3]) -> SpatialRegion {
         let (grid, boxes) = self.boxes(ranks, length);
         let corner =
             |cell: [u64; 3]| std::array::from_fn(|d| length[d] * cell[d] as f64 / grid.cells()[d] as f64);
-        Region::new(corner(boxes[rank][0]), corner(boxes[rank][1]))
+        SpatialRegion::new(corner(boxes[rank][0]), corner(boxes[rank][1]))
     }
 
     /// Those of the molecules that lie in cells of this rank, in no order.

@@ -1,6 +1,6 @@
 //! A program's state, of all kinds of parts, which is known from its step alone.
 
-use aqueduct_checkpoint::{Block, Checkpoint, Molecule, Result, Store};
+use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Molecule, Result, Store};
 use aqueduct_comm::Comm;
 use aqueduct_object::Object;
 
@@ -26,17 +26,17 @@ pub(crate) const ROWS: u64 = 12;
 pub(crate) const COLUMNS: u64 = 10;
 
 /// The rows of an array of 12 × 10 that a rank has.
-pub(crate) fn rows(world: &Comm) -> Block {
+pub(crate) fn rows(world: &Comm) -> ArrayBlock {
     let border = |rank: usize| ROWS * rank as u64 / world.size() as u64;
     let (from, to) = (border(world.rank()), border(world.rank() + 1));
-    Block::new([ROWS, COLUMNS], [from, 0], [to - from, COLUMNS])
+    ArrayBlock::new([ROWS, COLUMNS], [from, 0], [to - from, COLUMNS])
 }
 
 fn element(row: u64, column: u64, step: u64) -> i32 {
     (row * 100 + column + step * 10_000) as i32
 }
 
-fn elements(block: &Block, step: u64) -> Vec<i32> {
+fn elements(block: &ArrayBlock, step: u64) -> Vec<i32> {
     let rows = block.start[0]..block.start[0] + block.shape[0];
     let columns = block.start[1]..block.start[1] + block.shape[1];
     rows.flat_map(|row| columns.clone().map(move |column| element(row, column, step))).collect()
@@ -79,7 +79,7 @@ pub(crate) fn check(world: &Comm, store: &Store, how: Decomposition) -> Result<O
     let all = by_id(world.allgather_varied(&mine)?.concat());
     assert!(same(&all, &molecules(100 + step, step, &space)));
     // A box across the ranks that wrote it, another one for each rank.
-    let block = Block::new([ROWS, COLUMNS], [world.rank() as u64 % 5, 3], [7, 4]);
+    let block = ArrayBlock::new([ROWS, COLUMNS], [world.rank() as u64 % 5, 3], [7, 4]);
     assert_eq!(latest.array::<i32>("field", &block)?, elements(&block, step));
     let walkers = latest.objects::<Walker>("walkers")?;
     let names: Vec<u8> =

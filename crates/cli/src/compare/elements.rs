@@ -1,6 +1,6 @@
 //! Two arrays, element by element.
 
-use crate::data::{Element, Number, Value};
+use crate::array_file::{ElementType, NumberType, NumberValue};
 
 /// How far elements may be apart: `absolute + relative · min(|a|, |b|)`.
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +31,14 @@ impl Tolerance {
 /// The elements of two arrays that are compared.
 pub(super) enum ElementPair<'e> {
     /// Numbers of the same kind.
-    Same(Number),
+    Same(NumberType),
     /// Of whatever numbers.
-    Any(&'e Element, &'e Element),
+    Any(&'e ElementType, &'e ElementType),
 }
 
 impl<'e> ElementPair<'e> {
     /// None where they are not made of as many numbers.
-    pub(super) fn new(one: &'e Element, other: &'e Element) -> Option<Self> {
+    pub(super) fn new(one: &'e ElementType, other: &'e ElementType) -> Option<Self> {
         match (one.as_number(), other.as_number()) {
             (Some(one), Some(other)) if one == other => Some(Self::Same(one)),
             _ => {
@@ -54,7 +54,7 @@ impl<'e> ElementPair<'e> {
 pub(super) struct NumberBlock {
     pub(super) one: Vec<f64>,
     pub(super) other: Vec<f64>,
-    pub(super) apart: Vec<f64>,
+    pub(super) distances: Vec<f64>,
 }
 
 /// The same for types that `f64` holds exactly.
@@ -67,7 +67,7 @@ macro_rules! fill {
     ($block:expr, $one:expr, $other:expr, $type:ty, $apart:expr) => {{
         let (one, other) = ($one.as_chunks::<{ size_of::<$type>() }>().0, $other.as_chunks().0);
         $block.resize(one.len());
-        let values = $block.one.iter_mut().zip(&mut $block.other).zip(&mut $block.apart);
+        let values = $block.one.iter_mut().zip(&mut $block.other).zip(&mut $block.distances);
         for ((one, other), ((mine, its), apart)) in one.iter().zip(other).zip(values) {
             let (one, other) = (<$type>::from_le_bytes(*one), <$type>::from_le_bytes(*other));
             (*mine, *its) = (one as f64, other as f64);
@@ -78,7 +78,7 @@ macro_rules! fill {
 
 impl NumberBlock {
     fn resize(&mut self, count: usize) {
-        for list in [&mut self.one, &mut self.other, &mut self.apart] {
+        for list in [&mut self.one, &mut self.other, &mut self.distances] {
             list.resize(count, 0.0);
         }
     }
@@ -87,24 +87,29 @@ impl NumberBlock {
     #[allow(clippy::cast_lossless, reason = "one expression for all types")]
     pub(super) fn fill(&mut self, pair: &ElementPair<'_>, one: &[u8], other: &[u8]) {
         match pair {
-            ElementPair::Same(Number::I8) => fill!(self, one, other, i8, apart_of),
-            ElementPair::Same(Number::I16) => fill!(self, one, other, i16, apart_of),
-            ElementPair::Same(Number::I32) => fill!(self, one, other, i32, apart_of),
-            ElementPair::Same(Number::U8 | Number::Char) => fill!(self, one, other, u8, apart_of),
-            ElementPair::Same(Number::U16) => fill!(self, one, other, u16, apart_of),
-            ElementPair::Same(Number::U32) => fill!(self, one, other, u32, apart_of),
-            ElementPair::Same(Number::F32) => fill!(self, one, other, f32, apart_of),
-            ElementPair::Same(Number::F64) => fill!(self, one, other, f64, distance),
+            ElementPair::Same(NumberType::I8) => fill!(self, one, other, i8, apart_of),
+            ElementPair::Same(NumberType::I16) => fill!(self, one, other, i16, apart_of),
+            ElementPair::Same(NumberType::I32) => fill!(self, one, other, i32, apart_of),
+            ElementPair::Same(NumberType::U8 | NumberType::Char) => fill!(self, one, other, u8, apart_of),
+            ElementPair::Same(NumberType::U16) => fill!(self, one, other, u16, apart_of),
+            ElementPair::Same(NumberType::U32) => fill!(self, one, other, u32, apart_of),
+            ElementPair::Same(NumberType::F32) => fill!(self, one, other, f32, apart_of),
+            ElementPair::Same(NumberType::F64) => fill!(self, one, other, f64, distance),
             // To their last digit.
-            ElementPair::Same(Number::I64) => fill!(self, one, other, i64, |a: i64, b| a.abs_diff(b) as f64),
-            ElementPair::Same(Number::U64) => fill!(self, one, other, u64, |a: u64, b| a.abs_diff(b) as f64),
+            ElementPair::Same(NumberType::I64) => {
+                fill!(self, one, other, i64, |a: i64, b| a.abs_diff(b) as f64);
+            }
+            ElementPair::Same(NumberType::U64) => {
+                fill!(self, one, other, u64, |a: u64, b| a.abs_diff(b) as f64);
+            }
             ElementPair::Any(first, second) => {
-                let values = |element: &Element, bytes: &[u8]| element.numbers(bytes).unwrap_or_default();
-                let (one, other): (Vec<Value>, Vec<Value>) = (values(first, one), values(second, other));
+                let values = |element: &ElementType, bytes: &[u8]| element.numbers(bytes).unwrap_or_default();
+                let (one, other): (Vec<NumberValue>, Vec<NumberValue>) =
+                    (values(first, one), values(second, other));
                 self.resize(one.len().min(other.len()));
                 for (at, (one, other)) in one.iter().zip(&other).enumerate() {
                     (self.one[at], self.other[at]) = (one.nearest, other.nearest);
-                    self.apart[at] = one.distance(*other);
+                    self.distances[at] = one.distance(*other);
                 }
             }
         }
@@ -112,12 +117,12 @@ impl NumberBlock {
 }
 
 /// Loads numbers of one kind.
-pub(super) fn load(number: Number, bytes: &[u8], values: &mut Vec<f64>) {
+pub(super) fn load(number: NumberType, bytes: &[u8], values: &mut Vec<f64>) {
     values.clear();
-    if number == Number::F64 {
+    if number == NumberType::F64 {
         values.extend(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)));
     } else {
-        let numbers = Element::number(number).numbers(bytes).unwrap_or_default();
+        let numbers = ElementType::number(number).numbers(bytes).unwrap_or_default();
         values.extend(numbers.iter().map(|value| value.nearest));
     }
 }
@@ -135,7 +140,7 @@ pub(super) struct ElementDifferences {
 /// The two numbers that are furthest apart, the first ones of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LargestDifference {
-    pub(super) apart: f64,
+    pub(super) distance: f64,
     /// The number of the number.
     pub(super) place: u64,
     pub(super) sides: [f64; 2],
@@ -148,16 +153,16 @@ impl ElementDifferences {
     }
 
     pub(super) fn add(&mut self, block: &NumberBlock, tolerance: Tolerance) {
-        for (at, apart) in block.apart.iter().enumerate().filter(|(_, apart)| **apart != 0.0) {
+        for (at, apart) in block.distances.iter().enumerate().filter(|(_, apart)| **apart != 0.0) {
             let sides = [block.one[at], block.other[at]];
             self.differing += 1;
             self.above += u64::from(!tolerance.allows(*apart, sides[0], sides[1]));
-            if self.largest.is_none_or(|largest| *apart > largest.apart) {
+            if self.largest.is_none_or(|largest| *apart > largest.distance) {
                 let place = self.values + at as u64;
-                self.largest = Some(LargestDifference { apart: *apart, place, sides });
+                self.largest = Some(LargestDifference { distance: *apart, place, sides });
             }
         }
-        self.values += block.apart.len() as u64;
+        self.values += block.distances.len() as u64;
     }
 }
 
@@ -168,7 +173,7 @@ mod tests {
     fn compared(one: &[f64], other: &[f64], tolerance: Tolerance) -> ElementDifferences {
         let bytes = |side: &[f64]| side.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
         let (mut block, mut found) = (NumberBlock::default(), ElementDifferences::default());
-        block.fill(&ElementPair::Same(Number::F64), &bytes(one), &bytes(other));
+        block.fill(&ElementPair::Same(NumberType::F64), &bytes(one), &bytes(other));
         found.add(&block, tolerance);
         found
     }
@@ -181,7 +186,10 @@ mod tests {
         other[123_456] = 2.0;
         let found = compared(&vec![1.0; 1_000_000], &other, Tolerance { relative: 1e-2, absolute: 0.0 });
         assert_eq!((found.values, found.differing, found.above), (1_000_000, 1, 1));
-        assert_eq!(found.largest, Some(LargestDifference { apart: 1.0, place: 123_456, sides: [1.0, 2.0] }));
+        assert_eq!(
+            found.largest,
+            Some(LargestDifference { distance: 1.0, place: 123_456, sides: [1.0, 2.0] })
+        );
     }
 
     #[test]
@@ -210,10 +218,10 @@ mod tests {
     fn whole_numbers_are_compared_to_their_last_digit() {
         let bytes = |value: u64| value.to_le_bytes();
         let mut block = NumberBlock::default();
-        block.fill(&ElementPair::Same(Number::U64), &bytes(1 << 60), &bytes((1 << 60) + 1));
-        assert_eq!(block.apart, [1.0]);
-        let (one, other) = (Element::number(Number::U64), Element::number(Number::I64));
+        block.fill(&ElementPair::Same(NumberType::U64), &bytes(1 << 60), &bytes((1 << 60) + 1));
+        assert_eq!(block.distances, [1.0]);
+        let (one, other) = (ElementType::number(NumberType::U64), ElementType::number(NumberType::I64));
         block.fill(&ElementPair::new(&one, &other).unwrap(), &bytes(1 << 60), &bytes((1 << 60) + 1));
-        assert_eq!(block.apart, [1.0]);
+        assert_eq!(block.distances, [1.0]);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::data::{self, Array, AttributeValue, Data, NamedAttribute, SharedDimension};
+use crate::array_file::{self, Array, ArrayFile, AttributeValue, NamedAttribute, SharedDimension};
 
 /// What differs between two files beside their arrays, a line each.
-pub(super) fn of_files(one: &dyn Data, other: &dyn Data) -> Vec<String> {
+pub(super) fn of_files(one: &dyn ArrayFile, other: &dyn ArrayFile) -> Vec<String> {
     let mut found = Vec::new();
     if !(one.holds_metadata() && other.holds_metadata()) {
         return found;
@@ -27,8 +27,8 @@ pub(super) fn of_files(one: &dyn Data, other: &dyn Data) -> Vec<String> {
 }
 
 /// Dimensions that no array has in one of the files: those of arrays are compared with them.
-fn dimensions(one: &dyn Data, other: &dyn Data, found: &mut Vec<String>) {
-    let is_used = |file: &dyn Data, name: &str| {
+fn dimensions(one: &dyn ArrayFile, other: &dyn ArrayFile, found: &mut Vec<String>) {
+    let is_used = |file: &dyn ArrayFile, name: &str| {
         file.arrays().iter().any(|array| array.dimensions.iter().any(|own| own == name))
     };
     let (mine, its) = (one.dimensions(), other.dimensions());
@@ -96,7 +96,8 @@ fn attributes(owner: &str, one: &[NamedAttribute], other: &[NamedAttribute], fou
                 found.push(format!("{owner}@{name}: {} and {}", shown(&one), shown(&other)));
             }
             // Formats say in their own ways what dimensions are.
-            (None, _) | (_, None) if data::is_internal(name, one) || data::is_internal(name, other) => {}
+            (None, _) | (_, None)
+                if array_file::is_internal(name, one) || array_file::is_internal(name, other) => {}
             (one, other) => {
                 let value = one.or(other).map_or(String::new(), |value| shown(&value));
                 found.push(format!("{owner}@{name}: in one of them only: {value}"));

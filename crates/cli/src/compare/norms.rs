@@ -9,7 +9,7 @@ const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
 
 /// The Frobenius norm and the infinity norm (the greatest sum of absolute values of a row) of the finite values so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Norms {
+pub(super) struct NormAccumulator {
     values: u64,
     /// Sums of squares: of usual values, of very large ones divided, of very small ones multiplied by the scale.
     squares: [f64; 3],
@@ -20,7 +20,7 @@ pub(super) struct Norms {
     infinite: bool,
 }
 
-impl Norms {
+impl NormAccumulator {
     /// More zeros, in rows of so many.
     fn skip(&mut self, count: u64, columns: u64) {
         if count >= columns - self.values % columns {
@@ -30,7 +30,7 @@ impl Norms {
     }
 
     /// One piece of a row.
-    fn add_piece(&mut self, count: u64, piece: &Piece, columns: u64, strict: bool) {
+    fn add_piece(&mut self, count: u64, piece: &RowSegmentSums, columns: u64, strict: bool) {
         self.infinite |= strict && !piece.is_finite;
         let class = match piece.greatest {
             large if large > LARGE => 1,
@@ -64,20 +64,20 @@ impl Norms {
 }
 
 /// Adds more values, in rows of so many, to norms that have as many so far. What is not finite counts only where `strict`.
-fn add(norms: &mut [Norms], values: &[f64], columns: u64, strict: bool) {
+fn add(norms: &mut [NormAccumulator], values: &[f64], columns: u64, strict: bool) {
     let mut at = norms.first().map_or(0, |norms| norms.values);
     let mut rest = values;
     while !rest.is_empty() {
         let left = usize::try_from(columns - at % columns).unwrap_or(usize::MAX);
         let (now, later) = rest.split_at(left.min(rest.len()));
-        let (piece, count) = (Piece::of(now), now.len() as u64);
+        let (piece, count) = (RowSegmentSums::of(now), now.len() as u64);
         norms.iter_mut().for_each(|norms| norms.add_piece(count, &piece, columns, strict));
         (at, rest) = (at + count, later);
     }
 }
 
 /// What is to be known of a piece of a row: of its finite values.
-struct Piece {
+struct RowSegmentSums {
     greatest: f64,
     is_finite: bool,
     /// The sum of squares, scaled where the greatest is very large or very small.
@@ -85,7 +85,7 @@ struct Piece {
     absolute: f64,
 }
 
-impl Piece {
+impl RowSegmentSums {
     fn of(values: &[f64]) -> Self {
         let (mut greatest, mut squares, mut absolute) = ([0.0f64; LANES], [0.0; LANES], [0.0; LANES]);
         let mut infinite = [0.0f64; LANES];
@@ -126,8 +126,8 @@ fn finite(value: f64) -> f64 {
 /// The norms of one step of two arrays: of the difference and of either side.
 #[derive(Default)]
 pub(super) struct StepNorms {
-    difference: Norms,
-    sides: [Norms; 2],
+    difference: NormAccumulator,
+    sides: [NormAccumulator; 2],
 }
 
 /// The errors of one step, relative to either side, the worse one.
@@ -158,11 +158,14 @@ impl StepNorms {
     }
 
     pub(super) fn errors(&self) -> StepErrors {
-        let worse = |norm: &dyn Fn(&Norms) -> f64| {
+        let worse = |norm: &dyn Fn(&NormAccumulator) -> f64| {
             let far = norm(&self.difference);
             self.sides.iter().map(|side| relative(far, norm(side))).fold(0.0, f64::max)
         };
-        StepErrors { frobenius: worse(&Norms::frobenius), infinity: worse(&Norms::infinity) }
+        StepErrors {
+            frobenius: worse(&NormAccumulator::frobenius),
+            infinity: worse(&NormAccumulator::infinity),
+        }
     }
 }
 

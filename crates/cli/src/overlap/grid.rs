@@ -2,15 +2,15 @@
 
 use std::str::FromStr;
 
-use aqueduct::stage::{Cuboid, Stream};
+use aqueduct::stream::{Cuboid, Stream};
 
 /// How large the grid is: z, y, x; x varies fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grid(pub(crate) [u64; 3]);
+pub(crate) struct GridShape(pub(crate) [u64; 3]);
 
 /// What is stored of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Region {
+pub(crate) enum StoredRegion {
     /// Everything
     Whole,
     /// One plane of constant x: a column of every rank
@@ -21,7 +21,7 @@ pub(crate) enum Region {
     Transversal,
 }
 
-impl FromStr for Grid {
+impl FromStr for GridShape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -37,14 +37,14 @@ impl FromStr for Grid {
     }
 }
 
-impl std::fmt::Display for Grid {
+impl std::fmt::Display for GridShape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [z, y, x] = self.0;
         write!(f, "{z}×{y}×{x}")
     }
 }
 
-impl Grid {
+impl GridShape {
     /// The planes that a rank holds: all of them are held, whatever the number of ranks.
     pub(crate) fn planes(self, rank: usize, ranks: usize) -> std::ops::Range<u64> {
         let border = |rank: usize| self.0[0] * rank as u64 / ranks as u64;
@@ -68,13 +68,13 @@ impl Grid {
     }
 
     /// The boxes that are stored.
-    pub(crate) fn boxes(self, region: Region, cuboids: u64) -> Vec<Cuboid> {
+    pub(crate) fn boxes(self, region: StoredRegion, cuboids: u64) -> Vec<Cuboid> {
         let [z, y, x] = self.0;
         match region {
-            Region::Whole => vec![Cuboid::whole(&self.0)],
-            Region::Slice => vec![Cuboid::new([0, 0, x / 2], [z, y, 1])],
-            Region::Transversal => vec![Cuboid::new([z / 2, 0, 0], [1, y, x])],
-            Region::Cuboids => {
+            StoredRegion::Whole => vec![Cuboid::whole(&self.0)],
+            StoredRegion::Slice => vec![Cuboid::new([0, 0, x / 2], [z, y, 1])],
+            StoredRegion::Transversal => vec![Cuboid::new([z / 2, 0, 0], [1, y, x])],
+            StoredRegion::Cuboids => {
                 // Cells of an even raster, half of each side filled.
                 let raster = (1..=cuboids).find(|side| side * side * side >= cuboids).unwrap_or(1);
                 let cell = self.0.map(|side| (side / raster).max(1));
@@ -110,7 +110,12 @@ impl Grid {
     }
 
     /// The first stored value that is not what it should be: where, and what it is.
-    pub(crate) fn wrong(self, boxes: &[Cuboid], step: u64, values: &[f64]) -> Option<([u64; 3], f64)> {
+    pub(crate) fn first_wrong_value(
+        self,
+        boxes: &[Cuboid],
+        step: u64,
+        values: &[f64],
+    ) -> Option<([u64; 3], f64)> {
         let mut values = values.iter();
         for one in boxes {
             for z in one.start[0]..one.start[0] + one.shape[0] {
@@ -134,12 +139,12 @@ mod tests {
 
     #[test]
     fn grids_are_read_and_boxes_lie_inside() {
-        assert_eq!("64".parse(), Ok(Grid([64; 3])));
-        assert_eq!("3x4x5".parse(), Ok(Grid([3, 4, 5])));
-        assert!(["", "0", "3x4", "axb", "99999"].iter().all(|text| text.parse::<Grid>().is_err()));
+        assert_eq!("64".parse(), Ok(GridShape([64; 3])));
+        assert_eq!("3x4x5".parse(), Ok(GridShape([3, 4, 5])));
+        assert!(["", "0", "3x4", "axb", "99999"].iter().all(|text| text.parse::<GridShape>().is_err()));
         for cuboids in [1, 2, 8, 27, 100] {
-            let grid = Grid([20, 9, 11]);
-            let boxes = grid.boxes(Region::Cuboids, cuboids);
+            let grid = GridShape([20, 9, 11]);
+            let boxes = grid.boxes(StoredRegion::Cuboids, cuboids);
             assert_eq!(boxes.len() as u64, cuboids);
             assert!(boxes.iter().all(|one| one.is_inside(&grid.0)), "{boxes:?}");
         }
@@ -147,15 +152,18 @@ mod tests {
 
     #[test]
     fn what_is_filled_is_found_and_what_is_wrong_is_named() {
-        let grid = Grid([5, 3, 4]);
+        let grid = GridShape([5, 3, 4]);
         let mut all = vec![0.0; 60];
         let (one, two) = all.split_at_mut(24);
         grid.fill(0, 2, 7, one);
         grid.fill(1, 2, 7, two);
-        let whole = grid.boxes(Region::Whole, 1);
-        assert_eq!(grid.wrong(&whole, 7, &all), None);
-        assert!(grid.wrong(&whole, 6, &all).is_some() && grid.wrong(&whole, 7, &all[..59]).is_some());
+        let whole = grid.boxes(StoredRegion::Whole, 1);
+        assert_eq!(grid.first_wrong_value(&whole, 7, &all), None);
+        assert!(
+            grid.first_wrong_value(&whole, 6, &all).is_some()
+                && grid.first_wrong_value(&whole, 7, &all[..59]).is_some()
+        );
         all[23] += 1.0;
-        assert_eq!(grid.wrong(&whole, 7, &all).map(|(at, _)| at), Some([1, 2, 3]));
+        assert_eq!(grid.first_wrong_value(&whole, 7, &all).map(|(at, _)| at), Some([1, 2, 3]));
     }
 }

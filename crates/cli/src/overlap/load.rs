@@ -9,7 +9,7 @@ use super::matrices::Matrices;
 
 /// The load of one rank in one step.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Amount {
+pub(crate) struct LoadAmount {
     /// Products of matrices.
     pub(crate) products: f64,
     /// Bytes copied in memory.
@@ -18,7 +18,7 @@ pub(crate) struct Amount {
     pub(crate) broadcast: u64,
 }
 
-impl Amount {
+impl LoadAmount {
     /// What each of fewer ranks has to do, if all of them together do the same.
     pub(crate) fn shared_by(self, ranks: usize, of: usize) -> Self {
         let factor = of as f64 / ranks as f64;
@@ -28,8 +28,8 @@ impl Amount {
 }
 
 /// A load with the memory that it works in.
-pub(crate) struct Load {
-    amount: Amount,
+pub(crate) struct SyntheticLoad {
+    amount: LoadAmount,
     /// What is left of a product after the last step.
     rest: f64,
     matrices: Matrices,
@@ -41,8 +41,8 @@ pub(crate) struct Load {
 /// Memory that is copied at a time: more than caches hold.
 const COPIED: u64 = 16 << 20;
 
-impl Load {
-    pub(crate) fn new(amount: Amount) -> Self {
+impl SyntheticLoad {
+    pub(crate) fn new(amount: LoadAmount) -> Self {
         let bytes = amount.copied.min(COPIED) as usize;
         Self {
             amount,

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use aqueduct::comm::Comm;
 
-use super::trial::Trial;
-use super::{Arguments, Choice};
+use super::mode_run::ModeResult;
+use super::{OverlapArguments, OverlapMode};
 
 /// The fastest run of every mode, in the order in which they ran.
-pub(crate) fn fastest(trials: &[Trial]) -> Vec<&Trial> {
-    let mut best: Vec<&Trial> = Vec::new();
+pub(crate) fn fastest(trials: &[ModeResult]) -> Vec<&ModeResult> {
+    let mut best: Vec<&ModeResult> = Vec::new();
     for trial in trials {
-        match best.iter_mut().find(|best| best.choice == trial.choice) {
+        match best.iter_mut().find(|best| best.mode == trial.mode) {
             Some(best) if best.seconds > trial.seconds => *best = trial,
             Some(_) => {}
             None => best.push(trial),
@@ -20,7 +20,7 @@ pub(crate) fn fastest(trials: &[Trial]) -> Vec<&Trial> {
     best
 }
 
-pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> String {
+pub(crate) fn table(world: &Comm, arguments: &OverlapArguments, trials: &[ModeResult]) -> String {
     let mut text = String::new();
     let (ranks, nodes) = (world.size(), world.node_count());
     let megabytes = arguments.bytes() as f64 / 1e6;
@@ -37,7 +37,7 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
         arguments.file
     );
     let best = fastest(trials);
-    let blocking = best.iter().copied().find(|trial| trial.choice == Choice::Blocking);
+    let blocking = best.iter().copied().find(|trial| trial.mode == OverlapMode::Blocking);
     let bound = blocking.map(|trial| trial.computing.max(trial.seconds - trial.computing));
     let _ = writeln!(
         text,
@@ -51,7 +51,7 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
         let _ = writeln!(
             text,
             "{:<9} {:>8.3} {:>9.3} {:>8.3} {:>8.3} {:>7} {:>9} {:>6.0}%  {}",
-            trial.choice.to_string(),
+            trial.mode.to_string(),
             trial.seconds,
             trial.computing,
             trial.in_commit,
@@ -59,7 +59,7 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
             over(blocking.map(|trial| trial.seconds)),
             over(bound),
             100.0 * trial.memory,
-            trial.told
+            trial.final_mode
         );
     }
     for trial in best.iter().filter(|trial| trial.changes.len() > 1) {
@@ -67,7 +67,7 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
             let _ = writeln!(
                 text,
                 "{}, from step {}: {:?}: {}",
-                trial.choice, change.step, change.mode, change.reason
+                trial.mode, change.step, change.mode, change.reason
             );
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn table(world: &Comm, arguments: &Arguments, trials: &[Trial]) -> St
     text
 }
 
-pub(crate) fn csv(arguments: &Arguments, trials: &[Trial]) -> String {
+pub(crate) fn csv(arguments: &OverlapArguments, trials: &[ModeResult]) -> String {
     let mut text = String::from(
         "mode,computing ranks,grid,region,iterations,write,data,bytes,seconds,computing,in commit,writing,memory share,at the end\n",
     );
@@ -87,8 +87,8 @@ pub(crate) fn csv(arguments: &Arguments, trials: &[Trial]) -> String {
         let _ = writeln!(
             text,
             "{},{},{},{:?},{},{},{},{},{},{},{},{},{},\"{}\"",
-            trial.choice,
-            trial.computers,
+            trial.mode,
+            trial.compute_ranks,
             arguments.grid,
             arguments.region,
             arguments.iterations,
@@ -100,7 +100,7 @@ pub(crate) fn csv(arguments: &Arguments, trials: &[Trial]) -> String {
             trial.in_commit,
             trial.writing,
             trial.memory,
-            trial.told.replace('"', "\"\"")
+            trial.final_mode.replace('"', "\"\"")
         );
     }
     text

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 use aqueduct::comm::Comm;
-use aqueduct::stage::target::{Parcel, Supply, Target};
-use aqueduct::stage::{Declared, Error};
+use aqueduct::stream::target::{ChunkSource, OutputTarget, StepBatch};
+use aqueduct::stream::{Declaration, Error};
 
 /// What a rank was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum RankActivity {
     Computing = 0,
     HandingOver = 1,
     Writing = 2,
@@ -18,38 +18,38 @@ pub(crate) enum Doing {
 
 /// From when to when, in seconds since all ranks began.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Span {
-    pub(crate) doing: Doing,
+pub(crate) struct ActivitySpan {
+    pub(crate) activity: RankActivity,
     pub(crate) begin: f64,
     pub(crate) end: f64,
 }
 
 /// What one rank noted, from its threads too.
 #[derive(Clone, Debug)]
-pub(crate) struct Notes {
+pub(crate) struct TimelineRecorder {
     zero: Instant,
-    spans: Arc<Mutex<Vec<Span>>>,
+    spans: Arc<Mutex<Vec<ActivitySpan>>>,
 }
 
-impl Notes {
+impl TimelineRecorder {
     /// From now on.
     pub(crate) fn begin() -> Self {
         Self { zero: Instant::now(), spans: Arc::default() }
     }
 
     /// Notes what is done in `work`.
-    pub(crate) fn during<T>(&self, doing: Doing, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn record<T>(&self, doing: RankActivity, work: impl FnOnce() -> T) -> T {
         let begin = self.zero.elapsed().as_secs_f64();
         let done = work();
-        let span = Span { doing, begin, end: self.zero.elapsed().as_secs_f64() };
+        let span = ActivitySpan { activity: doing, begin, end: self.zero.elapsed().as_secs_f64() };
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
         done
     }
 
     /// The notes of all ranks, on rank 0. Collective.
-    pub(crate) fn gather(&self, comm: &Comm) -> Result<Option<Vec<Vec<Span>>>> {
+    pub(crate) fn gather(&self, comm: &Comm) -> Result<Option<Vec<Vec<ActivitySpan>>>> {
         let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let numbers = |span: Span| [f64::from(span.doing as u8), span.begin, span.end];
+        let numbers = |span: ActivitySpan| [f64::from(span.activity as u8), span.begin, span.end];
         let mine: Vec<f64> = spans.into_iter().flat_map(numbers).collect();
         let all = comm.gather_varied(0, &mine)?;
         let spans = |numbers: Vec<f64>| numbers.chunks_exact(3).map(span).collect();
@@ -57,41 +57,41 @@ impl Notes {
     }
 }
 
-fn span(numbers: &[f64]) -> Span {
+fn span(numbers: &[f64]) -> ActivitySpan {
     let doing = match numbers[0] as u8 {
-        0 => Doing::Computing,
-        1 => Doing::HandingOver,
-        _ => Doing::Writing,
+        0 => RankActivity::Computing,
+        1 => RankActivity::HandingOver,
+        _ => RankActivity::Writing,
     };
-    Span { doing, begin: numbers[1], end: numbers[2] }
+    ActivitySpan { activity: doing, begin: numbers[1], end: numbers[2] }
 }
 
 /// A target whose writes are noted.
-pub(crate) struct Noted {
-    inner: Box<dyn Target>,
-    notes: Notes,
+pub(crate) struct RecordingTarget {
+    inner: Box<dyn OutputTarget>,
+    recorder: TimelineRecorder,
 }
 
-impl Noted {
+impl RecordingTarget {
     /// A stream file, as every output makes it.
     pub(crate) fn create(
         comm: &Comm,
         name: &str,
-        declared: &Arc<Declared>,
-        notes: &Notes,
-    ) -> Result<Box<dyn Target>, Error> {
-        let inner = Box::new(aqueduct::stage::target::FileTarget::create(comm, name, declared)?);
-        Ok(Box::new(Self { inner, notes: notes.clone() }))
+        declared: &Arc<Declaration>,
+        notes: &TimelineRecorder,
+    ) -> Result<Box<dyn OutputTarget>, Error> {
+        let inner = Box::new(aqueduct::stream::target::FileTarget::create(comm, name, declared)?);
+        Ok(Box::new(Self { inner, recorder: notes.clone() }))
     }
 }
 
-impl Target for Noted {
-    fn write(&mut self, parcel: &Parcel, supply: &mut dyn Supply) -> Result<(), Error> {
-        self.notes.clone().during(Doing::Writing, || self.inner.write(parcel, supply))
+impl OutputTarget for RecordingTarget {
+    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<(), Error> {
+        self.recorder.clone().record(RankActivity::Writing, || self.inner.write(parcel, supply))
     }
 
     fn sync(&mut self) -> Result<(), Error> {
-        self.notes.clone().during(Doing::Writing, || self.inner.sync())
+        self.recorder.clone().record(RankActivity::Writing, || self.inner.sync())
     }
 
     fn is_persistent(&self) -> bool {
@@ -99,7 +99,7 @@ impl Target for Noted {
     }
 
     fn finish(self: Box<Self>, steps: u64) -> Result<(), Error> {
-        let Self { inner, notes } = *self;
-        notes.during(Doing::Writing, || inner.finish(steps))
+        let Self { inner, recorder: notes } = *self;
+        notes.record(RankActivity::Writing, || inner.finish(steps))
     }
 }

@@ -1,28 +1,28 @@
 //! Every rank's bytes for all.
 
-use super::gather::{Gathered, fill};
-use super::{Collective, list, powers_below};
+use super::gather::{RankBytes, place_by_rank};
+use super::{CollectiveCall, packed_list, powers_below};
 use crate::Result;
-use crate::hub::{TELLABLE, Take};
+use crate::node_exchange::{BulkRead, SMALL_MAX};
 
-impl Collective<'_> {
+impl CollectiveCall<'_> {
     /// The bytes of all ranks, of any lengths, at every rank.
-    pub(crate) fn allgather_varied(&self, mine: &[u8]) -> Result<Gathered> {
+    pub(crate) fn allgather_varied(&self, mine: &[u8]) -> Result<RankBytes> {
         let topology = self.topology();
-        if topology.count() == 1 {
+        if topology.node_count() == 1 {
             return Ok(self.node_gather(None, mine)?.unwrap_or_default());
         }
         let mut packed = Vec::new();
         if let Some(items) = self.node_gather(Some(0), mine)? {
-            packed = list::encode(&self.leaders_allgather(list::encode(&items))?);
+            packed = packed_list::encode(&self.leaders_allgather(packed_list::encode(&items))?);
         }
         let packed = self.node_broadcast_varied(0, packed)?;
-        let broken = || self.broken(topology.leader(self.node()));
-        let nodes = list::decode(&packed).filter(|nodes| nodes.len() == topology.count());
+        let broken = || self.size_mismatch(topology.leader(self.node()));
+        let nodes = packed_list::decode(&packed).filter(|nodes| nodes.len() == topology.node_count());
         let mut all = vec![Vec::new(); self.size()];
         for (ranks, items) in topology.nodes().iter().zip(nodes.ok_or_else(broken)?) {
-            let items = list::decode(items).filter(|items| items.len() == ranks.len());
-            fill(&mut all, ranks, &items.ok_or_else(broken)?);
+            let items = packed_list::decode(items).filter(|items| items.len() == ranks.len());
+            place_by_rank(&mut all, ranks, &items.ok_or_else(broken)?);
         }
         Ok(all)
     }
@@ -33,40 +33,40 @@ impl Collective<'_> {
         if len == 0 {
             return self.barrier();
         }
-        if self.topology().count() > 1 {
+        if self.topology().node_count() > 1 {
             for (rank, item) in self.allgather_varied(mine)?.iter().enumerate() {
                 let into = &mut out[rank * len..(rank + 1) * len];
                 if item.len() != len {
-                    return Err(self.broken(rank));
+                    return Err(self.size_mismatch(rank));
                 }
                 into.copy_from_slice(item);
             }
             return Ok(());
         }
-        if len <= TELLABLE {
-            return self.hub().tell(self.call, mine, |rank, theirs| {
+        if len <= SMALL_MAX {
+            return self.node_exchange().exchange_small(self.id, mine, |rank, theirs| {
                 out[rank * len..(rank + 1) * len].copy_from_slice(theirs);
             });
         }
         let takes = out.chunks_exact_mut(len).enumerate();
-        let mut takes: Vec<_> = takes.map(|(from, into)| Take { from, position: 0, into }).collect();
+        let mut takes: Vec<_> = takes.map(|(from, into)| BulkRead { from, position: 0, into }).collect();
         // Everyone starts with itself and goes round, so that not all read the same rank at once.
-        takes.rotate_left(self.hub().rank());
-        self.hub().share(self.call, &[mine], &mut takes)
+        takes.rotate_left(self.node_exchange().rank());
+        self.node_exchange().exchange_bulk(self.id, &[mine], &mut takes)
     }
 
     /// Among node leaders: the packed bytes of each node, in ⌈log₂ nodes⌉ steps of doubling amounts.
-    fn leaders_allgather(&self, mine: Vec<u8>) -> Result<Gathered> {
-        let (me, nodes) = (self.node(), self.topology().count());
+    fn leaders_allgather(&self, mine: Vec<u8>) -> Result<RankBytes> {
+        let (me, nodes) = (self.node(), self.topology().node_count());
         // What is known: the nodes me, me + 1, … in a ring.
         let mut known = vec![mine];
         for distance in powers_below(nodes) {
             let some = &known[..distance.min(nodes - distance)];
-            self.send_to_node((me + nodes - distance) % nodes, list::encode(some))?;
+            self.send_to_node((me + nodes - distance) % nodes, packed_list::encode(some))?;
             let next = (me + distance) % nodes;
             let body = self.receive_from_node(next)?;
-            let items = list::decode(body.bytes()).filter(|items| items.len() == some.len());
-            let items = items.ok_or_else(|| self.broken(self.topology().leader(next)))?;
+            let items = packed_list::decode(body.bytes()).filter(|items| items.len() == some.len());
+            let items = items.ok_or_else(|| self.size_mismatch(self.topology().leader(next)))?;
             known.extend(items.iter().map(|item| item.to_vec()));
         }
         known.rotate_right(me);

@@ -1,18 +1,18 @@
 //! One rank's bytes for all.
 
-use super::{Collective, powers_below};
+use super::{CollectiveCall, powers_below};
 use crate::Result;
-use crate::hub::{TELLABLE, Take};
+use crate::node_exchange::{BulkRead, SMALL_MAX};
 
-impl Collective<'_> {
+impl CollectiveCall<'_> {
     /// Fills `bytes` of every rank with those of `root`; all have the same length.
     pub(crate) fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
         let home = self.topology().node_of(root);
         if self.node() == home {
-            self.node_broadcast(self.topology().place(root), bytes)?;
+            self.node_broadcast(self.topology().local_rank(root), bytes)?;
         }
-        if self.leads() {
-            self.spread_over_nodes(home, bytes)?;
+        if self.is_leader() {
+            self.broadcast_to_leaders(home, bytes)?;
         }
         if self.node() != home {
             self.node_broadcast(0, bytes)?;
@@ -21,8 +21,8 @@ impl Collective<'_> {
     }
 
     /// Down a binomial tree of the node leaders, from that of node `home`.
-    pub(super) fn spread_over_nodes(&self, home: usize, bytes: &mut [u8]) -> Result<()> {
-        let nodes = self.topology().count();
+    pub(super) fn broadcast_to_leaders(&self, home: usize, bytes: &mut [u8]) -> Result<()> {
+        let nodes = self.topology().node_count();
         let place = (self.node() + nodes - home) % nodes;
         for distance in powers_below(nodes) {
             if place < distance {
@@ -33,7 +33,7 @@ impl Collective<'_> {
                 let parent = (place - distance + home) % nodes;
                 let body = self.receive_from_node(parent)?;
                 if body.bytes().len() != bytes.len() {
-                    return Err(self.broken(self.topology().leader(parent)));
+                    return Err(self.size_mismatch(self.topology().leader(parent)));
                 }
                 bytes.copy_from_slice(body.bytes());
             }
@@ -43,34 +43,38 @@ impl Collective<'_> {
 
     /// Inside the node, from the rank at `place`; all know the length.
     pub(super) fn node_broadcast(&self, place: usize, bytes: &mut [u8]) -> Result<()> {
-        let (hub, mine) = (self.hub(), self.hub().rank() == place);
+        let (hub, mine) = (self.node_exchange(), self.node_exchange().rank() == place);
         if hub.size() == 1 {
             return Ok(());
         }
-        if bytes.len() <= TELLABLE {
+        if bytes.len() <= SMALL_MAX {
             let told = if mine { bytes.to_vec() } else { Vec::new() };
-            return hub.tell(self.call, &told, |rank, theirs| {
+            return hub.exchange_small(self.id, &told, |rank, theirs| {
                 if rank == place && theirs.len() == bytes.len() {
                     bytes.copy_from_slice(theirs);
                 }
             });
         }
         if mine {
-            hub.share(self.call, &[bytes], &mut [])
+            hub.exchange_bulk(self.id, &[bytes], &mut [])
         } else {
-            hub.share(self.call, &[], &mut [Take { from: place, position: 0, into: bytes }])
+            hub.exchange_bulk(self.id, &[], &mut [BulkRead { from: place, position: 0, into: bytes }])
         }
     }
 
     /// Inside the node, from the rank at `place`, which alone knows the length.
     pub(super) fn node_broadcast_varied(&self, place: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut len = 0;
-        self.hub().tell(self.call, &(bytes.len() as u64).to_le_bytes(), |rank, theirs| {
-            if rank == place {
-                len = theirs.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
-            }
-        })?;
-        let mut bytes = if self.hub().rank() == place { bytes } else { vec![0; len] };
+        self.node_exchange().exchange_small(
+            self.id,
+            &(bytes.len() as u64).to_le_bytes(),
+            |rank, theirs| {
+                if rank == place {
+                    len = theirs.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
+                }
+            },
+        )?;
+        let mut bytes = if self.node_exchange().rank() == place { bytes } else { vec![0; len] };
         self.node_broadcast(place, &mut bytes)?;
         Ok(bytes)
     }

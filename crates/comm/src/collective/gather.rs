@@ -1,24 +1,24 @@
 //! Every rank's bytes for one.
 
-use super::{Collective, list};
+use super::{CollectiveCall, packed_list};
 use crate::Result;
-use crate::hub::{TELLABLE, Take};
+use crate::node_exchange::{BulkRead, SMALL_MAX};
 
 /// The bytes of each rank, in rank order.
-pub(crate) type Gathered = Vec<Vec<u8>>;
+pub(crate) type RankBytes = Vec<Vec<u8>>;
 
-impl Collective<'_> {
+impl CollectiveCall<'_> {
     /// The bytes of all ranks, of any lengths, at `root`; nothing elsewhere.
-    pub(crate) fn gather_varied(&self, root: usize, mine: &[u8]) -> Result<Option<Gathered>> {
+    pub(crate) fn gather_varied(&self, root: usize, mine: &[u8]) -> Result<Option<RankBytes>> {
         let topology = self.topology();
-        if topology.count() == 1 {
-            return self.node_gather(Some(topology.place(root)), mine);
+        if topology.node_count() == 1 {
+            return self.node_gather(Some(topology.local_rank(root)), mine);
         }
         let gathered = self.node_gather(Some(0), mine)?;
         if let Some(items) = &gathered
             && self.rank() != root
         {
-            self.send(root, list::encode(items))?;
+            self.send(root, packed_list::encode(items))?;
         }
         if self.rank() != root {
             return Ok(None);
@@ -27,11 +27,11 @@ impl Collective<'_> {
         for (node, ranks) in topology.nodes().iter().enumerate() {
             let leader = topology.leader(node);
             match &gathered {
-                Some(items) if leader == root => fill(&mut all, ranks, items),
+                Some(items) if leader == root => place_by_rank(&mut all, ranks, items),
                 _ => {
                     let body = self.receive(leader)?;
-                    let items = list::decode(body.bytes()).filter(|items| items.len() == ranks.len());
-                    fill(&mut all, ranks, &items.ok_or_else(|| self.broken(leader))?);
+                    let items = packed_list::decode(body.bytes()).filter(|items| items.len() == ranks.len());
+                    place_by_rank(&mut all, ranks, &items.ok_or_else(|| self.size_mismatch(leader))?);
                 }
             }
         }
@@ -40,8 +40,8 @@ impl Collective<'_> {
 
     /// The bytes of all ranks at `root`, in memory that is there; how many each has. What is not as long as its place is left out.
     pub(crate) fn gather_into(&self, root: usize, mine: &[u8], into: &mut [&mut [u8]]) -> Result<Vec<usize>> {
-        if self.topology().count() == 1 {
-            return self.node_gather_into(self.topology().place(root), mine, into);
+        if self.topology().node_count() == 1 {
+            return self.node_gather_into(self.topology().local_rank(root), mine, into);
         }
         let items = self.gather_varied(root, mine)?.unwrap_or_default();
         for (item, into) in items.iter().zip(into).filter(|(item, into)| item.len() == into.len()) {
@@ -51,30 +51,30 @@ impl Collective<'_> {
     }
 
     fn node_gather_into(&self, place: usize, mine: &[u8], into: &mut [&mut [u8]]) -> Result<Vec<usize>> {
-        let hub = self.hub();
+        let hub = self.node_exchange();
         let mut lengths = Vec::with_capacity(hub.size());
-        hub.tell(self.call, &(mine.len() as u64).to_le_bytes(), |_, theirs| {
+        hub.exchange_small(self.id, &(mine.len() as u64).to_le_bytes(), |_, theirs| {
             let length = theirs.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
             lengths.push(length as usize);
         })?;
         let wanted = if hub.rank() == place { into } else { &mut [] };
         let takes = wanted.iter_mut().enumerate().filter(|(from, into)| lengths[*from] == into.len());
-        let mut takes: Vec<_> = takes.map(|(from, into)| Take { from, position: 0, into }).collect();
-        hub.share(self.call, &[mine], &mut takes)?;
+        let mut takes: Vec<_> = takes.map(|(from, into)| BulkRead { from, position: 0, into }).collect();
+        hub.exchange_bulk(self.id, &[mine], &mut takes)?;
         Ok(if hub.rank() == place { lengths } else { Vec::new() })
     }
 
     /// Inside the node: the bytes of its ranks at the rank at `place` (none: at all of them).
-    pub(super) fn node_gather(&self, place: Option<usize>, mine: &[u8]) -> Result<Option<Gathered>> {
-        let hub = self.hub();
+    pub(super) fn node_gather(&self, place: Option<usize>, mine: &[u8]) -> Result<Option<RankBytes>> {
+        let hub = self.node_exchange();
         // Short contributions travel with their length; if all are short, one meeting does.
         let mut told = (mine.len() as u64).to_le_bytes().to_vec();
-        let short = mine.len() <= TELLABLE - told.len();
+        let short = mine.len() <= SMALL_MAX - told.len();
         told.extend_from_slice(if short { mine } else { &[] });
-        let mut items: Gathered = Vec::with_capacity(hub.size());
+        let mut items: RankBytes = Vec::with_capacity(hub.size());
         let mut all_short = true;
         let wanted = place.is_none_or(|place| place == hub.rank());
-        hub.tell(self.call, &told, |_, theirs| {
+        hub.exchange_small(self.id, &told, |_, theirs| {
             let (len, inline) = theirs.split_first_chunk().unwrap_or((&[0; 8], &[]));
             let len = u64::from_le_bytes(*len) as usize;
             all_short &= inline.len() == len;
@@ -85,15 +85,15 @@ impl Collective<'_> {
         if !all_short {
             let takes = items.iter_mut().enumerate();
             let mut takes: Vec<_> =
-                takes.map(|(from, item)| Take { from, position: 0, into: item.as_mut_slice() }).collect();
-            hub.share(self.call, &[mine], &mut takes)?;
+                takes.map(|(from, item)| BulkRead { from, position: 0, into: item.as_mut_slice() }).collect();
+            hub.exchange_bulk(self.id, &[mine], &mut takes)?;
         }
         Ok(wanted.then_some(items))
     }
 }
 
 /// Puts the items of a node's ranks in their places.
-pub(super) fn fill<B: AsRef<[u8]>>(all: &mut [Vec<u8>], ranks: &[usize], items: &[B]) {
+pub(super) fn place_by_rank<B: AsRef<[u8]>>(all: &mut [Vec<u8>], ranks: &[usize], items: &[B]) {
     for (rank, item) in ranks.iter().zip(items) {
         all[*rank] = item.as_ref().to_vec();
     }

@@ -2,54 +2,54 @@
 
 use std::ops::Range;
 
-use super::{Collective, powers_below};
+use super::{CollectiveCall, powers_below};
 use crate::Result;
-use crate::hub::{TELLABLE, Take};
-use crate::number::{Number, Op};
+use crate::node_exchange::{BulkRead, SMALL_MAX};
 use crate::packet::Plain;
+use crate::reduction::{Number, Op};
 
 /// Where a reduction is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum ReduceTarget {
     /// At one rank; the values of the others are unspecified afterwards.
     Rank(usize),
     /// At all ranks: the same bits everywhere.
     All,
 }
 
-impl Collective<'_> {
+impl CollectiveCall<'_> {
     /// `values[i]` = the reduction of `values[i]` over all ranks, at `target`.
-    pub(crate) fn reduce<T: Number>(&self, target: Target, op: Op, values: &mut [T]) -> Result<()> {
+    pub(crate) fn reduce<T: Number>(&self, target: ReduceTarget, op: Op, values: &mut [T]) -> Result<()> {
         self.reduce_with(target, &|into: &mut [T], with: &[T]| T::fold(op, into, with), values)
     }
 
     /// The same for any way to fold the values of one rank into those of another, element by element.
     pub(crate) fn reduce_with<T: Plain>(
         &self,
-        target: Target,
+        target: ReduceTarget,
         fold: &impl Fn(&mut [T], &[T]),
         values: &mut [T],
     ) -> Result<()> {
         let topology = self.topology();
-        if topology.count() == 1 {
+        if topology.node_count() == 1 {
             let place = match target {
-                Target::Rank(root) => Some(topology.place(root)),
-                Target::All => None,
+                ReduceTarget::Rank(root) => Some(topology.local_rank(root)),
+                ReduceTarget::All => None,
             };
             return self.node_reduce(place, fold, values);
         }
         self.node_reduce(Some(0), fold, values)?;
-        if self.leads() {
+        if self.is_leader() {
             self.leaders_reduce(fold, values)?;
         }
         match target {
-            Target::All => self.broadcast(topology.leader(0), bytemuck::cast_slice_mut(values)),
-            Target::Rank(root) => self.hand_over(topology.leader(0), root, values),
+            ReduceTarget::All => self.broadcast(topology.leader(0), bytemuck::cast_slice_mut(values)),
+            ReduceTarget::Rank(root) => self.forward_result(topology.leader(0), root, values),
         }
     }
 
     /// From the rank that has a result to the one that wants it.
-    fn hand_over<T: Plain>(&self, from: usize, to: usize, values: &mut [T]) -> Result<()> {
+    fn forward_result<T: Plain>(&self, from: usize, to: usize, values: &mut [T]) -> Result<()> {
         if from == to {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Collective<'_> {
 
     /// Up a binomial tree of the node leaders to the first; lower nodes stand left.
     fn leaders_reduce<T: Plain>(&self, fold: &impl Fn(&mut [T], &[T]), values: &mut [T]) -> Result<()> {
-        let (me, nodes) = (self.node(), self.topology().count());
+        let (me, nodes) = (self.node(), self.topology().node_count());
         let mut theirs = values.to_vec();
         for distance in powers_below(nodes) {
             if me & distance != 0 {
@@ -79,9 +79,9 @@ impl Collective<'_> {
     }
 
     pub(super) fn receive_values<T: Plain>(&self, from: usize, values: &mut [T]) -> Result<()> {
-        let theirs = self.receive(from)?.into_values::<T>(self.call.name())?;
+        let theirs = self.receive(from)?.into_values::<T>(self.id.name())?;
         if theirs.len() != values.len() {
-            return Err(self.broken(from));
+            return Err(self.size_mismatch(from));
         }
         values.copy_from_slice(&theirs);
         Ok(())
@@ -94,12 +94,12 @@ impl Collective<'_> {
         fold: &impl Fn(&mut [T], &[T]),
         values: &mut [T],
     ) -> Result<()> {
-        if size_of_val(values) > TELLABLE {
+        if size_of_val(values) > SMALL_MAX {
             return self.node_reduce_long(place, fold, values);
         }
         let mine = values.to_vec();
         let mut theirs = values.to_vec();
-        self.hub().tell(self.call, bytemuck::cast_slice(&mine), |rank, bytes| {
+        self.node_exchange().exchange_small(self.id, bytemuck::cast_slice(&mine), |rank, bytes| {
             let into = if rank == 0 { &mut *values } else { &mut theirs[..] };
             bytemuck::cast_slice_mut(into).copy_from_slice(bytes);
             if rank > 0 {
@@ -115,7 +115,7 @@ impl Collective<'_> {
         fold: &impl Fn(&mut [T], &[T]),
         values: &mut [T],
     ) -> Result<()> {
-        let (hub, len) = (self.hub(), values.len());
+        let (hub, len) = (self.node_exchange(), values.len());
         let share = |rank: usize| share_of(len, rank, hub.size());
         let position = share(hub.rank()).start * size_of::<T>();
         let width = share(hub.rank()).len();
@@ -123,10 +123,10 @@ impl Collective<'_> {
         let mut takes = Vec::with_capacity(hub.size());
         if width > 0 {
             for (from, column) in columns.chunks_exact_mut(width).enumerate() {
-                takes.push(Take { from, position, into: bytemuck::cast_slice_mut(column) });
+                takes.push(BulkRead { from, position, into: bytemuck::cast_slice_mut(column) });
             }
         }
-        hub.share(self.call, &[bytemuck::cast_slice(values)], &mut takes)?;
+        hub.exchange_bulk(self.id, &[bytemuck::cast_slice(values)], &mut takes)?;
         let (sum, others) = columns.split_at_mut(width);
         if width > 0 {
             others.chunks_exact(width).for_each(|column| fold(sum, column));
@@ -136,11 +136,11 @@ impl Collective<'_> {
             let mut rest = &mut values[..];
             for from in 0..hub.size() {
                 let (part, later) = rest.split_at_mut(share(from).len());
-                takes.push(Take { from, position: 0, into: bytemuck::cast_slice_mut(part) });
+                takes.push(BulkRead { from, position: 0, into: bytemuck::cast_slice_mut(part) });
                 rest = later;
             }
         }
-        hub.share(self.call, &[bytemuck::cast_slice(sum)], &mut takes)
+        hub.exchange_bulk(self.id, &[bytemuck::cast_slice(sum)], &mut takes)
     }
 }
 

@@ -1,18 +1,18 @@
 //! Prefix reductions: what the ranks below (and this one) have together.
 
-use super::{Collective, powers_below};
+use super::{CollectiveCall, powers_below};
 use crate::Result;
-use crate::hub::{TELLABLE, Take};
-use crate::number::{Number, Op};
+use crate::node_exchange::{BulkRead, SMALL_MAX};
+use crate::reduction::{Number, Op};
 
 /// Long values are scanned in pieces of about this many bytes, so that the scratch memory stays small.
 const PIECE: usize = 64 * 1024;
 
-impl Collective<'_> {
+impl CollectiveCall<'_> {
     /// The reduction of the values of all lower ranks; none at rank 0.
     pub(crate) fn scan_below<T: Number>(&self, op: Op, values: &[T]) -> Result<Option<Vec<T>>> {
         let topology = self.topology();
-        if topology.count() == 1 {
+        if topology.node_count() == 1 {
             return self.node_scan_below(op, values);
         }
         if !topology.in_order() {
@@ -22,9 +22,9 @@ impl Collective<'_> {
         let mut total = values.to_vec();
         self.node_reduce(Some(0), &|into: &mut [T], with: &[T]| T::fold(op, into, with), &mut total)?;
         let mut before = None;
-        if self.leads() {
+        if self.is_leader() {
             let leader = |node| topology.leader(node);
-            before = self.scan_over(op, &total, self.node(), topology.count(), leader)?;
+            before = self.scan_over(op, &total, self.node(), topology.node_count(), leader)?;
         }
         if self.node() == 0 {
             return Ok(inside);
@@ -70,10 +70,10 @@ impl Collective<'_> {
 
     /// Inside the node.
     fn node_scan_below<T: Number>(&self, op: Op, values: &[T]) -> Result<Option<Vec<T>>> {
-        let hub = self.hub();
+        let hub = self.node_exchange();
         let mut below: Vec<T> = Vec::with_capacity(if hub.rank() > 0 { values.len() } else { 0 });
-        if size_of_val(values) <= TELLABLE {
-            hub.tell(self.call, bytemuck::cast_slice(values), |rank, bytes| {
+        if size_of_val(values) <= SMALL_MAX {
+            hub.exchange_small(self.id, bytemuck::cast_slice(values), |rank, bytes| {
                 if rank < hub.rank() {
                     add(op, &mut below, &bytemuck::pod_collect_to_vec(bytes));
                 }
@@ -84,9 +84,9 @@ impl Collective<'_> {
             let mut lower = vec![T::zeroed(); piece.len() * hub.rank()];
             let takes = lower.chunks_exact_mut(piece.len()).enumerate();
             let mut takes: Vec<_> = takes
-                .map(|(from, into)| Take { from, position: 0, into: bytemuck::cast_slice_mut(into) })
+                .map(|(from, into)| BulkRead { from, position: 0, into: bytemuck::cast_slice_mut(into) })
                 .collect();
-            hub.share(self.call, &[bytemuck::cast_slice(piece)], &mut takes)?;
+            hub.exchange_bulk(self.id, &[bytemuck::cast_slice(piece)], &mut takes)?;
             let mut sum = Vec::new();
             lower.chunks_exact(piece.len()).for_each(|values| add(op, &mut sum, values));
             below.extend(sum);

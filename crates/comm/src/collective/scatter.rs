@@ -1,10 +1,10 @@
 //! One rank's bytes dealt out to all.
 
-use super::{Collective, list};
+use super::{CollectiveCall, packed_list};
 use crate::Result;
-use crate::hub::Take;
+use crate::node_exchange::BulkRead;
 
-impl Collective<'_> {
+impl CollectiveCall<'_> {
     /// Part `r` of `root`'s parts at rank `r`; parts may have any lengths. Only `root` gives parts.
     pub(crate) fn scatter_varied(&self, root: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
         let topology = self.topology();
@@ -12,7 +12,7 @@ impl Collective<'_> {
         if self.rank() == root {
             for (node, ranks) in topology.nodes().iter().enumerate().filter(|(node, _)| *node != home) {
                 let items: Vec<&[u8]> = ranks.iter().map(|rank| parts[*rank]).collect();
-                self.send_to_node(node, list::encode(&items))?;
+                self.send_to_node(node, packed_list::encode(&items))?;
             }
         }
         if self.node() == home {
@@ -20,17 +20,18 @@ impl Collective<'_> {
             if self.rank() == root {
                 local = topology.nodes()[home].iter().map(|rank| parts[*rank]).collect();
             }
-            return self.node_scatter(topology.place(root), &local);
+            return self.node_scatter(topology.local_rank(root), &local);
         }
-        if !self.leads() {
+        if !self.is_leader() {
             return self.node_scatter(0, &[]);
         }
         let body = self.receive(root)?;
-        let items = list::decode(body.bytes()).filter(|items| items.len() == self.hub().size());
+        let items =
+            packed_list::decode(body.bytes()).filter(|items| items.len() == self.node_exchange().size());
         // A leader whose message is broken still serves its node: empty parts here, the error for itself.
-        let empty = vec![&[][..]; self.hub().size()];
+        let empty = vec![&[][..]; self.node_exchange().size()];
         let mine = self.node_scatter(0, items.as_ref().unwrap_or(&empty))?;
-        if items.is_none() { Err(self.broken(root)) } else { Ok(mine) }
+        if items.is_none() { Err(self.size_mismatch(root)) } else { Ok(mine) }
     }
 
     /// Inside the node, from the rank at `place`.
@@ -38,18 +39,22 @@ impl Collective<'_> {
         let starts = starts(parts.iter().map(|part| part.len()));
         let [start, end] = self.node_bounds(place, &starts)?;
         let mut mine = vec![0; end - start];
-        let take = Take { from: place, position: start, into: &mut mine };
-        self.hub().share(self.call, parts, &mut [take])?;
+        let take = BulkRead { from: place, position: start, into: &mut mine };
+        self.node_exchange().exchange_bulk(self.id, parts, &mut [take])?;
         Ok(mine)
     }
 
     /// Where this rank's part starts and ends in the stream of the rank at `place`, which publishes the starts of all parts.
     fn node_bounds(&self, place: usize, starts: &[usize]) -> Result<[usize; 2]> {
         let mut bounds = [0usize; 2];
-        let position = self.hub().rank() * size_of::<usize>();
-        let take = Take { from: place, position, into: bytemuck::cast_slice_mut(&mut bounds) };
+        let position = self.node_exchange().rank() * size_of::<usize>();
+        let take = BulkRead { from: place, position, into: bytemuck::cast_slice_mut(&mut bounds) };
         let mine: &[u8] = bytemuck::cast_slice(starts);
-        self.hub().share(self.call, &[if self.hub().rank() == place { mine } else { &[] }], &mut [take])?;
+        self.node_exchange().exchange_bulk(
+            self.id,
+            &[if self.node_exchange().rank() == place { mine } else { &[] }],
+            &mut [take],
+        )?;
         Ok(bounds)
     }
 }

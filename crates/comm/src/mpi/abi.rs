@@ -10,7 +10,7 @@ use crate::Result;
 
 /// The binary interfaces we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Flavour {
+pub enum MpiAbi {
     /// Open MPI 4 and 5: handles are addresses of exported objects.
     OpenMpi,
     /// MPICH and its kin (Intel MPI, MVAPICH, Cray): handles are integers.
@@ -21,14 +21,14 @@ pub enum Flavour {
 
 /// One interface, as types.
 pub(crate) trait Abi: Send + Sync + 'static {
-    const FLAVOUR: Flavour;
+    const FLAVOUR: MpiAbi;
     const ANY_SOURCE: c_int;
     /// The values of `MPI_THREAD_SINGLE` … `MPI_THREAD_MULTIPLE`.
     const THREAD_LEVELS: [c_int; 4];
     type Handle: Copy + Send + Sync + 'static;
-    type Status: Status;
+    type Status: AbiStatus;
 
-    fn constants(library: &Library) -> Result<Constants<Self::Handle>>;
+    fn constants(library: &Library) -> Result<MpiHandles<Self::Handle>>;
 
     /// A communicator handle as a host program has it.
     fn handle(raw: usize) -> Self::Handle;
@@ -41,13 +41,13 @@ pub(crate) trait Abi: Send + Sync + 'static {
 }
 
 /// A status that MPI fills and we read.
-pub(crate) trait Status: Copy + Default + Send {
+pub(crate) trait AbiStatus: Copy + Default + Send {
     fn source(&self) -> c_int;
 }
 
 /// The handles we pass to MPI.
 #[derive(Clone, Copy)]
-pub(crate) struct Constants<H> {
+pub(crate) struct MpiHandles<H> {
     pub(crate) world: H,
     pub(crate) byte: H,
     pub(crate) errors_return: H,
@@ -59,7 +59,7 @@ pub(crate) struct Constants<H> {
     pub(crate) replace: H,
 }
 
-impl<H> Constants<H> {
+impl<H> MpiHandles<H> {
     /// As [`OPEN_MPI_OBJECTS`] names them.
     fn in_order(self) -> [H; HANDLES] {
         let Self { world, byte, errors_return, request_null, message_null, info_null, uint64, sum, replace } =
@@ -74,7 +74,7 @@ macro_rules! status {
         #[repr(C)]
         #[derive(Clone, Copy, Default)]
         pub(crate) struct $name { $($field: $type),* }
-        impl Status for $name {
+        impl AbiStatus for $name {
             fn source(&self) -> c_int {
                 self.source
             }
@@ -88,7 +88,7 @@ status!(StandardStatus { source: c_int, tag: c_int, error: c_int, reserved: [c_i
 
 pub(crate) struct OpenMpi;
 pub(crate) struct Mpich;
-pub(crate) struct Standard;
+pub(crate) struct StandardAbi;
 
 /// How many constants there are.
 const HANDLES: usize = 9;
@@ -106,15 +106,15 @@ const OPEN_MPI_OBJECTS: [(&str, &str); HANDLES] = [
 ];
 
 impl Abi for OpenMpi {
-    const FLAVOUR: Flavour = Flavour::OpenMpi;
+    const FLAVOUR: MpiAbi = MpiAbi::OpenMpi;
     const ANY_SOURCE: c_int = -1;
     const THREAD_LEVELS: [c_int; 4] = [0, 1, 2, 3];
     type Handle = usize;
     type Status = OpenMpiStatus;
 
-    fn constants(library: &Library) -> Result<Constants<usize>> {
+    fn constants(library: &Library) -> Result<MpiHandles<usize>> {
         let object = |index: usize| library.address(OPEN_MPI_OBJECTS[index].1);
-        Ok(Constants {
+        Ok(MpiHandles {
             world: object(0)?,
             byte: object(1)?,
             errors_return: object(2)?,
@@ -132,7 +132,7 @@ impl Abi for OpenMpi {
     }
 }
 
-const MPICH: Constants<c_int> = Constants {
+const MPICH: MpiHandles<c_int> = MpiHandles {
     world: 0x4400_0000,
     byte: 0x4c00_010d,
     errors_return: 0x5400_0001,
@@ -145,13 +145,13 @@ const MPICH: Constants<c_int> = Constants {
 };
 
 impl Abi for Mpich {
-    const FLAVOUR: Flavour = Flavour::Mpich;
+    const FLAVOUR: MpiAbi = MpiAbi::Mpich;
     const ANY_SOURCE: c_int = -2;
     const THREAD_LEVELS: [c_int; 4] = [0, 1, 2, 3];
     type Handle = c_int;
     type Status = MpichStatus;
 
-    fn constants(_library: &Library) -> Result<Constants<c_int>> {
+    fn constants(_library: &Library) -> Result<MpiHandles<c_int>> {
         Ok(MPICH)
     }
 
@@ -160,7 +160,7 @@ impl Abi for Mpich {
     }
 }
 
-const STANDARD: Constants<usize> = Constants {
+const STANDARD: MpiHandles<usize> = MpiHandles {
     world: 0x101,
     byte: 0x247,
     errors_return: 0x143,
@@ -172,14 +172,14 @@ const STANDARD: Constants<usize> = Constants {
     replace: 0x3c,
 };
 
-impl Abi for Standard {
-    const FLAVOUR: Flavour = Flavour::Standard;
+impl Abi for StandardAbi {
+    const FLAVOUR: MpiAbi = MpiAbi::Standard;
     const ANY_SOURCE: c_int = -1;
     const THREAD_LEVELS: [c_int; 4] = [0, 1024, 2048, 4096];
     type Handle = usize;
     type Status = StandardStatus;
 
-    fn constants(_library: &Library) -> Result<Constants<usize>> {
+    fn constants(_library: &Library) -> Result<MpiHandles<usize>> {
         Ok(STANDARD)
     }
 
@@ -198,9 +198,9 @@ pub struct Fact {
 }
 
 /// All that we rely on for `flavour`. (For Open MPI the expressions ask whether a constant is the address of an exported object.)
-pub fn facts(flavour: Flavour) -> Vec<Fact> {
+pub fn facts(flavour: MpiAbi) -> Vec<Fact> {
     match flavour {
-        Flavour::OpenMpi => {
+        MpiAbi::OpenMpi => {
             let mut facts = common_facts::<OpenMpi>();
             facts.extend(OPEN_MPI_OBJECTS.iter().map(|(constant, object)| Fact {
                 expression: format!("(void *){constant} == dlsym(RTLD_DEFAULT, \"{object}\")"),
@@ -208,10 +208,10 @@ pub fn facts(flavour: Flavour) -> Vec<Fact> {
             }));
             facts
         }
-        Flavour::Mpich => [common_facts::<Mpich>(), handle_facts(MPICH.in_order().map(i64::from))].concat(),
-        Flavour::Standard => {
+        MpiAbi::Mpich => [common_facts::<Mpich>(), handle_facts(MPICH.in_order().map(i64::from))].concat(),
+        MpiAbi::Standard => {
             let known = STANDARD.in_order().map(|handle| handle as i64);
-            [common_facts::<Standard>(), handle_facts(known)].concat()
+            [common_facts::<StandardAbi>(), handle_facts(known)].concat()
         }
     }
 }
@@ -244,9 +244,9 @@ fn common_facts<A: Abi>() -> Vec<Fact> {
 
 fn source_offset<A: Abi>() -> i64 {
     let offset = match A::FLAVOUR {
-        Flavour::OpenMpi => std::mem::offset_of!(OpenMpiStatus, source),
-        Flavour::Mpich => std::mem::offset_of!(MpichStatus, source),
-        Flavour::Standard => std::mem::offset_of!(StandardStatus, source),
+        MpiAbi::OpenMpi => std::mem::offset_of!(OpenMpiStatus, source),
+        MpiAbi::Mpich => std::mem::offset_of!(MpichStatus, source),
+        MpiAbi::Standard => std::mem::offset_of!(StandardStatus, source),
     };
     offset as i64
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
 use super::ThreadLevel;
-use super::abi::{Abi, Constants, Status};
+use super::abi::{Abi, AbiStatus, MpiHandles};
 use super::library::Library;
 use crate::{Error, Kind, Result};
 
@@ -61,19 +61,19 @@ functions! {
 }
 
 /// The MPI library behind typed calls.
-pub(crate) struct Functions<A: Abi> {
+pub(crate) struct MpiFunctions<A: Abi> {
     table: Table<A>,
-    pub(crate) constants: Constants<A::Handle>,
+    pub(crate) constants: MpiHandles<A::Handle>,
 }
 
 /// A message that has been found and waits to be received.
-pub(crate) struct Found<A: Abi> {
+pub(crate) struct MatchedMessage<A: Abi> {
     pub(crate) source: usize,
     pub(crate) bytes: usize,
     message: A::Handle,
 }
 
-impl<A: Abi> Functions<A> {
+impl<A: Abi> MpiFunctions<A> {
     /// The functions of `library`, which stays loaded for good: MPI does not survive being unloaded.
     pub(crate) fn load(library: Library) -> Result<Self> {
         let functions = Self { table: Table::load(&library)?, constants: A::constants(&library)? };
@@ -213,7 +213,7 @@ impl<A: Abi> Functions<A> {
     }
 
     /// Looks for a message with this tag from anyone.
-    pub(crate) fn find(&self, comm: A::Handle, tag: c_int) -> Result<Option<Found<A>>> {
+    pub(crate) fn improbe(&self, comm: A::Handle, tag: c_int) -> Result<Option<MatchedMessage<A>>> {
         let (mut flag, mut count) = (0, 0);
         let mut message = self.constants.message_null;
         let mut status = A::Status::default();
@@ -234,14 +234,14 @@ impl<A: Abi> Functions<A> {
             let outcome = (self.table.get_count)(&raw const status, self.constants.byte, &raw mut count);
             self.check("MPI_Get_count", outcome)?;
         }
-        Ok(Some(Found { source: status.source() as usize, bytes: count.max(0) as usize, message }))
+        Ok(Some(MatchedMessage { source: status.source() as usize, bytes: count.max(0) as usize, message }))
     }
 
     /// Starts receiving a message that was found.
     ///
     /// # Safety
     /// `bytes` must be as long as the message and stay valid and untouched until [`test`](Self::test) says that the request is complete.
-    pub(crate) unsafe fn imrecv(&self, mut found: Found<A>, bytes: &mut [u8]) -> Result<A::Handle> {
+    pub(crate) unsafe fn imrecv(&self, mut found: MatchedMessage<A>, bytes: &mut [u8]) -> Result<A::Handle> {
         let mut request = self.constants.request_null;
         let (count, byte) = (count_of(bytes.len())?, self.constants.byte);
         // SAFETY: the caller keeps the buffer.

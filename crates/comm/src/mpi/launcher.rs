@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 /// A launcher that is known by its variables.
-struct Launcher {
+struct LauncherVariables {
     name: &'static str,
     /// Tells the number of this process.
     rank: &'static str,
@@ -12,38 +12,38 @@ struct Launcher {
     remedy: &'static str,
 }
 
-const LAUNCHERS: [Launcher; 6] = [
-    Launcher {
+const LAUNCHERS: [LauncherVariables; 6] = [
+    LauncherVariables {
         name: "Slurm's srun",
         rank: "SLURM_PROCID",
         size: Some("SLURM_STEP_NUM_TASKS"),
         remedy: "srun --mpi=pmix (or --mpi=pmi2 for MPICH)",
     },
-    Launcher {
+    LauncherVariables {
         name: "Flux",
         rank: "FLUX_TASK_RANK",
         size: Some("FLUX_JOB_SIZE"),
         remedy: "flux run -o pmi=simple,pmix",
     },
-    Launcher {
+    LauncherVariables {
         name: "PALS",
         rank: "PALS_RANKID",
         size: Some("PALS_SIZE"),
         remedy: "mpiexec --pmi=pmix (or --pmi=cray for Cray MPICH)",
     },
-    Launcher {
+    LauncherVariables {
         name: "ALPS' aprun",
         rank: "ALPS_APP_PE",
         size: None,
         remedy: "mpiexec of the MPI library, or aprun with its PMI enabled (without PMI_NO_FORK)",
     },
-    Launcher {
+    LauncherVariables {
         name: "MVAPICH2",
         rank: "MV2_COMM_WORLD_RANK",
         size: Some("MV2_COMM_WORLD_SIZE"),
         remedy: "AQUEDUCT_MPI=mpich, or mpiexec of the MPI library",
     },
-    Launcher {
+    LauncherVariables {
         name: "MVAPICH",
         rank: "MVP_COMM_WORLD_RANK",
         size: Some("MVP_COMM_WORLD_SIZE"),
@@ -53,7 +53,7 @@ const LAUNCHERS: [Launcher; 6] = [
 
 /// Why this process must not run as a job of its own, and what to do; none if it may. Asked only where no variable of MPI's own (`PMI*`, `PMIX*`, `OMPI*`) is
 /// there.
-pub(super) fn refusal(variable: impl Fn(&str) -> Option<OsString>) -> Option<String> {
+pub(super) fn missing_pmi_error(variable: impl Fn(&str) -> Option<OsString>) -> Option<String> {
     let number = |name: &str| variable(name)?.to_str()?.trim().parse::<u64>().ok();
     LAUNCHERS.iter().find_map(|launcher| {
         let rank = number(launcher.rank)?;
@@ -93,7 +93,9 @@ mod tests {
     use super::*;
 
     fn refused(variables: &[(&str, &str)]) -> Option<String> {
-        refusal(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        missing_pmi_error(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        })
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW, Symbol};
 
-use super::{Flavour, launcher, resident};
+use super::{MpiAbi, launcher, loaded_libraries};
 use crate::{Error, Kind, Result};
 
 /// The variable that overrides the choice of MPI.
@@ -21,7 +21,7 @@ const STANDARD: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 
 /// Which MPI a process is to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum MpiSelection {
     /// None: not started by an MPI launcher.
     None,
     /// The first of these that can be loaded.
@@ -30,7 +30,7 @@ pub(crate) enum Choice {
     Refused(String),
 }
 
-impl Choice {
+impl MpiSelection {
     /// What the environment says: `AQUEDUCT_MPI` first, else the launcher's variables.
     pub(crate) fn from_env() -> Self {
         Self::from_variables(|name| env::var_os(name))
@@ -55,7 +55,7 @@ impl Choice {
         } else if set("PMIX_RANK") {
             all(&[&OPEN_MPI, &MPICH, &STANDARD])
         } else {
-            launcher::refusal(variable).map_or(Self::None, Self::Refused)
+            launcher::missing_pmi_error(variable).map_or(Self::None, Self::Refused)
         }
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct Library {
     loaded: Loaded,
     /// The file it was loaded from; empty where that is not known.
     pub(crate) path: PathBuf,
-    pub(crate) flavour: Flavour,
+    pub(crate) flavour: MpiAbi,
 }
 
 impl Library {
@@ -78,7 +78,7 @@ impl Library {
 
     /// The MPI this process already has, as a host program or a linked library, else the first of `names` that loads.
     pub(crate) fn load(names: &[OsString]) -> Result<Self> {
-        if let Ok(already) = Self::resident() {
+        if let Ok(already) = Self::already_loaded() {
             return Ok(already);
         }
         let mut tried = Vec::new();
@@ -100,24 +100,24 @@ impl Library {
 
     /// The MPI that is already part of this process, wherever its symbols are visible: a program links it, an interpreter loads it
     /// for one of its modules alone.
-    pub(crate) fn resident() -> Result<Self> {
+    pub(crate) fn already_loaded() -> Result<Self> {
         // Tools put themselves in front of the plain names, not of these; the interposition library stands in front of others.
         const KNOWN: &[u8] = b"PMPI_Comm_rank\0";
         let mut seen = Vec::new();
         // The program itself comes first, with everything that is visible in it; then what only a module of it sees.
-        for path in std::iter::once(PathBuf::new()).chain(resident::libraries()) {
+        for path in std::iter::once(PathBuf::new()).chain(loaded_libraries::mpi_libraries()) {
             let opened = match path.as_os_str() {
                 name if name.is_empty() => Ok(Loaded::this()),
                 // SAFETY: with this flag nothing is loaded: the library is here already.
-                name => unsafe { Loaded::open(Some(name), RTLD_NOW | resident::NO_LOAD) },
+                name => unsafe { Loaded::open(Some(name), RTLD_NOW | loaded_libraries::NO_LOAD) },
             };
             let Ok(opened) = opened else { continue };
             // SAFETY: only the address is asked for.
             let Ok(symbol) = (unsafe { opened.get::<*const ()>(KNOWN) }) else { continue };
-            let Some(home) = resident::home(symbol.as_raw_ptr()) else { continue };
+            let Some(home) = loaded_libraries::file_of_address(symbol.as_raw_ptr()) else { continue };
             seen.push(home.display().to_string());
             // SAFETY: as above. Its own handle, not the program's: what others put in front of its functions is not meant.
-            if let Ok(loaded) = unsafe { Loaded::open(Some(&home), RTLD_NOW | resident::NO_LOAD) } {
+            if let Ok(loaded) = unsafe { Loaded::open(Some(&home), RTLD_NOW | loaded_libraries::NO_LOAD) } {
                 return Self::recognise(loaded, home);
             }
         }
@@ -132,15 +132,15 @@ impl Library {
     }
 
     fn recognise(loaded: Loaded, path: PathBuf) -> Result<Self> {
-        let mut library = Self { loaded, path, flavour: Flavour::Mpich };
+        let mut library = Self { loaded, path, flavour: MpiAbi::Mpich };
         // An MPI that lacks this is no MPI; say so before anything is called.
         library.address("MPI_Init_thread")?;
         library.flavour = if library.address("ompi_mpi_comm_world").is_ok() {
-            Flavour::OpenMpi
+            MpiAbi::OpenMpi
         } else if library.speaks_standard() {
-            Flavour::Standard
+            MpiAbi::Standard
         } else {
-            Flavour::Mpich
+            MpiAbi::Mpich
         };
         Ok(library)
     }
@@ -169,7 +169,7 @@ impl Library {
     }
 
     /// The address of a function of this library, not of what was put in front of it.
-    pub(crate) fn own(&self, name: &str) -> Option<usize> {
+    pub(crate) fn own_symbol(&self, name: &str) -> Option<usize> {
         // SAFETY: only the address is taken.
         unsafe { self.symbol::<*const ()>(name) }.ok().map(|symbol| symbol.as_raw_ptr() as usize)
     }
@@ -202,16 +202,16 @@ fn reason(name: &OsStr, error: &libloading::Error) -> String {
 mod tests {
     use super::*;
 
-    fn choice(variables: &[(&str, &str)]) -> Choice {
-        Choice::from_variables(|name| {
+    fn choice(variables: &[(&str, &str)]) -> MpiSelection {
+        MpiSelection::from_variables(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         })
     }
 
-    fn first(choice: &Choice) -> Option<&str> {
+    fn first(choice: &MpiSelection) -> Option<&str> {
         match choice {
-            Choice::None | Choice::Refused(_) => None,
-            Choice::FirstOf(names) => names[0].to_str(),
+            MpiSelection::None | MpiSelection::Refused(_) => None,
+            MpiSelection::FirstOf(names) => names[0].to_str(),
         }
     }
 
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn a_launcher_without_pmi_is_refused_unless_the_variable_decides() {
         let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")];
-        assert!(matches!(choice(&slurm), Choice::Refused(_)));
+        assert!(matches!(choice(&slurm), MpiSelection::Refused(_)));
         for told in ["PMI_RANK", "PMIX_RANK", VARIABLE] {
             let told = choice(&[slurm[0], slurm[1], (told, "none")]);
-            assert!(!matches!(told, Choice::Refused(_)), "{told:?}");
+            assert!(!matches!(told, MpiSelection::Refused(_)), "{told:?}");
         }
     }
 

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ThreadLevel;
-use super::abi::{Abi, Flavour, Mpich, OpenMpi, Standard};
-use super::functions::Functions;
+use super::abi::{Abi, MpiAbi, Mpich, OpenMpi, StandardAbi};
+use super::functions::MpiFunctions;
 use super::library::Library;
-use super::wire::{MpiWire, Ruler};
-use crate::wire::Wire;
+use super::transport::{MpiOwner, MpiTransport};
+use crate::transport::Transport;
 use crate::{Error, Kind, Result};
 
 /// A wire and what its owner may do with it that others must not.
-pub(crate) trait Session: Send + Sync {
-    fn wire(&self) -> Arc<dyn Wire>;
+pub(crate) trait MpiSession: Send + Sync {
+    fn transport(&self) -> Arc<dyn Transport>;
 
     /// Ends the whole job, with a message.
     fn abort(&self, message: &str);
@@ -22,81 +22,81 @@ pub(crate) trait Session: Send + Sync {
     fn close(&self) -> Result<()>;
 }
 
-struct Open<A: Abi> {
-    mpi: Arc<Functions<A>>,
-    wire: Arc<MpiWire<A>>,
+struct OpenSession<A: Abi> {
+    mpi: Arc<MpiFunctions<A>>,
+    transport: Arc<MpiTransport<A>>,
     started_here: bool,
 }
 
-impl<A: Abi> Session for Open<A> {
-    fn wire(&self) -> Arc<dyn Wire> {
-        Arc::clone(&self.wire) as _
+impl<A: Abi> MpiSession for OpenSession<A> {
+    fn transport(&self) -> Arc<dyn Transport> {
+        Arc::clone(&self.transport) as _
     }
 
     fn abort(&self, message: &str) {
-        self.wire.abort(message);
+        self.transport.abort(message);
     }
 
     fn close(&self) -> Result<()> {
-        self.wire.close()?;
+        self.transport.close()?;
         if self.started_here { self.mpi.finalize() } else { Ok(()) }
     }
 }
 
 /// Loads the first of `names` that can be, starts MPI and takes the world.
-pub(crate) fn start(names: &[OsString], wanted: ThreadLevel) -> Result<Box<dyn Session>> {
+pub(crate) fn start(names: &[OsString], wanted: ThreadLevel) -> Result<Box<dyn MpiSession>> {
     let library = Library::load(names)?;
     match library.flavour {
-        Flavour::OpenMpi => start_as::<OpenMpi>(library, wanted),
-        Flavour::Mpich => start_as::<Mpich>(library, wanted),
-        Flavour::Standard => start_as::<Standard>(library, wanted),
+        MpiAbi::OpenMpi => start_as::<OpenMpi>(library, wanted),
+        MpiAbi::Mpich => start_as::<Mpich>(library, wanted),
+        MpiAbi::Standard => start_as::<StandardAbi>(library, wanted),
     }
 }
 
-fn start_as<A: Abi>(library: Library, wanted: ThreadLevel) -> Result<Box<dyn Session>> {
-    let mpi = Arc::new(Functions::<A>::load(library)?);
+fn start_as<A: Abi>(library: Library, wanted: ThreadLevel) -> Result<Box<dyn MpiSession>> {
+    let mpi = Arc::new(MpiFunctions::<A>::load(library)?);
     let (level, started_here) = mpi.start(wanted)?;
-    let wire = Arc::new(MpiWire::new(Arc::clone(&mpi), level, mpi.constants.world, Ruler::Us)?);
-    Ok(Box::new(Open { mpi, wire, started_here }))
+    let wire = Arc::new(MpiTransport::new(Arc::clone(&mpi), level, mpi.constants.world, MpiOwner::Aqueduct)?);
+    Ok(Box::new(OpenSession { mpi, transport: wire, started_here }))
 }
 
 /// A wire over a communicator of the host program. Collective over it in MPI's sense.
-pub(crate) fn adopt(raw: usize) -> Result<Arc<dyn Wire>> {
+pub(crate) fn adopt(raw: usize) -> Result<Arc<dyn Transport>> {
     // A process has one MPI, whose functions are looked up once.
-    static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
+    static LOADED: Mutex<Option<LoadedFunctions>> = Mutex::new(None);
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     let functions = match &*loaded {
         Some(functions) => functions.clone(),
-        None => loaded.insert(Loaded::resident()?).clone(),
+        None => loaded.insert(LoadedFunctions::already_loaded()?).clone(),
     };
     drop(loaded);
     match functions {
-        Loaded::OpenMpi(mpi) => adopt_as(mpi, raw),
-        Loaded::Mpich(mpi) => adopt_as(mpi, raw),
-        Loaded::Standard(mpi) => adopt_as(mpi, raw),
+        LoadedFunctions::OpenMpi(mpi) => adopt_as(mpi, raw),
+        LoadedFunctions::Mpich(mpi) => adopt_as(mpi, raw),
+        LoadedFunctions::Standard(mpi) => adopt_as(mpi, raw),
     }
 }
 
 /// The functions of the host's MPI, by its interface.
 #[derive(Clone)]
-enum Loaded {
-    OpenMpi(Arc<Functions<OpenMpi>>),
-    Mpich(Arc<Functions<Mpich>>),
-    Standard(Arc<Functions<Standard>>),
+enum LoadedFunctions {
+    OpenMpi(Arc<MpiFunctions<OpenMpi>>),
+    Mpich(Arc<MpiFunctions<Mpich>>),
+    Standard(Arc<MpiFunctions<StandardAbi>>),
 }
 
-impl Loaded {
-    fn resident() -> Result<Self> {
-        let library = Library::resident()?;
+impl LoadedFunctions {
+    fn already_loaded() -> Result<Self> {
+        let library = Library::already_loaded()?;
         Ok(match library.flavour {
-            Flavour::OpenMpi => Self::OpenMpi(Arc::new(Functions::load(library)?)),
-            Flavour::Mpich => Self::Mpich(Arc::new(Functions::load(library)?)),
-            Flavour::Standard => Self::Standard(Arc::new(Functions::load(library)?)),
+            MpiAbi::OpenMpi => Self::OpenMpi(Arc::new(MpiFunctions::load(library)?)),
+            MpiAbi::Mpich => Self::Mpich(Arc::new(MpiFunctions::load(library)?)),
+            MpiAbi::Standard => Self::Standard(Arc::new(MpiFunctions::load(library)?)),
         })
     }
 }
 
-fn adopt_as<A: Abi>(mpi: Arc<Functions<A>>, raw: usize) -> Result<Arc<dyn Wire>> {
+fn adopt_as<A: Abi>(mpi: Arc<MpiFunctions<A>>, raw: usize) -> Result<Arc<dyn Transport>> {
     let Some(level) = mpi.running()? else {
         return Err(Error::new(
             Kind::Mpi,
@@ -104,5 +104,5 @@ fn adopt_as<A: Abi>(mpi: Arc<Functions<A>>, raw: usize) -> Result<Arc<dyn Wire>>
             "the host program has not started MPI, or has ended it",
         ));
     };
-    Ok(Arc::new(MpiWire::new(mpi, level, A::handle(raw), Ruler::Host)?))
+    Ok(Arc::new(MpiTransport::new(mpi, level, A::handle(raw), MpiOwner::Host)?))
 }

@@ -3,35 +3,35 @@
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::abi::Abi;
-use super::functions::Functions;
-use crate::counter::{PLACES, Places};
-use crate::wire::Change;
+use super::functions::MpiFunctions;
+use crate::remote_counter::{COUNTER_SLOTS, CounterSlots};
+use crate::transport::CounterOp;
 use crate::{Error, Kind, Result};
 
 /// The numbers of all counters of a wire.
-pub(crate) struct Window<A: Abi> {
-    mpi: Arc<Functions<A>>,
+pub(crate) struct CounterWindow<A: Abi> {
+    mpi: Arc<MpiFunctions<A>>,
     /// None once it is given back.
     handle: Mutex<Option<A::Handle>>,
-    pub(crate) held: Places,
+    pub(crate) slots: CounterSlots,
 }
 
-impl<A: Abi> Window<A> {
+impl<A: Abi> CounterWindow<A> {
     /// One over all processes of `comm`. Collective in MPI's sense.
-    pub(crate) fn new(mpi: &Arc<Functions<A>>, comm: A::Handle, rank: usize) -> Result<Self> {
-        let len = if rank == 0 { PLACES * size_of::<u64>() } else { 0 };
+    pub(crate) fn new(mpi: &Arc<MpiFunctions<A>>, comm: A::Handle, rank: usize) -> Result<Self> {
+        let len = if rank == 0 { COUNTER_SLOTS * size_of::<u64>() } else { 0 };
         let handle = Mutex::new(Some(mpi.open_window(comm, len)?));
-        Ok(Self { mpi: Arc::clone(mpi), handle, held: Places::default() })
+        Ok(Self { mpi: Arc::clone(mpi), handle, slots: CounterSlots::default() })
     }
 
     /// Changes a number in one step; what it was before.
-    pub(crate) fn change(&self, place: usize, change: Change) -> Result<u64> {
+    pub(crate) fn change(&self, place: usize, change: CounterOp) -> Result<u64> {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         self.change_in(*handle, place, change)
     }
 
     /// The same for a call from inside MPI; none where this thread is in [`change`](Self::change) already.
-    pub(crate) fn try_change(&self, place: usize, change: Change) -> Option<Result<u64>> {
+    pub(crate) fn try_change(&self, place: usize, change: CounterOp) -> Option<Result<u64>> {
         let handle = match self.handle.try_lock() {
             Ok(handle) => handle,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -40,13 +40,13 @@ impl<A: Abi> Window<A> {
         Some(self.change_in(*handle, place, change))
     }
 
-    fn change_in(&self, handle: Option<A::Handle>, place: usize, change: Change) -> Result<u64> {
+    fn change_in(&self, handle: Option<A::Handle>, place: usize, change: CounterOp) -> Result<u64> {
         let ended =
             || Error::new(Kind::Mpi, "counter", "the program ends MPI, and the counter went before it");
         let window = handle.ok_or_else(ended)?;
         let (value, operation) = match change {
-            Change::Add(by) => (by, self.mpi.constants.sum),
-            Change::Set(to) => (to, self.mpi.constants.replace),
+            CounterOp::Add(by) => (by, self.mpi.constants.sum),
+            CounterOp::Set(to) => (to, self.mpi.constants.replace),
         };
         self.mpi.fetch_and_op(window, place, value, operation)
     }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const SLOTS: usize = 1024;
 
 /// A registered mapping. A slot is free if `start` is 0, and reserved if it is 1.
-struct Slot {
+struct MappingSlot {
     start: AtomicUsize,
     end: AtomicUsize,
     /// Whether the mapping may be stored to.
@@ -30,8 +30,8 @@ struct Slot {
     broken: AtomicBool,
 }
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
+static TABLE: [MappingSlot; SLOTS] = [const {
+    MappingSlot {
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         write: AtomicBool::new(false),
@@ -59,8 +59,9 @@ impl FreeSlot {
             TAKEN.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        let reserve =
-            |slot: &Slot| slot.start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let reserve = |slot: &MappingSlot| {
+            slot.start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        };
         // Slots are freed before they are no longer counted: there is one, though others may take it first.
         loop {
             if let Some(index) = TABLE.iter().position(reserve) {
@@ -114,7 +115,7 @@ impl Drop for GuardedRange {
     }
 }
 
-impl Slot {
+impl MappingSlot {
     fn free(&self) {
         self.start.store(0, Ordering::SeqCst);
         TAKEN.fetch_sub(1, Ordering::SeqCst);

@@ -10,26 +10,26 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 
 use super::file;
-use super::transfer::{self, Progress};
-use crate::aligned::is_aligned;
-use crate::piece::{rest, rest_mut};
-use crate::{AlignedBuffer, DIRECT_ALIGNMENT, OpenOptions, Piece, PieceMut, run};
+use super::vectored::{self, TransferProgress};
+use crate::aligned_buffer::is_aligned;
+use crate::segment::{rest, rest_mut};
+use crate::{AlignedBuffer, DIRECT_ALIGNMENT, OpenOptions, Segment, SegmentMut, coalesce};
 
 /// Bytes per bounce buffer: enough to keep a medium busy.
 const BOUNCE: usize = 1 << 20;
 
 /// The unbuffered side of an open file.
 #[derive(Debug)]
-pub(super) struct Direct {
+pub(super) struct DirectFile {
     file: OwnedFd,
     /// Bounce buffers not in use.
-    spare: Mutex<Vec<AlignedBuffer>>,
+    bounce_buffers: Mutex<Vec<AlignedBuffer>>,
 }
 
-impl Direct {
+impl DirectFile {
     /// Opens the unbuffered side of `buffered`; `None` where the file system has none.
     pub(super) fn open(buffered: BorrowedFd<'_>, options: &OpenOptions) -> Option<Self> {
-        Some(Self { file: file::open_direct(buffered, options)?, spare: Mutex::default() })
+        Some(Self { file: file::open_direct(buffered, options)?, bounce_buffers: Mutex::default() })
     }
 
     /// The unbuffered descriptor.
@@ -43,11 +43,11 @@ impl Direct {
     }
 
     /// Reads a list up to its end or the first end of file.
-    pub(super) fn read(&self, buffered: BorrowedFd<'_>, pieces: &mut [PieceMut<'_>]) -> Progress {
-        let (mut progress, mut from) = (Progress::default(), 0);
-        while let Some(run) = run::next(pieces, from) {
-            from = run.pieces.end;
-            let pieces = &mut pieces[run.pieces];
+    pub(super) fn read(&self, buffered: BorrowedFd<'_>, pieces: &mut [SegmentMut<'_>]) -> TransferProgress {
+        let (mut progress, mut from) = (TransferProgress::default(), 0);
+        while let Some(run) = coalesce::next_run(pieces, from) {
+            from = run.segments.end;
+            let pieces = &mut pieces[run.segments];
             let next = if pieces.iter().all(|piece| is_aligned(piece.offset, piece.bytes)) {
                 self.read_blocks(buffered, run.offset, pieces)
             } else {
@@ -61,11 +61,11 @@ impl Direct {
     }
 
     /// Writes a list.
-    pub(super) fn write(&self, buffered: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> Progress {
-        let (mut progress, mut from) = (Progress::default(), 0);
-        while let Some(run) = run::next(pieces, from) {
-            from = run.pieces.end;
-            let pieces = &pieces[run.pieces];
+    pub(super) fn write(&self, buffered: BorrowedFd<'_>, pieces: &[Segment<'_>]) -> TransferProgress {
+        let (mut progress, mut from) = (TransferProgress::default(), 0);
+        while let Some(run) = coalesce::next_run(pieces, from) {
+            from = run.segments.end;
+            let pieces = &pieces[run.segments];
             let next = if pieces.iter().all(|piece| is_aligned(piece.offset, piece.bytes)) {
                 self.write_blocks(buffered, run.offset, pieces)
             } else {
@@ -80,20 +80,30 @@ impl Direct {
 
     /// Reads aligned pieces. `EINVAL` comes where a short read ended inside a block (the end of the file) and from media that
     /// want more than [`DIRECT_ALIGNMENT`]: the rest is read buffered.
-    fn read_blocks(&self, buffered: BorrowedFd<'_>, offset: u64, pieces: &mut [PieceMut<'_>]) -> Progress {
-        let mut progress = transfer::read_run(self.file(), offset, pieces);
+    fn read_blocks(
+        &self,
+        buffered: BorrowedFd<'_>,
+        offset: u64,
+        pieces: &mut [SegmentMut<'_>],
+    ) -> TransferProgress {
+        let mut progress = vectored::read_run(self.file(), offset, pieces);
         if progress.stop == Some(Errno::INVAL) {
-            let more = transfer::read(buffered, &mut rest_mut(pieces, progress.done));
+            let more = vectored::read(buffered, &mut rest_mut(pieces, progress.done));
             progress.add(more, 0);
         }
         progress
     }
 
     /// Writes aligned pieces; what the unbuffered descriptor does not take is written buffered.
-    fn write_blocks(&self, buffered: BorrowedFd<'_>, offset: u64, pieces: &[Piece<'_>]) -> Progress {
-        let mut progress = transfer::write_run(self.file(), offset, pieces);
+    fn write_blocks(
+        &self,
+        buffered: BorrowedFd<'_>,
+        offset: u64,
+        pieces: &[Segment<'_>],
+    ) -> TransferProgress {
+        let mut progress = vectored::write_run(self.file(), offset, pieces);
         if progress.stop == Some(Errno::INVAL) {
-            let more = transfer::write(buffered, &rest(pieces, progress.done));
+            let more = vectored::write(buffered, &rest(pieces, progress.done));
             progress.add(more, 0);
         }
         progress
@@ -104,16 +114,16 @@ impl Direct {
         buffered: BorrowedFd<'_>,
         offset: u64,
         size: u64,
-        pieces: &mut [PieceMut<'_>],
+        pieces: &mut [SegmentMut<'_>],
         bounce: &mut [u8],
-    ) -> Progress {
-        let (mut progress, mut place) = (Progress::default(), Place::default());
-        while let Some(step) = Step::next(offset + progress.done, size - progress.done) {
+    ) -> TransferProgress {
+        let (mut progress, mut place) = (TransferProgress::default(), SegmentCursor::default());
+        while let Some(step) = DirectStep::next(offset + progress.done, size - progress.done) {
             let bounce = &mut bounce[..step.size()];
-            let list = &mut [PieceMut::new(offset + progress.done, bounce)];
+            let list = &mut [SegmentMut::new(offset + progress.done, bounce)];
             let next = match step {
-                Step::Edge(_) => transfer::read(buffered, list),
-                Step::Blocks(_) => self.read_blocks(buffered, offset + progress.done, list),
+                DirectStep::Edge(_) => vectored::read(buffered, list),
+                DirectStep::Blocks(_) => self.read_blocks(buffered, offset + progress.done, list),
             };
             place.scatter(&bounce[..next.done as usize], pieces);
             if !progress.add(next, step.size() as u64) {
@@ -128,17 +138,17 @@ impl Direct {
         buffered: BorrowedFd<'_>,
         offset: u64,
         size: u64,
-        pieces: &[Piece<'_>],
+        pieces: &[Segment<'_>],
         bounce: &mut [u8],
-    ) -> Progress {
-        let (mut progress, mut place) = (Progress::default(), Place::default());
-        while let Some(step) = Step::next(offset + progress.done, size - progress.done) {
+    ) -> TransferProgress {
+        let (mut progress, mut place) = (TransferProgress::default(), SegmentCursor::default());
+        while let Some(step) = DirectStep::next(offset + progress.done, size - progress.done) {
             let bounce = &mut bounce[..step.size()];
             place.gather(pieces, bounce);
-            let list = &[Piece::new(offset + progress.done, bounce)];
+            let list = &[Segment::new(offset + progress.done, bounce)];
             let next = match step {
-                Step::Edge(_) => transfer::write(buffered, list),
-                Step::Blocks(_) => self.write_blocks(buffered, offset + progress.done, list),
+                DirectStep::Edge(_) => vectored::write(buffered, list),
+                DirectStep::Blocks(_) => self.write_blocks(buffered, offset + progress.done, list),
             };
             if !progress.add(next, step.size() as u64) {
                 break;
@@ -149,7 +159,7 @@ impl Direct {
 
     /// Lends a bounce buffer that no other thread uses.
     pub(super) fn with_bounce<T>(&self, work: impl FnOnce(&mut [u8]) -> T) -> T {
-        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = || self.bounce_buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let buffer = spare().pop();
         let mut buffer = buffer.unwrap_or_else(|| AlignedBuffer::new(BOUNCE));
         let outcome = work(&mut buffer);
@@ -160,14 +170,14 @@ impl Direct {
 
 /// What to transfer next of a range cut at block boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum DirectStep {
     /// Less than a block.
     Edge(usize),
     /// Whole blocks, at most a bounce buffer full.
     Blocks(usize),
 }
 
-impl Step {
+impl DirectStep {
     fn next(offset: u64, left: u64) -> Option<Self> {
         let block = DIRECT_ALIGNMENT as u64;
         let edge = (block - offset % block) % block;
@@ -189,14 +199,14 @@ impl Step {
 
 /// A place in a list of pieces.
 #[derive(Default)]
-struct Place {
+struct SegmentCursor {
     piece: usize,
     inside: usize,
 }
 
-impl Place {
+impl SegmentCursor {
     /// Copies the next bytes of the list out into `bounce`.
-    fn gather(&mut self, pieces: &[Piece<'_>], mut bounce: &mut [u8]) {
+    fn gather(&mut self, pieces: &[Segment<'_>], mut bounce: &mut [u8]) {
         while !bounce.is_empty() {
             let from = &pieces[self.piece].bytes[self.inside..];
             let count = from.len().min(bounce.len());
@@ -208,7 +218,7 @@ impl Place {
     }
 
     /// Copies `bounce` into the next bytes of the list.
-    fn scatter(&mut self, mut bounce: &[u8], pieces: &mut [PieceMut<'_>]) {
+    fn scatter(&mut self, mut bounce: &[u8], pieces: &mut [SegmentMut<'_>]) {
         while !bounce.is_empty() {
             let to = &mut pieces[self.piece].bytes[self.inside..];
             let (count, left) = (to.len().min(bounce.len()), to.len());
@@ -235,28 +245,34 @@ mod tests {
         let cut = |offset: u64, size: u64| {
             let mut done = 0;
             let step = || {
-                let step = Step::next(offset + done, size - done)?;
+                let step = DirectStep::next(offset + done, size - done)?;
                 done += step.size() as u64;
                 Some(step)
             };
             std::iter::from_fn(step).collect::<Vec<_>>()
         };
-        assert_eq!(cut(0, 4096), [Step::Blocks(4096)]);
-        assert_eq!(cut(4095, 10_000), [Step::Edge(1), Step::Blocks(8192), Step::Edge(1807)]);
-        assert_eq!(cut(10, 20), [Step::Edge(20)]);
-        assert_eq!(cut(8192, 20), [Step::Edge(20)]);
-        assert_eq!(cut(0, (1 << 20) + 4097), [Step::Blocks(1 << 20), Step::Blocks(4096), Step::Edge(1)]);
+        assert_eq!(cut(0, 4096), [DirectStep::Blocks(4096)]);
+        assert_eq!(
+            cut(4095, 10_000),
+            [DirectStep::Edge(1), DirectStep::Blocks(8192), DirectStep::Edge(1807)]
+        );
+        assert_eq!(cut(10, 20), [DirectStep::Edge(20)]);
+        assert_eq!(cut(8192, 20), [DirectStep::Edge(20)]);
+        assert_eq!(
+            cut(0, (1 << 20) + 4097),
+            [DirectStep::Blocks(1 << 20), DirectStep::Blocks(4096), DirectStep::Edge(1)]
+        );
     }
 
     #[test]
     fn bytes_go_through_the_bounce_buffer_in_order() {
         let mut bounce = [0; 4];
-        let mut place = Place::default();
-        place.gather(&[Piece::new(0, b"ab"), Piece::new(2, b""), Piece::new(2, b"cdef")], &mut bounce);
+        let mut place = SegmentCursor::default();
+        place.gather(&[Segment::new(0, b"ab"), Segment::new(2, b""), Segment::new(2, b"cdef")], &mut bounce);
         assert_eq!(&bounce, b"abcd");
         let (mut a, mut b) = ([0; 3], [0; 3]);
-        let mut place = Place::default();
-        let mut pieces = [PieceMut::new(0, &mut a), PieceMut::new(3, &mut b)];
+        let mut place = SegmentCursor::default();
+        let mut pieces = [SegmentMut::new(0, &mut a), SegmentMut::new(3, &mut b)];
         place.scatter(b"abcd", &mut pieces);
         place.scatter(b"e", &mut pieces);
         assert_eq!((&a, &b), (b"abc", b"de\0"));

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use super::behind::Behind;
 use super::close;
-use super::direct::Direct;
+use super::direct::DirectFile;
 use super::file::{self, retry};
-use super::lock::FileLocks;
-use super::transfer::{self, Progress};
+use super::locks::FileLocks;
+use super::vectored::{self, TransferProgress};
+use super::write_behind::WriteBehind;
 use super::writeback;
-use crate::mapping::Rights;
+use crate::mapping::MappingRights;
 use crate::{
-    Capabilities, DIRECT_ALIGNMENT, Error, Extent, Handle, Kind, LockGuard, LockKind, LockScope,
-    MappedAccess, Mapping, OpenOptions, Operation, Piece, PieceMut, Result, SyncScope, piece,
+    Capabilities, DIRECT_ALIGNMENT, Error, Handle, Kind, LockGuard, LockKind, LockScope, MappedAccess,
+    Mapping, OpenOptions, Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment,
 };
 
 /// An open file of the operating system. `uring` has one too, for all it does not do itself.
@@ -30,9 +30,9 @@ pub(crate) struct UfsHandle {
     /// The name with the folder it was relative to when the file was opened.
     path: PathBuf,
     file: OwnedFd,
-    direct: Option<Direct>,
+    direct: Option<DirectFile>,
     /// There if what is written is to be on its way to the medium at once.
-    behind: Option<Behind>,
+    write_behind: Option<WriteBehind>,
     kind: FileType,
     capabilities: Capabilities,
     /// The file system of a regular file that goes through the page cache.
@@ -52,7 +52,7 @@ impl UfsHandle {
     pub(crate) fn open(name: &OsStr, options: &OpenOptions) -> Result<Self> {
         let (file, stat) = file::open(name, options)?;
         let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
-        let direct = if options.is_direct() { Direct::open(file.as_fd(), options) } else { None };
+        let direct = if options.is_direct() { DirectFile::open(file.as_fd(), options) } else { None };
         let kind = FileType::from_raw_mode(stat.st_mode);
         // The file system that a device node lies on says nothing about the device.
         let system = file::system(&file).filter(|_| kind == FileType::RegularFile);
@@ -69,7 +69,7 @@ impl UfsHandle {
                 native_lists: false,
                 // The page cache of this machine is the one truth about the file, so that its pages may be changed in place.
                 maps: options.is_read() && system.is_some_and(file::is_local),
-                records: false,
+                keeps_annotations: false,
                 preallocate: kind == FileType::RegularFile,
                 locks: LockScope::System,
                 alignment: if direct.is_some() { DIRECT_ALIGNMENT as u32 } else { 1 },
@@ -77,7 +77,7 @@ impl UfsHandle {
                 concurrency: crate::capabilities::cores(),
             },
             system,
-            behind: (options.is_write_behind() && direct.is_none()).then(Behind::default),
+            write_behind: (options.is_write_behind() && direct.is_none()).then(WriteBehind::default),
             direct,
             kind,
             read: options.is_read(),
@@ -113,7 +113,7 @@ impl UfsHandle {
 
     /// The descriptor past the page cache, if the file was opened for that.
     pub(crate) fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        self.direct.as_ref().map(Direct::file)
+        self.direct.as_ref().map(DirectFile::file)
     }
 
     /// Lends an aligned buffer that no other thread uses; none if the file was not opened past the page cache.
@@ -122,43 +122,43 @@ impl UfsHandle {
     }
 
     /// Refuses what the open mode or the contract does not allow.
-    pub(crate) fn check_read<E: Extent>(&self, pieces: &[E]) -> Result<()> {
+    pub(crate) fn check_read<E: SegmentRange>(&self, pieces: &[E]) -> Result<()> {
         if !self.read {
             return Err(self.error(Kind::PermissionDenied, Operation::Read));
         }
-        piece::check(pieces, Operation::Read, &self.name)
+        segment::check(pieces, Operation::Read, &self.name)
     }
 
     /// Refuses what the open mode, the contract or a failed sync does not allow.
-    pub(crate) fn check_write<E: Extent>(&self, pieces: &[E]) -> Result<()> {
+    pub(crate) fn check_write<E: SegmentRange>(&self, pieces: &[E]) -> Result<()> {
         self.check_change(Operation::Write)?;
-        piece::check(pieces, Operation::Write, &self.name)
+        segment::check(pieces, Operation::Write, &self.name)
     }
 
     /// The outcome of a transfer of this list.
-    pub(crate) fn outcome<E: Extent>(
+    pub(crate) fn outcome<E: SegmentRange>(
         &self,
         operation: Operation,
         pieces: &[E],
-        progress: Progress,
+        progress: TransferProgress,
     ) -> Result<u64> {
         match progress.stop {
             None => Ok(progress.done),
             Some(errno) => {
                 let error = self.failed(operation, errno).after(progress.done);
-                Err(error.at(piece::offset_of(pieces, progress.done)))
+                Err(error.at(segment::offset_of(pieces, progress.done)))
             }
         }
     }
 
     /// Tells that a list was written, into the page cache.
-    pub(crate) fn written(&self, pieces: &[Piece<'_>]) {
+    pub(crate) fn note_written(&self, pieces: &[Segment<'_>]) {
         // A store would take the cache line from the other threads that write.
         if !self.written.load(Ordering::Relaxed) {
             self.written.store(true, Ordering::Relaxed);
         }
-        if let Some(behind) = &self.behind {
-            behind.written(self.file(), pieces);
+        if let Some(behind) = &self.write_behind {
+            behind.note_written(self.file(), pieces);
         }
     }
 
@@ -166,10 +166,10 @@ impl UfsHandle {
         if !self.write {
             return Err(self.error(Kind::PermissionDenied, operation));
         }
-        self.check_whole(operation)
+        self.check_not_broken(operation)
     }
 
-    fn check_whole(&self, operation: Operation) -> Result<()> {
+    fn check_not_broken(&self, operation: Operation) -> Result<()> {
         if self.broken.load(Ordering::Acquire) {
             let advice = "an earlier sync of this handle failed; open the file anew and write what was not synced again";
             return Err(self.error(Kind::Io, operation).advise(advice));
@@ -206,22 +206,22 @@ impl UfsHandle {
 }
 
 impl Handle for UfsHandle {
-    fn read(&self, pieces: &mut [PieceMut<'_>]) -> Result<u64> {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.check_read(pieces)?;
         let progress = match &self.direct {
             Some(direct) => direct.read(self.file(), pieces),
-            None => transfer::read(self.file(), pieces),
+            None => vectored::read(self.file(), pieces),
         };
         self.outcome(Operation::Read, pieces, progress)
     }
 
-    fn write(&self, pieces: &[Piece<'_>]) -> Result<u64> {
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
         self.check_write(pieces)?;
         let progress = match &self.direct {
             Some(direct) => direct.write(self.file(), pieces),
-            None => transfer::write(self.file(), pieces),
+            None => vectored::write(self.file(), pieces),
         };
-        self.written(pieces);
+        self.note_written(pieces);
         self.outcome(Operation::Write, pieces, progress)
     }
 
@@ -249,7 +249,7 @@ impl Handle for UfsHandle {
         if self.kind == FileType::CharacterDevice {
             return Ok(());
         }
-        self.check_whole(Operation::Sync)?;
+        self.check_not_broken(Operation::Sync)?;
         retry(|| rustix::fs::fdatasync(&self.file)).map_err(|errno| {
             self.broken.store(true, Ordering::Release);
             self.failed(Operation::Sync, errno)
@@ -283,7 +283,7 @@ impl Handle for UfsHandle {
         }
     }
 
-    fn expect(&self, range: Range<u64>) {
+    fn advise_will_write(&self, range: Range<u64>) {
         // Here writing is cheaper where space was reserved before.
         let reserves = self.system == Some(file::EXT);
         if reserves && self.write && range.start < range.end && i64::try_from(range.end).is_ok() {
@@ -319,7 +319,7 @@ impl Handle for UfsHandle {
         Ok(())
     }
 
-    fn hasten(&self, range: Range<u64>) {
+    fn start_writeback(&self, range: Range<u64>) {
         writeback::start(self.file.as_fd(), &range);
     }
 
@@ -334,8 +334,8 @@ impl Handle for UfsHandle {
         if !self.capabilities.maps {
             return None;
         }
-        let write = self.write && self.check_whole(Operation::Write).is_ok();
-        let rights = Rights { write, in_place: self.system.is_some_and(file::is_in_place) };
+        let write = self.write && self.check_not_broken(Operation::Write).is_ok();
+        let rights = MappingRights { write, in_place: self.system.is_some_and(file::is_in_place) };
         let mapping = Mapping::new(self.file(), range, rights)?;
         self.mapped.fetch_or(write, Ordering::Relaxed);
         Some(mapping)
@@ -389,7 +389,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
-        file.expect(MIB..3 * MIB);
+        file.advise_will_write(MIB..3 * MIB);
         assert_eq!(file.len().unwrap(), 0);
         let blocks = rustix::fs::fstat(&file.file).unwrap().st_blocks as u64;
         assert!(
@@ -399,7 +399,7 @@ mod tests {
         file.write_at(2 * MIB, b"abc").unwrap();
         // Where there is no space, or no sense, the write is what tells.
         for range in [0..u64::MAX, 0..0, i64::MAX as u64 - 1..i64::MAX as u64] {
-            file.expect(range);
+            file.advise_will_write(range);
         }
         assert_eq!(file.len().unwrap(), 2 * MIB + 3);
         let mut back = [9; 4];

@@ -5,20 +5,20 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
-use crate::aligned::is_aligned;
-use crate::ufs::transfer::Progress;
-use crate::{Extent, Piece, PieceMut, run};
+use crate::aligned_buffer::is_aligned;
+use crate::ufs::vectored::TransferProgress;
+use crate::{Segment, SegmentMut, SegmentRange, coalesce};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum UringDirection {
     Read,
     Write,
 }
 
 /// One run of the list.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct UringOperation {
     /// What is left of its memory, as a range of the batch's.
     pub(super) memory: Range<usize>,
     /// Where the rest goes or comes from.
@@ -26,59 +26,69 @@ pub(super) struct Job {
     /// Whether it may go past the page cache.
     pub(super) direct: bool,
     size: u64,
-    progress: Progress,
+    progress: TransferProgress,
 }
 
 /// All runs of a list. Borrows the memory of its pieces, so that none of it can go away before the batch does.
 #[derive(Debug)]
-pub(super) struct Batch<'a> {
-    pub(super) direction: Direction,
+pub(super) struct UringBatch<'a> {
+    pub(super) direction: UringDirection,
     memory: Vec<libc::iovec>,
-    jobs: Vec<Job>,
+    jobs: Vec<UringOperation>,
     /// The first job that was never handed out.
     fresh: usize,
     /// Jobs that came back unfinished.
-    again: Vec<usize>,
+    unfinished: Vec<usize>,
     /// Jobs from here on cannot lengthen the prefix any more: the one before met an error or the end of the file.
     limit: usize,
     pieces: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> Batch<'a> {
+impl<'a> UringBatch<'a> {
     /// The batch that fills the pieces.
-    pub(super) fn read(pieces: &'a mut [PieceMut<'_>], direct: bool) -> Self {
+    pub(super) fn read(pieces: &'a mut [SegmentMut<'_>], direct: bool) -> Self {
         let memory =
             pieces.iter_mut().map(|piece| iovec(piece.bytes.as_mut_ptr(), piece.bytes.len())).collect();
-        Self::new(Direction::Read, memory, pieces, |piece| direct && is_aligned(piece.offset, piece.bytes))
+        Self::new(UringDirection::Read, memory, pieces, |piece| {
+            direct && is_aligned(piece.offset, piece.bytes)
+        })
     }
 
     /// The batch that writes the pieces. The kernel only reads their memory, though the type of a pointer to it does not say so.
-    pub(super) fn write(pieces: &'a [Piece<'_>], direct: bool) -> Self {
+    pub(super) fn write(pieces: &'a [Segment<'_>], direct: bool) -> Self {
         let memory =
             pieces.iter().map(|piece| iovec(piece.bytes.as_ptr().cast_mut(), piece.bytes.len())).collect();
-        Self::new(Direction::Write, memory, pieces, |piece| direct && is_aligned(piece.offset, piece.bytes))
+        Self::new(UringDirection::Write, memory, pieces, |piece| {
+            direct && is_aligned(piece.offset, piece.bytes)
+        })
     }
 
-    fn new<E: Extent>(
-        direction: Direction,
+    fn new<E: SegmentRange>(
+        direction: UringDirection,
         memory: Vec<libc::iovec>,
         pieces: &[E],
         is_direct: impl Fn(&E) -> bool,
     ) -> Self {
         let (mut jobs, mut from) = (Vec::new(), 0);
-        while let Some(run) = run::next(pieces, from) {
-            from = run.pieces.end;
-            let direct = pieces[run.pieces.clone()].iter().all(&is_direct);
-            let progress = Progress::default();
-            jobs.push(Job { memory: run.pieces, offset: run.offset, direct, size: run.size, progress });
+        while let Some(run) = coalesce::next_run(pieces, from) {
+            from = run.segments.end;
+            let direct = pieces[run.segments.clone()].iter().all(&is_direct);
+            let progress = TransferProgress::default();
+            jobs.push(UringOperation {
+                memory: run.segments,
+                offset: run.offset,
+                direct,
+                size: run.size,
+                progress,
+            });
         }
         let limit = jobs.len();
-        Self { direction, memory, jobs, fresh: 0, again: Vec::new(), limit, pieces: PhantomData }
+        Self { direction, memory, jobs, fresh: 0, unfinished: Vec::new(), limit, pieces: PhantomData }
     }
 
     /// The next job to hand to the kernel; the caller then owes its [`complete`](Self::complete).
     pub(super) fn next(&mut self) -> Option<usize> {
-        while let Some(index) = self.again.pop() {
+        while let Some(index) = self.unfinished.pop() {
             if index < self.limit {
                 return Some(index);
             }
@@ -92,11 +102,11 @@ impl<'a> Batch<'a> {
 
     /// Whether there is nothing left to hand out at the moment.
     pub(super) fn is_handed_out(&self) -> bool {
-        self.again.is_empty() && self.fresh >= self.limit
+        self.unfinished.is_empty() && self.fresh >= self.limit
     }
 
     /// A job with what is left of its memory.
-    pub(super) fn job(&self, index: usize) -> (&Job, &[libc::iovec]) {
+    pub(super) fn job(&self, index: usize) -> (&UringOperation, &[libc::iovec]) {
         let job = &self.jobs[index];
         (job, &self.memory[job.memory.clone()])
     }
@@ -109,15 +119,15 @@ impl<'a> Batch<'a> {
             Ok(count) => {
                 job.advance(&mut self.memory, u64::from(count));
                 if job.progress.done < job.size {
-                    self.again.push(index);
+                    self.unfinished.push(index);
                 }
             }
             Err(_) => match Errno::from_raw_os_error(-result) {
-                Errno::INTR => self.again.push(index),
+                Errno::INTR => self.unfinished.push(index),
                 // A medium that wants more than our alignment: the page cache takes anything.
                 Errno::INVAL if job.direct => {
                     job.direct = false;
-                    self.again.push(index);
+                    self.unfinished.push(index);
                 }
                 errno => {
                     job.progress.stop = Some(errno);
@@ -128,8 +138,8 @@ impl<'a> Batch<'a> {
     }
 
     /// How long the prefix is that was transferred, and what stopped it.
-    pub(super) fn progress(&self) -> Progress {
-        let mut progress = Progress::default();
+    pub(super) fn progress(&self) -> TransferProgress {
+        let mut progress = TransferProgress::default();
         for job in &self.jobs {
             if !progress.add(job.progress, job.size) {
                 break;
@@ -139,7 +149,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl Job {
+impl UringOperation {
     /// Moves `count` bytes ahead. The rest of a job that came back short need not be aligned any more.
     fn advance(&mut self, memory: &mut [libc::iovec], count: u64) {
         self.progress.done += count;
@@ -169,14 +179,14 @@ mod tests {
 
     const AGAIN: i32 = -libc::EINTR;
 
-    fn order(batch: &mut Batch<'_>) -> Vec<usize> {
+    fn order(batch: &mut UringBatch<'_>) -> Vec<usize> {
         std::iter::from_fn(|| batch.next()).collect()
     }
 
     #[test]
     fn short_and_interrupted_jobs_go_out_again_with_their_rest() {
-        let pieces = [Piece::new(0, b"abc"), Piece::new(3, b"de"), Piece::new(9, b"fg")];
-        let mut batch = Batch::write(&pieces, false);
+        let pieces = [Segment::new(0, b"abc"), Segment::new(3, b"de"), Segment::new(9, b"fg")];
+        let mut batch = UringBatch::write(&pieces, false);
         assert_eq!(order(&mut batch), [0, 1]);
         assert!(batch.is_handed_out());
         batch.complete(0, 4);
@@ -188,13 +198,13 @@ mod tests {
         assert_eq!(memory[0].iov_base.cast_const().cast(), pieces[1].bytes[1..].as_ptr());
         batch.complete(0, 1);
         batch.complete(1, 2);
-        assert_eq!(batch.progress(), Progress { done: 7, stop: None });
+        assert_eq!(batch.progress(), TransferProgress { done: 7, stop: None });
     }
 
     #[test]
     fn the_first_error_in_list_order_ends_the_prefix() {
-        let pieces: Vec<_> = (0..5).map(|index| Piece::new(index * 10, b"abcd")).collect();
-        let mut batch = Batch::write(&pieces, false);
+        let pieces: Vec<_> = (0..5).map(|index| Segment::new(index * 10, b"abcd")).collect();
+        let mut batch = UringBatch::write(&pieces, false);
         assert_eq!((batch.next(), batch.next(), batch.next()), (Some(0), Some(1), Some(2)));
         batch.complete(2, -libc::EIO);
         assert_eq!(batch.next(), None, "what lies behind an error need not be tried");
@@ -202,33 +212,33 @@ mod tests {
         batch.complete(0, 3);
         assert_eq!(batch.next(), Some(0), "what lies before it has to be finished");
         batch.complete(0, 1);
-        assert_eq!(batch.progress(), Progress { done: 4, stop: Some(Errno::NOSPC) });
+        assert_eq!(batch.progress(), TransferProgress { done: 4, stop: Some(Errno::NOSPC) });
     }
 
     #[test]
     fn the_end_of_the_file_ends_the_prefix_without_an_error() {
         let (mut a, mut b) = ([0; 4], [0; 4]);
-        let mut pieces = [PieceMut::new(100, &mut a), PieceMut::new(0, &mut b)];
-        let mut batch = Batch::read(&mut pieces, false);
+        let mut pieces = [SegmentMut::new(100, &mut a), SegmentMut::new(0, &mut b)];
+        let mut batch = UringBatch::read(&mut pieces, false);
         assert_eq!(order(&mut batch), [0, 1]);
         batch.complete(1, 4);
         batch.complete(0, 2);
         assert_eq!(batch.next(), Some(0));
         batch.complete(0, 0);
-        assert_eq!((batch.next(), batch.progress()), (None, Progress { done: 2, stop: None }));
+        assert_eq!((batch.next(), batch.progress()), (None, TransferProgress { done: 2, stop: None }));
     }
 
     #[test]
     fn a_job_refused_past_the_cache_goes_through_it() {
         let buffer = crate::AlignedBuffer::new(8192);
-        let pieces = [Piece::new(0, &buffer[..4096]), Piece::new(8192, &buffer[1..4097])];
-        let mut batch = Batch::write(&pieces, true);
+        let pieces = [Segment::new(0, &buffer[..4096]), Segment::new(8192, &buffer[1..4097])];
+        let mut batch = UringBatch::write(&pieces, true);
         assert_eq!((batch.job(0).0.direct, batch.job(1).0.direct), (true, false));
         assert_eq!(order(&mut batch), [0, 1]);
         batch.complete(0, -libc::EINVAL);
         assert_eq!((batch.next(), batch.job(0).0.direct), (Some(0), false));
         batch.complete(0, 4096);
         batch.complete(1, -libc::EINVAL);
-        assert_eq!(batch.progress(), Progress { done: 4096, stop: Some(Errno::INVAL) });
+        assert_eq!(batch.progress(), TransferProgress { done: 4096, stop: Some(Errno::INVAL) });
     }
 }

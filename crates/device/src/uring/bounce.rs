@@ -3,84 +3,84 @@
 
 use std::ops::Range;
 
-use crate::aligned::{DIRECT_ALIGNMENT, is_aligned};
-use crate::{Extent, Piece, PieceMut, run};
+use crate::aligned_buffer::{DIRECT_ALIGNMENT, is_aligned};
+use crate::{Segment, SegmentMut, SegmentRange, coalesce};
 
 /// Larger runs keep a medium busy one by one.
 const SMALL: u64 = 256 * 1024;
 
 /// How a list goes past the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum DirectStrategy {
     /// All of its pieces are aligned.
-    Straight,
+    Aligned,
     /// Its runs are whole blocks, and small.
-    Bounced,
+    Bounce,
     /// As a list without a ring.
-    OneByOne,
+    Sequential,
 }
 
-impl Way {
-    pub(super) fn past_the_cache<E: Extent>(pieces: &[E], bytes: impl Fn(&E) -> &[u8]) -> Self {
+impl DirectStrategy {
+    pub(super) fn choose<E: SegmentRange>(pieces: &[E], bytes: impl Fn(&E) -> &[u8]) -> Self {
         if pieces.iter().all(|piece| piece.size() == 0 || is_aligned(piece.start(), bytes(piece))) {
-            return Self::Straight;
+            return Self::Aligned;
         }
         let block = DIRECT_ALIGNMENT as u64;
         let mut from = 0;
-        while let Some(run) = run::next(pieces, from) {
-            from = run.pieces.end;
+        while let Some(run) = coalesce::next_run(pieces, from) {
+            from = run.segments.end;
             if run.size > SMALL || !run.offset.is_multiple_of(block) || !run.size.is_multiple_of(block) {
-                return Self::OneByOne;
+                return Self::Sequential;
             }
         }
-        Self::Bounced
+        Self::Bounce
     }
 }
 
 /// The pieces of the next runs of a list, from piece `from` on, that have room in a buffer together; none are left if they are none.
-pub(super) fn group<E: Extent>(pieces: &[E], from: usize, room: u64) -> Range<usize> {
+pub(super) fn group<E: SegmentRange>(pieces: &[E], from: usize, room: u64) -> Range<usize> {
     let (mut end, mut size) = (from, 0);
-    while let Some(run) = run::next(pieces, end) {
+    while let Some(run) = coalesce::next_run(pieces, end) {
         size += run.size;
         if size > room {
             break;
         }
-        end = run.pieces.end;
+        end = run.segments.end;
     }
     from..end
 }
 
 /// Copies the pieces into a buffer; the list to write it by.
-pub(super) fn gather<'b>(pieces: &[Piece<'_>], mut buffer: &'b mut [u8]) -> Vec<Piece<'b>> {
+pub(super) fn gather<'b>(pieces: &[Segment<'_>], mut buffer: &'b mut [u8]) -> Vec<Segment<'b>> {
     let (mut list, mut from) = (Vec::new(), 0);
-    while let Some(run) = run::next(pieces, from) {
-        from = run.pieces.end;
+    while let Some(run) = coalesce::next_run(pieces, from) {
+        from = run.segments.end;
         let (room, rest) = buffer.split_at_mut(run.size as usize);
         let mut at = 0;
-        for piece in &pieces[run.pieces] {
+        for piece in &pieces[run.segments] {
             room[at..at + piece.bytes.len()].copy_from_slice(piece.bytes);
             at += piece.bytes.len();
         }
-        list.push(Piece::new(run.offset, room));
+        list.push(Segment::new(run.offset, room));
         buffer = rest;
     }
     list
 }
 
 /// The list by which to read the pieces into a buffer.
-pub(super) fn places<'b>(pieces: &[PieceMut<'_>], mut buffer: &'b mut [u8]) -> Vec<PieceMut<'b>> {
+pub(super) fn places<'b>(pieces: &[SegmentMut<'_>], mut buffer: &'b mut [u8]) -> Vec<SegmentMut<'b>> {
     let (mut list, mut from) = (Vec::new(), 0);
-    while let Some(run) = run::next(pieces, from) {
-        from = run.pieces.end;
+    while let Some(run) = coalesce::next_run(pieces, from) {
+        from = run.segments.end;
         let (room, rest) = buffer.split_at_mut(run.size as usize);
-        list.push(PieceMut::new(run.offset, room));
+        list.push(SegmentMut::new(run.offset, room));
         buffer = rest;
     }
     list
 }
 
 /// Copies what was read out of the buffer into the pieces.
-pub(super) fn scatter(mut buffer: &[u8], pieces: &mut [PieceMut<'_>]) {
+pub(super) fn scatter(mut buffer: &[u8], pieces: &mut [SegmentMut<'_>]) {
     for piece in pieces {
         let (now, later) = buffer.split_at(piece.bytes.len().min(buffer.len()));
         piece.bytes[..now.len()].copy_from_slice(now);
@@ -98,21 +98,22 @@ mod tests {
         let buffer = AlignedBuffer::new(1 << 20);
         let way = |list: &[(u64, Range<usize>)]| {
             let pieces: Vec<_> =
-                list.iter().map(|(offset, range)| Piece::new(*offset, &buffer[range.clone()])).collect();
-            Way::past_the_cache(&pieces, |piece| piece.bytes)
+                list.iter().map(|(offset, range)| Segment::new(*offset, &buffer[range.clone()])).collect();
+            DirectStrategy::choose(&pieces, |piece| piece.bytes)
         };
-        assert_eq!(way(&[(0, 0..4096), (8192, 4096..8192), (1, 7..7)]), Way::Straight);
-        assert_eq!(way(&[(0, 16..4112), (8192, 4112..8208)]), Way::Bounced);
-        assert_eq!(way(&[(0, 0..96), (96, 96..4096), (8192, 0..0)]), Way::Bounced);
-        assert_eq!(way(&[(0, 16..4112), (8192, 16..20)]), Way::OneByOne);
-        assert_eq!(way(&[(1, 16..4112), (8192, 16..4112)]), Way::OneByOne);
-        assert_eq!(way(&[(0, 16..524_304)]), Way::OneByOne);
+        assert_eq!(way(&[(0, 0..4096), (8192, 4096..8192), (1, 7..7)]), DirectStrategy::Aligned);
+        assert_eq!(way(&[(0, 16..4112), (8192, 4112..8208)]), DirectStrategy::Bounce);
+        assert_eq!(way(&[(0, 0..96), (96, 96..4096), (8192, 0..0)]), DirectStrategy::Bounce);
+        assert_eq!(way(&[(0, 16..4112), (8192, 16..20)]), DirectStrategy::Sequential);
+        assert_eq!(way(&[(1, 16..4112), (8192, 16..4112)]), DirectStrategy::Sequential);
+        assert_eq!(way(&[(0, 16..524_304)]), DirectStrategy::Sequential);
     }
 
     #[test]
     fn a_list_goes_through_in_groups_of_whole_runs() {
         let bytes = [7u8; 40];
-        let list = [Piece::new(0, &bytes[..10]), Piece::new(10, &bytes[..10]), Piece::new(30, &bytes[..15])];
+        let list =
+            [Segment::new(0, &bytes[..10]), Segment::new(10, &bytes[..10]), Segment::new(30, &bytes[..15])];
         assert_eq!((group(&list, 0, 30), group(&list, 0, 35), group(&list, 2, 30)), (0..2, 0..3, 2..3));
         assert_eq!((group(&list, 3, 30), group(&list, 0, 5)), (3..3, 0..0));
         let mut buffer = [0; 40];
@@ -120,7 +121,7 @@ mod tests {
         let shape: Vec<_> = gathered.iter().map(|piece| (piece.offset, piece.bytes.len())).collect();
         assert_eq!(shape, [(0, 20), (30, 15)]);
         let (mut a, mut b) = ([0; 3], [0; 4]);
-        let mut into = [PieceMut::new(0, &mut a), PieceMut::new(9, &mut b)];
+        let mut into = [SegmentMut::new(0, &mut a), SegmentMut::new(9, &mut b)];
         assert_eq!(places(&into, &mut [0; 7]).len(), 2);
         scatter(b"abcde", &mut into);
         assert_eq!((&a, &b), (b"abc", b"de\0\0"));

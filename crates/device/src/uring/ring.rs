@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 
-use super::batch::{Batch, Direction};
-use crate::syscalls::count;
+use super::batch::{UringBatch, UringDirection};
+use crate::syscalls::count_syscall;
 
 /// The most operations in flight.
 pub(super) const DEPTH: usize = 256;
@@ -22,13 +22,13 @@ const MAX_BYTES: usize = 1 << 30;
 
 /// The descriptors of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Files<'a> {
+pub(super) struct RingFiles<'a> {
     pub(super) buffered: BorrowedFd<'a>,
     pub(super) direct: Option<BorrowedFd<'a>>,
 }
 
 /// A ring of the kernel, used by one thread at a time. Between two runs it is empty.
-pub(super) struct Ring {
+pub(super) struct IoRing {
     kernel: IoUring,
     /// The process that made it: after a fork, parent and child must not fill the same ring.
     process: u32,
@@ -36,7 +36,7 @@ pub(super) struct Ring {
     broken: bool,
 }
 
-impl std::fmt::Debug for Ring {
+impl std::fmt::Debug for IoRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring")
             .field("process", &self.process)
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-impl Ring {
+impl IoRing {
     /// A new ring, if the kernel allows one and has the operations we use.
     pub(super) fn new() -> io::Result<Self> {
         let kernel = IoUring::new(DEPTH as u32)?;
@@ -64,8 +64,8 @@ impl Ring {
     }
 
     /// Carries the batch through the ring; [`Batch::progress`] then tells how far it came.
-    pub(super) fn run(&mut self, files: Files<'_>, batch: &mut Batch<'_>) {
-        let mut flight = Flight { ring: self, handed: 0 };
+    pub(super) fn run(&mut self, files: RingFiles<'_>, batch: &mut UringBatch<'_>) {
+        let mut flight = InFlightOperations { ring: self, handed: 0 };
         loop {
             while flight.handed < DEPTH
                 && let Some(index) = batch.next()
@@ -79,7 +79,7 @@ impl Ring {
             let wait = if batch.is_handed_out() { flight.handed } else { flight.handed.div_ceil(2) };
             if !flight.enter(wait) {
                 flight.ring.broken = true;
-                flight.land(Some(batch));
+                flight.wait_all(Some(batch));
                 return;
             }
             flight.reap(Some(batch));
@@ -88,12 +88,12 @@ impl Ring {
 }
 
 /// Operations handed to a ring and not yet back. Dropping it waits for them.
-struct Flight<'a> {
-    ring: &'a mut Ring,
+struct InFlightOperations<'a> {
+    ring: &'a mut IoRing,
     handed: usize,
 }
 
-impl Flight<'_> {
+impl InFlightOperations<'_> {
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: what the entry points to lives until the kernel has given it back: see the module documentation.
         let pushed = unsafe { self.ring.kernel.submission().push(entry) };
@@ -104,7 +104,7 @@ impl Flight<'_> {
 
     /// Submits what was pushed and waits for `wait` completions, or for less if a signal comes. False if the kernel refuses.
     fn enter(&mut self, wait: usize) -> bool {
-        count();
+        count_syscall();
         match self.ring.kernel.submit_and_wait(wait) {
             Ok(_) => true,
             Err(error) => error.kind() == io::ErrorKind::Interrupted,
@@ -112,7 +112,7 @@ impl Flight<'_> {
     }
 
     /// Takes in all completions that are there.
-    fn reap(&mut self, mut batch: Option<&mut Batch<'_>>) {
+    fn reap(&mut self, mut batch: Option<&mut UringBatch<'_>>) {
         for completion in self.ring.kernel.completion() {
             self.handed -= 1;
             if let Some(batch) = &mut batch {
@@ -123,7 +123,7 @@ impl Flight<'_> {
 
     /// Waits, without entering the ring again, until the kernel has given back all it took. What it did not take, it never will:
     /// it looks at a ring only when that is entered, and a broken one never is.
-    fn land(&mut self, mut batch: Option<&mut Batch<'_>>) {
+    fn wait_all(&mut self, mut batch: Option<&mut UringBatch<'_>>) {
         loop {
             self.reap(batch.as_deref_mut());
             if self.handed <= self.ring.kernel.submission().len() {
@@ -135,31 +135,31 @@ impl Flight<'_> {
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlightOperations<'_> {
     fn drop(&mut self) {
         if self.handed > 0 {
             self.ring.broken = true;
-            self.land(None);
+            self.wait_all(None);
         }
     }
 }
 
 /// The operation for a job.
-fn entry(files: Files<'_>, batch: &Batch<'_>, index: usize) -> squeue::Entry {
+fn entry(files: RingFiles<'_>, batch: &UringBatch<'_>, index: usize) -> squeue::Entry {
     let (job, memory) = batch.job(index);
     let file = files.direct.filter(|_| job.direct).unwrap_or(files.buffered);
     let file = types::Fd(file.as_raw_fd());
     let entry = match (batch.direction, memory) {
-        (Direction::Read, [one]) => {
+        (UringDirection::Read, [one]) => {
             opcode::Read::new(file, one.iov_base.cast(), length(one)).offset(job.offset).build()
         }
-        (Direction::Write, [one]) => {
+        (UringDirection::Write, [one]) => {
             opcode::Write::new(file, one.iov_base.cast_const().cast(), length(one)).offset(job.offset).build()
         }
-        (Direction::Read, many) => {
+        (UringDirection::Read, many) => {
             opcode::Readv::new(file, many.as_ptr(), many.len() as u32).offset(job.offset).build()
         }
-        (Direction::Write, many) => {
+        (UringDirection::Write, many) => {
             opcode::Writev::new(file, many.as_ptr(), many.len() as u32).offset(job.offset).build()
         }
     };
@@ -176,34 +176,34 @@ mod tests {
     use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
     use super::*;
-    use crate::Piece;
-    use crate::ufs::transfer::Progress;
+    use crate::Segment;
+    use crate::ufs::vectored::TransferProgress;
 
     #[test]
     fn a_ring_that_breaks_gives_everything_back_and_is_unfit() {
-        let Ok(mut ring) = Ring::new() else { return };
+        let Ok(mut ring) = IoRing::new() else { return };
         let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
         // SAFETY: the number stays that of an open descriptor, owned by the ring; ours is never dropped.
         let mut number = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(ring.kernel.as_raw_fd()) });
         rustix::io::dup2(&null, &mut number).unwrap();
 
-        let pieces = [Piece::new(0, b"ab"), Piece::new(9, b"cd")];
-        let mut batch = Batch::write(&pieces, false);
-        ring.run(Files { buffered: null.as_fd(), direct: None }, &mut batch);
-        assert_eq!(batch.progress(), Progress::default());
+        let pieces = [Segment::new(0, b"ab"), Segment::new(9, b"cd")];
+        let mut batch = UringBatch::write(&pieces, false);
+        ring.run(RingFiles { buffered: null.as_fd(), direct: None }, &mut batch);
+        assert_eq!(batch.progress(), TransferProgress::default());
         assert!(!ring.is_fit());
     }
 
     #[test]
     fn a_ring_is_empty_between_two_runs() {
-        let Ok(mut ring) = Ring::new() else { return };
+        let Ok(mut ring) = IoRing::new() else { return };
         let file = tempfile::tempfile().unwrap();
-        let files = Files { buffered: file.as_fd(), direct: None };
+        let files = RingFiles { buffered: file.as_fd(), direct: None };
         for _ in 0..2 {
-            let pieces: Vec<_> = (0..600).map(|index| Piece::new(index * 10, b"abcd")).collect();
-            let mut batch = Batch::write(&pieces, false);
+            let pieces: Vec<_> = (0..600).map(|index| Segment::new(index * 10, b"abcd")).collect();
+            let mut batch = UringBatch::write(&pieces, false);
             ring.run(files, &mut batch);
-            assert_eq!(batch.progress(), Progress { done: 2400, stop: None });
+            assert_eq!(batch.progress(), TransferProgress { done: 2400, stop: None });
             assert!(
                 ring.is_fit() && ring.kernel.submission().is_empty() && ring.kernel.completion().is_empty()
             );

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use aqueduct_comm::{Comm, Region};
+use aqueduct_comm::{Comm, SharedRegion};
 
 use crate::memory::window::MemoryWindow;
 
@@ -13,7 +13,7 @@ use crate::memory::window::MemoryWindow;
 /// emptied.
 #[derive(Clone, Debug)]
 pub(crate) struct AggregationBuffers {
-    region: Region,
+    region: SharedRegion,
     turns: usize,
     windows: usize,
     size: usize,
@@ -30,7 +30,7 @@ pub(crate) struct WindowBuffer {
 impl AggregationBuffers {
     /// Buffers of `size` bytes for `windows` aggregators, as many of each as `turns`. Collective.
     pub(crate) fn new(comm: &Comm, turns: usize, windows: usize, size: usize) -> aqueduct_comm::Result<Self> {
-        let region = comm.region(turns * windows * size)?;
+        let region = comm.shared_region(turns * windows * size)?;
         // Many accesses need no second turn.
         region.populate(windows * size);
         Ok(Self { region, turns, windows, size })

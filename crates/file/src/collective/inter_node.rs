@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_device::{HandleExt, LockKind, Piece};
+use aqueduct_device::{HandleExt, LockKind, Segment};
 
 use super::aggregation_buffers::WindowBuffer;
 use super::inter_node_buffers::InterNodeBuffers;
@@ -285,8 +285,9 @@ impl<'a> InterNodeExchange<'a> {
         let Some(buffer) = self.own_buffer(number).filter(|_| !round.ranges.is_empty()) else {
             return Ok(());
         };
-        let piece = |range: &Range<u64>| Piece::new(range.start, self.buffers.windows.filled(buffer, range));
-        let pieces: Vec<Piece<'_>> = round.ranges.iter().map(piece).collect();
+        let piece =
+            |range: &Range<u64>| Segment::new(range.start, self.buffers.windows.filled(buffer, range));
+        let pieces: Vec<Segment<'_>> = round.ranges.iter().map(piece).collect();
         write_pieces(self.cx, &pieces)
     }
 

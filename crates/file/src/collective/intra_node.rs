@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use aqueduct_comm::Op;
-use aqueduct_device::{HandleExt, Piece};
+use aqueduct_device::{HandleExt, Segment};
 
 use super::aggregation_buffers::{AggregationBuffers, WindowBuffer};
 use super::plan_cache::RoundSource;
@@ -186,8 +186,8 @@ fn write_window(
     buffer: WindowBuffer,
     ranges: &[Range<u64>],
 ) -> Result<()> {
-    let piece = |range: &Range<u64>| Piece::new(range.start, buffers.filled(buffer, range));
-    let pieces: Vec<Piece<'_>> = ranges.iter().map(piece).collect();
+    let piece = |range: &Range<u64>| Segment::new(range.start, buffers.filled(buffer, range));
+    let pieces: Vec<Segment<'_>> = ranges.iter().map(piece).collect();
     write_pieces(cx, &pieces)
 }
 

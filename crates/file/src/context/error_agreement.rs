@@ -51,7 +51,7 @@ fn agree_after<T>(
     let encoded = comm.broadcast_vec(first as usize, encoded).map_err(failed)?;
     let agreed = decode(operation, file, &encoded).on_rank(first as usize);
     if mine.is_ok() {
-        comm.note_loss(Some(first as usize));
+        comm.mark_induced_failure(Some(first as usize));
     }
     Err(match mine {
         Err(own) if own.class() == agreed.class() => own,

@@ -28,12 +28,12 @@ impl FileResources {
 
     /// Those of a closed file, if this rank has some. They may be used only if all ranks have the same ones.
     pub(crate) fn take_cached(parent: &Comm) -> Option<Self> {
-        parent.unstow()
+        parent.cache_take()
     }
 
     /// Their identity, the same on all ranks; the first word is never 0.
     pub(crate) fn id(&self) -> [u64; 2] {
-        [self.comm.number(), self.buffers.as_ref().map_or(0, AggregationBuffers::shape)]
+        [self.comm.context_id(), self.buffers.as_ref().map_or(0, AggregationBuffers::shape)]
     }
 
     /// True if the next file can use them: a thread that serves the pointer between nodes ends with the file.
@@ -45,7 +45,7 @@ impl FileResources {
     pub(crate) fn cache(self, parent: &Comm) {
         if self.is_reusable() {
             let buffers = self.buffers.filter(|buffers| buffers.bytes() <= LARGEST_BUFFERS);
-            parent.stow(Self { buffers, ..self }, KEPT);
+            parent.cache_put(Self { buffers, ..self }, KEPT);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use aqueduct_comm::{Comm, Counter, Region, Source};
+use aqueduct_comm::{Comm, MessageSource, RemoteCounter, SharedRegion};
 
 use crate::context::FileContext;
 use crate::error::{Error, Kind, Result};
@@ -21,11 +21,11 @@ const STOP: u64 = u64::MAX;
 
 pub(crate) enum SharedPointer {
     /// In memory that all ranks share.
-    NodeMemory(Region),
+    NodeMemory(SharedRegion),
     /// Served by a thread of rank 0.
     Served(ServedPointer),
     /// In the memory of rank 0, reached by one-sided communication: MPI lets only threads of the program communicate.
-    Remote(Counter),
+    Remote(RemoteCounter),
     /// On rank 0, and the others cannot reach it: there is neither a thread nor a counter.
     Unserved(AtomicU64),
 }
@@ -51,15 +51,15 @@ impl SharedPointer {
     /// The pointer of all ranks of `comm`, at `start`. Collective.
     pub(crate) fn new(comm: &Comm, start: u64) -> aqueduct_comm::Result<Self> {
         if comm.node_count() == 1 {
-            let region = comm.region(8)?;
+            let region = comm.shared_region(8)?;
             if comm.rank() == 0 {
                 region.atomic(0)?.store(start, Ordering::SeqCst);
             }
             comm.barrier()?;
             return Ok(Self::NodeMemory(region));
         }
-        if !comm.serves_threads() {
-            let counter = comm.counter(start)?;
+        if !comm.allows_background_collectives() {
+            let counter = comm.remote_counter(start)?;
             return Ok(counter.map_or_else(|| Self::Unserved(AtomicU64::new(start)), Self::Remote));
         }
         let comm = comm.dup()?;
@@ -159,9 +159,9 @@ impl Drop for SharedPointer {
 
 /// Serves the pointer until it gets the request to stop or the ranks fail.
 fn serve(comm: &Comm, start: u64) {
-    aqueduct_comm::leave_mpi_alone();
+    aqueduct_comm::forbid_mpi_on_thread();
     let mut pointer = start;
-    while let Ok((request, status)) = comm.receive::<u64>(Source::Any, REQUEST) {
+    while let Ok((request, status)) = comm.receive::<u64>(MessageSource::Any, REQUEST) {
         let &[value, how] = request.as_slice() else { return };
         if (value, how) == (STOP, STOP) {
             return;

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-pub use super::collective_access::{Split, Together};
+pub use super::collective_access::{CollectiveAccess, Split};
 use super::file::File;
 use super::io_thread::Job;
 use super::request::{Count, Request};
@@ -38,7 +38,7 @@ impl File {
     }
 
     /// At this rank's own pointer, which moves on.
-    pub fn next(&self) -> Access<'_> {
+    pub fn at_pointer(&self) -> Access<'_> {
         Access { file: self, position: AccessPosition::IndividualPointer, view: None }
     }
 
@@ -57,7 +57,7 @@ impl File {
     /// # Launch::threads(2).run(|world| {
     /// # let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:through")?;
     /// let view = View::round_robin(world, &Layout::from(Basic::U8))?;
-    /// file.through(&view).all().write(&[world.rank() as u8; 3])?;
+    /// file.with_view(&view).all().write(&[world.rank() as u8; 3])?;
     /// let mut all = [9u8; 6];
     /// file.at(0).read(&mut all)?;
     /// assert_eq!(all, [0, 1, 0, 1, 0, 1]);
@@ -65,7 +65,7 @@ impl File {
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
-    pub fn through<'f>(&'f self, view: &'f View) -> Access<'f> {
+    pub fn with_view<'f>(&'f self, view: &'f View) -> Access<'f> {
         Access { file: self, position: AccessPosition::OwnView, view: Some(view) }
     }
 }
@@ -82,8 +82,8 @@ pub struct Access<'f> {
 impl<'f> Access<'f> {
     /// A collective access. At the shared pointer, in rank order.
     #[doc(alias = "ordered")]
-    pub fn all(self) -> Together<'f> {
-        Together { file: self.file, position: self.position, view: self.view }
+    pub fn all(self) -> CollectiveAccess<'f> {
+        CollectiveAccess { file: self.file, position: self.position, view: self.view }
     }
 
     /// Writes `data`; how much was written.
@@ -237,7 +237,7 @@ impl File {
     }
 
     pub(crate) fn submit_collective(&self, job: Job) -> Result<()> {
-        let job = if self.cx().comm.serves_threads() {
+        let job = if self.cx().comm.allows_background_collectives() {
             job
         } else {
             // The I/O thread may not call MPI: threads of the program send and receive its messages.

@@ -8,8 +8,8 @@ use super::file::File;
 use crate::context::report;
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Kind, Result};
-use crate::hints::Buffered;
-use crate::write_buffer::{Buffering, DrainThread, Reservoir, WriteBuffer};
+use crate::hints::BufferOptions;
+use crate::write_buffer::{BufferStatus, DrainTarget, DrainThread, WriteBuffer};
 
 impl File {
     /// The same file, buffered from now on: a write is copied and returns, and a thread of this rank writes the copy while the program computes. All
@@ -17,11 +17,11 @@ impl File {
     /// already, or open for reading only, stays as it is.
     ///
     /// ```
-    /// use aqueduct_file::{Buffered, Capacity, Mode, Open};
+    /// use aqueduct_file::{BufferOptions, Capacity, Mode, Open};
     ///
     /// # aqueduct_comm::Launch::threads(2).run(|world| {
     /// let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:buffered")?;
-    /// let file = file.buffered(&Buffered::new(Capacity::Bytes(1 << 20)))?;
+    /// let file = file.buffered(&BufferOptions::new(Capacity::Bytes(1 << 20)))?;
     /// let mut snapshot = vec![world.rank() as f64; 1000];
     /// file.at(8000 * world.rank() as u64).all().write(&snapshot)?;
     /// // The array is the program's again.
@@ -34,15 +34,15 @@ impl File {
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
-    pub fn buffered(self, settings: &Buffered) -> Result<Self> {
+    pub fn buffered(self, settings: &BufferOptions) -> Result<Self> {
         self.buffered_through(settings, None)
     }
 
     /// As [`buffered`](Self::buffered), with a level between the memory of the ranks and the file. Collective; all ranks pass a drain target, or none does.
     pub fn buffered_through(
         mut self,
-        settings: &Buffered,
-        reservoir: Option<Arc<dyn Reservoir>>,
+        settings: &BufferOptions,
+        reservoir: Option<Arc<dyn DrainTarget>>,
     ) -> Result<Self> {
         self.wait_idle();
         if self.engine.is_buffered() || !self.cx().mode.is_write() {
@@ -57,7 +57,7 @@ impl File {
     }
 
     /// The progress of this rank's buffered writes, and the memory that they use; none for a file that is not buffered.
-    pub fn buffering(&self) -> Option<Buffering> {
+    pub fn buffering(&self) -> Option<BufferStatus> {
         self.engine.buffer_status()
     }
 

@@ -14,14 +14,14 @@ use crate::view::View;
 
 /// A position in a file, for a collective access.
 #[derive(Clone, Copy, Debug)]
-pub struct Together<'f> {
+pub struct CollectiveAccess<'f> {
     pub(super) file: &'f File,
     pub(super) position: AccessPosition,
     /// In place of the file's view.
     pub(super) view: Option<&'f View>,
 }
 
-impl<'f> Together<'f> {
+impl<'f> CollectiveAccess<'f> {
     /// Writes `data`; how much was written.
     #[doc(alias = "MPI_File_write_all")]
     #[doc(alias = "MPI_File_write_at_all")]
@@ -151,7 +151,7 @@ impl<B: Send> Split<B> {
     /// As [`end`](Self::end), but waits no longer than `longest`: none if the operation has not ended by then. It continues, and its result is lost.
     pub fn end_within(mut self, longest: Duration) -> Option<Result<(B, Count)>> {
         let request = self.request.take()?;
-        if request.settle(longest) { request.take_result() } else { None }
+        if request.wait_timeout(longest) { request.take_result() } else { None }
     }
 }
 

@@ -108,7 +108,8 @@ impl File {
         let outcome = if failures > 0 { agree(outcome) } else { outcome };
         if report::is_on() && comm.rank() == 0 {
             let all = Counters::from_words(&all);
-            eprintln!("{}", report::CounterReport { file: &name, ranks: comm.size(), all });
+            let line = format!("{}\n", report::CounterReport { file: &name, ranks: comm.size(), all });
+            eprint!("{line}");
         }
         if delete {
             let deleted = if comm.rank() == 0 { open_options::delete(&path) } else { Ok(()) };

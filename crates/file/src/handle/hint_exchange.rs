@@ -11,7 +11,8 @@ use crate::hints::{Hints, Info};
 pub(crate) fn report_objections(file: &str, info: &Info) {
     if report::is_on() {
         for (key, value, form) in Hints::objections(info) {
-            eprintln!("aqueduct: {file}: the hint {key} = {value:?} is ignored: it takes {form}");
+            let line = format!("aqueduct: {file}: the hint {key} = {value:?} is ignored: it takes {form}\n");
+            eprint!("{line}");
         }
     }
 }
@@ -22,9 +23,10 @@ pub(crate) fn of_first_rank(comm: &Comm, file: &str, mine: &Info) -> aqueduct_co
     let first = decode(&encoded);
     if report::is_on() && first != *mine {
         let rank = comm.rank();
-        eprintln!(
-            "aqueduct: {file}: rank {rank} gave other hints than rank 0, whose hints are used on all ranks"
+        let line = format!(
+            "aqueduct: {file}: rank {rank} gave other hints than rank 0, whose hints are used on all ranks\n"
         );
+        eprint!("{line}");
     }
     Ok(first)
 }

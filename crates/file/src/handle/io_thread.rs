@@ -80,8 +80,8 @@ impl JobQueue {
 }
 
 fn work(shared: &JobQueue) {
-    aqueduct_comm::leave_mpi_alone();
-    let courtesy = aqueduct_comm::Courtesy::new();
+    aqueduct_comm::forbid_mpi_on_thread();
+    let courtesy = aqueduct_comm::BatchScheduling::new();
     let mut state = shared.lock();
     loop {
         if let Some(job) = state.waiting.pop_front() {

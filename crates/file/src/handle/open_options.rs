@@ -15,7 +15,7 @@ use crate::context::error_agreement::agree_flags;
 use crate::context::mode::Mode;
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
-use crate::hints::{Buffered, Hints, Info};
+use crate::hints::{BufferOptions, Hints, Info};
 
 /// How to open a file; the same on all ranks, but for hints: where they differ, those of rank 0 hold.
 ///
@@ -57,7 +57,7 @@ impl Open {
 
     /// Buffers the file; see [`File::buffered`].
     #[must_use]
-    pub fn buffered(self, settings: &Buffered) -> Self {
+    pub fn buffered(self, settings: &BufferOptions) -> Self {
         let open = self.hint("aqueduct_buffer", settings.memory.to_string());
         let Some(folder) = &settings.spill else { return open };
         let open = open.hint("aqueduct_spill", folder.to_string_lossy());
@@ -230,7 +230,8 @@ fn open_after_first(
 
 /// True if all ranks see the same bytes of the file: there is one node, or the hint or the device says so.
 fn is_coherent(comm: &Comm, hints: &Hints, capabilities: Option<Capabilities>) -> bool {
-    comm.node_count() == 1 || hints.coherent.unwrap_or_else(|| capabilities.is_some_and(|capabilities| capabilities.coherent))
+    comm.node_count() == 1
+        || hints.coherent.unwrap_or_else(|| capabilities.is_some_and(|capabilities| capabilities.coherent))
 }
 
 /// The length of a file, whatever this node has cached of it.
@@ -267,10 +268,10 @@ pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
 /// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if another
 /// program has claimed it. It is advisory: a program that does not claim the file, a reader for example, is not excluded. None for a name with a
 /// wrapper, of a device without paths, and on file systems without locks. Not collective: one rank does it for all.
-pub fn claim(name: impl AsRef<OsStr>) -> Result<Option<device::Claim>> {
+pub fn claim(name: impl AsRef<OsStr>) -> Result<Option<device::WriterLock>> {
     let Some(path) = path(name.as_ref()) else { return Ok(None) };
     let shown: Arc<str> = name.as_ref().to_string_lossy().into();
-    device::claim(&path).map_err(|error| Error::device("open", &shown, &error))
+    device::acquire_writer_lock(&path).map_err(|error| Error::device("open", &shown, &error))
 }
 
 /// Fails with [`Kind::InUse`](crate::Kind::InUse) if the file of this name is [claimed](claim), without claiming it. Not collective: one rank does it.
@@ -289,6 +290,6 @@ pub fn check_unclaimed(name: impl AsRef<OsStr>) -> Result<()> {
 /// ```
 pub fn path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     // Of a name with wrappers the first one is taken for the device, which then is none of these.
-    let name = device::name::Name::parse(name.as_ref(), |_| false).ok()?;
+    let name = device::name::DeviceName::parse(name.as_ref(), |_| false).ok()?;
     ["ufs", "uring"].contains(&name.device.prefix.as_str()).then(|| name.path.into())
 }

@@ -40,7 +40,7 @@ pub enum PfsMode {
     },
     /// All ranks read the same data, once from the device.
     Global,
-    /// As [`Unix`](PfsMode::Unix); reads and writes may be started without waiting, through [`File::next`].
+    /// As [`Unix`](PfsMode::Unix); reads and writes may be started without waiting, through [`File::at_pointer`].
     Async,
 }
 
@@ -85,20 +85,20 @@ impl Pfs<'_> {
     /// Writes `data` as the mode has it.
     pub fn write<'d>(&self, data: impl Into<Source<'d>>) -> Result<Count> {
         match self.mode {
-            PfsMode::Unix | PfsMode::Async => self.file.next().write(data),
+            PfsMode::Unix | PfsMode::Async => self.file.at_pointer().write(data),
             PfsMode::Log => self.file.shared().write(data),
             PfsMode::Sync => self.file.shared().all().write(data),
-            PfsMode::Record { .. } | PfsMode::Global => self.file.next().all().write(data),
+            PfsMode::Record { .. } | PfsMode::Global => self.file.at_pointer().all().write(data),
         }
     }
 
     /// Fills `data` as the mode has it.
     pub fn read<'d>(&self, data: impl Into<Sink<'d>>) -> Result<Count> {
         match self.mode {
-            PfsMode::Unix | PfsMode::Async => self.file.next().read(data),
+            PfsMode::Unix | PfsMode::Async => self.file.at_pointer().read(data),
             PfsMode::Log => self.file.shared().read(data),
             PfsMode::Sync => self.file.shared().all().read(data),
-            PfsMode::Record { .. } | PfsMode::Global => self.file.next().all().read(data),
+            PfsMode::Record { .. } | PfsMode::Global => self.file.at_pointer().all().read(data),
         }
     }
 }

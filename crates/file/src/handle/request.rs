@@ -101,7 +101,7 @@ impl<B: Send> Request<B> {
     }
 
     /// Waits until it is done, but for no longer than this, and takes nothing; whether it is.
-    pub fn settle(&self, longest: Duration) -> bool {
+    pub fn wait_timeout(&self, longest: Duration) -> bool {
         self.slot.wait(Some(longest)).1
     }
 

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::access::Access;
-use super::collective_access::Together;
+use super::collective_access::CollectiveAccess;
 use super::file::File;
 use super::io_thread::Job;
 use super::request::Request;
@@ -116,7 +116,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Starts a collective write of borrowed memory.
     pub fn write_all<B: Outgoing + 'scope>(
         &'scope self,
-        access: Together<'_>,
+        access: CollectiveAccess<'_>,
         buffer: B,
     ) -> Result<Request<B>> {
         let (request, job) = access.write_job(buffer);
@@ -126,7 +126,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Starts a collective read into borrowed memory.
     pub fn read_all<B: Incoming + 'scope>(
         &'scope self,
-        access: Together<'_>,
+        access: CollectiveAccess<'_>,
         buffer: B,
     ) -> Result<Request<B>> {
         let (request, job) = access.read_job(buffer);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use aqueduct_device::available_memory;
-use aqueduct_device::quantity::{QuantityError, Size};
+use aqueduct_device::units::{ByteSize, UnitError};
 
 /// How much memory a rank may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,14 @@ impl Capacity {
 }
 
 impl FromStr for Capacity {
-    type Err = QuantityError;
+    type Err = UnitError;
 
     /// `256MiB` or `25%`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
         match percent.filter(|percent| *percent <= 100) {
             Some(percent) => Ok(Self::Share(percent)),
-            None => text.parse().map(|Size(bytes)| Self::Bytes(bytes)),
+            None => text.parse().map(|ByteSize(bytes)| Self::Bytes(bytes)),
         }
     }
 }
@@ -45,7 +45,7 @@ impl FromStr for Capacity {
 impl fmt::Display for Capacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bytes(bytes) => write!(f, "{}", Size(*bytes)),
+            Self::Bytes(bytes) => write!(f, "{}", ByteSize(*bytes)),
             Self::Share(percent) => write!(f, "{percent}%"),
         }
     }
@@ -54,13 +54,13 @@ impl fmt::Display for Capacity {
 /// How a file is buffered: memory of each rank, and a file on a local disk for what does not fit.
 ///
 /// ```
-/// use aqueduct_file::{Buffered, Capacity};
-/// let small = Buffered::new(Capacity::Bytes(64 << 20)).spill("/local/scratch", Some(1 << 30));
+/// use aqueduct_file::{BufferOptions, Capacity};
+/// let small = BufferOptions::new(Capacity::Bytes(64 << 20)).spill("/local/scratch", Some(1 << 30));
 /// assert_eq!("64MiB".parse(), Ok(small.memory));
 /// assert_eq!("25%".parse(), Ok(Capacity::Share(25)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buffered {
+pub struct BufferOptions {
     /// Memory of each rank.
     pub memory: Capacity,
     /// A folder for the spill file.
@@ -69,7 +69,7 @@ pub struct Buffered {
     pub spill_size: Option<u64>,
 }
 
-impl Buffered {
+impl BufferOptions {
     /// In memory only.
     pub fn new(memory: Capacity) -> Self {
         Self { memory, spill: None, spill_size: None }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use aqueduct_device::{HandleExt, Piece, PieceMut};
+use aqueduct_device::{HandleExt, Segment, SegmentMut};
 
 use crate::context::FileContext;
 use crate::error::Result;
@@ -23,10 +23,10 @@ pub(crate) fn write_list(
     let mut runs = pattern.runs(window).peekable();
     while runs.peek().is_some() {
         let mut pieces = Vec::with_capacity(batch.min(64));
-        cx.counters.count_buffer(pieces.capacity() * size_of::<Piece<'_>>());
+        cx.counters.count_buffer(pieces.capacity() * size_of::<Segment<'_>>());
         for run in runs.by_ref().take(batch) {
             let (now, later) = rest.split_at(run.len as usize);
-            pieces.push(Piece::new(run.offset as u64, now));
+            pieces.push(Segment::new(run.offset as u64, now));
             rest = later;
         }
         let outcome = cx.device_result("write", cx.handle.write_all(&pieces));
@@ -48,11 +48,11 @@ pub(crate) fn read_list(
     let mut runs = pattern.runs(window).peekable();
     while runs.peek().is_some() {
         let mut pieces = Vec::with_capacity(batch.min(64));
-        cx.counters.count_buffer(pieces.capacity() * size_of::<PieceMut<'_>>());
+        cx.counters.count_buffer(pieces.capacity() * size_of::<SegmentMut<'_>>());
         let mut wanted = 0;
         for run in runs.by_ref().take(batch) {
             let (now, later) = rest.split_at_mut(run.len as usize);
-            pieces.push(PieceMut::new(run.offset as u64, now));
+            pieces.push(SegmentMut::new(run.offset as u64, now));
             wanted += run.len;
             rest = later;
         }

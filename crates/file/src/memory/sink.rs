@@ -22,13 +22,13 @@ impl<'a> Sink<'a> {
     }
 
     /// The bytes that a pattern describes in `bytes`.
-    pub fn patterned(bytes: &'a mut [u8], pattern: Pattern) -> Self {
+    pub fn strided(bytes: &'a mut [u8], pattern: Pattern) -> Self {
         Self { bytes, layout: Some(pattern), objection: None }
     }
 
     /// No memory, because of this error, with which the access fails. In a collective access the rank takes part all the same, so that
     /// no other rank waits for it.
-    pub fn refused(error: Error) -> Self {
+    pub fn failing(error: Error) -> Self {
         Self { bytes: &mut [], layout: None, objection: Some(Box::new(error)) }
     }
 

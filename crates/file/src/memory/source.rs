@@ -34,11 +34,11 @@ impl std::fmt::Debug for DataGenerator<'_> {
 impl<'a> Source<'a> {
     /// `count` copies of `layout` in `bytes`.
     pub fn laid_out(bytes: &'a [u8], layout: &Layout, count: u64) -> Result<Self, LayoutError> {
-        Ok(Self::patterned(bytes, layout.tiled(count)?))
+        Ok(Self::strided(bytes, layout.tiled(count)?))
     }
 
     /// The bytes that a pattern describes in `bytes`.
-    pub fn patterned(bytes: &'a [u8], pattern: Pattern) -> Self {
+    pub fn strided(bytes: &'a [u8], pattern: Pattern) -> Self {
         Self { layout: Some(pattern), ..Self::contiguous(bytes) }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
     /// let make = |from: u64, out: &mut [u8]| {
     ///     out.iter_mut().zip(from..).for_each(|(out, at)| *out = at as u8);
     /// };
-    /// file.at(100 * world.rank() as u64).all().write(Source::made(100, &make))?;
+    /// file.at(100 * world.rank() as u64).all().write(Source::generated(100, &make))?;
     /// # file.sync()?;
     /// # let mut back = [0u8; 1];
     /// # file.at(142).read(&mut back)?;
@@ -63,7 +63,7 @@ impl<'a> Source<'a> {
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
-    pub fn made(size: u64, make: &'a dyn Fn(u64, &mut [u8])) -> Self {
+    pub fn generated(size: u64, make: &'a dyn Fn(u64, &mut [u8])) -> Self {
         Self { generator: Some(DataGenerator { size, generate: make }), ..Self::contiguous(&[]) }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Source<'a> {
 
     /// No memory, because of this error, with which the access fails. In a collective access the rank takes part all the same, so that
     /// no other rank waits for it.
-    pub fn refused(error: Error) -> Self {
+    pub fn failing(error: Error) -> Self {
         Self { objection: Some(Box::new(error)), ..Self::contiguous(&[]) }
     }
 

@@ -8,7 +8,7 @@ use crate::layout::Strip;
 ///
 /// One thread calls [`take`](Self::take), another one [`written`](Self::written), others [`sync`](Self::sync). Every wait ends with an error if the
 /// writing process has failed, and the first error is final.
-pub trait Reservoir: Send + Sync {
+pub trait DrainTarget: Send + Sync {
     /// Bytes of the largest piece that it takes.
     fn capacity(&self) -> usize;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::block_queue::{BlockEntry, BlockStorage, BufferedBlock};
 use super::buffer_state::BufferState;
 use super::footprint::ByteSpan;
-use super::{Reservoir, WriteBuffer};
+use super::{DrainTarget, WriteBuffer};
 use crate::context::FileContext;
 use crate::error::{Error, Kind};
 use crate::independent::IndependentIo;
@@ -50,7 +50,7 @@ impl DrainThread {
     fn spawn(&mut self, name: &str, work: fn(&DrainContext)) -> std::io::Result<()> {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            aqueduct_comm::leave_mpi_alone();
+            aqueduct_comm::forbid_mpi_on_thread();
             work(&shared);
         })?;
         self.threads.push(thread);
@@ -68,7 +68,8 @@ impl Drop for DrainThread {
         buffer.target.iter().for_each(|target| target.end());
         let state = buffer.lock();
         if let Some(error) = state.failure.as_ref().filter(|_| !state.is_failure_reported) {
-            eprintln!("aqueduct: {error}");
+            let line = format!("aqueduct: {error}\n");
+            eprint!("{line}");
         }
     }
 }
@@ -82,7 +83,7 @@ fn work(shared: &DrainContext) {
         let outcome = shared.write_block(&block, &mut pieces);
         if buffer.target.is_none() && buffer.lock().expects_sync() {
             let ByteSpan { start, end } = block.span();
-            cx.handle.hasten(start..end);
+            cx.handle.start_writeback(start..end);
         }
         cx.counters.system_calls.add(aqueduct_device::syscalls() - calls);
         let bytes = block.filled;
@@ -108,7 +109,7 @@ impl FailedWrite {
 
 /// Hands the bytes of windows of accesses to the drain target, in pieces as large as possible.
 fn hand_over<'a>(
-    target: &dyn Reservoir,
+    target: &dyn DrainTarget,
     windows: impl IntoIterator<Item = (&'a BlockEntry, Range<u64>)>,
     bytes: &[u8],
     pieces: &mut u64,

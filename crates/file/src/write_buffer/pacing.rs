@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use aqueduct_device::quantity::{Rate, Size};
+use aqueduct_device::units::{ByteRate, ByteSize};
 
 /// Snapshots that are remembered.
 const REMEMBERED: usize = 4;
@@ -44,14 +44,14 @@ pub(crate) struct Pacing {
 
 impl fmt::Display for Pacing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "snapshots of {}", Size(self.snapshot))?;
+        write!(f, "snapshots of {}", ByteSize(self.snapshot))?;
         match self.interval {
             Some(interval) => write!(f, " every {interval:.1?}")?,
             None => write!(f, ", not regular")?,
         }
-        write!(f, ": {} of memory kept, written ", Size(self.keep))?;
+        write!(f, ": {} of memory kept, written ", ByteSize(self.keep))?;
         match self.rate {
-            Some(rate) => write!(f, "at {}", Rate(rate)),
+            Some(rate) => write!(f, "at {}", ByteRate(rate)),
             None => write!(f, "as fast as may be"),
         }
     }

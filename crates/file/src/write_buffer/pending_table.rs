@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use aqueduct_comm::{Comm, Region, Result};
+use aqueduct_comm::{Comm, Result, SharedRegion};
 
 use super::footprint::{ByteSpan, Footprint, StridePhase};
 use super::pending_slots::{CollectiveSeq, PendingSlot, PendingSlots, SLOTS};
@@ -59,7 +59,7 @@ impl PendingWrites {
 /// The rows of all ranks.
 #[derive(Debug)]
 pub(crate) struct PendingTable {
-    region: Region,
+    region: SharedRegion,
     rank: usize,
     /// The other ranks of this machine.
     others: Vec<usize>,
@@ -68,7 +68,7 @@ pub(crate) struct PendingTable {
 impl PendingTable {
     /// Collective.
     pub(crate) fn new(comm: &Comm) -> Result<Self> {
-        let region = comm.region(comm.size() * WORDS * size_of::<u64>())?;
+        let region = comm.shared_region(comm.size() * WORDS * size_of::<u64>())?;
         let rank = comm.rank();
         let node =
             (0..comm.node_count()).map(|node| comm.ranks_of_node(node)).find(|ranks| ranks.contains(&rank));

@@ -6,7 +6,7 @@ use super::admission::Level;
 
 /// The progress of a rank's buffered writes, and the memory that they use; see [`File::buffering`](crate::File::buffering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffering {
+pub struct BufferStatus {
     /// Bytes that the program has written.
     pub accepted: u64,
     /// Of these, bytes that are in the file.
@@ -25,7 +25,7 @@ pub struct Buffering {
     pub waits: u64,
 }
 
-impl fmt::Display for Buffering {
+impl fmt::Display for BufferStatus {
     /// One line of text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { accepted, memory, together, spill, waits, .. } = self;

@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::errors::{Fault, Outcome};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::{Mpi, mpi};
 
 /// A communicator of this process alone, on which errors are returned; once it is needed, until MPI ends.
@@ -31,7 +31,7 @@ pub(crate) fn check(mpi: &Mpi, datatype: usize) -> Outcome<()> {
         }
     }
     if i64::from(class) == known.type_ {
-        return Err(Fault::new(known.type_, "the datatype is not committed; call MPI_Type_commit before"));
+        return Err(MpiError::new(known.type_, "the datatype is not committed; call MPI_Type_commit before"));
     }
     Ok(())
 }

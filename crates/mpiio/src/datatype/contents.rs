@@ -8,7 +8,7 @@ use crate::mpi::Mpi;
 
 /// The arguments a datatype was made with.
 #[derive(Debug, Default)]
-pub(crate) struct Contents {
+pub(crate) struct DatatypeContents {
     pub(crate) combiner: i64,
     /// The integer arguments.
     pub(crate) integers: Vec<i64>,
@@ -16,17 +16,17 @@ pub(crate) struct Contents {
     pub(crate) numbers: Vec<i64>,
     /// Whether it was made with large counts.
     pub(crate) large: bool,
-    pub(crate) types: Vec<Child>,
+    pub(crate) types: Vec<ChildDatatype>,
 }
 
 /// A datatype that another one is made of: a reference of ours, unless it is predefined.
 #[derive(Debug)]
-pub(crate) struct Child {
+pub(crate) struct ChildDatatype {
     pub(crate) handle: usize,
     owned: bool,
 }
 
-impl Drop for Child {
+impl Drop for ChildDatatype {
     fn drop(&mut self) {
         if let Ok(mpi) = crate::mpi::mpi()
             && self.owned
@@ -39,7 +39,7 @@ impl Drop for Child {
 
 /// How many arguments of each sort, and the combiner.
 #[derive(Default)]
-struct Envelope {
+struct DatatypeEnvelope {
     integers: i64,
     addresses: i64,
     large: i64,
@@ -47,8 +47,8 @@ struct Envelope {
     combiner: i32,
 }
 
-fn envelope(mpi: &Mpi, handle: usize) -> Outcome<Envelope> {
-    let mut found = Envelope::default();
+fn envelope(mpi: &Mpi, handle: usize) -> Outcome<DatatypeEnvelope> {
+    let mut found = DatatypeEnvelope::default();
     // SAFETY: a datatype, and integers that live here.
     unsafe {
         if let Some(ask) = mpi.functions.type_get_envelope_c {
@@ -84,10 +84,13 @@ fn is_combiner_of_predefined(mpi: &Mpi, combiner: i64) -> bool {
 }
 
 /// Takes a datatype apart.
-pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<Contents> {
+pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<DatatypeContents> {
     let found = envelope(mpi, handle)?;
-    let mut contents =
-        Contents { combiner: found.combiner.into(), large: found.large > 0, ..Contents::default() };
+    let mut contents = DatatypeContents {
+        combiner: found.combiner.into(),
+        large: found.large > 0,
+        ..DatatypeContents::default()
+    };
     if contents.combiner == mpi.constants.integers.named {
         return Ok(contents);
     }
@@ -99,7 +102,7 @@ pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<Contents> {
     // SAFETY: the arrays have the lengths that the envelope tells.
     unsafe {
         if let Some(ask) = mpi.functions.type_get_contents_c {
-            let Envelope { integers: i, addresses: a, large: l, types: t, .. } = found;
+            let DatatypeEnvelope { integers: i, addresses: a, large: l, types: t, .. } = found;
             let (integers, addresses) = (integers.as_mut_ptr(), addresses.as_mut_ptr());
             let (large, types) = (large.as_mut_ptr(), types.as_mut_ptr());
             let asked = ask(handle, i, a, l, t, integers, addresses, large, types.cast());
@@ -125,7 +128,7 @@ pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<Contents> {
         let mut word = [0; 8];
         word[..width].copy_from_slice(bytes);
         let handle = usize::from_le_bytes(word);
-        contents.types.push(Child { handle, owned: false });
+        contents.types.push(ChildDatatype { handle, owned: false });
         let owned = !is_predefined(mpi, handle)?;
         if let Some(child) = contents.types.last_mut() {
             child.owned = owned;

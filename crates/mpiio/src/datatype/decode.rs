@@ -7,14 +7,14 @@ use aqueduct_file::layout::{
     Basic, Dimension, Distributed, Distribution, Layout, LayoutError, Member, Order, Vector,
 };
 
-use super::contents::{Contents, contents};
-use crate::errors::{Fault, Outcome};
-use crate::flavour::Kind;
+use super::contents::{DatatypeContents, contents};
+use crate::abi::Kind;
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::Mpi;
 
 /// How wide values are.
 #[derive(Clone, Copy)]
-pub(crate) enum Sizes<'a> {
+pub(crate) enum ValueSizes<'a> {
     /// As in memory: the bounds are those that MPI tells.
     Memory,
     /// As in a file: the bytes that a predefined datatype takes there; bounds follow from them.
@@ -22,9 +22,9 @@ pub(crate) enum Sizes<'a> {
 }
 
 /// The layout of a named datatype.
-pub(crate) fn named(mpi: &Mpi, handle: usize, kind: Kind, sizes: Sizes<'_>) -> Outcome<Layout> {
+pub(crate) fn named(mpi: &Mpi, handle: usize, kind: Kind, sizes: ValueSizes<'_>) -> Outcome<Layout> {
     let memory = in_memory(mpi, handle, kind)?;
-    let Sizes::File(stored) = sizes else { return Ok(memory) };
+    let ValueSizes::File(stored) = sizes else { return Ok(memory) };
     let bytes = stored(handle, &memory)?;
     if bytes == memory.size() {
         return Ok(memory);
@@ -82,7 +82,7 @@ fn bounded(mpi: &Mpi, handle: usize, layout: Layout) -> Outcome<Layout> {
             "a datatype of {size} bytes was understood as one of {}; this is a defect, please report it",
             layout.size()
         );
-        return Err(Fault::new(mpi.constants.integers.intern, text));
+        return Err(MpiError::new(mpi.constants.integers.intern, text));
     }
     if (layout.lower_bound(), layout.extent()) == (lower, extent) {
         return Ok(layout);
@@ -91,7 +91,7 @@ fn bounded(mpi: &Mpi, handle: usize, layout: Layout) -> Outcome<Layout> {
 }
 
 /// The layout of any datatype.
-pub(crate) fn decode(mpi: &Mpi, handle: usize, sizes: Sizes<'_>) -> Outcome<Layout> {
+pub(crate) fn decode(mpi: &Mpi, handle: usize, sizes: ValueSizes<'_>) -> Outcome<Layout> {
     if let Some(kind) = mpi.constants.named.kind(handle) {
         return named(mpi, handle, kind, sizes);
     }
@@ -109,25 +109,25 @@ pub(crate) fn decode(mpi: &Mpi, handle: usize, sizes: Sizes<'_>) -> Outcome<Layo
     }
     let inner: Vec<Layout> =
         contents.types.iter().map(|child| decode(mpi, child.handle, sizes)).collect::<Outcome<_>>()?;
-    let built = Builder { mpi, contents: &contents, inner }.build()?;
+    let built = DatatypeDecoder { mpi, contents: &contents, inner }.build()?;
     match sizes {
-        Sizes::Memory => bounded(mpi, handle, built),
-        Sizes::File(_) => Ok(built),
+        ValueSizes::Memory => bounded(mpi, handle, built),
+        ValueSizes::File(_) => Ok(built),
     }
 }
 
-fn refuse(mpi: &Mpi, error: &LayoutError) -> Fault {
-    Fault::new(mpi.constants.integers.type_, format!("datatype: {error}"))
+fn refuse(mpi: &Mpi, error: &LayoutError) -> MpiError {
+    MpiError::new(mpi.constants.integers.type_, format!("datatype: {error}"))
 }
 
 /// A datatype being built again.
-struct Builder<'a> {
+struct DatatypeDecoder<'a> {
     mpi: &'a Mpi,
-    contents: &'a Contents,
+    contents: &'a DatatypeContents,
     inner: Vec<Layout>,
 }
 
-impl Builder<'_> {
+impl DatatypeDecoder<'_> {
     fn build(&self) -> Outcome<Layout> {
         let (known, combiner) = (self.mpi.constants.integers, self.contents.combiner);
         let is = |combiners: &[i64]| combiners.contains(&combiner);
@@ -137,17 +137,17 @@ impl Builder<'_> {
         if is(&[known.darray]) {
             return self.darray();
         }
-        let first = self.inner.first().ok_or_else(|| self.strange())?;
+        let first = self.inner.first().ok_or_else(|| self.unknown_combiner())?;
         // Made with large counts or not, all counts and displacements in their order.
         let all: Vec<i64> = if self.contents.large {
             self.contents.numbers.clone()
         } else {
             [self.contents.integers.as_slice(), self.contents.numbers.as_slice()].concat()
         };
-        let number = |at: usize| all.get(at).copied().ok_or_else(|| self.strange());
+        let number = |at: usize| all.get(at).copied().ok_or_else(|| self.unknown_combiner());
         let list = |from: usize, count: usize| {
             let part = from.checked_add(count).and_then(|end| all.get(from..end));
-            part.ok_or_else(|| self.strange())
+            part.ok_or_else(|| self.unknown_combiner())
         };
         let vector = || -> Outcome<Vector> {
             Ok(Vector { count: number(0)? as u64, block: number(1)? as u64, stride: number(2)? })
@@ -183,14 +183,14 @@ impl Builder<'_> {
         } else if is(&[known.resized]) {
             first.resized(number(0)?, number(1)?)
         } else {
-            return Err(self.strange());
+            return Err(self.unknown_combiner());
         };
         built.map_err(|error| refuse(self.mpi, &error))
     }
 
     fn subarray(&self) -> Outcome<Layout> {
         let integers = &self.contents.integers;
-        let dimensions = *integers.first().ok_or_else(|| self.strange())? as usize;
+        let dimensions = *integers.first().ok_or_else(|| self.unknown_combiner())? as usize;
         let (numbers, order) = if self.contents.large {
             (self.contents.numbers.as_slice(), integers.get(1))
         } else {
@@ -198,7 +198,7 @@ impl Builder<'_> {
         };
         let order = self.order(order)?;
         if numbers.len() < 3 * dimensions {
-            return Err(self.strange());
+            return Err(self.unknown_combiner());
         }
         let part = |at: usize| Dimension {
             size: numbers[at] as u64,
@@ -206,22 +206,22 @@ impl Builder<'_> {
             start: numbers[2 * dimensions + at] as u64,
         };
         let parts: Vec<Dimension> = (0..dimensions).map(part).collect();
-        let first = self.inner.first().ok_or_else(|| self.strange())?;
+        let first = self.inner.first().ok_or_else(|| self.unknown_combiner())?;
         first.subarray(&parts, order).map_err(|error| refuse(self.mpi, &error))
     }
 
     fn darray(&self) -> Outcome<Layout> {
         let integers = &self.contents.integers;
-        let head = integers.get(..3).ok_or_else(|| self.strange())?;
+        let head = integers.get(..3).ok_or_else(|| self.unknown_combiner())?;
         let (rank, dimensions) = (head[1] as u64, head[2] as usize);
         let rest = &integers[3..];
         let (sizes, rest) = if self.contents.large {
             (self.contents.numbers.as_slice(), rest)
         } else {
-            rest.split_at_checked(dimensions).ok_or_else(|| self.strange())?
+            rest.split_at_checked(dimensions).ok_or_else(|| self.unknown_combiner())?
         };
         if rest.len() < 3 * dimensions || sizes.len() < dimensions {
-            return Err(self.strange());
+            return Err(self.unknown_combiner());
         }
         let order = self.order(rest.get(3 * dimensions))?;
         let dealt = |at: usize| {
@@ -230,7 +230,7 @@ impl Builder<'_> {
             Ok(Distributed { size: sizes[at] as u64, distribution, processes })
         };
         let dealt: Vec<Distributed> = (0..dimensions).map(dealt).collect::<Outcome<_>>()?;
-        let first = self.inner.first().ok_or_else(|| self.strange())?;
+        let first = self.inner.first().ok_or_else(|| self.unknown_combiner())?;
         first.darray(rank, &dealt, order).map_err(|error| refuse(self.mpi, &error))
     }
 
@@ -243,7 +243,7 @@ impl Builder<'_> {
             kind if kind == known.block => Ok(Distribution::BlockOf(argument as u64)),
             kind if kind == known.cyclic && default => Ok(Distribution::Cyclic),
             kind if kind == known.cyclic => Ok(Distribution::CyclicOf(argument as u64)),
-            _ => Err(self.strange()),
+            _ => Err(self.unknown_combiner()),
         }
     }
 
@@ -252,15 +252,15 @@ impl Builder<'_> {
         match order {
             Some(order) if *order == known.order_c => Ok(Order::C),
             Some(order) if *order == known.order_fortran => Ok(Order::Fortran),
-            _ => Err(self.strange()),
+            _ => Err(self.unknown_combiner()),
         }
     }
 
-    fn strange(&self) -> Fault {
+    fn unknown_combiner(&self) -> MpiError {
         let text = format!(
             "MPI tells of a datatype with combiner {} what the standard does not; please report it",
             self.contents.combiner
         );
-        Fault::new(self.mpi.constants.integers.type_, text)
+        MpiError::new(self.mpi.constants.integers.type_, text)
     }
 }

@@ -5,43 +5,43 @@ use std::ffi::{c_int, c_void};
 
 use aqueduct_file::{Access, Incoming, Outgoing};
 
-use super::{export, natural, on_file, told};
-use crate::buffer::{Buffer, Described, Direction};
+use super::{export, natural, to_mpi_result, with_file};
+use crate::buffer::{AccessBuffer, BufferArgs, BufferDirection};
 use crate::errors::Outcome;
 use crate::mpi::Mpi;
-use crate::open_file::OpenFile;
+use crate::mpi_file::MpiFile;
 use crate::status;
 
 /// Where an access begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum PointerKind {
     At(i64),
     Next,
     Shared,
 }
 
-impl Place {
+impl PointerKind {
     /// The engine's place; none where the program's cannot be.
-    pub(super) fn of<'o>(self, mpi: &Mpi, open: &'o OpenFile) -> Outcome<Access<'o>> {
+    pub(super) fn access<'o>(self, mpi: &Mpi, open: &'o MpiFile) -> Outcome<Access<'o>> {
         Ok(match self {
             Self::At(offset) => open.file.at(natural(mpi, "the offset", offset)?),
-            Self::Next => open.file.next(),
+            Self::Next => open.file.at_pointer(),
             Self::Shared => open.file.shared(),
         })
     }
 
     /// The same for an operation of all ranks: what is wrong with the place or the memory becomes the operation's error.
-    pub(super) fn together<'o>(
+    pub(super) fn collective<'o>(
         self,
         mpi: &Mpi,
-        open: &'o OpenFile,
+        open: &'o MpiFile,
         call: &'static str,
-        direction: Direction,
-        memory: Described,
-    ) -> (aqueduct_file::Together<'o>, Buffer) {
-        let placed = self.of(mpi, open);
+        direction: BufferDirection,
+        memory: BufferArgs,
+    ) -> (aqueduct_file::CollectiveAccess<'o>, AccessBuffer) {
+        let placed = self.access(mpi, open);
         let buffer = placed.as_ref().map_err(Clone::clone).and_then(|_| memory.buffer(mpi, open, direction));
-        let buffer = buffer.unwrap_or_else(|fault| Buffer::refused(mpi, call, open, &fault));
+        let buffer = buffer.unwrap_or_else(|fault| AccessBuffer::failing(mpi, call, open, &fault));
         let access = placed.unwrap_or_else(|_| open.file.at(0));
         (access.all(), buffer)
     }
@@ -49,23 +49,23 @@ impl Place {
 
 /// How ranks come to an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ranks {
+enum CallScope {
     Alone,
     Together,
 }
 
 /// One cell of the table of accesses.
 #[derive(Clone, Copy)]
-struct Cell {
+struct AccessKind {
     call: &'static str,
-    place: Place,
-    ranks: Ranks,
-    direction: Direction,
+    place: PointerKind,
+    ranks: CallScope,
+    direction: BufferDirection,
 }
 
-fn perform(file: usize, cell: Cell, memory: Described, told_in: *mut c_void) -> c_int {
-    on_file(cell.call, file, |mpi, open| {
-        let memory = Described { datatype: mpi.constants.handle(memory.datatype), ..memory };
+fn perform(file: usize, cell: AccessKind, memory: BufferArgs, told_in: *mut c_void) -> c_int {
+    with_file(cell.call, file, |mpi, open| {
+        let memory = BufferArgs { datatype: mpi.constants.handle(memory.datatype), ..memory };
         let moved = transfer(mpi, open, cell, memory);
         let bytes = moved.as_ref().map_or_else(|fault| fault.transferred, |bytes| *bytes);
         status::set(mpi, told_in, bytes);
@@ -74,23 +74,23 @@ fn perform(file: usize, cell: Cell, memory: Described, told_in: *mut c_void) -> 
 }
 
 /// Moves the data; how many bytes.
-fn transfer(mpi: &Mpi, open: &OpenFile, cell: Cell, memory: Described) -> Outcome<u64> {
-    let Cell { call, place, ranks, direction } = cell;
-    if ranks == Ranks::Together {
-        let (together, mut buffer) = place.together(mpi, open, call, direction, memory);
+fn transfer(mpi: &Mpi, open: &MpiFile, cell: AccessKind, memory: BufferArgs) -> Outcome<u64> {
+    let AccessKind { call, place, ranks, direction } = cell;
+    if ranks == CallScope::Together {
+        let (together, mut buffer) = place.collective(mpi, open, call, direction, memory);
         let count = match direction {
-            Direction::Read => together.read(buffer.sink()),
-            Direction::Write => together.write(buffer.source()),
+            BufferDirection::Read => together.read(buffer.sink()),
+            BufferDirection::Write => together.write(buffer.source()),
         };
-        return buffer.finish(mpi, told(mpi, count)?.bytes());
+        return buffer.finish(mpi, to_mpi_result(mpi, count)?.bytes());
     }
-    let access = place.of(mpi, open)?;
+    let access = place.access(mpi, open)?;
     let mut buffer = memory.buffer(mpi, open, direction)?;
     let count = match direction {
-        Direction::Read => access.read(buffer.sink()),
-        Direction::Write => access.write(buffer.source()),
+        BufferDirection::Read => access.read(buffer.sink()),
+        BufferDirection::Write => access.write(buffer.source()),
     };
-    buffer.finish(mpi, told(mpi, count)?.bytes())
+    buffer.finish(mpi, to_mpi_result(mpi, count)?.bytes())
 }
 
 /// The functions of a place that needs no offset, and with counts of either width.
@@ -100,12 +100,12 @@ macro_rules! at_a_pointer {
             fn $name $profiled(
                 file: usize, address: *mut c_void, count: c_int, datatype: usize, status: *mut c_void
             ) {
-                let memory = Described { address, count: count.into(), datatype };
-                let cell = Cell {
+                let memory = BufferArgs { address, count: count.into(), datatype };
+                let cell = AccessKind {
                     call: stringify!($name),
-                    place: Place::$place,
-                    ranks: Ranks::$ranks,
-                    direction: Direction::$direction,
+                    place: PointerKind::$place,
+                    ranks: CallScope::$ranks,
+                    direction: BufferDirection::$direction,
                 };
                 perform(file, cell, memory, status)
             }
@@ -113,12 +113,12 @@ macro_rules! at_a_pointer {
             fn $large $profiled_large(
                 file: usize, address: *mut c_void, count: i64, datatype: usize, status: *mut c_void
             ) {
-                let memory = Described { address, count, datatype };
-                let cell = Cell {
+                let memory = BufferArgs { address, count, datatype };
+                let cell = AccessKind {
                     call: stringify!($large),
-                    place: Place::$place,
-                    ranks: Ranks::$ranks,
-                    direction: Direction::$direction,
+                    place: PointerKind::$place,
+                    ranks: CallScope::$ranks,
+                    direction: BufferDirection::$direction,
                 };
                 perform(file, cell, memory, status)
             }
@@ -133,12 +133,12 @@ macro_rules! at_an_offset {
             fn $name $profiled(
                 file: usize, offset: i64, address: *mut c_void, count: c_int, datatype: usize, status: *mut c_void
             ) {
-                let memory = Described { address, count: count.into(), datatype };
-                let cell = Cell {
+                let memory = BufferArgs { address, count: count.into(), datatype };
+                let cell = AccessKind {
                     call: stringify!($name),
-                    place: Place::At(offset),
-                    ranks: Ranks::$ranks,
-                    direction: Direction::$direction,
+                    place: PointerKind::At(offset),
+                    ranks: CallScope::$ranks,
+                    direction: BufferDirection::$direction,
                 };
                 perform(file, cell, memory, status)
             }
@@ -146,12 +146,12 @@ macro_rules! at_an_offset {
             fn $large $profiled_large(
                 file: usize, offset: i64, address: *mut c_void, count: i64, datatype: usize, status: *mut c_void
             ) {
-                let memory = Described { address, count, datatype };
-                let cell = Cell {
+                let memory = BufferArgs { address, count, datatype };
+                let cell = AccessKind {
                     call: stringify!($large),
-                    place: Place::At(offset),
-                    ranks: Ranks::$ranks,
-                    direction: Direction::$direction,
+                    place: PointerKind::At(offset),
+                    ranks: CallScope::$ranks,
+                    direction: BufferDirection::$direction,
                 };
                 perform(file, cell, memory, status)
             }

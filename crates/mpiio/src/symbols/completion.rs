@@ -14,8 +14,8 @@ use std::time::Duration;
 use super::NO_MPI;
 use crate::mpi::mpi;
 use crate::progress;
-use crate::request::{looked_at, raised};
-use crate::ucx::in_mpi;
+use crate::request::{poll_before_status, request_errors};
+use crate::ucx_progress::in_mpi;
 
 /// Pauses between two looks grow from the first to the second length.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(5);
@@ -48,10 +48,10 @@ pub(super) fn behind(found: &Found, name: &str) -> Option<usize> {
 
 /// A call of MPI that may have raised an error of a request of ours is over: the program's error handlers are back.
 fn completed(code: c_int) -> c_int {
-    if raised::is_armed()
+    if request_errors::is_armed()
         && let Ok(mpi) = mpi()
     {
-        raised::disarm(mpi);
+        request_errors::disarm(mpi);
     }
     code
 }
@@ -210,7 +210,7 @@ stand_in! {
 fn look(request: usize, flag: Number, status: Place, found: Option<usize>) -> c_int {
     aqueduct_comm::progress();
     if let Ok(mpi) = mpi() {
-        looked_at(mpi, mpi.constants.handle(request));
+        poll_before_status(mpi, mpi.constants.handle(request));
     }
     completed(call!(found, request: usize, flag: Number, status: Place))
 }

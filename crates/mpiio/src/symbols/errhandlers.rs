@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use super::completion::{Found, behind, call, own};
-use super::{NO_MPI, export, on_file, on_none, put_handle, running, text};
-use crate::datarep::{self, Conversion, Convert, ConvertLarge, Datarep, Extent};
-use crate::errors::{Fault, Outcome};
-use crate::handler::{self, Handler};
+use super::{NO_MPI, export, put_handle, running, text, with_file, without_file};
+use crate::datarep::{self, ConversionFn, Datarep, DatarepConversion, ExtentFn, LargeConversionFn};
+use crate::error_handler::{self, ErrorHandler};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::{Mpi, mpi};
 use crate::{fortran, handle};
 
@@ -19,15 +19,15 @@ fn call_handler(file: usize, code: c_int) -> c_int {
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    let fault = Fault::new(code, format!("the program raises error {code}"));
+    let fault = MpiError::new(code, format!("the program raises error {code}"));
     match handle::find(file) {
         Some(open) => {
-            open.owner.raise(mpi, call, &fault);
+            open.error_context.raise(mpi, call, &fault);
         }
         None if file == mpi.constants.handles.file_null => {
-            handler::default(mpi).handle(mpi, file, call, &fault);
+            error_handler::default(mpi).handle(mpi, file, call, &fault);
         }
-        None => return on_none(call, |mpi| Err(super::no_file(mpi))),
+        None => return without_file(call, |mpi| Err(super::no_file(mpi))),
     }
     0
 }
@@ -39,9 +39,9 @@ fn is_none(file: usize) -> bool {
 fn register(
     mpi: &Mpi,
     name: *const c_char,
-    read: Conversion,
-    write: Conversion,
-    extent: Option<Extent>,
+    read: DatarepConversion,
+    write: DatarepConversion,
+    extent: Option<ExtentFn>,
     extra: *mut c_void,
 ) -> Outcome<()> {
     let name = text(mpi, name, mpi.constants.integers.arg)?;
@@ -50,20 +50,25 @@ fn register(
 }
 
 /// A conversion function; the constant for none is an address too, in Open MPI that of a function of its own.
-fn conversion<F: Copy>(mpi: &Mpi, given: Option<F>, address: usize, make: fn(F) -> Conversion) -> Conversion {
+fn conversion<F: Copy>(
+    mpi: &Mpi,
+    given: Option<F>,
+    address: usize,
+    make: fn(F) -> DatarepConversion,
+) -> DatarepConversion {
     let none = ["MPI_CONVERSION_FN_NULL", "ompi_mpi_conversion_fn_null", "MPIR_CONVERSION_FN_NULL"];
     let is_none = none.iter().any(|name| mpi.host().function(name) == Some(address));
-    given.filter(|_| !is_none).map_or(Conversion::None, make)
+    given.filter(|_| !is_none).map_or(DatarepConversion::None, make)
 }
 
 export! {
     fn MPI_File_create_errhandler PMPI_File_create_errhandler(function: *const c_void, made: *mut u8) {
-        on_none("MPI_File_create_errhandler", |mpi| {
+        without_file("MPI_File_create_errhandler", |mpi| {
             let mut handle = 0;
             // SAFETY: the program's function; the handle lives here.
             let created = unsafe { (mpi.functions.file_create_errhandler)(function, &raw mut handle) };
             mpi.check("MPI_File_create_errhandler", created)?;
-            handler::remember_c(handle, function);
+            error_handler::remember_c(handle, function);
             put_handle(mpi, made, handle)
         })
     }
@@ -71,13 +76,13 @@ export! {
     fn MPI_File_set_errhandler PMPI_File_set_errhandler(file: usize, handle: usize) {
         let call = "MPI_File_set_errhandler";
         if is_none(file) {
-            return on_none(call, |mpi| {
-                handler::set_default(mpi, Handler::new(mpi, mpi.constants.handle(handle))?);
+            return without_file(call, |mpi| {
+                error_handler::set_default(mpi, ErrorHandler::new(mpi, mpi.constants.handle(handle))?);
                 Ok(())
             });
         }
-        on_file(call, file, |mpi, open| {
-            open.owner.set_handler(Handler::new(mpi, mpi.constants.handle(handle))?);
+        with_file(call, file, |mpi, open| {
+            open.error_context.set_handler(ErrorHandler::new(mpi, mpi.constants.handle(handle))?);
             Ok(())
         })
     }
@@ -85,9 +90,9 @@ export! {
     fn MPI_File_get_errhandler PMPI_File_get_errhandler(file: usize, handle: *mut u8) {
         let call = "MPI_File_get_errhandler";
         if is_none(file) {
-            return on_none(call, |mpi| put_handle(mpi, handle, handler::default(mpi).reference(mpi)?));
+            return without_file(call, |mpi| put_handle(mpi, handle, error_handler::default(mpi).reference(mpi)?));
         }
-        on_file(call, file, |mpi, open| put_handle(mpi, handle, open.owner.handler().reference(mpi)?))
+        with_file(call, file, |mpi, open| put_handle(mpi, handle, open.error_context.handler().reference(mpi)?))
     }
 
     fn MPI_File_call_errhandler PMPI_File_call_errhandler(file: usize, code: c_int) {
@@ -103,22 +108,22 @@ export! {
     }
 
     fn MPI_Register_datarep PMPI_Register_datarep(
-        name: *const c_char, read: Option<Convert>, write: Option<Convert>, extent: Option<Extent>, extra: *mut c_void
+        name: *const c_char, read: Option<ConversionFn>, write: Option<ConversionFn>, extent: Option<ExtentFn>, extra: *mut c_void
     ) {
-        on_none("MPI_Register_datarep", |mpi| {
-            let read = conversion(mpi, read, read.map_or(0, |read| read as usize), Conversion::Small);
-            let write = conversion(mpi, write, write.map_or(0, |write| write as usize), Conversion::Small);
+        without_file("MPI_Register_datarep", |mpi| {
+            let read = conversion(mpi, read, read.map_or(0, |read| read as usize), DatarepConversion::Small);
+            let write = conversion(mpi, write, write.map_or(0, |write| write as usize), DatarepConversion::Small);
             register(mpi, name, read, write, extent, extra)
         })
     }
 
     fn MPI_Register_datarep_c PMPI_Register_datarep_c(
-        name: *const c_char, read: Option<ConvertLarge>, write: Option<ConvertLarge>, extent: Option<Extent>,
+        name: *const c_char, read: Option<LargeConversionFn>, write: Option<LargeConversionFn>, extent: Option<ExtentFn>,
         extra: *mut c_void
     ) {
-        on_none("MPI_Register_datarep_c", |mpi| {
-            let read = conversion(mpi, read, read.map_or(0, |read| read as usize), Conversion::Large);
-            let write = conversion(mpi, write, write.map_or(0, |write| write as usize), Conversion::Large);
+        without_file("MPI_Register_datarep_c", |mpi| {
+            let read = conversion(mpi, read, read.map_or(0, |read| read as usize), DatarepConversion::Large);
+            let write = conversion(mpi, write, write.map_or(0, |write| write as usize), DatarepConversion::Large);
             register(mpi, name, read, write, extent, extra)
         })
     }
@@ -137,7 +142,7 @@ fn remember(code: c_int, function: *const c_void, made: *mut u8) -> c_int {
                 _ => made.cast::<usize>().read_unaligned(),
             }
         };
-        handler::remember_c(mpi.constants.handle(handle), function);
+        error_handler::remember_c(mpi.constants.handle(handle), function);
     }
     code
 }

@@ -6,17 +6,19 @@ use std::sync::{Arc, OnceLock};
 
 use aqueduct_file::{Info, Mode, Open};
 
-use super::{export, natural, no_file, on_file, on_none, put, put_handle, running, text, told};
-use crate::communicator::{self, Adopted};
-use crate::errors::{Fault, Outcome, refusal};
+use super::{
+    export, natural, no_file, put, put_handle, running, text, to_mpi_result, with_file, without_file,
+};
+use crate::communicator::{self, EngineComm};
+use crate::errors::{MpiError, Outcome, to_engine_error};
+use crate::file_name::{self, DeviceWrappers};
 use crate::mpi::Mpi;
-use crate::name::{self, Wrappers};
-use crate::open_file::{Group, OpenFile, Owner};
-use crate::{ending, handle, handler, info, request, settings, verbose};
+use crate::mpi_file::{FileErrorContext, MpiFile, MpiGroup};
+use crate::{error_handler, handle, info, request, settings, shutdown, verbose};
 
-fn wrappers() -> &'static Wrappers {
-    static WRAPPERS: OnceLock<Wrappers> = OnceLock::new();
-    WRAPPERS.get_or_init(Wrappers::from_env)
+fn wrappers() -> &'static DeviceWrappers {
+    static WRAPPERS: OnceLock<DeviceWrappers> = OnceLock::new();
+    WRAPPERS.get_or_init(DeviceWrappers::from_env)
 }
 
 /// The engine's mode; a contradiction in it is the engine's to tell, on all ranks.
@@ -30,7 +32,7 @@ fn mode(mpi: &Mpi, amode: c_int) -> Outcome<Mode> {
         _ => {
             let text =
                 "the access mode must have exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_WRONLY";
-            return Err(Fault::new(known.amode, text));
+            return Err(MpiError::new(known.amode, text));
         }
     };
     if has(known.mode_create) {
@@ -61,7 +63,7 @@ fn contradiction() -> Mode {
 
 fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints: usize) -> Outcome<usize> {
     let comm = mpi.constants.handle(comm);
-    let Adopted { ranks, board, traces } = communicator::of(mpi, comm)?;
+    let EngineComm { comm: ranks, board, traces } = communicator::of(mpi, comm)?;
     let known = mpi.constants.integers;
     // What is wrong on this rank alone must not leave the others waiting: it opens a file that cannot be.
     let arguments = text(mpi, name, known.bad_file)
@@ -73,42 +75,42 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
     settings::check(&ranks);
     let wrappers = wrappers();
     let trace = wrappers.trace.clone().filter(|_| traces);
-    let resolved = name::resolve(&name, &Wrappers { trace, ..wrappers.clone() });
+    let resolved = file_name::resolve(&name, &DeviceWrappers { trace, ..wrappers.clone() });
     let opened = Open::new(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),
-        (opened, None) => told(mpi, opened)?,
+        (opened, None) => to_mpi_result(mpi, opened)?,
     };
-    ending::note_open();
-    verbose::opened(mpi, &ranks);
+    shutdown::note_open();
+    verbose::print_banner(mpi, &ranks);
     let mut group = 0;
     // SAFETY: a valid communicator; the group is ours to free.
     mpi.check("MPI_Comm_group", unsafe { (mpi.functions.comm_group)(comm, &raw mut group) })?;
-    let handler = handler::default(mpi);
+    let handler = error_handler::default(mpi);
     let inserted = handle::insert(|handle| {
-        let owner = Arc::new(Owner::new(handle, handler));
-        OpenFile::new(mpi, file, owner, amode, Group(group), board)
+        let owner = Arc::new(FileErrorContext::new(handle, handler));
+        MpiFile::new(mpi, file, owner, amode, MpiGroup(group), board)
     });
-    inserted.ok_or_else(|| Fault::new(known.other, "too many files are open; close some"))
+    inserted.ok_or_else(|| MpiError::new(known.other, "too many files are open; close some"))
 }
 
-fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<Owner>>, Fault)> {
+fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<FileErrorContext>>, MpiError)> {
     let open = handle::remove(file).ok_or_else(|| (None, no_file(mpi)))?;
-    let owner = Arc::clone(&open.owner);
+    let owner = Arc::clone(&open.error_context);
     // A split operation that the program has not ended is over before the file is.
     let begun = open.split().take();
     drop(begun);
     request::finish_all_of(mpi, &owner);
-    let busy = || Fault::new(mpi.constants.integers.file_in_use, "another thread still uses this file");
-    let OpenFile { file, .. } = Arc::into_inner(open).ok_or_else(|| (Some(Arc::clone(&owner)), busy()))?;
-    told(mpi, file.close()).map_err(|fault| (Some(owner), fault))
+    let busy = || MpiError::new(mpi.constants.integers.file_in_use, "another thread still uses this file");
+    let MpiFile { file, .. } = Arc::into_inner(open).ok_or_else(|| (Some(Arc::clone(&owner)), busy()))?;
+    to_mpi_result(mpi, file.close()).map_err(|fault| (Some(owner), fault))
 }
 
 export! {
     fn MPI_File_open PMPI_File_open
         (comm: usize, name: *const c_char, amode: c_int, hints: usize, file: *mut usize)
     {
-        on_none("MPI_File_open", |mpi| {
+        without_file("MPI_File_open", |mpi| {
             put(mpi, file, mpi.constants.handles.file_null)?;
             put(mpi, file, open(mpi, comm, name, amode, hints)?)
         })
@@ -121,7 +123,7 @@ export! {
             Err(code) => return code,
         };
         if file.is_null() {
-            return on_none(call, |mpi| Err(no_file(mpi)));
+            return without_file(call, |mpi| Err(no_file(mpi)));
         }
         // SAFETY: the caller's handle.
         let closed = unsafe { *file };
@@ -131,7 +133,7 @@ export! {
                 unsafe { *file = mpi.constants.handles.file_null };
                 0
             }
-            Err((None, fault)) => on_none(call, |_| Err(fault)),
+            Err((None, fault)) => without_file(call, |_| Err(fault)),
             Err((Some(owner), fault)) => {
                 // SAFETY: as above. The file is gone all the same.
                 unsafe { *file = mpi.constants.handles.file_null };
@@ -142,33 +144,33 @@ export! {
 
     fn MPI_File_delete PMPI_File_delete(name: *const c_char, hints: usize) {
         let _ = hints;
-        on_none("MPI_File_delete", |mpi| {
+        without_file("MPI_File_delete", |mpi| {
             let name = text(mpi, name, mpi.constants.integers.bad_file)?;
-            told(mpi, aqueduct_file::delete(name::resolve(&name, wrappers())))
+            to_mpi_result(mpi, aqueduct_file::delete(file_name::resolve(&name, wrappers())))
         })
     }
 
     fn MPI_File_set_size PMPI_File_set_size(file: usize, size: i64) {
-        on_file("MPI_File_set_size", file, |mpi, open| {
+        with_file("MPI_File_set_size", file, |mpi, open| {
             // A negative one is told to all ranks: no file is so long.
-            told(mpi, open.file.set_size(u64::try_from(size).unwrap_or(u64::MAX)))
+            to_mpi_result(mpi, open.file.set_size(u64::try_from(size).unwrap_or(u64::MAX)))
         })
     }
 
     fn MPI_File_preallocate PMPI_File_preallocate(file: usize, size: i64) {
-        on_file("MPI_File_preallocate", file, |mpi, open| {
-            told(mpi, open.file.preallocate(u64::try_from(size).unwrap_or(u64::MAX)))
+        with_file("MPI_File_preallocate", file, |mpi, open| {
+            to_mpi_result(mpi, open.file.preallocate(u64::try_from(size).unwrap_or(u64::MAX)))
         })
     }
 
     fn MPI_File_get_size PMPI_File_get_size(file: usize, size: *mut i64) {
-        on_file("MPI_File_get_size", file, |mpi, open| {
-            put(mpi, size, told(mpi, open.file.size())? as i64)
+        with_file("MPI_File_get_size", file, |mpi, open| {
+            put(mpi, size, to_mpi_result(mpi, open.file.size())? as i64)
         })
     }
 
     fn MPI_File_get_group PMPI_File_get_group(file: usize, group: *mut u8) {
-        on_file("MPI_File_get_group", file, |mpi, open| {
+        with_file("MPI_File_get_group", file, |mpi, open| {
             let (own, mut copy) = (open.group.0, 0);
             // SAFETY: the union of a group with itself is a new handle of it, which the program frees.
             let made = unsafe { (mpi.functions.group_union)(own, own, &raw mut copy) };
@@ -178,45 +180,45 @@ export! {
     }
 
     fn MPI_File_get_amode PMPI_File_get_amode(file: usize, amode: *mut c_int) {
-        on_file("MPI_File_get_amode", file, |mpi, open| put(mpi, amode, open.amode))
+        with_file("MPI_File_get_amode", file, |mpi, open| put(mpi, amode, open.amode))
     }
 
     fn MPI_File_set_info PMPI_File_set_info(file: usize, hints: usize) {
-        on_file("MPI_File_set_info", file, |mpi, open| {
+        with_file("MPI_File_set_info", file, |mpi, open| {
             match info::read(mpi, mpi.constants.handle(hints)) {
-                Ok(hints) => told(mpi, open.file.set_info(&hints)),
+                Ok(hints) => to_mpi_result(mpi, open.file.set_info(&hints)),
                 Err(fault) => {
-                    let error = refusal(mpi, "set_info", open.file.name(), &fault);
-                    told(mpi, open.file.refuse_info(error)).map_err(|_| fault)
+                    let error = to_engine_error(mpi, "set_info", open.file.name(), &fault);
+                    to_mpi_result(mpi, open.file.refuse_info(error)).map_err(|_| fault)
                 }
             }
         })
     }
 
     fn MPI_File_get_info PMPI_File_get_info(file: usize, hints: *mut u8) {
-        on_file("MPI_File_get_info", file, |mpi, open| {
+        with_file("MPI_File_get_info", file, |mpi, open| {
             put_handle(mpi, hints, info::create(mpi, &open.file.info())?)
         })
     }
 
     fn MPI_File_sync PMPI_File_sync(file: usize) {
-        on_file("MPI_File_sync", file, |mpi, open| told(mpi, open.file.sync()))
+        with_file("MPI_File_sync", file, |mpi, open| to_mpi_result(mpi, open.file.sync()))
     }
 
     fn MPI_File_set_atomicity PMPI_File_set_atomicity(file: usize, atomic: c_int) {
-        on_file("MPI_File_set_atomicity", file, |mpi, open| told(mpi, open.file.set_atomic(atomic != 0)))
+        with_file("MPI_File_set_atomicity", file, |mpi, open| to_mpi_result(mpi, open.file.set_atomic(atomic != 0)))
     }
 
     fn MPI_File_get_atomicity PMPI_File_get_atomicity(file: usize, atomic: *mut c_int) {
-        on_file("MPI_File_get_atomicity", file, |mpi, open| {
+        with_file("MPI_File_get_atomicity", file, |mpi, open| {
             put(mpi, atomic, c_int::from(open.file.is_atomic()))
         })
     }
 
     fn MPI_File_get_byte_offset PMPI_File_get_byte_offset(file: usize, offset: i64, bytes: *mut i64) {
-        on_file("MPI_File_get_byte_offset", file, |mpi, open| {
+        with_file("MPI_File_get_byte_offset", file, |mpi, open| {
             let offset = natural(mpi, "the offset", offset)?;
-            put(mpi, bytes, told(mpi, open.file.byte_offset(offset))? as i64)
+            put(mpi, bytes, to_mpi_result(mpi, open.file.byte_offset(offset))? as i64)
         })
     }
 }

@@ -3,13 +3,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::access::Place;
-use super::{export, on_file, put_handle, told};
-use crate::buffer::{Described, Direction};
-use crate::request::Pending;
+use super::access::PointerKind;
+use super::{export, put_handle, to_mpi_result, with_file};
+use crate::buffer::{BufferArgs, BufferDirection};
+use crate::request::PendingRequest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ranks {
+enum RequestScope {
     Alone,
     Together,
 }
@@ -17,28 +17,28 @@ enum Ranks {
 fn start(
     file: usize,
     call: &'static str,
-    (place, ranks, direction): (Place, Ranks, Direction),
-    memory: Described,
+    (place, ranks, direction): (PointerKind, RequestScope, BufferDirection),
+    memory: BufferArgs,
     made: *mut u8,
 ) -> c_int {
-    on_file(call, file, |mpi, open| {
+    with_file(call, file, |mpi, open| {
         put_handle(mpi, made, mpi.constants.handles.request_null)?;
-        let memory = Described { datatype: mpi.constants.handle(memory.datatype), ..memory };
-        let request = if ranks == Ranks::Together {
-            let (together, buffer) = place.together(mpi, open, call, direction, memory);
+        let memory = BufferArgs { datatype: mpi.constants.handle(memory.datatype), ..memory };
+        let request = if ranks == RequestScope::Together {
+            let (together, buffer) = place.collective(mpi, open, call, direction, memory);
             match direction {
-                Direction::Read => together.start_read(buffer),
-                Direction::Write => together.start_write(buffer),
+                BufferDirection::Read => together.start_read(buffer),
+                BufferDirection::Write => together.start_write(buffer),
             }
         } else {
-            let access = place.of(mpi, open)?;
+            let access = place.access(mpi, open)?;
             let buffer = memory.buffer(mpi, open, direction)?;
             match direction {
-                Direction::Read => access.start_read(buffer),
-                Direction::Write => access.start_write(buffer),
+                BufferDirection::Read => access.start_read(buffer),
+                BufferDirection::Write => access.start_write(buffer),
             }
         };
-        let pending = Pending::new(&open.owner, call, told(mpi, request)?);
+        let pending = PendingRequest::new(&open.error_context, call, to_mpi_result(mpi, request)?);
         put_handle(mpi, made, pending.start(mpi)?)
     })
 }
@@ -47,15 +47,15 @@ macro_rules! at_a_pointer {
     ($($name:ident $profiled:ident $large:ident $profiled_large:ident $place:ident $ranks:ident $direction:ident;)*) => {
         export! {$(
             fn $name $profiled(file: usize, address: *mut c_void, count: c_int, datatype: usize, request: *mut u8) {
-                let memory = Described { address, count: count.into(), datatype };
-                start(file, stringify!($name), (Place::$place, Ranks::$ranks, Direction::$direction), memory, request)
+                let memory = BufferArgs { address, count: count.into(), datatype };
+                start(file, stringify!($name), (PointerKind::$place, RequestScope::$ranks, BufferDirection::$direction), memory, request)
             }
 
             fn $large $profiled_large(
                 file: usize, address: *mut c_void, count: i64, datatype: usize, request: *mut u8
             ) {
-                let memory = Described { address, count, datatype };
-                start(file, stringify!($large), (Place::$place, Ranks::$ranks, Direction::$direction), memory, request)
+                let memory = BufferArgs { address, count, datatype };
+                start(file, stringify!($large), (PointerKind::$place, RequestScope::$ranks, BufferDirection::$direction), memory, request)
             }
         )*}
     };
@@ -67,16 +67,16 @@ macro_rules! at_an_offset {
             fn $name $profiled(
                 file: usize, offset: i64, address: *mut c_void, count: c_int, datatype: usize, request: *mut u8
             ) {
-                let memory = Described { address, count: count.into(), datatype };
-                let cell = (Place::At(offset), Ranks::$ranks, Direction::$direction);
+                let memory = BufferArgs { address, count: count.into(), datatype };
+                let cell = (PointerKind::At(offset), RequestScope::$ranks, BufferDirection::$direction);
                 start(file, stringify!($name), cell, memory, request)
             }
 
             fn $large $profiled_large(
                 file: usize, offset: i64, address: *mut c_void, count: i64, datatype: usize, request: *mut u8
             ) {
-                let memory = Described { address, count, datatype };
-                let cell = (Place::At(offset), Ranks::$ranks, Direction::$direction);
+                let memory = BufferArgs { address, count, datatype };
+                let cell = (PointerKind::At(offset), RequestScope::$ranks, BufferDirection::$direction);
                 start(file, stringify!($large), cell, memory, request)
             }
         )*}

@@ -3,30 +3,36 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::access::Place;
-use super::{export, on_file, told};
-use crate::buffer::{Described, Direction};
-use crate::errors::{Fault, Outcome};
+use super::access::PointerKind;
+use super::{export, to_mpi_result, with_file};
+use crate::buffer::{BufferArgs, BufferDirection};
+use crate::errors::{MpiError, Outcome};
 use crate::mpi::Mpi;
-use crate::open_file::{Begun, OpenFile};
+use crate::mpi_file::{MpiFile, SplitOperation};
 use crate::status;
 
 /// Begins; `end` is the name of the call that ends it.
-fn begin(file: usize, call: &'static str, place: Place, direction: Direction, memory: Described) -> c_int {
-    on_file(call, file, |mpi, open| {
-        let memory = Described { datatype: mpi.constants.handle(memory.datatype), ..memory };
-        let (together, buffer) = place.together(mpi, open, call, direction, memory);
+fn begin(
+    file: usize,
+    call: &'static str,
+    place: PointerKind,
+    direction: BufferDirection,
+    memory: BufferArgs,
+) -> c_int {
+    with_file(call, file, |mpi, open| {
+        let memory = BufferArgs { datatype: mpi.constants.handle(memory.datatype), ..memory };
+        let (together, buffer) = place.collective(mpi, open, call, direction, memory);
         let split = match direction {
-            Direction::Read => together.begin_read(buffer),
-            Direction::Write => together.begin_write(buffer),
+            BufferDirection::Read => together.begin_read(buffer),
+            BufferDirection::Write => together.begin_write(buffer),
         };
-        *open.split() = Some(Begun { call, split: told(mpi, split)? });
+        *open.split() = Some(SplitOperation { call, split: to_mpi_result(mpi, split)? });
         Ok(())
     })
 }
 
 fn end(file: usize, call: &'static str, told_in: *mut c_void) -> c_int {
-    on_file(call, file, |mpi, open| {
+    with_file(call, file, |mpi, open| {
         let moved = finish(mpi, open, call);
         let bytes = moved.as_ref().map_or_else(|fault| fault.transferred, |bytes| *bytes);
         status::set(mpi, told_in, bytes);
@@ -34,24 +40,27 @@ fn end(file: usize, call: &'static str, told_in: *mut c_void) -> c_int {
     })
 }
 
-fn finish(mpi: &Mpi, open: &OpenFile, call: &'static str) -> Outcome<u64> {
+fn finish(mpi: &Mpi, open: &MpiFile, call: &'static str) -> Outcome<u64> {
     let known = mpi.constants.integers;
     let mut split = open.split();
     let stem = call.trim_end_matches("_end");
     match &*split {
         None => {
-            return Err(Fault::new(known.unsupported_operation, "no split operation was begun on this file"));
+            return Err(MpiError::new(
+                known.unsupported_operation,
+                "no split operation was begun on this file",
+            ));
         }
         Some(begun) if !begun.call.starts_with(stem) => {
             let text =
                 format!("the split operation under way was begun by {}, which has its own end", begun.call);
-            return Err(Fault::new(known.unsupported_operation, text));
+            return Err(MpiError::new(known.unsupported_operation, text));
         }
         Some(_) => {}
     }
     let Some(begun) = split.take() else { return Ok(0) };
     drop(split);
-    let (mut buffer, count) = told(mpi, begun.split.end())?;
+    let (mut buffer, count) = to_mpi_result(mpi, begun.split.end())?;
     buffer.finish(mpi, count.bytes())
 }
 
@@ -59,13 +68,13 @@ macro_rules! split {
     ($($begin:ident $profiled:ident $large:ident $profiled_large:ident $end:ident $profiled_end:ident $place:ident $direction:ident;)*) => {
         export! {$(
             fn $begin $profiled(file: usize, address: *mut c_void, count: c_int, datatype: usize) {
-                let memory = Described { address, count: count.into(), datatype };
-                begin(file, stringify!($begin), Place::$place, Direction::$direction, memory)
+                let memory = BufferArgs { address, count: count.into(), datatype };
+                begin(file, stringify!($begin), PointerKind::$place, BufferDirection::$direction, memory)
             }
 
             fn $large $profiled_large(file: usize, address: *mut c_void, count: i64, datatype: usize) {
-                let memory = Described { address, count, datatype };
-                begin(file, stringify!($begin), Place::$place, Direction::$direction, memory)
+                let memory = BufferArgs { address, count, datatype };
+                begin(file, stringify!($begin), PointerKind::$place, BufferDirection::$direction, memory)
             }
 
             fn $end $profiled_end(file: usize, address: *mut c_void, status: *mut c_void) {
@@ -80,13 +89,13 @@ macro_rules! split_at {
     ($($begin:ident $profiled:ident $large:ident $profiled_large:ident $end:ident $profiled_end:ident $direction:ident;)*) => {
         export! {$(
             fn $begin $profiled(file: usize, offset: i64, address: *mut c_void, count: c_int, datatype: usize) {
-                let memory = Described { address, count: count.into(), datatype };
-                begin(file, stringify!($begin), Place::At(offset), Direction::$direction, memory)
+                let memory = BufferArgs { address, count: count.into(), datatype };
+                begin(file, stringify!($begin), PointerKind::At(offset), BufferDirection::$direction, memory)
             }
 
             fn $large $profiled_large(file: usize, offset: i64, address: *mut c_void, count: i64, datatype: usize) {
-                let memory = Described { address, count, datatype };
-                begin(file, stringify!($begin), Place::At(offset), Direction::$direction, memory)
+                let memory = BufferArgs { address, count, datatype };
+                begin(file, stringify!($begin), PointerKind::At(offset), BufferDirection::$direction, memory)
             }
 
             fn $end $profiled_end(file: usize, address: *mut c_void, status: *mut c_void) {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{Info, Representation, View};
 
-use super::{export, natural, on_file, put, put_handle, text, told};
+use super::{export, natural, put, put_handle, text, to_mpi_result, with_file};
 use crate::datarep::{self, Datarep};
-use crate::datatype::{self, Kept, Sizes};
-use crate::errors::{Fault, Outcome, refusal};
+use crate::datatype::{self, DatatypeRef, ValueSizes};
+use crate::errors::{MpiError, Outcome, to_engine_error};
 use crate::info;
 use crate::mpi::Mpi;
-use crate::open_file::{OpenFile, ViewTypes};
+use crate::mpi_file::{MpiFile, ViewTypes};
 
 /// What a program sets, checked as far as one rank can.
-struct Wanted {
+struct ViewArguments {
     types: ViewTypes,
     etype: Layout,
     filetype: Layout,
@@ -25,37 +25,37 @@ struct Wanted {
     representation: Representation,
 }
 
-fn wanted(
+fn check_view_arguments(
     mpi: &Mpi,
     displacement: i64,
     etype: usize,
     filetype: usize,
     representation: *const c_char,
-) -> Outcome<Wanted> {
+) -> Outcome<ViewArguments> {
     let known = mpi.constants.integers;
     let name = text(mpi, representation, known.arg)?.to_string_lossy().into_owned();
     let datarep = datarep::find(&name);
     let (etype, filetype) = (mpi.constants.handle(etype), mpi.constants.handle(filetype));
     let (layouts, representation) = match &datarep {
         None => {
-            let representation = told(mpi, Representation::named(&name))?;
+            let representation = to_mpi_result(mpi, Representation::named(&name))?;
             ((datatype::layout(mpi, etype)?, datatype::layout(mpi, filetype)?), representation)
         }
         Some(datarep) => (stored(mpi, datarep, etype, filetype)?, Representation::Native),
     };
     let stored = if layouts.1.pattern().external32_size() != layouts.1.size() && name == "external32" {
-        Some(datatype::stored_layout(mpi, filetype, Sizes::File(&external32))?)
+        Some(datatype::stored_layout(mpi, filetype, ValueSizes::File(&external32))?)
     } else {
         None
     };
     let types = ViewTypes {
         displacement,
-        etype: Kept::new(mpi, etype)?,
-        filetype: Kept::new(mpi, filetype)?,
+        etype: DatatypeRef::new(mpi, etype)?,
+        filetype: DatatypeRef::new(mpi, filetype)?,
         representation: name,
         datarep,
     };
-    Ok(Wanted { types, etype: layouts.0, filetype: layouts.1, stored, representation })
+    Ok(ViewArguments { types, etype: layouts.0, filetype: layouts.1, stored, representation })
 }
 
 /// The bytes of a predefined datatype in external32.
@@ -67,19 +67,19 @@ fn external32(_handle: usize, layout: &Layout) -> Outcome<u64> {
 /// Both types as they lie in a file of the program's own representation.
 fn stored(mpi: &Mpi, datarep: &Arc<Datarep>, etype: usize, filetype: usize) -> Outcome<(Layout, Layout)> {
     let width = |handle, _: &Layout| datarep.extent(mpi, handle);
-    let sizes = Sizes::File(&width);
+    let sizes = ValueSizes::File(&width);
     Ok((datatype::stored_layout(mpi, etype, sizes)?, datatype::stored_layout(mpi, filetype, sizes)?))
 }
 
-fn set(mpi: &Mpi, open: &OpenFile, wanted: Wanted, hints: &Info) -> Outcome<()> {
-    let Wanted { types, etype, filetype, stored, representation } = wanted;
+fn set(mpi: &Mpi, open: &MpiFile, wanted: ViewArguments, hints: &Info) -> Outcome<()> {
+    let ViewArguments { types, etype, filetype, stored, representation } = wanted;
     if types.displacement == mpi.constants.integers.displacement_current {
-        told(mpi, open.file.set_view_here_and_info(&etype, &tileable(&filetype), hints))?;
+        to_mpi_result(mpi, open.file.set_view_here_and_info(&etype, &tileable(&filetype), hints))?;
     } else {
         match view(mpi, types.displacement, &etype, &filetype, representation) {
             Ok(view) => {
                 let view = stored.map_or(view.clone(), |stored| view.stored_as(&tileable(&stored)));
-                told(mpi, open.file.set_view_and_info(&view, hints))?;
+                to_mpi_result(mpi, open.file.set_view_and_info(&view, hints))?;
             }
             Err(fault) => refuse(mpi, open, types.displacement, &fault).map_err(|_| fault)?,
         }
@@ -98,10 +98,10 @@ fn view(
 ) -> Outcome<View> {
     let displacement = natural(mpi, "the displacement", displacement)?;
     let filetype = tileable(filetype);
-    let view = told(mpi, View::new(displacement, etype, &filetype)).map_err(|fault| {
+    let view = to_mpi_result(mpi, View::new(displacement, etype, &filetype)).map_err(|fault| {
         // What the standard calls an erroneous filetype, programs expect as an error of I/O.
         let is_unsorted = etype.size() > 0 && !filetype.is_sorted();
-        if is_unsorted { Fault::new(mpi.constants.integers.io, fault.text) } else { fault }
+        if is_unsorted { MpiError::new(mpi.constants.integers.io, fault.text) } else { fault }
     })?;
     Ok(view.represented(representation))
 }
@@ -117,20 +117,20 @@ fn tileable(filetype: &Layout) -> Layout {
 }
 
 /// Fails, with all other ranks.
-fn refuse(mpi: &Mpi, open: &OpenFile, displacement: i64, fault: &Fault) -> Outcome<()> {
-    let error = refusal(mpi, "set_view", open.file.name(), fault);
+fn refuse(mpi: &Mpi, open: &MpiFile, displacement: i64, fault: &MpiError) -> Outcome<()> {
+    let error = to_engine_error(mpi, "set_view", open.file.name(), fault);
     let here = displacement == mpi.constants.integers.displacement_current;
-    told(mpi, if here { open.file.refuse_view_here(error) } else { open.file.refuse_view(error) })
+    to_mpi_result(mpi, if here { open.file.refuse_view_here(error) } else { open.file.refuse_view(error) })
 }
 
 export! {
     fn MPI_File_set_view PMPI_File_set_view(
         file: usize, displacement: i64, etype: usize, filetype: usize, representation: *const c_char, hints: usize
     ) {
-        on_file("MPI_File_set_view", file, |mpi, open| {
+        with_file("MPI_File_set_view", file, |mpi, open| {
             let hints = info::read(mpi, mpi.constants.handle(hints));
             let wanted = hints.and_then(|hints| {
-                Ok((wanted(mpi, displacement, etype, filetype, representation)?, hints))
+                Ok((check_view_arguments(mpi, displacement, etype, filetype, representation)?, hints))
             });
             match wanted {
                 Ok((wanted, hints)) => set(mpi, open, wanted, &hints),
@@ -142,11 +142,11 @@ export! {
     fn MPI_File_get_view PMPI_File_get_view(
         file: usize, displacement: *mut i64, etype: *mut u8, filetype: *mut u8, representation: *mut c_char
     ) {
-        on_file("MPI_File_get_view", file, |mpi, open| {
+        with_file("MPI_File_get_view", file, |mpi, open| {
             let view = open.view();
             put(mpi, displacement, view.displacement)?;
-            put_handle(mpi, etype, view.etype.handed_out(mpi)?)?;
-            put_handle(mpi, filetype, view.filetype.handed_out(mpi)?)?;
+            put_handle(mpi, etype, view.etype.to_program(mpi)?)?;
+            put_handle(mpi, filetype, view.filetype.to_program(mpi)?)?;
             for (at, byte) in view.representation.bytes().chain([0]).enumerate() {
                 put(mpi, representation.wrapping_add(at), byte as c_char)?;
             }
@@ -155,27 +155,27 @@ export! {
     }
 
     fn MPI_File_get_type_extent PMPI_File_get_type_extent(file: usize, datatype: usize, extent: *mut i64) {
-        on_file("MPI_File_get_type_extent", file, |mpi, open| {
+        with_file("MPI_File_get_type_extent", file, |mpi, open| {
             put(mpi, extent, type_extent(mpi, open, mpi.constants.handle(datatype))?)
         })
     }
 
     fn MPI_File_get_type_extent_c PMPI_File_get_type_extent_c(file: usize, datatype: usize, extent: *mut i64) {
-        on_file("MPI_File_get_type_extent_c", file, |mpi, open| {
+        with_file("MPI_File_get_type_extent_c", file, |mpi, open| {
             put(mpi, extent, type_extent(mpi, open, mpi.constants.handle(datatype))?)
         })
     }
 }
 
 /// From one item to the next in the file.
-fn type_extent(mpi: &Mpi, open: &OpenFile, datatype: usize) -> Outcome<i64> {
+fn type_extent(mpi: &Mpi, open: &MpiFile, datatype: usize) -> Outcome<i64> {
     let layout = datatype::layout(mpi, datatype)?;
     let Some(datarep) = open.view().datarep.clone() else {
         if open.view().representation == "external32" && layout.pattern().external32_size() != layout.size() {
-            return Ok(datatype::stored_layout(mpi, datatype, Sizes::File(&external32))?.extent());
+            return Ok(datatype::stored_layout(mpi, datatype, ValueSizes::File(&external32))?.extent());
         }
         return Ok(open.file.type_extent(&layout));
     };
     let width = |handle, _: &Layout| datarep.extent(mpi, handle);
-    Ok(datatype::stored_layout(mpi, datatype, Sizes::File(&width))?.extent())
+    Ok(datatype::stored_layout(mpi, datatype, ValueSizes::File(&width))?.extent())
 }

@@ -6,25 +6,25 @@ use super::{ByteOrder, Schema, Type};
 
 /// Objects of variable size have no dtype.
 #[derive(Clone, PartialEq, Eq)]
-pub struct NoDtype {
+pub struct DtypeError {
     /// Which part of the type has no constant size.
     pub part: String,
 }
 
-impl fmt::Display for NoDtype {
+impl fmt::Display for DtypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "numpy has no dtype for {}: its values have different sizes", self.part)
     }
 }
 
-impl fmt::Debug for NoDtype {
+impl fmt::Debug for DtypeError {
     /// The text of `Display`: the form in which `main` prints an error that it returns.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl std::error::Error for NoDtype {}
+impl std::error::Error for DtypeError {}
 
 impl Schema {
     /// The dtype of the objects as numpy writes it, a Python literal: `np.dtype(ast.literal_eval(…))`.
@@ -38,14 +38,14 @@ impl Schema {
     ///
     /// let dtype = Particle::schema().dtype(ByteOrder::Little)?;
     /// assert_eq!(dtype, "[('id', '<u4'), ('position', '<f8', (3,)), ('charged', '?')]");
-    /// # Ok::<(), aqueduct_object::schema::NoDtype>(())
+    /// # Ok::<(), aqueduct_object::schema::DtypeError>(())
     /// ```
-    pub fn dtype(&self, order: ByteOrder) -> Result<String, NoDtype> {
+    pub fn dtype(&self, order: ByteOrder) -> Result<String, DtypeError> {
         format(self.root(), order)
     }
 }
 
-fn format(ty: &Type, order: ByteOrder) -> Result<String, NoDtype> {
+fn format(ty: &Type, order: ByteOrder) -> Result<String, DtypeError> {
     let sign = match order {
         ByteOrder::Little => '<',
         ByteOrder::Big => '>',
@@ -78,14 +78,14 @@ fn format(ty: &Type, order: ByteOrder) -> Result<String, NoDtype> {
             let fields = structure.fields.iter().map(|part| field(&part.name, &part.ty, order));
             format!("[{}]", fields.collect::<Result<Vec<_>, _>>()?.join(", "))
         }
-        other => return Err(NoDtype { part: other.name() }),
+        other => return Err(DtypeError { part: other.name() }),
     })
 }
 
-fn field(name: &str, ty: &Type, order: ByteOrder) -> Result<String, NoDtype> {
+fn field(name: &str, ty: &Type, order: ByteOrder) -> Result<String, DtypeError> {
     let name = name.replace('\\', "\\\\").replace('\'', "\\'");
     let (of, shape) = element(ty);
-    let of = format(of, order).map_err(|_| NoDtype { part: format!("field {name:?}") })?;
+    let of = format(of, order).map_err(|_| DtypeError { part: format!("field {name:?}") })?;
     Ok(if matches!(ty, Type::Array { .. }) {
         format!("('{name}', {of}, {shape})")
     } else {

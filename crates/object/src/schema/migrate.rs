@@ -1,85 +1,92 @@
 //! Older files for newer types: fields added with a default, removed, renamed, by the rules that the type declares.
 
-use super::walk::{Around, length, skip};
-use super::{Enum, Field, Mismatch, Schema, Struct, Type};
+use super::walk::{TypeContext, length, skip};
+use super::{Enum, Field, Schema, SchemaMismatch, Struct, Type};
 use crate::codec::{DecodeError, Decoder};
 
 /// How objects of one schema become objects of another.
 #[derive(Clone, Debug)]
 pub(crate) struct Migration {
-    root: Step,
+    root: MigrationStep,
     /// The schema of what is read, which steps refer to.
     from: Type,
 }
 
 /// How a value becomes another.
 #[derive(Clone, Debug)]
-enum Step {
+enum MigrationStep {
     /// It stays as it is.
     Keep,
     /// Every element by the same step, behind a length.
-    Many(Vec<Step>),
+    Many(Vec<MigrationStep>),
     /// Every element by the same step.
-    Array(Box<Step>),
-    Option(Box<Step>),
-    Tuple(Vec<Step>),
+    Array(Box<MigrationStep>),
+    Option(Box<MigrationStep>),
+    Tuple(Vec<MigrationStep>),
     /// Where each new field comes from.
-    Fields(Vec<Origin>),
+    Fields(Vec<FieldOrigin>),
     /// Which number each variant gets, and where its fields come from.
-    Variants(Vec<(u32, Vec<Origin>)>),
+    Variants(Vec<(u32, Vec<FieldOrigin>)>),
     /// The step of an enclosing type.
     Up(usize),
 }
 
 #[derive(Clone, Debug)]
-enum Origin {
-    Field(usize, Step),
+enum FieldOrigin {
+    Field(usize, MigrationStep),
     Default(Vec<u8>),
 }
 
 impl Migration {
     /// How objects of schema `from` are read as objects of schema `to`; none where they are the same.
-    pub(crate) fn plan(from: &Schema, to: &Schema) -> Result<Option<Self>, Mismatch> {
+    pub(crate) fn plan(from: &Schema, to: &Schema) -> Result<Option<Self>, SchemaMismatch> {
         if from == to {
             return Ok(None);
         }
-        let refused = |why: String| Mismatch::new(from, to, why);
+        let refused = |why: String| SchemaMismatch::new(from, to, why);
         let root = step(from.root(), to.root()).map_err(refused)?;
         Ok(Some(Self { root, from: from.root().clone() }))
     }
 
     /// Turns one encoded object into the other schema, appended to `out`.
     pub(crate) fn apply(&self, input: &mut Decoder<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
-        let mut run = Run { around: Around::default(), steps: Vec::new() };
+        let mut run = MigrationWalker { around: TypeContext::default(), steps: Vec::new() };
         run.value(&self.from, &self.root, input, out)
     }
 }
 
-fn step(from: &Type, to: &Type) -> Result<Step, String> {
+fn step(from: &Type, to: &Type) -> Result<MigrationStep, String> {
     if !recursive(from) && from.signature() == to.signature() {
-        return Ok(Step::Keep);
+        return Ok(MigrationStep::Keep);
     }
     let differ = || Err(format!("the file has {} where the program wants {}", from.name(), to.name()));
     match (from, to) {
         (Type::Struct(from), Type::Struct(to)) if from.name == to.name => {
-            fields(&from.name, &from.fields, &to.fields, &to.removed).map(Step::Fields)
+            fields(&from.name, &from.fields, &to.fields, &to.removed).map(MigrationStep::Fields)
         }
-        (Type::Enum(from), Type::Enum(to)) if from.name == to.name => variants(from, to).map(Step::Variants),
+        (Type::Enum(from), Type::Enum(to)) if from.name == to.name => {
+            variants(from, to).map(MigrationStep::Variants)
+        }
         (Type::Array { of, len }, Type::Array { of: to, len: wanted }) if len == wanted => {
-            Ok(Step::Array(Box::new(step(of, to)?)))
+            Ok(MigrationStep::Array(Box::new(step(of, to)?)))
         }
-        (Type::Option(of), Type::Option(to)) => Ok(Step::Option(Box::new(step(of, to)?))),
+        (Type::Option(of), Type::Option(to)) => Ok(MigrationStep::Option(Box::new(step(of, to)?))),
         (Type::List(of), Type::List(to)) | (Type::Set(of), Type::Set(to)) => {
-            Ok(Step::Many(vec![step(of, to)?]))
+            Ok(MigrationStep::Many(vec![step(of, to)?]))
         }
         (Type::Map { key, value }, Type::Map { key: to_key, value: to_value }) => {
-            Ok(Step::Many(vec![step(key, to_key)?, step(value, to_value)?]))
+            Ok(MigrationStep::Many(vec![step(key, to_key)?, step(value, to_value)?]))
         }
-        (Type::Tuple(from), Type::Tuple(to)) if from.len() == to.len() => {
-            from.iter().zip(to).map(|(from, to)| step(from, to)).collect::<Result<_, _>>().map(Step::Tuple)
+        (Type::Tuple(from), Type::Tuple(to)) if from.len() == to.len() => from
+            .iter()
+            .zip(to)
+            .map(|(from, to)| step(from, to))
+            .collect::<Result<_, _>>()
+            .map(MigrationStep::Tuple),
+        (Type::Up(levels), Type::Up(wanted)) if levels == wanted => Ok(MigrationStep::Up(*levels as usize)),
+        (simple, wanted) if !simple.word().is_empty() && simple.word() == wanted.word() => {
+            Ok(MigrationStep::Keep)
         }
-        (Type::Up(levels), Type::Up(wanted)) if levels == wanted => Ok(Step::Up(*levels as usize)),
-        (simple, wanted) if !simple.word().is_empty() && simple.word() == wanted.word() => Ok(Step::Keep),
         _ => differ(),
     }
 }
@@ -99,11 +106,11 @@ fn recursive(ty: &Type) -> bool {
     }
 }
 
-fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Result<Vec<Origin>, String> {
+fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Result<Vec<FieldOrigin>, String> {
     let mut used = vec![false; from.len()];
     let mut origins = Vec::new();
     for field in to {
-        let known = |old: &&Field| old.name == field.name || field.was.contains(&old.name);
+        let known = |old: &&Field| old.name == field.name || field.aliases.contains(&old.name);
         let place = from.iter().position(|old| old.name == field.name);
         let place = place.or_else(|| from.iter().position(|old| known(&old)));
         origins.push(match (place, &field.default) {
@@ -115,9 +122,9 @@ fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Resul
                 }
                 used[place] = true;
                 let inside = step(&from[place].ty, &field.ty);
-                Origin::Field(place, inside.map_err(|why| format!("in field {:?} of {name}: {why}", field.name))?)
+                FieldOrigin::Field(place, inside.map_err(|why| format!("in field {:?} of {name}: {why}", field.name))?)
             }
-            (None, Some(default)) => Origin::Default(default.clone()),
+            (None, Some(default)) => FieldOrigin::Default(default.clone()),
             (None, None) => {
                 return Err(format!(
                     "the file has no field {:?} of {name}; say #[object(default)] or #[object(was(\"…\"))] if it may be missing or had another name",
@@ -136,11 +143,11 @@ fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Resul
     }
 }
 
-fn variants(from: &Enum, to: &Enum) -> Result<Vec<(u32, Vec<Origin>)>, String> {
+fn variants(from: &Enum, to: &Enum) -> Result<Vec<(u32, Vec<FieldOrigin>)>, String> {
     let convert = |old: &super::Variant| {
         let known = |new: &super::Variant| new.name == old.name;
         let place = to.variants.iter().position(known);
-        let place = place.or_else(|| to.variants.iter().position(|new| new.was.contains(&old.name)));
+        let place = place.or_else(|| to.variants.iter().position(|new| new.aliases.contains(&old.name)));
         let place =
             place.ok_or_else(|| format!("the file has a variant {:?} that {} lacks", old.name, to.name))?;
         let origins = fields(&old.name, &old.fields, &to.variants[place].fields, &[])?;
@@ -149,21 +156,21 @@ fn variants(from: &Enum, to: &Enum) -> Result<Vec<(u32, Vec<Origin>)>, String> {
     from.variants.iter().map(convert).collect()
 }
 
-struct Run<'m> {
-    around: Around<'m>,
+struct MigrationWalker<'m> {
+    around: TypeContext<'m>,
     /// The steps of the structures and enums around, as `around` has their types.
-    steps: Vec<&'m Step>,
+    steps: Vec<&'m MigrationStep>,
 }
 
-impl<'m> Run<'m> {
+impl<'m> MigrationWalker<'m> {
     fn value(
         &mut self,
         ty: &'m Type,
-        step: &'m Step,
+        step: &'m MigrationStep,
         input: &mut Decoder<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
-        if matches!(step, Step::Keep) {
+        if matches!(step, MigrationStep::Keep) {
             let start = input.clone();
             skip(ty, input, &mut self.around)?;
             let len = input.position() - start.position();
@@ -172,7 +179,7 @@ impl<'m> Run<'m> {
         }
         // The steps around change as the types around do.
         let (step, kept, mut left) = match step {
-            Step::Up(levels) => {
+            MigrationStep::Up(levels) => {
                 let place = self.steps.len().checked_sub(levels + 1);
                 let place = place.ok_or_else(|| input.error("a type that leads out of itself"))?;
                 let left = self.steps.split_off(place);
@@ -194,15 +201,15 @@ impl<'m> Run<'m> {
     fn parts(
         &mut self,
         ty: &'m Type,
-        step: &'m Step,
+        step: &'m MigrationStep,
         input: &mut Decoder<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         match (ty, step) {
-            (Type::Struct(structure), Step::Fields(origins)) => {
+            (Type::Struct(structure), MigrationStep::Fields(origins)) => {
                 self.fields(&structure.fields, origins, input, out)
             }
-            (Type::Enum(choice), Step::Variants(steps)) => {
+            (Type::Enum(choice), MigrationStep::Variants(steps)) => {
                 let number = u32::from_le_bytes(input.take_array()?);
                 let known = choice.variants.get(number as usize).zip(steps.get(number as usize));
                 let (variant, (new, origins)) =
@@ -210,20 +217,20 @@ impl<'m> Run<'m> {
                 out.extend_from_slice(&new.to_le_bytes());
                 self.fields(&variant.fields, origins, input, out)
             }
-            (Type::Array { of, len }, Step::Array(step)) => {
+            (Type::Array { of, len }, MigrationStep::Array(step)) => {
                 (0..*len).try_for_each(|_| self.value(of, step, input, out))
             }
-            (Type::Option(of), Step::Option(step)) => {
+            (Type::Option(of), MigrationStep::Option(step)) => {
                 let there = input.take(1)?[0];
                 out.push(there);
                 if there == 0 { Ok(()) } else { self.value(of, step, input, out) }
             }
-            (Type::List(of) | Type::Set(of), Step::Many(steps)) => {
+            (Type::List(of) | Type::Set(of), MigrationStep::Many(steps)) => {
                 let len = length(&[of], input)?;
                 out.extend_from_slice(&(len as u64).to_le_bytes());
                 (0..len).try_for_each(|_| self.value(of, &steps[0], input, out))
             }
-            (Type::Map { key, value }, Step::Many(steps)) => {
+            (Type::Map { key, value }, MigrationStep::Many(steps)) => {
                 let len = length(&[key, value], input)?;
                 out.extend_from_slice(&(len as u64).to_le_bytes());
                 (0..len).try_for_each(|_| {
@@ -231,7 +238,7 @@ impl<'m> Run<'m> {
                     self.value(value, &steps[1], input, out)
                 })
             }
-            (Type::Tuple(parts), Step::Tuple(steps)) => {
+            (Type::Tuple(parts), MigrationStep::Tuple(steps)) => {
                 parts.iter().zip(steps).try_for_each(|(part, step)| self.value(part, step, input, out))
             }
             _ => Err(input.error("a plan that does not fit the type")),
@@ -242,7 +249,7 @@ impl<'m> Run<'m> {
     fn fields(
         &mut self,
         old: &'m [Field],
-        origins: &'m [Origin],
+        origins: &'m [FieldOrigin],
         input: &mut Decoder<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
@@ -253,8 +260,8 @@ impl<'m> Run<'m> {
         }
         for origin in origins {
             match origin {
-                Origin::Default(value) => out.extend_from_slice(value),
-                Origin::Field(place, step) => {
+                FieldOrigin::Default(value) => out.extend_from_slice(value),
+                FieldOrigin::Field(place, step) => {
                     let mut input = places[*place].clone();
                     self.value(&old[*place].ty, step, &mut input, out)?;
                 }

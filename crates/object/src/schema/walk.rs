@@ -5,21 +5,21 @@ use crate::codec::{DEEPEST, DecodeError, Decoder};
 
 /// Where in a schema a walk is: the structures and enums around it, outermost first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Around<'s> {
+pub(crate) struct TypeContext<'s> {
     named: Vec<&'s Type>,
     depth: usize,
 }
 
 /// What was around a type before it was entered.
-pub(crate) struct Outside<'s> {
+pub(crate) struct SavedContext<'s> {
     kept: usize,
     /// Left behind on the way up: what a reference leads to has other types around it than the reference has.
     left: Vec<&'s Type>,
 }
 
-impl<'s> Around<'s> {
+impl<'s> TypeContext<'s> {
     /// The type that is meant, and what was around it; what is around its parts from now on.
-    pub(crate) fn enter(&mut self, ty: &'s Type) -> Result<(&'s Type, Outside<'s>), String> {
+    pub(crate) fn enter(&mut self, ty: &'s Type) -> Result<(&'s Type, SavedContext<'s>), String> {
         if self.depth > DEEPEST {
             return Err(format!("values nested more than {DEEPEST} deep"));
         }
@@ -28,9 +28,9 @@ impl<'s> Around<'s> {
                 let place = self.named.len().checked_sub(*levels as usize + 1);
                 let place = place.ok_or("a type that leads out of itself")?;
                 let left = self.named.split_off(place);
-                (left[0], Outside { kept: place, left })
+                (left[0], SavedContext { kept: place, left })
             }
-            other => (other, Outside { kept: self.named.len(), left: Vec::new() }),
+            other => (other, SavedContext { kept: self.named.len(), left: Vec::new() }),
         };
         self.depth += 1;
         if matches!(meant, Type::Struct(_) | Type::Enum(_)) {
@@ -39,7 +39,7 @@ impl<'s> Around<'s> {
         Ok((meant, outside))
     }
 
-    pub(crate) fn leave(&mut self, mut outside: Outside<'s>) {
+    pub(crate) fn leave(&mut self, mut outside: SavedContext<'s>) {
         self.named.truncate(outside.kept);
         self.named.append(&mut outside.left);
         self.depth -= 1;
@@ -50,7 +50,7 @@ impl<'s> Around<'s> {
 pub(crate) fn skip<'s>(
     ty: &'s Type,
     input: &mut Decoder<'_>,
-    around: &mut Around<'s>,
+    around: &mut TypeContext<'s>,
 ) -> Result<(), DecodeError> {
     if let Some(size) = ty.size() {
         return input.take(usize::try_from(size).unwrap_or(usize::MAX)).map(drop);
@@ -61,7 +61,7 @@ pub(crate) fn skip<'s>(
     Ok(())
 }
 
-fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut Around<'s>) -> Result<(), DecodeError> {
+fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut TypeContext<'s>) -> Result<(), DecodeError> {
     match ty {
         Type::Text => {
             let len = input.take_len::<u8>()?;
@@ -91,21 +91,25 @@ fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut Around<'s>) -> 
 
 /// How many elements with these parts follow, if so many can.
 pub(super) fn length(of: &[&Type], input: &mut Decoder<'_>) -> Result<usize, DecodeError> {
-    match together(of) {
+    match combined_size(of) {
         Some(0) => input.take_len::<()>(),
         _ => input.take_len::<u8>(),
     }
 }
 
 /// Bytes of an element with these parts, where all have the same.
-fn together(of: &[&Type]) -> Option<u64> {
+fn combined_size(of: &[&Type]) -> Option<u64> {
     of.iter().try_fold(0u64, |sum, part| sum.checked_add(part.size()?))
 }
 
 /// A length, and so many times these parts.
-fn many<'s>(of: &[&'s Type], input: &mut Decoder<'_>, around: &mut Around<'s>) -> Result<(), DecodeError> {
+fn many<'s>(
+    of: &[&'s Type],
+    input: &mut Decoder<'_>,
+    around: &mut TypeContext<'s>,
+) -> Result<(), DecodeError> {
     let len = length(of, input)? as u64;
-    match together(of) {
+    match combined_size(of) {
         Some(size) => {
             let bytes = size.checked_mul(len).and_then(|bytes| usize::try_from(bytes).ok());
             input.take(bytes.unwrap_or(usize::MAX)).map(drop)

@@ -2,7 +2,7 @@
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::Whence;
-use aqueduct_object::{Access, Error, ObjectFile};
+use aqueduct_object::{Error, ObjectAccess, ObjectFile};
 
 use super::files::{Numbered, some};
 
@@ -49,12 +49,12 @@ impl Method {
         self.position == Position::Shared && !self.collective
     }
 
-    fn access<T: Numbered>(self, file: &ObjectFile<T>, first: u64) -> Result<Access<'_, T>, Error> {
+    fn access<T: Numbered>(self, file: &ObjectFile<T>, first: u64) -> Result<ObjectAccess<'_, T>, Error> {
         let access = match self.position {
             Position::Explicit => file.at(first),
             Position::Individual => {
                 file.seek(first as i64, Whence::Start)?;
-                file.next()
+                file.at_pointer()
             }
             Position::Shared => file.shared(),
         };

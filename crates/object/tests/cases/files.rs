@@ -3,7 +3,7 @@
 use aqueduct_comm::Comm;
 use aqueduct_file::{Mode, Whence};
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Each, Error, Object, ObjectFile, ObjectOpen, ObjectView, One};
+use aqueduct_object::{Error, FromIter, Object, ObjectFile, ObjectOpenOptions, ObjectView, Single};
 
 /// How many kinds of views there are.
 pub(crate) const VIEWS: usize = 7;
@@ -60,15 +60,17 @@ pub(crate) fn some<T: Numbered>(numbers: impl IntoIterator<Item = u64>) -> Vec<T
 /// All ways of writing: object `n` of the file is number `n`, 12 objects per rank.
 pub(crate) fn write_all_ways<T: Numbered>(world: &Comm, name: &str, order: ByteOrder) -> Result<u64, Error> {
     let (rank, size) = (world.rank() as u64, world.size() as u64);
-    let file =
-        ObjectOpen::new(Mode::read_write().create()).replace().byte_order(order).open::<T>(world, name)?;
+    let file = ObjectOpenOptions::new(Mode::read_write().create())
+        .replace()
+        .byte_order(order)
+        .open::<T>(world, name)?;
     let mine = |first: u64, count: u64| some::<T>(first..first + count);
     // One block of two objects per rank and way.
     let block = |way: u64| way * 2 * size + 2 * rank;
     let objects = mine(block(0), 2);
     assert_eq!(file.at(block(0)).write(&objects)?, 2);
     file.seek(block(1) as i64, Whence::Start)?;
-    file.next().all().write(Each(mine(block(1), 2).iter()))?;
+    file.at_pointer().all().write(FromIter(mine(block(1), 2).iter()))?;
     let request = file.at(block(2)).start_write(mine(block(2), 2))?;
     assert_eq!(request.wait()?, mine(block(2), 2), "the request gives the objects back");
     let request = file.at(block(3)).all().start_write(mine(block(3), 2))?;
@@ -82,7 +84,7 @@ pub(crate) fn write_all_ways<T: Numbered>(world: &Comm, name: &str, order: ByteO
     file.verify()?;
     // Appended after the commit.
     file.seek_shared(6 * 2 * size)?;
-    file.shared().all().write(One(&T::number(12 * size + rank)))?;
+    file.shared().all().write(Single(&T::number(12 * size + rank)))?;
     file.close()?;
     Ok(13 * size)
 }
@@ -106,7 +108,7 @@ pub(crate) fn read_all_ways<T: Numbered>(world: &Comm, name: &str, total: u64) -
     let one = file.shared().read_vec(1)?;
     assert!(all[2 * size as usize..3 * size as usize].contains(&one[0]), "each once, in any order");
     file.seek(-1, Whence::End)?;
-    assert_eq!(file.next().read_vec(5)?, [T::number(total - 1)]);
+    assert_eq!(file.at_pointer().read_vec(5)?, [T::number(total - 1)]);
     assert_eq!(file.position(), total + 4, "pointers advance by what was asked for");
     file.close()
 }
@@ -136,8 +138,8 @@ pub(crate) fn write_through_view<T: Numbered>(world: &Comm, name: &str, kind: us
     file.set_view(&view)?;
     // Each rank its own number of objects, in two calls.
     let (first, second) = seen.split_at(world.rank() + 1);
-    file.next().all().write(&some::<T>(first.iter().copied()))?;
-    file.next().all().write(&some::<T>(second.iter().copied()))?;
+    file.at_pointer().all().write(&some::<T>(first.iter().copied()))?;
+    file.at_pointer().all().write(&some::<T>(second.iter().copied()))?;
     file.close()
 }
 
@@ -147,13 +149,13 @@ pub(crate) fn read_through_views<T: Numbered>(world: &Comm, name: &str, kind: us
     let count = file.count()?;
     for view in views(world) {
         file.set_view(&view)?;
-        let numbers: Vec<u64> = (0..file.seen()?).filter_map(|place| view.number(place)).collect();
+        let numbers: Vec<u64> = (0..file.count_in_view()?).filter_map(|place| view.number(place)).collect();
         assert!(numbers.iter().all(|number| *number < count));
         // Objects that no rank wrote cannot be read where sizes differ; here only the mask and the shifted view leave some out.
         if kind == 4 || kind == 5 {
             continue;
         }
-        assert_eq!(file.next().all().read_vec(60)?, some::<T>(numbers));
+        assert_eq!(file.at_pointer().all().read_vec(60)?, some::<T>(numbers));
     }
     file.close()
 }

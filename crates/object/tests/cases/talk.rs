@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use aqueduct_comm::{Comm, Source};
-use aqueduct_object::{Each, Error, Kind, Object, One, Talk};
+use aqueduct_comm::{Comm, MessageSource};
+use aqueduct_object::{Error, FromIter, Kind, Object, ObjectCommExt, Single};
 
 #[derive(Object, Clone, Copy, Debug, PartialEq)]
 struct Trivial {
@@ -61,9 +61,9 @@ fn messages<T: Numbered>(world: &Comm) -> Result<(), Error> {
     // A vector, a part of it, one, and what an iterator goes through.
     world.send_objects(next, 1, &mine)?;
     world.send_objects(next, 1, &mine[1..])?;
-    world.send_objects(next, 1, One(&mine[0]))?;
+    world.send_objects(next, 1, Single(&mine[0]))?;
     let map: BTreeMap<usize, T> = mine.iter().cloned().enumerate().collect();
-    world.send_objects(next, 1, Each(map.range(1..).map(|(_, object)| object)))?;
+    world.send_objects(next, 1, FromIter(map.range(1..).map(|(_, object)| object)))?;
     world.send_objects::<T>(next, 1, &[])?;
     // A new vector, an existing slice, one object, a container that grows.
     let (got, status) = world.receive_objects::<T>(previous, 1)?;
@@ -77,12 +77,12 @@ fn messages<T: Numbered>(world: &Comm) -> Result<(), Error> {
     let mut grows = VecDeque::from([T::number(9)]);
     assert_eq!(world.receive_objects_onto(previous, 1, &mut grows)?.0, previous + 1);
     assert_eq!((&grows[0], &grows[1]), (&T::number(9), &theirs[1]));
-    assert_eq!(world.receive_objects::<T>(Source::Rank(previous), 1)?.0, []);
+    assert_eq!(world.receive_objects::<T>(MessageSource::Rank(previous), 1)?.0, []);
     // Without waiting.
     let first = world.start_receive_objects::<T>(previous, 2)?;
-    let mut second = world.start_receive_objects::<T>(Source::Any, 3)?;
+    let mut second = world.start_receive_objects::<T>(MessageSource::Any, 3)?;
     let sending = world.start_send_objects(next, 2, &mine)?;
-    world.start_send_objects(next, 3, One(&mine[1]))?.wait()?;
+    world.start_send_objects(next, 3, Single(&mine[1]))?.wait()?;
     assert_eq!(first.wait()?.0, theirs);
     let got = loop {
         if let Some((got, _)) = second.test()? {
@@ -109,7 +109,7 @@ fn collectives<T: Numbered>(world: &Comm) -> Result<(), Error> {
         let parts: &[Vec<T>] = if rank == root { &all } else { &[] };
         assert_eq!(world.scatter_objects(root, parts)?, all[rank]);
     }
-    assert_eq!(world.allgather_objects(Each(mine.iter()))?, all);
+    assert_eq!(world.allgather_objects(FromIter(mine.iter()))?, all);
     let parts: Vec<Vec<T>> = (0..size).map(|to| some(10 * rank + to, (rank + to) % 3)).collect();
     let sent: Vec<Vec<T>> = (0..size).map(|from| some(10 * from + rank, (rank + from) % 3)).collect();
     assert_eq!(world.all_to_all_objects(&parts)?, sent);
@@ -137,7 +137,7 @@ fn reductions(world: &Comm) -> Result<(), Error> {
 fn wrong_types(world: &Comm) -> Result<(), Error> {
     let (next, previous) =
         ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
-    world.send_objects(next, 1, One(&Trivial::number(1)))?;
+    world.send_objects(next, 1, Single(&Trivial::number(1)))?;
     let error = world.receive_objects::<Variable>(previous, 1).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongType);
     let text = error.to_string();
@@ -155,9 +155,9 @@ fn wrong_types(world: &Comm) -> Result<(), Error> {
     if world.size() > 1 {
         // Every rank gets the error, and the next call works.
         let outcome = if world.rank() == 1 {
-            world.allgather_objects(One(&Trivial::number(1))).map(drop)
+            world.allgather_objects(Single(&Trivial::number(1))).map(drop)
         } else {
-            world.allgather_objects(One(&1u64)).map(drop)
+            world.allgather_objects(Single(&1u64)).map(drop)
         };
         let text = outcome.unwrap_err().to_string();
         assert!(text.contains("rank 0 brings u64 and rank 1 Trivial"), "{text}");

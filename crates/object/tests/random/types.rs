@@ -107,7 +107,7 @@ fn fields(depth: u32, around: u32, count: std::ops::Range<usize>) -> BoxedStrate
     let named = |parts: Vec<(Type, Option<&'static str>)>| {
         let field = |(place, (ty, unit)): (usize, (Type, Option<&str>))| {
             let field = Field::new(&format!("f{place}"), ty);
-            unit.map_or(field.clone(), |unit| field.measured_in(unit))
+            unit.map_or(field.clone(), |unit| field.with_unit(unit))
         };
         parts.into_iter().enumerate().map(field).collect()
     };
@@ -117,7 +117,8 @@ fn fields(depth: u32, around: u32, count: std::ops::Range<usize>) -> BoxedStrate
 fn structure(depth: u32, around: u32) -> BoxedStrategy<Type> {
     let made = |(name, mut fields, added): (usize, Vec<Field>, Option<usize>)| {
         if let Some(place) = added {
-            fields.insert(place % fields.len(), Field::new(ADDED.0, Type::U16).or(ADDED.1.to_vec()));
+            fields
+                .insert(place % fields.len(), Field::new(ADDED.0, Type::U16).with_default(ADDED.1.to_vec()));
         }
         Type::Struct(Struct { name: format!("S{name}"), fields, removed: Vec::new() })
     };

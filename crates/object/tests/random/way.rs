@@ -4,7 +4,9 @@
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
 use aqueduct_object::schema::ByteOrder;
-use aqueduct_object::{Each, Error, Object, ObjectFile, ObjectOpen, ObjectView, Talk, decode};
+use aqueduct_object::{
+    Error, FromIter, Object, ObjectCommExt, ObjectFile, ObjectOpenOptions, ObjectView, decode,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -71,16 +73,16 @@ fn decoded<T: Object>(bytes: &[Vec<u8>]) -> Vec<T> {
 
 pub(crate) fn write<T: Object>(world: &Comm, name: &str, way: &Way, bytes: &[Vec<u8>]) -> Result<(), Error> {
     let (all, total) = (decoded::<T>(bytes), bytes.len() as u64);
-    let open = ObjectOpen::new(Mode::read_write().create()).replace().byte_order(way.order);
+    let open = ObjectOpenOptions::new(Mode::read_write().create()).replace().byte_order(way.order);
     let file = if way.checksums { open } else { open.unchecked() }.open::<T>(world, name)?;
     let view = view(world, way.view, total.max(1))?;
     let mine = seen(&view, total);
     // In two parts with a commit in between; a rank that sees nothing writes nothing, through the whole file.
     file.set_view(&if mine.is_empty() { ObjectView::all() } else { view })?;
     let (first, second) = mine.split_at(mine.len() / 2);
-    file.next().all().write(Each(first.iter().map(|at| &all[*at])))?;
+    file.at_pointer().all().write(FromIter(first.iter().map(|at| &all[*at])))?;
     file.commit()?;
-    file.next().all().write(Each(second.iter().map(|at| &all[*at])))?;
+    file.at_pointer().all().write(FromIter(second.iter().map(|at| &all[*at])))?;
     file.close()
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn read<T: Comparable>(
         let mine = seen(&view, total);
         file.set_view(&if mine.is_empty() { ObjectView::all() } else { view })?;
         let expected: Vec<T> = mine.iter().map(|at| all[*at].clone()).collect();
-        assert_eq!(file.next().all().read_vec(mine.len() as u64)?, expected, "view {kind}");
+        assert_eq!(file.at_pointer().all().read_vec(mine.len() as u64)?, expected, "view {kind}");
         if let (Some(last), Some(number)) = (expected.last(), mine.len().checked_sub(1)) {
             assert_eq!(&file.at(number as u64).read_vec(1)?[0], last, "one by its number");
         }

@@ -130,7 +130,7 @@ fn unreceived(world: &Comm) -> Result<(), Error> {
 fn worker(world: &Comm) -> Result<(), Error> {
     let next = (world.rank() + 1) % world.size();
     world.send(next, 1, &[1u8])?;
-    let receive = || world.receive::<u8>(aqueduct_comm::Source::Any, 1).map(drop);
+    let receive = || world.receive::<u8>(aqueduct_comm::MessageSource::Any, 1).map(drop);
     std::thread::scope(|scope| scope.spawn(receive).join().expect("a thread that receives"))
 }
 
@@ -224,11 +224,11 @@ fn host(library: &str) -> Result<Vec<()>, Error> {
         give_up_with_traffic(Comm::from_mpi(raw)?)?;
         let again = Comm::from_mpi(raw)?;
         assert_eq!(again.allreduce_one(Op::Sum, 1usize)?, world.size());
-        let counter = again.counter(3)?.expect("MPI_Init lets one thread call");
-        assert_eq!((counter.swap(3)?, world.counter(4)?.is_some()), (3, true));
+        let counter = again.remote_counter(3)?.expect("MPI_Init lets one thread call");
+        assert_eq!((counter.swap(3)?, world.remote_counter(4)?.is_some()), (3, true));
         drop(world);
         // What is still there when MPI ends has been given back, and does not call it any more.
-        aqueduct_comm::before_mpi_ends();
+        aqueduct_comm::prepare_finalize();
         assert_eq!(counter.add(1).map_err(|error| error.kind()), Err(Kind::Mpi));
         assert_eq!((*mpi.get::<Finalize>(b"MPI_Finalize").map_err(broken)?)(), 0);
         drop((again, counter));
@@ -249,7 +249,7 @@ fn give_up_with_traffic(comm: Comm) -> Result<(), Error> {
 }
 
 fn world_constant(library: &str) -> usize {
-    let flavour = if library.contains("abi") { abi::Flavour::Standard } else { abi::Flavour::Mpich };
+    let flavour = if library.contains("abi") { abi::MpiAbi::Standard } else { abi::MpiAbi::Mpich };
     let facts = abi::facts(flavour);
     let world = facts.iter().find(|fact| fact.expression.contains("MPI_COMM_WORLD"));
     world.expect("the world is a fact").value as usize

@@ -1,8 +1,8 @@
 //! Lengths: the end of the file, holes, far offsets, cutting, extending, preallocating.
 
-use aqueduct_device::{HandleExt, Kind, Operation, Piece, PieceMut, Result};
+use aqueduct_device::{HandleExt, Kind, Operation, Result, Segment, SegmentMut};
 
-use super::{Case, Subject, contents};
+use super::{Case, DeviceUnderTest, contents};
 use crate::oracle::pattern;
 
 pub(super) const CASES: &[Case] = &[
@@ -18,14 +18,14 @@ pub(super) const CASES: &[Case] = &[
     ("preallocating extends and never cuts", preallocating),
 ];
 
-fn new_file(subject: &Subject) {
+fn new_file(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     assert_eq!(file.len().unwrap(), 0);
     assert!(file.is_empty().unwrap());
     assert_eq!(file.read_at(0, &mut [0; 10]).unwrap(), 0);
 }
 
-fn end_of_file(subject: &Subject) {
+fn end_of_file(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(&pattern(1, 0, 1000));
     let mut bytes = [0; 100];
     assert_eq!(file.read_at(950, &mut bytes).unwrap(), 50);
@@ -36,7 +36,7 @@ fn end_of_file(subject: &Subject) {
     assert_eq!(file.len().unwrap(), 1000, "reading never extends");
 }
 
-fn holes(subject: &Subject) {
+fn holes(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"ab");
     file.write_at(200_000, b"cd").unwrap();
     assert_eq!(file.len().unwrap(), 200_002);
@@ -46,7 +46,7 @@ fn holes(subject: &Subject) {
     assert!(contents(&*file) == expected);
 }
 
-fn far_offsets(subject: &Subject) {
+fn far_offsets(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     let places = [1 << 40, 1 << 20, (1 << 32) - 3, 1 << 36];
     for (index, &place) in places.iter().enumerate() {
@@ -63,18 +63,18 @@ fn far_offsets(subject: &Subject) {
     file.set_len(0).unwrap();
 }
 
-fn largest_offset(subject: &Subject) {
+fn largest_offset(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"abc");
     let top = i64::MAX as u64;
     for offset in [top, top + 1, u64::MAX - 1, u64::MAX] {
-        let error = file.write(&[Piece::new(offset, b"xy")]).unwrap_err();
+        let error = file.write(&[Segment::new(offset, b"xy")]).unwrap_err();
         assert_eq!(
             (error.kind(), error.operation()),
             (Kind::InvalidArgument, Operation::Write),
             "at {offset}"
         );
         assert_eq!(error.offset(), Some(offset), "the error says where");
-        let error = file.read(&mut [PieceMut::new(offset, &mut [0; 2])]).unwrap_err();
+        let error = file.read(&mut [SegmentMut::new(offset, &mut [0; 2])]).unwrap_err();
         assert_eq!(
             (error.kind(), error.operation()),
             (Kind::InvalidArgument, Operation::Read),
@@ -82,13 +82,13 @@ fn largest_offset(subject: &Subject) {
         );
     }
     assert_eq!(file.read_at(top - 2, &mut [0; 2]).unwrap(), 0, "below the largest offset is just the end");
-    let late = [Piece::new(0, b"A"), Piece::new(u64::MAX, b"x")];
+    let late = [Segment::new(0, b"A"), Segment::new(u64::MAX, b"x")];
     let error = file.write_all(&late).unwrap_err();
     assert_eq!(error.kind(), Kind::InvalidArgument, "also where it is not the first piece");
     assert_eq!(file.len().unwrap(), 3);
 }
 
-fn cutting(subject: &Subject) {
+fn cutting(subject: &DeviceUnderTest) {
     let bytes = pattern(2, 0, 200_000);
     let (_, file) = subject.create_with(&bytes);
     for len in [150_000, 131_072, 4096, 4095, 513, 1, 0] {
@@ -97,7 +97,7 @@ fn cutting(subject: &Subject) {
     }
 }
 
-fn extending(subject: &Subject) {
+fn extending(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"abc");
     for len in [3, 4, 600, 5000, 70_000] {
         file.set_len(len).unwrap();
@@ -108,7 +108,7 @@ fn extending(subject: &Subject) {
     }
 }
 
-fn cut_and_extended(subject: &Subject) {
+fn cut_and_extended(subject: &DeviceUnderTest) {
     let bytes = pattern(3, 0, 100_000);
     for keep in [0, 100, 512, 4096, 65_536, 70_001] {
         let (_, file) = subject.create_with(&bytes);
@@ -121,7 +121,7 @@ fn cut_and_extended(subject: &Subject) {
     }
 }
 
-fn largest_length(subject: &Subject) {
+fn largest_length(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"abc");
     for len in [i64::MAX as u64 + 1, u64::MAX] {
         let kind = |outcome: Result<()>| outcome.unwrap_err().kind();
@@ -131,7 +131,7 @@ fn largest_length(subject: &Subject) {
     assert_eq!(contents(&*file), b"abc");
 }
 
-fn preallocating(subject: &Subject) {
+fn preallocating(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"abc");
     file.preallocate(2).unwrap();
     assert_eq!(contents(&*file), b"abc");

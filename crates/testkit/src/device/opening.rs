@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use aqueduct_device::{HandleExt, Kind, OpenOptions, Operation, Result};
 
-use super::{Case, Subject, contents};
+use super::{Case, DeviceUnderTest, contents};
 
 pub(super) const CASES: &[Case] = &[
     ("a missing file is not found", missing),
@@ -26,7 +26,7 @@ fn kind<T>(outcome: Result<T>) -> Option<Kind> {
 }
 
 /// Only the last reference closes a file; what was written stays.
-fn closing(subject: &Subject) {
+fn closing(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     let (other, second) =
         (subject.open(&name, &OpenOptions::read_only()).unwrap(), std::sync::Arc::clone(&file));
@@ -38,7 +38,7 @@ fn closing(subject: &Subject) {
     assert_eq!(contents(&*subject.open(&name, &OpenOptions::read_only()).unwrap()), b"abcdef");
 }
 
-fn missing(subject: &Subject) {
+fn missing(subject: &DeviceUnderTest) {
     let name = subject.fresh();
     for options in [OpenOptions::read_only(), OpenOptions::read_write(), OpenOptions::write_only()] {
         let error = subject.open(&name, &options).err().expect("a missing file cannot be opened");
@@ -49,7 +49,7 @@ fn missing(subject: &Subject) {
     assert_eq!(kind(subject.open(&name, &exclusive_alone)), Some(Kind::NotFound));
 }
 
-fn creating(subject: &Subject) {
+fn creating(subject: &DeviceUnderTest) {
     let name = subject.fresh();
     let create = OpenOptions::read_write().create(true);
     subject.open(&name, &create).unwrap().write_at(0, b"abc").unwrap();
@@ -57,7 +57,7 @@ fn creating(subject: &Subject) {
     assert_eq!(contents(&*again), b"abc", "what is there is not created anew");
 }
 
-fn exclusive(subject: &Subject) {
+fn exclusive(subject: &DeviceUnderTest) {
     let name = subject.fresh();
     let exclusive = OpenOptions::read_write().create(true).exclusive(true);
     let first = subject.open(&name, &exclusive).unwrap();
@@ -66,7 +66,7 @@ fn exclusive(subject: &Subject) {
     assert_eq!(kind(subject.open(&name, &exclusive)), Some(Kind::AlreadyExists));
 }
 
-fn truncating(subject: &Subject) {
+fn truncating(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abcdef");
     let cut = subject.open(&name, &OpenOptions::write_only().truncate(true)).unwrap();
     assert_eq!((cut.len().unwrap(), file.len().unwrap()), (0, 0), "also for handles there were");
@@ -74,7 +74,7 @@ fn truncating(subject: &Subject) {
     assert_eq!(contents(&*file), b"\0\0x");
 }
 
-fn read_only(subject: &Subject) {
+fn read_only(subject: &DeviceUnderTest) {
     let (name, _) = subject.create_with(b"abc");
     let file = subject.open(&name, &OpenOptions::read_only()).unwrap();
     assert_eq!(kind(file.write_at(0, b"x")), Some(Kind::PermissionDenied));
@@ -83,7 +83,7 @@ fn read_only(subject: &Subject) {
     assert_eq!(contents(&*file), b"abc");
 }
 
-fn write_only(subject: &Subject) {
+fn write_only(subject: &DeviceUnderTest) {
     let (name, reader) = subject.create_with(b"abc");
     let file = subject.open(&name, &OpenOptions::write_only()).unwrap();
     assert_eq!(kind(file.read_at(0, &mut [0; 3])), Some(Kind::PermissionDenied));
@@ -93,7 +93,7 @@ fn write_only(subject: &Subject) {
     assert_eq!(contents(&*reader), b"aB");
 }
 
-fn contradictions(subject: &Subject) {
+fn contradictions(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     for options in [OpenOptions::read_only().create(true), OpenOptions::read_only().truncate(true)] {
         assert_eq!(kind(subject.open(&name, &options)), Some(Kind::InvalidArgument));
@@ -101,7 +101,7 @@ fn contradictions(subject: &Subject) {
     assert_eq!(contents(&*file), b"abc");
 }
 
-fn bad_names(subject: &Subject) {
+fn bad_names(subject: &DeviceUnderTest) {
     let create = OpenOptions::read_write().create(true);
     for text in ["", "a\0b"] {
         let name = OsStr::new(text);
@@ -110,7 +110,7 @@ fn bad_names(subject: &Subject) {
     }
 }
 
-fn reopened(subject: &Subject) {
+fn reopened(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     drop(file);
     let file = subject.open(&name, &OpenOptions::read_write()).unwrap();
@@ -121,7 +121,7 @@ fn reopened(subject: &Subject) {
     assert_eq!(contents(&*file), b"abcdef");
 }
 
-fn deleting(subject: &Subject) {
+fn deleting(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     drop(file);
     subject.device().delete(&name).unwrap();
@@ -133,7 +133,7 @@ fn deleting(subject: &Subject) {
 }
 
 /// A device either refuses, and nothing happens, or lets the name go, and open handles keep their bytes.
-fn deleting_open(subject: &Subject) {
+fn deleting_open(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     if let Err(error) = subject.device().delete(&name) {
         assert_eq!(error.kind(), Kind::Busy);

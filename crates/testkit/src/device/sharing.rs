@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use aqueduct_device::{
-    Handle, HandleExt, Kind, LockKind, LockScope, OpenOptions, Operation, Piece, SyncScope,
+    Handle, HandleExt, Kind, LockKind, LockScope, OpenOptions, Operation, Segment, SyncScope,
 };
 
-use super::{Case, Subject, contents};
+use super::{Case, DeviceUnderTest, contents};
 use crate::oracle::pattern;
 
 pub(super) const CASES: &[Case] = &[
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
 /// Far longer than anything should take; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(30);
 
-fn handles_see_each_other(subject: &Subject) {
+fn handles_see_each_other(subject: &DeviceUnderTest) {
     let (name, first) = subject.create();
     let second = subject.open(&name, &OpenOptions::read_write()).unwrap();
     let reader = subject.open(&name, &OpenOptions::read_only()).unwrap();
@@ -42,7 +42,7 @@ fn handles_see_each_other(subject: &Subject) {
     assert_eq!((first.len().unwrap(), reader.len().unwrap()), (1, 1));
 }
 
-fn handles_outlive_each_other(subject: &Subject) {
+fn handles_outlive_each_other(subject: &DeviceUnderTest) {
     let (name, first) = subject.create_with(b"abc");
     let second = subject.open(&name, &OpenOptions::read_write()).unwrap();
     drop(first);
@@ -50,12 +50,12 @@ fn handles_outlive_each_other(subject: &Subject) {
     assert_eq!(contents(&*second), b"abcd");
 }
 
-fn disjoint_one_handle(subject: &Subject) {
+fn disjoint_one_handle(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     write_disjoint(&[Arc::clone(&file), Arc::clone(&file), Arc::clone(&file), file]);
 }
 
-fn disjoint_many_handles(subject: &Subject) {
+fn disjoint_many_handles(subject: &DeviceUnderTest) {
     let (name, first) = subject.create();
     let mut files = vec![first];
     for rank in 1..4 {
@@ -77,7 +77,7 @@ fn write_disjoint(files: &[Arc<dyn Handle>]) {
                 for round in 0..ROUNDS {
                     let place = |step: usize| ((round * 4 + step) * ranks + rank) * BLOCK;
                     let pieces = [0, 1, 2, 3]
-                        .map(|step| Piece::new(place(step) as u64, &bytes[place(step)..][..BLOCK]));
+                        .map(|step| Segment::new(place(step) as u64, &bytes[place(step)..][..BLOCK]));
                     file.write_all(&pieces).unwrap();
                 }
             });
@@ -86,7 +86,7 @@ fn write_disjoint(files: &[Arc<dyn Handle>]) {
     assert!(contents(&*files[0]) == bytes, "every writer's bytes are there");
 }
 
-fn overlapping_writers(subject: &Subject) {
+fn overlapping_writers(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     thread::scope(|scope| {
         for byte in 1..=4_u8 {
@@ -100,7 +100,7 @@ fn overlapping_writers(subject: &Subject) {
     assert!(bytes[100..].iter().all(|byte| (1..=4).contains(byte)));
 }
 
-fn readers_beside_writer(subject: &Subject) {
+fn readers_beside_writer(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(&[1; 9_000]);
     thread::scope(|scope| {
         let writer = scope.spawn(|| (0..20).for_each(|_| file.write_at(0, &[2; 9_000]).unwrap()));
@@ -114,14 +114,14 @@ fn readers_beside_writer(subject: &Subject) {
     assert!(contents(&*file).iter().all(|&byte| byte == 2));
 }
 
-fn syncing(subject: &Subject) {
+fn syncing(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     file.sync(SyncScope::Data).unwrap();
     file.sync(SyncScope::Entry).unwrap();
     file.write_at(1, b"B").unwrap();
     // A hint, whatever it says.
     for range in [0..3, 1..1, 2..u64::MAX, u64::MAX - 1..u64::MAX] {
-        file.hasten(range);
+        file.start_writeback(range);
     }
     file.sync(SyncScope::Data).unwrap();
     assert_eq!(contents(&*file), b"aBc");
@@ -148,7 +148,7 @@ fn lock_elsewhere(file: &Arc<dyn Handle>, start: u64, kind: LockKind) -> Receive
     receiver
 }
 
-fn exclusive_locks(subject: &Subject) {
+fn exclusive_locks(subject: &DeviceUnderTest) {
     let (name, first) = subject.create();
     if !has_locks(&*first) {
         return;
@@ -171,7 +171,7 @@ fn exclusive_locks(subject: &Subject) {
     }
 }
 
-fn shared_locks(subject: &Subject) {
+fn shared_locks(subject: &DeviceUnderTest) {
     let (name, first) = subject.create();
     if !has_locks(&*first) {
         return;
@@ -182,7 +182,7 @@ fn shared_locks(subject: &Subject) {
     lock_elsewhere(&first, 5, LockKind::Shared).recv_timeout(LONG).expect("readers of one handle share");
 }
 
-fn locked_counter(subject: &Subject) {
+fn locked_counter(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(&[0; 8]);
     if !has_locks(&*file) {
         return;
@@ -203,7 +203,7 @@ fn locked_counter(subject: &Subject) {
     assert_eq!(contents(&*file), 100_u64.to_le_bytes());
 }
 
-fn no_locks(subject: &Subject) {
+fn no_locks(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     if has_locks(&*file) {
         return;
@@ -212,7 +212,7 @@ fn no_locks(subject: &Subject) {
     assert_eq!((error.kind(), error.operation()), (Kind::Unsupported, Operation::Lock));
 }
 
-fn capabilities(subject: &Subject) {
+fn capabilities(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     let capabilities = file.capabilities();
     assert!(capabilities.alignment.is_power_of_two(), "{capabilities:?}");

@@ -3,8 +3,8 @@
 use aqueduct_file::layout::{Basic, Layout, Vector};
 use aqueduct_file::{File, Info, View};
 
-use super::memory::Way;
-use super::{Bench, Entry};
+use super::memory::AccessMethod;
+use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("atomic overlapping writes are some serial order", writers),
@@ -15,7 +15,7 @@ pub(super) const CASES: &[Entry] = &[
 const ROUNDS: usize = 12;
 const STRATEGIES: [&str; 6] = ["direct", "list", "sieve", "map", "two-phase", "by cost"];
 
-fn atomic(bench: &Bench<'_>, strategy: &str) -> File {
+fn atomic(bench: &Fixture<'_>, strategy: &str) -> File {
     let file = bench.fresh();
     let hints = [("aqueduct_strategy", strategy), ("ind_wr_buffer_size", "64"), ("cb_buffer_size", "64")];
     file.set_info(&Info::from(hints)).expect("hints");
@@ -34,11 +34,11 @@ fn teeth(rank: usize) -> impl Iterator<Item = usize> {
     (0..40).flat_map(move |tooth| (0..3).map(move |byte| rank + tooth * 5 + byte))
 }
 
-fn writers(bench: &Bench<'_>) {
+fn writers(bench: &Fixture<'_>) {
     for strategy in STRATEGIES {
         let file = atomic(bench, strategy);
         for round in 0..ROUNDS {
-            let way = Way::ALL[round % Way::ALL.len()];
+            let way = AccessMethod::ALL[round % AccessMethod::ALL.len()];
             file.set_view(&comb(bench.rank())).expect("a comb");
             // 1 .. size in each round, so that what an earlier round left is told from what this one did.
             let fill = (round * bench.size() + bench.rank() + 1) as u8;
@@ -74,7 +74,7 @@ fn serial(bytes: &[u8], size: usize, first: u8, context: &str) {
     }
 }
 
-fn readers(bench: &Bench<'_>) {
+fn readers(bench: &Fixture<'_>) {
     for strategy in STRATEGIES {
         let file = atomic(bench, strategy);
         file.set_view(&comb(0)).expect("a comb");
@@ -83,9 +83,11 @@ fn readers(bench: &Bench<'_>) {
             // Half of the ranks write, the others read the same bytes meanwhile, without a barrier.
             if bench.rank().is_multiple_of(2) {
                 let fill = round * 16 + bench.rank() as u8;
-                Way::ALL[usize::from(round % 2)].write(file.at(0), vec![fill; 120]).expect("an atomic write");
+                AccessMethod::ALL[usize::from(round % 2)]
+                    .write(file.at(0), vec![fill; 120])
+                    .expect("an atomic write");
             } else {
-                let (got, count) = Way::ALL[usize::from(round % 2)]
+                let (got, count) = AccessMethod::ALL[usize::from(round % 2)]
                     .read(file.at(0), vec![0u8; 120])
                     .expect("an atomic read");
                 assert_eq!(count.bytes(), 120);
@@ -96,7 +98,7 @@ fn readers(bench: &Bench<'_>) {
     }
 }
 
-fn visible(bench: &Bench<'_>) {
+fn visible(bench: &Fixture<'_>) {
     let file = atomic(bench, "by cost");
     let (rank, size) = (bench.rank(), bench.size());
     for round in 0..ROUNDS {

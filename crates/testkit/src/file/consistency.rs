@@ -3,7 +3,7 @@
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Info, Mode, View, Whence};
 
-use super::{Bench, Entry};
+use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("after sync, barrier, sync others read what was written", sync_barrier_sync),
@@ -13,7 +13,7 @@ pub(super) const CASES: &[Entry] = &[
     ("hints change while operations are under way", hints_under_way),
 ];
 
-fn sync_barrier_sync(bench: &Bench<'_>) {
+fn sync_barrier_sync(bench: &Fixture<'_>) {
     let file = bench.fresh();
     let (rank, size) = (bench.rank(), bench.size());
     for round in 0..4u8 {
@@ -34,7 +34,7 @@ fn sync_barrier_sync(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn reopened(bench: &Bench<'_>) {
+fn reopened(bench: &Fixture<'_>) {
     let name = bench.name();
     let file = bench.open(&name, Mode::write_only().create()).expect("a new file");
     let place = |rank: usize| (rank * 100) as u64;
@@ -51,7 +51,7 @@ fn reopened(bench: &Bench<'_>) {
     assert_eq!(error.kind(), aqueduct_file::Kind::NoSuchFile, "{error}");
 }
 
-fn appended(bench: &Bench<'_>) {
+fn appended(bench: &Fixture<'_>) {
     let name = bench.name();
     let file = bench.open(&name, Mode::read_write().create()).expect("a new file");
     file.set_size(77).expect("a size");
@@ -71,7 +71,7 @@ fn appended(bench: &Bench<'_>) {
 }
 
 /// Independent writes that read, change and write back, under way beside collective writes into their holes.
-fn beside_sieves(bench: &Bench<'_>) {
+fn beside_sieves(bench: &Fixture<'_>) {
     const COUNT: usize = 3_000;
     let file = bench.fresh();
     let hints = [("romio_ds_write", "enable"), ("romio_cb_write", "enable"), ("cb_buffer_size", "4096")];
@@ -98,7 +98,7 @@ fn beside_sieves(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn hints_under_way(bench: &Bench<'_>) {
+fn hints_under_way(bench: &Fixture<'_>) {
     let file = bench.fresh();
     let place = |step: u64| step * 1000 + bench.rank() as u64 * 10;
     let mut under_way = Vec::new();

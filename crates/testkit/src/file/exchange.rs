@@ -4,7 +4,7 @@ use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Layout, Vector};
 use aqueduct_file::{File, Info, Mode, Open, View};
 
-use super::{Bench, Entry};
+use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("nodes of different sizes exchange", odd_nodes),
@@ -30,7 +30,7 @@ fn two_phase(file: &File, buffer: &str, aggregators: &str) {
 }
 
 /// Pieces of 5 bytes dealt out in turn, with a gap behind each row, from byte 9 on.
-fn dealt(comm: &Comm, gap: u64) -> View {
+fn round_robin_view(comm: &Comm, gap: u64) -> View {
     let piece = Layout::bytes(5).expect("a piece");
     let row = (5 * comm.size() as u64 + gap) as i64;
     let byte = Layout::from(Basic::Byte);
@@ -76,7 +76,7 @@ fn write_and_read(comm: &Comm, file: &File, gap: u64, lens: &[usize], context: &
         file.at(0).write(&vec![0xAA_u8; 300]).expect("what was there before");
     }
     comm.barrier().expect("a barrier");
-    file.set_view(&dealt(comm, gap)).expect("a view");
+    file.set_view(&round_robin_view(comm, gap)).expect("a view");
     // Twice: planned, and repeated.
     for salt in [1, 2] {
         let count = file.at(0).all().write(&content(rank, len, salt)).expect("a write");
@@ -90,7 +90,7 @@ fn write_and_read(comm: &Comm, file: &File, gap: u64, lens: &[usize], context: &
     file.set_size(0).expect("an empty file");
 }
 
-fn odd_nodes(bench: &Bench<'_>) {
+fn odd_nodes(bench: &Fixture<'_>) {
     // The last one rank of the first node, two of the second, three of the third, as far as they have so many, and so on.
     let mut ranks = Vec::new();
     for node in 0..bench.world.node_count() {
@@ -109,7 +109,7 @@ fn odd_nodes(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn holes(bench: &Bench<'_>) {
+fn holes(bench: &Fixture<'_>) {
     let file = bench.fresh();
     for (buffer, gap) in BUFFERS.iter().flat_map(|buffer| [0, 1, 23].map(|gap| (buffer, gap))) {
         two_phase(&file, buffer, "3");
@@ -121,7 +121,7 @@ fn holes(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn same_bytes(bench: &Bench<'_>) {
+fn same_bytes(bench: &Fixture<'_>) {
     let file = bench.fresh();
     let there = content(0, 5_000, 3);
     if bench.rank() == 0 {
@@ -156,7 +156,7 @@ fn same_bytes(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn overlapping_writes(bench: &Bench<'_>) {
+fn overlapping_writes(bench: &Fixture<'_>) {
     let file = bench.fresh();
     for buffer in BUFFERS {
         two_phase(&file, buffer, "2");
@@ -181,11 +181,11 @@ fn overlapping_writes(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn repeated(bench: &Bench<'_>) {
+fn repeated(bench: &Fixture<'_>) {
     let file = bench.fresh();
     for (buffer, gap) in [("64", 0), ("100000", 0), ("64", 3)] {
         two_phase(&file, buffer, "2");
-        file.set_view(&dealt(bench.world, gap)).expect("a view");
+        file.set_view(&round_robin_view(bench.world, gap)).expect("a view");
         let mut got = vec![0; 200];
         let step = |salt: usize, got: &mut Vec<u8>| {
             file.at(10).all().write(&content(bench.rank(), 200, salt)).expect("a write");
@@ -199,14 +199,14 @@ fn repeated(bench: &Bench<'_>) {
         (2..6).for_each(|salt| step(salt, &mut got));
         assert_eq!(file.counters().planned, planned, "a step like the first, buffer {buffer}, gap {gap}");
         // Another view, or other hints, and everything may be different.
-        file.set_view(&dealt(bench.world, gap)).expect("a view");
+        file.set_view(&round_robin_view(bench.world, gap)).expect("a view");
         step(6, &mut got);
         assert!(file.counters().planned > planned, "a new view");
     }
     file.close().expect("closing");
 }
 
-fn advanced(bench: &Bench<'_>) {
+fn advanced(bench: &Fixture<'_>) {
     const ROWS: usize = 40;
     let file = bench.fresh();
     let ranks = bench.size();
@@ -218,13 +218,13 @@ fn advanced(bench: &Bench<'_>) {
             ("striping_unit", "0"),
         ];
         file.set_info(&Info::from(hints)).expect("hints");
-        file.set_view(&dealt(bench.world, gap)).expect("a view");
+        file.set_view(&round_robin_view(bench.world, gap)).expect("a view");
         // Some ranks have nothing.
         let len = |rank: usize| if rank % 3 == 1 { 0 } else { 5 * ROWS };
         let mut planned = [0; 6];
         for (step, planned) in planned.iter_mut().enumerate() {
             let mine = content(bench.rank(), len(bench.rank()), step);
-            assert_eq!(file.next().all().write(&mine).expect("a write").bytes(), mine.len() as u64);
+            assert_eq!(file.at_pointer().all().write(&mine).expect("a write").bytes(), mine.len() as u64);
             *planned = file.counters().planned;
         }
         // Past the page cache windows have to begin at blocks, where nodes are not coherent at pages, and these steps do not.
@@ -244,10 +244,10 @@ fn advanced(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn changed(bench: &Bench<'_>) {
+fn changed(bench: &Fixture<'_>) {
     let file = bench.fresh();
     two_phase(&file, "64", "3");
-    file.set_view(&dealt(bench.world, 2)).expect("a view");
+    file.set_view(&round_robin_view(bench.world, 2)).expect("a view");
     let len = |step: usize| if bench.rank() == step % bench.size() { 50 + step % 3 * 100 } else { 170 };
     for step in 0..30 {
         let mine = content(bench.rank(), len(step), step);

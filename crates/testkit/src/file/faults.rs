@@ -2,7 +2,7 @@
 //! counts are true, and the file goes on working.
 
 mod calls;
-mod storm;
+mod fault_storm;
 
 use std::cell::Cell;
 
@@ -10,8 +10,8 @@ use aqueduct_comm::{Comm, Op};
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Count, Error, File, Info, Kind, Mode, Result, View};
 
-use super::memory::{Style, Way};
-use super::{Bench, Named};
+use super::memory::{AccessMethod, CompletionStyle};
+use super::{FileCaseGuard, Fixture};
 
 /// Values that each rank accesses, one in turn: as many runs of four bytes.
 const VALUES: usize = 12;
@@ -27,24 +27,24 @@ const STRATEGIES: [&str; 4] = ["direct", "list", "sieve", "two-phase"];
 /// ```
 pub fn faults(world: &Comm, place: &str) -> usize {
     let info = Info::new();
-    let bench = Bench { world, place, info: &info, next: Cell::new(0) };
-    let matrix = Matrix { bench, count: Cell::new(0) };
-    for way in Way::ALL {
+    let bench = Fixture { world, place, info: &info, next: Cell::new(0) };
+    let matrix = FaultMatrix { fixture: bench, count: Cell::new(0) };
+    for way in AccessMethod::ALL {
         matrix.accesses(way);
     }
     matrix.calls();
-    matrix.storms();
+    matrix.fault_storms();
     matrix.count.get()
 }
 
-struct Matrix<'a> {
-    bench: Bench<'a>,
+struct FaultMatrix<'a> {
+    fixture: Fixture<'a>,
     count: Cell<usize>,
 }
 
 /// One fault, and the access that meets it.
 #[derive(Clone, Copy, Debug)]
-struct Fault {
+struct InjectedFault {
     rank: usize,
     /// The operation of the device, the kind of its error, and which time it fails.
     operation: &'static str,
@@ -55,14 +55,14 @@ struct Fault {
     strategy: &'static str,
     atomic: bool,
     write: bool,
-    way: Way,
+    method: AccessMethod,
 }
 
-impl Matrix<'_> {
+impl FaultMatrix<'_> {
     /// The same file by two names: one that works, and one on which this goes wrong.
     fn names(&self, plan: &str) -> (String, String) {
         self.count.set(self.count.get() + 1);
-        let name = self.bench.name();
+        let name = self.fixture.name();
         // The seed makes the wrapper, and with it its counters, a new one. It is in the name, which differs from run to run.
         let seed = name.bytes().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
         let faulty = format!("fault=seed={},{plan}:{name}", seed % 1_000_000_007);
@@ -72,11 +72,11 @@ impl Matrix<'_> {
     /// Panics unless all ranks had the same outcome, by class.
     fn same_on_all<T>(&self, outcome: &Result<T>, context: &str) {
         let class = outcome.as_ref().err().map_or(u64::MAX, |error| error.kind() as u64);
-        let all = self.bench.world.allgather(&[class]).expect("the outcomes of all ranks");
+        let all = self.fixture.world.allgather(&[class]).expect("the outcomes of all ranks");
         assert!(all.iter().all(|other| *other == class), "outcomes differ: {all:?} {context}");
     }
 
-    fn accesses(&self, way: Way) {
+    fn accesses(&self, way: AccessMethod) {
         let kinds = [("io", Kind::Io), ("nospace", Kind::NoSpace), ("busy", Kind::InUse)];
         let mut turn = 0;
         for strategy in STRATEGIES {
@@ -89,11 +89,22 @@ impl Matrix<'_> {
                 (false, true, "read"),
                 (false, true, "lock"),
             ] {
-                for (rank, nth) in (0..self.bench.size()).flat_map(|rank| [1, 2, 5].map(|nth| (rank, nth))) {
+                for (rank, nth) in (0..self.fixture.size()).flat_map(|rank| [1, 2, 5].map(|nth| (rank, nth)))
+                {
                     turn += 1;
                     let (kind, partly) = (kinds[turn % 3], turn % 4 == 0);
-                    let fault = Fault { rank, operation, kind, nth, partly, strategy, atomic, write, way };
-                    let _named = Named { case: format!("{fault:?}"), rank: self.bench.rank() };
+                    let fault = InjectedFault {
+                        rank,
+                        operation,
+                        kind,
+                        nth,
+                        partly,
+                        strategy,
+                        atomic,
+                        write,
+                        method: way,
+                    };
+                    let _named = FileCaseGuard { case: format!("{fault:?}"), rank: self.fixture.rank() };
                     self.access(&fault);
                 }
             }
@@ -107,29 +118,29 @@ impl Matrix<'_> {
 
     fn view(&self) -> View {
         let element = Layout::from(Basic::U32);
-        let filetype = element.resized(0, 4 * self.bench.size() as i64).expect("in turn");
-        View::new(4 * self.bench.rank() as u64, &element, &filetype).expect("a view")
+        let filetype = element.resized(0, 4 * self.fixture.size() as i64).expect("in turn");
+        View::new(4 * self.fixture.rank() as u64, &element, &filetype).expect("a view")
     }
 
     /// How many locks a rank asks for when atomic mode is switched on: between nodes it is probed whether locks reach.
     fn probing_locks(&self, rank: usize) -> usize {
-        let world = self.bench.world;
+        let world = self.fixture.world;
         let first = world.ranks_of_node(world.node_of(rank)).first() == Some(&rank);
         usize::from(world.node_count() > 1 && (rank == 0 || first && world.node_of(rank) != world.node_of(0)))
     }
 
-    fn access(&self, fault: &Fault) {
-        let Fault { rank, operation, kind, mut nth, strategy, .. } = *fault;
+    fn access(&self, fault: &InjectedFault) {
+        let InjectedFault { rank, operation, kind, mut nth, strategy, .. } = *fault;
         if operation == "lock" && fault.atomic {
             nth += self.probing_locks(rank);
         }
         let short = if fault.partly { ",short=1" } else { "" };
         let (name, faulty) = self.names(&format!("rank={rank},{operation}={}@#{nth}{short}", kind.0));
-        let sound = self.bench.open(&name, Mode::read_write().create()).expect("a new file");
+        let sound = self.fixture.open(&name, Mode::read_write().create()).expect("a new file");
         sound.set_view(&self.view()).expect("a view");
-        let (me, context) = (self.bench.rank(), format!("{fault:?}"));
+        let (me, context) = (self.fixture.rank(), format!("{fault:?}"));
         sound.at(0).all().write(&Self::values(me, 0)).expect("the first content");
-        let file = self.bench.open(&faulty, Mode::read_write()).expect("the same file");
+        let file = self.fixture.open(&faulty, Mode::read_write()).expect("the same file");
         let hints =
             [("aqueduct_strategy", strategy), ("ind_rd_buffer_size", "20"), ("ind_wr_buffer_size", "20")];
         let small = [("cb_buffer_size", "32"), ("striping_unit", "16")];
@@ -141,7 +152,7 @@ impl Matrix<'_> {
         } else {
             self.read(fault, &file, &context);
         }
-        self.bench.barrier();
+        self.fixture.barrier();
         sound.close().expect("closing");
         file.close().expect("closing");
         if me == 0 {
@@ -150,11 +161,11 @@ impl Matrix<'_> {
     }
 
     /// The kind must be the injected one, on the ranks that may see it.
-    fn judge_error(&self, fault: &Fault, error: &Error, context: &str) {
+    fn check_error(&self, fault: &InjectedFault, error: &Error, context: &str) {
         assert_eq!(error.kind(), fault.kind.1, "{error}: {context}");
         assert!(error.transferred() <= 4 * VALUES as u64, "{}: {context}", error.transferred());
-        let mine = fault.rank == self.bench.rank();
-        assert!(mine || fault.way.together, "another rank's error: {error}: {context}");
+        let mine = fault.rank == self.fixture.rank();
+        assert!(mine || fault.method.collective, "another rank's error: {error}: {context}");
         assert!(mine || error.rank() == Some(fault.rank), "whose error? {error}: {context}");
         // Run by run, the count says exactly which run failed.
         if mine && fault.strategy == "direct" && !fault.partly && fault.operation != "lock" {
@@ -162,22 +173,23 @@ impl Matrix<'_> {
         }
     }
 
-    fn write(&self, fault: &Fault, file: &File, sound: &File, context: &str) {
-        let mine = Self::values(self.bench.rank(), 1);
-        let place = if fault.way.style == Style::Started { file.next() } else { file.at(0) };
-        let outcome = fault.way.write(place, mine.clone());
-        if fault.way.together {
+    fn write(&self, fault: &InjectedFault, file: &File, sound: &File, context: &str) {
+        let mine = Self::values(self.fixture.rank(), 1);
+        let place =
+            if fault.method.style == CompletionStyle::Started { file.at_pointer() } else { file.at(0) };
+        let outcome = fault.method.write(place, mine.clone());
+        if fault.method.collective {
             self.same_on_all(&outcome, context);
         }
-        self.bench.barrier();
+        self.fixture.barrier();
         let mut there = vec![0u32; VALUES];
         sound.at(0).read(&mut there).expect("a read that works");
         let (there, mine_bytes) = (bytes(&there), bytes(&mine));
-        let old = bytes(&Self::values(self.bench.rank(), 0));
+        let old = bytes(&Self::values(self.fixture.rank(), 0));
         let done = match &outcome {
             Ok(count) => count.bytes() as usize,
             Err(error) => {
-                self.judge_error(fault, error, context);
+                self.check_error(fault, error, context);
                 error.transferred() as usize
             }
         };
@@ -185,27 +197,28 @@ impl Matrix<'_> {
         assert_eq!(there[..done], mine_bytes[..done], "what was counted as written: {context}");
         let either = (0..there.len()).all(|at| there[at] == mine_bytes[at] || there[at] == old[at]);
         assert!(either, "neither old nor new: {context}");
-        self.bench.barrier();
+        self.fixture.barrier();
         self.once_more(fault, outcome.is_err(), context, || file.at(0).all().write(&mine));
         let mut again = vec![0u32; VALUES];
         sound.at(0).all().read(&mut again).expect("a read that works");
         assert_eq!(again, mine, "after the second time: {context}");
     }
 
-    fn read(&self, fault: &Fault, file: &File, context: &str) {
-        let expected = Self::values(self.bench.rank(), 0);
-        let place = if fault.way.style == Style::Started { file.next() } else { file.at(0) };
-        let outcome = fault.way.read(place, vec![0u32; VALUES]);
-        if fault.way.together {
+    fn read(&self, fault: &InjectedFault, file: &File, context: &str) {
+        let expected = Self::values(self.fixture.rank(), 0);
+        let place =
+            if fault.method.style == CompletionStyle::Started { file.at_pointer() } else { file.at(0) };
+        let outcome = fault.method.read(place, vec![0u32; VALUES]);
+        if fault.method.collective {
             self.same_on_all(&outcome, context);
         }
         match &outcome {
             Ok((got, count)) => {
                 assert_eq!((got, count.bytes()), (&expected, 4 * VALUES as u64), "{context}");
             }
-            Err(error) => self.judge_error(fault, error, context),
+            Err(error) => self.check_error(fault, error, context),
         }
-        self.bench.barrier();
+        self.fixture.barrier();
         let mut again = vec![0u32; VALUES];
         self.once_more(fault, outcome.is_err(), context, || file.at(0).all().read(&mut again));
         assert_eq!(again, expected, "the second time: {context}");
@@ -214,12 +227,13 @@ impl Matrix<'_> {
     /// Tries again, together, until it works: there is one fault in all.
     fn once_more(
         &self,
-        fault: &Fault,
+        fault: &InjectedFault,
         failed: bool,
         context: &str,
         mut again: impl FnMut() -> Result<Count>,
     ) {
-        let mut struck = self.bench.world.allreduce_one(Op::Max, u8::from(failed)).expect("what was met") > 0;
+        let mut struck =
+            self.fixture.world.allreduce_one(Op::Max, u8::from(failed)).expect("what was met") > 0;
         let count = loop {
             let outcome = again();
             self.same_on_all(&outcome, context);

@@ -2,18 +2,18 @@
 
 use aqueduct_file::{Access, Count, Incoming, LaidOut, Outgoing, Result, Sink, Source};
 
-use super::form::Form;
+use super::random_layout::RandomLayout;
 
 /// What memory holds where nothing was put.
 const UNTOUCHED: u8 = 0xEE;
 
 /// Memory of either kind, for every form of access.
-pub(super) enum Memory {
+pub(super) enum TestMemory {
     Plain(Vec<u8>),
     LaidOut(LaidOut),
 }
 
-impl Memory {
+impl TestMemory {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Plain(bytes) => bytes,
@@ -22,7 +22,7 @@ impl Memory {
     }
 
     /// Memory of this form with `data` in its places, one after the other if there is no form.
-    pub(super) fn holding(form: Option<&Form>, data: &[u8]) -> Self {
+    pub(super) fn holding(form: Option<&RandomLayout>, data: &[u8]) -> Self {
         let Some(form) = form else { return Self::Plain(data.to_vec()) };
         let mut bytes = vec![UNTOUCHED; room(form, data.len())];
         for (n, byte) in data.iter().enumerate() {
@@ -33,12 +33,12 @@ impl Memory {
     }
 
     /// Memory for `len` data bytes.
-    pub(super) fn empty(form: Option<&Form>, len: usize) -> Self {
+    pub(super) fn empty(form: Option<&RandomLayout>, len: usize) -> Self {
         Self::holding(form, &vec![UNTOUCHED; len])
     }
 
     /// Panics unless it holds these data bytes and nothing else.
-    pub(super) fn check(&self, form: Option<&Form>, data: &[u8], context: &str) {
+    pub(super) fn check(&self, form: Option<&RandomLayout>, data: &[u8], context: &str) {
         let mut expected = vec![UNTOUCHED; self.bytes().len()];
         for (n, byte) in data.iter().enumerate() {
             expected[form.map_or(n, |form| form.offset(n as u64) as usize)] = *byte;
@@ -50,11 +50,11 @@ impl Memory {
     }
 }
 
-fn room(form: &Form, data: usize) -> usize {
+fn room(form: &RandomLayout, data: usize) -> usize {
     (0..data).map(|n| form.offset(n as u64) as usize + 1).max().unwrap_or(0)
 }
 
-impl Outgoing for Memory {
+impl Outgoing for TestMemory {
     fn source(&self) -> Source<'_> {
         match self {
             Self::Plain(bytes) => bytes.source(),
@@ -63,7 +63,7 @@ impl Outgoing for Memory {
     }
 }
 
-impl Incoming for Memory {
+impl Incoming for TestMemory {
     fn sink(&mut self) -> Sink<'_> {
         match self {
             Self::Plain(bytes) => bytes.sink(),
@@ -74,7 +74,7 @@ impl Incoming for Memory {
 
 /// Whether to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum CompletionStyle {
     Blocking,
     Started,
     Split,
@@ -82,38 +82,40 @@ pub(super) enum Style {
 
 /// How an access is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
-    pub(super) together: bool,
-    pub(super) style: Style,
+pub(super) struct AccessMethod {
+    pub(super) collective: bool,
+    pub(super) style: CompletionStyle,
 }
 
-impl Way {
+impl AccessMethod {
     /// All there are.
     pub(super) const ALL: [Self; 5] = [
-        Self { together: false, style: Style::Blocking },
-        Self { together: false, style: Style::Started },
-        Self { together: true, style: Style::Blocking },
-        Self { together: true, style: Style::Started },
-        Self { together: true, style: Style::Split },
+        Self { collective: false, style: CompletionStyle::Blocking },
+        Self { collective: false, style: CompletionStyle::Started },
+        Self { collective: true, style: CompletionStyle::Blocking },
+        Self { collective: true, style: CompletionStyle::Started },
+        Self { collective: true, style: CompletionStyle::Split },
     ];
 
     pub(super) fn write<B: Outgoing + 'static>(self, place: Access<'_>, buffer: B) -> Result<Count> {
-        match (self.together, self.style) {
-            (false, Style::Blocking) => place.write(buffer.source()),
-            (true, Style::Blocking) => place.all().write(buffer.source()),
+        match (self.collective, self.style) {
+            (false, CompletionStyle::Blocking) => place.write(buffer.source()),
+            (true, CompletionStyle::Blocking) => place.all().write(buffer.source()),
             (false, _) => place.start_write(buffer)?.wait().map(|(_, count)| count),
-            (true, Style::Started) => place.all().start_write(buffer)?.wait().map(|(_, count)| count),
-            (true, Style::Split) => place.all().begin_write(buffer)?.end().map(|(_, count)| count),
+            (true, CompletionStyle::Started) => {
+                place.all().start_write(buffer)?.wait().map(|(_, count)| count)
+            }
+            (true, CompletionStyle::Split) => place.all().begin_write(buffer)?.end().map(|(_, count)| count),
         }
     }
 
     pub(super) fn read<B: Incoming + 'static>(self, place: Access<'_>, mut buffer: B) -> Result<(B, Count)> {
-        match (self.together, self.style) {
-            (false, Style::Blocking) => place.read(buffer.sink()).map(|count| (buffer, count)),
-            (true, Style::Blocking) => place.all().read(buffer.sink()).map(|count| (buffer, count)),
+        match (self.collective, self.style) {
+            (false, CompletionStyle::Blocking) => place.read(buffer.sink()).map(|count| (buffer, count)),
+            (true, CompletionStyle::Blocking) => place.all().read(buffer.sink()).map(|count| (buffer, count)),
             (false, _) => place.start_read(buffer)?.wait(),
-            (true, Style::Started) => place.all().start_read(buffer)?.wait(),
-            (true, Style::Split) => place.all().begin_read(buffer)?.end(),
+            (true, CompletionStyle::Started) => place.all().start_read(buffer)?.wait(),
+            (true, CompletionStyle::Split) => place.all().begin_read(buffer)?.end(),
         }
     }
 }

@@ -5,8 +5,8 @@ mod opening;
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{File, Info, Kind, LaidOut, Mode, Result, View, Whence};
 
-use super::memory::Way;
-use super::{Bench, Entry};
+use super::memory::AccessMethod;
+use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("files that cannot be opened are refused", opening::files),
@@ -31,7 +31,7 @@ fn refused<T>(outcome: Result<T>, kind: Kind) {
 }
 
 /// Panics unless the file still works for all ranks.
-fn works(bench: &Bench<'_>, file: &File) {
+fn works(bench: &Fixture<'_>, file: &File) {
     file.set_view(&View::default()).expect("a view after an error");
     let place = bench.rank() as u64 * 8;
     let mine = [bench.rank() as u64 + 1];
@@ -42,11 +42,11 @@ fn works(bench: &Bench<'_>, file: &File) {
 }
 
 /// Of the ranks, only the last one does it wrong.
-fn is_wrong(bench: &Bench<'_>) -> bool {
+fn is_wrong(bench: &Fixture<'_>) -> bool {
     bench.rank() + 1 == bench.size()
 }
 
-fn views(bench: &Bench<'_>) {
+fn views(bench: &Fixture<'_>) {
     let (byte, long, empty) = (Layout::from(Basic::Byte), Layout::from(Basic::I64), Layout::empty());
     refused(View::new(0, &empty, &byte), Kind::BadLayout);
     let nothing = View::new(0, &byte, &empty).expect("a rank may see nothing");
@@ -68,15 +68,15 @@ fn views(bench: &Bench<'_>) {
     }
 }
 
-fn counts(bench: &Bench<'_>) {
+fn counts(bench: &Fixture<'_>) {
     let file = bench.fresh();
-    for way in Way::ALL {
+    for way in AccessMethod::ALL {
         file.set_view(&View::of(0, &Layout::from(Basic::I32)).expect("a view")).expect("a view");
         let wrong = is_wrong(bench);
         let data = vec![1u8; if wrong { 5 } else { 8 }];
-        for place in [file.at(0), file.next(), file.shared()] {
+        for place in [file.at(0), file.at_pointer(), file.shared()] {
             let (written, read) = (way.write(place, data.clone()), way.read(place, data.clone()));
-            if way.together || wrong {
+            if way.collective || wrong {
                 refused(written, Kind::BadCount);
                 refused(read, Kind::BadCount);
             }
@@ -86,16 +86,16 @@ fn counts(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn memory(bench: &Bench<'_>) {
+fn memory(bench: &Fixture<'_>) {
     let file = bench.fresh();
     file.at(0).all().write(&[7u8; 100]).expect("content");
     let too_long = [Layout::bytes(20), Layout::bytes(1 << 45)].map(|layout| layout.expect("bytes"));
-    for (way, long) in Way::ALL.iter().flat_map(|way| too_long.iter().map(move |long| (way, long))) {
+    for (way, long) in AccessMethod::ALL.iter().flat_map(|way| too_long.iter().map(move |long| (way, long))) {
         let wrong = is_wrong(bench);
         let fitting = Layout::bytes(10).expect("bytes");
         let buffer = || LaidOut::new(vec![0; 10], if wrong { long } else { &fitting }, 1).expect("a buffer");
         let (written, read) = (way.write(file.at(0), buffer()), way.read(file.at(0), buffer()));
-        if way.together || wrong {
+        if way.collective || wrong {
             refused(written, Kind::BadCount);
             refused(read, Kind::BadCount);
         }
@@ -104,19 +104,19 @@ fn memory(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn offsets(bench: &Bench<'_>) {
+fn offsets(bench: &Fixture<'_>) {
     let file = bench.fresh();
     refused(file.seek(-1, Whence::Start), Kind::BadArgument);
     refused(file.seek(i64::MIN, Whence::Current), Kind::BadArgument);
     refused(file.seek_shared(-1, Whence::End), Kind::BadArgument);
     refused(file.byte_offset(u64::MAX), Kind::BadArgument);
     refused(file.set_size(u64::MAX), Kind::BadArgument);
-    for way in Way::ALL {
+    for way in AccessMethod::ALL {
         for far in [u64::MAX, i64::MAX as u64] {
             let wrong = is_wrong(bench);
             let place = file.at(if wrong { far } else { 0 });
             let (written, read) = (way.write(place, vec![1u8; 3]), way.read(place, vec![0u8; 3]));
-            if way.together || wrong {
+            if way.collective || wrong {
                 refused(written, Kind::BadArgument);
                 refused(read, Kind::BadArgument);
             }
@@ -129,7 +129,7 @@ fn offsets(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn differing(bench: &Bench<'_>) {
+fn differing(bench: &Fixture<'_>) {
     if bench.size() == 1 {
         return;
     }
@@ -148,14 +148,14 @@ fn differing(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn split(bench: &Bench<'_>) {
+fn split(bench: &Fixture<'_>) {
     let file = bench.fresh();
     let place = bench.rank() as u64 * 100;
     let begun = file.at(place).all().begin_write(vec![3u8; 100]).expect("a split write");
-    for place in [file.at(0), file.next(), file.shared()] {
+    for place in [file.at(0), file.at_pointer(), file.shared()] {
         refused(place.all().begin_write(vec![0u8]).map(drop), Kind::SplitPending);
         refused(place.all().begin_read(vec![0u8]).map(drop), Kind::SplitPending);
-        for way in Way::ALL.into_iter().filter(|way| way.together) {
+        for way in AccessMethod::ALL.into_iter().filter(|way| way.collective) {
             refused(way.write(place, vec![0u8]), Kind::SplitPending);
             refused(way.read(place, vec![0u8]), Kind::SplitPending);
         }
@@ -171,7 +171,7 @@ fn split(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn requests(bench: &Bench<'_>) {
+fn requests(bench: &Fixture<'_>) {
     let file = bench.fresh();
     let place = bench.rank() as u64 * 100;
     let mut request = file.at(place).start_write(vec![1u8; 100]).expect("a write starts");
@@ -207,7 +207,7 @@ fn requests(bench: &Bench<'_>) {
 }
 
 /// A file that is there already.
-fn existing(bench: &Bench<'_>) -> String {
+fn existing(bench: &Fixture<'_>) -> String {
     let name = bench.name();
     let file = bench.open(&name, Mode::read_write().create()).expect("a new file");
     file.set_size(100).expect("a size");

@@ -3,8 +3,8 @@
 use aqueduct_file::layout::{Basic, Layout, Vector};
 use aqueduct_file::{Info, Kind, Mode, View, Whence};
 
-use super::memory::Way;
-use super::{Bench, Entry};
+use super::memory::AccessMethod;
+use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("a view that shows bytes twice is read in every way", seen_twice),
@@ -23,7 +23,7 @@ fn offset(n: u64) -> u64 {
     3 + n / 16 * 8 + n % 16 / 4 * 2 + n % 4
 }
 
-fn seen_twice(bench: &Bench<'_>) {
+fn seen_twice(bench: &Fixture<'_>) {
     let name = bench.name();
     let bytes: Vec<u8> = (0..100).map(|n| n as u8 + 1).collect();
     let file = bench.open(&name, Mode::write_only().create()).expect("a new file");
@@ -37,7 +37,7 @@ fn seen_twice(bench: &Bench<'_>) {
         let hints =
             [("aqueduct_strategy", strategy), ("ind_rd_buffer_size", "7"), ("romio_cb_read", "enable")];
         file.set_info(&Info::from(hints)).expect("hints");
-        for way in Way::ALL {
+        for way in AccessMethod::ALL {
             // From different places on, over the end of the file.
             let (start, values) = ((bench.rank() % 3) as u64, 60);
             let (got, count) = way.read(file.at(start), vec![0xEEu8; values * 4]).expect("a read");
@@ -54,7 +54,7 @@ fn seen_twice(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn written_twice(bench: &Bench<'_>) {
+fn written_twice(bench: &Fixture<'_>) {
     let file = bench.fresh();
     // Only the last rank's view is wrong.
     let wrong = bench.rank() + 1 == bench.size();
@@ -64,7 +64,7 @@ fn written_twice(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn far_apart(bench: &Bench<'_>) {
+fn far_apart(bench: &Fixture<'_>) {
     let file = bench.fresh();
     file.set_info(&Info::from([("aqueduct_strategy", "two-phase")])).expect("hints");
     let element = Layout::from(Basic::Byte);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use aqueduct_file::layout::{Basic, Layout, Member};
 use aqueduct_file::{Conversion, Kind, Representation, View, Whence};
 
-use super::memory::Way;
-use super::{Bench, Entry};
+use super::memory::AccessMethod;
+use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("external32 is big-endian, in every way of access", external32),
@@ -18,17 +18,17 @@ pub(super) const CASES: &[Entry] = &[
 ];
 
 /// Elements of each rank in turn, in this representation.
-fn in_turn(bench: &Bench<'_>, element: &Layout, representation: Representation) -> View {
+fn in_turn(bench: &Fixture<'_>, element: &Layout, representation: Representation) -> View {
     let each = element.size();
     let filetype = element.resized(0, (each * bench.size() as u64) as i64).expect("in turn");
     let view = View::new(each * bench.rank() as u64, element, &filetype).expect("a view");
     view.represented(representation)
 }
 
-fn external32(bench: &Bench<'_>) {
+fn external32(bench: &Fixture<'_>) {
     let element = Layout::from(Basic::F64);
     let value = |rank: usize, at: usize| (rank * 100 + at) as f64 * 1.5 - 7.25;
-    for way in Way::ALL {
+    for way in AccessMethod::ALL {
         let file = bench.fresh();
         let view = in_turn(bench, &element, Representation::External32);
         file.set_view(&view).expect("a view");
@@ -47,7 +47,7 @@ fn external32(bench: &Bench<'_>) {
     }
 }
 
-fn structure(bench: &Bench<'_>) {
+fn structure(bench: &Fixture<'_>) {
     let member = |count, displacement, basic| Member { count, displacement, layout: Layout::from(basic) };
     let members = [
         member(1, 0, Basic::I32),
@@ -85,13 +85,13 @@ fn structure(bench: &Bench<'_>) {
 }
 
 /// Turns every bit; values that begin with [`Turned::POISON`] in memory cannot be read.
-struct Turned;
+struct InvertedBits;
 
-impl Turned {
+impl InvertedBits {
     const POISON: u8 = 0x13;
 }
 
-impl Conversion for Turned {
+impl Conversion for InvertedBits {
     fn to_file(&self, _: Basic, values: &mut [u8]) -> Result<(), String> {
         values.iter_mut().for_each(|byte| *byte = !*byte);
         Ok(())
@@ -105,18 +105,18 @@ impl Conversion for Turned {
 }
 
 /// Registered once in a process, whichever rank or run comes first.
-fn turned() -> Representation {
-    if let Err(error) = Representation::register("judged-turned", Arc::new(Turned)) {
+fn inverted_bits() -> Representation {
+    if let Err(error) = Representation::register("judged-turned", Arc::new(InvertedBits)) {
         assert_eq!(error.kind(), Kind::RepresentationExists, "{error}");
     }
     Representation::named("judged-turned").expect("it is registered")
 }
 
-fn own(bench: &Bench<'_>) {
+fn own(bench: &Fixture<'_>) {
     let element = Layout::from(Basic::U16);
-    for way in Way::ALL {
+    for way in AccessMethod::ALL {
         let file = bench.fresh();
-        file.set_view(&in_turn(bench, &element, turned())).expect("a view");
+        file.set_view(&in_turn(bench, &element, inverted_bits())).expect("a view");
         assert_eq!(file.view().representation().name(), "judged-turned");
         let mine = vec![0x4000 + bench.rank() as u16; 9];
         way.write(file.at(0), mine.clone()).expect("a write");
@@ -130,15 +130,15 @@ fn own(bench: &Bench<'_>) {
     }
 }
 
-fn failing(bench: &Bench<'_>) {
+fn failing(bench: &Fixture<'_>) {
     let file = bench.fresh();
-    file.set_view(&in_turn(bench, &Layout::from(Basic::U8), turned())).expect("a view");
+    file.set_view(&in_turn(bench, &Layout::from(Basic::U8), inverted_bits())).expect("a view");
     let last = bench.rank() + 1 == bench.size();
-    let mine = vec![if last { Turned::POISON } else { 1 }; 5];
+    let mine = vec![if last { InvertedBits::POISON } else { 1 }; 5];
     file.at(0).all().write(&mine).expect("a write");
-    for way in Way::ALL {
+    for way in AccessMethod::ALL {
         let outcome = way.read(file.at(0), vec![0u8; 5]);
-        let expected = way.together || last;
+        let expected = way.collective || last;
         assert_eq!(
             outcome.as_ref().err().map(aqueduct_file::Error::kind),
             expected.then_some(Kind::Conversion)
@@ -149,7 +149,7 @@ fn failing(bench: &Bench<'_>) {
 }
 
 /// Values that have another size in the file: counted in etypes everywhere, and refused where they do not fit.
-fn other_sizes(bench: &Bench<'_>) {
+fn other_sizes(bench: &Fixture<'_>) {
     let file = bench.fresh();
     let view = View::of(0, &Layout::from(Basic::Long)).expect("a view");
     file.set_view(&view.represented(Representation::External32)).expect("a view");
@@ -177,12 +177,15 @@ fn other_sizes(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn refused(bench: &Bench<'_>) {
+fn refused(bench: &Fixture<'_>) {
     let kind = |outcome: aqueduct_file::Result<()>| outcome.expect_err("a bad representation").kind();
     assert_eq!(kind(Representation::named("nobody's").map(drop)), Kind::UnknownRepresentation);
-    assert_eq!(kind(Representation::register("native", Arc::new(Turned))), Kind::RepresentationExists);
-    let _ = turned();
-    assert_eq!(kind(Representation::register("judged-turned", Arc::new(Turned))), Kind::RepresentationExists);
+    assert_eq!(kind(Representation::register("native", Arc::new(InvertedBits))), Kind::RepresentationExists);
+    let _ = inverted_bits();
+    assert_eq!(
+        kind(Representation::register("judged-turned", Arc::new(InvertedBits))),
+        Kind::RepresentationExists
+    );
     let file = bench.fresh();
     let member = |displacement, basic| Member { count: 1, displacement, layout: Layout::from(basic) };
     let mixed = Layout::structure([member(0, Basic::F64), member(8, Basic::I32), member(12, Basic::I32)]);

@@ -6,8 +6,8 @@ use aqueduct_comm::Op;
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{File, View, Whence, wait_all};
 
-use super::{Bench, Entry};
-use crate::seeded::Seeded;
+use super::{Entry, Fixture};
+use crate::rng::SeededRng;
 
 pub(super) const CASES: &[Entry] = &[
     ("shared writes of differing counts are all there, once, whole", writes),
@@ -20,20 +20,20 @@ pub(super) const CASES: &[Entry] = &[
 const RECORDS: usize = 600;
 
 /// A record: its length, who wrote it, its number, and then its number again and again.
-fn record(rank: usize, number: usize, dice: &mut Seeded) -> Vec<u32> {
+fn record(rank: usize, number: usize, dice: &mut SeededRng) -> Vec<u32> {
     let mut record = vec![number as u32; 3 + dice.below(7)];
     (record[0], record[1]) = (record.len() as u32, rank as u32);
     record
 }
 
-fn words(bench: &Bench<'_>) -> File {
+fn words(bench: &Fixture<'_>) -> File {
     let file = bench.fresh();
     file.set_view(&View::of(0, &Layout::from(Basic::U32)).expect("words")).expect("words");
     file
 }
 
 /// Panics unless the words are whole records, `per_rank` of each rank, each once.
-fn judge(words: &[u32], size: usize, per_rank: usize) {
+fn check_records(words: &[u32], size: usize, per_rank: usize) {
     let (mut rest, mut seen) = (words, BTreeMap::new());
     while let Some(len) = rest.first() {
         let len = *len as usize;
@@ -47,13 +47,13 @@ fn judge(words: &[u32], size: usize, per_rank: usize) {
     assert_eq!(seen.len(), size * per_rank, "lost records");
 }
 
-fn all_words(bench: &Bench<'_>, file: &File) -> Vec<u32> {
+fn all_words(bench: &Fixture<'_>, file: &File) -> Vec<u32> {
     let bytes = bench.contents(file);
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
 }
 
-fn write_records(bench: &Bench<'_>, file: &File) {
-    let mut dice = Seeded::new(bench.rank() as u64 + 1);
+fn write_records(bench: &Fixture<'_>, file: &File) {
+    let mut dice = SeededRng::new(bench.rank() as u64 + 1);
     let mut under_way = Vec::new();
     for number in 0..RECORDS {
         let record = record(bench.rank(), number, &mut dice);
@@ -67,17 +67,17 @@ fn write_records(bench: &Bench<'_>, file: &File) {
     wait_all(under_way).expect("shared writes");
 }
 
-fn writes(bench: &Bench<'_>) {
+fn writes(bench: &Fixture<'_>) {
     let file = words(bench);
     write_records(bench, &file);
     bench.barrier();
     let end = file.position_shared().expect("the shared pointer");
     assert_eq!(file.size().expect("the size"), end * 4, "the pointer is at the end");
-    judge(&all_words(bench, &file), bench.size(), RECORDS);
+    check_records(&all_words(bench, &file), bench.size(), RECORDS);
     file.close().expect("closing");
 }
 
-fn reads(bench: &Bench<'_>) {
+fn reads(bench: &Fixture<'_>) {
     let file = words(bench);
     // Numbers 1 to n; every rank takes as many as it gets.
     let total = 5_000u32;
@@ -85,7 +85,7 @@ fn reads(bench: &Bench<'_>) {
         file.at(0).write(&(1..=total).collect::<Vec<u32>>()).expect("numbers");
     }
     bench.barrier();
-    let (mut dice, mut sum, mut count) = (Seeded::new(bench.rank() as u64), 0, 0);
+    let (mut dice, mut sum, mut count) = (SeededRng::new(bench.rank() as u64), 0, 0);
     loop {
         let mut some = vec![0u32; 1 + dice.below(20)];
         let got = file.shared().read(&mut some).expect("a shared read").of::<u32>() as usize;
@@ -101,9 +101,9 @@ fn reads(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-fn turns(bench: &Bench<'_>) {
+fn turns(bench: &Fixture<'_>) {
     let file = words(bench);
-    let mut dice = Seeded::new(bench.rank() as u64 + 9);
+    let mut dice = SeededRng::new(bench.rank() as u64 + 9);
     for number in 0..30 {
         let record = record(bench.rank(), number, &mut dice);
         if number % 3 == 0 {
@@ -126,13 +126,13 @@ fn turns(bench: &Bench<'_>) {
         assert!((3..10).contains(&word[0]), "{word:?}");
     }
     file.seek_shared(0, Whence::Current).expect("a seek to where it is");
-    judge(&all_words(bench, &file), bench.size(), 30);
+    check_records(&all_words(bench, &file), bench.size(), 30);
     file.close().expect("closing");
 }
 
-fn at_once(bench: &Bench<'_>) {
+fn at_once(bench: &Fixture<'_>) {
     let file = words(bench);
-    let mut dice = Seeded::new(bench.rank() as u64 + 33);
+    let mut dice = SeededRng::new(bench.rank() as u64 + 33);
     let mut under_way = Vec::new();
     for number in 0..200 {
         let record = record(bench.rank(), number, &mut dice);
@@ -143,6 +143,6 @@ fn at_once(bench: &Bench<'_>) {
         }
     }
     wait_all(under_way).expect("ordered writes");
-    judge(&all_words(bench, &file), bench.size(), 200);
+    check_records(&all_words(bench, &file), bench.size(), 200);
     file.close().expect("closing");
 }

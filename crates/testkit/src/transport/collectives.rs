@@ -32,7 +32,7 @@ fn roots(world: &Comm) -> impl Iterator<Item = usize> + use<> {
 }
 
 fn barrier(world: &Comm) {
-    let arrived = world.region(8).unwrap();
+    let arrived = world.shared_region(8).unwrap();
     let counter = arrived.atomic(0).unwrap();
     let neighbours = (0..world.size()).filter(|rank| world.node_of(*rank) == world.node_of(world.rank()));
     let neighbours = neighbours.count() as u64;

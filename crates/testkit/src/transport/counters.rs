@@ -1,6 +1,6 @@
 //! Numbers that ranks count on together where no thread may serve them.
 
-use aqueduct_comm::{Comm, Counter, Kind, ThreadLevel, leave_mpi_alone};
+use aqueduct_comm::{Comm, Kind, RemoteCounter, ThreadLevel, forbid_mpi_on_thread};
 
 use super::Entry;
 
@@ -13,8 +13,8 @@ pub(super) const CASES: &[Entry] = &[
 const ROUNDS: u64 = 200;
 
 /// A counter; none, on all ranks, only where there need not be one.
-fn counter(world: &Comm, start: u64) -> Option<Counter> {
-    let counter = world.counter(start).expect("a counter, or none");
+fn counter(world: &Comm, start: u64) -> Option<RemoteCounter> {
+    let counter = world.remote_counter(start).expect("a counter, or none");
     match world.thread_level() {
         None | Some(ThreadLevel::Multiple) => assert!(counter.is_none(), "threads can serve"),
         Some(ThreadLevel::Single | ThreadLevel::Funneled) => {
@@ -51,7 +51,7 @@ fn once(world: &Comm) {
 
 fn places(world: &Comm) {
     let Some(first) = counter(world, 1) else { return };
-    let rest: Vec<Counter> = (2..5).map(|start| counter(world, start).expect("another")).collect();
+    let rest: Vec<RemoteCounter> = (2..5).map(|start| counter(world, start).expect("another")).collect();
     world.barrier().expect("all are made");
     // One rank swaps one of them, and the others see that and no change of the others.
     if world.rank() == world.size() - 1 {
@@ -73,11 +73,11 @@ fn places(world: &Comm) {
 fn limits(world: &Comm) {
     let some = world.split(Some(u32::from(world.rank() == 0)), 0).expect("a part").expect("each has one");
     if world.size() > 1 {
-        assert!(some.counter(0).expect("none").is_none());
+        assert!(some.remote_counter(0).expect("none").is_none());
     }
     let Some(counter) = counter(world, 7) else { return };
     let count = || {
-        leave_mpi_alone();
+        forbid_mpi_on_thread();
         counter.add(1).map_err(|error| (error.kind(), error.to_string()))
     };
     let refused = std::thread::scope(|scope| scope.spawn(count).join().expect("a thread")).unwrap_err();

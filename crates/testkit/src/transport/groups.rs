@@ -50,7 +50,7 @@ fn no_colour(world: &Comm) {
 fn alone(world: &Comm) {
     // Not collective: odd ranks make none here.
     if world.rank().is_multiple_of(2) {
-        let (one, other) = (world.alone(), world.alone());
+        let (one, other) = (world.comm_self(), world.comm_self());
         assert_eq!((one.rank(), one.size(), one.node_count()), (0, 1, 1));
         one.send(0, 3, &[1u8]).unwrap();
         other.send(0, 3, &[2u8]).unwrap();

@@ -1,6 +1,6 @@
 //! Tagged messages.
 
-use aqueduct_comm::{Comm, Kind, Receiving, Source, wait_all, wait_any};
+use aqueduct_comm::{Comm, Kind, MessageSource, ReceiveRequest, wait_all, wait_any};
 
 use super::{Entry, LENGTHS, values};
 
@@ -77,7 +77,7 @@ fn any_source(world: &Comm) {
     if world.rank() == 0 {
         let mut seen = vec![0; world.size()];
         for _ in 0..ROUNDS * world.size() {
-            let (got, status) = world.receive::<u64>(Source::Any, 11).unwrap();
+            let (got, status) = world.receive::<u64>(MessageSource::Any, 11).unwrap();
             assert_eq!(got, [status.source as u64]);
             seen[status.source] += 1;
         }
@@ -86,17 +86,17 @@ fn any_source(world: &Comm) {
 }
 
 fn probe(world: &Comm) {
-    assert_eq!(world.try_probe(Source::Any, 13).unwrap(), None);
+    assert_eq!(world.try_probe(MessageSource::Any, 13).unwrap(), None);
     world.barrier().unwrap();
     world.send(next(world), 13, &values(world.rank(), 10)).unwrap();
-    let status = world.probe(Source::Any, 13).unwrap();
+    let status = world.probe(MessageSource::Any, 13).unwrap();
     assert_eq!((status.source, status.bytes), (previous(world), 40));
     assert_eq!(world.try_probe(previous(world), 13).unwrap(), Some(status));
     let mut buffer = [0u32; 12];
     assert_eq!(world.receive_into(previous(world), 13, &mut buffer).unwrap(), status);
     assert_eq!(buffer[..10], values(previous(world), 10));
     assert_eq!(buffer[10..], [0, 0]);
-    assert_eq!(world.try_probe(Source::Any, 13).unwrap(), None);
+    assert_eq!(world.try_probe(MessageSource::Any, 13).unwrap(), None);
 }
 
 fn head_to_head(world: &Comm) {
@@ -128,7 +128,7 @@ fn dropped_receive(world: &Comm) {
 }
 
 fn any_of_several(world: &Comm) {
-    let mut receives: Vec<Receiving<u64>> =
+    let mut receives: Vec<ReceiveRequest<u64>> =
         (0..world.size()).map(|from| world.start_receive(from, 21).unwrap()).collect();
     for to in 0..world.size() {
         world.send(to, 21, &[world.rank() as u64]).unwrap();

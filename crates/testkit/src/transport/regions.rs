@@ -20,7 +20,7 @@ fn neighbours(world: &Comm) -> Vec<usize> {
 
 fn exchange(world: &Comm) {
     const PART: usize = 100_003;
-    let region = world.region(PART * world.size()).unwrap();
+    let region = world.shared_region(PART * world.size()).unwrap();
     region.write(PART * world.rank(), &vec![world.rank() as u8 + 1; PART]).unwrap();
     world.barrier().unwrap();
     for rank in neighbours(world) {
@@ -32,7 +32,7 @@ fn exchange(world: &Comm) {
 }
 
 fn atomics(world: &Comm) {
-    let region = world.region(64).unwrap();
+    let region = world.shared_region(64).unwrap();
     for _ in 0..1000 {
         region.atomic(56).unwrap().fetch_add(1, Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ fn atomics(world: &Comm) {
 }
 
 fn bounds(world: &Comm) {
-    let region = world.region(10).unwrap();
+    let region = world.shared_region(10).unwrap();
     let mut all = [1; 10];
     region.read(0, &mut all).unwrap();
     assert_eq!(all, [0; 10]);
@@ -56,11 +56,11 @@ fn bounds(world: &Comm) {
     for outcome in outside {
         assert_eq!(outcome.unwrap_err().kind(), Kind::InvalidArgument);
     }
-    assert!(world.region(0).unwrap().is_empty());
+    assert!(world.shared_region(0).unwrap().is_empty());
 }
 
 fn unaligned(world: &Comm) {
-    let region = world.region(64 * world.size()).unwrap();
+    let region = world.shared_region(64 * world.size()).unwrap();
     let base = 64 * world.rank();
     for (offset, len) in (0..9).flat_map(|offset| (0..30).map(move |len| (offset, len))) {
         let bytes: Vec<u8> = (0..len).map(|at| (at * 3 + offset + 1) as u8).collect();

@@ -2,12 +2,12 @@
 
 use aqueduct_file::{File, Kind, Mode, Result, Whence, delete};
 
-use super::super::Named;
-use super::Matrix;
+use super::super::FileCaseGuard;
+use super::FaultMatrix;
 
-impl Matrix<'_> {
+impl FaultMatrix<'_> {
     pub(super) fn calls(&self) {
-        for rank in 0..self.bench.size() {
+        for rank in 0..self.fixture.size() {
             self.opening(rank);
             self.sync(rank);
             self.seeking(rank);
@@ -16,17 +16,17 @@ impl Matrix<'_> {
         self.deleting();
     }
 
-    fn named(&self, what: &str, rank: usize) -> Named {
-        Named { case: format!("a fault of rank {rank} in {what}"), rank: self.bench.rank() }
+    fn named(&self, what: &str, rank: usize) -> FileCaseGuard {
+        FileCaseGuard { case: format!("a fault of rank {rank} in {what}"), rank: self.fixture.rank() }
     }
 
     /// Runs `program` on a file of which rank `rank` meets the planned fault.
     fn with(&self, plan: &str, mode: Mode, program: impl FnOnce(Result<File>)) {
         let (name, faulty) = self.names(plan);
-        self.bench.open(&name, Mode::write_only().create()).expect("a new file").close().expect("closing");
-        program(self.bench.open(&faulty, mode));
-        self.bench.barrier();
-        if self.bench.rank() == 0 {
+        self.fixture.open(&name, Mode::write_only().create()).expect("a new file").close().expect("closing");
+        program(self.fixture.open(&faulty, mode));
+        self.fixture.barrier();
+        if self.fixture.rank() == 0 {
             delete(&name).expect("deleting");
         }
     }
@@ -46,7 +46,7 @@ impl Matrix<'_> {
         let _named = self.named("sync", rank);
         self.with(&format!("rank={rank},sync=#1"), Mode::read_write(), |opened| {
             let file = opened.expect("a file");
-            file.at(self.bench.rank() as u64).all().write(&[1u8]).expect("a write");
+            file.at(self.fixture.rank() as u64).all().write(&[1u8]).expect("a write");
             let outcome = file.sync();
             self.same_on_all(&outcome, "sync");
             assert_eq!(outcome.expect_err("a fault").kind(), Kind::Io);
@@ -69,7 +69,7 @@ impl Matrix<'_> {
         self.with(&format!("rank={rank},len=#1"), Mode::read_write(), |opened| {
             let file = opened.expect("a file");
             let outcome = file.seek(0, Whence::End);
-            assert_eq!(outcome.is_err(), rank == self.bench.rank());
+            assert_eq!(outcome.is_err(), rank == self.fixture.rank());
             assert_eq!(file.position().expect("the position"), 0);
             file.close().expect("closing");
         });

@@ -3,11 +3,11 @@
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Kind, Mode, Open, Whence, delete};
 
-use super::super::Bench;
-use super::super::memory::Way;
+use super::super::Fixture;
+use super::super::memory::AccessMethod;
 use super::{existing, is_wrong, refused, works};
 
-pub(super) fn files(bench: &Bench<'_>) {
+pub(super) fn files(bench: &Fixture<'_>) {
     let name = existing(bench);
     refused(bench.open(&bench.name(), Mode::read_only()), Kind::NoSuchFile);
     refused(bench.open(&bench.name(), Mode::read_write()), Kind::NoSuchFile);
@@ -27,7 +27,7 @@ pub(super) fn files(bench: &Bench<'_>) {
     bench.barrier();
 }
 
-pub(super) fn differing(bench: &Bench<'_>) {
+pub(super) fn differing(bench: &Fixture<'_>) {
     if bench.size() == 1 {
         return;
     }
@@ -47,11 +47,11 @@ pub(super) fn differing(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-pub(super) fn modes(bench: &Bench<'_>) {
+pub(super) fn modes(bench: &Fixture<'_>) {
     let name = existing(bench);
     let file = bench.open(&name, Mode::read_only()).expect("for reading");
-    for way in Way::ALL {
-        for place in [file.at(0), file.next(), file.shared()] {
+    for way in AccessMethod::ALL {
+        for place in [file.at(0), file.at_pointer(), file.shared()] {
             refused(way.write(place, vec![1u8]), Kind::ReadOnly);
         }
     }
@@ -60,8 +60,8 @@ pub(super) fn modes(bench: &Bench<'_>) {
     assert_eq!(file.at(0).all().read(&mut [0u8; 200]).expect("a read").bytes(), 100);
     file.close().expect("closing");
     let file = bench.open(&name, Mode::write_only().delete_on_close()).expect("for writing");
-    for way in Way::ALL {
-        for place in [file.at(0), file.next(), file.shared()] {
+    for way in AccessMethod::ALL {
+        for place in [file.at(0), file.at_pointer(), file.shared()] {
             refused(way.read(place, vec![1u8]), Kind::WriteOnly);
         }
     }
@@ -69,11 +69,11 @@ pub(super) fn modes(bench: &Bench<'_>) {
     file.close().expect("closing");
 }
 
-pub(super) fn sequential(bench: &Bench<'_>) {
+pub(super) fn sequential(bench: &Fixture<'_>) {
     let name = existing(bench);
     let file = bench.open(&name, Mode::write_only().sequential()).expect("a tape");
-    for way in Way::ALL {
-        for place in [file.at(0), file.next()] {
+    for way in AccessMethod::ALL {
+        for place in [file.at(0), file.at_pointer()] {
             refused(way.write(place, vec![1u8]), Kind::Unsupported);
         }
     }

@@ -1,0 +1,131 @@
+//! Molecules on their way between ranks.
+
+use aqueduct_comm::{Comm, Op};
+
+use crate::error::{Error, Kind, Result};
+use crate::grid::CellGrid;
+use crate::molecule::{Molecule, find_duplicate};
+use crate::region::SpatialRegion;
+
+/// What each rank's region holds, wherever it was.
+pub(super) fn by_region(
+    comm: &Comm,
+    name: &str,
+    molecules: Vec<Molecule>,
+    region: &SpatialRegion,
+    length: [f64; 3],
+) -> Result<Vec<Molecule>> {
+    let talk = |error| Error::from_comm("read", name, &error);
+    let corners = [region.low, region.high].concat();
+    let all = comm.allgather(&corners).map_err(talk)?;
+    let regions: Vec<SpatialRegion> =
+        all.chunks_exact(6).map(|c| SpatialRegion::new([c[0], c[1], c[2]], [c[3], c[4], c[5]])).collect();
+    if regions.len() == 1 {
+        return Ok(molecules
+            .into_iter()
+            .filter(|molecule| region.contains(molecule.position, length))
+            .collect());
+    }
+    let index = RegionIndex::new(&regions, length);
+    let mut parts = vec![Vec::new(); regions.len()];
+    for molecule in molecules {
+        for rank in index.near(molecule.position) {
+            if regions[rank].contains(molecule.position, length) {
+                parts[rank].push(molecule);
+            }
+        }
+    }
+    Ok(comm.all_to_all_varied(&parts).map_err(talk)?.concat())
+}
+
+/// Which ranks come into question for a place: with thousands of them nobody asks all.
+struct RegionIndex {
+    grid: Option<CellGrid>,
+    ranks: Vec<Vec<usize>>,
+}
+
+impl RegionIndex {
+    fn new(regions: &[SpatialRegion], length: [f64; 3]) -> Self {
+        let along = (regions.len() as f64).cbrt().ceil() as u64 * 2;
+        let grid = CellGrid::new(length, [along; 3]);
+        let mut ranks = vec![Vec::new(); grid.map_or(1, |grid| grid.count() as usize)];
+        for (rank, region) in regions.iter().enumerate() {
+            let cells = grid.map_or(vec![(0, 1)], |grid| grid.overlapped_runs(region));
+            for cell in cells.into_iter().flat_map(|(first, count)| first..first + count) {
+                ranks[cell as usize].push(rank);
+            }
+        }
+        Self { grid, ranks }
+    }
+
+    fn near(&self, position: [f64; 3]) -> impl Iterator<Item = usize> + '_ {
+        let cell = self.grid.map_or(0, |grid| grid.cell_of(position));
+        self.ranks[cell as usize].iter().copied()
+    }
+}
+
+/// In the order of their ids: rank 0 has the lowest ones.
+pub(super) fn by_id(comm: &Comm, name: &str, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
+    let talk = |error| Error::from_comm("convert", name, &error);
+    let least = molecules.iter().map(|molecule| molecule.id).min().unwrap_or(u64::MAX);
+    let most = molecules.iter().map(|molecule| molecule.id).max().unwrap_or(0);
+    let bounds = comm.allreduce(Op::Max, &[u64::MAX - least, most]).map_err(talk)?;
+    let (least, most) = (u64::MAX - bounds[0], bounds[1].max(u64::MAX - bounds[0]));
+    let size = comm.size() as u128;
+    let width = u128::from(most - least) + 1;
+    let mut parts = vec![Vec::new(); comm.size()];
+    for molecule in molecules {
+        let rank = u128::from(molecule.id - least) * size / width;
+        parts[rank as usize].push(*molecule);
+    }
+    let mut mine = comm.all_to_all_varied(&parts).map_err(talk)?.concat();
+    mine.sort_unstable_by_key(|molecule| molecule.id);
+    Ok(mine)
+}
+
+/// To the rank that has the cell: cells are dealt out in blocks.
+pub(super) fn by_cell(
+    comm: &Comm,
+    name: &str,
+    molecules: &[Molecule],
+    grid: &CellGrid,
+) -> Result<Vec<Molecule>> {
+    let mut parts = vec![Vec::new(); comm.size()];
+    let (cells, size) = (u128::from(grid.count()), comm.size() as u128);
+    for molecule in molecules {
+        let rank = u128::from(grid.cell_of(molecule.position)) * size / cells;
+        parts[rank as usize].push(*molecule);
+    }
+    let all = comm.all_to_all_varied(&parts).map_err(|error| Error::from_comm("convert", name, &error))?;
+    Ok(all.concat())
+}
+
+/// Whether every id occurs once among all ranks. `molecules` are this rank's share of the rows, in the order of the file; `row` is where they begin.
+pub(super) fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -> Result<()> {
+    let talk = |error| Error::from_comm("read", name, &error);
+    let size = comm.size() as u64;
+    let double = if size == 1 {
+        find_duplicate(molecules.iter().map(|molecule| molecule.id))
+    } else {
+        let mut parts = vec![Vec::new(); comm.size()];
+        for molecule in molecules {
+            parts[(molecule.id % size) as usize].push(molecule.id / size);
+        }
+        let ids = comm.all_to_all_varied(&parts).map_err(talk)?.concat();
+        find_duplicate(ids.into_iter()).map(|id| id * size + comm.rank() as u64)
+    };
+    // The lowest id is told, from whichever rank: the greatest of what is left when it is taken off.
+    let found = comm
+        .allreduce(Op::Max, &[u64::from(double.is_some()), u64::MAX - double.unwrap_or(u64::MAX)])
+        .map_err(talk)?;
+    if found[0] == 0 {
+        return Ok(());
+    }
+    let id = u64::MAX - found[1];
+    let mine: Vec<u64> =
+        molecules.iter().zip(row..).filter(|(molecule, _)| molecule.id == id).map(|(_, row)| row).collect();
+    let rows = comm.allgather_varied(&mine).map_err(talk)?.concat();
+    let shown: Vec<String> = rows.iter().take(5).map(|row| (row + 1).to_string()).collect();
+    let detail = format!("molecule {id} occurs {} times: rows {}", rows.len(), shown.join(", "));
+    Err(Error::new(Kind::Damaged, "read", name, detail))
+}

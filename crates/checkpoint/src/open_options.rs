@@ -1,0 +1,52 @@
+//! How files are opened that are written as a whole.
+
+use std::io;
+use std::path::Path;
+
+use aqueduct_comm::Comm;
+use aqueduct_file::{Kind, Mode, Open};
+
+use crate::error::{Error, Result, on_root};
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExistingFile {
+    Refuse,
+    Replace,
+}
+
+impl ExistingFile {
+    /// The mode that creates a file.
+    pub(crate) fn creating(self, mode: Mode) -> Mode {
+        match self {
+            Self::Refuse => mode.exclusive(),
+            Self::Replace => mode.create(),
+        }
+    }
+
+    /// Makes sure that no file of this name speaks for data that is about to be written: refuses it, or deletes it. Collective.
+    pub(crate) fn clear(self, comm: &Comm, name: &str) -> Result<()> {
+        on_root(comm, "write", name, || {
+            match self {
+                Self::Refuse => {
+                    if Open::new(Mode::read_only()).open(&comm.comm_self(), name).is_ok() {
+                        let error = io::Error::from(io::ErrorKind::AlreadyExists);
+                        let detail = "the file exists; choose another name, delete it, or call `replace`";
+                        return Err(Error::named("write", Path::new(name), &error, detail));
+                    }
+                }
+                Self::Replace => match aqueduct_file::delete(name) {
+                    Err(error) if error.kind() != Kind::NoSuchFile => return Err(error.into()),
+                    _ => {}
+                },
+            }
+            Ok(Vec::new())
+        })?;
+        Ok(())
+    }
+}
+
+/// A file that is synced as soon as all of it is written: its bytes may be on their way to the medium meanwhile.
+pub(crate) fn write_behind_open(mode: Mode, existing: ExistingFile) -> Open {
+    Open::new(existing.creating(mode)).hint("aqueduct_write_behind", "true")
+}

@@ -1,0 +1,36 @@
+//! Cell files: the particles of all ranks in one file, cell by cell.
+//!
+//! The domain is cut into equal cells ([`CellGrid`]), each of which lies on one rank; inside a cell particles are in no order. Whoever reads,
+//! on whatever number of ranks, finds the cells its box overlaps and touches nothing else.
+//!
+//! ```
+//! use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion, particle_cells};
+//! use aqueduct_comm::Launch;
+//!
+//! Launch::threads(4).run(|world| {
+//!     // Four slabs, one per rank.
+//!     let grid = CellGrid::new([4.0, 1.0, 1.0], [4, 1, 1]).expect("a box has a volume");
+//!     let x = world.rank() as f64 + 0.5;
+//!     particle_cells::write(world, "memfs:slabs.cells", &grid, &[Molecule::new(world.rank() as u64, [x, 0.5, 0.5], [0.0; 3])])?;
+//!
+//!     let file = particle_cells::CellFile::<Molecule>::open(world, "memfs:slabs.cells")?;
+//!     let mine = file.read(&SpatialRegion::new([1.0, 0.0, 0.0], [3.0, 1.0, 1.0]))?;
+//!     assert_eq!(mine.iter().map(|molecule| molecule.id).collect::<Vec<_>>(), [1, 2]);
+//!     Ok::<_, aqueduct_checkpoint::Error>(())
+//! })?;
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+//!
+//! The bytes are in `docs/format-cells.md`.
+
+mod cell_file;
+pub(crate) mod cell_offsets;
+mod cell_table;
+pub(crate) mod particle_order;
+pub(crate) mod row_checksums;
+
+pub use cell_file::{CellFile, CellSummary, replace, summary, verify, write};
+pub(crate) use cell_file::{view, write_rows};
+
+#[cfg(doc)]
+use crate::CellGrid;

@@ -1,0 +1,335 @@
+//! A cell file: written by all ranks at once, and open for reading.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use aqueduct_comm::Comm;
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Counters, File, Mode, Open, Source, View};
+
+use super::cell_offsets::{assign_offsets, blocks, order_particles};
+use super::cell_table::{self, CellEntry, CellFileFlaw, CellHeader, ENTRY, HEADER};
+use super::row_checksums::{CellChecksums, ParticleRows};
+use crate::error::{Error, Kind, Result, agree, on_root};
+use crate::grid::CellGrid;
+use crate::molecule::Particle;
+use crate::open_options::{ExistingFile, write_behind_open};
+use crate::region::SpatialRegion;
+
+/// Checksums are compared in pieces of this size.
+const PIECE: usize = 4 << 20;
+
+/// Writes the particles of all ranks into a new file and syncs; a file of this name that exists is refused. Collective.
+///
+/// No two ranks may hold particles of the same cell; all must lie inside of the grid.
+///
+/// The header comes after the particles: whoever is killed leaves a file that is refused. Where the power fails instead, any part may be missing, and the
+/// checksums tell. The particles are picked out while they are written: a rank needs memory for their order, 12 bytes each, and for none of them.
+pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &CellGrid, particles: &[P]) -> Result<()> {
+    write_particles(comm, name, grid, particles, ExistingFile::Refuse)
+}
+
+/// The same as [`write()`], in place of a file of this name, if there is one. Collective.
+pub fn replace<P: Particle>(comm: &Comm, name: &str, grid: &CellGrid, particles: &[P]) -> Result<()> {
+    write_particles(comm, name, grid, particles, ExistingFile::Replace)
+}
+
+fn write_particles<P: Particle>(
+    comm: &Comm,
+    name: &str,
+    grid: &CellGrid,
+    particles: &[P],
+    existing: ExistingFile,
+) -> Result<()> {
+    let order = order_particles(comm, name, grid, particles)?;
+    let rows =
+        ParticleRows { bytes: bytemuck::cast_slice(particles), row: size_of::<P>() as u64, order: &order };
+    write_rows(comm, name, grid, rows, existing)
+}
+
+/// The same for rows of bytes, whatever they are.
+pub(crate) fn write_rows(
+    comm: &Comm,
+    name: &str,
+    grid: &CellGrid,
+    rows: ParticleRows<'_>,
+    existing: ExistingFile,
+) -> Result<()> {
+    let runs = &rows.order.runs;
+    let placed = assign_offsets(comm, name, grid, runs)?;
+    let data = cell_table::data(grid);
+    let file = write_behind_open(Mode::write_only(), existing).open(comm, name)?;
+    file.set_size(0)?;
+    file.set_size(data + rows.row * placed.total)?;
+    let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
+    let view = view(name, data, &blocks(places, rows.row))?;
+    let sums = CellChecksums::new(rows);
+    let make = |from: u64, out: &mut [u8]| sums.fill(from, out);
+    file.with_view(&view).all().write(Source::generated(rows.bytes.len() as u64, &make))?;
+    let all =
+        comm.gather_varied(0, &sums.finish()).map_err(|error| Error::from_comm("write", name, &error))?;
+    // All ranks have written their rows: their sums are here.
+    let first = all.map_or(Ok(()), |sums| {
+        let held = placed.cells.iter().zip(&placed.owners);
+        let held =
+            held.map(|(cell, (rank, run))| (cell.cell, cell.count, sums[*rank as usize][*run as usize]));
+        let table = cell_table::encode(grid, held);
+        let header =
+            CellHeader { grid: *grid, particles: placed.total, row: rows.row, table: crc32c::crc32c(&table) };
+        file.at(0).write(&[&header.encode()[..], &table].concat()).map(|_| ())
+    });
+    agree(comm, "write", name, first.map_err(Error::from))?;
+    file.sync()?;
+    Ok(file.close()?)
+}
+
+/// The view of blocks of bytes behind a place.
+pub(crate) fn view(name: &str, start: u64, blocks: &[(u64, i64)]) -> Result<View> {
+    let byte = Layout::from(Basic::U8);
+    let made = byte.hindexed(blocks.iter().copied()).map_err(|error| error.to_string());
+    let bad = |detail: String| Error::new(Kind::Damaged, "access", name, detail);
+    let view =
+        made.and_then(|filetype| View::new(start, &byte, &filetype).map_err(|error| error.to_string()));
+    view.map_err(bad)
+}
+
+/// A cell file that was opened: its table is known, its particles can be read.
+#[derive(Debug)]
+pub struct CellFile<P> {
+    raw: RawCellFile,
+    particle: PhantomData<P>,
+}
+
+impl<P: Particle> CellFile<P> {
+    /// Opens a cell file: rank 0 reads header and table and tells all. Collective.
+    pub fn open(comm: &Comm, name: &str) -> Result<Self> {
+        let stored = RawCellFile::open(comm, name)?;
+        if stored.header.row != size_of::<P>() as u64 {
+            let detail = format!(
+                "particles have {} bytes in the file, {} here; open it as the type it was written as",
+                stored.header.row,
+                size_of::<P>()
+            );
+            return Err(Error::new(Kind::WrongType, "open", name, detail));
+        }
+        Ok(Self { raw: stored, particle: PhantomData })
+    }
+
+    /// The domain and its cells.
+    pub fn grid(&self) -> &CellGrid {
+        &self.raw.header.grid
+    }
+
+    /// How many particles there are.
+    pub fn particles(&self) -> u64 {
+        self.raw.header.particles
+    }
+
+    /// What the file has been asked for so far.
+    pub fn counters(&self) -> Counters {
+        self.raw.file.counters()
+    }
+
+    /// The particles in this rank's region. Collective; the regions may be any. Only cells that the region overlaps are touched, and their
+    /// checksums compared.
+    pub fn read(&self, region: &SpatialRegion) -> Result<Vec<P>> {
+        let inside = |particle: &P| region.contains(particle.position(), self.grid().length());
+        // Looked at cell by cell, while the cache has them.
+        let mut whole = true;
+        let mut particles = self.read_cells(&self.grid().overlapped_runs(region), |cell| {
+            whole = whole && cell.iter().all(inside);
+        })?;
+        if !whole {
+            particles.retain(inside);
+        }
+        Ok(particles)
+    }
+
+    /// An even share of the cells, whole. Collective.
+    pub fn read_share(&self) -> Result<Vec<P>> {
+        let share = self.raw.share();
+        self.read_cells(&[(share.start, share.end - share.start)], |_| ())
+    }
+
+    /// Reads runs of cells and calls `look` for each.
+    fn read_cells(&self, runs: &[(u64, u64)], mut look: impl FnMut(&[P])) -> Result<Vec<P>> {
+        let mut particles: Vec<P> = bytemuck::zeroed_vec(self.raw.count(runs) as usize);
+        let look = |cell: &[u8]| look(bytemuck::cast_slice(cell));
+        self.raw.read(runs, bytemuck::cast_slice_mut(&mut particles), look)?;
+        Ok(particles)
+    }
+}
+
+/// The same, whatever the particles are.
+#[derive(Debug)]
+struct RawCellFile {
+    file: File,
+    header: CellHeader,
+    table: Vec<u8>,
+}
+
+impl RawCellFile {
+    fn open(comm: &Comm, name: &str) -> Result<Self> {
+        let bytes = on_root(comm, "open", name, || load(comm, name))?;
+        let (head, table) = bytes.split_at(HEADER.min(bytes.len()));
+        // Rank 0 has compared the length: here the header's own will do.
+        let header = CellHeader::decode(head, claimed_length(head))
+            .map_err(|flaw| damaged_error("open", name, &flaw))?;
+        let file = Open::new(Mode::read_only()).open(comm, name)?;
+        Ok(Self { file, header, table: table.to_vec() })
+    }
+
+    /// Cells of about as many particles as those of the other ranks.
+    fn share(&self) -> Range<u64> {
+        let comm = self.file.comm();
+        let cells = self.header.grid.count();
+        let border = |rank: usize| {
+            let before = (u128::from(self.header.particles) * rank as u128 / comm.size() as u128) as u64;
+            match rank {
+                0 => 0,
+                _ if rank == comm.size() => cells,
+                _ => partition(cells, |cell| self.cell(cell).first < before),
+            }
+        };
+        border(comm.rank())..border(comm.rank() + 1)
+    }
+
+    fn cell(&self, cell: u64) -> CellEntry {
+        let start = cell as usize * ENTRY;
+        let none = CellEntry { first: 0, count: 0, sum: 0 };
+        cell_table::cells(&self.table[start..start + ENTRY]).next().unwrap_or(none)
+    }
+
+    fn cells(&self, runs: &[(u64, u64)]) -> impl Iterator<Item = (u64, CellEntry)> {
+        runs.iter().flat_map(|(first, count)| *first..first + count).map(|cell| (cell, self.cell(cell)))
+    }
+
+    fn count(&self, runs: &[(u64, u64)]) -> u64 {
+        self.cells(runs).map(|(_, cell)| cell.count).sum()
+    }
+
+    /// Reads runs of cells, as one collective access, and calls `look` for each.
+    fn read(&self, runs: &[(u64, u64)], bytes: &mut [u8], mut look: impl FnMut(&[u8])) -> Result<()> {
+        let name = self.file.name();
+        let places = self.cells(runs).map(|(_, cell)| (cell.first, cell.count));
+        let view = view(name, self.header.data(), &blocks(places, self.header.row))?;
+        let read = self.file.with_view(&view).all().read(&mut *bytes)?.bytes();
+        let short = (read < bytes.len() as u64).then(|| "the file ends before its last cell".to_owned());
+        let mut rest = &*bytes;
+        let mut differing = self.cells(runs).filter_map(|(number, cell)| {
+            let (mine, others) = rest.split_at((cell.count * self.header.row) as usize);
+            rest = others;
+            let sum = crc32c::crc32c(mine);
+            look(mine);
+            self.compare(number, cell, sum)
+        });
+        let wrong = short.or_else(|| differing.next());
+        let outcome = wrong.map_or(Ok(()), |detail| Err(Error::new(Kind::Damaged, "read", name, detail)));
+        agree(self.file.comm(), "read", name, outcome)
+    }
+
+    /// Goes through this rank's share with a small buffer: its cells lie one behind the other.
+    fn verify(&self) -> Result<()> {
+        let share = self.share();
+        let mut at = self.header.data()
+            + share.clone().next().map_or(0, |cell| self.cell(cell).first) * self.header.row;
+        let mut buffer = vec![0; PIECE];
+        let mut ready: Range<usize> = 0..0;
+        let mut walk = || -> Result<()> {
+            for number in share.clone() {
+                let cell = self.cell(number);
+                let (mut left, mut sum) = ((cell.count * self.header.row) as usize, 0);
+                while left > 0 {
+                    if ready.is_empty() {
+                        let read = self.file.at(at).read(&mut buffer)?.bytes();
+                        (at, ready) = (at + read, 0..read as usize);
+                    }
+                    let some = left.min(ready.len());
+                    if some == 0 {
+                        return Err(self.damaged(format!("byte {at}: the file ends inside of cell {number}")));
+                    }
+                    sum = crc32c::crc32c_append(sum, &buffer[ready.start..ready.start + some]);
+                    (left, ready.start) = (left - some, ready.start + some);
+                }
+                if let Some(wrong) = self.compare(number, cell, sum) {
+                    return Err(self.damaged(wrong));
+                }
+            }
+            Ok(())
+        };
+        agree(self.file.comm(), "verify", self.file.name(), walk())
+    }
+
+    fn damaged(&self, detail: String) -> Error {
+        Error::new(Kind::Damaged, "verify", self.file.name(), detail)
+    }
+
+    /// What is wrong with a cell, if its checksum is.
+    fn compare(&self, number: u64, cell: CellEntry, sum: u32) -> Option<String> {
+        let place = self.header.data() + cell.first * self.header.row;
+        (cell.count > 0 && sum != cell.sum)
+            .then(|| format!("byte {place}: the checksum of cell {number} is wrong"))
+    }
+}
+
+/// Reads all cells of a file, each rank a share, whatever its particles are, and compares the checksums. Collective.
+pub fn verify(comm: &Comm, name: &str) -> Result<()> {
+    RawCellFile::open(comm, name)?.verify()
+}
+
+/// What a cell file says about itself, whatever its particles are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellSummary {
+    /// The domain and its cells.
+    pub grid: CellGrid,
+    /// How many particles there are.
+    pub particles: u64,
+    /// Bytes of a particle.
+    pub row: u64,
+    /// Where the particles begin in the file.
+    pub data: u64,
+}
+
+/// What a cell file says about itself: header and table are read and compared with their checksums, the particles are not. Collective.
+pub fn summary(comm: &Comm, name: &str) -> Result<CellSummary> {
+    let CellHeader { grid, particles, row, .. } = RawCellFile::open(comm, name)?.header;
+    Ok(CellSummary { grid, particles, row, data: cell_table::data(&grid) })
+}
+
+/// The first number below `end` of which `before` is false.
+fn partition(end: u64, before: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// The length that a header claims for its file, if it is one.
+fn claimed_length(head: &[u8]) -> u64 {
+    let word = |at: usize| {
+        u64::from_le_bytes(head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default())
+    };
+    word(72).wrapping_mul(word(16)).wrapping_add(word(88))
+}
+
+/// Header and table, believed only as far as the file is long.
+fn load(comm: &Comm, name: &str) -> Result<Vec<u8>> {
+    let file = Open::new(Mode::read_only()).open(&comm.comm_self(), name)?;
+    let length = file.size()?;
+    let mut bytes = vec![0; HEADER];
+    let read = file.at(0).read(&mut bytes)?.bytes() as usize;
+    let header =
+        CellHeader::decode(&bytes[..read], length).map_err(|flaw| damaged_error("open", name, &flaw))?;
+    let mut table = vec![0; header.grid.count() as usize * ENTRY];
+    file.at(HEADER as u64).read(&mut table)?;
+    cell_table::check(&header, &table).map_err(|flaw| damaged_error("open", name, &flaw))?;
+    bytes.extend_from_slice(&table);
+    Ok(bytes)
+}
+
+fn damaged_error(operation: &'static str, name: &str, flaw: &CellFileFlaw) -> Error {
+    let CellFileFlaw { kind, place, what } = flaw;
+    Error::new(*kind, operation, name, format!("byte {place}: {what}"))
+}

@@ -1,0 +1,111 @@
+//! Where each cell goes: rank 0 hears of all runs and puts them in the order of the cells.
+//!
+//! That no two ranks hold a cell comes out on the way, for the price of a comparison: equal cells would stand side by side.
+
+use aqueduct_comm::Comm;
+use bytemuck::{Pod, Zeroable};
+
+use super::particle_order::{CellRun, ParticleOrder};
+use crate::error::{Error, Kind, Result, agree};
+use crate::grid::CellGrid;
+use crate::molecule::Particle;
+
+/// A cell that holds particles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct OccupiedCell {
+    pub(crate) cell: u64,
+    pub(crate) count: u64,
+}
+
+/// What comes out.
+pub(crate) struct CellOffsets {
+    /// For each run of this rank, how many particles lie before it in the file.
+    pub(crate) first: Vec<u64>,
+    /// All cells that hold particles, in order; at rank 0 only.
+    pub(crate) cells: Vec<OccupiedCell>,
+    /// Whose they are, by rank and number of the run; at rank 0 only.
+    pub(crate) owners: Vec<(u32, u32)>,
+    /// Particles of all ranks.
+    pub(crate) total: u64,
+}
+
+/// The order of this rank's particles, if all ranks can put theirs in one. Collective.
+pub(crate) fn order_particles<P: Particle>(
+    comm: &Comm,
+    name: &str,
+    grid: &CellGrid,
+    particles: &[P],
+) -> Result<ParticleOrder> {
+    let found = ParticleOrder::of(grid, particles);
+    agree(comm, "write", name, found.map_err(|detail| Error::new(Kind::BadArgument, "write", name, detail)))
+}
+
+/// Collective.
+pub(crate) fn assign_offsets(
+    comm: &Comm,
+    name: &str,
+    grid: &CellGrid,
+    runs: &[CellRun],
+) -> Result<CellOffsets> {
+    let talk = |error| Error::from_comm("write", name, &error);
+    let mine: Vec<OccupiedCell> =
+        runs.iter().map(|run| OccupiedCell { cell: run.cell, count: run.count }).collect();
+    let all = comm.gather_varied(0, &mine).map_err(talk)?;
+    let arranged = all.map_or_else(|| Ok(SortedCells::default()), |all| sort_cells(name, grid, &all));
+    let SortedCells { cells, owners, firsts } = agree(comm, "write", name, arranged)?;
+    let first = comm.scatter_varied(0, &firsts).map_err(talk)?;
+    let mut total = [cells.iter().map(|entry| entry.count).sum::<u64>()];
+    comm.broadcast(0, &mut total).map_err(talk)?;
+    Ok(CellOffsets { first, cells, owners, total: total[0] })
+}
+
+/// The cells of all ranks in order, whose they are, and for each rank how many particles lie before each of its runs.
+#[derive(Default)]
+struct SortedCells {
+    cells: Vec<OccupiedCell>,
+    owners: Vec<(u32, u32)>,
+    firsts: Vec<Vec<u64>>,
+}
+
+fn sort_cells(name: &str, grid: &CellGrid, all: &[Vec<OccupiedCell>]) -> Result<SortedCells> {
+    let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(all.iter().map(Vec::len).sum());
+    for (rank, entries) in all.iter().enumerate() {
+        order.extend(entries.iter().zip(0..).map(|(entry, index)| (entry.cell, rank as u32, index)));
+    }
+    order.sort_unstable();
+    if let Some(pair) = order.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let detail = format!(
+            "ranks {} and {} both hold particles of cell {} of {:?}; give a grid whose cells lie on one rank each",
+            pair[0].1,
+            pair[1].1,
+            pair[0].0,
+            grid.cells()
+        );
+        return Err(Error::new(Kind::Overlap, "write", name, detail));
+    }
+    let mut firsts: Vec<Vec<u64>> = all.iter().map(|entries| vec![0; entries.len()]).collect();
+    let mut cells = Vec::with_capacity(order.len());
+    let mut before = 0;
+    for (_, rank, index) in &order {
+        let entry = all[*rank as usize][*index as usize];
+        firsts[*rank as usize][*index as usize] = before;
+        before += entry.count;
+        cells.push(entry);
+    }
+    let owners = order.into_iter().map(|(_, rank, index)| (rank, index)).collect();
+    Ok(SortedCells { cells, owners, firsts })
+}
+
+/// Where runs of rows lie in a file, joined where they touch: (length in bytes, place).
+pub(crate) fn blocks(runs: impl Iterator<Item = (u64, u64)>, row: u64) -> Vec<(u64, i64)> {
+    let mut blocks: Vec<(u64, i64)> = Vec::new();
+    for (first, count) in runs.filter(|(_, count)| *count > 0) {
+        let (place, len) = ((first * row) as i64, count * row);
+        match blocks.last_mut() {
+            Some((length, start)) if *start + *length as i64 == place => *length += len,
+            _ => blocks.push((len, place)),
+        }
+    }
+    blocks
+}

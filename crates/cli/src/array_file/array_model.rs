@@ -1,0 +1,320 @@
+//! What files hold, whatever their format: arrays with named dimensions and typed attributes.
+
+use std::ops::Range;
+
+use aqueduct::formats::Hyperslab;
+
+use super::{ElementType, NumberType};
+
+/// What is worked on at once.
+const PORTION: u64 = 4 << 20;
+/// Elements of any size that are asked for at once.
+const ELEMENTS_AT_ONCE: u64 = 1024;
+
+/// A named length that arrays have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SharedDimension {
+    pub(crate) name: String,
+    pub(crate) length: u64,
+    /// Whether it grows with the file.
+    pub(crate) grows: bool,
+}
+
+/// What an attribute says.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "lists of texts and references come from HDF5"))]
+pub(crate) enum AttributeValue {
+    Text(String),
+    Texts(Vec<String>),
+    /// Of this kind and shape (none for a single one), little-endian.
+    Numbers(NumberType, Vec<u64>, Vec<u8>),
+    /// What only HDF5 holds: texts of fixed length, records, enumerations.
+    #[cfg(feature = "hdf5")]
+    Hdf5(aqueduct::hdf5::Hdf5Attribute),
+    /// What no program of ours can copy, in words: references, for example.
+    Foreign(String),
+}
+
+/// An attribute of a file, a group or an array.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NamedAttribute {
+    pub(crate) name: String,
+    pub(crate) value: AttributeValue,
+}
+
+impl NamedAttribute {
+    pub(crate) fn new(name: impl Into<String>, value: AttributeValue) -> Self {
+        Self { name: name.into(), value }
+    }
+}
+
+impl AttributeValue {
+    /// The same value, whatever formats make of it: a list of one number is that number, text of fixed length is text.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let count = |shape: &[u64]| shape.iter().product::<u64>();
+        match (self.plain(), other.plain()) {
+            (Self::Numbers(kind, shape, bytes), Self::Numbers(other_kind, other_shape, other_bytes)) => {
+                let same_shape = shape == other_shape || (count(&shape) == 1 && count(&other_shape) == 1);
+                kind == other_kind && same_shape && same_numbers(kind, &bytes, &other_bytes)
+            }
+            (one, other) => one == other,
+        }
+    }
+
+    #[cfg(feature = "hdf5")]
+    fn plain(&self) -> Self {
+        match self {
+            Self::Hdf5(aqueduct::hdf5::Hdf5Attribute::FixedText(text)) => {
+                Self::Text(text.clone()).plain_text()
+            }
+            other => other.plain_text(),
+        }
+    }
+
+    #[cfg(not(feature = "hdf5"))]
+    fn plain(&self) -> Self {
+        self.plain_text()
+    }
+
+    /// Zeros at the end, which some writers leave, are no text.
+    fn plain_text(&self) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(text.trim_end_matches('\0').to_owned()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// NaN is the same as NaN, whatever its bits.
+fn same_numbers(kind: NumberType, one: &[u8], other: &[u8]) -> bool {
+    let element = ElementType::number(kind);
+    one == other || (one.len() == other.len() && element.differences(one, other) == 0)
+}
+
+impl std::fmt::Display for AttributeValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text.trim_end_matches('\0')),
+            Self::Texts(texts) => f.write_str(&texts.join(", ")),
+            Self::Numbers(number, _, bytes) => {
+                let numbers: Vec<String> =
+                    bytes.chunks_exact(number.size() as usize).map(|bytes| number.text(bytes)).collect();
+                f.write_str(&numbers.join(" "))
+            }
+            #[cfg(feature = "hdf5")]
+            Self::Hdf5(value) => match value {
+                aqueduct::hdf5::Hdf5Attribute::FixedText(text) => f.write_str(text),
+                aqueduct::hdf5::Hdf5Attribute::Values(ty, ..) => match value.numbers() {
+                    Some(numbers) => {
+                        f.write_str(&numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+                    }
+                    None => write!(f, "({ty})"),
+                },
+                other => write!(f, "({other:?})"),
+            },
+            Self::Foreign(what) => write!(f, "({what})"),
+        }
+    }
+}
+
+/// An array of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Array {
+    /// Its path: `/group/name` in HDF5, else a name.
+    pub(crate) name: String,
+    pub(crate) element: ElementType,
+    pub(crate) shape: Vec<u64>,
+    /// The name of each dimension; empty where the file names none.
+    pub(crate) dimensions: Vec<String>,
+    /// Whether its first dimension grows with the file: steps.
+    pub(crate) grows: bool,
+    /// How many rows are complete, where the file says so.
+    pub(crate) complete: Option<u64>,
+    pub(crate) attributes: Vec<NamedAttribute>,
+}
+
+/// A part of an array that is one run of its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayPart {
+    /// The range along each dimension.
+    ranges: Vec<Range<u64>>,
+    /// The number of its first element, and how many it has.
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+}
+
+impl ArrayPart {
+    pub(crate) fn slab(&self) -> Hyperslab {
+        Hyperslab::from(&self.ranges[..])
+    }
+
+    /// The elements by their numbers.
+    pub(crate) fn elements(&self) -> Range<u64> {
+        self.first..self.first.saturating_add(self.count)
+    }
+
+    /// The range along each dimension.
+    pub(crate) fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+}
+
+impl Array {
+    /// About which nothing else is known.
+    pub(crate) fn new(name: impl Into<String>, element: ElementType, shape: Vec<u64>) -> Self {
+        let (dimensions, attributes) = (Vec::new(), Vec::new());
+        Self { name: name.into(), element, shape, dimensions, grows: false, complete: None, attributes }
+    }
+
+    /// How many rows it has: the length of its first dimension, one for a single value.
+    pub(crate) fn rows(&self) -> u64 {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// Elements of a row.
+    pub(crate) fn row_elements(&self) -> u64 {
+        self.shape.iter().skip(1).fold(1, |all, length| all.saturating_mul(*length))
+    }
+
+    /// Bytes of a row.
+    pub(crate) fn row(&self) -> u64 {
+        self.row_elements().saturating_mul(self.element.size)
+    }
+
+    /// Whether its first dimension is its steps.
+    pub(crate) fn has_steps(&self) -> bool {
+        self.shape.len() > 1 || self.grows
+    }
+
+    /// Some rows in parts that suit memory, in the order of their elements.
+    pub(crate) fn parts_of_rows(&self, rows: Range<u64>) -> impl Iterator<Item = ArrayPart> + use<> {
+        let mut some = self.clone();
+        let count = rows.end.saturating_sub(rows.start);
+        if let Some(length) = some.shape.first_mut() {
+            *length = count;
+        }
+        let before = rows.start.saturating_mul(self.row_elements());
+        let parts = some.parts().take(if count == 0 { 0 } else { usize::MAX });
+        parts.map(move |mut part| {
+            if let Some(range) = part.ranges.first_mut() {
+                *range = range.start + rows.start..range.end + rows.start;
+            }
+            part.first = part.first.saturating_add(before);
+            part
+        })
+    }
+
+    /// All of it in parts that suit memory, in the order of its elements. A part is some whole rows, or lies inside of one.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ArrayPart> + use<> {
+        let (shape, size) = (self.shape.clone(), self.element.size);
+        let inner = |from: usize| shape[from..].iter().fold(1u64, |all, length| all.saturating_mul(*length));
+        let most = PORTION.checked_div(size).map_or(ELEMENTS_AT_ONCE, |most| most.max(1));
+        // Rows without an element hold nothing, however many they are said to be.
+        let empty = shape.contains(&0);
+        // The first dimension of which one step fits.
+        let cut = (0..shape.len()).find(|at| inner(at + 1) <= most).unwrap_or(0);
+        let step = (most / inner((cut + 1).min(shape.len())).max(1)).max(1);
+        let length = shape.get(cut).copied().unwrap_or(1);
+        let outer = shape.iter().take(cut).fold(1u64, |all, length| all.saturating_mul(*length));
+        let outer = if empty { 0 } else { outer };
+        let each = inner((cut + 1).min(shape.len()));
+        let part = move |outer: u64, from: u64| {
+            let until = from.saturating_add(step).min(length);
+            let mut ranges: Vec<Range<u64>> = shape.iter().map(|length| 0..*length).collect();
+            let mut rest = outer;
+            for at in (0..cut).rev() {
+                ranges[at] = rest % shape[at]..rest % shape[at] + 1;
+                rest /= shape[at];
+            }
+            if let Some(range) = ranges.get_mut(cut) {
+                *range = from..until;
+            }
+            let first = outer.saturating_mul(length).saturating_add(from).saturating_mul(each);
+            ArrayPart { ranges, first, count: (until - from).saturating_mul(each) }
+        };
+        let pieces = length.div_ceil(step);
+        (0..outer).flat_map(move |outer| {
+            let part = part.clone();
+            (0..pieces).map(move |piece| part(outer, piece * step))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(shape: &[u64], number: NumberType) -> Array {
+        Array::new("a", ElementType::number(number), shape.to_vec())
+    }
+
+    #[test]
+    fn parts_are_bounded_and_cover_every_element_once() {
+        let million = 1 << 20;
+        for shape in [
+            &[][..],
+            &[7],
+            &[3, 5],
+            &[3 * million],
+            &[2, 3 * million],
+            &[3, 2, million + 1, 2],
+            &[5, 1, 700, 900],
+            &[0, 4],
+            &[4, 0],
+        ] {
+            let array = array(shape, NumberType::F64);
+            let mut next = 0;
+            for part in array.parts() {
+                assert_eq!(part.first, next, "{shape:?}");
+                assert!(part.count * 8 <= PORTION, "{shape:?}: {part:?}");
+                let volume: u64 = part.ranges.iter().map(|range| range.end - range.start).product();
+                assert_eq!(volume, part.count, "{shape:?}: {part:?}");
+                let row = array.row_elements().max(1);
+                assert!(
+                    part.first % row == 0 && part.count % row == 0
+                        || part.first / row == (part.first + part.count - 1) / row,
+                    "{shape:?}: {part:?} is some rows or a part of one"
+                );
+                next += part.count;
+            }
+            assert_eq!(next, shape.iter().product::<u64>(), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn some_rows_are_covered_once() {
+        for shape in [&[7][..], &[5, 3], &[3, 3 << 20], &[4, 2, 700, 900]] {
+            let array = array(shape, NumberType::F64);
+            let mut next = array.row_elements();
+            for part in array.parts_of_rows(1..3) {
+                assert_eq!(part.first, next, "{shape:?}");
+                let at = part.ranges[0].start * array.row_elements();
+                assert!(at <= part.first && part.first < at + array.row_elements(), "{shape:?}: {part:?}");
+                next += part.count;
+            }
+            assert_eq!(next, 3 * array.row_elements(), "{shape:?}");
+            assert_eq!(array.parts_of_rows(2..2).count(), 0);
+        }
+        assert_eq!(array(&[], NumberType::F64).parts_of_rows(0..1).count(), 1);
+        assert_eq!(array(&[], NumberType::F64).parts_of_rows(1..1).count(), 0);
+    }
+
+    #[test]
+    fn lengths_that_nobody_can_have_make_no_panic() {
+        for shape in [&[1 << 63, 1 << 63][..], &[u64::MAX], &[1 << 62, 0, u64::MAX]] {
+            let _ = array(shape, NumberType::F64).parts().next();
+        }
+    }
+
+    #[test]
+    fn one_number_is_a_list_of_one_and_nan_is_nan() {
+        let numbers = |shape: &[u64], values: &[f64]| {
+            let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            AttributeValue::Numbers(NumberType::F64, shape.to_vec(), bytes)
+        };
+        assert!(numbers(&[], &[1.0]).is_same(&numbers(&[1], &[1.0])));
+        assert!(numbers(&[], &[f64::NAN]).is_same(&numbers(&[], &[-f64::NAN])));
+        assert!(!numbers(&[], &[1.0]).is_same(&numbers(&[], &[2.0])));
+        assert!(!numbers(&[], &[1.0]).is_same(&AttributeValue::Text("1".into())));
+    }
+}

@@ -1,0 +1,87 @@
+//! Cell files.
+
+use std::cell::OnceCell;
+use std::ffi::OsStr;
+
+use anyhow::{Result, anyhow, ensure};
+use aqueduct::checkpoint::particle_cells::{self, CellSummary};
+use aqueduct::comm::Comm;
+use aqueduct::file::{self, Mode, Open};
+
+use super::finding::FormatMismatch;
+use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NamedAttribute, molecule};
+
+pub(crate) struct CellArrayFile {
+    world: Comm,
+    name: String,
+    open: file::File,
+    summary: CellSummary,
+    arrays: [Array; 1],
+    /// What is wrong, once it was looked for.
+    verified: OnceCell<Option<String>>,
+}
+
+impl CellArrayFile {
+    pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
+        let shown = name.display();
+        let name = name.to_str().ok_or_else(|| anyhow!("{shown}: cell files have names in UTF-8"))?;
+        let summary = particle_cells::summary(world, name)?;
+        let open = Open::new(Mode::read_only()).open(world, name)?;
+        let array = Array::new("particles", element(summary.row), vec![summary.particles]);
+        let (world, name, verified) = (world.clone(), name.to_owned(), OnceCell::new());
+        Ok(Self { world, name, open, summary, arrays: [array], verified })
+    }
+}
+
+/// Rows of the size of a molecule are molecules; of others only their size is known.
+pub(super) fn element(row: u64) -> ElementType {
+    if row == molecule::ROW {
+        molecule::element()
+    } else {
+        ElementType::bytes(format!("particle of {row} bytes"), row)
+    }
+}
+
+impl ArrayFile for CellArrayFile {
+    fn format(&self) -> String {
+        let [x, y, z] = self.summary.grid.cells();
+        format!(
+            "cell file, {x} × {y} × {z} cells, {} particles of {} bytes",
+            self.summary.particles, self.summary.row
+        )
+    }
+
+    fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
+        vec![(String::new(), vec![molecule::numbers(molecule::LENGTH, &self.summary.grid.length())])]
+    }
+
+    fn names_arrays(&self) -> bool {
+        false
+    }
+
+    fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        // Nothing is given out that is not what was written.
+        let verify = || particle_cells::verify(&self.world, &self.name).err().map(|error| error.to_string());
+        if let Some(what) = self.verified.get_or_init(verify) {
+            return Err(FormatMismatch(what.clone()).into());
+        }
+        let CellSummary { row, data, .. } = self.summary;
+        let mut bytes = vec![0; (part.count * row) as usize];
+        let read = self.open.at(data + part.first * row).read(&mut bytes)?.bytes();
+        ensure!(read == bytes.len() as u64, "the file ends in particle {}", part.first + read / row.max(1));
+        Ok(bytes)
+    }
+
+    fn has_checksums(&self) -> bool {
+        true
+    }
+
+    fn findings(&self) -> Result<Vec<Finding>> {
+        let verified = particle_cells::verify(&self.world, &self.name).map_err(anyhow::Error::from);
+        Ok(verified.err().iter().map(Finding::of).collect())
+    }
+}

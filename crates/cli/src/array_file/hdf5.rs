@@ -1,0 +1,364 @@
+//! HDF5 files.
+
+use std::cell::OnceCell;
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use aqueduct::comm::Comm;
+use aqueduct::hdf5::{
+    DatasetId, Datatype, Hdf5Attribute, Hdf5CreateOptions, Hdf5Definitions, Hdf5File, Hdf5Object,
+    Hdf5OpenOptions,
+};
+
+use super::netcdf4_dimensions::NamedScales;
+use super::{
+    Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, COMPLETION_MARK, ElementType,
+    Finding, NamedAttribute, NumberType, SharedDimension, element_type, is_internal,
+};
+use crate::hdf5_probe;
+
+/// The names of a dataset's dimensions, as `H5DSset_label` stores them.
+const LABELS: &str = "DIMENSION_LABELS";
+
+fn element(ty: &Datatype) -> ElementType {
+    let mut parts = Vec::new();
+    let known = collect(ty, 0, "", &mut parts).is_some();
+    // Text of any length is known by no size.
+    let size = if *ty == Datatype::VlenText { 0 } else { ty.size() };
+    let element = ElementType::new(ty.to_string(), size, known.then_some(parts));
+    ElementType { datatype: Some(ty.clone()), ..element }
+}
+
+/// The number that a type is.
+fn as_number(ty: &Datatype) -> Option<NumberType> {
+    Some(match ty {
+        Datatype::Int(1) => NumberType::I8,
+        Datatype::Int(2) => NumberType::I16,
+        Datatype::Int(4) => NumberType::I32,
+        Datatype::Int(8) => NumberType::I64,
+        Datatype::UInt(1) => NumberType::U8,
+        Datatype::UInt(2) => NumberType::U16,
+        Datatype::UInt(4) => NumberType::U32,
+        Datatype::UInt(8) => NumberType::U64,
+        Datatype::Float(4) => NumberType::F32,
+        Datatype::Float(8) => NumberType::F64,
+        // What netCDF-4 makes of char.
+        Datatype::Text(1) => NumberType::Char,
+        _ => return None,
+    })
+}
+
+fn as_datatype(number: NumberType) -> Datatype {
+    match number {
+        NumberType::I8 | NumberType::I16 | NumberType::I32 | NumberType::I64 => {
+            Datatype::Int(number.size() as u32)
+        }
+        NumberType::U8 | NumberType::U16 | NumberType::U32 | NumberType::U64 => {
+            Datatype::UInt(number.size() as u32)
+        }
+        NumberType::F32 | NumberType::F64 => Datatype::Float(number.size() as u32),
+        NumberType::Char => Datatype::Text(1),
+    }
+}
+
+/// The numbers of a type; none where it has others.
+fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, NumberType)>) -> Option<()> {
+    let number = match ty {
+        Datatype::Bool => NumberType::U8,
+        Datatype::Enum(4, _) => NumberType::U32,
+        Datatype::Array(of, count) => {
+            return (0..*count).try_for_each(|index| {
+                collect(of, at + index * of.size(), &format!("{name}[{index}]"), parts)
+            });
+        }
+        Datatype::Compound(_, fields) => {
+            return fields.iter().try_for_each(|(field, offset, ty)| {
+                let inner = if name.is_empty() { field.clone() } else { format!("{name}.{field}") };
+                collect(ty, at + offset, &inner, parts)
+            });
+        }
+        other => as_number(other)?,
+    };
+    element_type::push(parts, (at, name.to_owned(), number))
+}
+
+/// The type of an array's elements; none if they are not known here.
+fn datatype(element: &ElementType) -> Option<Datatype> {
+    if let Some(native) = &element.datatype {
+        return (*native != Datatype::VlenText).then(|| native.clone()).filter(|native| !is_foreign(native));
+    }
+    if let Some(number) = element.as_number() {
+        return Some(as_datatype(number));
+    }
+    let fields = element.parts.as_ref()?.iter();
+    let fields = fields.map(|(at, name, number)| (name.clone(), *at, as_datatype(*number))).collect();
+    Some(Datatype::Compound(element.size, fields))
+}
+
+/// Whether a type has something in it that cannot be copied.
+fn is_foreign(ty: &Datatype) -> bool {
+    match ty {
+        Datatype::Other(..) | Datatype::VlenText => true,
+        Datatype::Array(of, _) => is_foreign(of),
+        Datatype::Compound(_, fields) => fields.iter().any(|(_, _, ty)| is_foreign(ty)),
+        _ => false,
+    }
+}
+
+/// The attributes of a node, without the marks and names of dimensions.
+fn attributes(node: &Hdf5Object) -> Vec<NamedAttribute> {
+    let own = node.attributes.iter().filter(|(name, _)| *name != COMPLETION_MARK);
+    let own = own.filter(|(name, value)| *name != LABELS || !matches!(value, Hdf5Attribute::Texts(_)));
+    own.map(|(name, value)| NamedAttribute::new(name, known(value))).collect()
+}
+
+fn known(value: &Hdf5Attribute) -> AttributeValue {
+    match value {
+        Hdf5Attribute::Text(text) => AttributeValue::Text(text.clone()),
+        Hdf5Attribute::Texts(texts) => AttributeValue::Texts(texts.clone()),
+        Hdf5Attribute::Values(ty, shape, bytes) => match as_number(ty) {
+            Some(number) => AttributeValue::Numbers(number, shape.clone(), bytes.clone()),
+            None => AttributeValue::Hdf5(value.clone()),
+        },
+        Hdf5Attribute::FixedText(_) => AttributeValue::Hdf5(value.clone()),
+        Hdf5Attribute::Other(what) => AttributeValue::Foreign(what.clone()),
+    }
+}
+
+/// The value of an attribute as the format has it; else why it cannot hold it.
+fn value(value: &AttributeValue) -> Result<Hdf5Attribute, String> {
+    match value {
+        AttributeValue::Text(text) if text.trim_end_matches('\0').contains('\0') => {
+            Err("HDF5 has no text with a zero in it".to_owned())
+        }
+        AttributeValue::Text(text) => Ok(Hdf5Attribute::from(text.trim_end_matches('\0'))),
+        AttributeValue::Texts(texts) => Ok(Hdf5Attribute::Texts(texts.clone())),
+        AttributeValue::Numbers(_, _, bytes) if bytes.is_empty() => {
+            Err("attributes without a value are not written here".to_owned())
+        }
+        AttributeValue::Numbers(number, shape, bytes) => {
+            // One number of a format that has lists alone is one number.
+            let shape = if shape[..] == [1] { Vec::new() } else { shape.clone() };
+            Ok(Hdf5Attribute::Values(as_datatype(*number), shape, bytes.clone()))
+        }
+        AttributeValue::Hdf5(value) => Ok(value.clone()),
+        AttributeValue::Foreign(what) => Err(format!("{what} cannot be copied")),
+    }
+}
+
+/// Says something about a group or dataset; what cannot be said is lost.
+fn write_attribute(
+    file: &mut Hdf5Definitions<'_>,
+    owner: &str,
+    attributes: &[NamedAttribute],
+    lost: &mut Vec<String>,
+) -> aqueduct::formats::Result<()> {
+    // Scales are written as labels: what describes them would be wrong.
+    let own = attributes.iter().filter(|attribute| !is_internal(&attribute.name, attributes));
+    for attribute in own {
+        match value(&attribute.value) {
+            Ok(value) => file.attribute(owner, &attribute.name, value)?,
+            Err(why) => lost.push(format!("attribute {} of {owner}: {why}", attribute.name)),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) struct Hdf5ArrayFile {
+    open: Hdf5File,
+    datasets: Vec<DatasetId>,
+    arrays: Vec<Array>,
+    /// Of each array that is text, once it is asked for.
+    texts: Vec<OnceCell<Vec<String>>>,
+    scales: NamedScales,
+}
+
+impl Hdf5ArrayFile {
+    pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
+        let file = Hdf5OpenOptions::new().probe_with(hdf5_probe::probe).open(world, name)?;
+        let (mut datasets, mut arrays) = (Vec::new(), Vec::new());
+        let scales = NamedScales::of(file.tree()).unwrap_or_default();
+        for (id, path) in file.datasets().filter(|(_, path)| !scales.hidden.contains(*path)) {
+            let (dataset, node) = (file.describe(id)?, file.object(path)?);
+            let dimensions = match node.attribute(LABELS) {
+                Some(Hdf5Attribute::Texts(labels)) if labels.len() == dataset.shape.len() => labels.clone(),
+                _ => scales.names.get(path).cloned().unwrap_or_default(),
+            };
+            arrays.push(Array {
+                dimensions,
+                grows: dataset.extendible,
+                complete: file.complete(id)?,
+                attributes: attributes(node),
+                ..Array::new(path, element(&dataset.datatype), dataset.shape.clone())
+            });
+            datasets.push(id);
+        }
+        let texts = arrays.iter().map(|_| OnceCell::new()).collect();
+        Ok(Self { open: file, datasets, arrays, texts, scales })
+    }
+
+    fn is_text(&self, array: usize) -> bool {
+        self.open.describe(self.datasets[array]).is_ok_and(|dataset| dataset.datatype == Datatype::VlenText)
+    }
+
+    /// Rows of text, each as its elements.
+    fn texts(&self, array: usize, rows: &Range<u64>) -> Result<impl Iterator<Item = &[String]>> {
+        let all = match self.texts[array].get() {
+            Some(all) => all,
+            None => {
+                let all = self.open.read_vlen_strings(self.datasets[array])?;
+                self.texts[array].get_or_init(|| all)
+            }
+        };
+        let row = self.arrays[array].shape.iter().skip(1).product::<u64>().max(1) as usize;
+        let wanted = rows.end.saturating_sub(rows.start) as usize;
+        Ok(all.chunks(row).skip(rows.start as usize).take(wanted))
+    }
+}
+
+impl ArrayFile for Hdf5ArrayFile {
+    fn format(&self) -> String {
+        let complete = match self.open.is_complete() {
+            None => "says nothing about completeness",
+            Some(true) => "complete",
+            Some(false) => "not closed: being written, or interrupted",
+        };
+        format!("HDF5, {complete}")
+    }
+
+    fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
+        let groups = self.open.tree().iter().filter(|(_, node)| node.dataset.is_none());
+        let named = |path: &String| if path == "/" { String::new() } else { path.clone() };
+        groups.map(|(path, node)| (named(path), attributes(node))).collect()
+    }
+
+    fn dimensions(&self) -> Vec<SharedDimension> {
+        self.scales.shared.clone()
+    }
+
+    fn holds_metadata(&self) -> bool {
+        true
+    }
+
+    fn holds_dimensions(&self) -> bool {
+        let root = self.open.tree().get("/");
+        !self.scales.shared.is_empty() || root.is_some_and(|root| root.attribute("_NCProperties").is_some())
+    }
+
+    fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        if self.is_text(array) {
+            return Err(anyhow!("{} holds text of any length, no bytes", self.arrays[array].name));
+        }
+        Ok(self.open.at(self.datasets[array], part.slab()).all().read_bytes()?)
+    }
+
+    fn is_stored(&self, array: usize) -> bool {
+        let dataset = self.open.describe(self.datasets[array]);
+        // What lies where it cannot be read is for reading to tell.
+        dataset.is_ok_and(|dataset| !dataset.is_sparse() || dataset.stored() > 0)
+    }
+
+    fn lines(&self, array: usize, rows: Range<u64>) -> Option<Result<Vec<String>>> {
+        let line = |row: &[String]| row.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" ");
+        self.is_text(array).then(|| Ok(self.texts(array, &rows)?.map(line).collect()))
+    }
+
+    fn findings(&self) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        for (at, array) in self.arrays.iter().enumerate().filter(|(at, _)| self.is_text(*at)) {
+            findings.extend(self.texts(at, &(0..0)).err().map(|error| Finding::of_part(&array.name, &error)));
+        }
+        if self.open.is_complete() == Some(false) {
+            let text = "it was not closed: it is being written, or its program was interrupted";
+            findings.push(Finding::damage(text));
+        }
+        for array in &self.arrays {
+            if let Some(complete) = array.complete.filter(|complete| *complete < array.rows()) {
+                let text = format!("{}: {complete} of {} rows are complete", array.name, array.rows());
+                findings.push(Finding::damage(text));
+            }
+        }
+        Ok(findings)
+    }
+}
+
+pub(crate) struct Hdf5ArrayWriter {
+    file: Hdf5File,
+    name: OsString,
+    datasets: Vec<DatasetId>,
+}
+
+impl Hdf5ArrayWriter {
+    pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Self> {
+        Ok(Self {
+            file: Hdf5CreateOptions::new().create(world, name)?,
+            name: name.to_owned(),
+            datasets: Vec::new(),
+        })
+    }
+}
+
+impl ArrayWriter for Hdf5ArrayWriter {
+    fn unsupported_reason(&self, array: &Array) -> Option<String> {
+        let unknown = datatype(&array.element).is_none();
+        unknown.then(|| format!("it holds {}, which is not written here", array.element.name))
+    }
+
+    fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>> {
+        let (datasets, lost) = self.file.define(|file| {
+            let (mut datasets, mut lost) = (Vec::new(), Vec::new());
+            for (group, attributes) in &content.attributes {
+                let path = if group.is_empty() { "/" } else { group };
+                if path != "/" {
+                    file.group(path)?;
+                }
+                write_attribute(file, path, attributes, &mut lost)?;
+            }
+            for array in &content.arrays {
+                let Some(ty) = datatype(&array.element) else { continue };
+                let dataset = if array.grows {
+                    // Chunks of about a MiB.
+                    let rows = ((1 << 20) / array.row().max(1)).clamp(1, array.rows().max(1));
+                    let others = array.shape.iter().skip(1).map(|length| (*length).max(1));
+                    let chunk: Vec<u64> = std::iter::once(rows).chain(others).collect();
+                    file.extendible_as(&array.name, ty, &array.shape, &chunk)?
+                } else {
+                    file.dataset_as(&array.name, ty, &array.shape)?
+                };
+                if array.dimensions.iter().any(|name| !name.is_empty()) {
+                    file.attribute(&array.name, LABELS, Hdf5Attribute::Texts(array.dimensions.clone()))?;
+                }
+                write_attribute(file, &array.name, &array.attributes, &mut lost)?;
+                datasets.push(dataset);
+            }
+            let unused = |name: &str| {
+                !content.arrays.iter().any(|array| array.dimensions.iter().any(|own| own == name))
+            };
+            for dimension in content.dimensions.iter().filter(|dimension| unused(&dimension.name)) {
+                lost.push(format!("dimension {} belongs to no array: HDF5 has none without", dimension.name));
+            }
+            Ok((datasets, lost))
+        })?;
+        self.datasets = datasets;
+        Ok(lost)
+    }
+
+    fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
+        let mut queue = self.file.queue();
+        queue.put_bytes(self.datasets[array], part.slab(), bytes);
+        Ok(queue.run_all()?)
+    }
+
+    fn created_files(&self) -> Vec<OsString> {
+        vec![self.name.clone()]
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.file.close()?)
+    }
+}

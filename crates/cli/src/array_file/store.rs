@@ -1,0 +1,296 @@
+//! Checkpoint stores: a generation's parts as arrays.
+
+use std::cell::OnceCell;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use aqueduct::checkpoint::{Generation, PartSummary, Store, particle_cells};
+use aqueduct::comm::Comm;
+use aqueduct::file::{Mode, Open};
+
+use super::finding::FormatMismatch;
+use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NumberType, molecule, signature};
+
+/// A store, or one checkpoint of it.
+pub(crate) struct CheckpointArrayFile {
+    store: Store,
+    /// All that were asked for, in order, or why one cannot be opened.
+    generations: Vec<(u64, Result<Generation>)>,
+    /// The one whose parts are shown, by its place.
+    shown: Option<usize>,
+    is_store: bool,
+    arrays: Vec<Array>,
+    sources: Vec<ArrayLocation>,
+    broken: Vec<Finding>,
+    verified: OnceCell<Option<String>>,
+    world: Comm,
+}
+
+/// Where the bytes of an array are.
+enum ArrayLocation {
+    /// In this file, from this byte on.
+    File(String, u64),
+    /// In the manifest.
+    Manifest(Vec<u8>),
+}
+
+impl CheckpointArrayFile {
+    /// A store; the parts of the newest checkpoint are shown.
+    pub(crate) fn open_latest(world: &Comm, folder: &Path) -> Result<Self> {
+        let store = Store::open(world, folder)?;
+        let mut candidates = store.candidates()?;
+        loop {
+            let mut generations = Vec::new();
+            for number in &candidates {
+                let opened = store.generation(*number).map_err(anyhow::Error::from);
+                // One that its program has removed meanwhile is not damaged.
+                if opened.is_ok() || store.candidates()?.contains(number) {
+                    generations.push((*number, opened));
+                }
+            }
+            // All of them may be gone, for newer ones.
+            let now = store.candidates()?;
+            if !generations.is_empty() || now.is_empty() || now == candidates {
+                return Self::new(world, store, generations, true, None);
+            }
+            candidates = now;
+        }
+    }
+
+    /// One checkpoint, or a part of it.
+    pub(crate) fn open_generation(
+        world: &Comm,
+        folder: &Path,
+        number: u64,
+        part: Option<&str>,
+    ) -> Result<Self> {
+        let store = Store::open(world, folder)?;
+        let generation = store.generation(number)?;
+        Self::new(world, store, vec![(number, Ok(generation))], false, part)
+    }
+
+    fn new(
+        world: &Comm,
+        store: Store,
+        generations: Vec<(u64, Result<Generation>)>,
+        is_store: bool,
+        wanted: Option<&str>,
+    ) -> Result<Self> {
+        let shown = generations.iter().rposition(|(_, generation)| generation.is_ok());
+        let (mut arrays, mut sources, mut broken) = (Vec::new(), Vec::new(), Vec::new());
+        let latest = shown.and_then(|at| generations[at].1.as_ref().ok());
+        let parts = latest.into_iter().flat_map(Generation::summaries);
+        for part in parts.filter(|part| wanted.is_none_or(|wanted| wanted == part.name)) {
+            match arrays_of(world, &part) {
+                Ok(made) => made.into_iter().for_each(|(array, source)| {
+                    arrays.push(array);
+                    sources.push(source);
+                }),
+                Err(error) => broken.push(Finding::of_part(&part.name, &error)),
+            }
+        }
+        if let Some(part) = wanted.filter(|_| arrays.is_empty() && broken.is_empty()) {
+            return Err(anyhow!("the manifest beside it knows no part {part:?}"));
+        }
+        let (world, verified) = (world.clone(), OnceCell::new());
+        Ok(Self { store, generations, shown, is_store, arrays, sources, broken, verified, world })
+    }
+
+    /// Whether a generation is no longer in the store.
+    fn is_gone(&self, number: u64) -> bool {
+        self.store.candidates().is_ok_and(|now| !now.contains(&number))
+    }
+
+    /// Whether the checkpoint that is shown is whole: nothing is read of another one.
+    fn verify_shown(&self) -> Result<()> {
+        let found = self.verified.get_or_init(|| {
+            let (number, generation) = &self.generations[self.shown?];
+            let error = generation.as_ref().ok()?.verify().err()?;
+            if self.is_gone(*number) {
+                return Some(format!(
+                    "generation {number} was removed by its program while it was read; try again"
+                ));
+            }
+            let way = "an older generation is read by the name of its folder";
+            Some(format!("generation {number} is damaged: {error}; {way}"))
+        });
+        found.as_ref().map_or(Ok(()), |what| Err(FormatMismatch(what.clone()).into()))
+    }
+}
+
+/// What a part holds, as arrays of numbers where that is known.
+fn arrays_of(world: &Comm, part: &PartSummary) -> Result<Vec<(Array, ArrayLocation)>> {
+    let (name, bytes) = (&part.name, part.bytes);
+    let from = |place: u64| ArrayLocation::File(part.file.clone(), place);
+    let element = |count: u64| {
+        let size = bytes.checked_div(count).or_else(|| signature::size(&part.signature)).unwrap_or(1);
+        signature::element(&part.signature, size)
+    };
+    Ok(match part.kind.as_str() {
+        "cells" => {
+            let summary = particle_cells::summary(world, &part.file)?;
+            let mut array = Array::new(name, super::cells::element(summary.row), vec![summary.particles]);
+            array.attributes.push(molecule::numbers(molecule::LENGTH, &summary.grid.length()));
+            vec![(array, from(summary.data))]
+        }
+        "array" => {
+            let count = part.shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length));
+            let count = count.context("its shape is larger than every file")?;
+            vec![(Array::new(name, element(count), part.shape.clone()), from(0))]
+        }
+        "objects" => match part.index {
+            None => {
+                let count = part.count.unwrap_or(0);
+                vec![(Array::new(name, element(count), vec![count]), from(0))]
+            }
+            Some(index) => {
+                let ends = Array::new(
+                    format!("{name}.ends"),
+                    ElementType::number(NumberType::U64),
+                    vec![part.count.unwrap_or(0)],
+                );
+                vec![
+                    (Array::new(name, ElementType::number(NumberType::U8), vec![index]), from(0)),
+                    (ends, from(index)),
+                ]
+            }
+        },
+        "value" => {
+            let value = part.value.clone().context("its value has no hexadecimal digits")?;
+            let element = signature::element(&part.signature, value.len() as u64);
+            vec![(Array::new(name, element, Vec::new()), ArrayLocation::Manifest(value))]
+        }
+        other => return Err(anyhow!("parts of kind {other:?} are not known here")),
+    })
+}
+
+impl ArrayFile for CheckpointArrayFile {
+    fn format(&self) -> String {
+        let shown = self
+            .shown
+            .map_or(String::new(), |at| format!(", arrays of generation {}", self.generations[at].0));
+        match (self.is_store, self.generations.len()) {
+            (true, count) => format!("checkpoint store, {count} generations{shown}"),
+            (false, _) => format!("checkpoint{shown}"),
+        }
+    }
+
+    fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let line = |(number, generation): &(u64, Result<Generation>)| match generation {
+            Ok(generation) => {
+                let parts = generation.parts().collect::<Vec<_>>().join(", ");
+                let (step, ranks, time) = (generation.step(), generation.ranks(), generation.time());
+                format!(
+                    "generation {number}: step {step}, written by {ranks} ranks at {time} s since 1970: {parts}"
+                )
+            }
+            Err(error) => format!("generation {number}: {error:#}"),
+        };
+        self.generations
+            .iter()
+            .map(line)
+            .chain(self.broken.iter().map(|finding| finding.text.clone()))
+            .collect()
+    }
+
+    fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        self.verify_shown()?;
+        let size = self.arrays[array].element.size;
+        let (first, length) = (part.first * size, (part.count * size) as usize);
+        match &self.sources[array] {
+            ArrayLocation::Manifest(value) => {
+                let bytes = value.get(first as usize..).and_then(|rest| rest.get(..length));
+                bytes.map(<[u8]>::to_vec).context("the value is shorter than its type")
+            }
+            ArrayLocation::File(name, start) => {
+                let file = Open::new(Mode::read_only()).open(&self.world, name)?;
+                let mut bytes = vec![0; length];
+                let read = file.at(start + first).read(&mut bytes)?.bytes();
+                ensure!(read == length as u64, "{name} ends before element {}", part.first + part.count);
+                Ok(bytes)
+            }
+        }
+    }
+
+    fn has_checksums(&self) -> bool {
+        true
+    }
+
+    fn findings(&self) -> Result<Vec<Finding>> {
+        let shown = self.shown.map(|at| self.generations[at].0);
+        let is_gone = self.is_store && shown.is_some_and(|number| self.is_gone(number));
+        let mut findings = if is_gone { Vec::new() } else { self.broken.clone() };
+        if self.generations.is_empty() {
+            findings.push(Finding::unknown("no generation is committed in it"));
+        }
+        let mut gone = 0;
+        for (number, generation) in &self.generations {
+            let name = format!("generation {number}");
+            let finding = match generation {
+                Err(error) => Some(Finding::of_part(&name, error)),
+                Ok(generation) => {
+                    let verified = generation.verify().map_err(anyhow::Error::from);
+                    verified.err().map(|error| missing_is_damage(&name, &error))
+                }
+            };
+            match finding {
+                // The program that writes here has removed it meanwhile.
+                Some(_) if self.is_store && self.is_gone(*number) => gone += 1,
+                finding => findings.extend(finding),
+            }
+        }
+        if gone > 0 && gone == self.generations.len() {
+            return Ok(vec![Finding::unknown(
+                "all generations were removed by their program meanwhile; try again",
+            )]);
+        }
+        Ok(findings)
+    }
+}
+
+/// A file that the manifest names and that is not there is damage.
+fn missing_is_damage(name: &str, error: &anyhow::Error) -> Finding {
+    let finding = Finding::of_part(name, error);
+    Finding { is_damage: finding.is_damage || super::finding::is_missing(error), ..finding }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct::checkpoint::{Checkpoint, Retention};
+    use aqueduct::comm::Launch;
+
+    use super::*;
+
+    /// The program that writes removes generations while the store is verified.
+    #[test]
+    fn a_generation_that_was_removed_meanwhile_is_not_damaged() {
+        let folder = std::env::temp_dir().join(format!("aqueduct-live-store-{}", std::process::id()));
+        let run = |world: &Comm| -> Result<()> {
+            let mut writer = Store::open_or_create(world, &folder)?.retention(Retention::All);
+            for step in 1..=3 {
+                let mut checkpoint = Checkpoint::new(step);
+                checkpoint.objects("names", &["one".to_owned()]);
+                writer.write(&checkpoint)?;
+            }
+            let file = CheckpointArrayFile::open_latest(world, &folder)?;
+            let remove =
+                |number: u64| std::fs::remove_dir_all(folder.join(format!("generation-{number:010}")));
+            remove(1)?;
+            assert_eq!(file.findings()?, []);
+            // A part that is missing of one that is there is damage.
+            std::fs::remove_file(folder.join("generation-0000000002/names.objects"))?;
+            assert!(file.findings()?.iter().any(|finding| finding.is_damage));
+            [2, 3].into_iter().try_for_each(remove)?;
+            let findings = file.findings()?;
+            assert!(findings.len() == 1 && !findings[0].is_damage, "{findings:?}");
+            Ok(())
+        };
+        let outcome = Launch::threads(1).run(|world| run(world).map_err(|error| format!("{error:#}")));
+        let _ = std::fs::remove_dir_all(&folder);
+        outcome.unwrap();
+    }
+}

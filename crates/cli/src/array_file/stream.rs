@@ -1,0 +1,244 @@
+//! Stream files: the complete steps of each stream as an array.
+
+use std::cell::RefCell;
+
+use anyhow::{Context, Result};
+use aqueduct::comm::Comm;
+use aqueduct::object::{Object, encode_all};
+use aqueduct::stream::{Cuboid, Reader, StoredStep, StreamInfo, StreamRegion, StreamValue, ValueKind};
+
+use super::{
+    Array, ArrayFile, ArrayPart, AttributeValue, ElementType, Finding, NamedAttribute, NumberType, object,
+};
+
+pub(crate) struct StreamArrayFile {
+    reader: Reader,
+    arrays: Vec<Array>,
+    layouts: Vec<StreamLocation>,
+    /// The values of a step that were read last: which stream, which of its steps.
+    last: RefCell<Option<(usize, usize, Vec<u8>)>>,
+}
+
+/// Where the elements of a stream are.
+struct StreamLocation {
+    stream: String,
+    kind: ValueKind,
+    /// The steps that have something of it, and the number of each one's first element.
+    steps: Vec<(StoredStep, u64)>,
+    /// What is stored in each step, if it is one box of the array.
+    cuboid: Option<Cuboid>,
+}
+
+impl StreamArrayFile {
+    pub(crate) fn open(world: &Comm, name: &str) -> Result<Self> {
+        let reader = Reader::open(world, name)?;
+        let (mut arrays, mut layouts) = (Vec::new(), Vec::new());
+        for about in reader.streams() {
+            let (array, layout) = describe(&reader, about)?;
+            arrays.push(array);
+            layouts.push(layout);
+        }
+        Ok(Self { reader, arrays, layouts, last: RefCell::default() })
+    }
+
+    /// All values of a step of a stream.
+    fn read_step(&self, array: usize, at: usize) -> Result<Vec<u8>> {
+        let layout = &self.layouts[array];
+        let (parcel, _) = &layout.steps[at];
+        by_kind(
+            layout.kind,
+            &StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: None },
+        )
+    }
+}
+
+fn describe(reader: &Reader, about: &StreamInfo) -> Result<(Array, StreamLocation)> {
+    let boxes = about.boxes();
+    let cuboid = (boxes.len() == 1).then(|| boxes[0].clone());
+    let parcels: Vec<&StoredStep> = reader
+        .stored_steps()
+        .iter()
+        .filter(|parcel| reader.samples(&about.name, parcel).is_ok_and(|samples| samples.is_some()))
+        .collect();
+    let kind = about.stored();
+    let mut element = ElementType::number(number(kind));
+    // Elements of each step, where all have as many.
+    let per_step: Option<Vec<u64>> = match &about.region {
+        StreamRegion::List => None,
+        StreamRegion::Points(count) => Some(vec![*count]),
+        StreamRegion::Whole | StreamRegion::Cuboids(_) => match &cuboid {
+            Some(cuboid) => Some(cuboid.shape.clone()),
+            None => Some(vec![boxes.iter().filter_map(Cuboid::volume).sum()]),
+        },
+    };
+    let mut width = 1;
+    if per_step.is_none() {
+        match about.object.as_ref().filter(|schema| schema.size().is_some()) {
+            Some(schema) => element = object::element(schema),
+            None => width = about.shape.first().copied().unwrap_or(1),
+        }
+    }
+    let (mut steps, mut first) = (Vec::new(), 0u64);
+    for parcel in parcels {
+        steps.push((parcel.clone(), first));
+        let count = match &per_step {
+            Some(shape) => shape.iter().product(),
+            None => reader.items(&about.name, parcel)?.unwrap_or(0).saturating_mul(width),
+        };
+        first = first.saturating_add(count);
+    }
+    let shape = match per_step {
+        Some(shape) => std::iter::once(steps.len() as u64).chain(shape).collect(),
+        None if width == 1 => vec![first],
+        None => vec![first / width.max(1), width],
+    };
+    let array =
+        Array { grows: true, attributes: attributes(about), ..Array::new(&about.name, element, shape) };
+    Ok((array, StreamLocation { stream: about.name.clone(), kind, steps, cuboid }))
+}
+
+fn attributes(about: &StreamInfo) -> Vec<NamedAttribute> {
+    let text = |name: &str, value: String| NamedAttribute::new(name, AttributeValue::Text(value));
+    let reduction = format!("{:?}", about.reduction).to_lowercase();
+    let mut all = Vec::new();
+    if reduction != "none" {
+        all.push(text("reduction", reduction));
+    }
+    all.extend(about.every.map(|every| {
+        NamedAttribute::new(
+            "every",
+            AttributeValue::Numbers(NumberType::U64, Vec::new(), every.to_le_bytes().to_vec()),
+        )
+    }));
+    if let StreamRegion::Cuboids(cuboids) = &about.region {
+        let shown = cuboids.iter().map(|cuboid| format!("{:?} from {:?} on", cuboid.shape, cuboid.start));
+        all.push(text("cuboids", shown.collect::<Vec<_>>().join("; ")));
+    }
+    all
+}
+
+fn number(kind: ValueKind) -> NumberType {
+    match kind {
+        ValueKind::I8 => NumberType::I8,
+        ValueKind::I16 => NumberType::I16,
+        ValueKind::I32 => NumberType::I32,
+        ValueKind::I64 => NumberType::I64,
+        ValueKind::U8 => NumberType::U8,
+        ValueKind::U16 => NumberType::U16,
+        ValueKind::U32 => NumberType::U32,
+        ValueKind::U64 => NumberType::U64,
+        ValueKind::F32 => NumberType::F32,
+        ValueKind::F64 => NumberType::F64,
+    }
+}
+
+/// Reads a step, or a box of it.
+struct StepRead<'r> {
+    reader: &'r Reader,
+    stream: &'r str,
+    step: &'r StoredStep,
+    part: Option<Cuboid>,
+}
+
+fn by_kind(kind: ValueKind, work: &StepRead<'_>) -> Result<Vec<u8>> {
+    match kind {
+        ValueKind::I8 => work.run::<i8>(),
+        ValueKind::I16 => work.run::<i16>(),
+        ValueKind::I32 => work.run::<i32>(),
+        ValueKind::I64 => work.run::<i64>(),
+        ValueKind::U8 => work.run::<u8>(),
+        ValueKind::U16 => work.run::<u16>(),
+        ValueKind::U32 => work.run::<u32>(),
+        ValueKind::U64 => work.run::<u64>(),
+        ValueKind::F32 => work.run::<f32>(),
+        ValueKind::F64 => work.run::<f64>(),
+    }
+}
+
+impl StepRead<'_> {
+    fn run<T: StreamValue + Object>(&self) -> Result<Vec<u8>> {
+        let values: Vec<T> = match &self.part {
+            Some(part) => self.reader.read_part(self.stream, self.step, 0, part)?,
+            None => self.reader.read(self.stream, self.step)?,
+        };
+        Ok(encode_all(&values).into_owned())
+    }
+}
+
+impl ArrayFile for StreamArrayFile {
+    fn format(&self) -> String {
+        let (steps, lost) = (self.reader.stored_steps().len(), self.reader.incomplete_steps().len());
+        let finished = if self.reader.is_finished() {
+            "finished"
+        } else {
+            "not finished: being written, or interrupted"
+        };
+        let lost = if lost == 0 { String::new() } else { format!(", {lost} not complete") };
+        format!("stream file, {steps} steps complete{lost}, {finished}")
+    }
+
+    fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
+        let layout = &self.layouts[array];
+        let size = self.arrays[array].element.size;
+        // A part of one step of one box is read alone.
+        if let (Some(cuboid), [step, inner @ ..]) = (&layout.cuboid, part.ranges())
+            && step.end - step.start == 1
+        {
+            let start = inner.iter().zip(&cuboid.start).map(|(range, start)| range.start + start);
+            let shape = inner.iter().map(|range| range.end - range.start);
+            let wanted = Cuboid::new(start.collect::<Vec<_>>(), shape.collect::<Vec<_>>());
+            let (parcel, _) = layout.steps.get(step.start as usize).context("there is no such step")?;
+            let read =
+                StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: Some(wanted) };
+            return by_kind(layout.kind, &read);
+        }
+        let mut bytes = Vec::with_capacity((part.count * size) as usize);
+        let mut wanted = part.elements();
+        while wanted.start < wanted.end {
+            let at = layout.steps.partition_point(|(_, first)| *first <= wanted.start).saturating_sub(1);
+            let first = layout.steps.get(at).context("there is no such step")?.1;
+            let mut last = self.last.borrow_mut();
+            if last.as_ref().is_none_or(|(stream, step, _)| (*stream, *step) != (array, at)) {
+                *last = Some((array, at, self.read_step(array, at)?));
+            }
+            let values = last.as_ref().map_or(&[][..], |(_, _, values)| values);
+            let from = ((wanted.start - first) * size) as usize;
+            let until = values.len().min(from + ((wanted.end - wanted.start) * size) as usize);
+            let some = values.get(from..until).filter(|some| !some.is_empty());
+            let some =
+                some.with_context(|| format!("stream {} ends in element {}", layout.stream, wanted.start))?;
+            bytes.extend_from_slice(some);
+            wanted.start += some.len() as u64 / size;
+        }
+        Ok(bytes)
+    }
+
+    fn has_checksums(&self) -> bool {
+        true
+    }
+
+    fn findings(&self) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        for lost in self.reader.incomplete_steps().iter().filter(|lost| lost.was_durable) {
+            let text = format!("record {} was durable and is not what was written", lost.record);
+            findings.push(Finding::damage(text));
+        }
+        for parcel in self.reader.verify()? {
+            let text = format!("step {}: its data is not what was written, or was cut off", parcel.step);
+            findings.push(Finding::damage(text));
+        }
+        if !self.reader.is_finished() {
+            let count = self.reader.incomplete_steps().iter().filter(|lost| !lost.was_durable).count();
+            let text = format!(
+                "it was not finished: it is being written, or its program was interrupted; {} steps are complete, {count} were under way",
+                self.reader.stored_steps().len()
+            );
+            findings.push(Finding::damage(text));
+        }
+        Ok(findings)
+    }
+}

@@ -1,0 +1,64 @@
+//! How threads wait that were started behind the back of a program: whoever wakes one keeps its core.
+//!
+//! `unsafe` here: system calls that rustix lacks.
+#![allow(unsafe_code)]
+
+/// The manners of one thread. A policy that somebody has chosen for it is left as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchScheduling {
+    is_default_policy: bool,
+}
+
+impl BatchScheduling {
+    /// Of the calling thread.
+    #[expect(clippy::new_without_default, reason = "it looks at the thread that calls")]
+    pub fn new() -> Self {
+        // SAFETY: it only looks.
+        Self { is_default_policy: unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER }
+    }
+
+    /// Waits by `wait`. Whoever ends that goes on until its slice of time is over, unless another core is free: a thread that is told of work would otherwise
+    /// take the core from the caller that has just told it. Once it works, it is woken as any other.
+    pub fn wait<R>(self, wait: impl FnOnce() -> R) -> R {
+        self.set_policy(libc::SCHED_BATCH);
+        let outcome = wait();
+        self.set_policy(libc::SCHED_OTHER);
+        outcome
+    }
+
+    fn set_policy(self, policy: libc::c_int) {
+        if self.is_default_policy {
+            // SAFETY: an all-zero `sched_param` is the one that both policies want, and it outlives the call. Where the system refuses, nothing is
+            // lost but the courtesy.
+            unsafe { libc::sched_setscheduler(0, policy, &std::mem::zeroed()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> libc::c_int {
+        // SAFETY: it only looks.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_thread_is_modest_while_it_waits_and_no_longer() {
+        let ordinary = policy() == libc::SCHED_OTHER;
+        let courtesy = BatchScheduling::new();
+        let waiting = courtesy.wait(policy);
+        assert_eq!((waiting == libc::SCHED_BATCH, policy() == libc::SCHED_OTHER), (ordinary, ordinary));
+    }
+
+    #[test]
+    fn a_policy_that_was_chosen_stays() {
+        let other = std::thread::spawn(|| {
+            // SAFETY: as above.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &std::mem::zeroed()) };
+            (BatchScheduling::new().wait(policy), policy())
+        });
+        assert_eq!(other.join().unwrap(), (libc::SCHED_IDLE, libc::SCHED_IDLE));
+    }
+}

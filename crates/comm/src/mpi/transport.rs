@@ -1,0 +1,463 @@
+//! One process's end of the MPI transport.
+//!
+//! `unsafe` here: a blocking send lends its caller's buffer to MPI and waits until MPI is done with it.
+#![allow(unsafe_code)]
+
+mod closing;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use super::ThreadLevel;
+use super::abi::{Abi, MpiAbi};
+use super::call_queue::{MpiCallQueue, QueuedCall, QueuedCallOutcome};
+use super::functions::MpiFunctions;
+use super::host_comm::is_background_thread;
+use super::in_flight::InFlightMessages;
+use super::window::CounterWindow;
+use crate::background_operation::{self, is_background_operation};
+use crate::futex_barrier::MakeProgress;
+use crate::mailbox::Mailbox;
+use crate::node_exchange;
+use crate::packet::{PacketBody, PacketHeader};
+use crate::remote_counter::CounterSlots;
+use crate::run_end::RunEnd;
+use crate::shared_block::{MemfdHandle, SharedBlock};
+use crate::transport::{BlockHandle, CounterOp, Transport};
+use crate::{Error, Kind, Result};
+
+/// So many fruitless looks only yield; then sleeps grow from the first to the second length.
+const YIELDS: u32 = 16;
+const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_micros(500);
+
+/// Tells the number of a send that was handed over from that of one passed to MPI directly.
+const HANDED: u64 = 1 << 63;
+
+/// Whose program this is: who decides which threads call MPI.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MpiOwner {
+    /// The program was started by [`run`](crate::run).
+    Aqueduct,
+    /// A host program calls us, from threads that it lets call MPI; ours are not among them.
+    Host,
+}
+
+pub(crate) struct MpiTransport<A: Abi> {
+    mpi: Arc<MpiFunctions<A>>,
+    level: ThreadLevel,
+    owner: MpiOwner,
+    /// The thread that may call MPI at the lower levels.
+    main: ThreadId,
+    rank: usize,
+    size: usize,
+    comm: A::Handle,
+    mailbox: Mailbox,
+    in_flight: Mutex<InFlightMessages<A>>,
+    /// What background threads may not pass to MPI themselves.
+    call_queue: MpiCallQueue,
+    /// Where counters lie, once the first is made; none if MPI could not make it.
+    window: OnceLock<Option<CounterWindow<A>>>,
+    /// Descriptors of blocks that others still attach to.
+    shared_blocks: Mutex<HashMap<i32, OwnedFd>>,
+    /// Looks since something last moved.
+    idle_polls: AtomicU32,
+    /// The hubs that this rank belongs to.
+    barrier_blocks: Mutex<Vec<Weak<SharedBlock>>>,
+    /// The others know that this rank sends nothing more.
+    has_departed: AtomicBool,
+    /// Whether this rank knows of one that is gone.
+    induced_failure: AtomicBool,
+    run_end: RunEnd,
+    /// MPI is gone: handles that outlive it must not call it.
+    closed: AtomicBool,
+    /// What MPI said when it failed.
+    broken: OnceLock<String>,
+}
+
+impl<A: Abi> MpiTransport<A> {
+    /// A wire over a copy of `comm`. Collective in MPI's sense.
+    pub(crate) fn new(
+        mpi: Arc<MpiFunctions<A>>,
+        level: ThreadLevel,
+        comm: A::Handle,
+        ruler: MpiOwner,
+    ) -> Result<Self> {
+        let comm = mpi.duplicate(comm)?;
+        let (rank, size) = mpi.rank_and_size(comm)?;
+        Ok(Self {
+            level,
+            owner: ruler,
+            main: thread::current().id(),
+            rank,
+            size,
+            comm,
+            mailbox: Mailbox::default(),
+            in_flight: Mutex::new(InFlightMessages::new(comm)),
+            call_queue: MpiCallQueue::default(),
+            window: OnceLock::new(),
+            shared_blocks: Mutex::default(),
+            idle_polls: AtomicU32::new(0),
+            barrier_blocks: Mutex::default(),
+            has_departed: AtomicBool::new(false),
+            induced_failure: AtomicBool::new(false),
+            run_end: RunEnd::default(),
+            closed: AtomicBool::new(false),
+            broken: OnceLock::new(),
+            mpi,
+        })
+    }
+
+    /// Ends the whole job, with a message.
+    pub(crate) fn abort(&self, message: &str) {
+        // In one piece: other ranks may be writing, too.
+        let _ = std::io::stderr().write_all(format!("aqueduct: {message}\n").as_bytes());
+        self.mpi.abort(self.comm, 1);
+    }
+
+    /// This thread may call MPI.
+    fn may_call(&self) -> bool {
+        let thread = match self.owner {
+            MpiOwner::Aqueduct => {
+                self.level >= ThreadLevel::Serialized || thread::current().id() == self.main
+            }
+            MpiOwner::Host => self.level >= ThreadLevel::Multiple || !is_background_thread(),
+        };
+        thread && !self.closed.load(Ordering::Relaxed)
+    }
+
+    fn check_call(&self, call: &'static str) -> Result<()> {
+        if self.may_call() {
+            return Ok(());
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                Kind::Mpi,
+                call,
+                "the program has ended: `run` has returned and MPI with it",
+            ));
+        }
+        let detail = format!(
+            "MPI granted thread level {:?}: only the thread that started the program may do this; \
+             ask the MPI library for a higher level, or communicate from that thread",
+            self.level
+        );
+        Err(Error::new(Kind::ThreadLevel, call, detail))
+    }
+
+    /// Passes on what background threads have handed over, and moves what can be moved; whether anything did.
+    fn advance(&self) -> Result<bool> {
+        if !self.may_call() {
+            return Ok(false);
+        }
+        let Some(mut traffic) = self.try_in_flight() else { return Ok(false) };
+        // MPI may have ended while this thread waited for the others.
+        if self.closed.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        let passed = self.call_queue.run_queued(|call| self.run_queued_call(&mut traffic, call))?;
+        let moved = traffic.advance(&self.mpi, &self.mailbox)? || passed;
+        drop(traffic);
+        let _ = self.idle_polls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quiet| {
+            Some(if moved { 0 } else { quiet.saturating_add(1) })
+        });
+        Ok(moved)
+    }
+
+    /// Passes a call of a background thread to MPI.
+    fn run_queued_call(
+        &self,
+        traffic: &mut InFlightMessages<A>,
+        call: QueuedCall,
+    ) -> Result<QueuedCallOutcome> {
+        match call {
+            QueuedCall::Send { to, header, body } => {
+                traffic.post(&self.mpi, to, header, body).map(|_| QueuedCallOutcome::Sent)
+            }
+            QueuedCall::Count { place, change } => {
+                let Some(Some(window)) = self.window.get() else {
+                    return Ok(QueuedCallOutcome::Counted(Err(super::window::missing())));
+                };
+                let counted = window.try_change(place, change);
+                Ok(counted.map_or(
+                    QueuedCallOutcome::Left(QueuedCall::Count { place, change }),
+                    QueuedCallOutcome::Counted,
+                ))
+            }
+        }
+    }
+
+    /// The traffic; none where this thread has it already and MPI, called meanwhile, calls back.
+    fn try_in_flight(&self) -> Option<MutexGuard<'_, InFlightMessages<A>>> {
+        if self.threads_may_send() {
+            return Some(self.in_flight());
+        }
+        match self.in_flight.try_lock() {
+            Ok(traffic) => Some(traffic),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Leaves a call to the threads of the program; its number.
+    fn queue_call(&self, call: QueuedCall) -> Result<u64> {
+        self.call_queue_failure("send").map_or_else(|| Ok(self.call_queue.push(call)), Err)
+    }
+
+    /// Why nobody will pass on what is handed over.
+    fn call_queue_failure(&self, call: &'static str) -> Option<Error> {
+        if self.closed.load(Ordering::Relaxed) {
+            let detail = "the program has ended MPI while an operation was under way; wait for requests and close files before";
+            return Some(Error::new(Kind::Mpi, call, detail));
+        }
+        self.failure(call)
+    }
+
+    /// MPI has reported an error: everyone who waits here learns of it, and ranks of this node that meet with this one.
+    fn mark_failed(&self, error: &Error) {
+        let _ = self.broken.set(error.to_string());
+        let watched = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.iter().filter_map(Weak::upgrade).for_each(|block| node_exchange::abort_barrier(&block, self));
+        drop(watched);
+        self.mailbox.fail();
+    }
+
+    /// How long nothing is likely to happen.
+    fn idle_sleep(&self) -> Duration {
+        let quiet = self.idle_polls.load(Ordering::Relaxed);
+        if quiet < YIELDS {
+            thread::yield_now();
+            return Duration::ZERO;
+        }
+        let doublings = ((quiet - YIELDS) / 4).min(8);
+        (SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)
+    }
+
+    fn in_flight(&self) -> MutexGuard<'_, InFlightMessages<A>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared_blocks(&self) -> MutexGuard<'_, HashMap<i32, OwnedFd>> {
+        self.shared_blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A: Abi> MakeProgress for MpiTransport<A> {
+    fn make_progress(&self) -> Option<Duration> {
+        if !self.may_call() {
+            return Some(LONGEST_SLEEP);
+        }
+        if let Err(error) = self.advance() {
+            self.mark_failed(&error);
+        }
+        // Others may wait for what background threads of this rank do elsewhere.
+        background_operation::progress();
+        Some(self.idle_sleep())
+    }
+}
+
+impl<A: Abi> Transport for MpiTransport<A> {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn describe(&self) -> String {
+        let version = self.mpi.version();
+        match A::FLAVOUR {
+            MpiAbi::Standard => format!("MPI standard ABI, {version}"),
+            MpiAbi::OpenMpi | MpiAbi::Mpich => version,
+        }
+    }
+
+    fn thread_level(&self) -> Option<ThreadLevel> {
+        Some(self.level)
+    }
+
+    fn threads_may_send(&self) -> bool {
+        self.level
+            >= if self.owner == MpiOwner::Aqueduct { ThreadLevel::Serialized } else { ThreadLevel::Multiple }
+    }
+
+    fn machine(&self) -> u64 {
+        super::machine::identity()
+    }
+
+    fn shares_addresses(&self) -> bool {
+        false
+    }
+
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn send(&self, to: usize, header: PacketHeader, bytes: &[u8]) -> Result<()> {
+        if is_background_operation() {
+            return self
+                .queue_call(QueuedCall::Send { to, header, body: PacketBody::new(bytes.to_vec()) })
+                .map(|_| ());
+        }
+        let mut traffic = self.in_flight();
+        self.check_call("send")?;
+        // SAFETY: a large body is waited for below: this call does not return, on any path, before MPI is done with it.
+        let (post, outcome) = unsafe { traffic.post_borrowed(&self.mpi, to, header, bytes) }?;
+        drop(traffic);
+        while !InFlightMessages::<A>::is_copied(bytes) && !self.in_flight().is_sent(post) {
+            let rest = self.make_progress().unwrap_or_default();
+            if let Some(text) = self.broken.get() {
+                // MPI may still read the caller's buffer, and will never say that it has: there is no way back.
+                self.abort(&format!("rank {}: {text}", self.rank));
+            }
+            if !rest.is_zero() {
+                thread::sleep(rest);
+            }
+        }
+        outcome
+    }
+
+    fn post(&self, to: usize, header: PacketHeader, body: PacketBody) -> Result<Option<u64>> {
+        if is_background_operation() {
+            let number = self.queue_call(QueuedCall::Send { to, header, body })?;
+            return Ok(Some(HANDED | number));
+        }
+        let mut traffic = self.in_flight();
+        self.check_call("send")?;
+        self.idle_polls.store(0, Ordering::Relaxed);
+        traffic.post(&self.mpi, to, header, body).map(Some)
+    }
+
+    fn is_sent(&self, post: u64) -> Result<bool> {
+        if post & HANDED != 0 {
+            return Ok(self.call_queue.is_passed(post & !HANDED));
+        }
+        Ok(self.in_flight().is_sent(post))
+    }
+
+    fn create_block(&self, len: usize) -> Result<(Arc<SharedBlock>, BlockHandle)> {
+        let detail = || format!("{len} bytes of shared memory");
+        let (block, fd) =
+            SharedBlock::for_processes(len).map_err(|source| Error::system("offer", detail(), source))?;
+        let MemfdHandle { pid, fd: number } = SharedBlock::memfd_handle(&fd);
+        self.shared_blocks().insert(number, fd);
+        Ok((Arc::new(block), [u64::from(pid), number as u64]))
+    }
+
+    fn attach_block(&self, ticket: BlockHandle, len: usize) -> Result<Arc<SharedBlock>> {
+        let [pid, fd] = ticket;
+        let detail = || format!("attaching to {len} bytes of shared memory of process {pid}");
+        let block = SharedBlock::attach(MemfdHandle { pid: pid as u32, fd: fd as i32 }, len);
+        block.map(Arc::new).map_err(|source| Error::system("attach", detail(), source))
+    }
+
+    fn withdraw_block(&self, ticket: BlockHandle) {
+        self.shared_blocks().remove(&(ticket[1] as i32));
+    }
+
+    fn register_barrier(&self, block: &Arc<SharedBlock>) {
+        let mut watched = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|known| known.strong_count() > 0);
+        watched.push(Arc::downgrade(block));
+    }
+
+    fn depart(&self, last: Option<&Arc<SharedBlock>>) -> Result<()> {
+        let watched = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = watched.iter().filter_map(Weak::upgrade);
+        let over = living.filter(|block| last.is_none_or(|last| !Arc::ptr_eq(last, block)));
+        over.for_each(|block| node_exchange::abort_barrier(&block, self));
+        if self.has_departed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.mailbox.mark_departed(self.rank);
+        let mut others = (0..self.size).filter(|rank| *rank != self.rank);
+        others.try_for_each(|rank| {
+            self.post(rank, PacketHeader::DEPARTURE, PacketBody::new(Vec::<u8>::new())).map(drop)
+        })
+    }
+
+    fn failure(&self, call: &'static str) -> Option<Error> {
+        // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
+        self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
+    }
+
+    fn run_end(&self) -> &RunEnd {
+        &self.run_end
+    }
+
+    fn mark_induced_failure(&self, _of: Option<usize>) {
+        self.induced_failure.store(true, Ordering::Relaxed);
+    }
+
+    fn has_induced_failure(&self) -> bool {
+        self.induced_failure.load(Ordering::Relaxed)
+    }
+
+    fn check_wait(&self, call: &'static str) -> Result<()> {
+        if is_background_operation() {
+            return self.call_queue_failure(call).map_or(Ok(()), Err);
+        }
+        self.check_call(call)
+    }
+
+    fn may_use_counters(&self) -> bool {
+        // Where threads may send, one that waits inside MPI for all ranks could keep out the one that they wait for.
+        !self.threads_may_send() && self.may_call()
+    }
+
+    fn counter_slots(&self) -> Option<&CounterSlots> {
+        let make = || {
+            let made = CounterWindow::new(&self.mpi, self.comm, self.rank);
+            if let (Err(error), 0) = (&made, self.rank) {
+                let line = format!("aqueduct: ranks on different nodes cannot count together: {error}\n");
+                eprint!("{line}");
+            }
+            made.ok()
+        };
+        self.window.get_or_init(make).as_ref().map(|window| &window.slots)
+    }
+
+    fn fetch_and_op(&self, place: usize, change: CounterOp) -> Result<u64> {
+        if is_background_operation() {
+            let number = self.queue_call(QueuedCall::Count { place, change })?;
+            self.call_queue.wait_passed(number, || self.call_queue_failure("counter"))?;
+            return self.call_queue.take_answer(number).unwrap_or_else(|| Err(super::window::missing()));
+        }
+        self.check_call("counter")?;
+        self.window.get().and_then(Option::as_ref).ok_or_else(super::window::missing)?.change(place, change)
+    }
+
+    fn release(&self) {
+        if let Some(Some(window)) = self.window.get() {
+            window.release();
+        }
+    }
+
+    fn end(&self) {
+        if self.may_call() {
+            self.settle();
+        }
+        self.stop_calling();
+    }
+
+    fn abandon(&self) {
+        self.stop_calling_at_exit();
+    }
+
+    fn progress(&self) -> bool {
+        self.advance().unwrap_or_else(|error| {
+            self.mark_failed(&error);
+            false
+        })
+    }
+
+    fn flush_call_queue(&self) -> Result<()> {
+        self.call_queue.wait_all_passed(|| self.call_queue_failure("send"))
+    }
+}

@@ -1,0 +1,176 @@
+//! Memory that the ranks of a node have in common, for bulk data.
+//!
+//! `unsafe` here: shared memory is reached through raw pointers. The safe methods reach it only by relaxed atomics of one size, whole
+//! aligned words, so that ranks that race get some bytes of either, never undefined behaviour (accesses of different sizes that
+//! race would be); on the machines we know that runs at the speed of memory. [`Region::slice`] and [`Region::slice_mut`] are for
+//! layers that prove their ranks apart.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::collective::CollectiveCall;
+use crate::collective_id::{CollectiveId, CollectiveKind};
+use crate::shared_block::SharedBlock;
+use crate::{Comm, Error, Kind, Result};
+
+const WORD: usize = size_of::<u64>();
+
+/// A block of memory shared by the ranks of a node, zero at first. It goes when the last rank drops it.
+///
+/// Who writes where and when is up to the ranks; a [`barrier`](Comm::barrier) between a write and a read makes the one visible
+/// to the other. Unordered accesses to the same bytes give bytes of either.
+#[derive(Clone, Debug)]
+pub struct SharedRegion {
+    block: Arc<SharedBlock>,
+    len: usize,
+}
+
+impl Comm {
+    /// Memory of `len` bytes shared by the ranks of this communicator that are on one node (each node has its own). Collective,
+    /// with the same `len` on all ranks.
+    #[doc(alias = "MPI_Win_allocate_shared")]
+    pub fn shared_region(&self, len: usize) -> Result<SharedRegion> {
+        let topology = &self.inner.topology;
+        let leader = topology.neighbours(self.rank())[0];
+        let meeting =
+            CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Region).size(len))?;
+        let block = meeting.allocate_block(Some(leader), len, |_| ())?.expect("every rank has a leader");
+        Ok(SharedRegion { block, len })
+    }
+}
+
+impl SharedRegion {
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `bytes` to `offset`.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.check(offset, bytes.len(), "Region::write")?;
+        let (head, rest) = bytes.split_at(head_of(offset, bytes.len()));
+        let (words, tail) = rest.as_chunks::<WORD>();
+        let first = offset + head.len();
+        self.write_part(offset, head);
+        for (at, word) in words.iter().enumerate() {
+            self.word(first + at * WORD).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        self.write_part(first + words.len() * WORD, tail);
+        Ok(())
+    }
+
+    /// Copies the bytes at `offset` into `bytes`.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        self.check(offset, bytes.len(), "Region::read")?;
+        let (head, rest) = bytes.split_at_mut(head_of(offset, bytes.len()));
+        let (words, tail) = rest.as_chunks_mut::<WORD>();
+        let first = offset + head.len();
+        self.read_part(offset, head);
+        for (at, word) in words.iter_mut().enumerate() {
+            *word = self.word(first + at * WORD).load(Ordering::Relaxed).to_ne_bytes();
+        }
+        self.read_part(first + words.len() * WORD, tail);
+        Ok(())
+    }
+
+    /// Writes some bytes of one word and leaves the others as they are, whoever writes them meanwhile.
+    fn write_part(&self, offset: usize, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let within = offset % WORD;
+        let place = |word: u64| {
+            let mut word = word.to_ne_bytes();
+            word[within..within + bytes.len()].copy_from_slice(bytes);
+            Some(u64::from_ne_bytes(word))
+        };
+        let _ = self.word(offset - within).fetch_update(Ordering::Relaxed, Ordering::Relaxed, place);
+    }
+
+    /// Reads some bytes of one word.
+    fn read_part(&self, offset: usize, bytes: &mut [u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let within = offset % WORD;
+        let word = self.word(offset - within).load(Ordering::Relaxed).to_ne_bytes();
+        bytes.copy_from_slice(&word[within..within + bytes.len()]);
+    }
+
+    /// The 64-bit atomic at `offset`, a multiple of 8: a counter or pointer that all ranks of the node share.
+    pub fn atomic(&self, offset: usize) -> Result<&AtomicU64> {
+        self.check(offset, WORD, "Region::atomic")?;
+        if !offset.is_multiple_of(WORD) {
+            let detail = format!("offset {offset} is not a multiple of {WORD}");
+            return Err(Error::new(Kind::InvalidArgument, "Region::atomic", detail));
+        }
+        Ok(self.word(offset))
+    }
+
+    /// Where it begins, for layers that order their ranks' accesses by themselves.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.block.start()
+    }
+
+    /// Makes the first `len` bytes present on this rank, all at once: page by page, as they are touched, takes several times as long.
+    /// Memory that the system does not give now it gives, or not, when it is touched.
+    pub fn populate(&self, len: usize) {
+        if cfg!(miri) {
+            // It has no such call, and its memory is there.
+            return;
+        }
+        let len = len.min(self.len);
+        // SAFETY: the block has that many bytes, from a page on; to populate them changes none.
+        let _ =
+            unsafe { rustix::mm::madvise(self.as_ptr().cast(), len, rustix::mm::Advice::LinuxPopulateWrite) };
+    }
+
+    /// The bytes from `offset`, as they lie there.
+    ///
+    /// # Safety
+    /// The range must lie inside the region, and no rank may write to it while the slice lives.
+    pub unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
+        debug_assert!(self.check(offset, len, "Region::slice").is_ok());
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.block.start().add(offset), len) }
+    }
+
+    /// The bytes from `offset`, to be written in place.
+    ///
+    /// # Safety
+    /// The range must lie inside the region, and nobody else, this rank included, may read or write it while the slice lives.
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn slice_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        debug_assert!(self.check(offset, len, "Region::slice_mut").is_ok());
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().add(offset), len) }
+    }
+
+    /// The word at `offset`, a multiple of its size.
+    // A page holds any alignment.
+    #[allow(clippy::cast_ptr_alignment)]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: callers have checked the range and the alignment; a block is page-aligned, consists of whole words and lives as long
+        // as the region.
+        unsafe { AtomicU64::from_ptr(self.block.start().add(offset).cast()) }
+    }
+
+    fn check(&self, offset: usize, len: usize, call: &'static str) -> Result<()> {
+        if offset.checked_add(len).is_some_and(|end| end <= self.len) {
+            return Ok(());
+        }
+        let detail = format!("bytes {offset}..+{len} lie outside a region of {}", self.len);
+        Err(Error::new(Kind::InvalidArgument, call, detail))
+    }
+}
+
+/// How many of `len` bytes at `offset` lie before the first whole word.
+fn head_of(offset: usize, len: usize) -> usize {
+    (offset.next_multiple_of(WORD) - offset).min(len)
+}

@@ -1,0 +1,333 @@
+//! A medium that loses its power: what was not synced is lost, kept or torn.
+
+mod image;
+mod mapped_image;
+mod state;
+mod unsynced;
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use image::CrashImage;
+
+use self::state::{CrashFile, CrashState};
+use super::parameters::LayerParameters;
+use crate::{
+    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, MappedAccess, Mapping,
+    OpenOptions, Operation, RangeLocks, Result, Segment, SegmentMut, SyncScope, segment,
+};
+
+const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such as crash=after=17,seed=3";
+
+/// A device whose power can be cut.
+///
+/// Unsynced changes live in this wrapper and every handle sees them; [`sync`](Handle::sync) hands them to the device inside, which so
+/// holds what is durable and nothing else. A power cut leaves of each file with unsynced changes
+///
+/// * the length as it was at some moment since the last sync, and
+/// * each sector (512 bytes) as it was at some moment since the last sync, whatever became of other sectors; if the file was cut since
+///   and that survived with the length, less what was cut off,
+///
+/// as a disk without barriers may. So an unsynced write is lost, whole or torn, and later ones may survive earlier ones.
+/// A file created and never synced with [`SyncScope::Entry`] may be gone altogether. Deleting is durable at once.
+///
+/// After the cut everything fails with [`Kind::PowerLost`] on handles from before it; a file opened anew is what survived.
+///
+/// By name: `crash=after=17,seed=3:ufs:f` cuts the power once, in the middle of the operation after the 17th of those that change
+/// something (write, also through mapped pages, set length, preallocate, sync); `crash:ufs:f` just never syncs by itself.
+///
+/// Two limits: a file has to be opened under one name (not `a` and `./a`), and writing needs permission to read as well.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aqueduct_device::layers::CrashDevice;
+/// use aqueduct_device::{Device, HandleExt, Handle, Kind, MemFs, OpenOptions, SyncScope};
+///
+/// let crash = CrashDevice::new(Arc::new(MemFs::new()));
+/// let file = crash.open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+/// file.write_at(0, b"durable")?;
+/// file.sync(SyncScope::Entry)?;
+/// file.write_at(0, b"DURABLE")?;
+/// crash.cut(3)?;
+/// assert_eq!(file.len().unwrap_err().kind(), Kind::PowerLost);
+///
+/// let mut bytes = [0; 7];
+/// crash.open("a".as_ref(), &OpenOptions::read_only())?.read_at(0, &mut bytes)?;
+/// assert!(bytes == *b"durable" || bytes == *b"DURABLE");
+/// # Ok::<_, aqueduct_device::Error>(())
+/// ```
+pub struct CrashDevice {
+    shared: Arc<CrashShared>,
+}
+
+/// What the device and its handles share. One lock for all: here order matters more than speed.
+struct CrashShared {
+    inner: Arc<dyn Device>,
+    state: Mutex<CrashState>,
+}
+
+impl CrashDevice {
+    /// Holds back what is not synced from `inner`. The power is on until [`cut`](Self::cut).
+    pub fn new(inner: Arc<dyn Device>) -> Self {
+        Self { shared: Arc::new(CrashShared { inner, state: Mutex::default() }) }
+    }
+
+    /// Lets the power fail by itself, once: in the operation after the next `operations` that change something.
+    /// The operation that it happens in gets the error and shares the lot of everything unsynced.
+    #[must_use]
+    pub fn after(self, operations: u64, seed: u64) -> Self {
+        let mut world = self.shared.state();
+        let at = world.operations.saturating_add(operations);
+        world.failure = Some((at, seed));
+        drop(world);
+        self
+    }
+
+    /// The wrapper that the parameters of a name describe.
+    pub(crate) fn from_parameters(text: &str, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        let parameters = LayerParameters { prefix: "crash", text, grammar: GRAMMAR };
+        let (mut after, mut seed) = (None, 0);
+        for pair in parameters.pairs() {
+            match pair? {
+                ("after", value) => after = Some(parameters.value("after", value)?),
+                ("seed", value) => seed = parameters.value("seed", value)?,
+                (key, _) => return Err(parameters.refuse(format_args!("{key:?} is not a setting"))),
+            }
+        }
+        let crash = Self::new(inner);
+        Ok(Arc::new(match after {
+            Some(after) => crash.after(after, seed),
+            None => crash,
+        }))
+    }
+
+    /// How many operations that change something there were so far.
+    pub fn operations(&self) -> u64 {
+        self.shared.state().operations
+    }
+
+    /// One state that a power cut now might leave; the seed chooses it. Nothing happens.
+    pub fn crash_image(&self, seed: u64) -> CrashImage {
+        self.shared.state().crash_image(seed)
+    }
+
+    /// States that a power cut now might leave, without end: those of this seed, the next, and so on.
+    pub fn crash_images(&self, seed: u64) -> impl Iterator<Item = CrashImage> {
+        (0..).map(move |step| self.crash_image(seed.wrapping_add(step)))
+    }
+
+    /// Cuts the power now and leaves [`crash_image(seed)`](Self::crash_image).
+    pub fn cut(&self, seed: u64) -> Result<()> {
+        self.shared.state().cut(&*self.shared.inner, seed)
+    }
+}
+
+impl CrashShared {
+    fn state(&self) -> MutexGuard<'_, CrashState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for CrashDevice {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        options.check(name)?;
+        let mut world = self.shared.state();
+        let (inner, created) = open_inner(&*self.shared.inner, name, options)?;
+        let capabilities = Capabilities {
+            // What was synced survives the power cuts of this device, whatever holds it.
+            persistent: true,
+            shared: false,
+            preallocate: false,
+            locks: LockScope::Process,
+            alignment: 1,
+            ..inner.capabilities()
+        };
+        let (file, id, locks) = world.enter(name, inner, options, created)?;
+        drop(world);
+        Ok(Arc::new(CrashHandle {
+            shared: Arc::clone(&self.shared),
+            name: name.to_owned(),
+            options: options.clone(),
+            capabilities,
+            locks,
+            file,
+            id,
+        }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        self.shared.state().delete(&*self.shared.inner, name)
+    }
+}
+
+/// Opens a file of the device inside so that it can be read and, if that is wanted, written, but is not changed; tells if it is new.
+fn open_inner(device: &dyn Device, name: &OsStr, options: &OpenOptions) -> Result<(Arc<dyn Handle>, bool)> {
+    let access = if options.is_write() { OpenOptions::read_write() } else { OpenOptions::read_only() };
+    let access =
+        access.direct(options.is_direct()).permissions(options.get_permissions()).rank(options.get_rank());
+    let create = access.clone().create(true).exclusive(true);
+    if options.is_exclusive() {
+        return Ok((device.open(name, &create)?, true));
+    }
+    loop {
+        match device.open(name, &access) {
+            Err(error) if error.kind() == Kind::NotFound && options.is_create() => {}
+            outcome => return outcome.map(|inner| (inner, false)),
+        }
+        match device.open(name, &create) {
+            // Someone else made it in between.
+            Err(error) if error.kind() == Kind::AlreadyExists => {}
+            outcome => return outcome.map(|inner| (inner, true)),
+        }
+    }
+}
+
+struct CrashHandle {
+    shared: Arc<CrashShared>,
+    name: OsString,
+    options: OpenOptions,
+    capabilities: Capabilities,
+    locks: Arc<RangeLocks>,
+    /// The numbers of the file and of this handle in the world.
+    file: u64,
+    id: u64,
+}
+
+impl CrashHandle {
+    fn error(&self, kind: Kind, operation: Operation) -> Error {
+        Error::new(kind, operation, &self.name)
+    }
+
+    fn allow(&self, allowed: bool, operation: Operation) -> Result<()> {
+        if allowed { Ok(()) } else { Err(self.error(Kind::PermissionDenied, operation)) }
+    }
+
+    fn power_lost(&self, operation: Operation) -> Error {
+        self.error(Kind::PowerLost, operation)
+    }
+
+    /// Works on the file as long as there is power.
+    fn with_file<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut CrashFile, &dyn Handle) -> Result<T>,
+    ) -> Result<T> {
+        let mut world = self.shared.state();
+        let (file, inner) = world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
+        work(file, &*inner)
+    }
+
+    /// Like [`look`](Self::look), for what changes something: the power may fail in it.
+    fn change_file<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut CrashFile, &dyn Handle) -> Result<T>,
+    ) -> Result<T> {
+        let mut world = self.shared.state();
+        world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
+        let failure = world.count();
+        let (file, inner) = world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
+        let Some(seed) = failure else { return work(file, &*inner) };
+        // A sync that is cut short leaves what a cut before it might leave, a change what a cut after it might.
+        if operation != Operation::Sync {
+            work(file, &*inner)?;
+        }
+        drop(inner);
+        world.cut(&*self.shared.inner, seed)?;
+        Err(self.power_lost(operation))
+    }
+
+    fn check_len(&self, len: u64, operation: Operation) -> Result<()> {
+        self.allow(self.options.is_write(), operation)?;
+        if len > i64::MAX as u64 { Err(self.error(Kind::InvalidArgument, operation).at(len)) } else { Ok(()) }
+    }
+}
+
+impl Drop for CrashHandle {
+    fn drop(&mut self) {
+        self.shared.state().leave(self.file, self.id);
+    }
+}
+
+impl Handle for CrashHandle {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.allow(self.options.is_read(), Operation::Read)?;
+        segment::check(pieces, Operation::Read, &self.name)?;
+        self.with_file(Operation::Read, |file, inner| file.unsynced.read(pieces, inner))
+    }
+
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+        self.allow(self.options.is_write(), Operation::Write)?;
+        segment::check(pieces, Operation::Write, &self.name)?;
+        self.change_file(Operation::Write, |file, inner| file.write(pieces, inner))
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.with_file(Operation::Len, |file, _| Ok(file.unsynced.len()))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.check_len(len, Operation::SetLen)?;
+        self.change_file(Operation::SetLen, |file, _| file.set_len(len))
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.change_file(Operation::Sync, |file, inner| file.sync(inner, scope))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        self.check_len(len, Operation::Preallocate)?;
+        self.change_file(Operation::Preallocate, |file, _| {
+            if file.unsynced.len() < len { file.set_len(len) } else { Ok(()) }
+        })
+    }
+
+    fn is_hole(&self, place: u64) -> bool {
+        self.with_file(Operation::Len, |file, inner| Ok(file.unsynced.is_hole(place, inner))).unwrap_or(false)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        // The shadow is made only if it is mapped: it takes as much memory as the file is long.
+        if !(self.capabilities.maps && self.options.is_read()) {
+            return None;
+        }
+        let write = self.options.is_write();
+        self.with_file(Operation::Read, |file, inner| Ok(file.map(range, write, inner))).ok().flatten()
+    }
+
+    /// What `copy` stores is a change like a write. Nothing else happens to the file meanwhile.
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        if !access.write {
+            return self.with_file(Operation::Read, |_, _| Ok(copy()));
+        }
+        self.allow(self.options.is_write(), Operation::Write)?;
+        self.change_file(Operation::Write, |file, inner| {
+            let done = copy();
+            file.record_stores(&access.range, inner)?;
+            Ok(done)
+        })
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        let Some(handle) = Arc::into_inner(self) else { return Ok(()) };
+        let inner = handle.shared.state().leave(handle.file, handle.id);
+        drop(handle);
+        inner.map_or(Ok(()), Handle::close)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        self.with_file(Operation::Lock, |_, _| Ok(()))?;
+        let guard = self.locks.try_lock(range, kind);
+        Ok(guard.map(|guard| -> Box<dyn LockGuard + '_> { Box::new(guard) }))
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        self.with_file(Operation::Lock, |_, _| Ok(()))?;
+        Ok(Box::new(self.locks.lock(range, kind)))
+    }
+}

@@ -1,0 +1,192 @@
+//! A slow medium: limited bandwidth and a latency for every operation.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::parameters::LayerParameters;
+use crate::units::{ByteRate, parse_duration};
+use crate::{
+    Capabilities, Device, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Result, Segment,
+    SegmentMut, SyncScope,
+};
+
+const GRAMMAR: &str = "throttle=RATE,LATENCY with one or both, such as throttle=200MB/s,1ms";
+
+/// Idle time that may be made up for. It covers the inexactness of sleeping, so that many small
+/// operations reach the full rate too; it is short, so that a window of 100 ms gets at most 2 % too much.
+const CREDIT: Duration = Duration::from_millis(2);
+
+/// The longest wait for one operation: far beyond use, and safe to add to a point in time.
+const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// How slow a throttled device is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThrottleLimits {
+    /// Bytes per second, read and written by all handles together; `None`: no limit.
+    pub bandwidth: Option<ByteRate>,
+    /// What every operation takes in addition. Latencies of concurrent operations overlap.
+    pub latency: Duration,
+}
+
+/// A device that takes its time.
+///
+/// All handles share one ledger of time: together they never exceed the bandwidth.
+/// The time that the device inside takes counts; waiting is sleeping.
+///
+/// By name: `throttle=200MB/s,1ms:ufs:out.bin`, where either limit can be left out.
+pub struct ThrottleDevice {
+    inner: Arc<dyn Device>,
+    schedule: Arc<BandwidthSchedule>,
+}
+
+impl ThrottleDevice {
+    /// Slows `inner` down to the limits.
+    pub fn new(inner: Arc<dyn Device>, limits: ThrottleLimits) -> Self {
+        Self { inner, schedule: Arc::new(BandwidthSchedule { limits, free: Mutex::new(Instant::now()) }) }
+    }
+
+    /// The wrapper that the parameters of a name describe.
+    pub(crate) fn from_parameters(text: &str, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+        let parameters = LayerParameters { prefix: "throttle", text, grammar: GRAMMAR };
+        let mut limits = ThrottleLimits::default();
+        let mut latency = None;
+        for part in parameters.parts() {
+            let again = if part.ends_with("/s") {
+                limits.bandwidth.replace(parameters.value("bandwidth", part)?).is_some()
+            } else {
+                latency.replace(parse_duration(part).map_err(|error| parameters.refuse(error))?).is_some()
+            };
+            if again {
+                return Err(parameters.refuse(format_args!("{part:?} sets a limit a second time")));
+            }
+        }
+        if limits.bandwidth.is_none() && latency.is_none() {
+            return Err(parameters.refuse("there is no limit"));
+        }
+        limits.latency = latency.unwrap_or_default();
+        Ok(Arc::new(Self::new(inner, limits)))
+    }
+}
+
+impl Device for ThrottleDevice {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        let inner = self.schedule.run_throttled(|| self.inner.open(name, options), |_| 0)?;
+        Ok(Arc::new(ThrottleHandle { inner, schedule: Arc::clone(&self.schedule) }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        self.schedule.run_throttled(|| self.inner.delete(name), |()| 0)
+    }
+}
+
+/// Who may use the medium when.
+struct BandwidthSchedule {
+    limits: ThrottleLimits,
+    /// When all transfers granted so far are over.
+    free: Mutex<Instant>,
+}
+
+impl BandwidthSchedule {
+    /// Does the work and then sleeps until the time that it should have taken is over.
+    fn run_throttled<T>(&self, work: impl FnOnce() -> Result<T>, bytes: impl FnOnce(&T) -> u64) -> Result<T> {
+        let start = Instant::now();
+        let outcome = work();
+        let bytes = match &outcome {
+            Ok(value) => bytes(value),
+            Err(error) => error.transferred(),
+        };
+        let end = self.reserve(start, bytes) + self.limits.latency.min(MAX_WAIT);
+        thread::sleep(end.saturating_duration_since(Instant::now()));
+        outcome
+    }
+
+    /// Enters a transfer that began at `start`; returns when it is over.
+    fn reserve(&self, start: Instant, bytes: u64) -> Instant {
+        let Some(rate) = self.limits.bandwidth.filter(|_| bytes > 0) else { return start };
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = start.checked_sub(CREDIT).unwrap_or(start);
+        *free = (*free).max(earliest) + rate.time(bytes).min(MAX_WAIT);
+        *free
+    }
+}
+
+struct ThrottleHandle {
+    inner: Arc<dyn Handle>,
+    schedule: Arc<BandwidthSchedule>,
+}
+
+impl Handle for ThrottleHandle {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.read(pieces), |&count| count)
+    }
+
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.write(pieces), |&count| count)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.len(), |_| 0)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.schedule.run_throttled(|| self.inner.set_len(len), |()| 0)
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.schedule.run_throttled(|| self.inner.sync(scope), |()| 0)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn preallocate(&self, len: u64) -> Result<()> {
+        self.schedule.run_throttled(|| self.inner.preallocate(len), |()| 0)
+    }
+
+    fn start_writeback(&self, range: Range<u64>) {
+        self.inner.start_writeback(range);
+    }
+
+    fn advise_will_write(&self, range: Range<u64>) {
+        self.inner.advise_will_write(range);
+    }
+
+    fn annotate(&self, remark: &dyn fmt::Display) {
+        self.inner.annotate(remark);
+    }
+
+    fn revalidate(&self, range: Range<u64>) -> Result<()> {
+        self.inner.revalidate(range)
+    }
+
+    fn is_hole(&self, place: u64) -> bool {
+        self.inner.is_hole(place)
+    }
+
+    fn map(&self, range: Range<u64>) -> Option<Mapping> {
+        self.inner.map(range)
+    }
+
+    fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let moved = |done: &bool| if *done { access.bytes } else { 0 };
+        self.schedule.run_throttled(|| self.inner.access_mapped(access, copy), moved)
+    }
+
+    fn close(self: Arc<Self>) -> Result<()> {
+        let Some(handle) = Arc::into_inner(self) else { return Ok(()) };
+        handle.schedule.run_throttled(|| handle.inner.close(), |()| 0)
+    }
+
+    fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
+        self.schedule.run_throttled(|| self.inner.try_lock(range, kind), |_| 0)
+    }
+
+    fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
+        self.schedule.run_throttled(|| self.inner.lock(range, kind), |_| 0)
+    }
+}

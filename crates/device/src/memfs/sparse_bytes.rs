@@ -1,0 +1,248 @@
+//! The bytes of one file: chunks of memory, made when first written.
+//!
+//! Locking: an access holds the table of chunks *shared* and each chunk it copies from or to for the time of that copy. Only making
+//! a chunk and changing the length hold the table alone, so that a cut never meets a copy.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::capacity::MemoryCapacity;
+use crate::{Segment, SegmentMut};
+
+/// Bytes per chunk: large enough that a lock per chunk is nothing beside its copy, small enough that writers rarely meet.
+pub(super) const CHUNK: usize = 64 * 1024;
+
+/// The written part of a chunk; what is missing at its end reads as zeros.
+type Chunk = RwLock<Vec<u8>>;
+type Chunks = BTreeMap<u64, Chunk>;
+
+/// A sparse sequence of bytes.
+#[derive(Debug)]
+pub(super) struct SparseBytes {
+    chunks: RwLock<Chunks>,
+    len: AtomicU64,
+    capacity: Arc<MemoryCapacity>,
+}
+
+/// The part of an access that falls into one chunk.
+struct ChunkSpan {
+    chunk: u64,
+    start: usize,
+    size: usize,
+}
+
+impl ChunkSpan {
+    /// The first span of an access of `size` bytes at `offset`.
+    fn first(offset: u64, size: usize) -> Self {
+        let start = (offset % CHUNK as u64) as usize;
+        Self { chunk: offset / CHUNK as u64, start, size: size.min(CHUNK - start) }
+    }
+}
+
+impl SparseBytes {
+    pub(super) fn new(budget: Arc<MemoryCapacity>) -> Self {
+        Self { chunks: RwLock::default(), len: AtomicU64::new(0), capacity: budget }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Reads the pieces up to the first end of file and returns how many bytes that were.
+    pub(super) fn read(&self, pieces: &mut [SegmentMut<'_>]) -> u64 {
+        let chunks = shared(&self.chunks);
+        let len = self.len();
+        let mut done = 0;
+        for piece in pieces {
+            let there = len.saturating_sub(piece.offset).min(piece.bytes.len() as u64) as usize;
+            read_piece(&chunks, piece.offset, &mut piece.bytes[..there]);
+            done += there as u64;
+            if there < piece.bytes.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Writes the pieces until the budget ends and returns how many bytes that were.
+    pub(super) fn write(&self, pieces: &[Segment<'_>]) -> u64 {
+        let mut chunks = shared(&self.chunks);
+        let mut done = 0;
+        for piece in pieces {
+            let mut written = 0;
+            while written < piece.bytes.len() {
+                let offset = piece.offset + written as u64;
+                let span = ChunkSpan::first(offset, piece.bytes.len() - written);
+                let Some(chunk) = chunks.get(&span.chunk) else {
+                    drop(chunks);
+                    alone(&self.chunks).entry(span.chunk).or_default();
+                    chunks = shared(&self.chunks);
+                    continue;
+                };
+                let count = self.write_chunk(chunk, span.start, &piece.bytes[written..written + span.size]);
+                if count > 0 {
+                    self.len.fetch_max(offset + count as u64, Ordering::AcqRel);
+                }
+                written += count;
+                done += count as u64;
+                if count < span.size {
+                    return done;
+                }
+            }
+        }
+        done
+    }
+
+    /// Writes into a chunk as much as the budget allows and says how much that was.
+    fn write_chunk(&self, chunk: &Chunk, start: usize, bytes: &[u8]) -> usize {
+        let mut kept = alone(chunk);
+        let growth = (start + bytes.len()).saturating_sub(kept.len());
+        let granted = self.capacity.take(growth as u64) as usize;
+        let end = start + bytes.len() - (growth - granted);
+        if end <= start {
+            self.capacity.give(granted as u64);
+            return 0;
+        }
+        let bytes = &bytes[..end - start];
+        reserve(&mut kept, end);
+        if kept.len() < start {
+            kept.resize(start, 0);
+        }
+        let (over, behind) = bytes.split_at(bytes.len().min(kept.len() - start));
+        kept[start..start + over.len()].copy_from_slice(over);
+        kept.extend_from_slice(behind);
+        bytes.len()
+    }
+
+    pub(super) fn set_len(&self, len: u64) {
+        let mut chunks = alone(&self.chunks);
+        let first = len.div_ceil(CHUNK as u64);
+        let cut = chunks.split_off(&first);
+        let mut freed = held(&cut);
+        if let Some(last) = chunks.get(&(len / CHUNK as u64)) {
+            let mut last = alone(last);
+            let keep = last.len().min((len % CHUNK as u64) as usize);
+            freed += (last.len() - keep) as u64;
+            last.truncate(keep);
+            last.shrink_to_fit();
+        }
+        self.capacity.give(freed);
+        self.len.store(len, Ordering::Release);
+    }
+}
+
+impl Drop for SparseBytes {
+    fn drop(&mut self) {
+        self.capacity.give(held(&shared(&self.chunks)));
+    }
+}
+
+/// Fills `bytes`, all of it inside the file, from the chunks at `offset`.
+fn read_piece(chunks: &Chunks, mut offset: u64, mut bytes: &mut [u8]) {
+    while !bytes.is_empty() {
+        let span = ChunkSpan::first(offset, bytes.len());
+        let (part, rest) = std::mem::take(&mut bytes).split_at_mut(span.size);
+        let kept = chunks.get(&span.chunk).map(shared);
+        let kept = kept.as_ref().and_then(|kept| kept.get(span.start..)).unwrap_or_default();
+        let (copied, zeroed) = part.split_at_mut(kept.len().min(span.size));
+        copied.copy_from_slice(&kept[..copied.len()]);
+        zeroed.fill(0);
+        offset += span.size as u64;
+        bytes = rest;
+    }
+}
+
+/// Makes room up to `end`, doubling so that small appends stay cheap, but never beyond a chunk.
+fn reserve(kept: &mut Vec<u8>, end: usize) {
+    if end > kept.capacity() {
+        let room = end.max(2 * kept.capacity()).min(CHUNK);
+        kept.reserve_exact(room - kept.len());
+    }
+}
+
+/// How many bytes of data the chunks hold.
+fn held(chunks: &Chunks) -> u64 {
+    chunks.values().map(|chunk| shared(chunk).len() as u64).sum()
+}
+
+fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> SparseBytes {
+        SparseBytes::new(Arc::new(MemoryCapacity::default()))
+    }
+
+    #[test]
+    fn holes_are_zeros_and_take_no_memory() {
+        let store = store();
+        let far = 5 * CHUNK as u64 + 3;
+        assert_eq!(store.write(&[Segment::new(far, b"abc")]), 3);
+        assert_eq!((store.len(), store.capacity.used()), (far + 3, 6));
+        let mut bytes = vec![9; far as usize + 10];
+        assert_eq!(store.read(&mut [SegmentMut::new(0, &mut bytes)]), far + 3);
+        assert!(bytes[..far as usize].iter().all(|&byte| byte == 0));
+        assert_eq!(&bytes[far as usize..], b"abc\x09\x09\x09\x09\x09\x09\x09");
+    }
+
+    #[test]
+    fn what_was_cut_reads_as_zeros_later() {
+        let store = store();
+        let bytes = vec![7; 3 * CHUNK];
+        store.write(&[Segment::new(0, &bytes)]);
+        store.set_len(CHUNK as u64 + 10);
+        assert_eq!(store.capacity.used(), CHUNK as u64 + 10);
+        store.set_len(3 * CHUNK as u64);
+        let mut back = vec![9; 3 * CHUNK];
+        assert_eq!(store.read(&mut [SegmentMut::new(0, &mut back)]), 3 * CHUNK as u64);
+        assert_eq!(back.iter().position(|&byte| byte == 0), Some(CHUNK + 10));
+        assert!(back[CHUNK + 10..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_read_list_stops_at_the_first_end_of_file() {
+        let store = store();
+        store.write(&[Segment::new(0, b"abcdef")]);
+        let (mut a, mut b, mut c) = ([0; 2], [0; 4], [9; 1]);
+        let mut pieces = [SegmentMut::new(0, &mut a), SegmentMut::new(4, &mut b), SegmentMut::new(0, &mut c)];
+        assert_eq!(store.read(&mut pieces), 4);
+        assert_eq!((&a, &b[..2], c), (b"ab", &b"ef"[..], [9]));
+    }
+
+    #[test]
+    fn empty_pieces_never_extend() {
+        let store = store();
+        assert_eq!(store.write(&[Segment::new(100, b"")]), 0);
+        assert_eq!(store.len(), 0);
+    }
+
+    #[test]
+    fn writers_of_different_places_do_not_harm_each_other() {
+        let store = store();
+        std::thread::scope(|scope| {
+            for byte in 1..=4_u8 {
+                let store = &store;
+                scope.spawn(move || {
+                    for step in 0..300_u64 {
+                        let offset = (step * 4 + u64::from(byte) - 1) * 1000;
+                        assert_eq!(store.write(&[Segment::new(offset, &[byte; 1000])]), 1000);
+                    }
+                });
+            }
+        });
+        let mut bytes = vec![0; 1_200_000];
+        assert_eq!(store.read(&mut [SegmentMut::new(0, &mut bytes)]), 1_200_000);
+        let right =
+            |(index, block): (usize, &[u8])| block.iter().all(|&byte| usize::from(byte) == index % 4 + 1);
+        assert!(bytes.chunks(1000).enumerate().all(right));
+    }
+}

@@ -1,0 +1,74 @@
+//! Files that are thrown away to make room for others of the same name: the name goes at once, and the bytes while the program goes on.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::{Error, Operation, Result, name};
+
+/// Smaller files are gone before a thread would have begun.
+const LARGE: i64 = 4 << 20;
+
+/// Whether a thread is taking bytes back; a second one would only be in its way.
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn delete(name: &OsStr) -> Result<()> {
+    name::check(name, Operation::Delete)?;
+    rustix::fs::unlink(name).map_err(|errno| Error::from_io(errno.into(), Operation::Delete, name))
+}
+
+/// Deletes a file. As long as somebody has it open, the system keeps its bytes: the last one to close it waits until they are taken back, and for
+/// a large file that is a thread of its own.
+pub(super) fn delete_in_background(name: &OsStr) -> Result<()> {
+    // A name that cannot be one is refused when it is deleted.
+    let kept = rustix::fs::open(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    delete(name)?;
+    let large = |kept: &OwnedFd| rustix::fs::fstat(kept).is_ok_and(|stat| stat.st_size >= LARGE);
+    if let Some(kept) = kept.ok().filter(large) {
+        close_in_thread(kept);
+    }
+    Ok(())
+}
+
+fn close_in_thread(file: OwnedFd) {
+    if BUSY.swap(true, Ordering::Acquire) {
+        return;
+    }
+    let work = move || {
+        drop(file);
+        BUSY.store(false, Ordering::Release);
+    };
+    // Without a thread the file is closed here.
+    if std::thread::Builder::new().name("aqueduct-discard".to_owned()).spawn(work).is_err() {
+        BUSY.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, HandleExt, Kind, OpenOptions, Ufs};
+
+    /// Small and large files, one after the other, while threads are at work on earlier ones; who has one open still has its bytes.
+    #[test]
+    fn a_file_that_was_thrown_away_makes_room_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("again");
+        let name = path.as_os_str();
+        assert_eq!(Ufs.delete_in_background(name).unwrap_err().kind(), Kind::NotFound);
+        for round in 0..8u8 {
+            let file = Ufs.open(name, &OpenOptions::read_write().create(true).exclusive(true)).unwrap();
+            assert!(file.is_empty().unwrap(), "round {round}");
+            file.write_at(if round % 2 == 0 { 0 } else { 8 << 20 }, &[round; 9]).unwrap();
+            let open = (round >= 4).then_some(file);
+            Ufs.delete_in_background(name).unwrap();
+            assert!(!path.exists());
+            if let Some(open) = open {
+                let mut last = [0];
+                open.read_at(open.len().unwrap() - 1, &mut last).unwrap();
+                assert_eq!(last, [round]);
+            }
+        }
+    }
+}

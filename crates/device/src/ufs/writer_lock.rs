@@ -1,0 +1,156 @@
+//! A file that one program changes alone, as long as all who want to change it ask here first. Readers do not ask, and are not kept out.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::file::retry;
+use super::ofd_lock;
+use crate::{Error, Kind, LockKind, Operation, Result};
+
+/// The byte that stands for the whole file: behind the last that a file can have, so that no access locks it.
+const LOCK_BYTE: Range<u64> = i64::MAX as u64 - 1..i64::MAX as u64;
+
+/// How often a file that is replaced again and again is opened anew. Where a file system gives other numbers to a path than to the open file, that is not
+/// for ever.
+const ATTEMPTS: u32 = 100;
+
+/// The right to change a file, until it is dropped or the program ends.
+#[derive(Debug)]
+pub struct WriterLock {
+    _file: OwnedFd,
+}
+
+/// Claims the file at a path, for one opening on all machines that its file system tells of locks. [`Kind::Busy`] if another one has it; none where
+/// the file system has no locks.
+///
+/// ```
+/// use aqueduct_device::{Kind, acquire_writer_lock};
+///
+/// let path = std::env::temp_dir().join(format!("claimed-{}", std::process::id()));
+/// std::fs::write(&path, b"mine")?;
+/// let mine = acquire_writer_lock(&path)?;
+/// assert_eq!(acquire_writer_lock(&path).unwrap_err().kind(), Kind::Busy);
+/// assert_eq!(std::fs::read(&path)?, b"mine");
+/// drop(mine);
+/// assert!(acquire_writer_lock(&path)?.is_some());
+/// std::fs::remove_file(&path)?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub fn acquire_writer_lock(path: &Path) -> Result<Option<WriterLock>> {
+    claim_opened(path, || open(path, OFlags::RDWR))
+}
+
+/// Claims what `open` opens, as often as the path has come to mean another file meanwhile: a lock of a file that was replaced keeps nobody out.
+fn claim_opened(
+    path: &Path,
+    mut open: impl FnMut() -> std::result::Result<OwnedFd, Errno>,
+) -> Result<Option<WriterLock>> {
+    let fail = |errno: Errno| Error::from_io(errno.into(), Operation::Lock, path);
+    for attempt in 1.. {
+        let file = open().map_err(fail)?;
+        let locked = ofd_lock::try_lock(file.as_fd(), &LOCK_BYTE, LockKind::Exclusive);
+        let decides = matches!(locked, Ok(()) | Err(Errno::AGAIN | Errno::ACCESS));
+        if decides && attempt < ATTEMPTS && !is_at(file.as_fd(), path).map_err(fail)? {
+            continue;
+        }
+        match locked {
+            Ok(()) => return Ok(Some(WriterLock { _file: file })),
+            Err(Errno::AGAIN | Errno::ACCESS) => return Err(busy(path)),
+            Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => return Ok(None),
+            Err(errno) => return Err(fail(errno)),
+        }
+    }
+    Ok(None)
+}
+
+/// Fails with [`Kind::Busy`] if the file at a path is [claimed](acquire_writer_lock). Claims nothing: whoever does so meanwhile succeeds.
+pub fn check_unclaimed(path: &Path) -> Result<()> {
+    let fail = |errno: Errno| Error::from_io(errno.into(), Operation::Lock, path);
+    let file = open(path, OFlags::RDONLY).map_err(fail)?;
+    match ofd_lock::is_locked(file.as_fd(), &LOCK_BYTE) {
+        Ok(true) => Err(busy(path)),
+        Ok(false) | Err(Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
+        Err(errno) => Err(fail(errno)),
+    }
+}
+
+fn open(path: &Path, access: OFlags) -> std::result::Result<OwnedFd, Errno> {
+    let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    retry(|| rustix::fs::open(path, flags, Mode::empty()))
+}
+
+/// Whether the path still means this file.
+fn is_at(file: BorrowedFd<'_>, path: &Path) -> std::result::Result<bool, Errno> {
+    let own = rustix::fs::fstat(file)?;
+    match retry(|| rustix::fs::stat(path)) {
+        Ok(there) => Ok((own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)),
+        // Opening it again reports that.
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn busy(path: &Path) -> Error {
+    let error = Error::new(Kind::Busy, Operation::Lock, path);
+    error.advise(
+        "another program, or this one, has it open for writing: close it there first, or write another file",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that is replaced between its opening and its lock.
+    #[test]
+    fn claim_is_of_the_file_that_the_path_means() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, new) = (folder.path().join("file"), folder.path().join("new"));
+        std::fs::write(&path, "old").unwrap();
+        let old_claim = acquire_writer_lock(&path).unwrap();
+        for holder in [old_claim, None] {
+            std::fs::write(&new, "new").unwrap();
+            let mut times = 0;
+            let opened = || {
+                let file = open(&path, OFlags::RDWR);
+                times += 1;
+                if times == 1 {
+                    std::fs::rename(&new, &path).unwrap();
+                }
+                file
+            };
+            let claimed = claim_opened(&path, opened).unwrap();
+            assert!(claimed.is_some() && times == 2);
+            assert_eq!(acquire_writer_lock(&path).unwrap_err().kind(), Kind::Busy, "the new file is claimed");
+            drop((claimed, holder));
+        }
+        // One that is deleted instead is missing.
+        let opened = || {
+            let file = open(&path, OFlags::RDWR);
+            let _ = std::fs::remove_file(&path);
+            file
+        };
+        assert_eq!(claim_opened(&path, opened).unwrap_err().kind(), Kind::NotFound);
+    }
+
+    #[test]
+    fn looking_for_a_claim_takes_none() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path();
+        check_unclaimed(path).unwrap();
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| (0..5000).for_each(|_| _ = check_unclaimed(path)));
+            while !looking.is_finished() {
+                drop(acquire_writer_lock(path).unwrap());
+            }
+        });
+        let claimed = acquire_writer_lock(path).unwrap();
+        assert_eq!(check_unclaimed(path).unwrap_err().kind(), Kind::Busy);
+        drop(claimed);
+        check_unclaimed(path).unwrap();
+    }
+}

@@ -1,0 +1,81 @@
+//! Rings to be lent: one call uses one ring at a time, so that threads never wait for each other's operations.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+
+use super::ring::IoRing;
+
+/// The rings of one device.
+#[derive(Debug, Default)]
+pub(super) struct RingPool {
+    /// Whether the kernel lets us; asked once.
+    usable: OnceLock<Result<(), String>>,
+    spare: Mutex<Vec<IoRing>>,
+}
+
+impl RingPool {
+    /// A pool that never has a ring.
+    pub(super) fn refused() -> Self {
+        Self { usable: OnceLock::from(Err("switched off".to_owned())), spare: Mutex::default() }
+    }
+
+    /// Whether there are rings to be had; says so, once per process, if there are none.
+    pub(super) fn is_usable(&self) -> bool {
+        let outcome = self.has_rings();
+        if let Err(error) = outcome {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                let line = format!("aqueduct: no io_uring ({error}): the device uring works as ufs\n");
+                eprint!("{line}");
+            });
+        }
+        outcome.is_ok()
+    }
+
+    /// The same in silence: there are, or why not.
+    pub(super) fn has_rings(&self) -> Result<(), &str> {
+        let asked = self.usable.get_or_init(|| {
+            let ring = first_ring().map_err(|error| error.to_string())?;
+            self.spare().push(ring);
+            Ok(())
+        });
+        asked.as_ref().copied().map_err(String::as_str)
+    }
+
+    /// Lends a ring to `work`; without effect if there is none to be had. A ring that comes back unfit is thrown away.
+    pub(super) fn with_ring(&self, work: impl FnOnce(&mut IoRing)) {
+        let spare = self.spare().pop().filter(IoRing::is_fit);
+        let Some(mut ring) = spare.or_else(|| IoRing::new().ok()) else { return };
+        work(&mut ring);
+        if ring.is_fit() {
+            self.spare().push(ring);
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<IoRing>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn first_ring() -> io::Result<IoRing> {
+    let setting = std::env::var_os("AQUEDUCT_URING").filter(|value| !value.is_empty());
+    match setting.as_deref().map(OsStr::as_encoded_bytes) {
+        Some(b"off") => return Err(io::Error::other("switched off by AQUEDUCT_URING")),
+        None | Some(b"on") => {}
+        Some(_) => report_setting(&setting.unwrap_or_default()),
+    }
+    IoRing::new()
+}
+
+/// Says once what the variable takes.
+fn report_setting(value: &OsStr) {
+    static REPORTED: Once = Once::new();
+    let value = value.display();
+    REPORTED.call_once(|| {
+        let line = format!(
+            "aqueduct: AQUEDUCT_URING={value} has no effect: it takes off to do without io_uring, or on\n"
+        );
+        eprint!("{line}");
+    });
+}

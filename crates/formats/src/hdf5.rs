@@ -1,0 +1,90 @@
+//! HDF5: groups, attributes and datasets, read and written by all ranks at once.
+//!
+//! The C library, the serial one, looks after the file's description alone, on one rank and in memory; the values go to their places by our own
+//! engine: any number of datasets in one collective, from any thread, on every device. What is written here `h5py`, `h5dump` and every
+//! other program that uses HDF5 opens, and the other way round.
+//!
+//! ```
+//! use aqueduct_comm::Launch;
+//! use aqueduct_formats::Hyperslab;
+//! use aqueduct_formats::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions};
+//! use aqueduct_object::Object;
+//!
+//! #[derive(Object, Clone, Debug, PartialEq)]
+//! struct Particle { position: [f64; 3], id: u32 }
+//!
+//! Launch::threads(4).run(|world| {
+//!     let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:run.h5")?;
+//!     let (energy, particles) = file.define(|file| {
+//!         let energy = file.extendible::<f64>("/observables/energy", &[0, 4], &[16, 4])?;
+//!         file.attribute("/observables/energy", "unit", "J")?;
+//!         Ok((energy, file.dataset::<Particle>("/particles", &[40])?))
+//!     })?;
+//!     let rank = world.rank() as u64;
+//!     let mine = vec![Particle { position: [rank as f64; 3], id: rank as u32 }; 10];
+//!     file.at(particles, 10 * rank..10 * (rank + 1)).all().write(&mine)?;
+//!     for step in 0..3 {
+//!         file.define(|file| file.extend(energy, step + 1))?;
+//!         file.at(energy, [step..step + 1, rank..rank + 1]).all().write(&[0.5 * step as f64])?;
+//!         // What is written so far is complete, and the file says so.
+//!         file.commit()?;
+//!     }
+//!     file.close()?;
+//!
+//!     let file = Hdf5OpenOptions::new().open(world, "memfs:run.h5")?;
+//!     assert_eq!(file.is_complete(), Some(true));
+//!     let energy = file.dataset("/observables/energy")?;
+//!     assert_eq!(file.describe(energy)?.shape, [3, 4]);
+//!     let last: Vec<f64> = file.at(energy, Hyperslab::record(2)).all().read_vec()?;
+//!     assert_eq!(last, [1.0; 4]);
+//!     let particles: Vec<Particle> = file.at(file.dataset("/particles")?, 19..21).all().read_vec()?;
+//!     assert_eq!(particles[1].id, 2);
+//!     file.close()
+//! })?;
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+//!
+//! # What is promised
+//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens, here and elsewhere, and says which rows of each dataset are
+//!   complete: the attribute `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Hdf5File::commit`] sets it after the
+//!   data.
+//! - Definitions are made at any time, all or none: the file has the old description or the new one at every moment.
+//! - Types are not converted. Objects of constant size are compound types without gaps.
+//! - A value that lies behind the end of a file that was cut off is an error, not a zero.
+//!
+//! `docs/hdf5.md` has what is supported and what is not.
+
+mod access;
+mod attribute;
+mod byte_image;
+mod commit;
+mod completion_attribute;
+mod datatype;
+mod define;
+mod definition;
+mod ffi;
+mod file;
+mod libhdf5;
+mod metadata_cow;
+mod metadata_file;
+mod metadata_graph;
+mod metadata_writer;
+mod number;
+mod open;
+mod ordered_writes;
+mod queue;
+mod read_queue;
+mod scratch_dir;
+mod storage_map;
+mod tree;
+mod vlen_strings;
+
+pub use access::{CollectiveDatasetAccess, DatasetAccess};
+pub use attribute::Hdf5Attribute;
+pub use datatype::Datatype;
+pub use define::Hdf5Definitions;
+pub use file::{DatasetId, Hdf5File};
+pub use number::numbers;
+pub use open::{Hdf5CreateOptions, Hdf5OpenOptions, probe};
+pub use queue::{Hdf5Queue, Hdf5WriteRequest};
+pub use tree::{COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree};

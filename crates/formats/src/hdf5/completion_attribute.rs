@@ -1,0 +1,138 @@
+//! Marks: attributes that say what is complete, changed in their places.
+//!
+//! A mark is eight bytes in one sector, so that it is changed at once or not at all, and each speaks for its own dataset alone. Where it lies is found by
+//! letting the library write a number into the shadow that is nowhere else, and looking for that.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aqueduct_comm::Op;
+use aqueduct_file::View;
+use aqueduct_file::layout::{Basic, Layout};
+
+use super::file::Hdf5File;
+use super::libhdf5;
+use super::metadata_file::MetadataFile;
+use super::tree::UNDEFINED_ADDRESS;
+use crate::byte_region::ByteRegion;
+use crate::error::{Error, Kind, Result};
+use crate::merge::merge_regions;
+
+/// How far a dataset is.
+#[derive(Debug)]
+pub(super) struct CompletionState {
+    /// Whether the file says so.
+    pub(super) marked: bool,
+    /// Where; known to rank 0.
+    pub(super) address: u64,
+    /// How many rows are marked as complete.
+    pub(super) complete: AtomicU64,
+    /// How many rows this rank knows to be written.
+    pub(super) rows_written: AtomicU64,
+}
+
+/// Numbers that are nowhere else in a file: no count, address or text has the last byte of them.
+pub(super) fn marker_values(session: u64) -> impl Iterator<Item = u64> {
+    (0..1 << 24).map(move |at| 0xF7A9_0000_0000_0000 | (session & 0xFF_FFFF) << 24 | at)
+}
+
+/// Finds where the marks of these objects lie in a shadow, to which the library has written the [words] of this session, and gives them these values there.
+pub(super) fn find_marks(
+    shadow: &MetadataFile,
+    objects: &[(&str, u64)],
+    session: u64,
+) -> std::result::Result<Vec<u64>, String> {
+    if objects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words: HashMap<u64, usize> = marker_values(session).zip(0..objects.len()).collect();
+    let found = shadow.find(&words).map_err(|error| error.to_string())?;
+    let mut addresses = Vec::new();
+    for (at, (path, value)) in objects.iter().enumerate() {
+        let address = found
+            .get(&at)
+            .copied()
+            .ok_or_else(|| format!("the mark of {path} is not where it could be changed"))?;
+        shadow.write(address, &value.to_le_bytes()).map_err(|error| error.to_string())?;
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
+/// The same, where the library has not written anything yet.
+pub(super) fn locate_marks(
+    shadow: &MetadataFile,
+    objects: &[(&str, u64)],
+    session: u64,
+) -> std::result::Result<Vec<u64>, String> {
+    if !objects.is_empty() {
+        let marks = objects.iter().map(|(path, _)| *path).zip(marker_values(session));
+        libhdf5::set_marks(&shadow.path(), marks).map_err(|error| error.to_string())?;
+    }
+    find_marks(shadow, objects, session)
+}
+
+impl Hdf5File {
+    /// Rank 0, which knows where they are, writes marks, one list after the other, each durable before the next. Collective, with as many lists on all ranks.
+    pub(super) fn write_marks(&self, operation: &'static str, lists: &[&[(u64, u64)]]) -> Result<()> {
+        let mut written = Ok(());
+        for (number, marks) in lists.iter().enumerate() {
+            if self.is_root() {
+                written = written.and_then(|()| self.put(marks));
+            }
+            // Without syncs what one process writes is there in that order.
+            if self.core.durable || number + 1 == lists.len() {
+                self.core.agree(operation, std::mem::replace(&mut written, Ok(())))?;
+                self.core.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, marks: &[(u64, u64)]) -> Result<()> {
+        let regions: Vec<_> = marks.iter().map(|(address, _)| ByteRegion::new(*address, [], 8)).collect();
+        let combined = merge_regions(regions.iter().map(Option::as_ref))
+            .map_err(|error| self.core.error(Kind::BadArgument, "mark", error.to_string()))?;
+        let Some(combined) = combined else { return Ok(()) };
+        let mut bytes = vec![0; combined.bytes as usize];
+        for share in &combined.shares {
+            bytes[share.at as usize..share.at as usize + 8]
+                .copy_from_slice(&marks[share.item].1.to_le_bytes());
+        }
+        let view = View::new(combined.offset, &Layout::from(Basic::Byte), &combined.layout)?;
+        self.core.file.with_view(&view).write(&bytes)?;
+        // The shadow has what the file has.
+        if let Some(shadow) = &self.metadata_file {
+            for (address, value) in marks {
+                let outcome = shadow.write(*address, &value.to_le_bytes());
+                outcome.map_err(|error| self.core.error(Kind::Library, "mark", error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes marks back before rows that are complete change: `lowest` is the first row of each dataset that this rank changes. Collective.
+    pub(super) fn lower_marks(&self, lowest: &[u64]) -> Result<()> {
+        let talk = |error| Error::from_comm("write", &self.core.name, &error);
+        let lowest = self.core.comm.allreduce(Op::Min, lowest).map_err(talk)?;
+        let mut marks = Vec::new();
+        for ((_, progress), row) in self.datasets.iter().zip(lowest) {
+            if progress.marked && row < progress.complete.load(Ordering::Relaxed) {
+                progress.complete.store(row, Ordering::Relaxed);
+                marks.push((progress.address, row));
+            }
+        }
+        self.write_marks("write", &[&marks])
+    }
+
+    /// Which rows of datasets a write changes that are marked as complete: the first of each, and whether there are any.
+    pub(super) fn find_overwritten(&self, writes: impl Iterator<Item = (usize, u64)>) -> (Vec<u64>, bool) {
+        let (mut lowest, mut any) = (vec![UNDEFINED_ADDRESS; self.datasets.len()], false);
+        for (dataset, row) in writes {
+            let progress = &self.datasets[dataset].1;
+            any |= progress.marked && row < progress.complete.load(Ordering::Relaxed);
+            lowest[dataset] = lowest[dataset].min(row);
+        }
+        (lowest, any)
+    }
+}

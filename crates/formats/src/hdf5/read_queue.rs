@@ -1,0 +1,115 @@
+//! Reads of a queue: where their bytes go, and what those get that the file does not have.
+
+use aqueduct_object::{Object, bytes_mut, decode_all};
+
+use super::file::Hdf5File;
+use super::storage_map::StorageMap;
+use crate::byte_region::ByteRegion;
+use crate::error::{Kind, Result};
+use crate::merge::MergedRegions;
+
+/// A read that waits.
+pub(super) struct QueuedRead<'q> {
+    pub(super) places: StorageMap,
+    pub(super) bytes: usize,
+    /// The bytes of an element that nobody has written; none for zeros.
+    pub(super) fill: Vec<u8>,
+    pub(super) values: Box<dyn ReadDestination + 'q>,
+}
+
+pub(super) trait ReadDestination {
+    /// The memory of the values, where bytes can be put into it as they are.
+    fn memory(&mut self) -> Option<&mut [u8]>;
+
+    /// Takes the values from their bytes.
+    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String>;
+}
+
+impl<T: Object> ReadDestination for &mut [T] {
+    fn memory(&mut self) -> Option<&mut [u8]> {
+        bytes_mut(self)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
+        let values = decode_all(bytes, self.len()).map_err(|error| error.to_string())?;
+        self.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        Ok(())
+    }
+}
+
+/// Memory that takes bytes as they are, whatever they stand for.
+pub(super) struct RawDestination<'q>(pub(super) &'q mut [u8]);
+
+impl ReadDestination for RawDestination<'_> {
+    fn memory(&mut self) -> Option<&mut [u8]> {
+        Some(self.0)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
+        self.0.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl QueuedRead<'_> {
+    /// The memory that the bytes of the file can be read into as they are: it is whole, and of one place.
+    pub(super) fn straight(&mut self) -> Option<&mut [u8]> {
+        let StorageMap { regions: places, gaps } = &self.places;
+        let whole = matches!(&places[..], [place] if place.memory.strides.is_empty()) && gaps.is_empty();
+        if whole { self.values.memory() } else { None }
+    }
+}
+
+/// Gives reads their values: from the bytes of all their places in the order of the file, if they have any, and where the file has nothing, fill values.
+pub(super) fn scatter(
+    container: &Hdf5File,
+    gets: &mut [QueuedRead<'_>],
+    combined: Option<&MergedRegions>,
+    bytes: &[u8],
+) -> Result<()> {
+    let bad = |what: String| container.core.error(Kind::Damaged, "read", what);
+    let shares = combined.map_or(&[][..], |combined| &combined.shares);
+    let mut item = 0;
+    for get in gets {
+        let own = item..item + get.places.regions.len();
+        item = own.end;
+        let mut decoded = Vec::new();
+        let memory = match get.values.memory() {
+            Some(memory) => memory,
+            None => {
+                decoded.resize(get.bytes, 0);
+                decoded.as_mut_slice()
+            }
+        };
+        let first = shares.partition_point(|share| share.item < own.start);
+        for share in shares[first..].iter().take_while(|share| own.contains(&share.item)) {
+            let place = &get.places.regions[share.item - own.start];
+            let length = (share.bytes.end - share.bytes.start) as usize;
+            let from = &bytes[share.at as usize..share.at as usize + length];
+            let outcome = container.memory(&place.memory)?.scatter(from, share.bytes.start, memory);
+            outcome.map_err(|error| bad(error.to_string()))?;
+        }
+        for gap in &get.places.gaps {
+            fill(gap, &get.fill, memory);
+        }
+        if !decoded.is_empty() {
+            get.values.take(&decoded).map_err(bad)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a region of memory the value that elements have which nobody has written.
+fn fill(gap: &ByteRegion, value: &[u8], memory: &mut [u8]) {
+    if let Some(parts) = gap.split() {
+        parts.for_each(|part| fill(&part, value, memory));
+        return;
+    }
+    let run = &mut memory[gap.offset as usize..(gap.offset + gap.run) as usize];
+    if value.is_empty() {
+        run.fill(0);
+    } else {
+        // A run is whole elements.
+        run.chunks_exact_mut(value.len()).for_each(|element| element.copy_from_slice(value));
+    }
+}

@@ -1,0 +1,199 @@
+//! Places: which bytes of the file, and of memory, a part of a dataset has. Pure.
+
+use super::tree::{Dataset, Storage, UNDEFINED_ADDRESS, grid};
+use crate::byte_region::{ByteRegion, RegionStride};
+use crate::hyperslab::{PerDimension, ResolvedHyperslab};
+
+/// As many bytes in the file as in memory, in the same order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StorageRegion {
+    pub(super) file: ByteRegion,
+    pub(super) memory: ByteRegion,
+}
+
+/// Where a part of a dataset is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StorageMap {
+    pub(super) regions: Vec<StorageRegion>,
+    /// The memory of what is nowhere in the file, because nobody has written it.
+    pub(super) gaps: Vec<ByteRegion>,
+}
+
+/// The places of a part, which lies inside the dataset, has values, and no more than memory.
+pub(super) fn map_storage(dataset: &Dataset, block: &ResolvedHyperslab) -> Result<StorageMap, String> {
+    let size = dataset.datatype.size();
+    match &dataset.storage {
+        Storage::Contiguous(address) => {
+            let sub = ChunkOverlap {
+                first: block.start.clone(),
+                memory: PerDimension::from_elem(0, block.count.len()),
+                count: block.count.clone(),
+            };
+            let mut places = StorageMap::default();
+            places.add(size, *address, &dataset.shape, &sub, block)?;
+            Ok(places)
+        }
+        Storage::Chunked(chunk, addresses) => chunked(size, chunk, addresses, dataset, block),
+        Storage::Unsupported(why) => Err(why.clone()),
+    }
+}
+
+/// What a chunk has of a block: where it begins in the chunk and in the block, and how many there are, in each dimension.
+struct ChunkOverlap {
+    first: PerDimension<u64>,
+    memory: PerDimension<u64>,
+    count: PerDimension<u64>,
+}
+
+impl StorageMap {
+    /// One piece of storage of a shape, at an address.
+    fn add(
+        &mut self,
+        size: u64,
+        address: u64,
+        shape: &[u64],
+        sub: &ChunkOverlap,
+        block: &ResolvedHyperslab,
+    ) -> Result<(), String> {
+        let (strides, inner) = (strides(size, shape)?, strides(size, &block.count)?);
+        let mut file = Some(if address == UNDEFINED_ADDRESS { 0 } else { address });
+        let mut memory = 0;
+        let (mut outer_steps, mut inner_steps) = (PerDimension::new(), PerDimension::new());
+        for at in 0..shape.len() {
+            file = file.and_then(|file| file.checked_add(sub.first[at].checked_mul(strides[at])?));
+            memory += sub.memory[at] * inner[at];
+            let stride = strides[at].checked_mul(block.stride[at]).ok_or("a stride behind every file")?;
+            outer_steps.push(RegionStride { count: sub.count[at], stride });
+            inner_steps.push(RegionStride { count: sub.count[at], stride: inner[at] });
+        }
+        let file =
+            file.filter(|file| *file < i64::MAX as u64).ok_or("a part of it lies behind every file")?;
+        let memory = ByteRegion::new(memory, inner_steps, size).ok_or("nothing is in it")?;
+        if address == UNDEFINED_ADDRESS {
+            self.gaps.push(memory);
+        } else {
+            let file = ByteRegion::new(file, outer_steps, size).ok_or("nothing is in it")?;
+            self.regions.push(StorageRegion { file, memory });
+        }
+        Ok(())
+    }
+}
+
+/// Bytes from one to the next in each dimension.
+fn strides(size: u64, shape: &[u64]) -> Result<PerDimension<u64>, String> {
+    let mut strides = PerDimension::from_elem(size, shape.len());
+    for at in (1..shape.len()).rev() {
+        let stride = strides[at].checked_mul(shape[at]).filter(|stride| i64::try_from(*stride).is_ok());
+        strides[at - 1] = stride.ok_or("it is larger than every file")?;
+    }
+    Ok(strides)
+}
+
+/// What lies in each chunk.
+fn chunked(
+    size: u64,
+    chunk: &[u64],
+    addresses: &[u64],
+    dataset: &Dataset,
+    block: &ResolvedHyperslab,
+) -> Result<StorageMap, String> {
+    let rank = chunk.len();
+    let cuts: Vec<Vec<(u64, u64, u64, u64)>> = (0..rank)
+        .map(|at| split_by_chunks(block.start[at], block.count[at], block.stride[at], chunk[at].max(1)))
+        .collect();
+    let grid = grid(&dataset.shape, chunk);
+    let mut places = StorageMap::default();
+    let mut which = vec![0; rank];
+    loop {
+        let chosen: Vec<_> = which.iter().zip(&cuts).map(|(which, cuts)| cuts[*which]).collect();
+        let number = chosen.iter().zip(&grid).fold(0, |number, (cut, count)| number * count + cut.0);
+        let sub = ChunkOverlap {
+            first: chosen.iter().map(|cut| cut.1).collect(),
+            memory: chosen.iter().map(|cut| cut.2).collect(),
+            count: chosen.iter().map(|cut| cut.3).collect(),
+        };
+        let address = addresses.get(number as usize).copied().unwrap_or(UNDEFINED_ADDRESS);
+        places.add(size, address, chunk, &sub, block)?;
+        // The next one, the last dimension first.
+        let Some(at) = (0..rank).rev().find(|at| which[*at] + 1 < cuts[*at].len()) else { return Ok(places) };
+        which[at] += 1;
+        which[at + 1..].fill(0);
+    }
+}
+
+/// One dimension cut by chunks: which chunk, where it begins in it, where in the block, how many.
+fn split_by_chunks(start: u64, count: u64, stride: u64, chunk: u64) -> Vec<(u64, u64, u64, u64)> {
+    let (mut cuts, mut done) = (Vec::new(), 0);
+    while done < count {
+        let at = start + done * stride;
+        let number = at / chunk;
+        let room = ((number + 1).saturating_mul(chunk) - at).div_ceil(stride).min(count - done);
+        cuts.push((number, at - number * chunk, done, room));
+        done += room;
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_testkit::rng::SeededRng;
+
+    use super::super::datatype::Datatype;
+    use super::*;
+
+    /// The bytes of a region, one by one.
+    fn bytes(region: &ByteRegion) -> Vec<u64> {
+        match region.split() {
+            Some(parts) => parts.flat_map(|part| bytes(&part)).collect(),
+            None => (region.offset..region.offset + region.run).collect(),
+        }
+    }
+
+    /// Every element of every block is found at its place, in chunks of any shape; those of chunks that are nowhere, in gaps.
+    #[test]
+    fn elements_lie_where_chunks_say() {
+        for seed in 0..2000 {
+            let seeded = &mut SeededRng::new(seed);
+            let mut below = |most: usize| seeded.below(most) as u64;
+            let shape = [1 + below(5), 1 + below(7)];
+            let chunk = [1 + below(4), 1 + below(4)];
+            let count = grid(&shape, &chunk);
+            let mut address = |at: u64| if below(4) == 0 { UNDEFINED_ADDRESS } else { (at * 7 + 3) * 100 };
+            let addresses: Vec<u64> = (0..count[0] * count[1]).map(&mut address).collect();
+            let stride = [1 + below(2), 1 + below(3)];
+            let start = [below(shape[0] as usize), below(shape[1] as usize)];
+            let most = |at: usize| (shape[at] - start[at]).div_ceil(stride[at]) as usize;
+            let taken = [1 + below(most(0)), 1 + below(most(1))];
+            let block = ResolvedHyperslab {
+                start: PerDimension::from_slice(&start),
+                count: PerDimension::from_slice(&taken),
+                stride: PerDimension::from_slice(&stride),
+            };
+            let storage = Storage::Chunked(chunk.to_vec(), addresses.clone());
+            let (datatype, fill) = (Datatype::UInt(2), Vec::new());
+            let dataset = Dataset { datatype, shape: shape.to_vec(), extendible: true, storage, fill };
+            let mut found = vec![None; (taken[0] * taken[1]) as usize];
+            let StorageMap { regions: places, gaps } = map_storage(&dataset, &block).unwrap();
+            for byte in gaps.iter().flat_map(bytes).step_by(2) {
+                assert!(found[byte as usize / 2].replace(UNDEFINED_ADDRESS).is_none(), "seed {seed}: twice");
+            }
+            for place in places {
+                let pairs: Vec<_> = bytes(&place.file).into_iter().zip(bytes(&place.memory)).collect();
+                for pair in pairs.chunks(2) {
+                    assert!(found[pair[0].1 as usize / 2].replace(pair[0].0).is_none(), "seed {seed}: twice");
+                }
+            }
+            for row in 0..taken[0] {
+                for column in 0..taken[1] {
+                    let at = [start[0] + row * stride[0], start[1] + column * stride[1]];
+                    let number = at[0] / chunk[0] * count[1] + at[1] / chunk[1];
+                    let inside = at[0] % chunk[0] * chunk[1] + at[1] % chunk[1];
+                    let address = addresses[number as usize];
+                    let expected =
+                        if address == UNDEFINED_ADDRESS { UNDEFINED_ADDRESS } else { address + 2 * inside };
+                    assert_eq!(found[(row * taken[1] + column) as usize], Some(expected), "seed {seed}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Files that the field can open: formats of other systems, in parallel on the engine.
+//!
+//! A format here is a pure codec of its header and an open file of it that knows [`aqueduct_file::File`] and nothing below: every format inherits
+//! collective access, sieving and every device.
+//!
+//! | module | format | who reads it |
+//! |---|---|---|
+//! | [`netcdf`] | netCDF classic: CDF-1, CDF-2, CDF-5 | netCDF, `PnetCDF`, xarray, `ParaView` … |
+//! | `hdf5` | HDF5, with the feature `hdf5` | h5py, h5dump and all of the field |
+//!
+//! Conventions, so that output is usable at once:
+//!
+//! | module | convention | who reads it |
+//! |---|---|---|
+//! | [`cf`] | CF-1.8 in netCDF: coordinates, units, time | xarray |
+//! | `h5md` | H5MD 1.1 in HDF5: trajectories of particles | MDAnalysis |
+//! | `vtkhdf` | VTKHDF 2 in HDF5: images | `ParaView`, vtk |
+//! | [`xyz`] | extended XYZ, text: atoms in a box | ASE |
+
+mod byte_region;
+pub mod cf;
+mod error;
+mod format_file;
+#[cfg(feature = "hdf5")]
+pub mod h5md;
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
+mod hyperslab;
+mod merge;
+pub mod netcdf;
+#[cfg(feature = "hdf5")]
+pub mod vtkhdf;
+pub mod xyz;
+
+pub use error::{Error, Kind, Result};
+pub use hyperslab::Hyperslab;

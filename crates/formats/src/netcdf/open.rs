@@ -1,0 +1,239 @@
+//! Creating and opening, collectively.
+
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use aqueduct_comm::Comm;
+use aqueduct_file::File;
+
+use super::decode::NetcdfHeaderError;
+use super::file::NetcdfFile;
+use super::header::NetcdfHeader;
+use super::header_swap::{BEING_REPLACED, find_interrupted_swap};
+use super::layout_planner::ReservedSpace;
+use super::sizes::DatasetSizes;
+use super::version::CdfVersion;
+use crate::error::{Error, Kind, Result};
+use crate::format_file::{FormatFile, FormatOpenOptions};
+
+/// What is read first of a header.
+const FIRST_LOOK: u64 = 64 << 10;
+/// The longest header that is taken for one.
+const LONGEST: u64 = 256 << 20;
+const ROOM: ReservedSpace = ReservedSpace { header: 64 << 10, fixed: 64 << 10 };
+
+/// How to create a file; the same on all ranks.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_formats::netcdf::{NetcdfCreateOptions, CdfVersion};
+///
+/// Launch::threads(2).run(|world| {
+///     let create = NetcdfCreateOptions::new().version(CdfVersion::Cdf2).replace().header_room(1 << 20);
+///     create.create(world, "memfs:created.nc")?.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NetcdfCreateOptions {
+    options: FormatOpenOptions,
+    version: CdfVersion,
+    room: ReservedSpace,
+}
+
+impl Default for NetcdfCreateOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NetcdfCreateOptions {
+    /// CDF-5, 64 KiB of room for definitions to come; a file that exists is refused.
+    pub fn new() -> Self {
+        Self { options: FormatOpenOptions::new(true), version: CdfVersion::default(), room: ROOM }
+    }
+
+    /// In this version of the format.
+    #[must_use]
+    pub fn version(mut self, version: CdfVersion) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Throws away what is under the name, if anything is.
+    #[doc(alias = "NC_CLOBBER")]
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.options.replace = true;
+        self
+    }
+
+    /// How many bytes the header and its growth are given; 0 for not one more than it has. A header that already has two thirds of them gets more.
+    #[must_use]
+    pub fn header_room(mut self, bytes: u64) -> Self {
+        self.room.header = bytes;
+        self
+    }
+
+    /// How many bytes are left before the records, for variables without records that are defined later.
+    #[must_use]
+    pub fn fixed_room(mut self, bytes: u64) -> Self {
+        self.room.fixed = bytes;
+        self
+    }
+
+    /// Commits in order, but leaves it to the system when data reaches the disk: what was committed survives the end of the program by
+    /// any means, not that of the machine.
+    #[must_use]
+    pub fn without_sync(mut self) -> Self {
+        self.options.durable = false;
+        self
+    }
+
+    /// Adds a hint for the file layer.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.info.set(key, value);
+        self
+    }
+
+    /// Creates `name` on all ranks of `comm`: a file with nothing in it. Its header is written when the ranks next meet to write together or to
+    /// [commit](NetcdfFile::commit). Collective: it succeeds on all ranks or on none.
+    #[doc(alias = "ncmpi_create")]
+    pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<NetcdfFile> {
+        let core = self.options.create(comm, name.as_ref())?;
+        let unwritten = AtomicBool::new(true);
+        Ok(NetcdfFile { reserved: self.room, unwritten, ..assemble(core, NetcdfHeader::new(self.version))? })
+    }
+}
+
+/// How to open a file; the same on all ranks.
+///
+/// ```
+/// # use aqueduct_comm::Launch;
+/// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, NetcdfOpenOptions};
+/// # Launch::threads(2).run(|world| {
+/// # NetcdfCreateOptions::new().replace().create(world, "memfs:opened.nc")?.close()?;
+/// let dataset = NetcdfOpenOptions::new().writable().open(world, "memfs:opened.nc")?;
+/// assert!(dataset.header().variables.is_empty());
+/// # dataset.close()
+/// # })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct NetcdfOpenOptions {
+    options: FormatOpenOptions,
+    room: ReservedSpace,
+}
+
+impl Default for NetcdfOpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NetcdfOpenOptions {
+    /// For reading.
+    pub fn new() -> Self {
+        Self { options: FormatOpenOptions::new(false), room: ROOM }
+    }
+
+    /// For writing too.
+    #[must_use]
+    pub fn writable(mut self) -> Self {
+        self.options.writable = true;
+        self
+    }
+
+    /// As [`NetcdfCreateOptions::without_sync`].
+    #[must_use]
+    pub fn without_sync(mut self) -> Self {
+        self.options.durable = false;
+        self
+    }
+
+    /// Adds a hint for the file layer.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.info.set(key, value);
+        self
+    }
+
+    /// Opens `name` on all ranks of `comm`. Rank 0 reads the header for all. Collective: it succeeds on all ranks or on none.
+    #[doc(alias = "ncmpi_open")]
+    pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<NetcdfFile> {
+        let core = self.options.open(comm, name.as_ref())?;
+        let found =
+            if core.is_root() { read_raw_header(&core.file, &core.name) } else { Ok(RawHeader::default()) };
+        let found = core.agree("open", found)?;
+        let mut numbers = [found.length, found.interrupted.into()];
+        core.comm.broadcast(0, &mut numbers).map_err(|error| core.comm_error("open", &error))?;
+        let bytes =
+            core.comm.broadcast_vec(0, found.bytes).map_err(|error| core.comm_error("open", &error))?;
+        let [length, interrupted] = numbers;
+        let header = NetcdfHeader::decode(&bytes, length).map_err(|flaw| damaged(&flaw, &core.name))?;
+        let touched = AtomicBool::new(!header.variables.is_empty());
+        let dataset = NetcdfFile { reserved: self.room, touched, ..assemble(core, header)? };
+        if interrupted > 0 && self.options.writable {
+            dataset.finish_header("open", &bytes, length)?;
+        }
+        Ok(dataset)
+    }
+}
+
+/// What rank 0 finds in a file.
+#[derive(Default)]
+struct RawHeader {
+    /// Of the file, without the copy of a header.
+    length: u64,
+    /// As many bytes as its header has, and some more.
+    bytes: Vec<u8>,
+    /// Whether they are a copy: a program ended while it replaced the header.
+    interrupted: bool,
+}
+
+fn damaged(flaw: &NetcdfHeaderError, shown: &str) -> Error {
+    Error::new(Kind::Damaged, "open", shown, flaw.to_string())
+}
+
+fn read_raw_header(file: &File, shown: &str) -> Result<RawHeader> {
+    let length = file.size()?;
+    let mut wanted = FIRST_LOOK.min(length);
+    loop {
+        let mut bytes = vec![0; wanted as usize];
+        let count = file.at(0).read(&mut bytes)?.bytes();
+        bytes.truncate(count as usize);
+        if bytes.starts_with(&BEING_REPLACED)
+            && let Some((bytes, length)) = find_interrupted_swap(file, LONGEST)?
+        {
+            return Ok(RawHeader { length, bytes, interrupted: true });
+        }
+        match NetcdfHeader::decode(&bytes, length) {
+            Ok(_) => return Ok(RawHeader { length, bytes, interrupted: false }),
+            Err(NetcdfHeaderError::Truncated { needed }) if needed <= LONGEST && count == wanted => {
+                wanted = needed.max(2 * wanted).min(length).min(LONGEST.max(needed));
+            }
+            Err(NetcdfHeaderError::Truncated { needed }) => {
+                let detail =
+                    format!("its header has at least {needed} bytes; more than {LONGEST} are not read");
+                return Err(Error::new(Kind::Damaged, "open", shown, detail));
+            }
+            Err(flaw) => return Err(damaged(&flaw, shown)),
+        }
+    }
+}
+
+fn assemble(core: FormatFile, header: NetcdfHeader) -> Result<NetcdfFile> {
+    let geometry = DatasetSizes::of(&header).map_err(|what| core.error(Kind::Damaged, "open", what))?;
+    let records = header.records;
+    Ok(NetcdfFile {
+        core,
+        reserved: ROOM,
+        header,
+        unwritten: AtomicBool::new(false),
+        sizes: geometry,
+        records: AtomicU64::new(records),
+        committed: AtomicU64::new(records),
+        touched: AtomicBool::new(false),
+    })
+}

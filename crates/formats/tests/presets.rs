@@ -1,0 +1,182 @@
+//! The presets: readers of the field confirm what they write, from one rank and from three.
+
+use std::path::Path;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_formats::netcdf::{Hyperslab, NcType, NetcdfCreateOptions};
+use aqueduct_formats::{Result, cf, xyz};
+use aqueduct_testkit::external_tools as judge;
+
+/// Writes a file from 1 and from 3 ranks and has a reader look at both; they are the same, byte for byte.
+fn confirmed(module: &str, what: &str, write: impl Fn(&Comm, &Path) -> Result<()> + Sync) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let paths = [1, 3].map(|ranks| {
+        let path = folder.path().join(format!("of-{ranks}-ranks.{what}"));
+        Launch::threads(ranks).run(|world| write(world, &path)).unwrap();
+        if let Some(said) = judge::run_with(module, "presets.py", &[what, path.to_str().unwrap()]) {
+            assert_eq!(said, format!("{what}\n"));
+        }
+        path
+    });
+    let [one, three] = paths.map(|path| std::fs::read(path).unwrap());
+    assert!(one == three, "the number of ranks leaves a trace");
+}
+
+/// The share of a rank.
+fn share(world: &Comm, count: u64) -> std::ops::Range<u64> {
+    let (rank, ranks) = (world.rank() as u64, world.size() as u64);
+    count * rank / ranks..count * (rank + 1) / ranks
+}
+
+#[test]
+fn ase_reads_xyz() {
+    confirmed("ase", "xyz", |world, path| {
+        let mut writer = xyz::XyzWriter::create(world, path)?;
+        for step in 0..2 {
+            let place = |at: u64| f64::from(at as u32) / 3.0 + f64::from(step);
+            let atom = |at: u64| xyz::Atom {
+                species: if at.is_multiple_of(2) { "Ar" } else { "He" },
+                position: [place(3 * at), place(3 * at + 1), place(3 * at + 2)],
+                // Of the second frame alone.
+                velocity: (step == 1).then(|| [place(at), -place(at), 0.0]),
+            };
+            let atoms: Vec<_> = share(world, 10).map(atom).collect();
+            let frame = xyz::XyzFrame { time: 0.5 * f64::from(step), edges: [10.0, 11.0, 12.0] };
+            writer.write(&frame, &atoms)?;
+        }
+        let still = xyz::Atom { species: "Ar", position: [0.0; 3], velocity: None };
+        let moving = xyz::Atom { velocity: Some([1.0; 3]), ..still };
+        for (bad, told) in
+            [(vec![xyz::Atom { species: "A r", ..still }], "A r"), (vec![still, moving], "1 of 2")]
+        {
+            let atoms = if world.rank() == 0 { bad } else { Vec::new() };
+            let error = writer.write(&xyz::XyzFrame { time: 0.0, edges: [1.0; 3] }, &atoms).unwrap_err();
+            assert!(error.to_string().contains(told), "{error}");
+        }
+        writer.close()
+    });
+}
+
+#[test]
+fn xarray_reads_cf() {
+    confirmed("xarray, netCDF4", "cf", |world, path| {
+        let mut dataset = NetcdfCreateOptions::new().create(world, path)?;
+        let (time, x, field) = dataset.define(|file| {
+            cf::conventions(file, "two warm minutes")?;
+            let time = cf::time(file, "time", "seconds since 2000-01-01 00:00:00")?;
+            let x = cf::axis(file, "x", 6, "m")?;
+            let dimensions = [time.dimension, x.dimension];
+            Ok((time, x, cf::field(file, "t", NcType::Float, &dimensions, "K", "air_temperature")?))
+        })?;
+        let mine = share(world, 6);
+        let places: Vec<f64> = mine.clone().map(|at| 0.5 * at as f64).collect();
+        dataset.at(x.variable, mine.clone()).all().write(&places)?;
+        for record in 0..2 {
+            let warm = vec![273.0 + record as f32; places.len()];
+            let times = [60.0 * record as f64];
+            let mut queue = dataset.queue();
+            queue.put(field, [record..record + 1, mine.clone()], &warm);
+            if world.rank() == 0 {
+                queue.put(time.variable, Hyperslab::record(record), &times);
+            }
+            queue.run_all()?;
+            dataset.commit()?;
+        }
+        let refused = dataset.define(|file| cf::time(file, "then", "seconds")).unwrap_err();
+        assert!(refused.to_string().contains("since"), "{refused}");
+        dataset.close()
+    });
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn mdanalysis_reads_h5md() {
+    use aqueduct_formats::h5md::{Creator, Trajectory, TrajectoryFrame, TrajectoryUnits};
+
+    confirmed("MDAnalysis", "h5md", |world, path| {
+        let creator = Creator { author: "A. Author", program: "test", version: "1.0" };
+        let mut trajectory = Trajectory::create(world, path, &creator, Some(TrajectoryUnits::MOLECULAR), 10)?;
+        let mine = share(world, 10);
+        for at in 0..3 {
+            let place = |number: u64| number as f64 * 0.25 + f64::from(at);
+            let positions: Vec<[f64; 3]> =
+                mine.clone().map(|one| [place(3 * one), place(3 * one + 1), place(3 * one + 2)]).collect();
+            let frame = TrajectoryFrame {
+                step: 10 * i64::from(at),
+                time: 0.5 * f64::from(at),
+                edges: [10.0, 11.0, 12.0],
+            };
+            trajectory.write(&frame, mine.start, &positions)?;
+        }
+        assert_eq!((trajectory.frames(), trajectory.particles()), (3, 10));
+        trajectory.close()
+    });
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn vtk_reads_vtkhdf() {
+    use aqueduct_formats::vtkhdf::{ImageData, ImageGrid};
+
+    confirmed("vtkmodules.vtkIOHDF", "vtkhdf", |world, path| {
+        let grid = ImageGrid { points: [5, 4, 3], origin: [1.0, 2.0, 3.0], spacing: [0.5, 0.25, 2.0] };
+        let mut image = ImageData::create(world, path, &grid)?;
+        let planes = share(world, 3);
+        let values: Vec<f64> = (planes.start * 20..planes.end * 20).map(|at| 0.5 * at as f64).collect();
+        image.write("pressure", [planes, 0..4, 0..5], &values)?;
+        image.close()
+    });
+}
+
+/// Writes a file that does not exist, one that does, and one in its place.
+fn refuses_existing(
+    create: impl Fn(&Comm, &Path) -> Result<()> + Sync,
+    replace: impl Fn(&Comm, &Path) -> Result<()> + Sync,
+) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("file");
+    Launch::threads(2).run(|world| create(world, &path)).unwrap();
+    std::fs::write(&path, "years of work").unwrap();
+    let refuse = |world: &Comm| {
+        let refused = create(world, &path).unwrap_err();
+        assert_eq!(refused.file_kind(), Some(aqueduct_file::Kind::FileExists), "{refused}");
+        assert!(refused.to_string().contains("replace"), "{refused}");
+        Ok::<_, aqueduct_formats::Error>(())
+    };
+    Launch::threads(2).run(refuse).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"years of work");
+    Launch::threads(2).run(|world| replace(world, &path)).unwrap();
+    assert_ne!(std::fs::read(&path).unwrap(), b"years of work");
+}
+
+#[test]
+fn xyz_refuses_existing_files_unless_they_are_replaced() {
+    refuses_existing(
+        |world, path| xyz::XyzWriter::create(world, path)?.close(),
+        |world, path| xyz::XyzWriter::replace(world, path)?.close(),
+    );
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn h5md_refuses_existing_files_unless_they_are_replaced() {
+    use aqueduct_formats::h5md::{Creator, Trajectory};
+
+    let creator = Creator { author: "A. Author", program: "test", version: "1.0" };
+    refuses_existing(
+        |world, path| Trajectory::create(world, path, &creator, None, 2)?.close(),
+        |world, path| Trajectory::replace(world, path, &creator, None, 2)?.close(),
+    );
+}
+
+#[cfg(feature = "hdf5")]
+#[test]
+fn vtkhdf_refuses_existing_files_unless_they_are_replaced() {
+    use aqueduct_formats::vtkhdf::{ImageData, ImageGrid};
+
+    let grid = ImageGrid { points: [2, 2, 2], origin: [0.0; 3], spacing: [1.0; 3] };
+    refuses_existing(
+        |world, path| ImageData::create(world, path, &grid)?.close(),
+        |world, path| ImageData::replace(world, path, &grid)?.close(),
+    );
+}

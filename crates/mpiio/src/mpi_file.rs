@@ -1,0 +1,142 @@
+//! An open file as the program's handle means it: the engine's file, and what only MPI asks for.
+//!
+//! `unsafe` here: a group is given back to MPI.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aqueduct_file::{File, Split};
+
+use crate::buffer::AccessBuffer;
+use crate::datarep::Datarep;
+use crate::datatype::DatatypeRef;
+use crate::error_handler::ErrorHandler;
+use crate::errors::MpiError;
+use crate::mpi::Mpi;
+use crate::shutdown::ShutdownTable;
+
+/// A file that the program has open.
+pub(crate) struct MpiFile {
+    pub(crate) file: File,
+    pub(crate) error_context: Arc<FileErrorContext>,
+    /// As the program gave it.
+    pub(crate) amode: c_int,
+    pub(crate) group: MpiGroup,
+    /// How many files were opened before.
+    pub(crate) opened: u64,
+    /// Known to the other processes as long as the file is open.
+    _board: Arc<ShutdownTable>,
+    view: Mutex<ViewTypes>,
+    split: Mutex<Option<SplitOperation>>,
+}
+
+/// What requests need of a file, which may be closed before they are freed.
+pub(crate) struct FileErrorContext {
+    pub(crate) handle: usize,
+    handler: Mutex<Arc<ErrorHandler>>,
+}
+
+/// A view as the program set it.
+pub(crate) struct ViewTypes {
+    pub(crate) displacement: i64,
+    pub(crate) etype: DatatypeRef,
+    pub(crate) filetype: DatatypeRef,
+    pub(crate) representation: String,
+    /// One of the program's own.
+    pub(crate) datarep: Option<Arc<Datarep>>,
+}
+
+/// A split operation under way: how it was begun.
+pub(crate) struct SplitOperation {
+    pub(crate) call: &'static str,
+    pub(crate) split: Split<AccessBuffer>,
+}
+
+/// A group of the program's MPI, ours to give back.
+pub(crate) struct MpiGroup(pub(crate) usize);
+
+impl Drop for MpiGroup {
+    fn drop(&mut self) {
+        if let Ok(mpi) = crate::mpi::mpi()
+            && mpi.is_running()
+        {
+            // SAFETY: our own reference, not used again.
+            unsafe { (mpi.functions.group_free)(&raw mut self.0) };
+        }
+    }
+}
+
+impl MpiFile {
+    pub(crate) fn new(
+        mpi: &Mpi,
+        file: File,
+        owner: Arc<FileErrorContext>,
+        amode: c_int,
+        group: MpiGroup,
+        board: Arc<ShutdownTable>,
+    ) -> Self {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let byte = || DatatypeRef::predefined(mpi.constants.handles.byte);
+        let view = ViewTypes {
+            displacement: 0,
+            etype: byte(),
+            filetype: byte(),
+            representation: "native".to_owned(),
+            datarep: None,
+        };
+        let opened = OPENED.fetch_add(1, Ordering::Relaxed);
+        Self {
+            file,
+            error_context: owner,
+            amode,
+            group,
+            opened,
+            _board: board,
+            view: Mutex::new(view),
+            split: Mutex::new(None),
+        }
+    }
+
+    /// The engine's file; what only MPI asks for goes.
+    pub(crate) fn into_file(self) -> File {
+        self.file
+    }
+
+    /// The same for a process that exits: nothing is given back to MPI, which may be what ends the process.
+    pub(crate) fn into_file_at_exit(self) -> File {
+        let Self { file, error_context: owner, group, view, split, .. } = self;
+        std::mem::forget((owner, group, view, split));
+        file
+    }
+
+    pub(crate) fn view(&self) -> MutexGuard<'_, ViewTypes> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn split(&self) -> MutexGuard<'_, Option<SplitOperation>> {
+        self.split.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileErrorContext {
+    pub(crate) fn new(handle: usize, handler: Arc<ErrorHandler>) -> Self {
+        Self { handle, handler: Mutex::new(handler) }
+    }
+
+    pub(crate) fn handler(&self) -> Arc<ErrorHandler> {
+        Arc::clone(&self.handler.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_handler(&self, handler: Arc<ErrorHandler>) {
+        let mut place = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, handler);
+        drop((place, before));
+    }
+
+    /// Hands an error to the file's handler: the code that the call returns.
+    pub(crate) fn raise(&self, mpi: &Mpi, call: &str, fault: &MpiError) -> c_int {
+        self.handler().handle(mpi, self.handle, call, fault)
+    }
+}

@@ -1,0 +1,296 @@
+//! Errors of requests: MPI raises them on the world when the program waits, where they belong to a file.
+//!
+//! When a request has failed, and before MPI raises it, an error handler of ours stands in on the communicators that MPI may raise it
+//! on. It stands in until the call of the last thread that waits for such an error has raised it or has returned. An error of a thread that is
+//! armed goes to the handler of the file, as far as that can be done ([`Way`]); any other error goes to the program's handler that ours has replaced.
+//!
+//! Two locks: that of the table is never held while MPI is called, because MPI may hold a lock of its own when it calls our handler; the other is held while
+//! handlers are exchanged.
+//!
+//! `unsafe` here: error handlers of communicators are exchanged.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::abi::MpiAbi;
+
+use crate::error_handler;
+use crate::errors::{MpiError, Outcome};
+use crate::mpi::{Mpi, mpi};
+use crate::mpi_file::FileErrorContext;
+
+/// An error that MPI is about to raise in the call of a thread.
+struct ArmedError {
+    thread: ThreadId,
+    error_context: Arc<FileErrorContext>,
+    call: &'static str,
+    fault: MpiError,
+    /// What the file's handler has left, where it had to be called before.
+    left: Option<c_int>,
+}
+
+/// The program's handlers of both communicators, and what stands in for them.
+#[derive(Clone, Copy)]
+struct Replaced {
+    before: [usize; 2],
+    stand_in: usize,
+}
+
+/// Threads whose error is on its way, at most one error for each.
+struct ArmedThreads {
+    armed: Vec<ArmedError>,
+    replaced: Option<Replaced>,
+    /// The program's handlers that were put back last: a thread may have found ours just before, and call it just after.
+    restored: Option<[usize; 2]>,
+}
+
+/// What the stand-in can do when MPI calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandlerCapability {
+    /// Everything: it puts the program's handlers back and calls the file's.
+    Whole,
+    /// Change the code, but call nothing: where threads are many, MPICH holds its lock then. The file's handler has been called before;
+    /// the program's are put back when the call returns.
+    Code,
+    /// Nothing, because the call would succeed. So MPI returns errors meanwhile; the rest as above.
+    Nothing,
+}
+
+static TABLE: Mutex<ArmedThreads> =
+    Mutex::new(ArmedThreads { armed: Vec::new(), replaced: None, restored: None });
+static EXCHANGE: Mutex<()> = Mutex::new(());
+/// How many threads are armed: a look at it costs nothing.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// How long a thread that is about to raise an error waits for another one that exchanges handlers. Some builds of MPICH hold a lock around the first that
+/// the second needs.
+const FOR_EXCHANGE: Duration = Duration::from_millis(100);
+
+fn table() -> MutexGuard<'static, ArmedThreads> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn exchange_within(longest: Duration) -> Option<MutexGuard<'static, ()>> {
+    let start = Instant::now();
+    loop {
+        match EXCHANGE.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if start.elapsed() > longest => return None,
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+}
+
+fn places(mpi: &Mpi) -> [usize; 2] {
+    [mpi.constants.handles.comm_world, mpi.constants.handles.comm_self]
+}
+
+/// An error of a request is about to be raised by this thread; the code to raise.
+pub(crate) fn arm(mpi: &Mpi, owner: &Arc<FileErrorContext>, call: &'static str, fault: &MpiError) -> c_int {
+    let Ok(ours) = stand_in(mpi) else { return fault.code };
+    let thread = std::thread::current().id();
+    // Of several requests that one call waits for the first is raised, and the others are in the statuses.
+    if table().armed.iter().any(|armed| armed.thread == thread) {
+        return fault.code;
+    }
+    let way = handler_capability(mpi, ours);
+    let left = (way != HandlerCapability::Whole).then(|| owner.raise(mpi, call, fault));
+    let code = left.filter(|_| way == HandlerCapability::Nothing).unwrap_or(fault.code);
+    let Some(_exchange) = exchange_within(FOR_EXCHANGE) else { return code };
+    let mut table = table();
+    table.armed.push(ArmedError {
+        thread,
+        error_context: Arc::clone(owner),
+        call,
+        fault: fault.clone(),
+        left,
+    });
+    COUNT.store(table.armed.len(), Ordering::Release);
+    let is_replaced = table.replaced.is_some();
+    drop(table);
+    if !is_replaced {
+        replace(
+            mpi,
+            if way == HandlerCapability::Nothing { mpi.constants.handles.errors_return } else { ours },
+        );
+    }
+    code
+}
+
+/// Whether a handler of ours stands in.
+pub(crate) fn is_armed() -> bool {
+    COUNT.load(Ordering::Acquire) > 0
+}
+
+/// A call of this thread is over: an error that it has not raised is not raised any more.
+pub(crate) fn disarm(mpi: &Mpi) {
+    if is_armed() && take().is_some() {
+        restore(mpi);
+    }
+}
+
+/// Takes the error of this thread.
+fn take() -> Option<ArmedError> {
+    let (thread, mut table) = (std::thread::current().id(), table());
+    let at = table.armed.iter().position(|armed| armed.thread == thread)?;
+    let armed = table.armed.swap_remove(at);
+    COUNT.store(table.armed.len(), Ordering::Release);
+    Some(armed)
+}
+
+/// Puts a handler in the place of the program's. The exchange is locked.
+fn replace(mpi: &Mpi, stand_in: usize) {
+    let mut before = [0; 2];
+    for (place, before) in places(mpi).into_iter().zip(&mut before) {
+        // SAFETY: predefined communicators; the handle lives here.
+        unsafe { (mpi.functions.comm_get_errhandler)(place, &raw mut *before) };
+    }
+    // Known before the first error can come.
+    table().replaced = Some(Replaced { before, stand_in });
+    for place in places(mpi) {
+        // SAFETY: as above, and a handler of ours or of MPI.
+        unsafe { (mpi.functions.comm_set_errhandler)(place, stand_in) };
+    }
+}
+
+/// Puts the program's handlers back, if no thread is armed any more.
+fn restore(mpi: &Mpi) {
+    let _exchange = EXCHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let replaced = {
+        let table = table();
+        table.replaced.filter(|_| table.armed.is_empty())
+    };
+    let Some(Replaced { before, stand_in }) = replaced else { return };
+    for (place, before) in places(mpi).into_iter().zip(before) {
+        let mut now = 0;
+        // SAFETY: what was there before goes back, unless the program has set another one meanwhile.
+        unsafe {
+            (mpi.functions.comm_get_errhandler)(place, &raw mut now);
+            if now == stand_in {
+                (mpi.functions.comm_set_errhandler)(place, before);
+            }
+        }
+        give_back(mpi, now);
+    }
+    {
+        let mut table = table();
+        (table.replaced, table.restored) = (None, Some(before));
+    }
+    before.into_iter().for_each(|handle| give_back(mpi, handle));
+}
+
+/// Gives back a reference to an error handler.
+fn give_back(mpi: &Mpi, mut handle: usize) {
+    if !error_handler::is_predefined(mpi, handle) {
+        // SAFETY: MPI gave it to us, and it is not used again.
+        unsafe { (mpi.functions.errhandler_free)(&raw mut handle) };
+    }
+}
+
+/// An error that is none of ours: what the program's handler would have done.
+fn raise_foreign(mpi: &Mpi, comm: *mut usize, code: *mut c_int, before: [usize; 2]) {
+    // SAFETY: MPI passes the communicator, of the width that its handles have, and the code.
+    let (raised_on, number) = unsafe {
+        let narrow = mpi.constants.width() == 4;
+        let handle = if narrow { comm.cast::<u32>().read() as usize } else { comm.read() };
+        (mpi.constants.handle(handle), *code)
+    };
+    let own = usize::from(raised_on == mpi.constants.handles.comm_self);
+    let handle = before[own];
+    if handle == mpi.constants.handles.errors_return {
+        return;
+    }
+    if handle == mpi.constants.handles.errors_are_fatal || Some(handle) == mpi.errors_abort {
+        crate::verbose::print_line(&format!("an MPI call failed with error {number}, and errors are fatal"));
+        // SAFETY: a valid communicator; it does not return.
+        unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, number) };
+    }
+    if !error_handler::call_function(handle, comm, code) {
+        crate::verbose::print_line(&format!(
+            "an MPI call failed with error {number} while a request of a file was completed; the error handler was made in a way that \
+             this library does not know, and was not called"
+        ));
+    }
+}
+
+unsafe extern "C" fn raised(comm: *mut usize, code: *mut c_int) {
+    let Ok(mpi) = mpi() else { return };
+    let thread = std::thread::current().id();
+    let (is_ours, left, before) = {
+        let table = table();
+        let armed = table.armed.iter().find(|armed| armed.thread == thread);
+        let before = table.replaced.map(|replaced| replaced.before).or(table.restored);
+        (armed.is_some(), armed.and_then(|armed| armed.left), before)
+    };
+    let code_now = match (is_ours, left) {
+        // Where nothing was ever replaced this is the error by which we find out what handlers can do.
+        (false, _) => return before.into_iter().for_each(|before| raise_foreign(mpi, comm, code, before)),
+        (true, Some(left)) => left,
+        (true, None) => {
+            let Some(ArmedError { error_context: owner, call, fault, .. }) = take() else { return };
+            restore(mpi);
+            owner.raise(mpi, call, &fault)
+        }
+    };
+    // SAFETY: MPI passes the code, which a handler may change. Where several requests are waited for, it says that the codes are in
+    // the statuses, and stays.
+    unsafe {
+        if class(mpi, *code) != mpi.constants.integers.in_status {
+            *code = code_now;
+        }
+    }
+}
+
+/// The class of a code, without a call where there is none in between.
+fn class(mpi: &Mpi, code: c_int) -> i64 {
+    if mpi.constants.flavour == MpiAbi::Mpich {
+        return i64::from(code & 0x7f);
+    }
+    let mut class = 0;
+    // SAFETY: an integer to be filled.
+    unsafe { (mpi.functions.error_class)(code, &raw mut class) };
+    class.into()
+}
+
+/// What handlers can do here. Whether a call succeeds whose error a handler of the program's has seen is found out once, by an error that
+/// nobody else sees.
+fn handler_capability(mpi: &Mpi, ours: usize) -> HandlerCapability {
+    static WAY: OnceLock<HandlerCapability> = OnceLock::new();
+    *WAY.get_or_init(|| {
+        let (own, functions) = (mpi.constants.handles.comm_self, &mpi.functions);
+        let (mut before, mut value, mut found, mut level) = (0, std::ptr::null_mut(), 0, 0);
+        // SAFETY: a predefined communicator, a key that is none, and places that live here; the handler does nothing unless armed.
+        let code = unsafe {
+            (functions.query_thread)(&raw mut level);
+            (functions.comm_get_errhandler)(own, &raw mut before);
+            (functions.comm_set_errhandler)(own, ours);
+            let none = mpi.constants.integers.keyval_invalid as c_int;
+            let code = (functions.comm_get_attr)(own, none, &raw mut value, &raw mut found);
+            (functions.comm_set_errhandler)(own, before);
+            code
+        };
+        let many = i64::from(level) == mpi.constants.integers.thread_multiple;
+        match code {
+            0 => HandlerCapability::Nothing,
+            _ if many && mpi.constants.flavour == MpiAbi::Mpich => HandlerCapability::Code,
+            _ => HandlerCapability::Whole,
+        }
+    })
+}
+
+/// The handler of ours, made once.
+fn stand_in(mpi: &Mpi) -> Outcome<usize> {
+    static OURS: OnceLock<Result<usize, MpiError>> = OnceLock::new();
+    let make = || {
+        let mut ours = 0;
+        // SAFETY: a function of the type that MPI prescribes.
+        let made = unsafe { (mpi.functions.comm_create_errhandler)(raised, &raw mut ours) };
+        mpi.check("MPI_Comm_create_errhandler", made).map(|()| ours)
+    };
+    OURS.get_or_init(make).clone()
+}

@@ -1,0 +1,131 @@
+//! Progress of MPICH, which has no hook for it: the function of UCX that MPICH calls whenever it waits for anything. Its own work is done
+//! first; then packets of collective operations of ours move, if there are any.
+//!
+//! MPICH is linked with UCX dynamically, so that a preloaded definition stands in front. Where MPICH uses another network library,
+//! collective requests advance in the functions that complete requests and in those of files.
+//!
+//! Other libraries use UCX too, on threads that may not call MPI. Ours move only where a worker of MPICH makes progress: whoever calls that is inside MPI.
+//! Which workers are MPICH's is learned from calls of MPI that we make ourselves.
+//!
+//! `unsafe` here: the loader is asked for UCX's own function, which is called.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use aqueduct_comm::abi::MpiAbi;
+
+use crate::mpi::Mpi;
+use crate::verbose;
+
+type WorkerProgress = unsafe extern "C" fn(*mut c_void) -> c_uint;
+
+/// The workers of MPICH that are known; 0 where a place is free. A worker that finds no place moves nothing of ours.
+static WORKERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+
+/// Files are open, and MPI is MPICH.
+static IS_MPICH: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// This thread is in a call of MPI that we have made.
+    static IS_IN_MPI: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The first file is opened: from now on workers are learned.
+pub(crate) fn note_open(mpi: &Mpi) {
+    IS_MPICH.store(mpi.constants.flavour != MpiAbi::OpenMpi, Ordering::Release);
+}
+
+/// Calls MPI; the workers that make progress meanwhile are its own.
+pub(crate) fn in_mpi<R>(call: impl FnOnce() -> R) -> R {
+    if !IS_MPICH.load(Ordering::Acquire) {
+        return call();
+    }
+    let before = IS_IN_MPI.replace(true);
+    let outcome = call();
+    IS_IN_MPI.set(before);
+    outcome
+}
+
+/// Whether a worker is MPICH's, as far as that is known.
+fn is_of_mpi(worker: usize) -> bool {
+    let is_known = WORKERS.iter().any(|known| known.load(Ordering::Acquire) == worker);
+    if !is_known && IS_IN_MPI.get() {
+        let add = |free: &AtomicUsize| {
+            free.compare_exchange(0, worker, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        };
+        return WORKERS.iter().any(add);
+    }
+    is_known
+}
+
+/// Stands in front of UCX's function of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ucp_worker_progress(worker: *mut c_void) -> c_uint {
+    static OWN: OnceLock<WorkerProgress> = OnceLock::new();
+    let own = OWN.get_or_init(find);
+    // SAFETY: UCX's own function, with the caller's argument.
+    let moved = unsafe { own(worker) };
+    if IS_MPICH.load(Ordering::Relaxed) && is_of_mpi(worker as usize) {
+        aqueduct_comm::progress();
+    }
+    moved
+}
+
+/// UCX's own function. Whoever calls ours was linked with UCX, so that it is loaded.
+fn find() -> WorkerProgress {
+    const NAME: &CStr = c"ucp_worker_progress";
+    // SAFETY: a C string; the next one after ours is meant.
+    let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr()) };
+    if found.is_null() {
+        // Loaded for a module alone: only by its own name it is found. It is opened when the loader is done with its list, which is locked meanwhile.
+        let mut name: Option<CString> = None;
+        // SAFETY: the callback gets the address given here, and what it fills lives here.
+        unsafe { libc::dl_iterate_phdr(Some(look_into), (&raw mut name).cast()) };
+        if let Some(name) = name {
+            // SAFETY: C strings; nothing is loaded by this flag.
+            unsafe {
+                let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                if !library.is_null() {
+                    found = libc::dlsym(library, NAME.as_ptr());
+                }
+            }
+        }
+    }
+    if found.is_null() {
+        verbose::print_line(
+            "UCX is in use, but its function ucp_worker_progress cannot be found; run without this library",
+        );
+        std::process::abort();
+    }
+    // SAFETY: the type of this function in all versions of UCX.
+    unsafe { std::mem::transmute::<*mut c_void, WorkerProgress>(found) }
+}
+
+/// Copies the name of UCX's library.
+unsafe extern "C" fn look_into(object: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
+    // SAFETY: the loader passes an object with a name; the result is the caller's place.
+    unsafe {
+        let name = (*object).dlpi_name;
+        if name.is_null() || !CStr::from_ptr(name).to_string_lossy().contains("libucp.so") {
+            return 0;
+        }
+        *found.cast::<Option<CString>>() = Some(CStr::from_ptr(name).to_owned());
+    }
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_workers_that_mpi_itself_uses_move_packets() {
+        IS_MPICH.store(true, Ordering::Release);
+        assert!(!is_of_mpi(0x1000));
+        assert!(in_mpi(|| is_of_mpi(0x1000)));
+        assert!(is_of_mpi(0x1000) && !is_of_mpi(0x2000));
+    }
+}

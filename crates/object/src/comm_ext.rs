@@ -1,0 +1,414 @@
+//! Objects between ranks: messages and collective calls of [`Comm`], for any type that is an object.
+
+use std::marker::PhantomData;
+
+use aqueduct_comm::{Comm, MessageSource, ReceiveRequest, SendRequest, Status};
+
+use crate::error::{Error, Kind, Result};
+use crate::into_objects::{EncodedBatch, IntoObjects};
+use crate::{Decoder, Object, cast};
+
+/// What ends every message of objects, so that what it is can be told.
+const MAGIC: [u8; 4] = *b"AQO1";
+/// Count, hash, length of the name, magic.
+const TRAILER: usize = 8 + 8 + 4 + 4;
+
+/// Objects between ranks, as methods of [`Comm`].
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_object::{FromIter, Object, Single, ObjectCommExt};
+///
+/// #[derive(Object, Clone, Debug, PartialEq)]
+/// struct Species { name: String, charges: Vec<f64> }
+///
+/// Launch::threads(3).run(|world| {
+///     let mine = Species { name: format!("s{}", world.rank()), charges: vec![1.0; world.rank()] };
+///     // One object to the next rank, and what came from the previous one.
+///     let (next, previous) = ((world.rank() + 1) % 3, (world.rank() + 2) % 3);
+///     world.send_objects(next, 7, Single(&mine))?;
+///     let (got, _) = world.receive_object::<Species>(previous, 7)?;
+///     assert_eq!(got.charges.len(), previous);
+///     // All of them, at every rank: each rank may bring any number.
+///     let all = world.allgather_objects(Single(&mine))?;
+///     assert_eq!(all[previous][0], got);
+///     // The longest name, by a closure.
+///     let longest = world.allreduce_object(mine, |a, b| if a.name.len() >= b.name.len() { a } else { b })?;
+///     assert_eq!(longest.name, "s0");
+///     Ok::<(), aqueduct_object::Error>(())
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+///
+/// What is sent: `&[T]`, `&Vec<T>`, [`One`](crate::Single) object, [`Each`](crate::FromIter) of an iterator. What
+/// comes: a new vector, an existing slice (`_into`), or any container that grows (`_onto`).
+/// Counts may differ from rank to rank. A message of another type is an error that names both.
+pub trait ObjectCommExt {
+    /// Sends objects to rank `to`; when it returns they may be changed.
+    fn send_objects<'a, T: Object>(
+        &self,
+        to: usize,
+        tag: u32,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<()>;
+
+    /// Starts sending objects to rank `to`: their encoded form is under way, they may be changed at once.
+    fn start_send_objects<'a, T: Object>(
+        &self,
+        to: usize,
+        tag: u32,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<SendRequest>;
+
+    /// Starts receiving the next message of objects.
+    fn start_receive_objects<T: Object>(
+        &self,
+        from: impl Into<MessageSource>,
+        tag: u32,
+    ) -> Result<ObjectReceiveRequest<T>>;
+
+    /// The objects of the next message.
+    fn receive_objects<T: Object>(
+        &self,
+        from: impl Into<MessageSource>,
+        tag: u32,
+    ) -> Result<(Vec<T>, Status)> {
+        self.start_receive_objects(from, tag)?.wait()
+    }
+
+    /// The one object of the next message.
+    fn receive_object<T: Object>(&self, from: impl Into<MessageSource>, tag: u32) -> Result<(T, Status)> {
+        let (mut objects, status) = self.receive_objects::<T>(from, tag)?;
+        match (objects.pop(), objects.len()) {
+            (Some(object), 0) => Ok((object, status)),
+            (last, rest) => {
+                let count = rest + usize::from(last.is_some());
+                let detail = format!("it holds {count} objects and one is wanted; use receive_objects");
+                Err(Error::new(Kind::BadArgument, "receive_object", &message(status.source, tag), detail))
+            }
+        }
+    }
+
+    /// Overwrites the front of `objects` with those of the next message; how many they are. More than there is room for is an error.
+    fn receive_objects_into<T: Object>(
+        &self,
+        from: impl Into<MessageSource>,
+        tag: u32,
+        objects: &mut [T],
+    ) -> Result<(usize, Status)> {
+        let (received, status) = self.receive_objects(from, tag)?;
+        let count = received.len();
+        if count > objects.len() {
+            let detail = format!("it holds {count} objects and there is room for {}", objects.len());
+            let place = message(status.source, tag);
+            return Err(Error::new(Kind::BadArgument, "receive_objects_into", &place, detail));
+        }
+        objects.iter_mut().zip(received).for_each(|(old, new)| *old = new);
+        Ok((count, status))
+    }
+
+    /// Appends the objects of the next message to a container; how many they are.
+    fn receive_objects_onto<T: Object>(
+        &self,
+        from: impl Into<MessageSource>,
+        tag: u32,
+        container: &mut impl Extend<T>,
+    ) -> Result<(usize, Status)> {
+        let (received, status) = self.receive_objects(from, tag)?;
+        let count = received.len();
+        container.extend(received);
+        Ok((count, status))
+    }
+
+    /// `root`'s object at every rank; what the others hand in is overwritten.
+    fn broadcast_object<T: Object>(&self, root: usize, object: &mut T) -> Result<()>;
+
+    /// `root`'s objects at every rank; what the others hand in is replaced, its length too.
+    fn broadcast_objects<T: Object>(&self, root: usize, objects: &mut Vec<T>) -> Result<()>;
+
+    /// The objects of each rank at `root`, by rank; nothing elsewhere.
+    fn gather_objects<'a, T: Object>(
+        &self,
+        root: usize,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<Option<Vec<Vec<T>>>>;
+
+    /// Deals out `root`'s parts, of any lengths, part `r` to rank `r`. Only `root`'s count.
+    fn scatter_objects<T: Object, P: AsRef<[T]>>(&self, root: usize, parts: &[P]) -> Result<Vec<T>>;
+
+    /// The objects of each rank at every rank, by rank.
+    fn allgather_objects<'a, T: Object>(&self, objects: impl IntoObjects<'a, T>) -> Result<Vec<Vec<T>>>;
+
+    /// Sends part `r` to rank `r`; what each rank sent here, by rank.
+    fn all_to_all_objects<T: Object, P: AsRef<[T]>>(&self, parts: &[P]) -> Result<Vec<Vec<T>>>;
+
+    /// One object out of those of all ranks, at `root`: `combine` is applied from rank 0 up and has to be associative.
+    fn reduce_object<T: Object>(
+        &self,
+        root: usize,
+        object: T,
+        combine: impl FnMut(T, T) -> T,
+    ) -> Result<Option<T>>;
+
+    /// As [`reduce_object`](ObjectCommExt::reduce_object), the result at every rank.
+    fn allreduce_object<T: Object>(&self, object: T, combine: impl FnMut(T, T) -> T) -> Result<T>;
+
+    /// As [`reduce_object`](ObjectCommExt::reduce_object), object by object of slices of equal length.
+    fn reduce_objects<T: Object>(
+        &self,
+        root: usize,
+        objects: &[T],
+        combine: impl FnMut(T, T) -> T,
+    ) -> Result<Option<Vec<T>>>;
+}
+
+impl ObjectCommExt for Comm {
+    fn send_objects<'a, T: Object>(
+        &self,
+        to: usize,
+        tag: u32,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<()> {
+        self.start_send_objects(to, tag, objects)?
+            .wait()
+            .map_err(|error| Error::from_comm("send_objects", &message(to, tag), &error))
+    }
+
+    fn start_send_objects<'a, T: Object>(
+        &self,
+        to: usize,
+        tag: u32,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<SendRequest> {
+        let sent = self.start_send(to, tag, encode_message::<T>(objects.encode_batch()));
+        sent.map_err(|error| Error::from_comm("send_objects", &message(to, tag), &error))
+    }
+
+    fn start_receive_objects<T: Object>(
+        &self,
+        from: impl Into<MessageSource>,
+        tag: u32,
+    ) -> Result<ObjectReceiveRequest<T>> {
+        let started = self.start_receive(from, tag);
+        let bytes = started.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
+        Ok(ObjectReceiveRequest { bytes, tag, objects: PhantomData })
+    }
+
+    fn broadcast_object<T: Object>(&self, root: usize, object: &mut T) -> Result<()> {
+        if let Some(bytes) = cast::bytes_mut(std::slice::from_mut(object)) {
+            check::<T>(self, "broadcast_object", 1)?;
+            return map_comm_error("broadcast_object", self.broadcast(root, bytes));
+        }
+        check::<T>(self, "broadcast_object", 1)?;
+        let mine = if self.rank() == root { crate::encode(object) } else { Vec::new() };
+        let bytes = map_comm_error("broadcast_object", self.broadcast_vec(root, mine))?;
+        if self.rank() != root {
+            *object = decode_part("broadcast_object", &bytes, 1)?.remove(0);
+        }
+        Ok(())
+    }
+
+    fn broadcast_objects<T: Object>(&self, root: usize, objects: &mut Vec<T>) -> Result<()> {
+        let counts = check::<T>(self, "broadcast_objects", objects.len())?;
+        let count = counts.get(root).map_or(0, |count| *count as usize);
+        if self.rank() != root
+            && let Some(zeroed) = cast::zeroed(count)
+        {
+            *objects = zeroed;
+        }
+        if let Some(bytes) = cast::bytes_mut(objects) {
+            return map_comm_error("broadcast_objects", self.broadcast(root, bytes));
+        }
+        let mine = if self.rank() == root {
+            objects.as_slice().encode_batch().bytes.into_owned()
+        } else {
+            Vec::new()
+        };
+        let bytes = map_comm_error("broadcast_objects", self.broadcast_vec(root, mine))?;
+        if self.rank() != root {
+            *objects = decode_part("broadcast_objects", &bytes, count)?;
+        }
+        Ok(())
+    }
+
+    fn gather_objects<'a, T: Object>(
+        &self,
+        root: usize,
+        objects: impl IntoObjects<'a, T>,
+    ) -> Result<Option<Vec<Vec<T>>>> {
+        let packed = objects.encode_batch();
+        let counts = check::<T>(self, "gather_objects", packed.count)?;
+        let all = map_comm_error("gather_objects", self.gather_varied(root, &packed.bytes))?;
+        all.map(|all| decode_parts("gather_objects", &all, &counts)).transpose()
+    }
+
+    fn scatter_objects<T: Object, P: AsRef<[T]>>(&self, root: usize, parts: &[P]) -> Result<Vec<T>> {
+        check::<T>(self, "scatter_objects", 0)?;
+        let mine = if self.rank() == root { parts } else { &[] };
+        let packed: Vec<EncodedBatch<'_>> = mine.iter().map(|part| part.as_ref().encode_batch()).collect();
+        let counts: Vec<[u64; 1]> = packed.iter().map(|part| [part.count as u64]).collect();
+        let bytes: Vec<&[u8]> = packed.iter().map(|part| &*part.bytes).collect();
+        let count = map_comm_error("scatter_objects", self.scatter_varied::<u64, _>(root, &counts))?;
+        let bytes = map_comm_error("scatter_objects", self.scatter_varied::<u8, _>(root, &bytes))?;
+        decode_part("scatter_objects", &bytes, count.first().map_or(0, |count| *count as usize))
+    }
+
+    fn allgather_objects<'a, T: Object>(&self, objects: impl IntoObjects<'a, T>) -> Result<Vec<Vec<T>>> {
+        let packed = objects.encode_batch();
+        let counts = check::<T>(self, "allgather_objects", packed.count)?;
+        let all = map_comm_error("allgather_objects", self.allgather_varied(&packed.bytes))?;
+        decode_parts("allgather_objects", &all, &counts)
+    }
+
+    fn all_to_all_objects<T: Object, P: AsRef<[T]>>(&self, parts: &[P]) -> Result<Vec<Vec<T>>> {
+        check::<T>(self, "all_to_all_objects", 0)?;
+        let packed: Vec<EncodedBatch<'_>> = parts.iter().map(|part| part.as_ref().encode_batch()).collect();
+        let counts: Vec<[u64; 1]> = packed.iter().map(|part| [part.count as u64]).collect();
+        let bytes: Vec<&[u8]> = packed.iter().map(|part| &*part.bytes).collect();
+        let counts =
+            map_comm_error("all_to_all_objects", self.all_to_all_varied::<u64, _>(&counts))?.concat();
+        let all = map_comm_error("all_to_all_objects", self.all_to_all_varied::<u8, _>(&bytes))?;
+        decode_parts("all_to_all_objects", &all, &counts)
+    }
+
+    fn reduce_object<T: Object>(
+        &self,
+        root: usize,
+        object: T,
+        combine: impl FnMut(T, T) -> T,
+    ) -> Result<Option<T>> {
+        let all = self.gather_objects(root, std::slice::from_ref(&object))?;
+        Ok(all.and_then(|all| all.into_iter().flatten().reduce(combine)))
+    }
+
+    fn allreduce_object<T: Object>(&self, object: T, combine: impl FnMut(T, T) -> T) -> Result<T> {
+        let all = self.allgather_objects(std::slice::from_ref(&object))?;
+        Ok(all.into_iter().flatten().reduce(combine).unwrap_or(object))
+    }
+
+    fn reduce_objects<T: Object>(
+        &self,
+        root: usize,
+        objects: &[T],
+        mut combine: impl FnMut(T, T) -> T,
+    ) -> Result<Option<Vec<T>>> {
+        let counts = check::<T>(self, "reduce_objects", objects.len())?;
+        if let Some(other) = counts.iter().position(|count| *count != counts[0]) {
+            let detail = format!("rank 0 brings {} objects and rank {other} {}", counts[0], counts[other]);
+            return Err(Error::new(Kind::BadArgument, "reduce_objects", "all ranks", detail));
+        }
+        let Some(all) = self.gather_objects(root, objects)? else { return Ok(None) };
+        let pairwise = |left: Vec<T>, right: Vec<T>| {
+            left.into_iter().zip(right).map(|(left, right)| combine(left, right)).collect()
+        };
+        Ok(all.into_iter().reduce(pairwise))
+    }
+}
+
+/// A receive of objects under way. Dropping it cancels it.
+#[derive(Debug)]
+#[must_use = "a receive gives its objects to `wait`"]
+pub struct ObjectReceiveRequest<T> {
+    bytes: ReceiveRequest<u8>,
+    tag: u32,
+    objects: PhantomData<T>,
+}
+
+impl<T: Object> ObjectReceiveRequest<T> {
+    /// Waits for the message.
+    pub fn wait(self) -> Result<(Vec<T>, Status)> {
+        let received = self.bytes.wait();
+        let (bytes, status) =
+            received.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
+        decode_message(&bytes, status, self.tag)
+    }
+
+    /// The objects, if the message has come; after that, an error.
+    pub fn test(&mut self) -> Result<Option<(Vec<T>, Status)>> {
+        let received = self.bytes.test();
+        let received = received.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
+        received.map(|(bytes, status)| decode_message(&bytes, status, self.tag)).transpose()
+    }
+}
+
+fn message(rank: usize, tag: u32) -> String {
+    format!("message of rank {rank} with tag {tag}")
+}
+
+/// A message: the objects, then what they are.
+fn encode_message<T: Object>(packed: EncodedBatch<'_>) -> Vec<u8> {
+    let (schema, count) = (T::schema(), packed.count as u64);
+    let name = schema.name();
+    let mut bytes = packed.bytes.into_owned();
+    bytes.reserve_exact(name.len() + TRAILER);
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(&count.to_le_bytes());
+    bytes.extend_from_slice(&schema.hash().to_le_bytes());
+    bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&MAGIC);
+    bytes
+}
+
+fn decode_message<T: Object>(bytes: &[u8], status: Status, tag: u32) -> Result<(Vec<T>, Status)> {
+    let place = message(status.source, tag);
+    let wanted = T::schema();
+    let wrong = |sent: &str| {
+        let detail = format!("it was sent as {sent} and received as {}", wanted.name());
+        Error::new(Kind::WrongType, "receive_objects", &place, detail)
+    };
+    let plain = || wrong("something that is no object");
+    let (rest, magic) = bytes.split_last_chunk::<4>().ok_or_else(plain)?;
+    let (rest, name_len) = rest.split_last_chunk::<4>().ok_or_else(plain)?;
+    let (rest, hash) = rest.split_last_chunk::<8>().ok_or_else(plain)?;
+    let (rest, count) = rest.split_last_chunk::<8>().ok_or_else(plain)?;
+    let data = rest.len().checked_sub(u32::from_le_bytes(*name_len) as usize);
+    let (data, name) = rest.split_at_checked(data.ok_or_else(plain)?).ok_or_else(plain)?;
+    if *magic != MAGIC {
+        return Err(plain());
+    }
+    if u64::from_le_bytes(*hash) != wanted.hash() {
+        return Err(wrong(&differing(&String::from_utf8_lossy(name), &wanted.name())));
+    }
+    let objects = decode_objects(data, u64::from_le_bytes(*count) as usize);
+    let objects =
+        objects.map_err(|error| Error::new(Kind::Damaged, "receive_objects", &place, error.to_string()))?;
+    Ok((objects, Status { source: status.source, bytes: data.len() }))
+}
+
+/// The name of the other type; types of one name differ inside.
+fn differing(other: &str, wanted: &str) -> String {
+    if other == wanted { format!("another {other}, with other fields,") } else { other.to_owned() }
+}
+
+fn decode_objects<T: Object>(bytes: &[u8], count: usize) -> std::result::Result<Vec<T>, crate::DecodeError> {
+    let mut input = Decoder::new(bytes);
+    let objects = input.take_all(count)?;
+    input.end()?;
+    Ok(objects)
+}
+
+fn map_comm_error<R>(call: &'static str, outcome: aqueduct_comm::Result<R>) -> Result<R> {
+    outcome.map_err(|error| Error::from_comm(call, "all ranks", &error))
+}
+
+fn decode_part<T: Object>(call: &'static str, bytes: &[u8], count: usize) -> Result<Vec<T>> {
+    decode_objects(bytes, count)
+        .map_err(|error| Error::new(Kind::Damaged, call, "all ranks", error.to_string()))
+}
+
+fn decode_parts<T: Object>(call: &'static str, all: &[Vec<u8>], counts: &[u64]) -> Result<Vec<Vec<T>>> {
+    all.iter().zip(counts).map(|(bytes, count)| decode_part(call, bytes, *count as usize)).collect()
+}
+
+/// Compares the types of all ranks; how many objects each of them brings. One small meeting, a second only where types differ.
+fn check<T: Object>(comm: &Comm, call: &'static str, count: usize) -> Result<Vec<u64>> {
+    let schema = T::schema();
+    let all = map_comm_error(call, comm.allgather(&[[schema.hash(), count as u64]]))?;
+    let Some(other) = all.iter().position(|[hash, _]| *hash != all[0][0]) else {
+        return Ok(all.into_iter().map(|[_, count]| count).collect());
+    };
+    let names = map_comm_error(call, comm.allgather_varied(schema.name().as_bytes()))?;
+    let name = |rank: usize| String::from_utf8_lossy(&names[rank]).into_owned();
+    let detail = format!("rank 0 brings {} and rank {other} {}", name(0), differing(&name(other), &name(0)));
+    Err(Error::new(Kind::WrongType, call, "all ranks", detail))
+}

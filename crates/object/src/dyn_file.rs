@@ -1,0 +1,235 @@
+//! Object files whose type the program does not know: for tools, and for who gets objects encoded.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{Source, View};
+
+use crate::error::{Error, Kind, Result};
+use crate::meta_file::IndexEntry;
+use crate::open_file::{OpenObjectFile, WrittenObjects};
+use crate::schema::{ByteOrder, Schema, swap};
+use crate::view::ObjectView;
+
+/// An object file that is read without knowing its type; see [`ObjectOpen::open_dyn`](crate::ObjectOpenOptions::open_dyn).
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_object::{ObjectFile, ObjectOpenOptions};
+///
+/// Launch::threads(1).run(|world| {
+///     let file = ObjectFile::<u16>::create(world, "memfs:untyped")?;
+///     file.at_pointer().all().write(&[1, 2, 3])?;
+///     file.close()?;
+///     let file = ObjectOpenOptions::open_dyn(world, "memfs:untyped")?;
+///     assert_eq!((file.schema().signature(), file.count()?), ("u16", 3));
+///     assert_eq!(file.read(1..3)?, [2, 0, 3, 0]);
+///     assert_eq!(file.show(1..3)?, ["2", "3"]);
+///     file.verify()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct DynObjectFile {
+    store: OpenObjectFile,
+}
+
+impl DynObjectFile {
+    pub(crate) fn new(store: OpenObjectFile) -> Self {
+        Self { store }
+    }
+
+    /// What the objects are.
+    pub fn schema(&self) -> &Schema {
+        &self.store.schema
+    }
+
+    /// In which order the bytes of numbers are.
+    pub fn byte_order(&self) -> ByteOrder {
+        self.store.order
+    }
+
+    /// How many objects there are.
+    pub fn count(&self) -> Result<u64> {
+        self.store.count()
+    }
+
+    /// The encoded form of objects of constant size, in the byte order of the file; compared with their checksums.
+    pub fn read(&self, objects: Range<u64>) -> Result<Vec<u8>> {
+        let Some(size) = self.store.schema.size() else {
+            let detail = "the objects have different sizes; a program that knows their type reads them";
+            return Err(self.store.error(Kind::Unsupported, "read", detail));
+        };
+        let count = self.count()?;
+        if objects.start > objects.end || objects.end > count {
+            let detail = format!("objects {objects:?} are asked for, there are {count}");
+            return Err(self.store.error(Kind::BadArgument, "read", detail));
+        }
+        let bytes = objects.start * size..objects.end * size;
+        self.store.verify(bytes.clone())?;
+        let mut read = vec![0; (bytes.end - bytes.start) as usize];
+        self.store.raw_data.at(bytes.start).read(&mut read)?;
+        Ok(read)
+    }
+
+    /// Objects as text, whatever their size: fields with their names, see [`Schema::show`]; compared with their checksums.
+    pub fn show(&self, objects: Range<u64>) -> Result<Vec<String>> {
+        let store = &self.store;
+        if let Some(size) = store.schema.size() {
+            let mut bytes = self.read(objects.clone())?;
+            // Objects of no bytes are there all the same.
+            let one = |(number, at): (u64, u64)| {
+                let part = &mut bytes[(at * size) as usize..((at + 1) * size) as usize];
+                self.shown(part, number, number * size)
+            };
+            return objects.zip(0..).map(one).collect();
+        }
+        let count = self.count()?;
+        let wanted = objects.end.min(count).saturating_sub(objects.start);
+        let entries = store.entries(&ObjectView::all(), objects.start, wanted)?;
+        let one = |(number, entry): (u64, IndexEntry)| {
+            let mut bytes = vec![0; entry.length as usize];
+            store.read_bytes(entry.offset, &mut bytes)?;
+            store.verify(entry.offset..entry.offset + entry.length)?;
+            self.shown(&mut bytes, number, entry.offset)
+        };
+        entries.into_iter().map(one).collect()
+    }
+
+    /// The object of bytes as they lie in the file, from `offset` on.
+    fn shown(&self, bytes: &mut [u8], number: u64, offset: u64) -> Result<String> {
+        let schema = &self.store.schema;
+        let turned = match self.store.order {
+            ByteOrder::Big if !bytes.is_empty() => swap(schema.root(), ByteOrder::Big, bytes),
+            _ => Ok(()),
+        };
+        let shown = turned.and_then(|()| schema.show(bytes).map_err(|error| error.to_string()));
+        shown.map_err(|why| {
+            let place = format!("object {number}, from byte {offset} of the data on");
+            self.store.error(
+                Kind::Damaged,
+                "read",
+                format!("{place}: {why}; the data is no {}", schema.name()),
+            )
+        })
+    }
+
+    /// Compares all data with its checksums, the ranks sharing the work. Collective.
+    pub fn verify(&self) -> Result<()> {
+        self.store.verify_all()
+    }
+}
+
+/// An object file that is written without knowing its type: objects come encoded, are put behind those that are committed, and committed; see
+/// [`ObjectOpen::open_encoded`](crate::ObjectOpenOptions::open_encoded).
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_file::Mode;
+/// use aqueduct_file::layout::{Layout, Member};
+/// use aqueduct_object::{Object, ObjectFile, ObjectOpenOptions, encode};
+///
+/// Launch::threads(2).run(|world| {
+///     let open = ObjectOpenOptions::new(Mode::read_write().exclusive());
+///     let file = open.open_encoded(world, "memfs:written", &String::schema())?;
+///     // Each rank has one text of ten bytes; that of rank 1 lies behind that of rank 0.
+///     let (rank, text) = (world.rank() as u64, encode(&format!("r{}", world.rank())));
+///     let layout = Layout::bytes(10).unwrap();
+///     let place = Layout::structure([Member { count: 1, displacement: 10 * rank as i64, layout }]).unwrap();
+///     file.extend(2, 20, &place)?;
+///     file.index(rank, 10 * rank, &[10])?;
+///     file.write(0, &text)?;
+///     file.close()?;
+///     let file = ObjectFile::<String>::open(world, "memfs:written")?;
+///     assert_eq!(file.at(0).read_vec(2)?, ["r0", "r1"]);
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct DynObjectWriter {
+    store: OpenObjectFile,
+}
+
+impl DynObjectWriter {
+    pub(crate) fn new(store: OpenObjectFile) -> Self {
+        Self { store }
+    }
+
+    /// How many objects are committed.
+    pub fn count(&self) -> u64 {
+        self.store.changes().slot.count
+    }
+
+    /// Makes room for so many objects, of all ranks, of so many bytes together, behind those that are committed. `mine` has this rank's bytes among them.
+    /// Once between commits. Collective.
+    pub fn extend(&self, count: u64, bytes: u64, mine: &Layout) -> Result<()> {
+        let (first, start) = {
+            let changes = self.store.changes();
+            (changes.slot.count, changes.slot.length)
+        };
+        let ends = start.checked_add(bytes).zip(first.checked_add(count));
+        let fits = self.store.size().is_none_or(|size| count.checked_mul(size) == Some(bytes));
+        let view = match ends.filter(|(end, _)| fits && i64::try_from(*end).is_ok()) {
+            Some((end, high)) => self.store.mark_dirty(start..end, false).map(|()| {
+                self.store.record_write(written_objects(high, 0, Vec::new(), high));
+                let mine = if mine.size() == 0 { &Layout::empty() } else { mine };
+                View::new(start, &Layout::from(Basic::Byte), mine)
+            }),
+            None => {
+                let detail = format!("{count} objects cannot have {bytes} bytes, or reach behind every file");
+                Err(self.store.error(Kind::BadArgument, "write", detail))
+            }
+        };
+        match view.and_then(|view| Ok(view?)) {
+            Ok(view) => self.store.data.set_view(&view).map_err(Error::from_collective),
+            Err(error) => {
+                // The others learn of it when they set theirs.
+                let _ = self.store.data.refuse_view(error.to_file_error());
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes this rank's bytes, from number `at` of its part of the new room on. Collective.
+    pub fn write<'a>(&self, at: u64, bytes: impl Into<Source<'a>>) -> Result<()> {
+        self.store.data.at(at).all().write(bytes).map(drop).map_err(Error::from_collective)
+    }
+
+    /// Says where this rank's new objects lie, one after the other: the first is number `first` of the new ones and begins at byte `start` of their room. Only
+    /// for objects of variable size, which cannot be found without.
+    pub fn index(&self, first: u64, start: u64, lengths: &[u64]) -> Result<()> {
+        if self.store.size().is_some() {
+            let detail = "objects of constant size are found without an index";
+            return Err(self.store.error(Kind::BadArgument, "write", detail));
+        }
+        let (count, length) = {
+            let changes = self.store.changes();
+            (changes.slot.count, changes.slot.length)
+        };
+        let ends = lengths.iter().scan(0u64, |end, length| {
+            *end = end.saturating_add(*length);
+            Some(*end)
+        });
+        let high = count.saturating_add(first).saturating_add(lengths.len() as u64);
+        let written =
+            written_objects(count.saturating_add(first), length.saturating_add(start), ends.collect(), high);
+        self.store.record_write(written);
+        Ok(())
+    }
+
+    /// Makes everything that all ranks have written durable and, at once, what readers see. Collective.
+    pub fn commit(&self) -> Result<()> {
+        self.store.commit()
+    }
+
+    /// Commits and closes. Collective.
+    pub fn close(self) -> Result<()> {
+        let committed = self.commit();
+        self.store.close(committed)
+    }
+}
+
+/// Objects that were written without a view.
+fn written_objects(start: u64, offset: u64, ends: Vec<u64>, high: u64) -> WrittenObjects {
+    WrittenObjects { view: Arc::new(ObjectView::all()), start, offset, ends, high }
+}

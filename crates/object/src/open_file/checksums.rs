@@ -1,0 +1,166 @@
+//! Checksums of the data: computed when it is committed, compared when it is read.
+
+use std::ops::Range;
+
+use aqueduct_file::Count;
+
+use super::{OpenObjectFile, merged};
+use crate::error::{Kind, Result};
+use crate::meta_file::{BLOCK, ChecksumUnits, CommitState, SUMS, UNIT};
+
+/// Blocks that are read at once.
+const BATCH: u64 = 16;
+
+impl OpenObjectFile {
+    /// The CRCs of whole blocks of the data as it lies in the file.
+    pub(super) fn compute_checksums(&self, blocks: Range<u64>) -> Result<Vec<u32>> {
+        let mut sums = Vec::with_capacity((blocks.end - blocks.start) as usize);
+        let mut buffer = vec![0; (BATCH * BLOCK) as usize];
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let part = &mut buffer[..(BATCH.min(blocks.end - at) * BLOCK) as usize];
+            self.read_bytes(at * BLOCK, part)?;
+            sums.extend(part.chunks_exact(BLOCK as usize).map(crc32c::crc32c));
+            at += BATCH;
+        }
+        Ok(sums)
+    }
+
+    /// The CRC of what lies behind the last whole block below `length`.
+    pub(super) fn compute_tail_checksum(&self, length: u64) -> Result<u32> {
+        let mut bytes = vec![0; (length % BLOCK) as usize];
+        self.read_bytes(length - length % BLOCK, &mut bytes)?;
+        Ok(crc32c::crc32c(&bytes))
+    }
+
+    /// Bytes of the data that must be there.
+    pub(crate) fn read_bytes(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let count = self.raw_data.at(offset).read(&mut *bytes)?;
+        self.check_length(offset, bytes.len(), count)
+    }
+
+    /// Fails where fewer bytes than wanted were read from `offset` on.
+    pub(crate) fn check_length(&self, offset: u64, wanted: usize, count: Count) -> Result<()> {
+        if count.bytes() == wanted as u64 {
+            return Ok(());
+        }
+        let end = offset + count.bytes();
+        let detail = format!("the data ends at byte {end}, and {wanted} bytes from {offset} on are wanted");
+        Err(self.error(Kind::Damaged, "read", detail))
+    }
+
+    /// Whether all blocks of these bytes have been compared.
+    fn is_verified(&self, bytes: &Range<u64>) -> bool {
+        let changes = self.changes();
+        let mut blocks = bytes.start / BLOCK..bytes.end.div_ceil(BLOCK);
+        bytes.is_empty() || blocks.all(|block| changes.verified.get(block as usize).is_some_and(|done| *done))
+    }
+
+    /// Compares the sums of all blocks that these bytes touch, once per block.
+    pub(crate) fn verify(&self, bytes: Range<u64>) -> Result<()> {
+        if !self.verifies() || self.is_verified(&bytes) {
+            return Ok(());
+        }
+        self.compare(bytes.start / BLOCK..bytes.end.div_ceil(BLOCK))
+    }
+
+    /// Compares all data with its checksums, the work dealt out to all ranks. Collective.
+    pub(crate) fn verify_all(&self) -> Result<()> {
+        let (length, changed) = {
+            let changes = self.changes();
+            (changes.slot.length, !changes.dirty.is_empty() || changes.slot.state == CommitState::Changing)
+        };
+        if changed {
+            let detail = "there are changes that have not been committed; commit first";
+            return self.agree("verify", Err(self.error(Kind::BadArgument, "verify", detail)));
+        }
+        if !self.checksums {
+            return self.agree("verify", Ok(()));
+        }
+        let blocks = self.share(&(0..length.div_ceil(BLOCK)));
+        self.agree("verify", self.compare(blocks))
+    }
+
+    /// As [`verify`](Store::verify), the work dealt out to all ranks. Collective.
+    pub(crate) fn verify_collective(&self, bytes: Range<u64>) -> Result<()> {
+        if !self.verifies() || self.changes().all_verified {
+            return Ok(());
+        }
+        let new = u64::from(!self.is_verified(&bytes));
+        let hulls = self.map_comm_error("read", self.comm.allgather(&[[bytes.start, bytes.end, new]]))?;
+        if hulls.iter().all(|[_, _, new]| *new == 0) {
+            return Ok(());
+        }
+        let ranges = hulls.iter().map(|[start, end, _]| start / BLOCK..end.div_ceil(BLOCK));
+        let union = merged(ranges.filter(|range| !range.is_empty()).collect());
+        let outcome = union.iter().try_for_each(|blocks| self.compare(self.share(blocks)));
+        self.agree("read", outcome)?;
+        let blocks = self.changes().slot.length.div_ceil(BLOCK);
+        // Every rank has computed the same union.
+        self.changes().all_verified = union.iter().any(|part| part.start == 0 && part.end >= blocks);
+        union.into_iter().for_each(|blocks| self.note_verified(blocks));
+        Ok(())
+    }
+
+    /// This rank's share of blocks.
+    pub(crate) fn share(&self, blocks: &Range<u64>) -> Range<u64> {
+        let (rank, size, count) =
+            (self.comm.rank() as u64, self.comm.size() as u64, blocks.end - blocks.start);
+        let part = count.div_ceil(size);
+        let start = (blocks.start + rank * part).min(blocks.end);
+        start..(start + part).min(blocks.end)
+    }
+
+    fn note_verified(&self, blocks: Range<u64>) {
+        let mut changes = self.changes();
+        if changes.verified.len() < blocks.end as usize {
+            changes.verified.resize(blocks.end as usize, false);
+        }
+        changes.verified[blocks.start as usize..blocks.end as usize].fill(true);
+    }
+
+    /// Compares the sums of these blocks with the committed ones; the last one may be the rest.
+    pub(crate) fn compare(&self, blocks: Range<u64>) -> Result<()> {
+        let slot = self.changes().slot.clone();
+        let whole = slot.length / BLOCK;
+        let bad = |block: u64| {
+            let (start, end) = (block * BLOCK, ((block + 1) * BLOCK).min(slot.length));
+            let detail =
+                format!("the data has changed since it was committed: checksum of bytes {start} to {end}");
+            Err(self.error(Kind::Damaged, "read", detail))
+        };
+        let inner = blocks.start..blocks.end.min(whole);
+        if !inner.is_empty() {
+            let committed = self.committed_sums(slot.sums.start, &inner)?;
+            let found = self.compute_checksums(inner.clone())?;
+            if let Some(at) = committed.iter().zip(&found).position(|(committed, found)| committed != found) {
+                return bad(inner.start + at as u64);
+            }
+        }
+        if blocks.end > whole
+            && blocks.start <= whole
+            && self.compute_tail_checksum(slot.length)? != slot.tail
+        {
+            return bad(whole);
+        }
+        self.note_verified(blocks);
+        Ok(())
+    }
+
+    fn committed_sums(&self, start: u64, blocks: &Range<u64>) -> Result<Vec<u32>> {
+        let units = blocks.start / SUMS..blocks.end.div_ceil(SUMS);
+        let bytes =
+            self.read_meta(start + units.start * UNIT as u64, (units.end - units.start) * UNIT as u64)?;
+        let sums = ChecksumUnits::decode_all(&bytes)
+            .map_err(|unit| self.bad_unit("checksums", start, units.start + unit))?;
+        let first = (blocks.start - units.start * SUMS) as usize;
+        Ok(sums[first..first + (blocks.end - blocks.start) as usize].to_vec())
+    }
+
+    pub(super) fn bad_unit(&self, what: &str, start: u64, unit: u64) -> crate::Error {
+        let place = start + unit * UNIT as u64;
+        let detail =
+            format!("the {what} in the .meta have changed, in the {UNIT} bytes from {place} on; repair it");
+        self.error(Kind::Damaged, "read", detail)
+    }
+}

@@ -1,0 +1,481 @@
+//! Opening and creating object files, collectively: rank 0 looks first, then all open what it found.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex};
+
+use aqueduct_comm::{Comm, PooledComm};
+use aqueduct_file::{self as file, File, Info, Mode, Open, WriterLock};
+
+use super::{OpenObjectFile, UncommittedChanges};
+use crate::dyn_file::{DynObjectFile, DynObjectWriter};
+use crate::error::{Error, Kind, Result, agree, from_root};
+use crate::file::ObjectFile;
+use crate::meta_file::{
+    CommitState, DESCRIPTION, MetaArea, MetaSlot, ObjectFileMetadata, SlotError, UNIT, VERSION,
+};
+use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
+use crate::{Object, cast};
+
+/// How to open an object file; the same on all ranks.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_file::Mode;
+/// use aqueduct_object::{ObjectOpenOptions, schema::ByteOrder};
+///
+/// Launch::threads(2).run(|world| {
+///     let open = ObjectOpenOptions::new(Mode::read_write().create().delete_on_close()).byte_order(ByteOrder::Big);
+///     let file = open.open::<f64>(world, "memfs:opened")?;
+///     file.at(world.rank() as u64).all().write(&[1.5])?;
+///     file.close()
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ObjectOpenOptions {
+    mode: Mode,
+    info: Info,
+    order: ByteOrder,
+    checksums: bool,
+    replace: bool,
+    raw: bool,
+}
+
+impl ObjectOpenOptions {
+    /// Opens with this access mode. A file that is created gets little-endian bytes and checksums.
+    pub fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            info: Info::new(),
+            order: ByteOrder::Little,
+            checksums: true,
+            replace: false,
+            raw: false,
+        }
+    }
+
+    /// Adds a hint for the file layer.
+    #[must_use]
+    pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.info.set(key, value);
+        self
+    }
+
+    /// In which order a new or raw file has the bytes of numbers; others say it themselves.
+    #[must_use]
+    pub fn byte_order(mut self, order: ByteOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Without checksums in a new file; without comparing them in one that is there.
+    #[must_use]
+    pub fn unchecked(mut self) -> Self {
+        self.checksums = false;
+        self
+    }
+
+    /// Deletes the file of this name first, if there is one and nobody is writing it.
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.replace = true;
+        self
+    }
+
+    /// A plain array without `.meta`, as other programs write and read it: objects of constant size, no checksums, no commit.
+    #[must_use]
+    pub fn raw(mut self) -> Self {
+        self.raw = true;
+        self
+    }
+
+    /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
+    pub fn open<T: Object>(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<ObjectFile<T>> {
+        let wanted = T::schema();
+        let understand = |shown: &str, told: &[u8]| self.check_type(shown, told, &wanted);
+        let (store, migration) = self.open_inspected(comm, name.as_ref(), &wanted, understand)?;
+        let straight = migration.is_none() && store.order == ByteOrder::Little && cast::is_plain::<T>();
+        ObjectFile::new(store, migration, straight)
+    }
+
+    /// Opens `name` for reading without knowing its type: the file says what it holds. Collective.
+    pub fn open_dyn(comm: &Comm, name: impl AsRef<OsStr>) -> Result<DynObjectFile> {
+        let open = Self::new(Mode::read_only());
+        let understand = |shown: &str, told: &[u8]| open.decoded(shown, told);
+        let nothing = Schema::new(Type::U8);
+        open.open_inspected(comm, name.as_ref(), &nothing, understand)
+            .map(|(store, _)| DynObjectFile::new(store))
+    }
+
+    /// Opens `name` for objects of this schema that the program has encoded itself. Collective.
+    pub fn open_encoded(
+        &self,
+        comm: &Comm,
+        name: impl AsRef<OsStr>,
+        schema: &Schema,
+    ) -> Result<DynObjectWriter> {
+        let understand = |shown: &str, told: &[u8]| self.check_type(shown, told, schema);
+        self.open_inspected(comm, name.as_ref(), schema, understand)
+            .map(|(store, _)| DynObjectWriter::new(store))
+    }
+
+    /// The file, once all ranks have understood what rank 0 has found; one that is created has the schema that is wanted.
+    fn open_inspected(
+        &self,
+        comm: &Comm,
+        name: &OsStr,
+        wanted: &Schema,
+        understand: impl FnOnce(&str, &[u8]) -> Result<AgreedMetadata>,
+    ) -> Result<(OpenObjectFile, Option<Migration>)> {
+        let shown: Arc<str> = name.to_string_lossy().into();
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("open", &shown, &error);
+        let own = comm.comm_self();
+        let line = PooledComm::acquire(comm).map_err(talk)?;
+        let talked = line.traffic();
+        let found = if line.rank() == 0 {
+            self.inspect_on_root(&own, name, &shown, wanted)
+        } else {
+            Ok((Vec::new(), None))
+        };
+        let (found, claim) = found.map_or_else(|error| (Err(error), None), |(told, claim)| (Ok(told), claim));
+        let told = from_root(&line, "open", &shown, found)?;
+        let mine = understand(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
+        let (AgreedMetadata { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
+            agree(&line, "open", &shown, mine)?;
+        let (data, numbers) = self.open_all(comm, name, schema.size().is_some())?;
+        let changes = UncommittedChanges {
+            high: slot.count,
+            slot,
+            dirty: Vec::new(),
+            written: Vec::new(),
+            verified: Vec::new(),
+            all_verified: false,
+        };
+        let store = OpenObjectFile {
+            name: shown,
+            comm: line,
+            traffic_at_open: talked,
+            data,
+            raw_data: plain,
+            meta,
+            count_pointer: numbers,
+            mode: self.mode,
+            schema,
+            order,
+            checksums: checksums && self.checksums && !self.raw,
+            writer_lock: claim,
+            changes: Mutex::new(changes),
+        };
+        store.begin(longer)?;
+        Ok((store, migration))
+    }
+
+    /// Rank 0: what there is, or what was made (whether the data is longer than what was committed, a slot and a description), and the right to write it.
+    fn inspect_on_root(
+        &self,
+        own: &Comm,
+        name: &OsStr,
+        shown: &str,
+        wanted: &Schema,
+    ) -> Result<(Vec<u8>, Option<WriterLock>)> {
+        if self.mode.is_sequential() {
+            let detail = "object files are found by number; sequential mode is for plain files";
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        }
+        if wanted.size() == Some(0) {
+            let detail = format!("objects of {} have no bytes: there is nothing to store", wanted.name());
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        }
+        if self.raw {
+            return self.inspect_raw_on_root(own, name, shown, wanted).map(|told| (told, None));
+        }
+        if self.replace {
+            delete_both(name, shown)?;
+        }
+        let create = self.mode.is_create();
+        match Open::new(Mode::read_only()).open(own, meta_name(name)) {
+            // Without a lock: whoever has just created it may be about to take it.
+            Ok(_) if create && self.mode.is_exclusive() => {
+                let claimed = file::check_unclaimed(meta_name(name)).err();
+                Err(claimed.and_then(|error| in_use("open", shown, &error)).unwrap_or_else(|| exists(shown)))
+            }
+            Ok(meta) => {
+                let claim = if self.mode.is_write() { lock_meta("open", name, shown)? } else { None };
+                Ok((read_state(&meta, shown, own, name)?, claim))
+            }
+            Err(error) if error.kind() != file::Kind::NoSuchFile => Err(map_name_error(&error, shown)),
+            Err(_) if create => self.create(own, name, shown, wanted),
+            Err(_) => {
+                // A missing file is the file layer's to tell.
+                Open::new(Mode::read_only()).open(own, name)?;
+                let detail = "there is no .meta beside it, so that nobody knows what it holds; open it as raw, or repair it";
+                Err(Error::new(Kind::NoMeta, "open", shown, detail))
+            }
+        }
+    }
+
+    fn inspect_raw_on_root(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
+        let Some(size) = wanted.size() else {
+            let detail = format!(
+                "objects of {} have different sizes: without a .meta they could not be found again",
+                wanted.name()
+            );
+            return Err(Error::new(Kind::Unsupported, "open", shown, detail));
+        };
+        if self.replace
+            && let Err(error) = file::delete(name)
+            && error.kind() != file::Kind::NoSuchFile
+        {
+            return Err(error.into());
+        }
+        let mode = match (self.mode.is_create(), self.mode.is_exclusive()) {
+            (false, _) => Mode::read_only(),
+            (true, false) => Mode::read_write().create(),
+            (true, true) => Mode::read_write().exclusive(),
+        };
+        let length = Open::new(mode).open(own, name)?.size()?;
+        let description = ObjectFileMetadata::new(wanted, self.order, false).encode();
+        let slot = new_slot(CommitState::Complete, &description);
+        let slot = MetaSlot { count: length / size, length: 0, ..slot };
+        Ok([&[0], &slot.encode()[..], &description].concat())
+    }
+
+    fn create(
+        &self,
+        own: &Comm,
+        name: &OsStr,
+        shown: &str,
+        wanted: &Schema,
+    ) -> Result<(Vec<u8>, Option<WriterLock>)> {
+        let exclusive = self.mode.is_exclusive();
+        let mode = if exclusive { Mode::read_write().exclusive() } else { Mode::read_write().create() };
+        let data = Open::new(mode).open(own, name).map_err(|error| match error.kind() {
+            file::Kind::FileExists => exists(shown),
+            _ => error.into(),
+        })?;
+        if data.size()? > 0 {
+            let detail = "there is data under this name and no .meta; open it as raw, repair it, or replace it with `ObjectOpen::replace`";
+            return Err(Error::new(Kind::NoMeta, "open", shown, detail));
+        }
+        let description = ObjectFileMetadata::new(wanted, self.order, self.checksums).encode();
+        let slot = new_slot(CommitState::Changing, &description);
+        let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
+        let claim = lock_meta("open", name, shown)?;
+        meta.at(DESCRIPTION).write(&description)?;
+        meta.at(slot.place()).write(&slot.encode())?;
+        meta.sync()?;
+        Ok(([&[0], &slot.encode()[..], &description].concat(), claim))
+    }
+
+    /// All ranks: what rank 0 found, compared with what this program wants.
+    fn check_type(&self, shown: &str, told: &[u8], wanted: &Schema) -> Result<AgreedMetadata> {
+        let understood = self.decoded(shown, told)?;
+        let schema = &understood.schema;
+        let migration =
+            Migration::plan(schema, wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
+        if migration.is_some() && self.mode.is_write() {
+            let why = "a file can be written as its own type only; read it as it is and write a new one";
+            return Err(Error::wrong_type("open", shown, &SchemaMismatch::new(schema, wanted, why)));
+        }
+        Ok(AgreedMetadata { migration, ..understood })
+    }
+
+    /// All ranks: what rank 0 found.
+    fn decoded(&self, shown: &str, told: &[u8]) -> Result<AgreedMetadata> {
+        let broken = |why: String| {
+            Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
+        };
+        let missing = || broken("it is missing".to_owned());
+        let (longer, told) = told.split_first().ok_or_else(missing)?;
+        let (slot, description) = told.split_at_checked(UNIT).ok_or_else(missing)?;
+        let slot = MetaSlot::decode(slot).map_err(|_| broken("its slot".to_owned()))?;
+        let (description, schema) = ObjectFileMetadata::decode(description).map_err(broken)?;
+        let order = if self.raw { self.order } else { description.byte_order };
+        let (longer, checksums) = (*longer != 0, description.checksums);
+        Ok(AgreedMetadata { longer, slot, schema: Arc::new(schema), order, checksums, migration: None })
+    }
+
+    /// The data and the `.meta`, for this rank alone.
+    fn open_own(&self, own: &Comm, name: &OsStr) -> Result<(File, Option<File>)> {
+        let plain = Open::new(Mode::read_only()).open(own, name)?;
+        if self.raw {
+            return Ok((plain, None));
+        }
+        let meta = Open::new(self.access()).open(own, meta_name(name))?;
+        Ok((plain, Some(meta)))
+    }
+
+    /// The data for all ranks, and the file whose shared pointer counts objects, where that of the data counts bytes.
+    fn open_all(&self, comm: &Comm, name: &OsStr, constant: bool) -> Result<(File, Option<File>)> {
+        let deletes = self.mode.is_delete_on_close();
+        let mode = if deletes { self.access().delete_on_close() } else { self.access() };
+        let data = Open::new(mode).hints(&self.info).open(comm, name)?;
+        // A `.meta` that shall be deleted has to be opened so.
+        let needed = !self.raw && (deletes || !constant);
+        let numbers = needed.then(|| Open::new(mode).open(comm, meta_name(name))).transpose()?;
+        Ok((data, numbers))
+    }
+
+    fn access(&self) -> Mode {
+        if self.mode.is_write() { Mode::read_write() } else { Mode::read_only() }
+    }
+}
+
+/// What rank 0 has told, and what it means for this program.
+struct AgreedMetadata {
+    longer: bool,
+    slot: MetaSlot,
+    schema: Arc<Schema>,
+    order: ByteOrder,
+    checksums: bool,
+    migration: Option<Migration>,
+}
+
+impl OpenObjectFile {
+    /// Cuts off what was written and never committed, and puts the pointer into the data where it begins.
+    fn begin(&self, longer: bool) -> Result<()> {
+        let length = self.changes().slot.length;
+        if longer && self.meta.is_some() && self.mode.is_write() {
+            self.data.set_size(length)?;
+        }
+        if self.size().is_none() {
+            self.data.seek_shared(length as i64, file::Whence::Start)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the lock of the one writer that a file may have, on its `.meta`. None where there are no locks, and where the `.meta` cannot be locked for
+/// another reason, which opening it for writing reports.
+pub(super) fn lock_meta(operation: &'static str, name: &OsStr, shown: &str) -> Result<Option<WriterLock>> {
+    match file::claim(meta_name(name)) {
+        Ok(claim) => Ok(claim),
+        Err(error) => in_use(operation, shown, &error).map_or(Ok(None), Err),
+    }
+}
+
+/// The error of a file that another program writes, if that is the error of its `.meta`.
+fn in_use(operation: &'static str, shown: &str, error: &file::Error) -> Option<Error> {
+    let is_in_use = error.kind() == file::Kind::InUse;
+    is_in_use.then(|| file::Error::new(error.kind(), operation, &shown.into(), error.detail()).into())
+}
+
+/// Deletes the data and the `.meta`, if there are any and nobody is writing them.
+fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
+    let _claim = lock_meta("open", name, shown)?;
+    for part in [meta_name(name), name.to_owned()] {
+        match file::delete(&part) {
+            Err(error) if error.kind() != file::Kind::NoSuchFile => {
+                return Err(map_name_error(&error, shown));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn exists(shown: &str) -> Error {
+    let detail = "it exists and was to be created; replace it with `ObjectOpen::replace`, or open it";
+    file::Error::new(file::Kind::FileExists, "open", &shown.into(), detail).into()
+}
+
+/// An error of the `.meta` that is one of the whole file where its name cannot be a file's.
+fn map_name_error(error: &file::Error, shown: &str) -> Error {
+    match error.kind() {
+        file::Kind::BadName => file::Error::new(error.kind(), "open", &shown.into(), error.detail()).into(),
+        _ => error.clone().into(),
+    }
+}
+
+pub(super) fn meta_name(name: &OsStr) -> OsString {
+    let mut name = name.to_owned();
+    name.push(".meta");
+    name
+}
+
+/// The first slot of a file with this description.
+pub(super) fn new_slot(state: CommitState, description: &[u8]) -> MetaSlot {
+    MetaSlot {
+        state,
+        generation: 1,
+        count: 0,
+        length: 0,
+        description_length: description.len() as u64,
+        description_sum: crc32c::crc32c(description),
+        tail: 0,
+        index: MetaArea::default(),
+        sums: MetaArea::default(),
+        end: (DESCRIPTION + description.len() as u64).next_multiple_of(UNIT as u64),
+    }
+}
+
+/// The slot in force and the description of a `.meta`, if they describe a complete file.
+fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<u8>> {
+    let slot = read_slot(meta, shown)?;
+    if slot.state == CommitState::Changing {
+        let detail = "it is not complete: it is being written, or its writer stopped before the commit; repair makes it readable as it is";
+        return Err(Error::new(Kind::NotComplete, "open", shown, detail));
+    }
+    let description = read_description(meta, &slot, shown)?;
+    let length = Open::new(Mode::read_only()).open(own, name)?.size()?;
+    if length < slot.length {
+        let detail =
+            format!("the data is cut off: it has {length} bytes, and {} were committed", slot.length);
+        return Err(Error::new(Kind::Damaged, "open", shown, detail));
+    }
+    let (_, schema) = ObjectFileMetadata::decode(&description).map_err(|why| {
+        Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
+    })?;
+    if schema.size().is_some_and(|size| slot.count.checked_mul(size) != Some(slot.length)) {
+        let detail = format!(
+            "{} objects cannot have {} bytes; the .meta belongs to other data",
+            slot.count, slot.length
+        );
+        return Err(Error::new(Kind::Damaged, "open", shown, detail));
+    }
+    Ok([&[u8::from(length > slot.length)], &slot.encode()[..], &description].concat())
+}
+
+/// The slot in force.
+pub(super) fn read_slot(meta: &File, shown: &str) -> Result<MetaSlot> {
+    let mut best: Option<MetaSlot> = None;
+    let (mut empty, mut version) = (0, None);
+    for place in [0u64, 4096] {
+        let mut bytes = [0; UNIT];
+        meta.at(place).read(&mut bytes)?;
+        match MetaSlot::decode(&bytes) {
+            Ok(slot) if slot.place() != place => {}
+            Ok(slot) => best = best.filter(|best| best.generation > slot.generation).or(Some(slot)),
+            Err(SlotError::Empty) => empty += 1,
+            Err(SlotError::Damaged) => {}
+            Err(SlotError::Version(number)) => version = Some(number),
+        }
+    }
+    if let Some(number) = version {
+        let detail = format!(
+            "it has version {number} of the format, and this library knows {VERSION}; use a newer one"
+        );
+        return Err(Error::new(Kind::UnknownVersion, "open", shown, detail));
+    }
+    best.ok_or_else(|| {
+        if empty == 2 {
+            let detail = "it is not complete: its writer stopped while creating it; replace it";
+            return Error::new(Kind::NotComplete, "open", shown, detail);
+        }
+        let detail =
+            "neither state in the .meta can be read: it is damaged, or no .meta of an object file; repair it";
+        Error::new(Kind::Damaged, "open", shown, detail)
+    })
+}
+
+pub(super) fn read_description(meta: &File, slot: &MetaSlot, shown: &str) -> Result<Vec<u8>> {
+    let damaged = |why: &str| {
+        Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta {why}; repair it"))
+    };
+    if meta.size()?.saturating_sub(DESCRIPTION) < slot.description_length {
+        return Err(damaged("is cut off"));
+    }
+    let mut bytes = vec![0; slot.description_length as usize];
+    meta.at(DESCRIPTION).read(&mut bytes)?;
+    if crc32c::crc32c(&bytes) == slot.description_sum { Ok(bytes) } else { Err(damaged("has changed")) }
+}

@@ -1,0 +1,49 @@
+//! A schema as it is written down: what it is, and a hash that tells whether it is that still.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Schema, Type};
+
+/// A schema in a description.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SchemaJson {
+    #[serde(rename = "type")]
+    name: String,
+    schema: Type,
+    hash: String,
+}
+
+impl From<Schema> for SchemaJson {
+    fn from(schema: Schema) -> Self {
+        Self { name: schema.name(), hash: format!("{:016x}", schema.hash()), schema: schema.root }
+    }
+}
+
+impl TryFrom<SchemaJson> for Schema {
+    type Error = String;
+
+    fn try_from(told: SchemaJson) -> Result<Self, String> {
+        let schema = Self::new(told.schema);
+        schema.check()?;
+        if told.hash == format!("{:016x}", schema.hash()) {
+            return Ok(schema);
+        }
+        Err(format!("the hash of {} is not that of its schema", told.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Object, Schema};
+
+    #[test]
+    fn schemas_come_back_and_changes_are_noticed() {
+        let schema = <Option<Vec<(u8, String)>>>::schema();
+        let text = serde_json::to_string(&*schema).unwrap();
+        assert_eq!(serde_json::from_str::<Schema>(&text).unwrap(), *schema);
+        let changed = text.replace("u8", "i8");
+        assert_ne!(changed, text);
+        let error = serde_json::from_str::<Schema>(&changed).unwrap_err();
+        assert!(error.to_string().contains("hash"), "{error}");
+    }
+}

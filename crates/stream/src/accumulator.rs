@@ -1,0 +1,147 @@
+//! Reductions over time, value by value, kept in memory until they are stored.
+
+use aqueduct_file::layout::{LayoutError, Pattern};
+
+use crate::stream::Reduction;
+use crate::value::{StreamValue, ValueKind, by_kind};
+
+/// Bytes that are gathered at a time: they stay in the nearest cache.
+const WINDOW: usize = 4096;
+
+/// What the samples of a stream have come to so far, on this rank.
+#[derive(Debug)]
+pub(crate) struct Accumulator {
+    kind: ValueKind,
+    reduction: Reduction,
+    samples: u64,
+    /// The values that are stored, in words, so that they are aligned.
+    words: Vec<u64>,
+    /// How many bytes of them are values.
+    bytes: usize,
+}
+
+impl Accumulator {
+    /// Nothing yet, of so many values.
+    pub(crate) fn new(kind: ValueKind, reduction: Reduction, values: u64) -> Self {
+        let bytes = (values * reduction.stored(kind).width()) as usize;
+        Self { kind, reduction, samples: 0, words: vec![0; bytes.div_ceil(8)], bytes }
+    }
+
+    pub(crate) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// What it keeps in memory.
+    pub(crate) fn memory(&self) -> u64 {
+        8 * self.words.len() as u64
+    }
+
+    /// Takes a sample: the values that `pattern` finds in `memory`.
+    pub(crate) fn add(&mut self, memory: &[u8], pattern: &Pattern) -> Result<(), LayoutError> {
+        by_kind!(self.kind, add(self, memory, pattern))
+    }
+
+    /// Ends the reduction: its values as they are stored. What is added next begins a new one.
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        let samples = self.samples.max(1) as f64;
+        let values: &mut [f64] = match self.reduction {
+            Reduction::Mean | Reduction::Rms => bytemuck::cast_slice_mut(&mut self.words),
+            _ => &mut [],
+        };
+        let root = self.reduction == Reduction::Rms;
+        for value in values {
+            let mean = *value / samples;
+            *value = if root { mean.sqrt() } else { mean };
+        }
+        self.samples = 0;
+        &bytemuck::cast_slice(&self.words)[..self.bytes]
+    }
+}
+
+fn add<T: StreamValue>(into: &mut Accumulator, memory: &[u8], pattern: &Pattern) -> Result<(), LayoutError> {
+    let mut window = [0u64; WINDOW / 8];
+    let (size, width) = (pattern.size(), size_of::<T>() as u64);
+    let first_sample = into.samples == 0;
+    let mut first = 0;
+    while first < size {
+        let bytes = (size - first).min(WINDOW as u64);
+        let window = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut window)[..bytes as usize];
+        pattern.gather(memory, first, window)?;
+        let samples: &[T] = bytemuck::cast_slice(window);
+        fold(into.reduction, &mut into.words, (first / width) as usize, samples, first_sample);
+        first += bytes;
+    }
+    into.samples += 1;
+    Ok(())
+}
+
+/// Folds samples into the values from number `at` on; the first sample replaces what was there.
+fn fold<T: StreamValue>(reduction: Reduction, words: &mut [u64], at: usize, samples: &[T], first: bool) {
+    if matches!(reduction, Reduction::None | Reduction::Max | Reduction::Min) {
+        let values: &mut [T] = &mut bytemuck::cast_slice_mut(words)[at..at + samples.len()];
+        match reduction {
+            _ if first => values.copy_from_slice(samples),
+            Reduction::Max => each(values, samples, T::greater),
+            _ => each(values, samples, T::lesser),
+        }
+        return;
+    }
+    let values: &mut [f64] = &mut bytemuck::cast_slice_mut(words)[at..at + samples.len()];
+    if first {
+        values.fill(0.0);
+    }
+    match reduction {
+        Reduction::Rms => each(values, samples, |sum, sample| sum + sample.widened() * sample.widened()),
+        _ => each(values, samples, |sum, sample| sum + sample.widened()),
+    }
+}
+
+fn each<V: Copy, T: Copy>(values: &mut [V], samples: &[T], combine: impl Fn(V, T) -> V) {
+    for (value, sample) in values.iter_mut().zip(samples) {
+        *value = combine(*value, *sample);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_file::layout::Layout;
+
+    use super::*;
+
+    /// Reduces steps of 1500 values (more than a window), of which every second is sampled.
+    fn reduced<T: StreamValue>(reduction: Reduction, steps: &[fn(usize) -> T]) -> Vec<u8> {
+        let width = size_of::<T>();
+        let pattern = Layout::bytes(width as u64).unwrap().resized(0, 2 * width as i64).unwrap();
+        let pattern = pattern.tiled(1500).unwrap();
+        let mut accumulator = Accumulator::new(T::KIND, reduction, 1500);
+        let mut last = Vec::new();
+        // Twice, to see that it begins anew.
+        for _ in 0..2 {
+            for step in steps {
+                let memory: Vec<T> = (0..3000).map(|at| step(at / 2)).collect();
+                accumulator.add(bytemuck::cast_slice(&memory), &pattern).unwrap();
+            }
+            assert_eq!(accumulator.samples(), steps.len() as u64);
+            last = accumulator.finish().to_vec();
+            assert_eq!(accumulator.samples(), 0);
+        }
+        last
+    }
+
+    #[test]
+    fn reductions_are_what_they_say() {
+        let steps: [fn(usize) -> i16; 3] = [|at| at as i16, |at| -(at as i16), |_| 3];
+        let all = |reduction| reduced(reduction, &steps);
+        let shorts = |expected: fn(i16) -> i16| -> Vec<u8> {
+            (0..1500).flat_map(|at| expected(at).to_le_bytes()).collect()
+        };
+        let floats = |expected: fn(f64) -> f64| -> Vec<u8> {
+            (0..1500).flat_map(|at| expected(f64::from(at)).to_le_bytes()).collect()
+        };
+        assert!(all(Reduction::Max) == shorts(|at| at.max(3)));
+        assert!(all(Reduction::Min) == shorts(|at| -at));
+        assert!(all(Reduction::Sum) == floats(|_| 3.0));
+        assert!(all(Reduction::Mean) == floats(|_| 1.0));
+        assert!(all(Reduction::Rms) == floats(|at| ((2.0 * at * at + 9.0) / 3.0).sqrt()));
+    }
+}

@@ -1,0 +1,191 @@
+//! Streams on which all ranks have agreed, with this rank's piece of each.
+
+use std::collections::HashSet;
+
+use aqueduct_comm::{Comm, Op};
+
+use crate::cuboid::Cuboid;
+use crate::error::{Error, Kind, Result, agree};
+use crate::rank_share::RankShare;
+use crate::stream::{Reduction, SampledRegion, Stream, Streams};
+use crate::stream_info::{StreamFileMetadata, StreamInfo, StreamRegion};
+
+/// All streams of an output.
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    pub(crate) streams: Vec<StreamInfo>,
+    pub(crate) shares: Vec<RankShare>,
+    /// This rank's points of each stream, and how many those of the ranks before it are.
+    pub(crate) points: Vec<(Vec<u64>, u64)>,
+    pub(crate) replace: bool,
+}
+
+impl Declaration {
+    /// Checks what each rank declares alone, and all of them together. Collective.
+    pub(crate) fn new(comm: &Comm, file: &str, streams: &Streams) -> Result<Self> {
+        let mut abouts: Vec<StreamInfo> =
+            streams.streams.iter().map(|(stream, kind)| StreamInfo::new(stream, *kind)).collect();
+        let mine = check_alone(file, streams, &abouts).and_then(|()| check_host_byte_order(file));
+        agree(comm, "create", file, mine)?;
+        check_same(comm, file, &abouts)?;
+        let firsts = count_points(comm, file, streams, &mut abouts)?;
+        check_blocks(comm, file, streams)?;
+        let pieces = make_shares(file, streams, &abouts, &firsts);
+        let pieces = agree(comm, "create", file, pieces)?;
+        check_covered(comm, file, &abouts, &pieces)?;
+        let own = |stream: &Stream| match &stream.sampled {
+            SampledRegion::Points(points) => points.clone(),
+            _ => Vec::new(),
+        };
+        let points = streams.streams.iter().map(|(stream, _)| own(stream)).zip(firsts).collect();
+        Ok(Self { streams: abouts, shares: pieces, points, replace: false })
+    }
+
+    /// Whether the output takes the place of a file that exists: [`Options::replace`](crate::Options::replace). Targets refuse existing files otherwise.
+    pub fn replaces(&self) -> bool {
+        self.replace
+    }
+
+    /// The streams, in order.
+    pub fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    /// What this rank stores in a step, at most, as far as that is known: lists, and what is stored at the end, are not counted.
+    pub(crate) fn bytes_of_a_step(&self) -> u64 {
+        let during = |about: &StreamInfo| about.reduction == Reduction::None || about.every.is_some();
+        let streams = self.streams.iter().zip(&self.shares).filter(|(about, _)| during(about));
+        streams.map(|(about, piece)| piece.items * about.stored().width()).sum()
+    }
+
+    /// The parts of a stream's [boxes](StreamInfo::boxes) that this rank stores, in the order of its values: the number of the box, and the part,
+    /// counted from the start of the global array. None of points and lists.
+    pub fn parts(&self, stream: usize) -> &[(usize, Cuboid)] {
+        &self.shares[stream].parts
+    }
+
+    /// The points of a stream that this rank stores, in the order of its values, and how many those of the ranks before it are.
+    pub fn points(&self, stream: usize) -> (&[u64], u64) {
+        let (points, before) = &self.points[stream];
+        (points, *before)
+    }
+
+    /// Where this rank's values of a stream lie in the stream's part of a parcel; of a list, one item.
+    pub fn place(&self, stream: usize) -> &aqueduct_file::layout::Layout {
+        &self.shares[stream].place
+    }
+}
+
+fn refuse(file: &str, kind: Kind, detail: String) -> Error {
+    Error::new(kind, "create", file, detail)
+}
+
+/// Values are stored as memory has them, and the format says that they are little-endian.
+fn check_host_byte_order(file: &str) -> Result<()> {
+    if cfg!(target_endian = "little") {
+        return Ok(());
+    }
+    Err(refuse(file, Kind::Unsupported, "stream files are written on little-endian machines only".to_owned()))
+}
+
+fn check_alone(file: &str, streams: &Streams, abouts: &[StreamInfo]) -> Result<()> {
+    let mut names = HashSet::new();
+    for ((stream, _), about) in streams.streams.iter().zip(abouts) {
+        let twice = (!names.insert(&stream.name)).then(|| "there is another one of this name".to_owned());
+        if let Some(objection) = RankShare::objection(stream, about).or(twice) {
+            return Err(refuse(file, Kind::BadArgument, format!("stream {:?}: {objection}", stream.name)));
+        }
+    }
+    Ok(())
+}
+
+fn check_same(comm: &Comm, file: &str, abouts: &[StreamInfo]) -> Result<()> {
+    let mine = StreamFileMetadata::encode(abouts);
+    let talk = |error: aqueduct_comm::Error| Error::from_comm("create", file, &error);
+    let first = comm.broadcast_vec(0, mine.clone()).map_err(talk)?;
+    let same = if mine == first {
+        Ok(())
+    } else {
+        let detail = "this rank and rank 0 declare different streams; only blocks and points may differ";
+        Err(refuse(file, Kind::NotSame, detail.to_owned()))
+    };
+    agree(comm, "create", file, same)
+}
+
+/// How many points of each stream the ranks before this one have; all of them together are noted.
+fn count_points(comm: &Comm, file: &str, streams: &Streams, abouts: &mut [StreamInfo]) -> Result<Vec<u64>> {
+    let talk = |error: aqueduct_comm::Error| Error::from_comm("create", file, &error);
+    let count = |(stream, _): &(Stream, _)| match &stream.sampled {
+        SampledRegion::Points(points) => points.len() as u64,
+        _ => 0,
+    };
+    let counts: Vec<u64> = streams.streams.iter().map(count).collect();
+    let before = comm.exclusive_scan(Op::Sum, &counts).map_err(talk)?;
+    let totals = comm.allreduce(Op::Sum, &counts).map_err(talk)?;
+    for (about, total) in abouts.iter_mut().zip(totals) {
+        if let StreamRegion::Points(points) = &mut about.region {
+            *points = total;
+        }
+    }
+    Ok(before.unwrap_or_else(|| vec![0; counts.len()]))
+}
+
+/// No element may be held by two ranks: which of them would be stored?
+fn check_blocks(comm: &Comm, file: &str, streams: &Streams) -> Result<()> {
+    let blocks = streams.streams.iter().map(|(stream, _)| &stream.block);
+    let mine: Vec<u64> =
+        blocks.flat_map(|block| [block.start.clone(), block.shape.clone()].concat()).collect();
+    // All ranks have declared arrays of the same dimensions, so that all give equally many numbers.
+    let all = comm.allgather(&mine).map_err(|error| Error::from_comm("create", file, &error))?;
+    let overlap = || {
+        for (rank, blocks) in all.chunks(mine.len().max(1)).enumerate().skip(comm.rank() + 1) {
+            let mut rest = blocks;
+            for (stream, _) in &streams.streams {
+                let (block, later) = rest.split_at(2 * stream.shape.len());
+                rest = later;
+                let (start, shape) = block.split_at(stream.shape.len());
+                let common = stream.block.intersection(&Cuboid::new(start, shape));
+                if !common.is_empty() && stream.sampled != SampledRegion::List {
+                    let (name, me) = (&stream.name, comm.rank());
+                    let detail = format!(
+                        "stream {name:?}: ranks {me} and {rank} both hold {common:?}; blocks must not overlap"
+                    );
+                    return Err(refuse(file, Kind::BadArgument, detail));
+                }
+            }
+        }
+        Ok(())
+    };
+    agree(comm, "create", file, overlap())
+}
+
+fn make_shares(
+    file: &str,
+    streams: &Streams,
+    abouts: &[StreamInfo],
+    before: &[u64],
+) -> Result<Vec<RankShare>> {
+    let declared = streams.streams.iter().zip(abouts).zip(before);
+    let piece = |(((stream, _), about), before): ((&(Stream, _), &StreamInfo), &u64)| {
+        let why = |error| refuse(file, Kind::BadArgument, format!("stream {:?}: {error}", stream.name));
+        RankShare::new(stream, about, *before).map_err(why)
+    };
+    declared.map(piece).collect()
+}
+
+/// Every element that is to be stored must be held by some rank. Blocks do not overlap, so that counting is enough.
+fn check_covered(comm: &Comm, file: &str, abouts: &[StreamInfo], pieces: &[RankShare]) -> Result<()> {
+    let mine: Vec<u64> = pieces.iter().map(|piece| piece.items).collect();
+    let held = comm.allreduce(Op::Sum, &mine).map_err(|error| Error::from_comm("create", file, &error))?;
+    for (about, held) in abouts.iter().zip(held) {
+        let wanted = about.items().unwrap_or(u64::MAX);
+        if held != wanted {
+            let name = &about.name;
+            let detail = format!(
+                "stream {name:?}: of {wanted} elements to be stored, the blocks of all ranks hold {held}; give every element to a rank"
+            );
+            return Err(refuse(file, Kind::BadArgument, detail));
+        }
+    }
+    Ok(())
+}

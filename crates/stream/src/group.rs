@@ -1,0 +1,207 @@
+//! Several ranks as one: what a group of neighbouring ranks holds, seen by the one of them (or by the server) that writes for all. Pure.
+
+mod box_order;
+mod gather_plan;
+mod member_share;
+
+pub(crate) use self::gather_plan::GatherPlan;
+pub(crate) use self::member_share::MemberShare;
+
+use aqueduct_file::layout::{Layout, LayoutError, Member};
+
+use crate::cuboid::Cuboid;
+use crate::declaration::Declaration;
+use crate::rank_share::{RankShare, shift_layout};
+use crate::stream_info::{StreamInfo, StreamRegion};
+
+/// A group of ranks that follow one another, as one rank with more boxes.
+#[derive(Clone, Debug)]
+pub(crate) struct AggregationGroup {
+    /// What the writer declares for all of them.
+    pub(crate) declaration: Declaration,
+    /// Where each member's bytes lie among those of the group: one list per stream. Nothing for lists, whose items change.
+    member_layouts: Vec<Vec<Layout>>,
+    members: usize,
+}
+
+impl AggregationGroup {
+    /// Merges what the members have, in the order of their ranks: one share for each stream.
+    pub(crate) fn new(abouts: &[StreamInfo], members: &[Vec<MemberShare>]) -> Result<Self, LayoutError> {
+        let (mut pieces, mut spots, mut points) = (Vec::new(), Vec::new(), Vec::new());
+        for (stream, about) in abouts.iter().enumerate() {
+            let shares: Vec<&MemberShare> = members.iter().filter_map(|shares| shares.get(stream)).collect();
+            let first = shares.first().map_or(0, |share| share.before);
+            let all: Vec<u64> = shares.iter().flat_map(|share| share.points.iter().copied()).collect();
+            let mut parts = Vec::new();
+            let (place, places) = match about.region {
+                StreamRegion::List => (Layout::bytes(about.item_bytes().unwrap_or(0))?, Vec::new()),
+                StreamRegion::Points(_) => points_of(about, &shares, first)?,
+                StreamRegion::Whole | StreamRegion::Cuboids(_) => boxes_of(about, &shares, &mut parts)?,
+            };
+            let items =
+                if about.region == StreamRegion::List { 0 } else { place.size() / about.stored().width() };
+            let block = Cuboid::empty(about.shape.len());
+            pieces.push(RankShare {
+                block,
+                parts,
+                expected: None,
+                memory: Layout::empty().tiled(0)?,
+                place,
+                items,
+            });
+            spots.push(places);
+            points.push((all, first));
+        }
+        let declared = Declaration { streams: abouts.to_vec(), shares: pieces, points, replace: false };
+        Ok(Self { declaration: declared, member_layouts: spots, members: members.len() })
+    }
+
+    /// How a parcel of these streams is put together; `items` has, for each member, its number of items of each stream.
+    pub(crate) fn gather_plan(
+        &self,
+        streams: &[usize],
+        items: &[Vec<u64>],
+    ) -> Result<GatherPlan, LayoutError> {
+        let mut parts = vec![Vec::new(); self.members];
+        let (mut totals, mut sizes, mut start) = (Vec::new(), Vec::new(), 0u64);
+        for (at, stream) in streams.iter().enumerate() {
+            let (about, piece) = (&self.declaration.streams[*stream], &self.declaration.shares[*stream]);
+            let each = about.item_bytes().unwrap_or(0);
+            let mut inside = 0u64;
+            for (member, parts) in parts.iter_mut().enumerate() {
+                let spot = match about.region {
+                    StreamRegion::List => {
+                        let bytes = items.get(member).map_or(0, |items| items[at]).saturating_mul(each);
+                        inside += bytes;
+                        shift_layout(&Layout::bytes(bytes)?, start + inside - bytes)?
+                    }
+                    _ => shift_layout(&self.member_layouts[*stream][member], start)?,
+                };
+                parts.push(Member { count: 1, displacement: 0, layout: spot });
+            }
+            let bytes = if about.region == StreamRegion::List { inside } else { piece.place.size() };
+            totals.push(bytes / each.max(1));
+            sizes.push((bytes, about.stored().width()));
+            start += bytes;
+        }
+        let spot = |parts: Vec<Member>| {
+            Layout::structure(parts.into_iter().filter(|part| part.layout.size() > 0))?.tiled(1)
+        };
+        let spots = parts.into_iter().map(spot).collect::<Result<_, _>>()?;
+        Ok(GatherPlan::new(spots, totals, sizes))
+    }
+}
+
+/// Points follow one another in the order of the ranks: where they lie in the stream, and each member's among them.
+fn points_of(
+    about: &StreamInfo,
+    shares: &[&MemberShare],
+    first: u64,
+) -> Result<(Layout, Vec<Layout>), LayoutError> {
+    let width = about.stored().width();
+    let value = Layout::bytes(width)?;
+    let spot = |share: &&MemberShare| {
+        shift_layout(
+            &value.contiguous(share.points.len() as u64)?,
+            (share.before - first.min(share.before)) * width,
+        )
+    };
+    let spots = shares.iter().map(spot).collect::<Result<Vec<_>, LayoutError>>()?;
+    let count = shares.iter().map(|share| share.points.len() as u64).sum();
+    Ok((shift_layout(&value.contiguous(count)?, first * width)?, spots))
+}
+
+/// Boxes in the order of the file: where they lie in the stream, and each member's part of them among the bytes of all.
+fn boxes_of(
+    about: &StreamInfo,
+    shares: &[&MemberShare],
+    joints: &mut Vec<(usize, Cuboid)>,
+) -> Result<(Layout, Vec<Layout>), LayoutError> {
+    let width = about.stored().width();
+    let value = Layout::bytes(width)?;
+    let (mut place, mut parts) = (Vec::new(), vec![Vec::new(); shares.len()]);
+    let (mut start, mut data) = (0u64, 0u64);
+    for (number, cuboid) in about.boxes().into_iter().enumerate() {
+        let held = |share: &&MemberShare| share.block.intersection(&cuboid).relative_to(&cuboid);
+        let held: Vec<Cuboid> = shares.iter().map(held).collect();
+        for joint in box_order::boxes_in_file_order(&held, &cuboid.shape) {
+            let there = joint.layout(&value, &cuboid.shape)?;
+            for (parts, held) in parts.iter_mut().zip(&held) {
+                let part = held.intersection(&joint);
+                if !part.is_empty() {
+                    let layout = part.relative_to(&joint).layout(&value, &joint.shape)?;
+                    parts.push(Member { count: 1, displacement: data as i64, layout });
+                }
+            }
+            data += there.size();
+            joints.push((number, joint.shifted(&cuboid.start)));
+            place.push(Member { count: 1, displacement: start as i64, layout: there });
+        }
+        start += cuboid.volume().unwrap_or(0) * width;
+    }
+    let spots = parts.into_iter().map(Layout::structure).collect::<Result<_, _>>()?;
+    Ok((Layout::structure(place)?, spots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{SampledRegion, Stream};
+    use crate::value::ValueKind;
+    use aqueduct_testkit::rng::SeededRng;
+
+    /// Random cuts of an array: whoever writes, each byte of each member goes to the same place in the file.
+    #[test]
+    fn a_group_stores_what_its_members_would() {
+        for number in 0..300 {
+            let mut seed = SeededRng::new(number);
+            let shape: Vec<u64> = (0..3).map(|_| 1 + seed.number() % 5).collect();
+            let (columns, rows) = (1 + seed.number() % 3, 1 + seed.number() % 3);
+            let cut = |size: u64, parts: u64, at: u64| (size * at / parts, size * (at + 1) / parts);
+            let boxes: Vec<Cuboid> = (0..=seed.below(3)).map(|_| random_box(&mut seed, &shape)).collect();
+            let mut streams = Vec::new();
+            for rank in 0..columns * rows {
+                let (first, last) = cut(shape[1], rows, rank / columns);
+                let (left, right) = cut(shape[2], columns, rank % columns);
+                let block = ([0, first, left], [shape[0], last - first, right - left]);
+                let stream = Stream::array("a", shape.clone()).block(block.0, block.1);
+                streams.push(stream.cuboids(boxes.clone()));
+            }
+            let skip = seed.below(streams.len());
+            compare(&streams[skip..], number);
+        }
+    }
+
+    fn random_box(seed: &mut SeededRng, shape: &[u64]) -> Cuboid {
+        let start: Vec<u64> = shape.iter().map(|size| seed.number() % size).collect();
+        let sides = shape.iter().zip(&start);
+        let side: Vec<u64> = sides.map(|(size, start)| 1 + seed.number() % (size - start)).collect();
+        Cuboid::new(start, side)
+    }
+
+    fn compare(streams: &[Stream], number: u64) {
+        let about = StreamInfo::new(&streams[0], ValueKind::U16);
+        let member = |stream: &Stream| {
+            let points =
+                if let SampledRegion::Points(points) = &stream.sampled { points.clone() } else { Vec::new() };
+            vec![MemberShare { block: stream.block.clone(), points, before: 0 }]
+        };
+        let members: Vec<Vec<MemberShare>> = streams.iter().map(member).collect();
+        let group = AggregationGroup::new(std::slice::from_ref(&about), &members).unwrap();
+        let assembly = group.gather_plan(&[0], &vec![vec![0]; members.len()]).unwrap();
+        let place = &group.declaration.shares[0].place;
+        assert!(place.size() == 0 || place.is_sorted(), "seed {number}");
+        let mut data = vec![0u8; assembly.bytes() as usize];
+        let mut expected = std::collections::HashMap::new();
+        for (at, stream) in streams.iter().enumerate() {
+            let own = RankShare::new(stream, &about, 0).unwrap().place;
+            let bytes: Vec<u8> = (0..own.size()).map(|byte| (at as u64 * 50 + byte) as u8).collect();
+            let places = own.runs(..).flat_map(|run| run.offset..run.end());
+            expected.extend(places.zip(bytes.clone()));
+            assembly.member_pattern(at).scatter(&bytes, 0, &mut data).unwrap();
+        }
+        let places = place.runs(..).flat_map(|run| run.offset..run.end());
+        let found: std::collections::HashMap<i64, u8> = places.zip(data).collect();
+        assert_eq!(found, expected, "seed {number}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Hidden output: a time-stepping program declares once what it wants stored, hands its arrays over every step, and computes on.
+//!
+//! ```
+//! use aqueduct_comm::Launch;
+//! use aqueduct_stream::{Cuboid, Output, Reader, Reduction, Stream, Streams};
+//!
+//! Launch::threads(4).run(|world| {
+//!     // A 40 × 30 array: each rank holds ten rows of it.
+//!     let first = 10 * world.rank() as u64;
+//!     let stream = |name| Stream::array(name, [40, 30]).block([first, 0], [10, 30]);
+//!     let mut streams = Streams::new();
+//!     let everything = streams.add::<f64>(stream("pressure"));
+//!     let corner = stream("corner").cuboids([Cuboid::new([0, 0], [15, 5])]).reduce(Reduction::Max);
+//!     let corner = streams.add::<f64>(corner);
+//!
+//!     let mut output = Output::create(world, "memfs:pressure", &streams)?;
+//!     for step in 0..10 {
+//!         let field = vec![f64::from(step); 300]; // … computed …
+//!         output.step()?.put(everything, &field).put(corner, &field).commit()?;
+//!     }
+//!     println!("{:?}", output.finish()?);
+//!
+//!     let reader = Reader::open(world, "memfs:pressure")?;
+//!     let last = reader.step(9).expect("all steps are complete");
+//!     assert_eq!(reader.read::<f64>("pressure", last)?, vec![9.0; 1200]);
+//!     let end = reader.closing().expect("what was reduced is stored at the end");
+//!     assert_eq!(reader.read::<f64>("corner", end)?, vec![9.0; 75]);
+//!     Ok::<_, aqueduct_stream::Error>(())
+//! })?;
+//! # Ok::<(), aqueduct_comm::Error>(())
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | [`Stream`], [`Streams`] | what is stored: arrays in blocks, cuboids, points, lists of values and of typed objects; reductions |
+//! | [`Options`], [`OutputMode`] | who writes: the program, an I/O thread, leaders of groups, servers, or what pays; buffers, memory, durability |
+//! | [`split_io_servers`], [`Role`], [`ComputeGroup`], [`Server`] | ranks that only write |
+//! | [`Output`], [`OutputStep`] | handing steps over |
+//! | [`Receipt`], [`Durability`], [`OutputProgress`] | accepted, visible and durable are different things |
+//! | [`Reader`], [`StepObjects`] | which steps are complete, their values and their objects |
+//! | [`target`] | the seam: where parcels are stored; netCDF, HDF5 and object files |
+//!
+//! What is promised is in `docs/streams.md`, the bytes are in `docs/format-stream.md`.
+
+mod accumulator;
+mod activity;
+mod aggregation_schedule;
+mod chunk_bounds;
+mod cuboid;
+mod declaration;
+mod double_buffer;
+mod encoder;
+mod error;
+mod group;
+mod io_thread;
+mod mode_controller;
+mod mode_policy;
+mod options;
+mod output;
+mod packer;
+mod progress;
+mod rank_share;
+mod reader;
+mod server;
+mod step_checksum;
+mod step_timer;
+mod steps_format;
+mod stream;
+mod stream_info;
+pub mod target;
+mod thread_affinity;
+mod value;
+mod writer;
+
+pub use cuboid::Cuboid;
+pub use declaration::Declaration;
+pub use error::{Error, Kind, Result};
+pub use mode_controller::ModeChange;
+pub use options::{Options, OutputMode};
+pub use output::{Output, OutputReport, OutputStep};
+pub use progress::{Durability, OutputProgress, Receipt};
+pub use reader::{IncompleteStep, PrefetchStats, Reader, StepObjects, StoredStep};
+pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers};
+pub use stream::{ObjectKey, Reduction, Stream, StreamKey, Streams};
+pub use stream_info::{StreamInfo, StreamRegion};
+pub use value::{StreamValue, ValueKind};

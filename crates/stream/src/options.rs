@@ -1,0 +1,296 @@
+//! How an output is made: mode, buffers, memory, durability.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::available_memory;
+
+use crate::aggregation_schedule::AggregationSchedule;
+use crate::declaration::Declaration;
+use crate::error::{Error, Kind, Result, agree};
+use crate::io_thread::BufferLimits;
+use crate::mode_controller::ModeController;
+use crate::mode_policy::DataDistribution;
+use crate::output::{BufferMemory, Output};
+use crate::server::{BufferGrant, ComputeGroup, OutputClient};
+use crate::step_timer::{StepTimer, WallClockTimer};
+use crate::stream::Streams;
+use crate::target::{FileTarget, LeaderOptions, LeaderTarget, OutputTarget};
+
+/// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, what
+/// becomes of it, and what is being written meanwhile.
+pub(crate) const GATHERING: usize = 5;
+
+/// The least size of a symmetric buffer, where memory allows it: lists may have anything in a step.
+const SYMMETRIC: u64 = 1 << 20;
+
+/// Who writes, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OutputMode {
+    /// The program itself: `commit` returns when the step is visible.
+    Blocking,
+    /// One thread per rank, while the program computes.
+    Thread,
+    /// As with threads, but groups of ranks hand their bytes to one of them, and only these leaders meet over the file.
+    Leaders,
+    /// Ranks of their own, split off the world: see [`split`](crate::split_io_servers).
+    Servers,
+    /// What pays, by what is measured; servers, where there are some.
+    #[default]
+    Auto,
+}
+
+/// How an output is made; the same on all ranks, except for memory and processors.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_stream::{OutputMode, Options, Stream, Streams};
+///
+/// Launch::threads(2).run(|world| {
+///     let mut streams = Streams::new();
+///     let row = world.rank() as u64;
+///     let level = streams.add::<f32>(Stream::array("level", [2, 100]).block([row, 0], [1, 100]));
+///     let options = Options::new().mode(OutputMode::Thread).buffers(3).memory(1 << 20).durable_every(10);
+///     let mut output = options.create(world, "memfs:options", &streams)?;
+///     output.step()?.put(level, &[1.0; 100]).commit()?;
+///     output.finish().map(drop)
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) mode: OutputMode,
+    buffers: usize,
+    memory: Option<u64>,
+    durable_every: Option<u64>,
+    replace: bool,
+    pub(crate) pinned: Vec<usize>,
+    group: Option<usize>,
+    compute_group: Option<ComputeGroup>,
+    /// What the times are by which a mode is chosen.
+    pub(crate) timer: Arc<dyn StepTimer>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mode: OutputMode::Auto,
+            buffers: 2,
+            memory: None,
+            durable_every: None,
+            replace: false,
+            pinned: Vec::new(),
+            group: None,
+            compute_group: None,
+            timer: Arc::new(WallClockTimer),
+        }
+    }
+}
+
+impl Options {
+    /// The mode is chosen, two buffers, an eighth of the available memory, durable at `flush` and `finish`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Who writes, and when.
+    #[must_use]
+    pub fn mode(mut self, mode: OutputMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How many buffers rotate. A third helps only where steps take turns in being long and short.
+    #[must_use]
+    pub fn buffers(mut self, buffers: usize) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    /// What all buffers of this rank may take, in bytes.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Makes everything durable after every so many steps that store something.
+    #[must_use]
+    pub fn durable_every(mut self, steps: u64) -> Self {
+        self.durable_every = Some(steps);
+        self
+    }
+
+    /// Takes the place of a file of the same name, if there is one and nobody is writing it. Without this, a file that exists is refused.
+    #[must_use]
+    pub fn replace(mut self) -> Self {
+        self.replace = true;
+        self
+    }
+
+    /// Keeps this rank's I/O thread on these processors, numbered from 0; away from those that compute, if there are others.
+    #[must_use]
+    pub fn pin(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.pinned = cpus.into_iter().collect();
+        self
+    }
+
+    /// How many ranks hand their bytes to a leader, where leaders write; without this, those of a node that follow one another.
+    #[must_use]
+    pub fn group(mut self, ranks: usize) -> Self {
+        self.group = Some(ranks);
+        self
+    }
+
+    /// The crew's servers write, unless another mode is asked for. The output is then created on [`ComputeGroup::comm`].
+    #[must_use]
+    pub fn served_by(mut self, crew: &ComputeGroup) -> Self {
+        self.compute_group = Some(crew.clone());
+        self
+    }
+
+    /// Creates a stream file of this name. One that exists is refused, unless it is to be [replaced](Self::replace). Collective.
+    pub fn create(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Output> {
+        if let (OutputMode::Auto | OutputMode::Servers, Some(crew)) = (self.mode, &self.compute_group) {
+            return self.create_served(comm, crew, name, streams);
+        }
+        let file = |talk: &Comm, declared: &Arc<Declaration>| {
+            Ok(Box::new(FileTarget::create(talk, name, declared)?) as Box<dyn OutputTarget>)
+        };
+        self.create_on(comm, name, streams, file)
+    }
+
+    /// An output into a target of one's own, which gets a communicator of its own; `name` is for messages. Collective. Servers make their targets
+    /// themselves: [`Server::serve_into`](crate::Server::serve_into).
+    pub fn create_on(
+        &self,
+        comm: &Comm,
+        name: &str,
+        streams: &Streams,
+        target: impl FnOnce(&Comm, &Arc<Declaration>) -> Result<Box<dyn OutputTarget>>,
+    ) -> Result<Output> {
+        agree(comm, "create", name, self.check(name))?;
+        self.check_same(comm, name)?;
+        let declared = Arc::new(self.declare(comm, name, streams)?);
+        let target = |comm: &Comm, declared: &Arc<Declaration>| {
+            target(comm, declared).map_err(Error::with_exists_hint)
+        };
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
+        let spread = DataDistribution::of(comm, declared.bytes_of_a_step() as f64).map_err(talk)?;
+        let groups = self.mode == OutputMode::Leaders || self.mode == OutputMode::Auto && spread.may_gather();
+        let more = if groups { GATHERING } else { 0 };
+        let limits = agree(comm, "create", name, self.limits(comm, name, more));
+        let mut limits = BufferLimits { expected: declared.bytes_of_a_step(), ..limits? };
+        if groups {
+            // A leader asks for no more than any of its members has room for.
+            limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+        }
+        let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
+        let (gathered, helm) = (Arc::new(AtomicU64::new(0)), Arc::new(AggregationSchedule::default()));
+        let plan =
+            LeaderOptions { size: self.group, capacity: limits.capacity, memory_peak: Arc::clone(&gathered) };
+        let (target, groups): (Box<dyn OutputTarget>, bool) = if self.mode == OutputMode::Leaders {
+            (Box::new(LeaderTarget::create(&theirs, name, &declared, plan, target)?), true)
+        } else {
+            let mut target = target(&theirs, &declared)?;
+            // Where leaders may come to write later: the same answer on all ranks, which have the same kind of target.
+            if groups && target.redeclare(&declared) {
+                (
+                    Box::new(LeaderTarget::with_schedule(&theirs, name, &declared, plan, (&helm, target))?),
+                    true,
+                )
+            } else {
+                (target, false)
+            }
+        };
+        let chooser = ModeController::new(own, self.mode, &spread, groups, &helm, &self.timer);
+        let memory = BufferMemory { limits, extra_buffers: more, gathered };
+        Output::new(chooser, name, declared, target, &self.pinned, memory, &theirs)
+    }
+
+    /// An output that servers write. Collective, for servers too.
+    fn create_served(
+        &self,
+        comm: &Comm,
+        crew: &ComputeGroup,
+        name: &str,
+        streams: &Streams,
+    ) -> Result<Output> {
+        let same = if comm.size() == crew.comm().size() {
+            self.check(name)
+        } else {
+            let detail = "an output that servers write is created on the crew's communicator: Crew::comm";
+            Err(Error::new(Kind::BadArgument, "create", name, detail))
+        };
+        agree(comm, "create", name, same)?;
+        self.check_same(comm, name)?;
+        let declared = Arc::new(self.declare(comm, name, streams)?);
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
+        let limits = agree(comm, "create", name, self.limits(comm, name, 1))?;
+        // Of equal size on all clients, and no larger than the largest step.
+        let largest = comm.allreduce_one(Op::Max, declared.bytes_of_a_step()).map_err(talk)?;
+        let least = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
+        let slot = least.min(largest.max(SYMMETRIC));
+        let room = BufferGrant { slots: self.buffers as u32, slot, allowance: 0 };
+        let client = OutputClient::open(crew, name, &declared, self.durable_every, room);
+        let client = Arc::new(agree(comm, "create", name, client)?);
+        let limits = BufferLimits { capacity: client.capacity(), expected: 0, ..limits };
+        let own = comm.dup().map_err(talk)?;
+        let chooser = ModeController::served(own, self.mode, crew.servers());
+        Ok(Output::served(chooser, name, declared, client, limits))
+    }
+
+    fn declare(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Declaration> {
+        Ok(Declaration { replace: self.replace, ..Declaration::new(comm, name, streams)? })
+    }
+
+    fn check(&self, name: &str) -> Result<()> {
+        let refuse = |detail: &str| Err(Error::new(Kind::BadArgument, "create", name, detail));
+        if self.buffers == 0 {
+            return refuse("an output needs at least one buffer");
+        }
+        if self.durable_every == Some(0) {
+            return refuse("durable every 0 steps; give 1 or more, or leave it out");
+        }
+        if self.mode == OutputMode::Servers && self.compute_group.is_none() {
+            return refuse(
+                "there are no servers; split them off the world, and give Options::served_by the crew",
+            );
+        }
+        if self.group == Some(0) {
+            return refuse("groups of 0 ranks; give 1 or more, or leave it out");
+        }
+        Ok(())
+    }
+
+    /// The limits of this rank's buffers, of which so many more are needed elsewhere.
+    fn limits(&self, comm: &Comm, name: &str, more: usize) -> Result<BufferLimits> {
+        let memory = self.memory.unwrap_or_else(|| share_of_available(comm));
+        let shares = self.buffers + more;
+        let capacity = memory / shares as u64;
+        if capacity < 64 {
+            let detail = "the memory is too small: a buffer needs 64 bytes at least";
+            return Err(Error::new(Kind::BadArgument, "create", name, detail));
+        }
+        Ok(BufferLimits { buffers: self.buffers, capacity, expected: 0, durable_every: self.durable_every })
+    }
+
+    fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {
+        let (group, served) = (self.group.unwrap_or(0) as u64, u64::from(self.compute_group.is_some()));
+        let replace = u64::from(self.replace);
+        let mine = [self.mode as u64, self.durable_every.unwrap_or(0), group, served, replace];
+        let mut first = mine;
+        comm.broadcast(0, &mut first).map_err(|error| Error::from_comm("create", name, &error))?;
+        let detail = "this rank and rank 0 gave different modes, groups, servers, durability or leave to replace; give the same on all ranks";
+        let same =
+            if mine == first { Ok(()) } else { Err(Error::new(Kind::NotSame, "create", name, detail)) };
+        agree(comm, "create", name, same)
+    }
+}
+
+/// An eighth of the available memory, divided by the ranks that share it.
+pub(crate) fn share_of_available(comm: &Comm) -> u64 {
+    let ranks = comm.ranks_of_node(comm.node_of(comm.rank())).len() as u64;
+    (available_memory() / 8 / ranks).max(1 << 20)
+}

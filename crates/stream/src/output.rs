@@ -1,0 +1,441 @@
+//! An output: steps are handed over, and written by whoever the mode says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::Comm;
+use aqueduct_object::Object;
+
+use crate::accumulator::Accumulator;
+use crate::declaration::Declaration;
+use crate::encoder::{LengthEncoder, StepInput};
+use crate::error::{Error, Kind, Result};
+use crate::io_thread::BufferLimits;
+use crate::mode_controller::{ModeChange, ModeController};
+use crate::options::{Options, OutputMode};
+use crate::packer::{Packer, StreamData};
+use crate::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
+use crate::server::OutputClient;
+use crate::stream::{ObjectKey, Reduction, StreamKey, Streams};
+use crate::stream_info::StreamRegion;
+use crate::target::{BatchEntry, OutputTarget, StepBatch};
+use crate::value::{StreamValue, ValueKind};
+use crate::writer::StreamWriter;
+
+/// The streams of a program on their way into a file. See the [crate](crate).
+pub struct Output {
+    name: Arc<str>,
+    declaration: Arc<Declaration>,
+    /// What reduced streams have come to; none where every sample is stored.
+    accumulators: Vec<Option<Accumulator>>,
+    progress: Arc<ProgressCell>,
+    writer: StreamWriter,
+    mode_controller: ModeController,
+    memory: BufferMemory,
+    steps: u64,
+    /// An error of this rank that the others have not learnt of yet.
+    unreported: Option<Error>,
+    totals: OutputTotals,
+}
+
+/// What buffers may take, and what gathering for others has taken beside them.
+pub(crate) struct BufferMemory {
+    pub(crate) limits: BufferLimits,
+    /// Buffers that are needed beside those that rotate.
+    pub(crate) extra_buffers: usize,
+    pub(crate) gathered: Arc<AtomicU64>,
+}
+
+/// What an output has done on this rank.
+#[derive(Clone, Debug, Default)]
+struct OutputTotals {
+    bytes: u64,
+    in_commit: Duration,
+}
+
+/// What an output has done on this rank.
+#[derive(Clone, Debug)]
+pub struct OutputReport {
+    /// How steps were written at the end.
+    pub mode: OutputMode,
+    /// Why so.
+    pub reason: String,
+    /// How steps were written from when on, and why so: what it began with, and every change since.
+    pub changes: Vec<ModeChange>,
+    /// How many steps were handed over.
+    pub steps: u64,
+    /// How many bytes of them were stored.
+    pub bytes: u64,
+    /// What buffers have taken at most.
+    pub memory_peak: u64,
+    /// What they might have taken.
+    pub memory_cap: u64,
+    /// What reductions keep between steps.
+    pub reduction_memory: u64,
+    /// How long the program was in `commit`.
+    pub in_commit: Duration,
+    /// How long the I/O thread was writing; in `commit`, where there is none.
+    pub writing: Duration,
+}
+
+impl BufferMemory {
+    fn cap(&self) -> u64 {
+        self.limits.capacity * (self.limits.buffers + self.extra_buffers) as u64
+    }
+}
+
+impl Output {
+    /// Creates a stream file with the usual [`Options`]. One that exists is refused: [`Options::replace`] replaces it. Collective.
+    pub fn create(comm: &Comm, name: &str, streams: &Streams) -> Result<Self> {
+        Options::new().create(comm, name, streams)
+    }
+
+    pub(crate) fn new(
+        chooser: ModeController,
+        name: &str,
+        declared: Arc<Declaration>,
+        target: Box<dyn OutputTarget>,
+        pinned: &[usize],
+        memory: BufferMemory,
+        comm: &Comm,
+    ) -> Result<Self> {
+        let board = Arc::new(ProgressCell::default());
+        board.set_persistent(target.is_persistent());
+        let name: Arc<str> = name.into();
+        let driver = StreamWriter::new_inline((&name, comm), target, &board, memory.limits, pinned);
+        let mut output = Self::with_writer(chooser, name, declared, driver, (board, memory));
+        output.change()?;
+        Ok(output)
+    }
+
+    /// An output that a server writes.
+    pub(crate) fn served(
+        chooser: ModeController,
+        name: &str,
+        declared: Arc<Declaration>,
+        client: Arc<OutputClient>,
+        limits: BufferLimits,
+    ) -> Self {
+        let board = Arc::new(ProgressCell::with_remote(Arc::clone(&client) as Arc<dyn RemoteProgress>));
+        board.set_persistent(client.is_persistent());
+        let name: Arc<str> = name.into();
+        let driver = StreamWriter::served((&name, chooser.comm()), client, &board, limits);
+        // One more: a message to the server.
+        let memory = BufferMemory { limits, extra_buffers: 1, gathered: Arc::default() };
+        Self::with_writer(chooser, name, declared, driver, (board, memory))
+    }
+
+    fn with_writer(
+        chooser: ModeController,
+        name: Arc<str>,
+        declared: Arc<Declaration>,
+        driver: StreamWriter,
+        (board, memory): (Arc<ProgressCell>, BufferMemory),
+    ) -> Self {
+        let reduced = declared.streams.iter().zip(&declared.shares).map(|(about, piece)| {
+            let reduction = about.reduction;
+            (reduction != Reduction::None).then(|| Accumulator::new(about.kind, reduction, piece.items))
+        });
+        Self {
+            name,
+            accumulators: reduced.collect(),
+            writer: driver,
+            mode_controller: chooser,
+            declaration: declared,
+            progress: board,
+            memory,
+            steps: 0,
+            unreported: None,
+            totals: OutputTotals::default(),
+        }
+    }
+
+    /// Begins a step. Fails with what has failed since the last call, in the background too.
+    pub fn step(&mut self) -> Result<OutputStep<'_, '_>> {
+        self.progress.check()?;
+        let data = self.declaration.streams.iter().map(|_| None).collect();
+        Ok(OutputStep { output: self, data, objection: None })
+    }
+
+    /// Waits until all steps so far are synced: durable, where the device is persistent. Collective.
+    pub fn flush(&mut self) -> Result<()> {
+        self.progress.check()?;
+        self.writer.sync();
+        let steps = self.steps;
+        self.progress.wait("flush", |progress| progress.durable >= steps)
+    }
+
+    /// How many steps have come how far.
+    pub fn progress(&self) -> OutputProgress {
+        self.progress.progress()
+    }
+
+    /// How steps are written now, and why so.
+    pub fn mode(&self) -> (OutputMode, &str) {
+        (self.mode_controller.mode(), self.mode_controller.reason())
+    }
+
+    /// Stores what reductions have come to, makes everything durable, and ends the file. Fails with what has failed in the background.
+    /// Collective.
+    pub fn finish(mut self) -> Result<OutputReport> {
+        self.progress.check()?;
+        let (entries, feeds) = closing(&self.declaration, &mut self.accumulators);
+        let parcel = StepBatch { step: self.steps.saturating_sub(1), closing: true, entries };
+        let mut packing = Packer::new(feeds, self.memory.limits.capacity);
+        if !parcel.entries.is_empty() || self.unreported.is_some() {
+            self.totals.bytes += packing.size();
+            let refused = self.unreported.take();
+            let written = self.writer.write(parcel, refused.map_or(Ok(&mut packing), Err));
+            written.inspect_err(|_| self.progress.mark_reported())?;
+        }
+        drop(packing);
+        let report = self.report();
+        let (driver, board, steps) = (self.writer, self.progress, self.steps);
+        let (buffers, writing) = driver.finish(steps);
+        let memory_peak = buffers + self.memory.gathered.load(Ordering::Relaxed);
+        board.check()?;
+        board.update(|progress| progress.in_memory = 0);
+        board.close();
+        Ok(OutputReport { memory_peak, writing, ..report })
+    }
+
+    fn report(&self) -> OutputReport {
+        let kept = self.accumulators.iter().flatten().map(Accumulator::memory).sum();
+        OutputReport {
+            mode: self.mode_controller.mode(),
+            reason: self.mode_controller.reason().to_owned(),
+            changes: self.mode_controller.changes().to_vec(),
+            steps: self.steps,
+            bytes: self.totals.bytes,
+            memory_peak: 0,
+            memory_cap: self.memory.cap(),
+            reduction_memory: kept,
+            in_commit: self.totals.in_commit,
+            writing: Duration::ZERO,
+        }
+    }
+
+    /// Does what was decided by all ranks.
+    fn change(&mut self) -> Result<()> {
+        let refuse = |error: std::io::Error| {
+            let detail = format!(
+                "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
+            );
+            Error::new(Kind::Unsupported, "create", &self.name, detail)
+        };
+        let outcome = self.writer.switch_thread(self.mode_controller.wants_thread()).map_err(refuse);
+        self.mode_controller.agree(&self.name, outcome)
+    }
+
+    /// Takes the samples of a step, and hands over what is due.
+    fn take(&mut self, data: Vec<Option<StepInput<'_>>>, objection: Option<Error>) -> Result<Receipt> {
+        let begin = Instant::now();
+        let step = self.steps;
+        self.steps += 1;
+        self.progress.update(|progress| progress.accepted = step + 1);
+        let told = objection.or_else(|| self.accumulate(&data).err()).map(|error| error.in_step(step));
+        if self.unreported.is_none() {
+            self.unreported.clone_from(&told);
+        }
+        let (entries, feeds) = due(&self.declaration, &mut self.accumulators, step, data);
+        let parcel = StepBatch { step, closing: false, entries };
+        let nothing = parcel.entries.is_empty();
+        let mut packing = Packer::new(feeds, self.memory.limits.capacity);
+        let bytes = packing.size();
+        let refused = if nothing { None } else { self.unreported.take() };
+        let written = self.writer.write(parcel, refused.map_or(Ok(&mut packing), Err));
+        drop(packing);
+        let in_memory = self.accumulators.iter().flatten().map(Accumulator::samples).max().unwrap_or(0);
+        self.progress.update(|progress| progress.in_memory = in_memory);
+        if !nothing && self.mode_controller.waits_for_step() {
+            self.progress.wait("commit", |progress| progress.visible > step)?;
+        }
+        self.totals.bytes += bytes;
+        self.totals.in_commit += begin.elapsed();
+        // Before this rank's own error is told: the others count on it. Steps that store nothing are a part of computing.
+        if !nothing && self.mode_controller.observe(begin, bytes) {
+            // Without a way to go on, nothing may seem to be accepted.
+            self.reconsider().inspect_err(|error| self.progress.fail(error.clone()))?;
+        }
+        written.and(told.map_or(Ok(()), Err))?;
+        Ok(Receipt { progress: Arc::clone(&self.progress), step })
+    }
+
+    /// Finds with the other ranks how to go on. Before a change everything is written: what has failed then has failed on all ranks, and none
+    /// waits here for one that knew earlier.
+    fn reconsider(&mut self) -> Result<()> {
+        let Some(decision) = self.mode_controller.decide(&self.name, &mut self.writer)? else {
+            return Ok(());
+        };
+        let (steps, changes) = (self.steps, decision.mode.thread != self.mode_controller.wants_thread());
+        if changes || decision.wait {
+            self.progress.wait("commit", |progress| progress.visible >= steps)?;
+        }
+        self.mode_controller.apply_decision(decision, steps);
+        if changes {
+            self.change()?;
+        }
+        self.mode_controller.restart(&mut self.writer);
+        Ok(())
+    }
+
+    /// Adds the samples of all reduced streams.
+    fn accumulate(&mut self, data: &[Option<StepInput<'_>>]) -> Result<()> {
+        let streams = self.accumulators.iter_mut().zip(&self.declaration.shares).zip(data);
+        for ((accumulator, piece), data) in streams {
+            if let Some(accumulator) = accumulator {
+                let unlaid = |error: aqueduct_file::layout::LayoutError| {
+                    Error::new(Kind::BadArgument, "commit", &self.name, error.to_string())
+                };
+                let values = data.as_ref().map_or(&[][..], StepInput::values);
+                accumulator.add(values, &piece.memory).map_err(unlaid)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is stored in this step, and where it is in memory.
+fn due<'a>(
+    declared: &'a Declaration,
+    accumulators: &'a mut [Option<Accumulator>],
+    step: u64,
+    data: Vec<Option<StepInput<'a>>>,
+) -> (Vec<BatchEntry>, Vec<StreamData<'a>>) {
+    let (mut entries, mut feeds) = (Vec::new(), Vec::new());
+    for (stream, (accumulator, given)) in accumulators.iter_mut().zip(data).enumerate() {
+        let (about, piece) = (&declared.streams[stream], &declared.shares[stream]);
+        let samples = accumulator.as_ref().map_or(1, Accumulator::samples);
+        if !about.is_due(step, samples) {
+            continue;
+        }
+        let (given, width) = (given.unwrap_or(StepInput::Values(&[])), about.stored().width());
+        let (memory, each) = (given.values(), about.item_bytes().unwrap_or(1).max(1));
+        let (items, feed) = match (accumulator, given, &about.region) {
+            (Some(accumulator), ..) => {
+                (piece.items, StreamData::Contiguous { bytes: accumulator.finish(), width })
+            }
+            (None, StepInput::Encoded(encoding), _) => {
+                (encoding.size() / each, StreamData::Encoded { encoding, width })
+            }
+            (None, StepInput::Values(bytes), StreamRegion::List) => {
+                (bytes.len() as u64 / each, StreamData::Contiguous { bytes, width })
+            }
+            (None, ..) => (piece.items, StreamData::Strided { memory, pattern: &piece.memory, width }),
+        };
+        entries.push(BatchEntry { stream, samples, items });
+        feeds.push(feed);
+    }
+    (entries, feeds)
+}
+
+/// What is left in reductions at the end.
+fn closing<'a>(
+    declared: &Declaration,
+    accumulators: &'a mut [Option<Accumulator>],
+) -> (Vec<BatchEntry>, Vec<StreamData<'a>>) {
+    let kept =
+        accumulators.iter_mut().enumerate().filter_map(|(stream, kept)| Some((stream, kept.as_mut()?)));
+    let left = kept.filter(|(_, accumulator)| accumulator.samples() > 0);
+    let close = |(stream, accumulator): (usize, &'a mut Accumulator)| {
+        let (items, samples) = (declared.shares[stream].items, accumulator.samples());
+        let width = declared.streams[stream].stored().width();
+        (BatchEntry { stream, samples, items }, StreamData::Contiguous { bytes: accumulator.finish(), width })
+    };
+    left.map(close).unzip()
+}
+
+/// A step that is being put together. Nothing happens before [`commit`](OutputStep::commit).
+#[must_use = "a step is taken by `commit`"]
+pub struct OutputStep<'o, 'd> {
+    output: &'o mut Output,
+    data: Vec<Option<StepInput<'d>>>,
+    /// The first thing that is wrong with it; told by `commit`, so that all ranks learn of it.
+    objection: Option<Error>,
+}
+
+impl<'d> OutputStep<'_, 'd> {
+    /// This rank's values of a stream: its array in memory, or any number of items of a list. Once in a step.
+    pub fn put<T: StreamValue>(mut self, key: StreamKey<T>, values: &'d [T]) -> Self {
+        let objection = self.object(key.index, T::KIND, values.len() as u64);
+        if self.objection.is_none() {
+            self.objection = objection.map(|detail| self.refuse(detail));
+        }
+        if let Some(place) = self.data.get_mut(key.index) {
+            *place = Some(StepInput::Values(bytemuck::cast_slice(values)));
+        }
+        self
+    }
+
+    /// This rank's objects of a stream, any number of them. Once in a step.
+    pub fn put_objects<T: Object>(mut self, key: ObjectKey<T>, objects: &'d [T]) -> Self {
+        let about = self.output.declaration.streams.get(key.index);
+        if about.and_then(|about| about.object.as_ref()) != Some(&*T::schema()) {
+            let name = T::schema().name();
+            let detail = format!("there is no such stream of {name} objects; the key is of another output");
+            self.objection = self.objection.take().or_else(|| Some(self.refuse(detail)));
+            return self;
+        }
+        if self.data[key.index].is_some() {
+            let twice = self.refuse(put_twice(&self.output.declaration.streams[key.index].name));
+            self.objection.get_or_insert(twice);
+            return self;
+        }
+        self.data[key.index] = Some(StepInput::objects(objects));
+        if T::SIZE.is_none() {
+            self.data[key.index + 1] = Some(StepInput::Encoded(Box::new(LengthEncoder::new(objects))));
+        }
+        self
+    }
+
+    /// Hands the step over: its values are the program's again when it returns. A stream that was not put is an error, unless this rank
+    /// has nothing of it. Collective.
+    pub fn commit(mut self) -> Result<Receipt> {
+        let declared = &self.output.declaration;
+        let forgotten = |index: &usize| self.data[*index].is_none() && declared.shares[*index].items > 0;
+        let forgotten = (0..self.data.len()).find(forgotten);
+        let forgotten =
+            forgotten.map(|index| format!("stream {:?} was not put", declared.streams[index].name));
+        if self.objection.is_none() {
+            self.objection = forgotten.map(|detail| self.refuse(detail));
+        }
+        if self.objection.is_some() {
+            // Nothing of it is looked at.
+            self.data.iter_mut().for_each(|given| *given = None);
+        }
+        let board = Arc::clone(&self.output.progress);
+        self.output.take(self.data, self.objection).inspect_err(|_| board.mark_reported())
+    }
+
+    fn object(&self, index: usize, kind: ValueKind, values: u64) -> Option<String> {
+        let declared = &self.output.declaration;
+        let Some((about, piece)) = declared.streams.get(index).zip(declared.shares.get(index)) else {
+            return Some("there is no such stream; the key is of another output".to_owned());
+        };
+        let name = &about.name;
+        if self.data[index].is_some() {
+            return Some(put_twice(name));
+        }
+        if about.kind != kind {
+            let declared = about.kind;
+            return Some(format!(
+                "stream {name:?} has values {declared:?}, not {kind:?}; the key is of another output"
+            ));
+        }
+        if let Some(expected) = piece.expected.filter(|expected| *expected != values) {
+            return Some(format!("stream {name:?}: {values} values, but this rank's array has {expected}"));
+        }
+        let width = about.shape[0];
+        (piece.expected.is_none() && !values.is_multiple_of(width))
+            .then(|| format!("stream {name:?}: {values} values are no whole number of items of {width}"))
+    }
+
+    fn refuse(&self, detail: String) -> Error {
+        Error::new(Kind::BadArgument, "commit", &self.output.name, detail).in_step(self.output.steps)
+    }
+}
+
+fn put_twice(stream: &str) -> String {
+    format!("stream {stream:?} was put twice in this step; put it once")
+}

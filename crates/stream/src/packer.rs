@@ -1,0 +1,175 @@
+//! Packing: the values of a step, from wherever they are in memory, into buffers of limited size.
+
+use std::fmt;
+
+use aqueduct_file::layout::{LayoutError, Pattern};
+
+use crate::chunk_bounds::ChunkBounds;
+use crate::encoder::{EncodedSizeError, StreamEncoder};
+
+/// Values of one stream in memory.
+pub(crate) enum StreamData<'a> {
+    /// Those that a pattern finds.
+    Strided { memory: &'a [u8], pattern: &'a Pattern, width: u64 },
+    /// All of them.
+    Contiguous { bytes: &'a [u8], width: u64 },
+    /// Those that objects become when they are asked for.
+    Encoded { encoding: Box<dyn StreamEncoder + 'a>, width: u64 },
+}
+
+/// Why values cannot be packed.
+#[derive(Debug)]
+pub(crate) enum PackError {
+    Layout(LayoutError),
+    Size(EncodedSizeError),
+}
+
+impl fmt::Display for PackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layout(error) => error.fmt(f),
+            Self::Size(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<LayoutError> for PackError {
+    fn from(error: LayoutError) -> Self {
+        Self::Layout(error)
+    }
+}
+
+impl StreamData<'_> {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Strided { pattern, .. } => pattern.size(),
+            Self::Contiguous { bytes, .. } => bytes.len() as u64,
+            Self::Encoded { encoding, .. } => encoding.size(),
+        }
+    }
+
+    fn width(&self) -> u64 {
+        match self {
+            Self::Strided { width, .. } | Self::Contiguous { width, .. } | Self::Encoded { width, .. } => {
+                *width
+            }
+        }
+    }
+
+    /// Copies what follows `first` bytes; these were copied before.
+    fn copy(&mut self, first: u64, out: &mut [u8]) -> Result<(), PackError> {
+        match self {
+            Self::Strided { memory, pattern, .. } => pattern.gather(memory, first, out)?,
+            Self::Contiguous { bytes, .. } => out.copy_from_slice(&bytes[first as usize..][..out.len()]),
+            Self::Encoded { encoding, .. } => encoding.fill(out).map_err(PackError::Size)?,
+        }
+        Ok(())
+    }
+}
+
+/// The values of a step, handed out in chunks of whole values.
+pub(crate) struct Packer<'a> {
+    feeds: Vec<StreamData<'a>>,
+    bounds: ChunkBounds,
+    /// Bytes that were handed out.
+    done: u64,
+    /// The feed that comes next, and the bytes of those before it.
+    feed: usize,
+    before: u64,
+    /// Bytes of the largest chunk; at least those of a value.
+    capacity: u64,
+}
+
+impl<'a> Packer<'a> {
+    pub(crate) fn new(feeds: Vec<StreamData<'a>>, capacity: u64) -> Self {
+        let cuts = ChunkBounds::new(feeds.iter().map(|feed| (feed.size(), feed.width())).collect());
+        Self { feeds, bounds: cuts, done: 0, feed: 0, before: 0, capacity: capacity.max(8) }
+    }
+
+    /// Bytes of all values.
+    pub(crate) fn size(&self) -> u64 {
+        self.bounds.bytes()
+    }
+
+    /// How many chunks there are in all.
+    pub(crate) fn chunks(&self) -> u64 {
+        self.bounds.count(self.capacity)
+    }
+
+    /// How long the next chunk is; 0 behind the last.
+    pub(crate) fn next_length(&self) -> usize {
+        (self.bounds.end(self.done, self.capacity) - self.done) as usize
+    }
+
+    /// Copies the next chunk to the front of `buffer`, which grows to what is needed; how long it is, 0 behind the last.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, PackError> {
+        let length = self.next_length();
+        if buffer.len() < length {
+            buffer.reserve_exact(length - buffer.len());
+            buffer.resize(length, 0);
+        }
+        self.fill_slice(&mut buffer[..length])?;
+        Ok(length)
+    }
+
+    /// Copies the next chunk, which is as long as `chunk`.
+    pub(crate) fn fill_slice(&mut self, chunk: &mut [u8]) -> Result<(), PackError> {
+        let mut rest = chunk;
+        while let (Some(feed), false) = (self.feeds.get_mut(self.feed), rest.is_empty()) {
+            let first = self.done - self.before;
+            let bytes = (feed.size() - first).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(bytes as usize);
+            feed.copy(first, now)?;
+            rest = later;
+            self.done += bytes;
+            if first + bytes == feed.size() {
+                self.before += feed.size();
+                self.feed += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_file::layout::Layout;
+
+    use super::*;
+
+    #[test]
+    fn chunks_of_every_capacity_hold_whole_values_and_all_of_them() {
+        let memory: Vec<u8> = (0..96).collect();
+        let pattern = Layout::bytes(4).unwrap().resized(0, 12).unwrap().tiled(8).unwrap();
+        let feeds = || {
+            vec![
+                StreamData::Contiguous { bytes: &memory[..3], width: 1 },
+                StreamData::Strided { memory: &memory, pattern: &pattern, width: 4 },
+                StreamData::Contiguous { bytes: &[], width: 8 },
+                StreamData::Contiguous { bytes: &memory[40..80], width: 8 },
+            ]
+        };
+        let sampled = (0..8).flat_map(|at| memory[12 * at..12 * at + 4].to_vec());
+        let expected: Vec<u8> = (0..3).chain(sampled).chain(40..80).collect();
+        for capacity in 8..90 {
+            let mut packing = Packer::new(feeds(), capacity);
+            assert_eq!(packing.size(), expected.len() as u64);
+            let (mut all, mut buffer, mut chunks) = (Vec::new(), Vec::new(), 0);
+            loop {
+                let length = packing.fill(&mut buffer).unwrap();
+                if length == 0 {
+                    break;
+                }
+                assert!(length as u64 <= capacity && buffer.capacity() as u64 <= capacity);
+                // Behind 3 bytes and 8 fours, the eights begin.
+                let end = all.len() + length;
+                assert!(end <= 3 || end > 35 || (end - 3).is_multiple_of(4));
+                assert!(end <= 35 || (end - 35).is_multiple_of(8));
+                all.extend_from_slice(&buffer[..length]);
+                chunks += 1;
+            }
+            assert_eq!(all, expected, "capacity {capacity}");
+            assert_eq!(packing.chunks(), chunks);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What one rank has of a stream: which of its values are sampled, and where they go. Pure.
+
+use aqueduct_file::layout::{Layout, LayoutError, Member, Pattern};
+
+use crate::cuboid::{Cuboid, volume};
+use crate::stream::{SampledRegion, Stream};
+use crate::stream_info::StreamInfo;
+
+/// What this rank has of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct RankShare {
+    /// What this rank holds of the global array.
+    pub(crate) block: Cuboid,
+    /// The parts of the stream's boxes that this rank stores, in the order of its values: the number of the box, and the part, counted from
+    /// the start of the global array.
+    pub(crate) parts: Vec<(usize, Cuboid)>,
+    /// How many values the program hands over in a step; none: any number.
+    pub(crate) expected: Option<u64>,
+    /// The sampled values among them.
+    pub(crate) memory: Pattern,
+    /// Where the stored values lie in the stream's part of a parcel; of a list, from where this rank's begin.
+    pub(crate) place: Layout,
+    /// How many items of this rank are stored; of a list, none that are known.
+    pub(crate) items: u64,
+}
+
+impl RankShare {
+    /// What is wrong with a declaration, in words; nothing if it can be.
+    pub(crate) fn objection(stream: &Stream, about: &StreamInfo) -> Option<String> {
+        if stream.name.is_empty() {
+            return Some("a stream has no name; give it one".to_owned());
+        }
+        if stream.every == Some(0) {
+            return Some("it is stored every 0 steps; give 1 or more, or leave it out".to_owned());
+        }
+        if stream.sampled == SampledRegion::List {
+            return Self::list_objection(stream);
+        }
+        if let Some(schema) = &stream.object {
+            let name = schema.name();
+            return Some(format!(
+                "{name} are objects, not values of an array; declare it by Stream::objects"
+            ));
+        }
+        if stream.shape.is_empty() {
+            return Some("the array has no dimensions; give its shape".to_owned());
+        }
+        let bytes = about.items().zip(about.item_bytes()).and_then(|(items, each)| items.checked_mul(each));
+        if volume(&stream.shape).is_none() || bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+            return Some("the array has more elements than can be counted".to_owned());
+        }
+        let shape = &stream.shape;
+        if !stream.block.is_inside(shape) {
+            let block = &stream.block;
+            return Some(format!(
+                "this rank's block of shape {:?} at {:?} does not lie in the array of shape {shape:?}",
+                block.shape, block.start
+            ));
+        }
+        if let Some(memory) = &stream.memory {
+            let block = Cuboid::new(memory.start.clone(), stream.block.shape.clone());
+            if !block.is_inside(&memory.shape) {
+                return Some(format!("the block {block:?} does not lie in the memory {:?}", memory.shape));
+            }
+        }
+        match &stream.sampled {
+            SampledRegion::Cuboids(cuboids) => {
+                let outside = cuboids.iter().find(|cuboid| !cuboid.is_inside(shape))?;
+                Some(format!("the cuboid {outside:?} does not lie in the array {shape:?}"))
+            }
+            SampledRegion::Points(points) => {
+                let held =
+                    |point: &&u64| position(**point, shape).is_some_and(|at| holds(&stream.block, &at));
+                let point = points.iter().find(|point| !held(point))?;
+                Some(format!("the point {point} does not lie in this rank's block; each rank gives its own"))
+            }
+            SampledRegion::Whole | SampledRegion::List => None,
+        }
+    }
+
+    fn list_objection(stream: &Stream) -> Option<String> {
+        if stream.reduction != crate::Reduction::None {
+            return Some("a list has other items in every step, which cannot be reduced".to_owned());
+        }
+        if let Some(schema) = stream.object.as_ref().filter(|schema| schema.size() == Some(0)) {
+            return Some(format!("objects of {} have no bytes: there is nothing to store", schema.name()));
+        }
+        (stream.shape[0] == 0 || stream.shape[0] > 1 << 32)
+            .then(|| format!("items of {} values; give 1 to 2^32", stream.shape[0]))
+    }
+
+    /// The piece of a declaration without objection; the points of the ranks before this one are `before`.
+    pub(crate) fn new(stream: &Stream, about: &StreamInfo, before: u64) -> Result<Self, LayoutError> {
+        let sampled = Layout::bytes(about.kind.width())?;
+        let stored = Layout::bytes(about.stored().width())?;
+        let inside = stream.memory.clone().unwrap_or_else(|| Cuboid::whole(&stream.block.shape));
+        let expected = Some(volume(&inside.shape).unwrap_or(u64::MAX)).filter(|_| !stream.block.is_empty());
+        let expected = expected.or(Some(0));
+        let (memory, place) = match &stream.sampled {
+            SampledRegion::List => {
+                let item = Layout::bytes(about.item_bytes().unwrap_or(0))?;
+                let block = stream.block.clone();
+                let (parts, memory) = (Vec::new(), sampled.tiled(0)?);
+                return Ok(Self { block, parts, expected: None, memory, place: item, items: 0 });
+            }
+            SampledRegion::Points(points) => {
+                let at = |point: &u64| linear(&position(*point, &stream.shape)?, &stream.block, &inside);
+                let memory = sampled.indexed_block(1, points.iter().filter_map(at))?;
+                let place = stored.contiguous(points.len() as u64)?;
+                (memory, shift_layout(&place, before * about.stored().width())?)
+            }
+            SampledRegion::Whole | SampledRegion::Cuboids(_) => {
+                boxes(stream, about, &inside, &sampled, &stored)?
+            }
+        };
+        let items = memory.size() / about.kind.width();
+        let held = about.boxes().into_iter().map(|one| one.intersection(&stream.block)).enumerate();
+        let parts = held.filter(|(_, part)| !part.is_empty()).collect();
+        Ok(Self { block: stream.block.clone(), parts, expected, memory: memory.tiled(1)?, place, items })
+    }
+}
+
+/// Of each box what lies in this rank's block: in memory, and in the boxes one after the other.
+fn boxes(
+    stream: &Stream,
+    about: &StreamInfo,
+    inside: &Cuboid,
+    sampled: &Layout,
+    stored: &Layout,
+) -> Result<(Layout, Layout), LayoutError> {
+    let (mut memory, mut place) = (Vec::new(), Vec::new());
+    let mut start = 0;
+    for cuboid in about.boxes() {
+        let part = cuboid.intersection(&stream.block);
+        if !part.is_empty() {
+            let here = part.relative_to(&stream.block).shifted(&inside.start);
+            memory.push(Member { count: 1, displacement: 0, layout: here.layout(sampled, &inside.shape)? });
+            let there = part.relative_to(&cuboid).layout(stored, &cuboid.shape)?;
+            place.push(Member { count: 1, displacement: start as i64, layout: there });
+        }
+        start += cuboid.volume().unwrap_or(0) * about.stored().width();
+    }
+    Ok((Layout::structure(memory)?, Layout::structure(place)?))
+}
+
+/// The same bytes, so many further on.
+pub(crate) fn shift_layout(layout: &Layout, by: u64) -> Result<Layout, LayoutError> {
+    if layout.size() == 0 {
+        return Ok(Layout::empty());
+    }
+    Layout::structure([Member { count: 1, displacement: by as i64, layout: layout.clone() }])
+}
+
+/// Where element number `point` of an array lies.
+fn position(point: u64, shape: &[u64]) -> Option<Vec<u64>> {
+    let mut rest = point;
+    let mut position = vec![0; shape.len()];
+    for (at, size) in position.iter_mut().zip(shape).rev() {
+        *at = rest % (*size).max(1);
+        rest /= (*size).max(1);
+    }
+    (rest == 0 && !shape.contains(&0)).then_some(position)
+}
+
+fn holds(block: &Cuboid, position: &[u64]) -> bool {
+    let sides = position.iter().zip(block.start.iter().zip(&block.shape));
+    sides.into_iter().all(|(at, (start, size))| at.checked_sub(*start).is_some_and(|at| at < *size))
+}
+
+/// The number of an element of the block in memory.
+fn linear(position: &[u64], block: &Cuboid, inside: &Cuboid) -> Option<i64> {
+    let sides = position.iter().zip(&block.start).zip(inside.start.iter().zip(&inside.shape));
+    let number = sides.fold(0, |number, ((at, start), (first, size))| number * size + (at - start + first));
+    i64::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_object::Object;
+
+    use super::*;
+    use crate::stream::Reduction;
+    use crate::value::ValueKind;
+
+    fn piece(stream: &Stream) -> RankShare {
+        let about = StreamInfo::new(stream, ValueKind::U16);
+        assert_eq!(RankShare::objection(stream, &about), None);
+        RankShare::new(stream, &about, 5).unwrap()
+    }
+
+    /// (offset, length) of runs.
+    fn runs(pattern: &Pattern) -> Vec<(i64, u64)> {
+        pattern.runs(..).map(|run| (run.offset, run.len)).collect()
+    }
+
+    #[test]
+    fn a_block_with_halo_goes_to_its_place_in_each_cuboid() {
+        let stream = Stream::array("a", [4, 4]).block([2, 0], [2, 4]).in_memory([4, 6], [1, 1]);
+        let stream = stream.cuboids([Cuboid::new([0, 0], [2, 2]), Cuboid::new([1, 1], [2, 2])]);
+        let piece = piece(&stream);
+        // Of the second cuboid, elements (2, 1) and (2, 2): row 1 of memory, columns 2 and 3.
+        assert_eq!(runs(&piece.memory), [(2 * 8, 4)]);
+        // Behind four elements of the first cuboid and two of the second.
+        assert_eq!(runs(piece.place.pattern()), [(2 * 6, 4)]);
+        assert_eq!((piece.items, piece.expected), (2, Some(24)));
+    }
+
+    #[test]
+    fn points_go_behind_those_of_the_ranks_before() {
+        let stream = Stream::array("a", [4, 4]).block([2, 0], [2, 4]).points([15, 8, 9]);
+        let points = piece(&stream);
+        assert_eq!(runs(&points.memory), [(14, 2), (0, 4)]);
+        assert_eq!(runs(points.place.pattern()), [(10, 6)]);
+        let mean = piece(&stream.reduce(Reduction::Mean));
+        assert_eq!(runs(mean.place.pattern()), [(40, 24)], "means are wider than what they are of");
+    }
+
+    #[test]
+    fn a_rank_without_data_has_an_empty_piece() {
+        let nothing = piece(&Stream::array("a", [4, 4]));
+        assert_eq!((nothing.items, nothing.expected, nothing.place.size()), (0, Some(0), 0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let array = || Stream::array("a", [4, 4]).block([0, 0], [4, 4]);
+        let wrong = [
+            (array().block([3, 0], [2, 1]), "this rank's block"),
+            (array().in_memory([4, 4], [0, 1]), "does not lie in the memory"),
+            (array().cuboids([Cuboid::new([0], [1])]), "the cuboid"),
+            (array().points([3, 16]), "the point 16"),
+            (array().block([0, 0], [1, 4]).points([4]), "the point 4"),
+            (array().every(0), "every 0 steps"),
+            (Stream::array("", [1]), "no name"),
+            (Stream::array("a", []), "no dimensions"),
+            (Stream::array("a", [1 << 40, 1 << 40]), "more elements"),
+            (Stream::list("a", 0), "items of 0 values"),
+            (Stream::list("a", 1).reduce(Reduction::Max), "cannot be reduced"),
+            (Stream { object: Some(u8::schema()), ..array() }, "declare it by Stream::objects"),
+            (Stream { object: Some(<()>::schema()), ..Stream::objects("a") }, "have no bytes"),
+        ];
+        for (stream, words) in wrong {
+            let objection = RankShare::objection(&stream, &StreamInfo::new(&stream, ValueKind::F64)).unwrap();
+            assert!(objection.contains(words), "{objection}");
+        }
+    }
+}

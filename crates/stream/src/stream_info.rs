@@ -1,0 +1,170 @@
+//! Streams as readers know them: the description in the `.steps` file.
+
+use aqueduct_object::Schema;
+use serde::{Deserialize, Serialize};
+
+use crate::cuboid::{Cuboid, volume};
+use crate::stream::{Reduction, SampledRegion, Stream};
+use crate::value::ValueKind;
+
+/// What is stored of an array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamRegion {
+    /// All of it.
+    Whole,
+    /// Boxes, one after the other.
+    Cuboids(Vec<Cuboid>),
+    /// So many points.
+    Points(u64),
+    /// Not an array: items, of another number in each step.
+    List,
+}
+
+/// A stream of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamInfo {
+    /// Its name.
+    pub name: String,
+    /// The values that were sampled.
+    pub kind: ValueKind,
+    /// The shape of the global array; of a list, how many values an item has.
+    pub shape: Vec<u64>,
+    /// What is stored of it.
+    pub region: StreamRegion,
+    /// How samples became one over time.
+    pub reduction: Reduction,
+    /// Every how many steps it is stored.
+    pub every: Option<u64>,
+    /// What the items of a list are, where they are objects: encoded, one after the other. Where their sizes differ, the stream that follows has their
+    /// [lengths](Self::lengths_of).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Schema>,
+}
+
+impl StreamInfo {
+    pub(crate) fn new(stream: &Stream, kind: ValueKind) -> Self {
+        let region = match &stream.sampled {
+            SampledRegion::Whole => StreamRegion::Whole,
+            SampledRegion::Cuboids(cuboids) => StreamRegion::Cuboids(cuboids.clone()),
+            // All ranks together have more; how many is known when they have met.
+            SampledRegion::Points(_) => StreamRegion::Points(0),
+            SampledRegion::List => StreamRegion::List,
+        };
+        Self {
+            name: stream.name.clone(),
+            kind,
+            shape: stream.shape.clone(),
+            region,
+            reduction: stream.reduction,
+            every: stream.every,
+            object: stream.object.as_deref().cloned(),
+        }
+    }
+
+    /// As it stands in the description of a stream file.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("names, numbers and lists of them are JSON")
+    }
+
+    /// The name of the stream that has the lengths of another's objects.
+    pub fn lengths_of(name: &str) -> String {
+        format!("{name}.lengths")
+    }
+
+    /// Whether its objects have lengths of their own, which the next stream has.
+    pub fn is_indexed(&self) -> bool {
+        self.object.as_ref().is_some_and(|schema| schema.size().is_none())
+    }
+
+    /// The values that are stored.
+    pub fn stored(&self) -> ValueKind {
+        self.reduction.stored(self.kind)
+    }
+
+    /// The boxes of the array that are stored, in order; none for points and lists.
+    pub fn boxes(&self) -> Vec<Cuboid> {
+        match &self.region {
+            StreamRegion::Whole => vec![Cuboid::whole(&self.shape)],
+            StreamRegion::Cuboids(cuboids) => cuboids.clone(),
+            StreamRegion::Points(_) | StreamRegion::List => Vec::new(),
+        }
+    }
+
+    /// How many items a parcel has of it, if that is always the same number; none if they cannot be counted.
+    pub(crate) fn items(&self) -> Option<u64> {
+        match &self.region {
+            StreamRegion::Whole => volume(&self.shape),
+            StreamRegion::Cuboids(cuboids) => {
+                cuboids.iter().try_fold(0u64, |sum, cuboid| sum.checked_add(cuboid.volume()?))
+            }
+            StreamRegion::Points(count) => Some(*count),
+            StreamRegion::List => Some(0),
+        }
+    }
+
+    /// Bytes of an item; none if they cannot be counted.
+    pub(crate) fn item_bytes(&self) -> Option<u64> {
+        let values = if self.region == StreamRegion::List { self.shape.first().copied()? } else { 1 };
+        self.stored().width().checked_mul(values)
+    }
+
+    /// Whether it is stored in this step, after so many samples.
+    pub(crate) fn is_due(&self, step: u64, samples: u64) -> bool {
+        match (self.reduction, self.every) {
+            (Reduction::None, None) => true,
+            (Reduction::None, Some(every)) => step.is_multiple_of(every),
+            (_, None) => false,
+            (_, Some(every)) => samples >= every,
+        }
+    }
+}
+
+/// The whole description.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StreamFileMetadata {
+    pub(crate) format: String,
+    pub(crate) version: u32,
+    pub(crate) streams: Vec<StreamInfo>,
+}
+
+pub(crate) const FORMAT: &str = "aqueduct-stream";
+
+impl StreamFileMetadata {
+    pub(crate) fn encode(streams: &[StreamInfo]) -> Vec<u8> {
+        let description = Self {
+            format: FORMAT.to_owned(),
+            version: crate::steps_format::VERSION,
+            streams: streams.to_vec(),
+        };
+        serde_json::to_vec(&description).expect("names, numbers and lists of them are JSON")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_is_what_the_format_says() {
+        let stream = Stream::array("p", [4, 5]).cuboids([Cuboid::new([1, 2], [3, 1])]).every(3);
+        let about = StreamInfo::new(&stream, ValueKind::F32);
+        let text = serde_json::to_string(&about).unwrap();
+        let expected = r#"{"name":"p","kind":"f32","shape":[4,5],"region":{"cuboids":[{"start":[1,2],"shape":[3,1]}]},"reduction":"none","every":3}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<StreamInfo>(expected).unwrap(), about);
+        let list = StreamInfo {
+            region: StreamRegion::List,
+            reduction: Reduction::Rms,
+            every: None,
+            ..about.clone()
+        };
+        assert!(
+            serde_json::to_string(&list)
+                .unwrap()
+                .contains(r#""region":"list","reduction":"rms","every":null"#)
+        );
+        assert_eq!((about.items(), about.item_bytes(), list.item_bytes()), (Some(3), Some(4), Some(32)));
+        assert!(about.is_due(0, 0) && !about.is_due(1, 9) && about.is_due(3, 0) && !list.is_due(0, 9));
+    }
+}

@@ -1,0 +1,176 @@
+//! Streams as named arrays, and which values of a chunk go to which block of which: for formats that know arrays. Pure.
+
+use std::ops::Range;
+
+use super::StepBatch;
+use crate::declaration::Declaration;
+use crate::stream::Reduction;
+use crate::stream_info::{StreamInfo, StreamRegion};
+use crate::value::ValueKind;
+
+/// Whether a stream is stored more than once.
+pub(super) fn is_recorded(about: &StreamInfo) -> bool {
+    about.reduction == Reduction::None || about.every.is_some()
+}
+
+/// The arrays that a stream is stored as, names and shapes: one for each of its boxes, or one for all points.
+pub(super) fn arrays(about: &StreamInfo) -> Vec<(String, Vec<u64>)> {
+    match about.region {
+        StreamRegion::Points(count) => vec![(about.name.clone(), vec![count])],
+        StreamRegion::Whole => vec![(about.name.clone(), about.shape.clone())],
+        StreamRegion::Cuboids(_) => {
+            let name = |number: usize| format!("{}.{number}", about.name);
+            about.boxes().into_iter().enumerate().map(|(number, one)| (name(number), one.shape)).collect()
+        }
+        StreamRegion::List => Vec::new(),
+    }
+}
+
+/// Values of this rank that lie in one block of an array `V`.
+#[derive(Clone, Debug)]
+pub(super) struct ArraySegment<V> {
+    pub(super) array: V,
+    /// Which step of it, where it has some.
+    pub(super) record: Option<u64>,
+    pub(super) kind: ValueKind,
+    pub(super) start: Vec<u64>,
+    pub(super) shape: Vec<u64>,
+}
+
+/// Values on their way.
+pub(super) struct BlockPortion<'c, V> {
+    pub(super) block: ArraySegment<V>,
+    pub(super) bytes: &'c [u8],
+}
+
+impl<V> ArraySegment<V> {
+    /// The block with the step in front.
+    pub(super) fn block(&self) -> (Vec<u64>, Vec<u64>) {
+        let (mut start, mut shape): (Vec<u64>, Vec<u64>) =
+            self.record.map(|record| (record, 1)).into_iter().unzip();
+        start.extend(&self.start);
+        shape.extend(&self.shape);
+        (start, shape)
+    }
+}
+
+/// Where this rank's values of a parcel lie, in their order; the arrays of each stream are as [`arrays`] has them, none where one is empty.
+pub(super) fn array_blocks<V: Copy>(
+    declared: &Declaration,
+    parcel: &StepBatch,
+    arrays: &[Vec<Option<V>>],
+) -> Vec<ArraySegment<V>> {
+    let mut segments = Vec::new();
+    for entry in &parcel.entries {
+        let about = &declared.streams()[entry.stream];
+        let record = is_recorded(about).then_some(parcel.step);
+        let mut add = |array: usize, start, shape| {
+            if let Some(array) = arrays[entry.stream][array] {
+                segments.push(ArraySegment { array, record, kind: about.stored(), start, shape });
+            }
+        };
+        if let StreamRegion::Points(_) = about.region {
+            let (points, before) = declared.points(entry.stream);
+            add(0, vec![before], vec![points.len() as u64]);
+        }
+        let boxes = about.boxes();
+        for (number, part) in declared.parts(entry.stream) {
+            add(*number, part.relative_to(&boxes[*number]).start, part.shape.clone());
+        }
+    }
+    segments
+}
+
+/// The parts of a chunk, which begins behind `done` bytes of the segments.
+pub(super) fn block_portions<'c, V: Copy>(
+    segments: &[ArraySegment<V>],
+    done: u64,
+    chunk: &'c [u8],
+) -> Vec<BlockPortion<'c, V>> {
+    let (mut portions, mut before, mut rest) = (Vec::new(), 0, chunk);
+    for segment in segments {
+        let width = segment.kind.width();
+        let bytes = segment.shape.iter().product::<u64>() * width;
+        let first = (done.max(before) - before).min(bytes);
+        let here = (bytes - first).min(rest.len() as u64);
+        let mut parts = Vec::new();
+        blocks(&segment.start, &segment.shape, first / width..(first + here) / width, &mut parts);
+        for (start, shape) in parts {
+            let length = (shape.iter().product::<u64>() * width) as usize;
+            let (bytes, later) = rest.split_at(length);
+            rest = later;
+            portions.push(BlockPortion { block: ArraySegment { start, shape, ..*segment }, bytes });
+        }
+        before += bytes;
+    }
+    portions
+}
+
+/// The values of number `range` of a block, in the order of its elements, as blocks.
+fn blocks(start: &[u64], shape: &[u64], range: Range<u64>, out: &mut Vec<(Vec<u64>, Vec<u64>)>) {
+    let all: u64 = shape.iter().product();
+    if range.is_empty() {
+        return;
+    }
+    if range == (0..all) || shape.len() < 2 {
+        let mut block = (start.to_vec(), shape.to_vec());
+        if let (Some(first), Some(size)) = (block.0.first_mut(), block.1.first_mut())
+            && range != (0..all)
+        {
+            *first += range.start;
+            *size = range.end - range.start;
+        }
+        out.push(block);
+        return;
+    }
+    let slice = all / shape[0];
+    // What is left of the slice it begins in, whole slices, and the beginning of the one it ends in.
+    let (first, last) = (range.start.div_ceil(slice), range.end / slice);
+    let inside = |number: u64, range: Range<u64>, out: &mut Vec<_>| {
+        let mut inner = Vec::new();
+        blocks(&start[1..], &shape[1..], range, &mut inner);
+        let outer = |(at, size): (Vec<u64>, Vec<u64>)| {
+            ([&[start[0] + number], &at[..]].concat(), [&[1], &size[..]].concat())
+        };
+        out.extend(inner.into_iter().map(outer));
+    };
+    if first > last {
+        return inside(last, range.start - last * slice..range.end - last * slice, out);
+    }
+    if range.start < first * slice {
+        inside(first - 1, range.start - (first - 1) * slice..slice, out);
+    }
+    if first < last {
+        let (mut at, mut size) = (start.to_vec(), shape.to_vec());
+        (at[0], size[0]) = (start[0] + first, last - first);
+        out.push((at, size));
+    }
+    inside(last, 0..range.end - last * slice, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_range_of_a_block_is_cut_into_blocks_in_its_order() {
+        let (start, shape) = ([2, 0, 5], [3, 4, 2]);
+        let element = |number: u64| [2 + number / 8, number / 2 % 4, 5 + number % 2];
+        for first in 0..=24 {
+            for last in first..=24 {
+                let mut out = Vec::new();
+                blocks(&start, &shape, first..last, &mut out);
+                assert!(out.len() <= 5, "{out:?}");
+                let mut found = Vec::new();
+                for (at, size) in out {
+                    for z in at[0]..at[0] + size[0] {
+                        for y in at[1]..at[1] + size[1] {
+                            found.extend((at[2]..at[2] + size[2]).map(|x| [z, y, x]));
+                        }
+                    }
+                }
+                assert_eq!(found, (first..last).map(element).collect::<Vec<_>>(), "{first}..{last}");
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Streams as datasets of an HDF5 file: any program that knows HDF5 reads them.
+
+use std::sync::Arc;
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_formats::Hyperslab;
+use aqueduct_formats::hdf5::{DatasetId, Datatype, Hdf5CreateOptions, Hdf5Definitions, Hdf5File};
+
+use super::array_blocks::{array_blocks, arrays, block_portions, is_recorded};
+use super::{ChunkSource, OutputTarget, StepBatch};
+use crate::declaration::Declaration;
+use crate::error::{Error, Kind, Result, agree};
+use crate::stream_info::{StreamInfo, StreamRegion};
+use crate::value::{ValueKind, by_kind};
+
+/// Bytes of a chunk, at least, where rows are small.
+const CHUNK: u64 = 1 << 16;
+/// At most: chunks of HDF5 are below 4 GiB.
+const LARGEST_CHUNK: u64 = 1 << 30;
+
+/// An HDF5 file that is being written; with the feature `hdf5`.
+///
+/// A stream of the whole domain is a dataset of its name, each of its cuboids one with its number behind the name (`corner.0`, which says in its attribute
+/// `start` where it begins in the array), points one, with their numbers in the global array in another (`probes.points`). What is stored more than
+/// once has the step as its first dimension, which is extended: row t holds what step t stored, and zeros where it stored nothing. Attributes tell
+/// the reduction, and every how many steps a stream is stored. Lists of items have no place in such a file and are refused.
+///
+/// Each parcel is committed durably: what is visible is durable too. The attribute `aqueduct_complete` of each dataset tells how many rows are.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_formats::{Hyperslab, hdf5};
+/// use aqueduct_stream::target::Hdf5Target;
+/// use aqueduct_stream::{Options, Stream, Streams};
+///
+/// Launch::threads(2).run(|world| {
+///     let mut streams = Streams::new();
+///     let level = streams.add::<f32>(Stream::array("level", [2, 3]).block([world.rank() as u64, 0], [1, 3]));
+///     let mut output = Options::new().create_on(world, "memfs:level.h5", &streams, |comm, declared| {
+///         Ok(Box::new(Hdf5Target::create(comm, "memfs:level.h5", declared)?))
+///     })?;
+///     for step in 0..4 {
+///         output.step()?.put(level, &[step as f32; 3]).commit()?;
+///     }
+///     output.finish()?;
+///     let file = hdf5::Hdf5OpenOptions::new().open(world, "memfs:level.h5")?;
+///     let level = file.dataset("/level")?;
+///     assert_eq!((file.complete(level)?, file.is_complete()), (Some(4), Some(true)));
+///     assert_eq!(file.at(level, Hyperslab::record(3)).all().read_vec::<f32>()?, [3.0; 6]);
+///     file.close()?;
+///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct Hdf5Target {
+    name: Arc<str>,
+    comm: Comm,
+    declaration: Arc<Declaration>,
+    file: Hdf5File,
+    /// Of each stream, one for each of its arrays. None where there is nothing to store.
+    datasets: Vec<Vec<Option<DatasetId>>>,
+}
+
+impl Hdf5Target {
+    /// Creates the file. One that exists is refused, unless the output [replaces](Declaration::replaces) it. Collective.
+    pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
+        if let Some(list) = declared.streams().iter().find(|about| about.region == StreamRegion::List) {
+            let detail = format!(
+                "stream {:?} is a list, which has no place in a file of arrays; use a stream file, or an object file",
+                list.name
+            );
+            return Err(Error::new(Kind::Unsupported, "create", name, detail));
+        }
+        let create =
+            if declared.replaces() { Hdf5CreateOptions::new().replace() } else { Hdf5CreateOptions::new() };
+        let mut container = create.create(comm, name)?;
+        let (datasets, points) = container.define(|file| {
+            let streams = declared.streams();
+            let datasets =
+                streams.iter().map(|about| datasets(file, about)).collect::<Hdf5DefineResult<Vec<_>>>()?;
+            let points =
+                streams.iter().map(|about| points(file, about)).collect::<Hdf5DefineResult<Vec<_>>>()?;
+            Ok((datasets, points))
+        })?;
+        for (stream, dataset) in points.into_iter().enumerate() {
+            if let Some(dataset) = dataset {
+                let (mine, before) = declared.points(stream);
+                container.at(dataset, Hyperslab::block([before], [mine.len() as u64])).all().write(mine)?;
+            }
+        }
+        container.commit()?;
+        Ok(Self {
+            name: name.into(),
+            comm: comm.clone(),
+            declaration: Arc::clone(declared),
+            file: container,
+            datasets,
+        })
+    }
+
+    /// Makes room for the row of a step in all datasets of a parcel. Collective.
+    fn extend(&mut self, parcel: &StepBatch) -> Result<()> {
+        let recorded =
+            parcel.entries.iter().filter(|entry| is_recorded(&self.declaration.streams()[entry.stream]));
+        let ids = recorded.flat_map(|entry| self.datasets[entry.stream].iter().flatten().copied());
+        let rows = parcel.step + 1;
+        let short = |id: &DatasetId| {
+            let dataset = self.file.describe(*id);
+            dataset.is_ok_and(|dataset| dataset.shape.first().is_some_and(|there| *there < rows))
+        };
+        let short: Vec<DatasetId> = ids.filter(short).collect();
+        if short.is_empty() {
+            return Ok(());
+        }
+        Ok(self.file.define(|file| short.iter().try_for_each(|id| file.extend(*id, rows)))?)
+    }
+}
+
+type Hdf5DefineResult<T> = aqueduct_formats::Result<T>;
+
+fn datatype<T: aqueduct_object::Object>() -> Datatype {
+    Datatype::of::<T>().expect("every number has a type in HDF5")
+}
+
+fn datatype_of(kind: ValueKind) -> Datatype {
+    by_kind!(kind, datatype())
+}
+
+/// Defines the datasets of a stream.
+fn datasets(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineResult<Vec<Option<DatasetId>>> {
+    let mut datasets = Vec::new();
+    let boxes = about.boxes();
+    for (number, (name, shape)) in arrays(about).into_iter().enumerate() {
+        if shape.contains(&0) {
+            datasets.push(None);
+            continue;
+        }
+        let (path, kind) = (format!("/{name}"), datatype_of(about.stored()));
+        let dataset = if is_recorded(about) {
+            let rows = [&[0], &shape[..]].concat();
+            file.extendible_as(&path, kind, &rows, &chunk(&shape, about.stored().width()))?
+        } else {
+            file.dataset_as(&path, kind, &shape)?
+        };
+        let reduction = format!("{:?}", about.reduction).to_lowercase();
+        file.attribute(&path, "reduction", reduction.as_str())?;
+        if let Some(every) = about.every {
+            file.attribute(&path, "every", every)?;
+        }
+        if let (StreamRegion::Cuboids(_), Some(one)) = (&about.region, boxes.get(number)) {
+            file.attribute(&path, "start", one.start.as_slice())?;
+        }
+        datasets.push(Some(dataset));
+    }
+    Ok(datasets)
+}
+
+/// Chunks that hold a row, several small ones, or a part of a very large one.
+fn chunk(shape: &[u64], width: u64) -> Vec<u64> {
+    let bytes = |sides: &[u64]| sides.iter().fold(width, |all, side| all.saturating_mul(*side));
+    let mut chunk = shape.to_vec();
+    while let (true, Some(side)) = (bytes(&chunk) > LARGEST_CHUNK, chunk.iter_mut().find(|side| **side > 1)) {
+        *side = side.div_ceil(2);
+    }
+    let rows = (CHUNK / bytes(&chunk)).clamp(1, 1024);
+    [&[rows], &chunk[..]].concat()
+}
+
+/// Defines the dataset that tells which points a stream has.
+fn points(file: &mut Hdf5Definitions<'_>, about: &StreamInfo) -> Hdf5DefineResult<Option<DatasetId>> {
+    let StreamRegion::Points(count @ 1..) = about.region else { return Ok(None) };
+    file.dataset::<u64>(&format!("/{}.points", about.name), &[count]).map(Some)
+}
+
+impl OutputTarget for Hdf5Target {
+    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
+        self.extend(parcel)?;
+        let (segments, mut done) = (array_blocks(&self.declaration, parcel, &self.datasets), 0);
+        for _ in 0..rounds {
+            let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
+            let portions = block_portions(&segments, done, chunk);
+            done += chunk.len() as u64;
+            let mut queue = self.file.queue();
+            for portion in &portions {
+                let (start, shape) = portion.block.block();
+                queue.put_bytes(portion.block.array, Hyperslab::block(start, shape), portion.bytes);
+            }
+            queue.run_all()?;
+        }
+        Ok(self.file.commit()?)
+    }
+
+    fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
+        self.declaration = Arc::clone(declared);
+        true
+    }
+
+    fn is_persistent(&self) -> bool {
+        self.file.is_persistent()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(self.file.commit()?)
+    }
+
+    fn finish(self: Box<Self>, _steps: u64) -> Result<()> {
+        Ok(self.file.close()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_hold_rows_and_stay_below_the_limit() {
+        assert_eq!(chunk(&[4, 5], 8), [409, 4, 5]);
+        assert_eq!(chunk(&[3], 1), [1024, 3]);
+        assert_eq!(chunk(&[1000, 1000], 4), [1, 1000, 1000]);
+        assert_eq!(chunk(&[1 << 12, 1 << 12, 1 << 12], 8), [1, 8, 1 << 12, 1 << 12]);
+        assert_eq!(chunk(&[u64::MAX, 1 << 40], 8)[1..], [1, 1 << 27]);
+    }
+}

@@ -1,0 +1,310 @@
+//! Streams as object files: any program that knows the types reads them.
+
+mod append_range;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::{self as file, Mode, Open};
+use aqueduct_object::schema::Type;
+use aqueduct_object::{DynObjectWriter, Object, ObjectFile, ObjectOpenOptions, Schema};
+
+use self::append_range::AppendRange;
+use super::{ChunkSource, OutputTarget, StepBatch};
+use crate::declaration::Declaration;
+use crate::error::{EXISTS, Error, Kind, Result, agree};
+use crate::stream_info::{StreamInfo, StreamRegion};
+use crate::value::{StreamValue, by_kind};
+
+/// What a [`Deposit`] is of.
+#[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A step.
+    Step,
+    /// What reductions had come to at the end.
+    Closing,
+    /// The end of the program: `step` is how many there were.
+    End,
+}
+
+/// What was stored of a stream in a step: an object of the file that has the output's name.
+#[derive(Object, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deposit {
+    /// What it is of.
+    pub of: Of,
+    /// The step, from 0.
+    pub step: u64,
+    /// The stream, by its number in the order of declaration.
+    pub stream: u32,
+    /// Its first object in the stream's file, and how many there are.
+    pub first: u64,
+    /// See `first`.
+    pub count: u64,
+    /// Of how many samples a value was made.
+    pub samples: u64,
+}
+
+/// Object files that are being written: one for each stream, and one that tells which steps are complete.
+///
+/// | file | its objects |
+/// |---|---|
+/// | `<name>.<stream>` | those of a stream of objects; values of arrays and points, parcel after parcel; items of a list |
+/// | `<name>.<stream>.points` | which points a stream has, by their numbers in the global array |
+/// | `<name>.streams` | for each stream the text that describes it in a stream file (JSON): shape, region, reduction … |
+/// | `<name>` | [`Deposit`]s: which objects of which stream are of which step |
+///
+/// Values of a parcel are in the order that they have in a [stream file](super::FileTarget); items of several values are arrays of them.
+///
+/// A step is complete when its deposits are committed, which is the last thing that happens to it: what they do not speak of is not there. Each step
+/// is committed durably in the files of its streams first, so that what is visible is durable too. That costs several syncs, and an operation per
+/// stream instead of one for all of them: a [stream file](super::FileTarget) has neither, and holds objects as well.
+///
+/// ```
+/// use aqueduct_comm::Launch;
+/// use aqueduct_object::{Object, ObjectFile};
+/// use aqueduct_stream::target::{Deposit, ObjectTarget};
+/// use aqueduct_stream::{Options, Stream, Streams};
+///
+/// #[derive(Object, Clone, Debug, PartialEq)]
+/// struct Spark { at: [f32; 3], colour: Option<String> }
+///
+/// Launch::threads(2).run(|world| {
+///     let mut streams = Streams::new();
+///     let sparks = streams.add_objects::<Spark>(Stream::objects("sparks"));
+///     let mut output = Options::new().create_on(world, "memfs:fire", &streams, |comm, declared| {
+///         Ok(Box::new(ObjectTarget::create(comm, "memfs:fire", declared)?))
+///     })?;
+///     for step in 0..4 {
+///         let spark = Spark { at: [step as f32; 3], colour: None };
+///         output.step()?.put_objects(sparks, &vec![spark; step]).commit()?;
+///     }
+///     output.finish()?;
+///     let sparks = ObjectFile::<Spark>::open(world, "memfs:fire.sparks")?;
+///     let deposits = ObjectFile::<Deposit>::open(world, "memfs:fire")?;
+///     let last = deposits.at(3).read_vec(1)?[0];
+///     assert_eq!((last.step, last.first, last.count), (3, 6, 6));
+///     assert_eq!(sparks.at(last.first).read_vec(last.count)?[5].at, [3.0; 3]);
+///     deposits.close()?;
+///     sparks.close()?;
+///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+/// })?;
+/// # Ok::<(), aqueduct_comm::Error>(())
+/// ```
+pub struct ObjectTarget {
+    name: Arc<str>,
+    comm: Comm,
+    declaration: Arc<Declaration>,
+    /// Of each stream; none of those that have the lengths of another's objects.
+    files: Vec<Option<DynObjectWriter>>,
+    deposits: ObjectFile<Deposit>,
+}
+
+impl ObjectTarget {
+    /// Creates the files. Those that exist are refused, unless the output [replaces](Declaration::replaces) them. Collective.
+    pub fn create(comm: &Comm, name: &str, declared: &Arc<Declaration>) -> Result<Self> {
+        check_names(name, declared)?;
+        if !declared.replaces() {
+            let free = if comm.rank() == 0 { check_free(&comm.comm_self(), name, declared) } else { Ok(()) };
+            agree(comm, "create", name, free)?;
+        }
+        // Without deposits nothing is believed that older files may have left.
+        let create = ObjectOpenOptions::new(Mode::read_write().exclusive());
+        let create = if declared.replaces() { create.replace() } else { create };
+        let deposits = create.open(comm, name)?;
+        deposits.commit()?;
+        let texts: Vec<String> = declared.streams().iter().map(StreamInfo::to_json).collect();
+        let streams = create.open(comm, format!("{name}.streams"))?;
+        streams.at(0).all().write(if comm.rank() == 0 { &texts[..] } else { &[] })?;
+        streams.close()?;
+        let mut files = Vec::new();
+        for (stream, about) in declared.streams().iter().enumerate() {
+            if let StreamRegion::Points(_) = about.region {
+                let (mine, before) = declared.points(stream);
+                let points = create.open(comm, format!("{name}.{}.points", about.name))?;
+                points.at(before).all().write(mine)?;
+                points.close()?;
+            }
+            let file = format!("{name}.{}", about.name);
+            let made = schema_of(declared.streams(), stream)
+                .map(|schema| create.open_encoded(comm, file, &schema))
+                .transpose()?;
+            if let Some(file) = &made {
+                file.commit()?;
+            }
+            files.push(made);
+        }
+        Ok(Self { name: name.into(), comm: comm.clone(), declaration: Arc::clone(declared), files, deposits })
+    }
+
+    /// Where this rank's part of each stream of a parcel goes. Collective.
+    fn append_ranges(&self, parcel: &StepBatch) -> Result<Vec<AppendRange>> {
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let mine: Vec<u64> = parcel.entries.iter().map(|entry| entry.items).collect();
+        let before = self.comm.exclusive_scan(Op::Sum, &mine).map_err(talk)?;
+        let before = before.unwrap_or_else(|| vec![0; mine.len()]);
+        let totals = self.comm.allreduce(Op::Sum, &mine).map_err(talk)?;
+        let rooms = (0..parcel.entries.len())
+            .map(|at| AppendRange::new(&self.declaration, parcel, at, &before, &totals));
+        let unlaid = |error: aqueduct_file::layout::LayoutError| {
+            Error::new(Kind::BadArgument, "write", &self.name, error.to_string())
+        };
+        agree(&self.comm, "write", &self.name, rooms.collect::<Result<_, _>>().map_err(unlaid))
+    }
+
+    /// Writes this rank's part of a chunk that begins behind `done` bytes; lengths are kept. Collective.
+    fn store(&self, rooms: &[AppendRange], lengths: &mut [Vec<u64>], done: u64, chunk: &[u8]) -> Result<()> {
+        let parts = AppendRange::parts(rooms, done, chunk);
+        let mine: Vec<u64> = parts.iter().map(|(_, part)| u64::from(!part.is_empty())).collect();
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        // Where nobody has anything nobody has to meet over a file.
+        let any = self.comm.allreduce(Op::Max, &mine).map_err(talk)?;
+        for (((room, lengths), (first, part)), any) in rooms.iter().zip(lengths).zip(parts).zip(any) {
+            match &self.files[room.stream] {
+                Some(file) if any > 0 => file.write(first, part)?,
+                Some(_) => {}
+                None => lengths.extend(part.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what was stored: the step is complete. Collective.
+    fn write_deposits(&self, deposits: &[Deposit]) -> Result<()> {
+        let mine = if self.comm.rank() == 0 { deposits } else { &[] };
+        let end = self.deposits.count()?;
+        self.deposits.at(end).all().write(mine)?;
+        Ok(self.deposits.commit()?)
+    }
+}
+
+/// What the objects of a stream's file are; none where it has the lengths of the stream before it.
+fn schema_of(abouts: &[StreamInfo], stream: usize) -> Option<Schema> {
+    let about = &abouts[stream];
+    if stream > 0 && abouts[stream - 1].is_indexed() {
+        return None;
+    }
+    if let Some(schema) = &about.object {
+        return Some(schema.clone());
+    }
+    let value = by_kind!(about.stored(), type_of());
+    let values = if about.region == StreamRegion::List { about.shape[0] } else { 1 };
+    Some(Schema::new(if values == 1 { value } else { Type::Array { of: Box::new(value), len: values } }))
+}
+
+fn type_of<T: StreamValue + Object>() -> Type {
+    T::schema().root().clone()
+}
+
+/// What the names of a stream's files end with; nothing where it has none.
+fn endings(declared: &Declaration, stream: usize) -> Vec<String> {
+    let about = &declared.streams()[stream];
+    let points = matches!(about.region, StreamRegion::Points(_)).then(|| format!(".{}.points", about.name));
+    let own = schema_of(declared.streams(), stream).map(|_| format!(".{}", about.name));
+    own.into_iter().chain(points).collect()
+}
+
+/// The files that belong to an output whatever its streams are: which steps are complete, and the descriptions.
+fn common_endings() -> [String; 2] {
+    [String::new(), ".streams".to_owned()]
+}
+
+/// None of the files may be there: otherwise some would be made before another one is refused.
+fn check_free(own: &Comm, name: &str, declared: &Declaration) -> Result<()> {
+    let streams = (0..declared.streams().len()).flat_map(|stream| endings(declared, stream));
+    for file in common_endings().into_iter().chain(streams).map(|ending| format!("{name}{ending}")) {
+        let meta = format!("{file}.meta");
+        // What keeps one from being opened keeps it from being created, or is no file.
+        if [&meta, &file].iter().all(|part| Open::new(Mode::read_only()).open(own, part).is_err()) {
+            continue;
+        }
+        let refuse =
+            |kind, detail: &str| Err(file::Error::new(kind, "create", &file.as_str().into(), detail).into());
+        return match file::check_unclaimed(&meta) {
+            Err(error) if error.kind() == file::Kind::InUse => refuse(error.kind(), error.detail()),
+            _ => refuse(file::Kind::FileExists, EXISTS),
+        };
+    }
+    Ok(())
+}
+
+/// No two files may have one name, and each must be one.
+fn check_names(name: &str, declared: &Declaration) -> Result<()> {
+    let mut names = HashSet::new();
+    for own in common_endings() {
+        names.extend([format!("{own}.meta"), own]);
+    }
+    for (stream, about) in declared.streams().iter().enumerate() {
+        let own = endings(declared, stream);
+        let all = own.iter().flat_map(|own| [own.clone(), format!("{own}.meta")]);
+        let twice: Vec<String> = all.filter(|own| !names.insert(own.clone())).collect();
+        if !own.is_empty() && (about.name.contains(['/', '\0']) || !twice.is_empty()) {
+            let detail = format!(
+                "stream {:?} cannot have a file of its own: the name is taken or no part of one; call it otherwise",
+                about.name
+            );
+            return Err(Error::new(Kind::BadArgument, "create", name, detail));
+        }
+    }
+    Ok(())
+}
+
+impl OutputTarget for ObjectTarget {
+    fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
+        let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.name, &error);
+        let rounds = self.comm.allreduce_one(Op::Max, supply.chunks()).map_err(talk)?;
+        let rooms = self.append_ranges(parcel)?;
+        let mut deposits = Vec::new();
+        for (room, entry) in rooms.iter().zip(&parcel.entries) {
+            let Some(file) = &self.files[room.stream] else { continue };
+            let of = if parcel.closing { Of::Closing } else { Of::Step };
+            let (stream, first, count) = (room.stream as u32, file.count(), room.count);
+            deposits.push(Deposit { of, step: parcel.step, stream, first, count, samples: entry.samples });
+            file.extend(room.count, room.bytes, &room.place)?;
+        }
+        let (mut lengths, mut done) = (vec![Vec::new(); rooms.len()], 0);
+        for _ in 0..rounds {
+            let chunk = agree(&self.comm, "write", &self.name, supply.next())?;
+            self.store(&rooms, &mut lengths, done, chunk)?;
+            done += chunk.len() as u64;
+        }
+        for (at, room) in rooms.iter().enumerate() {
+            let Some(file) = &self.files[room.stream] else { continue };
+            if let Some(lengths) = lengths.get(at + 1).filter(|_| room.is_indexed) {
+                file.index(rooms[at + 1].before, room.before, lengths)?;
+            }
+            file.commit()?;
+        }
+        self.write_deposits(&deposits)
+    }
+
+    /// Lists follow the order of ranks and of their groups, which is the same.
+    fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
+        self.declaration = Arc::clone(declared);
+        true
+    }
+
+    fn is_persistent(&self) -> bool {
+        self.deposits.is_persistent()
+    }
+
+    /// What is stored is durable already.
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, steps: u64) -> Result<()> {
+        self.write_deposits(&[Deposit {
+            of: Of::End,
+            step: steps,
+            stream: 0,
+            first: 0,
+            count: 0,
+            samples: 0,
+        }])?;
+        for file in self.files.into_iter().flatten() {
+            file.close()?;
+        }
+        Ok(self.deposits.close()?)
+    }
+}

@@ -1,0 +1,116 @@
+//! The kinds of values that streams carry.
+
+use aqueduct_comm::Plain;
+use serde::{Deserialize, Serialize};
+
+/// A kind of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "they are the language's own names")]
+pub enum ValueKind {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl ValueKind {
+    /// Bytes of a value.
+    pub fn width(self) -> u64 {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+}
+
+/// A number that streams carry.
+pub trait StreamValue: Plain + sealed::SealedStreamValue {
+    /// Which kind it is.
+    const KIND: ValueKind;
+
+    #[doc(hidden)]
+    fn widened(self) -> f64;
+    #[doc(hidden)]
+    #[must_use]
+    fn greater(self, other: Self) -> Self;
+    #[doc(hidden)]
+    #[must_use]
+    fn lesser(self, other: Self) -> Self;
+}
+
+mod sealed {
+    pub trait SealedStreamValue {}
+}
+
+macro_rules! values {
+    ($max:path, $min:path; $($type:ty = $kind:ident),*) => {$(
+        impl sealed::SealedStreamValue for $type {}
+        impl StreamValue for $type {
+            const KIND: ValueKind = ValueKind::$kind;
+
+            #[allow(clippy::cast_lossless, reason = "one line for all kinds")]
+            fn widened(self) -> f64 {
+                self as f64
+            }
+
+            fn greater(self, other: Self) -> Self {
+                $max(self, other)
+            }
+
+            fn lesser(self, other: Self) -> Self {
+                $min(self, other)
+            }
+        }
+    )*};
+}
+
+values!(Ord::max, Ord::min; i8 = I8, i16 = I16, i32 = I32, i64 = I64, u8 = U8, u16 = U16, u32 = U32, u64 = U64);
+values!(f32::max, f32::min; f32 = F32);
+values!(f64::max, f64::min; f64 = F64);
+
+/// Calls a generic function for the type of a kind.
+macro_rules! by_kind {
+    ($kind:expr, $function:ident($($argument:expr),*)) => {
+        match $kind {
+            $crate::value::ValueKind::I8 => $function::<i8>($($argument),*),
+            $crate::value::ValueKind::I16 => $function::<i16>($($argument),*),
+            $crate::value::ValueKind::I32 => $function::<i32>($($argument),*),
+            $crate::value::ValueKind::I64 => $function::<i64>($($argument),*),
+            $crate::value::ValueKind::U8 => $function::<u8>($($argument),*),
+            $crate::value::ValueKind::U16 => $function::<u16>($($argument),*),
+            $crate::value::ValueKind::U32 => $function::<u32>($($argument),*),
+            $crate::value::ValueKind::U64 => $function::<u64>($($argument),*),
+            $crate::value::ValueKind::F32 => $function::<f32>($($argument),*),
+            $crate::value::ValueKind::F64 => $function::<f64>($($argument),*),
+        }
+    };
+}
+
+pub(crate) use by_kind;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn width_of<T: StreamValue>() -> (ValueKind, u64) {
+        (T::KIND, size_of::<T>() as u64)
+    }
+
+    #[test]
+    fn kinds_widths_and_types_agree() {
+        use ValueKind::*;
+        for kind in [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64] {
+            assert_eq!(by_kind!(kind, width_of()), (kind, kind.width()));
+        }
+        assert!(!f64::NAN.greater(1.0).is_nan() && !2.0f64.lesser(f64::NAN).is_nan());
+    }
+}

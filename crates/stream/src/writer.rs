@@ -1,0 +1,410 @@
+//! Who writes: the program itself, its I/O thread, or a server.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aqueduct_comm::Comm;
+
+use crate::activity::{PATIENCE, stuck};
+use crate::error::{Error, Kind, Result};
+use crate::io_thread::{BufferLimits, StreamIoThread};
+use crate::packer::Packer;
+use crate::progress::ProgressCell;
+use crate::server::OutputClient;
+use crate::target::{ChunkSource, OutputTarget, StepBatch};
+
+/// The way of parcels to their target. It can change between steps.
+pub(crate) struct StreamWriter {
+    name: Arc<str>,
+    comm: Comm,
+    finished: bool,
+    progress: Arc<ProgressCell>,
+    limits: BufferLimits,
+    pinned: Vec<usize>,
+    /// None between changes, and after a failure.
+    backend: Option<WriterBackend>,
+    /// What hands before this one have taken.
+    memory_peak: u64,
+    writing: Duration,
+}
+
+enum WriterBackend {
+    Inline(InlineWriter),
+    Thread(StreamIoThread),
+    Server(ServerWriter),
+}
+
+/// A server writes.
+struct ServerWriter {
+    client: Arc<OutputClient>,
+    progress: Arc<ProgressCell>,
+    /// Nothing more is heard of the output.
+    settled: bool,
+}
+
+/// The program itself writes.
+struct InlineWriter {
+    target: Box<dyn OutputTarget>,
+    buffer: Vec<u8>,
+    batches: u64,
+    writing: Duration,
+    written: WriteTiming,
+}
+
+/// What was written since somebody began to measure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WriteTiming {
+    pub(crate) batches: u64,
+    pub(crate) busy: Duration,
+}
+
+impl WriteTiming {
+    pub(crate) fn add(&mut self, busy: Duration) {
+        self.batches += 1;
+        self.busy += busy;
+    }
+}
+
+impl StreamWriter {
+    pub(crate) fn new_inline(
+        (name, comm): (&Arc<str>, &Comm),
+        target: Box<dyn OutputTarget>,
+        board: &Arc<ProgressCell>,
+        limits: BufferLimits,
+        pinned: &[usize],
+    ) -> Self {
+        let hand = Some(WriterBackend::Inline(InlineWriter::new(target, 0)));
+        let (board, pinned, name, comm) =
+            (Arc::clone(board), pinned.to_vec(), Arc::clone(name), comm.clone());
+        Self {
+            name,
+            comm,
+            progress: board,
+            limits,
+            pinned,
+            backend: hand,
+            finished: false,
+            memory_peak: 0,
+            writing: Duration::ZERO,
+        }
+    }
+
+    /// Hands parcels to a server.
+    pub(crate) fn served(
+        (name, comm): (&Arc<str>, &Comm),
+        client: Arc<OutputClient>,
+        board: &Arc<ProgressCell>,
+        limits: BufferLimits,
+    ) -> Self {
+        let hand =
+            Some(WriterBackend::Server(ServerWriter { client, progress: Arc::clone(board), settled: false }));
+        let (board, pinned, name, comm) = (Arc::clone(board), Vec::new(), Arc::clone(name), comm.clone());
+        Self {
+            name,
+            comm,
+            progress: board,
+            limits,
+            pinned,
+            backend: hand,
+            finished: false,
+            memory_peak: 0,
+            writing: Duration::ZERO,
+        }
+    }
+
+    /// Goes over to a thread, or to none, when everything so far is written.
+    pub(crate) fn switch_thread(&mut self, thread: bool) -> std::io::Result<()> {
+        let hand = self.backend.take();
+        let stays = matches!(
+            (&hand, thread),
+            (Some(WriterBackend::Inline(_)), false) | (Some(WriterBackend::Thread(_)), true)
+        );
+        if stays {
+            self.backend = hand;
+            return Ok(());
+        }
+        self.count(hand.as_ref());
+        self.backend = match hand {
+            Some(WriterBackend::Inline(InlineWriter { target, batches: parcels, .. })) => {
+                let worker = StreamIoThread::start(
+                    &self.comm,
+                    (target, parcels),
+                    &self.progress,
+                    self.limits,
+                    &self.pinned,
+                )?;
+                Some(WriterBackend::Thread(worker))
+            }
+            Some(WriterBackend::Thread(worker)) => worker
+                .into_target()
+                .map(|(target, parcels)| WriterBackend::Inline(InlineWriter::new(target, parcels))),
+            // A server stays one.
+            other => other,
+        };
+        Ok(())
+    }
+
+    /// Shows what was written: now, or behind what was handed over so far. Never, after a failure.
+    pub(crate) fn measure(&mut self, look: impl FnOnce(&mut WriteTiming) + Send + 'static) {
+        match &mut self.backend {
+            Some(WriterBackend::Inline(own)) => look(&mut own.written),
+            Some(WriterBackend::Thread(worker)) => worker.measure(Box::new(look)),
+            Some(WriterBackend::Server(_)) | None => {}
+        }
+    }
+
+    /// Writes a parcel, or hands it over; or takes part with this rank's error.
+    pub(crate) fn write(&mut self, parcel: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()> {
+        match &mut self.backend {
+            Some(WriterBackend::Thread(worker)) => worker.write(parcel, packing),
+            Some(WriterBackend::Server(served)) => {
+                let (step, outcome) = (parcel.step, served.client.write(parcel, packing));
+                self.settle(outcome.map_err(|error| error.in_step(step)))
+            }
+            Some(WriterBackend::Inline(own)) => {
+                let outcome = own.write(&parcel, packing, &self.progress, self.limits);
+                self.settle(outcome.map_err(|error| error.in_step(parcel.step)))
+            }
+            None => self.progress.check(),
+        }
+    }
+
+    /// Makes everything so far durable: now, or when its turn comes.
+    pub(crate) fn sync(&mut self) {
+        match &mut self.backend {
+            Some(WriterBackend::Thread(worker)) => worker.sync(),
+            Some(WriterBackend::Server(served)) => {
+                let outcome = served.client.sync();
+                // Told by the board.
+                let _ = self.settle(outcome);
+            }
+            Some(WriterBackend::Inline(own)) => {
+                let outcome = own.sync(&self.progress);
+                // Told by the board.
+                let _ = self.settle(outcome);
+            }
+            None => {}
+        }
+    }
+
+    /// Ends the file; what buffers have taken at most, and how long was written. Failures are on the board.
+    pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
+        // What fails is returned by `Output::finish`.
+        self.finished = true;
+        let hand = self.backend.take();
+        if matches!(hand, Some(WriterBackend::Inline(_))) {
+            self.count(hand.as_ref());
+        }
+        match hand {
+            Some(WriterBackend::Server(served)) => {
+                match served.client.finish(steps) {
+                    Ok(()) => {
+                        self.progress
+                            .update(|progress| (progress.visible, progress.durable) = (steps, steps));
+                    }
+                    Err(error) => self.progress.fail(error),
+                }
+                self.count(Some(&WriterBackend::Server(served)));
+            }
+            Some(WriterBackend::Thread(worker)) => {
+                let (memory, writing) = worker.finish(steps);
+                self.memory_peak = self.memory_peak.max(memory);
+                self.writing += writing;
+            }
+            Some(WriterBackend::Inline(own)) => match own.target.finish(steps) {
+                Ok(()) => {
+                    self.progress.update(|progress| (progress.visible, progress.durable) = (steps, steps));
+                }
+                Err(error) => self.progress.fail(error),
+            },
+            None => {}
+        }
+        (self.memory_peak, self.writing)
+    }
+
+    /// After a failure nothing more is asked of the target.
+    fn settle(&mut self, outcome: Result<()>) -> Result<()> {
+        outcome.inspect_err(|error| {
+            self.progress.fail(error.clone());
+            self.backend = None;
+        })
+    }
+
+    fn count(&mut self, hand: Option<&WriterBackend>) {
+        let (memory, writing) = match hand {
+            Some(WriterBackend::Inline(own)) => (own.buffer.capacity() as u64, own.writing),
+            Some(WriterBackend::Thread(worker)) => worker.usage(),
+            Some(WriterBackend::Server(served)) => served.client.usage(),
+            None => return,
+        };
+        self.memory_peak = self.memory_peak.max(memory);
+        self.writing += writing;
+    }
+}
+
+impl WriterBackend {
+    /// Waits until everything that was accepted is written; not so if other ranks keep the writer waiting for longer than `limit`.
+    fn await_end(&mut self, limit: Option<Duration>) -> bool {
+        match self {
+            Self::Inline(_) => true,
+            Self::Thread(worker) => worker.await_end(limit),
+            Self::Server(served) => served.await_end(limit),
+        }
+    }
+
+    /// What is not written now is lost.
+    fn give_up(&mut self) {
+        match self {
+            Self::Inline(_) => {}
+            Self::Thread(worker) => worker.give_up(),
+            Self::Server(served) => served.give_up(),
+        }
+    }
+}
+
+impl ServerWriter {
+    /// Waits until the server has written every step that all its clients have handed over.
+    fn await_end(&mut self, limit: Option<Duration>) -> bool {
+        if self.settled {
+            return true;
+        }
+        let Some((visible, failure)) = self.client.abandon(limit) else { return false };
+        self.progress.update(|progress| progress.visible = progress.visible.max(visible));
+        failure.into_iter().for_each(|error| self.progress.fail(error));
+        self.settle();
+        true
+    }
+
+    fn give_up(&mut self) {
+        self.progress.fail(stuck("the server"));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.settled = true;
+        self.progress.close();
+    }
+}
+
+impl Drop for ServerWriter {
+    fn drop(&mut self) {
+        if !self.await_end(Some(PATIENCE)) {
+            self.give_up();
+        }
+    }
+}
+
+/// What is told of an output that was dropped without `finish`.
+struct Ending {
+    name: Arc<str>,
+    comm: Comm,
+    board: Arc<ProgressCell>,
+}
+
+impl Ending {
+    /// Tells what failed where people and `run` see it.
+    fn report(&self) {
+        if let Some(reason) = self.board.take_unreported() {
+            let message = format!("output {:?}, dropped without `finish`: {reason}", self.name);
+            let line = format!("aqueduct: {message}\n");
+            eprint!("{line}");
+            self.comm.report_failure(message);
+        }
+    }
+}
+
+impl Drop for StreamWriter {
+    /// Without `finish`: what was accepted is written first, and what failed is told. Where other ranks are slow, the rest of the wait is left to the end of
+    /// `run`, which knows whether this rank has failed: then others may wait for it, and nothing more can be written.
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let (name, comm, board) = (Arc::clone(&self.name), self.comm.clone(), Arc::clone(&self.progress));
+        let ending = Ending { name, comm, board };
+        let Some(mut hand) = self.backend.take() else { return ending.report() };
+        if hand.await_end(Some(PATIENCE)) {
+            drop(hand);
+            return ending.report();
+        }
+        let rest = move |succeeded: bool| {
+            if !succeeded || !hand.await_end(None) {
+                hand.give_up();
+            }
+            drop(hand);
+            ending.report();
+        };
+        if std::thread::panicking() { rest(false) } else { self.comm.defer_to_end(rest) }
+    }
+}
+
+impl InlineWriter {
+    fn new(target: Box<dyn OutputTarget>, parcels: u64) -> Self {
+        let (writing, written) = (Duration::ZERO, WriteTiming::default());
+        Self { target, buffer: Vec::new(), batches: parcels, writing, written }
+    }
+
+    fn write(
+        &mut self,
+        parcel: &StepBatch,
+        packing: Result<&mut Packer<'_>, Error>,
+        board: &ProgressCell,
+        limits: BufferLimits,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        if !parcel.entries.is_empty() {
+            let mut supply = PackedChunks { packing, buffer: &mut self.buffer, length: 0 };
+            self.target.write(parcel, &mut supply)?;
+            self.batches += 1;
+            self.written.add(begin.elapsed());
+        }
+        board.update(|progress| progress.visible = parcel.step + 1);
+        if !parcel.entries.is_empty()
+            && limits.durable_every.is_some_and(|every| self.batches.is_multiple_of(every))
+        {
+            self.sync(board)?;
+        }
+        self.writing += begin.elapsed();
+        Ok(())
+    }
+
+    fn sync(&mut self, board: &ProgressCell) -> Result<()> {
+        self.target.sync()?;
+        board.update(|progress| progress.durable = progress.visible);
+        Ok(())
+    }
+}
+
+/// Chunks packed as they are asked for.
+struct PackedChunks<'a, 'p, 'd> {
+    packing: Result<&'p mut Packer<'d>, Error>,
+    buffer: &'a mut Vec<u8>,
+    /// Of the last chunk.
+    length: usize,
+}
+
+impl ChunkSource for PackedChunks<'_, '_, '_> {
+    fn chunks(&self) -> u64 {
+        self.packing.as_ref().map_or(1, |packing| packing.chunks())
+    }
+
+    fn refusal(&self) -> Option<Error> {
+        self.packing.as_ref().err().cloned()
+    }
+
+    fn next(&mut self) -> Result<&[u8]> {
+        let packing = self.packing.as_mut().map_err(|error| error.clone())?;
+        let unlaid = |error: crate::packer::PackError| {
+            Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
+        };
+        self.length = packing.fill(self.buffer).map_err(unlaid)?;
+        Ok(self.current())
+    }
+
+    fn current(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests;

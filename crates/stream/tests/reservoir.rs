@@ -1,0 +1,221 @@
+//! Buffered files whose lower level is the memory of servers: it is one, its caps hold, the bytes and their order are the same, and nobody hangs.
+
+use aqueduct_comm::Launch;
+use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, Mode, Open, View};
+use aqueduct_stream::{ComputeGroup, Error, Role, ServerReport, split_io_servers};
+use aqueduct_testkit::blocking_device::BlockingDevice;
+use aqueduct_testkit::contents::contents;
+use aqueduct_testkit::rng::SeededRng;
+
+const KIB: u64 = 1 << 10;
+
+/// Runs a program on the ranks that compute; what the servers did.
+fn served(
+    launch: &Launch,
+    servers: usize,
+    memory: u64,
+    program: impl Fn(&ComputeGroup) -> Result<(), Error> + Send + Sync,
+) -> Vec<ServerReport> {
+    let told = launch.run(|world| match split_io_servers(world, servers)? {
+        Role::Server(server) => server.memory(memory).serve().map(Some),
+        Role::Compute(crew) => program(&crew).map(|()| None),
+    });
+    let services: Vec<ServerReport> = told.unwrap().into_iter().flatten().collect();
+    for service in &services {
+        assert!(service.memory_peak <= service.memory_cap && service.memory_cap == memory, "{service:?}");
+    }
+    services
+}
+
+fn open(crew: &ComputeGroup, name: &str, settings: &BufferOptions) -> Result<File, Error> {
+    let file = Open::new(Mode::read_write().create()).open(crew.comm(), name)?;
+    crew.buffered(file, settings)
+}
+
+fn memory(bytes: u64) -> BufferOptions {
+    BufferOptions::new(Capacity::Bytes(bytes))
+}
+
+fn told(file: &File) -> BufferStatus {
+    file.buffering().expect("the file is buffered")
+}
+
+fn pattern(from: u64, len: usize) -> Vec<u8> {
+    (from..).take(len).map(|at| (at % 251) as u8).collect()
+}
+
+/// The device takes nothing, the memory of the rank holds an eighth, and all is accepted: the rest lies with the server.
+#[test]
+fn the_memory_of_a_server_is_a_level() {
+    const BYTES: usize = 500 << 10;
+    let gate = BlockingDevice::register("level");
+    let services = served(&Launch::threads(3), 1, 4 << 20, |crew| {
+        let file = open(crew, "level:file", &memory(64 * KIB))?;
+        let place = (BYTES * crew.comm().rank()) as u64;
+        file.at(place).all().write(&pattern(place, BYTES))?;
+        let now = told(&file);
+        assert_eq!((now.accepted, now.visible, now.durable), (BYTES as u64, 0, 0));
+        assert!(now.away > 400 * KIB && now.memory.peak <= 64 * KIB, "{now:?}");
+        assert!(now.together.peak <= 64 * KIB, "{now:?}");
+        crew.comm().barrier()?;
+        gate.open();
+        let mut back = vec![0; BYTES];
+        file.at(place).read(&mut back)?;
+        assert!(back == pattern(place, BYTES), "own writes are read");
+        file.sync()?;
+        let now = told(&file);
+        assert_eq!((now.visible, now.durable, now.away), (BYTES as u64, BYTES as u64, 0));
+        Ok(file.close()?)
+    });
+    assert!(contents("level:file") == pattern(0, 2 * BYTES));
+    let service = &services[0];
+    assert_eq!((service.files, service.bytes), (1, 2 * BYTES as u64));
+    assert!(service.memory_peak > 800 << 10, "it held them: {service:?}");
+}
+
+/// More than all levels hold, in pieces of all shapes, with servers on the node and beside it, with and without a spill file.
+fn overflow(launch: &Launch, servers: usize, name: &str, settings: &BufferOptions) {
+    const RECORDS: usize = 3000;
+    let slow = format!("fault=seed=3,delay=100us@0.3:memfs:{name}");
+    let services = served(launch, servers, 256 * KIB, |crew| {
+        let file = open(crew, &slow, settings)?;
+        let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+        // In turns of eight bytes, collectively; then records of all sizes, some of them twice.
+        file.set_view(&View::round_robin(crew.comm(), &Layout::from(Basic::U64))?)?;
+        let numbers: Vec<u64> = (0..RECORDS as u64).map(|at| at * ranks + rank).collect();
+        numbers.chunks(700).try_for_each(|part| file.at_pointer().all().write(part).map(drop))?;
+        file.set_view(&View::default())?;
+        let end = RECORDS as u64 * 8 * ranks;
+        let mut dice = SeededRng::new(rank);
+        let mut place = 0;
+        while place < 300_000 {
+            let len = (1 + dice.below(9000)).min(300_000 - place);
+            let start = end + rank * 300_000 + place as u64;
+            if dice.below(3) == 0 {
+                file.at(start).write(&vec![0xEEu8; len])?;
+            }
+            file.at(start).write(&pattern(start, len))?;
+            place += len;
+        }
+        let now = told(&file);
+        assert!(now.memory.peak <= now.memory.cap && now.together.peak <= now.together.cap, "{now:?}");
+        file.close()?;
+        Ok(())
+    });
+    let bytes = contents(&format!("memfs:{name}"));
+    let ranks = (bytes.len() as u64) / (RECORDS as u64 * 8 + 300_000);
+    let (numbers, rest) = bytes.split_at(RECORDS * 8 * ranks as usize);
+    let wrong = numbers.chunks(8).enumerate().find(|(at, word)| *word != (*at as u64).to_ne_bytes());
+    assert_eq!(wrong, None, "{name}");
+    assert!(rest == pattern(numbers.len() as u64, rest.len()), "{name}: a record is lost or late");
+    let written: u64 = services.iter().map(|service| service.bytes).sum();
+    assert!(services.len() == servers && written >= bytes.len() as u64, "{name}: {services:?}");
+}
+
+#[test]
+fn three_and_one() {
+    overflow(&Launch::threads(4), 1, "overflow-3-1", &memory(40 * KIB));
+}
+
+#[test]
+fn six_and_two_on_nodes_of_three_with_a_spill_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = memory(40 * KIB).spill(folder.path(), Some(100 * KIB));
+    overflow(&Launch::threads(8).node_ranks(3), 2, "overflow-6-2", &settings);
+}
+
+#[test]
+fn a_barrier_orders_what_ranks_write_through_their_servers() {
+    let services = served(&Launch::threads(4), 1, 1 << 20, |crew| {
+        let file = open(crew, "fault=seed=5,delay=300us@0.5:memfs:served-order", &memory(64 * KIB))?;
+        for round in 0..15u64 {
+            let writer = (round % 3) as usize;
+            if crew.comm().rank() == writer {
+                file.at(0).write(&[round as u8; 3000])?;
+            }
+            crew.comm().barrier()?;
+            if crew.comm().rank() == (writer + 1) % 3 {
+                let mut back = [255u8; 3000];
+                file.at(0).read(&mut back)?;
+                assert_eq!(back, [round as u8; 3000], "round {round}");
+            }
+            crew.comm().barrier()?;
+        }
+        // Dropped, not closed: everything is written all the same. And another file, whose memory the first one had.
+        drop(file);
+        let file = open(crew, "memfs:served-next", &memory(64 * KIB))?;
+        file.at(0).all().write(&[1u8; 10])?;
+        Ok(file.close()?)
+    });
+    assert_eq!((services[0].files, services[0].failures.len()), (2, 0));
+    assert_eq!(contents("memfs:served-order"), [14; 3000]);
+}
+
+#[test]
+fn a_device_that_fails_at_the_server_is_told_and_final() {
+    let services = served(&Launch::threads(3), 1, 1 << 20, |crew| {
+        let name = "fault=seed=1,write=nospace@#3+:memfs:served-failure";
+        let file = open(crew, name, &memory(64 * KIB))?;
+        let place = 1_000_000 * crew.comm().rank() as u64;
+        // Sooner or later a write is refused; the sync tells it for certain.
+        let refused = (0..200).find_map(|at| file.at(place + at * 5000).write(&[1u8; 5000]).err());
+        let error = file.sync().unwrap_err();
+        for error in refused.iter().chain([&error]) {
+            assert_eq!(error.kind(), aqueduct_file::Kind::NoSpace, "{error}");
+            assert!(error.to_string().contains("are not in the file"), "{error}");
+        }
+        assert_eq!((told(&file).memory.held, told(&file).away), (0, 0), "nothing is held any more");
+        assert!(file.close().is_err());
+        Ok(())
+    });
+    assert_eq!(services[0].failures.len(), 2, "one for each client: {services:?}");
+}
+
+/// Ranks that fail at any time end the program with their error, and nobody waits for ever.
+#[test]
+fn a_rank_that_fails_ends_everything() {
+    for (failing, after) in [(0, 0), (0, 5), (1, 20), (2, 0)] {
+        let outcome = Launch::threads(3).run(|world| match split_io_servers(world, 1)? {
+            Role::Server(_) if failing == 2 => {
+                Err(Error::new(aqueduct_stream::Kind::NoSuch, "serve", "it", "gone"))
+            }
+            Role::Server(server) => server.memory(256 * KIB).serve().map(drop),
+            Role::Compute(crew) => {
+                let file = open(&crew, &format!("memfs:lost-{failing}-{after}"), &memory(20 * KIB))?;
+                for number in 0..100u64 {
+                    if crew.comm().rank() == failing && number == after {
+                        return Err(Error::new(aqueduct_stream::Kind::NoSuch, "compute", "it", "gone"));
+                    }
+                    file.at(number * 10_000).write(&[1u8; 10_000])?;
+                }
+                crew.comm().barrier()?;
+                Ok(file.close()?)
+            }
+        });
+        let error = outcome.expect_err("a rank has failed").to_string();
+        assert!(error.contains("gone"), "{failing} {after}: {error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_on_all_ranks() {
+    served(&Launch::threads(3), 1, 300, |crew| {
+        let error = open(crew, "memfs:no-memory", &memory(64 * KIB)).unwrap_err();
+        assert!(error.to_string().contains("give it more memory"), "{error}");
+        Ok(())
+    });
+    served(&Launch::threads(3), 1, 1 << 20, |crew| {
+        // Opened, and gone before the server looks for it.
+        let file = Open::new(Mode::read_write().create()).open(crew.comm(), "memfs:vanished")?;
+        crew.comm().barrier()?;
+        let _ = aqueduct_file::delete("memfs:vanished");
+        crew.comm().barrier()?;
+        match crew.buffered(file, &memory(64 * KIB)) {
+            // A device that keeps what is open.
+            Ok(file) => file.close()?,
+            Err(error) => assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSuchFile), "{error}"),
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,334 @@
+//! Ranks that only write, for ranks that compute: the same files as in every other mode, under overflow too, and caps that hold.
+
+#[path = "cases/model.rs"]
+mod model;
+#[path = "cases/story.rs"]
+mod story;
+#[path = "cases/watched.rs"]
+mod watched;
+
+use std::time::Duration;
+
+use aqueduct_comm::{Comm, Launch};
+use aqueduct_stream::{
+    Durability, Error, Options, OutputMode, Reader, Role, ServerReport, Stream, Streams, split_io_servers,
+};
+use aqueduct_testkit::blocking_device::BlockingDevice;
+use aqueduct_testkit::rng::SeededRng;
+use story::{Cut, check, check_end, write};
+use watched::{processor, stays_on};
+
+const STEPS: u64 = 7;
+
+/// What a rank has to tell.
+enum Told {
+    Computed(aqueduct_stream::OutputReport),
+    Served(ServerReport),
+}
+
+/// The whole program on so many ranks, of which some serve; with so much memory for a client and for a server.
+fn program(world: &Comm, name: &str, servers: usize, memory: (u64, u64), cut: Cut) -> Result<Told, Error> {
+    let told = match split_io_servers(world, servers)? {
+        Role::Server(server) => Told::Served(server.memory(memory.1).serve()?),
+        Role::Compute(crew) => {
+            let options = Options::new().replace().served_by(&crew).memory(memory.0).durable_every(3);
+            Told::Computed(write(crew.comm(), name, &options, cut, STEPS)?)
+        }
+    };
+    world.barrier()?;
+    let reader = Reader::open(world, name)?;
+    check(&reader, world.size() - servers, 0..STEPS);
+    check_end(&reader, STEPS);
+    Ok(told)
+}
+
+fn judge(told: Vec<Told>, servers: usize, context: &str) {
+    let mut service = 0;
+    for told in told {
+        match told {
+            Told::Computed(report) => {
+                assert_eq!(
+                    (report.mode, report.steps),
+                    (OutputMode::Servers, STEPS),
+                    "{context}: {report:?}"
+                );
+                assert!(report.memory_peak <= report.memory_cap, "{context}: {report:?}");
+                assert!(report.reason.contains("nothing but write"), "{context}: {report:?}");
+            }
+            Told::Served(done) => {
+                service += 1;
+                assert!(
+                    done.outputs == 1 && done.failures.is_empty() && done.bytes > 0,
+                    "{context}: {done:?}"
+                );
+                assert!(done.memory_peak > 0 && done.memory_peak <= done.memory_cap, "{context}: {done:?}");
+            }
+        }
+    }
+    assert_eq!(service, servers, "{context}");
+}
+
+#[test]
+fn any_number_of_clients_and_servers() {
+    for (ranks, servers) in [(2, 1), (3, 1), (4, 1), (4, 2), (7, 2), (8, 2), (7, 3)] {
+        for (axis, uneven, halo) in [(0, false, 0), (1, true, 1), (2, false, 2)] {
+            for per_node in [ranks, 4, 2, 1] {
+                let name = format!("memfs:served-{ranks}-{servers}-{axis}-{per_node}");
+                let cut = Cut { axis, uneven, halo };
+                let launch = Launch::threads(ranks).node_ranks(per_node);
+                let told =
+                    launch.run(|world| program(world, &name, servers, (1 << 20, 1 << 20), cut)).unwrap();
+                judge(told, servers, &name);
+            }
+        }
+    }
+}
+
+/// 3 + 1 and 6 + 2 ranks with steps many times larger than what clients and servers may hold.
+#[test]
+fn overflow_slows_down_and_keeps_the_caps() {
+    for (ranks, servers) in [(4, 1), (8, 2)] {
+        for memory in [(300, 4000), (300, 100_000), (2000, 6000), (20_000, 4000)] {
+            for per_node in [ranks, 2] {
+                let name = format!("memfs:overflow-{ranks}-{}-{}-{per_node}", memory.0, memory.1);
+                let cut = Cut { axis: 0, uneven: true, halo: 0 };
+                let launch = Launch::threads(ranks).node_ranks(per_node);
+                let told = launch.run(|world| program(world, &name, servers, memory, cut)).unwrap();
+                judge(told, servers, &name);
+            }
+        }
+    }
+}
+
+/// Two outputs at once, of different kinds, and none at all.
+#[test]
+fn several_outputs() {
+    let run = |world: &Comm| {
+        match split_io_servers(world, 2)? {
+            Role::Server(server) => {
+                let service = server.serve()?;
+                assert_eq!((service.outputs, service.failures.len()), (2, 0), "{service:?}");
+            }
+            Role::Compute(crew) => {
+                let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+                let mut streams = Streams::new();
+                let key = streams.add::<u64>(Stream::array("a", [ranks]).block([rank], [1]));
+                let options = Options::new().replace().served_by(&crew).mode(OutputMode::Servers);
+                let mut first = options.create(crew.comm(), "memfs:first", &streams)?;
+                let mut second = options.create(crew.comm(), "memfs:second", &streams)?;
+                for step in 0..20 {
+                    first.step()?.put(key, &[step * 10 + rank]).commit()?;
+                    second.step()?.put(key, &[step * 20 + rank]).commit()?;
+                }
+                second.finish()?;
+                first.finish()?;
+            }
+        }
+        world.barrier()?;
+        for (name, factor) in [("memfs:first", 10), ("memfs:second", 20)] {
+            let reader = Reader::open(world, name)?;
+            let found = reader.read::<u64>("a", reader.step(19).expect("complete"))?;
+            assert_eq!(found, (0..4).map(|rank| 19 * factor + rank).collect::<Vec<u64>>());
+        }
+        // Nobody wants anything.
+        if let Role::Server(server) = split_io_servers(world, 1)? {
+            assert_eq!(server.serve()?.outputs, 0);
+        }
+        Ok::<_, Error>(())
+    };
+    Launch::threads(6).run(run).unwrap();
+}
+
+/// Accepted is not visible, visible is not durable, and none is told before it is so.
+#[test]
+fn acknowledgements_are_true() {
+    let gate = BlockingDevice::register("served-truth");
+    let run = |world: &Comm| {
+        let crew = match split_io_servers(world, 1)? {
+            Role::Server(server) => return server.serve().map(drop),
+            Role::Compute(crew) => crew,
+        };
+        let rank = crew.comm().rank() as u64;
+        let mut streams = Streams::new();
+        let rows = streams.add::<f64>(Stream::array("rows", [2, 1000]).block([rank, 0], [1, 1000]));
+        let options = Options::new().replace().served_by(&crew);
+        gate.open();
+        let mut output = options.create(crew.comm(), "served-truth:run", &streams)?;
+        crew.comm().barrier()?;
+        gate.shut();
+        let receipt = output.step()?.put(rows, &[1.0; 1000]).commit()?;
+        assert_eq!(receipt.state()?, Durability::Accepted, "nothing has come through");
+        crew.comm().barrier()?;
+        gate.open();
+        receipt.wait_visible()?;
+        assert_eq!(receipt.state()?, Durability::Visible);
+        let seen = Reader::open(crew.comm(), "served-truth:run")?;
+        assert!(seen.step(0).is_some() && !seen.is_finished());
+        output.flush()?;
+        assert_eq!(receipt.state()?, Durability::Durable);
+        let later = output.step()?.put(rows, &[2.0; 1000]).commit()?;
+        assert_eq!((output.progress().accepted, output.progress().durable), (2, 1));
+        let report = output.finish()?;
+        assert!(report.writing > Duration::ZERO, "{report:?}");
+        assert_eq!(later.state()?, Durability::Durable);
+        Ok::<_, Error>(())
+    };
+    Launch::threads(3).run(run).unwrap();
+}
+
+/// A server told to stop writes out what it holds, also of an output that nobody finished.
+#[test]
+fn a_dropped_output_is_written_as_far_as_it_was_handed_over() {
+    let run = |world: &Comm| {
+        match split_io_servers(world, 1)? {
+            Role::Server(server) => {
+                let service = server.serve()?;
+                assert_eq!((service.batches, service.failures.len()), (5, 1), "{service:?}");
+            }
+            Role::Compute(crew) => {
+                let rank = crew.comm().rank() as u64;
+                let mut streams = Streams::new();
+                let rows = streams.add::<f64>(Stream::array("rows", [2, 1000]).block([rank, 0], [1, 1000]));
+                let options = Options::new().replace().served_by(&crew);
+                let mut output =
+                    options.create(crew.comm(), "throttle=2MB/s:memfs:served-dropped", &streams)?;
+                let mut receipts = Vec::new();
+                for step in 0..5 {
+                    receipts.push(output.step()?.put(rows, &[f64::from(step); 1000]).commit()?);
+                }
+                drop(output);
+                assert_eq!(receipts[4].state()?, Durability::Visible, "the drop waits for it");
+            }
+        }
+        world.barrier()?;
+        let reader = Reader::open(world, "memfs:served-dropped")?;
+        assert!(!reader.is_finished());
+        for step in 0..5 {
+            let parcel = reader.step(step).expect("it was handed over");
+            assert_eq!(reader.read::<f64>("rows", parcel)?, vec![step as f64; 2000]);
+        }
+        Ok::<_, Error>(())
+    };
+    Launch::threads(3).run(run).unwrap();
+}
+
+#[test]
+fn what_cannot_be_is_refused_on_all_ranks() {
+    let run = |world: &Comm| {
+        for servers in [0, 3] {
+            let error = split_io_servers(world, servers).map(drop).unwrap_err();
+            assert!(error.to_string().contains("give 1 to 2"), "{error}");
+        }
+        let different = split_io_servers(world, 1 + usize::from(world.rank() == 0)).map(drop).unwrap_err();
+        assert!(different.to_string().contains("different numbers"), "{different}");
+        let alone =
+            Options::new().replace().mode(OutputMode::Servers).create(world, "memfs:alone", &Streams::new());
+        assert!(alone.map(drop).unwrap_err().to_string().contains("split them off"));
+        match split_io_servers(world, 1)? {
+            // Too little for three clients.
+            Role::Server(server) => _ = server.memory(200).serve()?,
+            Role::Compute(crew) => {
+                let options = Options::new().replace().served_by(&crew);
+                let error = options.create(crew.comm(), "memfs:poor", &Streams::new()).map(drop).unwrap_err();
+                assert!(error.to_string().contains("give it more memory"), "{error}");
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    Launch::threads(4).run(run).unwrap();
+}
+
+#[test]
+fn a_server_writes_on_its_processor() {
+    let cpu = processor();
+    let run = |world: &Comm| match split_io_servers(world, 1)? {
+        Role::Server(server) => {
+            let service = server.pin([cpu]).serve_into(|_, _, _| Ok(stays_on(cpu)))?;
+            assert_eq!((service.batches, service.failures.len()), (1, 0), "{service:?}");
+            Ok::<_, Error>(())
+        }
+        Role::Compute(crew) => {
+            let mut streams = Streams::new();
+            let key = streams.add::<u64>(Stream::array("a", [10]).block([0], [10]));
+            let mut output =
+                Options::new().replace().served_by(&crew).create(crew.comm(), "pinned", &streams)?;
+            output.step()?.put(key, &[1; 10]).commit()?;
+            output.finish().map(drop)
+        }
+    };
+    Launch::threads(2).run(run).unwrap();
+}
+
+/// One run, in which everything but the ranks is chosen by a seed, delays too: no step is lost or doubled, and the caps hold.
+fn seeded(world: &Comm, servers: usize, number: u64) -> Result<(), Error> {
+    let mut seed = SeededRng::new(number);
+    let (values, steps) = (1 + seed.number() % 60, seed.number() % 8);
+    let (buffers, memory) = (1 + seed.below(3), 400 + seed.number() % 2000);
+    let reserve = 4000 + seed.number() % 20_000;
+    let name = format!("memfs:seeded-{number}");
+    let mut delays = SeededRng::new(number ^ (world.rank() as u64) << 40);
+    match split_io_servers(world, servers)? {
+        Role::Server(server) => {
+            let service = server.memory(reserve).serve()?;
+            assert!(service.memory_peak <= reserve && service.failures.is_empty(), "{service:?}");
+            assert_eq!(service.batches, steps);
+        }
+        Role::Compute(crew) => {
+            let (rank, size) = (crew.comm().rank() as u64, crew.comm().size() as u64);
+            let mut streams = Streams::new();
+            let array = Stream::array("a", [size, values]).block([rank, 0], [1, values]);
+            let key = streams.add::<u64>(array);
+            let options = Options::new().replace().served_by(&crew).buffers(buffers).memory(memory);
+            let mut output = options.create(crew.comm(), &name, &streams)?;
+            for step in 0..steps {
+                std::thread::sleep(Duration::from_micros(delays.number() % 100));
+                let mut data: Vec<u64> = (0..values).map(|at| step * 1000 + rank * 100 + at).collect();
+                output.step()?.put(key, &data).commit()?;
+                // The program's again.
+                data.fill(u64::MAX);
+            }
+            let report = output.finish()?;
+            assert!(report.memory_peak <= report.memory_cap && report.memory_cap <= memory, "{report:?}");
+        }
+    }
+    world.barrier()?;
+    if world.rank() > 0 {
+        return Ok(());
+    }
+    let reader = Reader::open(&world.comm_self(), &name)?;
+    assert!(reader.is_finished() && reader.stored_steps().len() as u64 == steps);
+    for step in 0..steps {
+        let found = reader.read::<u64>("a", reader.step(step).expect("complete"))?;
+        let row = |rank: u64| (0..values).map(move |at| step * 1000 + rank * 100 + at);
+        let expected = (0..(world.size() - servers) as u64).flat_map(row);
+        assert!(expected.eq(found), "step {step}");
+    }
+    Ok(())
+}
+
+/// As many runs, one after the other, on ranks that are launched once: how many, how many of them serve, and on how many nodes, is chosen by the first seed.
+fn launched(numbers: std::ops::Range<u64>) {
+    let mut seed = SeededRng::new(numbers.start);
+    let servers = 1 + seed.below(2);
+    let ranks = 2 * servers + seed.below(4);
+    let launch = Launch::threads(ranks).node_ranks(1 + seed.below(ranks));
+    let run = |world: &Comm| {
+        numbers.clone().try_for_each(|number| {
+            seeded(world, servers, number)
+                .inspect_err(|error| eprintln!("seed {number} of {numbers:?}: {error}"))
+        })
+    };
+    launch.run(run).unwrap_or_else(|error| panic!("seeds {numbers:?}: {error}"));
+}
+
+/// Runs that share ranks: `AQUEDUCT_SEED` is the first of so many.
+const TOGETHER: u64 = 20;
+
+#[test]
+fn a_thousand_seeded_runs_with_random_delays() {
+    let first: Option<u64> = std::env::var("AQUEDUCT_SEED").ok().and_then(|seed| seed.parse().ok());
+    match first {
+        Some(seed) => launched(seed..seed + TOGETHER),
+        None => (0..1000).step_by(TOGETHER as usize).for_each(|first| launched(first..first + TOGETHER)),
+    }
+}

@@ -1,0 +1,124 @@
+//! A device whose writes wait until they are let through: what a program sees before a write is done can be looked at without a clock.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use aqueduct_device::{
+    Capabilities, Device, Handle, MemFs, OpenOptions, Result, Segment, SegmentMut, SyncScope, register_device,
+};
+
+/// How often a write looks before it goes through a shut gate: a test that fails before it opens the gate ends all the same. A count, so that time
+/// in which nothing runs does not matter.
+const LOOKS: usize = 600;
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Files in memory behind a gate; shut at first. They stand for files on a medium, and say that they are persistent.
+#[derive(Debug)]
+pub struct BlockingDevice {
+    files: MemFs,
+    latch: Arc<WriteLatch>,
+    writeback_ranges: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+#[derive(Debug, Default)]
+struct WriteLatch {
+    is_open: Mutex<bool>,
+    change: Condvar,
+}
+
+impl BlockingDevice {
+    /// Registers a gate under a prefix of its own: its files are `prefix:name`.
+    ///
+    /// # Panics
+    /// If there is such a prefix.
+    pub fn register(prefix: &str) -> Arc<Self> {
+        let gate =
+            Arc::new(Self { files: MemFs::new(), latch: Arc::default(), writeback_ranges: Arc::default() });
+        register_device(prefix, Arc::clone(&gate) as Arc<dyn Device>).expect("a prefix of its own");
+        gate
+    }
+
+    /// Lets all writes through, now and later.
+    pub fn open(&self) {
+        self.latch.set(true);
+    }
+
+    /// What was [hastened](Handle::start_writeback) since the last look.
+    pub fn take_writeback_ranges(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.writeback_ranges.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes wait again.
+    pub fn shut(&self) {
+        self.latch.set(false);
+    }
+}
+
+impl WriteLatch {
+    fn set(&self, open: bool) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = open;
+        self.change.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..LOOKS {
+            if *open {
+                return;
+            }
+            open = self.change.wait_timeout(open, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Device for BlockingDevice {
+    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        let inner = self.files.open(name, options)?;
+        let (latch, hastened) = (Arc::clone(&self.latch), Arc::clone(&self.writeback_ranges));
+        Ok(Arc::new(BlockingHandle { inner, latch, writeback_ranges: hastened }))
+    }
+
+    fn delete(&self, name: &OsStr) -> Result<()> {
+        self.files.delete(name)
+    }
+}
+
+struct BlockingHandle {
+    inner: Arc<dyn Handle>,
+    latch: Arc<WriteLatch>,
+    writeback_ranges: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+impl Handle for BlockingHandle {
+    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.inner.read(pieces)
+    }
+
+    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+        self.latch.pass();
+        self.inner.write(pieces)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.inner.set_len(len)
+    }
+
+    fn sync(&self, scope: SyncScope) -> Result<()> {
+        self.inner.sync(scope)
+    }
+
+    fn start_writeback(&self, range: Range<u64>) {
+        self.writeback_ranges.lock().unwrap_or_else(PoisonError::into_inner).push(range);
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        // Mapped pages would be written behind the gate's back. It stands for a persistent medium.
+        Capabilities { maps: false, persistent: true, ..self.inner.capabilities() }
+    }
+}
