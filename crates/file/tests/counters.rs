@@ -190,7 +190,7 @@ fn a_trace_tells_how_accesses_are_done_and_what_they_were_estimated_to_take() {
     let text = std::fs::read_to_string(trace).unwrap();
     for rank in 0..2 {
         let remarks: Vec<&str> =
-            text.lines().filter(|line| line.starts_with(&format!("{rank},Remark,"))).collect();
+            text.lines().filter(|line| line.starts_with(&format!("{rank},Annotate,"))).collect();
         // Once for each kind of access that is done in a new way.
         assert!((2..=6).contains(&remarks.len()), "{text}");
         let reported = |what: &str| {

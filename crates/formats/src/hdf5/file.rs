@@ -19,8 +19,8 @@ pub struct DatasetId(pub(super) usize);
 
 /// An HDF5 file that all ranks of a communicator have open.
 ///
-/// Made by [`Create`](super::Hdf5CreateOptions) and [`Open`](super::Hdf5OpenOptions). Its methods say whether they are *collective*: called by all ranks, in the
-/// same order. What is written is marked as complete by [`commit`](Hdf5File::commit) and [`close`](Hdf5File::close).
+/// Made by [`Hdf5CreateOptions`](super::Hdf5CreateOptions) and [`Hdf5OpenOptions`](super::Hdf5OpenOptions). Its methods say whether they are
+/// *collective*: called by all ranks, in the same order. What is written is marked as complete by [`commit`](Hdf5File::commit) and [`close`](Hdf5File::close).
 pub struct Hdf5File {
     pub(super) core: FormatFile,
     /// Whether space is reserved when a dataset is defined.
