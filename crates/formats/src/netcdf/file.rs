@@ -14,8 +14,8 @@ use crate::format_file::FormatFile;
 /// A netCDF file that all ranks of a communicator have open.
 ///
 /// Made by [`NetcdfCreateOptions`](super::NetcdfCreateOptions) and [`NetcdfOpenOptions`](super::NetcdfOpenOptions). Its methods say whether
-/// they are *collective*: called by all ranks, in the same order. What is written is part of the file for others after [`commit`](NetcdfFile::commit) or [`close`](NetcdfFile::close): without them,
-/// records that were added are not counted.
+/// they are *collective*: called by all ranks, in the same order. What is written is part of the file for others after
+/// [`commit`](NetcdfFile::commit) or [`close`](NetcdfFile::close): without them, records that were added are not counted.
 pub struct NetcdfFile {
     pub(super) core: FormatFile,
     pub(super) reserved: ReservedSpace,
