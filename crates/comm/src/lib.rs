@@ -29,7 +29,7 @@
 //! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
 //! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`MessageSource::Any`] |
 //! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node); all of them, again and again: [`PooledComm`] |
-//! | shared memory | [`region`](Comm::shared_region); one number between nodes where threads may not serve it: [`counter`](Comm::remote_counter) |
+//! | shared memory | [`shared_region`](Comm::shared_region); one number between nodes where threads may not serve it: [`remote_counter`](Comm::remote_counter) |
 //!
 //! Values are [`Plain`]: numbers and structures of numbers without padding. Reductions are over [`Number`]s with an [`Op`].
 //!

@@ -28,7 +28,7 @@ pub struct Capabilities {
     pub native_lists: bool,
     /// [`Handle::map`](crate::Handle::map) gives parts of the file as memory, coherent with reads and writes of every process that may have it open.
     pub maps: bool,
-    /// [`Handle::remark`](crate::Handle::annotate) is kept, for people.
+    /// [`Handle::annotate`](crate::Handle::annotate) is kept, for people.
     pub keeps_annotations: bool,
     /// Space can be reserved ahead of writing.
     pub preallocate: bool,

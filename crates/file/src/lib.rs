@@ -42,7 +42,7 @@
 //! | explicit offset | [`file.at(o)`](File::at)`.read(…)` | `file.at(o).all().read(…)` |
 //! | individual pointer | [`file.at_pointer()`](File::at_pointer)`.read(…)` | `file.at_pointer().all().read(…)` |
 //! | shared pointer | [`file.shared()`](File::shared)`.read(…)` | `file.shared().all().read(…)`: in rank order |
-//! | a view of its own | [`file.through(&view)`](File::with_view)`.read(…)` | `file.through(&view).all().read(…)` |
+//! | a view of its own | [`file.with_view(&view)`](File::with_view)`.read(…)` | `file.with_view(&view).all().read(…)` |
 //!
 //! | instead of `read` | |
 //! |---|---|

@@ -40,7 +40,7 @@ const TRAILER: usize = 8 + 8 + 4 + 4;
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
 ///
-/// What is sent: `&[T]`, `&Vec<T>`, [`One`](crate::Single) object, [`Each`](crate::FromIter) of an iterator. What
+/// What is sent: `&[T]`, `&Vec<T>`, [`Single`](crate::Single) object, [`FromIter`](crate::FromIter) of an iterator. What
 /// comes: a new vector, an existing slice (`_into`), or any container that grows (`_onto`).
 /// Counts may differ from rank to rank. A message of another type is an error that names both.
 pub trait ObjectCommExt {

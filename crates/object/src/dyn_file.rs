@@ -121,7 +121,7 @@ impl DynObjectFile {
 }
 
 /// An object file that is written without knowing its type: objects come encoded, are put behind those that are committed, and committed; see
-/// [`ObjectOpen::open_encoded`](crate::ObjectOpenOptions::open_encoded).
+/// [`ObjectOpenOptions::open_encoded`](crate::ObjectOpenOptions::open_encoded).
 ///
 /// ```
 /// use aqueduct_comm::Launch;

@@ -34,7 +34,7 @@ pub enum OutputMode {
     Thread,
     /// As with threads, but groups of ranks hand their bytes to one of them, and only these leaders meet over the file.
     Leaders,
-    /// Ranks of their own, split off the world: see [`split`](crate::split_io_servers).
+    /// Ranks of their own, split off the world: see [`split_io_servers`](crate::split_io_servers).
     Servers,
     /// What pays, by what is measured; servers, where there are some.
     #[default]

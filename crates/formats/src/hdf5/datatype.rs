@@ -27,7 +27,7 @@ pub enum Datatype {
     Array(Box<Datatype>, u64),
     /// Text of so many bytes, filled up with zeros.
     Text(u64),
-    /// Text of any length, which lies elsewhere in the file: read by [`Container::texts`](super::Hdf5File::read_vlen_strings).
+    /// Text of any length, which lies elsewhere in the file: read by [`Hdf5File::read_vlen_strings`](super::Hdf5File::read_vlen_strings).
     VlenText,
     /// Something that is not accessed here: what it is called, and its bytes.
     Other(String, u64),

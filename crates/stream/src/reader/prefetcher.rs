@@ -14,7 +14,7 @@ const STEPS: usize = 8;
 /// Which values: of which stream, which box of it and which part (its start and shape); all of them where there is none.
 pub(super) type Kind = (usize, Option<(usize, Vec<u64>, Vec<u64>)>);
 
-/// What came of reading ahead; see [`Reader::prefetched`](super::Reader::prefetch_stats).
+/// What came of reading ahead; see [`Reader::prefetch_stats`](super::Reader::prefetch_stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchStats {
     /// Reads whose values were on their way or there.

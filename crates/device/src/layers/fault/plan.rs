@@ -90,7 +90,7 @@ impl FaultRule {
     }
 }
 
-/// All that goes wrong on a [`Fault`](super::FaultDevice) device.
+/// All that goes wrong on a [`FaultDevice`](super::FaultDevice).
 ///
 /// The same plan gives the same faults to a rank that does the same operations, whatever other ranks do meanwhile.
 ///
