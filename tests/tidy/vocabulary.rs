@@ -66,7 +66,7 @@ fn documents_use_the_words_of_the_field() {
 #[test]
 fn sources_use_the_words_of_the_field() {
     let (total, files) = count(library_sources().into_iter().map(|source| (source.path, source.text)));
-    assert_eq!(total, IN_SOURCES, "replaced words; reword a new text, or lower IN_SOURCES: {files:?}");
+    assert!(total <= IN_SOURCES, "{total} replaced words, more than {IN_SOURCES}; reword: {files:?}");
 }
 
 #[test]
