@@ -14,7 +14,6 @@ const CROWDED: &[(&str, usize)] = &[
     ("crates/formats/src/hdf5", 24),
     ("crates/mpiio/src", 26),
     ("crates/object/src", 22),
-    ("crates/stream/src", 30),
 ];
 
 #[test]

@@ -123,7 +123,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/object/src/primitive.rs", "implementations of the unsafe trait `Object`"),
     ("crates/object/tests/schemas.rs", "implementations of the unsafe trait `Object`"),
     ("crates/stream/src/server/shared_slots.rs", "buffers that clients fill and servers fetch"),
-    ("crates/stream/src/step_checksum.rs", "instructions that were looked for"),
+    ("crates/stream/src/pack/step_checksum.rs", "instructions that were looked for"),
     ("crates/testkit/src/bin/conformance.rs", "plays a host program"),
 ];
 

@@ -9,7 +9,6 @@ const LARGEST_CYCLES: &[(&str, usize)] = &[
     ("crates/comm", 6),
     ("crates/mpiio", 7),
     ("crates/object", 3),
-    ("crates/stream", 8),
     ("crates/testkit", 2),
 ];
 

@@ -42,45 +42,29 @@
 //!
 //! What is promised is in `docs/streams.md`, the bytes are in `docs/format-stream.md`.
 
-mod accumulator;
-mod activity;
-mod aggregation_schedule;
-mod chunk_bounds;
-mod cuboid;
-mod declaration;
-mod double_buffer;
-mod encoder;
+mod aggregate;
+mod declare;
 mod error;
-mod group;
-mod io_thread;
-mod mode_controller;
-mod mode_policy;
 mod options;
 mod output;
-mod packer;
-mod progress;
-mod rank_share;
+mod pack;
 mod reader;
 mod server;
-mod step_checksum;
-mod step_timer;
 mod steps_format;
-mod stream;
-mod stream_info;
 pub mod target;
-mod thread_affinity;
 mod value;
-mod writer;
+mod write;
 
-pub use cuboid::Cuboid;
-pub use declaration::Declaration;
+pub use declare::cuboid::Cuboid;
+pub use declare::declaration::Declaration;
+pub use declare::stream::{ObjectKey, Reduction, Stream, StreamKey, Streams};
+pub use declare::stream_info::{StreamInfo, StreamRegion};
 pub use error::{Error, Kind, Result};
-pub use mode_controller::ModeChange;
-pub use options::{Options, OutputMode};
+pub use options::Options;
 pub use output::{Output, OutputReport, OutputStep};
-pub use progress::{Durability, OutputProgress, Receipt};
 pub use reader::{IncompleteStep, PrefetchStats, Reader, StepObjects, StoredStep};
 pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers};
-pub use stream::{ObjectKey, Reduction, Stream, StreamKey, Streams};
-pub use stream_info::{StreamInfo, StreamRegion};
 pub use value::{StreamValue, ValueKind};
+pub use write::mode_controller::ModeChange;
+pub use write::mode_policy::OutputMode;
+pub use write::progress::{Durability, OutputProgress, Receipt};

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::available_memory;
 
-use crate::aggregation_schedule::AggregationSchedule;
-use crate::declaration::Declaration;
+use crate::aggregate::{LeaderOptions, LeaderTarget};
+use crate::declare::declaration::Declaration;
+use crate::declare::stream::Streams;
 use crate::error::{Error, Kind, Result, agree};
-use crate::io_thread::BufferLimits;
-use crate::mode_controller::ModeController;
-use crate::mode_policy::DataDistribution;
 use crate::output::{BufferMemory, Output};
 use crate::server::{BufferGrant, ComputeGroup, OutputClient};
-use crate::step_timer::{StepTimer, WallClockTimer};
-use crate::stream::Streams;
-use crate::target::{FileTarget, LeaderOptions, LeaderTarget, OutputTarget};
+use crate::target::{FileTarget, OutputTarget};
+use crate::write::aggregation_schedule::AggregationSchedule;
+use crate::write::buffer_limits::{BufferLimits, share_of_available};
+use crate::write::mode_controller::ModeController;
+use crate::write::mode_policy::DataDistribution;
+use crate::write::mode_policy::OutputMode;
+use crate::write::step_timer::{StepTimer, WallClockTimer};
 
 /// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, what
 /// becomes of it, and what is being written meanwhile.
@@ -24,22 +25,6 @@ pub(crate) const GATHERING: usize = 5;
 
 /// The least size of a symmetric buffer, where memory allows it: lists may have anything in a step.
 const SYMMETRIC: u64 = 1 << 20;
-
-/// Who writes, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OutputMode {
-    /// The program itself: `commit` returns when the step is visible.
-    Blocking,
-    /// One thread per rank, while the program computes.
-    Thread,
-    /// As with threads, but groups of ranks hand their bytes to one of them, and only these leaders meet over the file.
-    Leaders,
-    /// Ranks of their own, split off the world: see [`split_io_servers`](crate::split_io_servers).
-    Servers,
-    /// What pays, by what is measured; servers, where there are some.
-    #[default]
-    Auto,
-}
 
 /// How an output is made; the same on all ranks, except for memory and processors.
 ///
@@ -289,8 +274,9 @@ impl Options {
     }
 }
 
-/// An eighth of the available memory, divided by the ranks that share it.
-pub(crate) fn share_of_available(comm: &Comm) -> u64 {
-    let ranks = comm.ranks_of_node(comm.node_of(comm.rank())).len() as u64;
-    (available_memory() / 8 / ranks).max(1 << 20)
+impl Output {
+    /// Creates a stream file with the usual [`Options`]. One that exists is refused: [`Options::replace`] replaces it. Collective.
+    pub fn create(comm: &Comm, name: &str, streams: &Streams) -> Result<Self> {
+        Options::new().create(comm, name, streams)
+    }
 }

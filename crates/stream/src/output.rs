@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use aqueduct_comm::Comm;
 use aqueduct_object::Object;
 
-use crate::accumulator::Accumulator;
-use crate::declaration::Declaration;
-use crate::encoder::{LengthEncoder, StepInput};
+use crate::declare::declaration::Declaration;
+use crate::declare::stream::{ObjectKey, Reduction, StreamKey};
+use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result};
-use crate::io_thread::BufferLimits;
-use crate::mode_controller::{ModeChange, ModeController};
-use crate::options::{Options, OutputMode};
-use crate::packer::{Packer, StreamData};
-use crate::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
+use crate::pack::accumulator::Accumulator;
+use crate::pack::encoder::{LengthEncoder, StepInput};
+use crate::pack::packer::{Packer, StreamData};
 use crate::server::OutputClient;
-use crate::stream::{ObjectKey, Reduction, StreamKey, Streams};
-use crate::stream_info::StreamRegion;
 use crate::target::{BatchEntry, OutputTarget, StepBatch};
 use crate::value::{StreamValue, ValueKind};
-use crate::writer::StreamWriter;
+use crate::write::buffer_limits::BufferLimits;
+use crate::write::mode_controller::{ModeChange, ModeController};
+use crate::write::mode_policy::OutputMode;
+use crate::write::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
+use crate::write::writer::StreamWriter;
 
 /// The streams of a program on their way into a file. See the [crate](crate).
 pub struct Output {
@@ -86,11 +86,6 @@ impl BufferMemory {
 }
 
 impl Output {
-    /// Creates a stream file with the usual [`Options`]. One that exists is refused: [`Options::replace`] replaces it. Collective.
-    pub fn create(comm: &Comm, name: &str, streams: &Streams) -> Result<Self> {
-        Options::new().create(comm, name, streams)
-    }
-
     pub(crate) fn new(
         chooser: ModeController,
         name: &str,

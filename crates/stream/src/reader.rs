@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View};
 
-use crate::cuboid::Cuboid;
+use crate::declare::cuboid::Cuboid;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result};
-use crate::step_checksum::position_checksum;
+use crate::pack::step_checksum::position_checksum;
 use crate::steps_format::{ABSENT, RecordType, StepRecord};
-use crate::stream_info::{StreamInfo, StreamRegion};
 use crate::value::StreamValue;
 use prefetcher::{Prefetcher, ValueLocation};
 

@@ -3,8 +3,6 @@
 mod array_blocks;
 #[cfg(feature = "hdf5")]
 mod hdf5;
-mod leader_gather;
-mod leaders;
 mod netcdf;
 mod object_files;
 mod stream_file;
@@ -12,7 +10,6 @@ mod stream_offsets;
 
 #[cfg(feature = "hdf5")]
 pub use self::hdf5::Hdf5Target;
-pub(crate) use self::leaders::{LeaderOptions, LeaderTarget};
 pub use self::netcdf::NetcdfTarget;
 pub use self::object_files::{Deposit, ObjectTarget, Of};
 pub use self::stream_file::FileTarget;
@@ -23,7 +20,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::declaration::Declaration;
+use crate::declare::declaration::Declaration;
 use crate::error::{Error, Result};
 
 /// What is stored of a step: the same streams on all ranks.

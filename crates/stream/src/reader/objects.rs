@@ -7,8 +7,8 @@ use aqueduct_object::{Object, SchemaDecoder};
 
 use super::prefetcher::ValueLocation;
 use super::{Reader, StoredStep, byte};
+use crate::declare::stream_info::StreamInfo;
 use crate::error::{Error, Kind, Result};
-use crate::stream_info::StreamInfo;
 
 /// The objects of a stream in a step; see [`Reader::objects`].
 pub struct StepObjects<'r, T> {

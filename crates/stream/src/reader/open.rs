@@ -7,11 +7,11 @@ use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{self as file, File, Mode, Open};
 
 use super::{IncompleteStep, Reader, StoredStep, checksum_matches};
+use crate::declare::stream::Reduction;
+use crate::declare::stream_info::{FORMAT, StreamFileMetadata, StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
-use crate::step_checksum::position_checksum;
+use crate::pack::step_checksum::position_checksum;
 use crate::steps_format::{RecordType, StepRecord, StepsHeader, StepsHeaderError, UNIT, record_size};
-use crate::stream::Reduction;
-use crate::stream_info::{FORMAT, StreamFileMetadata, StreamInfo, StreamRegion};
 use crate::target::steps_name;
 use crate::value::ValueKind;
 

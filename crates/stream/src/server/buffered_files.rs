@@ -13,7 +13,7 @@ use super::job_queue::ClientItem;
 use super::output_writer::{HeldChunk, PooledBytes, ServerMemoryGauge};
 use super::protocol::{BufferGrant, SERVER, StridedRun, data_tag};
 use crate::error::{Error, Kind, Result};
-use crate::thread_affinity;
+use crate::write::thread_affinity;
 
 /// Slots of a client: one is filled while another is fetched.
 const SLOTS: u32 = 2;

@@ -12,13 +12,14 @@ use super::protocol::{
 use super::shared_slots::SharedSlots;
 use super::slot_allocator::{ChunkPlacement, SlotAllocator};
 use super::split::{ComputeGroup, ServerLink};
-use crate::activity::WaitLimit;
-use crate::declaration::Declaration;
+use crate::aggregate::MemberShare;
+use crate::declare::declaration::Declaration;
 use crate::error::{EncodedError, Error, Kind, Result};
-use crate::group::MemberShare;
-use crate::packer::Packer;
-use crate::progress::{ProgressUpdate, RemoteProgress};
+use crate::pack::packer::Packer;
 use crate::target::StepBatch;
+use crate::write::activity::WaitLimit;
+use crate::write::progress::{ProgressUpdate, RemoteProgress};
+use crate::write::writer::RemoteWriter;
 
 /// How often a client that lets go of an output looks whether its server has ended it.
 const POLL: Duration = Duration::from_millis(2);
@@ -99,71 +100,6 @@ impl OutputClient {
         self.grant.slot
     }
 
-    /// Hands a parcel over, chunk by chunk: returns when the last one is with the server, or where that will fetch it.
-    pub(crate) fn write(&self, parcel: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()> {
-        let step = parcel.step;
-        let told = packing.as_ref().map(|packing| packing.size()).map_err(Error::to_encoded);
-        self.send_request(&ServerRequest::Parcel(self.number, parcel, told))?;
-        let Ok(packing) = packing else { return Ok(()) };
-        loop {
-            let length = packing.next_length();
-            if length == 0 {
-                return Ok(());
-            }
-            let place = self.place(length as u64)?;
-            let packed = self.hand_over(place, length, packing);
-            packed.map_err(|error| error.in_step(step))?;
-        }
-    }
-
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.send_request(&ServerRequest::Sync(self.number))
-    }
-
-    /// Ends the output and waits until the server has.
-    pub(crate) fn finish(&self, steps: u64) -> Result<()> {
-        self.send_request(&ServerRequest::Finish(self.number, steps))?;
-        self.lock().ended = true;
-        while !self.lock().last.finished {
-            self.receive_update(true)?;
-            self.check()?;
-        }
-        Ok(())
-    }
-
-    /// The output is dropped, unless it has ended: returns when the server has written every step that all clients have handed over. How many
-    /// steps there are, and what has failed other than that the output ends so.
-    /// None if other ranks keep the server waiting for longer than `limit`; it can be asked again.
-    pub(crate) fn abandon(&self, limit: Option<Duration>) -> Option<(u64, Option<Error>)> {
-        let (ended, dropped) = {
-            let mut state = self.lock();
-            (state.ended, std::mem::replace(&mut state.dropped, true))
-        };
-        if !ended && !dropped && self.send_request(&ServerRequest::Drop(self.number)).is_err() {
-            return Some((0, None));
-        }
-        let mut patience = WaitLimit::new(limit);
-        loop {
-            let heard = self.receive_update(false);
-            let last = self.lock().last.clone();
-            // A server that is gone, or a rank that failed: there is nothing to wait for.
-            if ended || heard.is_err() || last.finished || last.failure.is_some() {
-                let failure = last.failure.map(EncodedError::into_error);
-                return Some((last.visible, failure.filter(|error| error.kind() != Kind::NotComplete)));
-            }
-            if patience.is_over(last.activity) {
-                return None;
-            }
-            std::thread::sleep(POLL);
-        }
-    }
-
-    /// The most memory that was used here at a time, and how long the server has written.
-    pub(crate) fn usage(&self) -> (u64, Duration) {
-        let state = self.lock();
-        (state.slots.memory_peak(), Duration::from_nanos(state.last.nanoseconds))
-    }
-
     /// A place for a chunk; waits, asleep, until there is one.
     fn place(&self, bytes: u64) -> Result<ChunkPlacement> {
         self.receive_update(false)?;
@@ -239,6 +175,73 @@ impl OutputClient {
 
     fn lock(&self) -> MutexGuard<'_, OutputClientState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RemoteWriter for OutputClient {
+    /// Hands a parcel over, chunk by chunk: returns when the last one is with the server, or where that will fetch it.
+    fn write(&self, parcel: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()> {
+        let step = parcel.step;
+        let told = packing.as_ref().map(|packing| packing.size()).map_err(Error::to_encoded);
+        self.send_request(&ServerRequest::Parcel(self.number, parcel, told))?;
+        let Ok(packing) = packing else { return Ok(()) };
+        loop {
+            let length = packing.next_length();
+            if length == 0 {
+                return Ok(());
+            }
+            let place = self.place(length as u64)?;
+            let packed = self.hand_over(place, length, packing);
+            packed.map_err(|error| error.in_step(step))?;
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.send_request(&ServerRequest::Sync(self.number))
+    }
+
+    /// Ends the output and waits until the server has.
+    fn finish(&self, steps: u64) -> Result<()> {
+        self.send_request(&ServerRequest::Finish(self.number, steps))?;
+        self.lock().ended = true;
+        while !self.lock().last.finished {
+            self.receive_update(true)?;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// The output is dropped, unless it has ended: returns when the server has written every step that all clients have handed over. How many
+    /// steps there are, and what has failed other than that the output ends so.
+    /// None if other ranks keep the server waiting for longer than `limit`; it can be asked again.
+    fn abandon(&self, limit: Option<Duration>) -> Option<(u64, Option<Error>)> {
+        let (ended, dropped) = {
+            let mut state = self.lock();
+            (state.ended, std::mem::replace(&mut state.dropped, true))
+        };
+        if !ended && !dropped && self.send_request(&ServerRequest::Drop(self.number)).is_err() {
+            return Some((0, None));
+        }
+        let mut patience = WaitLimit::new(limit);
+        loop {
+            let heard = self.receive_update(false);
+            let last = self.lock().last.clone();
+            // A server that is gone, or a rank that failed: there is nothing to wait for.
+            if ended || heard.is_err() || last.finished || last.failure.is_some() {
+                let failure = last.failure.map(EncodedError::into_error);
+                return Some((last.visible, failure.filter(|error| error.kind() != Kind::NotComplete)));
+            }
+            if patience.is_over(last.activity) {
+                return None;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The most memory that was used here at a time, and how long the server has written.
+    fn usage(&self) -> (u64, Duration) {
+        let state = self.lock();
+        (state.slots.memory_peak(), Duration::from_nanos(state.last.nanoseconds))
     }
 }
 

@@ -17,12 +17,12 @@ use super::protocol::{
     ANSWER, BufferGrant, DATA, OpenRequest, REQUEST, ServerRequest, decode_json, send_json,
 };
 use super::split::Server;
-use crate::activity::{PATIENCE, await_end};
-use crate::declaration::Declaration;
+use crate::aggregate::{AggregationGroup, MemberShare};
+use crate::declare::declaration::Declaration;
 use crate::error::{EncodedError, Error, Kind, Result, agree};
-use crate::group::{AggregationGroup, MemberShare};
 use crate::target::{FileTarget, OutputTarget};
-use crate::thread_affinity;
+use crate::write::activity::{PATIENCE, await_end};
+use crate::write::thread_affinity;
 
 /// The smallest chunk that is worth a message.
 pub(super) const LEAST: u64 = 64;
@@ -325,5 +325,5 @@ impl ServerDispatcher<'_> {
 
 /// Half of the available memory, divided by the ranks that share it.
 fn half_of_available(link: &Comm) -> u64 {
-    4 * crate::options::share_of_available(link)
+    4 * crate::write::buffer_limits::share_of_available(link)
 }

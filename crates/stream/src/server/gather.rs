@@ -2,8 +2,8 @@
 
 use super::job_queue::ServerPhase;
 use super::output_writer::{HeldChunk, ServedOutput};
+use crate::aggregate::GatherPlan;
 use crate::error::{Error, Kind, Result};
-use crate::group::GatherPlan;
 
 /// What a server has fetched of a parcel.
 pub(super) struct ClientGather<'a> {

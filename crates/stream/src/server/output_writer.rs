@@ -11,11 +11,11 @@ use super::gather::ClientGather;
 use super::job_queue::{ClientItem, NextChunk, ServerJob, ServerJobQueue, ServerPhase};
 use super::protocol::{ServerUpdate, send_json, update_tag};
 use super::shared_slots::SharedSlots;
-use crate::activity::Activity;
-use crate::double_buffer::DoubleBuffer;
+use crate::aggregate::{AggregationGroup, GatherPlan};
 use crate::error::{Error, Kind, Result};
-use crate::group::{AggregationGroup, GatherPlan};
 use crate::target::{BatchEntry, FailedSource, OutputTarget, StepBatch};
+use crate::write::activity::Activity;
+use crate::write::double_buffer::DoubleBuffer;
 
 /// A chunk that a server knows of.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use aqueduct_comm::Comm;
 
-use crate::activity::Activity;
+use crate::aggregate::MemberShare;
+use crate::declare::stream_info::StreamInfo;
 use crate::error::{EncodedError, Error, Kind, Result};
-use crate::group::MemberShare;
-use crate::stream_info::StreamInfo;
 use crate::target::StepBatch;
+use crate::write::activity::Activity;
 
 /// The server's rank among its clients.
 pub(crate) const SERVER: usize = 0;

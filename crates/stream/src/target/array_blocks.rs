@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::StepBatch;
-use crate::declaration::Declaration;
-use crate::stream::Reduction;
-use crate::stream_info::{StreamInfo, StreamRegion};
+use crate::declare::declaration::Declaration;
+use crate::declare::stream::Reduction;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::value::ValueKind;
 
 /// Whether a stream is stored more than once.

@@ -8,9 +8,9 @@ use aqueduct_formats::hdf5::{DatasetId, Datatype, Hdf5CreateOptions, Hdf5Definit
 
 use super::array_blocks::{array_blocks, arrays, block_portions, is_recorded};
 use super::{ChunkSource, OutputTarget, StepBatch};
-use crate::declaration::Declaration;
+use crate::declare::declaration::Declaration;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
-use crate::stream_info::{StreamInfo, StreamRegion};
 use crate::value::{ValueKind, by_kind};
 
 /// Bytes of a chunk, at least, where rows are small.

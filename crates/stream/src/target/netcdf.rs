@@ -10,9 +10,9 @@ use aqueduct_formats::netcdf::{
 
 use super::array_blocks::{ArraySegment, BlockPortion, array_blocks, arrays, block_portions, is_recorded};
 use super::{ChunkSource, OutputTarget, StepBatch};
-use crate::declaration::Declaration;
+use crate::declare::declaration::Declaration;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
-use crate::stream_info::{StreamInfo, StreamRegion};
 use crate::value::{ValueKind, by_kind};
 
 /// A netCDF file (CDF-5) that is being written.

@@ -12,9 +12,9 @@ use aqueduct_object::{DynObjectWriter, Object, ObjectFile, ObjectOpenOptions, Sc
 
 use self::append_range::AppendRange;
 use super::{ChunkSource, OutputTarget, StepBatch};
-use crate::declaration::Declaration;
+use crate::declare::declaration::Declaration;
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 use crate::error::{EXISTS, Error, Kind, Result, agree};
-use crate::stream_info::{StreamInfo, StreamRegion};
 use crate::value::{StreamValue, by_kind};
 
 /// What a [`Deposit`] is of.

@@ -8,12 +8,12 @@ use aqueduct_file::{self as file, File, Mode, Open, Source, View, WriterLock};
 
 use super::stream_offsets::StreamOffsets;
 use super::{ChunkSource, OutputTarget, StepBatch};
-use crate::declaration::Declaration;
+use crate::declare::declaration::Declaration;
+use crate::declare::rank_share::shift_layout;
+use crate::declare::stream_info::{StreamFileMetadata, StreamRegion};
 use crate::error::{EXISTS, Error, Kind, Result, agree};
-use crate::rank_share::shift_layout;
-use crate::step_checksum::position_checksum;
+use crate::pack::step_checksum::position_checksum;
 use crate::steps_format::{RecordEntry, RecordType, StepRecord, StepsHeader, UNIT, record_size};
-use crate::stream_info::{StreamFileMetadata, StreamRegion};
 
 /// A stream file that is being written.
 pub struct FileTarget {

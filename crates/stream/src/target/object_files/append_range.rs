@@ -2,9 +2,9 @@
 
 use aqueduct_file::layout::{Layout, LayoutError};
 
-use crate::declaration::Declaration;
-use crate::rank_share::shift_layout;
-use crate::stream_info::StreamRegion;
+use crate::declare::declaration::Declaration;
+use crate::declare::rank_share::shift_layout;
+use crate::declare::stream_info::StreamRegion;
 use crate::target::StepBatch;
 
 /// Room for a stream of a parcel behind what its file has.

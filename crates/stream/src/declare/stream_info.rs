@@ -3,8 +3,8 @@
 use aqueduct_object::Schema;
 use serde::{Deserialize, Serialize};
 
-use crate::cuboid::{Cuboid, volume};
-use crate::stream::{Reduction, SampledRegion, Stream};
+use crate::declare::cuboid::{Cuboid, volume};
+use crate::declare::stream::{Reduction, SampledRegion, Stream};
 use crate::value::ValueKind;
 
 /// What is stored of an array.

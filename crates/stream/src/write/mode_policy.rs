@@ -1,6 +1,20 @@
 //! Which way of writing pays, by what was measured: a pure rule with a memory. It knows neither ranks nor clocks.
 
-use crate::options::OutputMode;
+/// Who writes, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OutputMode {
+    /// The program itself: `commit` returns when the step is visible.
+    Blocking,
+    /// One thread per rank, while the program computes.
+    Thread,
+    /// As with threads, but groups of ranks hand their bytes to one of them, and only these leaders meet over the file.
+    Leaders,
+    /// Ranks of their own, split off the world: see [`split_io_servers`](crate::split_io_servers).
+    Servers,
+    /// What pays, by what is measured; servers, where there are some.
+    #[default]
+    Auto,
+}
 
 /// Steps below this, over all ranks, are not worth a thread.
 const SMALL: f64 = 1.5e6;

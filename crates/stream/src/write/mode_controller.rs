@@ -9,12 +9,13 @@ use std::time::Instant;
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::aggregation_schedule::AggregationSchedule;
 use crate::error::{Error, Result, agree};
-use crate::mode_policy::{DataDistribution, ModeDecision, ModePolicy, StepTimings, WriteMode};
-use crate::options::OutputMode;
-use crate::step_timer::{StepTime, StepTimer, WallClockTimer};
-use crate::writer::{StreamWriter, WriteTiming};
+use crate::write::aggregation_schedule::AggregationSchedule;
+use crate::write::mode_policy::{
+    DataDistribution, ModeDecision, ModePolicy, OutputMode, StepTimings, WriteMode,
+};
+use crate::write::step_timer::{StepTime, StepTimer, WallClockTimer};
+use crate::write::writer::{StreamWriter, WriteTiming};
 
 /// Steps that are looked at before a decision, and after how many more it is heard where threads find it.
 const WINDOW: u64 = 8;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use aqueduct_file::layout::{LayoutError, Pattern};
 
-use crate::chunk_bounds::ChunkBounds;
-use crate::encoder::{EncodedSizeError, StreamEncoder};
+use crate::pack::chunk_bounds::ChunkBounds;
+use crate::pack::encoder::{EncodedSizeError, StreamEncoder};
 
 /// Values of one stream in memory.
 pub(crate) enum StreamData<'a> {

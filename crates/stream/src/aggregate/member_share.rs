@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cuboid::Cuboid;
-use crate::declaration::Declaration;
+use crate::declare::cuboid::Cuboid;
+use crate::declare::declaration::Declaration;
 
 /// What one rank has of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,11 +19,12 @@ impl MemberShare {
     /// This rank's share of all streams.
     pub(crate) fn of(declared: &Declaration) -> Vec<Self> {
         let shares = declared.shares.iter().zip(&declared.points);
-        let share = |(piece, (points, before)): (&crate::rank_share::RankShare, &(Vec<u64>, u64))| Self {
-            block: piece.block.clone(),
-            points: points.clone(),
-            before: *before,
-        };
+        let share =
+            |(piece, (points, before)): (&crate::declare::rank_share::RankShare, &(Vec<u64>, u64))| Self {
+                block: piece.block.clone(),
+                points: points.clone(),
+                before: *before,
+            };
         shares.map(share).collect()
     }
 

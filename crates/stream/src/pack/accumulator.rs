@@ -2,7 +2,7 @@
 
 use aqueduct_file::layout::{LayoutError, Pattern};
 
-use crate::stream::Reduction;
+use crate::declare::stream::Reduction;
 use crate::value::{StreamValue, ValueKind, by_kind};
 
 /// Bytes that are gathered at a time: they stay in the nearest cache.

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::cuboid::Cuboid;
+use crate::declare::cuboid::Cuboid;
+use crate::declare::rank_share::RankShare;
+use crate::declare::stream::{Reduction, SampledRegion, Stream, Streams};
+use crate::declare::stream_info::{StreamFileMetadata, StreamInfo, StreamRegion};
 use crate::error::{Error, Kind, Result, agree};
-use crate::rank_share::RankShare;
-use crate::stream::{Reduction, SampledRegion, Stream, Streams};
-use crate::stream_info::{StreamFileMetadata, StreamInfo, StreamRegion};
 
 /// All streams of an output.
 #[derive(Clone, Debug)]

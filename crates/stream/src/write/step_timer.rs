@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::mode_policy::WriteMode;
+use crate::write::mode_policy::WriteMode;
 
 /// What a rank finds of a step, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,18 +1,12 @@
 //! Several ranks as one: what a group of neighbouring ranks holds, seen by the one of them (or by the server) that writes for all. Pure.
 
-mod box_order;
-mod gather_plan;
-mod member_share;
-
-pub(crate) use self::gather_plan::GatherPlan;
-pub(crate) use self::member_share::MemberShare;
-
 use aqueduct_file::layout::{Layout, LayoutError, Member};
 
-use crate::cuboid::Cuboid;
-use crate::declaration::Declaration;
-use crate::rank_share::{RankShare, shift_layout};
-use crate::stream_info::{StreamInfo, StreamRegion};
+use super::{GatherPlan, MemberShare, box_order};
+use crate::declare::cuboid::Cuboid;
+use crate::declare::declaration::Declaration;
+use crate::declare::rank_share::{RankShare, shift_layout};
+use crate::declare::stream_info::{StreamInfo, StreamRegion};
 
 /// A group of ranks that follow one another, as one rank with more boxes.
 #[derive(Clone, Debug)]
@@ -146,7 +140,7 @@ fn boxes_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{SampledRegion, Stream};
+    use crate::declare::stream::{SampledRegion, Stream};
     use crate::value::ValueKind;
     use aqueduct_testkit::rng::SeededRng;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use aqueduct_object::{Object, Schema};
 use serde::{Deserialize, Serialize};
 
-use crate::cuboid::Cuboid;
-use crate::stream_info::StreamInfo;
+use crate::declare::cuboid::Cuboid;
+use crate::declare::stream_info::StreamInfo;
 use crate::value::{StreamValue, ValueKind};
 
 /// How the samples of a value become one over time.

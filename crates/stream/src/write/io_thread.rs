@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::activity::{Activity, PATIENCE, await_end, stuck};
 use crate::error::{Error, Kind, Result};
-use crate::packer::Packer;
-use crate::progress::ProgressCell;
+use crate::pack::packer::Packer;
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
-use crate::thread_affinity;
-use crate::writer::WriteTiming;
+use crate::write::activity::{Activity, PATIENCE, await_end, stuck};
+use crate::write::buffer_limits::BufferLimits;
+use crate::write::progress::ProgressCell;
+use crate::write::thread_affinity;
+use crate::write::writer::WriteTiming;
 
 /// Somebody who wants to know what was written.
 pub(crate) type Probe = Box<dyn FnOnce(&mut WriteTiming) + Send>;
@@ -33,19 +34,6 @@ enum IoThreadJob {
     Measure(Probe),
     /// Gives the target back.
     Return,
-}
-
-/// The limits that a rank's buffers keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BufferLimits {
-    /// How many there are.
-    pub(crate) buffers: usize,
-    /// Bytes of the largest.
-    pub(crate) capacity: u64,
-    /// Bytes that a step is expected to have.
-    pub(crate) expected: u64,
-    /// Syncs after so many parcels.
-    pub(crate) durable_every: Option<u64>,
 }
 
 /// The rank's end.

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
 
-use crate::activity::{PATIENCE, stuck};
 use crate::error::{Error, Kind, Result};
-use crate::io_thread::{BufferLimits, StreamIoThread};
-use crate::packer::Packer;
-use crate::progress::ProgressCell;
-use crate::server::OutputClient;
+use crate::pack::packer::Packer;
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
+use crate::write::activity::{PATIENCE, stuck};
+use crate::write::buffer_limits::BufferLimits;
+use crate::write::io_thread::StreamIoThread;
+use crate::write::progress::ProgressCell;
 
 /// The way of parcels to their target. It can change between steps.
 pub(crate) struct StreamWriter {
@@ -36,10 +36,30 @@ enum WriterBackend {
 
 /// A server writes.
 struct ServerWriter {
-    client: Arc<OutputClient>,
+    client: Arc<dyn RemoteWriter>,
     progress: Arc<ProgressCell>,
     /// Nothing more is heard of the output.
     settled: bool,
+}
+
+/// Writes the batches of an output on another rank: the client of a server.
+pub(crate) trait RemoteWriter: Send + Sync {
+    /// Sends a batch, or the error of this rank. Returns when the program's arrays are free.
+    fn write(&self, batch: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()>;
+
+    /// Asks for a sync after all batches so far.
+    fn sync(&self) -> Result<()>;
+
+    /// Ends the output after this number of steps, and waits until the writer has.
+    fn finish(&self, steps: u64) -> Result<()>;
+
+    /// Drops the output and waits until all steps that every client sent are written: the number of
+    /// visible steps, and the failure. `None` if other ranks block the writer for longer than
+    /// `limit`; the call can be repeated.
+    fn abandon(&self, limit: Option<Duration>) -> Option<(u64, Option<Error>)>;
+
+    /// The peak of the memory used here in bytes, and the time the writer has spent writing.
+    fn usage(&self) -> (u64, Duration);
 }
 
 /// The program itself writes.
@@ -92,7 +112,7 @@ impl StreamWriter {
     /// Hands parcels to a server.
     pub(crate) fn served(
         (name, comm): (&Arc<str>, &Comm),
-        client: Arc<OutputClient>,
+        client: Arc<dyn RemoteWriter>,
         board: &Arc<ProgressCell>,
         limits: BufferLimits,
     ) -> Self {
@@ -394,7 +414,7 @@ impl ChunkSource for PackedChunks<'_, '_, '_> {
 
     fn next(&mut self) -> Result<&[u8]> {
         let packing = self.packing.as_mut().map_err(|error| error.clone())?;
-        let unlaid = |error: crate::packer::PackError| {
+        let unlaid = |error: crate::pack::packer::PackError| {
             Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
         };
         self.length = packing.fill(self.buffer).map_err(unlaid)?;

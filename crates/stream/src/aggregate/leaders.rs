@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicU64;
 use aqueduct_comm::{Comm, Op};
 
 use super::leader_gather::{LeaderGather, MemberSource, PortionReader};
-use super::{BatchEntry, ChunkSource, FailedSource, OutputTarget, StepBatch};
-use crate::aggregation_schedule::AggregationSchedule;
-use crate::declaration::Declaration;
-use crate::double_buffer::DoubleBuffer;
+use super::{AggregationGroup, GatherPlan, MemberShare};
+use crate::declare::declaration::Declaration;
+use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result, agree};
-use crate::group::{AggregationGroup, GatherPlan, MemberShare};
-use crate::stream_info::StreamRegion;
+use crate::target::{BatchEntry, ChunkSource, FailedSource, OutputTarget, StepBatch};
+use crate::write::aggregation_schedule::AggregationSchedule;
+use crate::write::double_buffer::DoubleBuffer;
 
 /// What a leader gathers at a time: so much that a meeting is little beside it, and so little that of a large step the first part is written,
 /// and still in the processor's cache, while the next is gathered.

@@ -7,9 +7,9 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::{Object, ObjectFile};
 
 use super::ModeChange;
-use crate::mode_policy::WriteMode;
-use crate::step_timer::{StepTime, StepTimer};
 use crate::target::{Deposit, FileTarget, NetcdfTarget, ObjectTarget, OutputTarget};
+use crate::write::mode_policy::WriteMode;
+use crate::write::step_timer::{StepTime, StepTimer};
 use crate::{
     Declaration, Error, Options, Output, OutputMode, OutputReport, Reader, Stream, StreamKey, Streams,
 };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use aqueduct_file::layout::{LayoutError, Pattern};
 
-use crate::chunk_bounds::ChunkBounds;
+use crate::pack::chunk_bounds::ChunkBounds;
 
 /// A parcel of a group. Its bytes are in the order of the file; so are those of each member among them, so that a window of the one is a range of the other.
 #[derive(Clone, Debug)]

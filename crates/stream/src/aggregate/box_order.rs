@@ -1,6 +1,6 @@
 //! Boxes in the order of the file. Pure.
 
-use crate::cuboid::Cuboid;
+use crate::declare::cuboid::Cuboid;
 
 /// The same elements as boxes of which each ends, in an array of this shape, before the next begins. As few as neighbours allow: boxes that
 /// make a larger one become it; those that interlock are taken apart along their slowest dimension.

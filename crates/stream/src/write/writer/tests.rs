@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Launch};
 
-use crate::activity::PATIENCE;
 use crate::target::{ChunkSource, FileTarget, OutputTarget, StepBatch};
+use crate::write::activity::PATIENCE;
 use crate::{
     Declaration, Error, Kind, Options, Output, OutputMode, Reader, Result, Role, Stream, StreamKey, Streams,
     split_io_servers,

@@ -2,9 +2,9 @@
 
 use aqueduct_file::layout::{Layout, LayoutError, Member, Pattern};
 
-use crate::cuboid::{Cuboid, volume};
-use crate::stream::{SampledRegion, Stream};
-use crate::stream_info::StreamInfo;
+use crate::declare::cuboid::{Cuboid, volume};
+use crate::declare::stream::{SampledRegion, Stream};
+use crate::declare::stream_info::StreamInfo;
 
 /// What this rank has of a stream.
 #[derive(Clone, Debug)]
@@ -179,7 +179,7 @@ mod tests {
     use aqueduct_object::Object;
 
     use super::*;
-    use crate::stream::Reduction;
+    use crate::declare::stream::Reduction;
     use crate::value::ValueKind;
 
     fn piece(stream: &Stream) -> RankShare {

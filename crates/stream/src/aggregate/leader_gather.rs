@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::Comm;
 
-use super::ChunkSource;
+use super::GatherPlan;
 use crate::error::{Error, Kind, Result};
-use crate::group::GatherPlan;
+use crate::target::ChunkSource;
 
 /// Bytes of a rank in other portions than its chunks.
 pub(super) struct PortionReader<'a> {

@@ -1,0 +1,7 @@
+//! Declarations: the streams of an output, what all ranks agree on, and the part of each rank.
+
+pub(crate) mod cuboid;
+pub(crate) mod declaration;
+pub(crate) mod rank_share;
+pub(crate) mod stream;
+pub(crate) mod stream_info;
