@@ -132,7 +132,7 @@ fn accesses(
     let write = turns(
         world,
         bytes,
-        || Ok(raw.at(start).write(&memory).map(drop)?),
+        || raw.at(start).write(&memory).map(drop),
         || ours.at(start).write(&memory).map(drop),
     )?;
     figures.push(("single write", write));
@@ -143,7 +143,7 @@ fn accesses(
     let read = turns(
         world,
         bytes,
-        || Ok(raw.at(start).read(black_box(&mut **memory.borrow_mut())).map(drop)?),
+        || raw.at(start).read(black_box(&mut **memory.borrow_mut())).map(drop),
         || ours.at(start).read(black_box(&mut **memory.borrow_mut())).map(drop),
     )?;
     figures.push(("single read", read));
@@ -160,7 +160,7 @@ fn accesses(
     let write = turns(
         world,
         bytes,
-        || Ok(raw.at(0).all().write(&numbers).map(drop)?),
+        || raw.at(0).all().write(&numbers).map(drop),
         || ours.at(0).all().write(&numbers).map(drop),
     )?;
     figures.push(("collective write", write));
@@ -171,7 +171,7 @@ fn accesses(
     let read = turns(
         world,
         bytes,
-        || Ok(raw.at(0).all().read(black_box(&mut **numbers.borrow_mut())).map(drop)?),
+        || raw.at(0).all().read(black_box(&mut **numbers.borrow_mut())).map(drop),
         || ours.at(0).all().read(black_box(&mut **numbers.borrow_mut())).map(drop),
     )?;
     figures.push(("collective read", read));
@@ -188,7 +188,7 @@ fn opening(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Rounds> {
     turns(
         world,
         8,
-        || Ok(Open::new(Mode::read_only()).open(world, place("opened"))?.close()?),
+        || Open::new(Mode::read_only()).open(world, place("opened"))?.close(),
         || ObjectFile::<u64>::open(world, place("opened"))?.close(),
     )
 }

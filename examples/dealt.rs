@@ -2,7 +2,7 @@
 
 use aqueduct::prelude::*;
 
-fn main() -> Result<(), aqueduct::comm::Error> {
+fn main() -> Result<(), aqueduct::Error> {
     aqueduct::run(|world| {
         // All ranks share one file, its numbers dealt out to them in turn: a b c a b c …
         let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "ufs:dealt.bin")?;

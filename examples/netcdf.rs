@@ -2,7 +2,7 @@
 
 use aqueduct::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
 
-fn main() -> Result<(), aqueduct::comm::Error> {
+fn main() -> Result<(), aqueduct::Error> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "weather.nc".to_owned());
     aqueduct::run(|world| {
         let mut dataset = NetcdfCreateOptions::new().replace().create(world, &name)?;

@@ -89,7 +89,7 @@ fn particles(world: &Comm) -> Result<()> {
     Ok(())
 }
 
-fn main() -> std::result::Result<(), aqueduct::comm::Error> {
+fn main() -> std::result::Result<(), aqueduct::Error> {
     Launch::threads(3).run(|world| {
         single(world)?;
         container(world)?;

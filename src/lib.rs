@@ -13,7 +13,7 @@
 //!     file.at_pointer().all().write(&vec![world.rank() as f64; 1000])?;
 //!     file.close()
 //! })?;
-//! # Ok::<(), aqueduct::comm::Error>(())
+//! # Ok::<(), aqueduct::Error>(())
 //! ```
 //!
 //! | layer | crate | what it is for |
@@ -33,14 +33,34 @@ mod readmes;
 
 pub use aqueduct_checkpoint as checkpoint;
 pub use aqueduct_comm as comm;
-pub use aqueduct_comm::run;
 pub use aqueduct_device as device;
 pub use aqueduct_file as file;
+pub use aqueduct_file::{Error, Kind, Result};
 pub use aqueduct_formats as formats;
 #[cfg(feature = "hdf5")]
 pub use aqueduct_formats::hdf5;
 pub use aqueduct_formats::netcdf;
 pub use aqueduct_stream as stream;
+
+/// Runs `program` on every rank and returns what the ranks of this process returned; see
+/// [`comm::run`] for the environment variables.
+///
+/// The error of a rank's program is returned as it was, with the rank: its kind can be matched. An
+/// error of another type becomes the [`cause`](Error::cause) of one of [`Kind::Program`].
+///
+/// ```
+/// use aqueduct::prelude::*;
+///
+/// let outcome = aqueduct::run(|world| Open::new(Mode::read_only()).open(world, "memfs:missing").map(drop));
+/// assert_eq!(outcome.unwrap_err().kind(), aqueduct::Kind::NoSuchFile);
+/// ```
+pub fn run<T, E>(program: impl Fn(&comm::Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
+where
+    T: Send,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    aqueduct_comm::run(program).map_err(Error::from)
+}
 
 /// Typed objects: sent between ranks, stored in files, found again. See `aqueduct-object`.
 pub mod object {

@@ -1,9 +1,8 @@
 //! What a person sees of an error that `main` returns: Rust prints its `Debug` form.
 
 use std::fmt;
-use std::sync::Arc;
 
-use aqueduct::{checkpoint, comm, device, file, formats, object, stream};
+use aqueduct::{Error, Kind, comm, device, file, stream};
 
 /// An error with an error underneath.
 #[derive(Debug)]
@@ -27,12 +26,9 @@ fn assert_same_text(error: &dyn std::error::Error) {
 
 #[test]
 fn debug_form_of_every_error_type_is_its_message() {
-    let name: Arc<str> = "run.out".into();
-    assert_same_text(&file::Error::new(file::Kind::NoSpace, "write", &name, "the disk is full"));
-    assert_same_text(&object::Error::new(object::Kind::Damaged, "read", &name, "changed").clone());
-    assert_same_text(&stream::Error::new(stream::Kind::NoSuch, "read", &name, "no such stream").in_step(3));
-    assert_same_text(&formats::Error::new(formats::Kind::NotSame, "define", &name, "ranks differ"));
-    assert_same_text(&checkpoint::Error::new(checkpoint::Kind::Damaged, "open", &name, "torn"));
+    let error = Error::new(Kind::NoSpace, "write", "run.out", "the disk is full");
+    assert_same_text(&error.clone().in_step(3));
+    assert_same_text(&error.on_rank(2));
     assert_same_text(&device::Error::new(device::Kind::Busy, device::Operation::Lock, "run.out"));
     assert_same_text(&"7 parrots".parse::<device::units::ByteSize>().unwrap_err());
     assert_same_text(&comm::Error::new(comm::Kind::Mismatch, "bcast", "the roots differ"));
@@ -46,6 +42,14 @@ fn debug_form_shows_the_chain_of_sources() {
     let error = comm::Error::new(comm::Kind::Program, "run", "rank 0 failed").with_source(below);
     let expected = "run: rank 0 failed: write failed\n  caused by: disk full\n  caused by: quota";
     assert_eq!(format!("{error:?}"), expected);
+}
+
+#[test]
+fn run_returns_the_error_of_a_rank_with_its_kind() {
+    let open = |world: &comm::Comm| stream::Reader::open(world, "memfs:nowhere").map(drop);
+    let error = Error::from(comm::Launch::threads(3).run(open).unwrap_err());
+    assert_eq!((error.kind(), error.path()), (Kind::NoSuchFile, "memfs:nowhere"));
+    assert!(error.rank().is_some());
 }
 
 #[test]

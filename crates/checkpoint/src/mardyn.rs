@@ -223,12 +223,12 @@ impl PhaseSpaceFormat {
             }
             if self == Self::OldStyle && !molecule.numbers().iter().all(|value| value.is_finite()) {
                 let detail = format!("molecule {id} has a number that is not finite, which text cannot hold");
-                return refuse(Kind::NotHeld, detail);
+                return refuse(Kind::NotRepresentable, detail);
             }
             if !full && !molecule.is_upright() {
                 let detail =
                     format!("rows {} lose how molecule {id} turns; use ICRVQD", space.molecule_format.name());
-                return refuse(Kind::NotHeld, detail);
+                return refuse(Kind::NotRepresentable, detail);
             }
             if space.molecule_format == MoleculeFormat::Irv
                 && self != Self::PnetCdf
@@ -236,7 +236,7 @@ impl PhaseSpaceFormat {
                 && molecule.component != 0
             {
                 let detail = format!("rows IRV lose the component of molecule {id}; use ICRV or ICRVQD");
-                return refuse(Kind::NotHeld, detail);
+                return refuse(Kind::NotRepresentable, detail);
             }
         }
         Ok(())

@@ -1,8 +1,5 @@
 //! How files are opened that are written as a whole.
 
-use std::io;
-use std::path::Path;
-
 use aqueduct_comm::Comm;
 use aqueduct_file::{Kind, Mode, Open};
 
@@ -30,13 +27,12 @@ impl ExistingFile {
             match self {
                 Self::Refuse => {
                     if Open::new(Mode::read_only()).open(&comm.comm_self(), name).is_ok() {
-                        let error = io::Error::from(io::ErrorKind::AlreadyExists);
                         let detail = "the file exists; choose another name, delete it, or call `replace`";
-                        return Err(Error::named("write", Path::new(name), &error, detail));
+                        return Err(Error::new(Kind::FileExists, "write", name, detail));
                     }
                 }
                 Self::Replace => match aqueduct_file::delete(name) {
-                    Err(error) if error.kind() != Kind::NoSuchFile => return Err(error.into()),
+                    Err(error) if error.kind() != Kind::NoSuchFile => return Err(error),
                     _ => {}
                 },
             }

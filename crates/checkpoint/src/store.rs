@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use aqueduct_comm::Comm;
 
-use crate::error::{Error, Kind, Result, agree, on_root};
+use crate::error::{Error, Kind, Result, agree, on_root, system};
 use commit::{CommitOutcome, StoreLocation};
 use held_generations::HeldGenerations;
 use lock::StoreLock;
@@ -181,12 +181,12 @@ impl Store {
             Err(_) => Err(Error::new(
                 Kind::Communication,
                 "start",
-                &place.folder.to_string_lossy(),
+                place.folder.to_string_lossy(),
                 "another rank could start no thread, and says why; `Store::write` needs none",
             )),
         };
         let started = thread::Builder::new().name("checkpoint".into()).spawn(work);
-        let started = started.map_err(|error| Error::system("start", &self.location.folder, &error));
+        let started = started.map_err(|error| system("start", &self.location.folder, error));
         // Where one rank has no thread, those of the others would wait for it: none begins before all are there.
         let thread = agree(&self.comm, "start", &self.location.folder.to_string_lossy(), started)?;
         let _ = go.send(());
@@ -285,7 +285,7 @@ impl Store {
             Error::new(
                 Kind::Communication,
                 "write",
-                &self.location.folder.to_string_lossy(),
+                self.location.folder.to_string_lossy(),
                 "the I/O thread panicked, and has said why; the generations before are whole",
             )
         };

@@ -129,7 +129,7 @@ fn damage_is_found_wherever_it_is() {
             put_bytes(world, "memfs:damage.cells", &broken)?;
             let error = particle_cells::verify(world, "memfs:damage.cells").expect_err("damage");
             // Another version is not known to be damaged.
-            let kind = if (8..12).contains(&at) { Kind::Unsupported } else { Kind::Damaged };
+            let kind = if (8..12).contains(&at) { Kind::UnknownVersion } else { Kind::Damaged };
             assert!(error.kind() == kind && error.detail().contains("byte"), "{at}: {error}");
             let read = CellFile::<Molecule>::open(world, "memfs:damage.cells")
                 .and_then(|file| file.read(&SpatialRegion::EVERYWHERE));
@@ -160,7 +160,7 @@ fn a_file_that_exists_is_replaced_only_if_asked() {
         particle_cells::write(world, name, &grid, &mine(2))?;
         let before = bytes_of(world, name)?;
         let error = particle_cells::write(world, name, &grid, &mine(1)).expect_err("it exists");
-        assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::FileExists), "{error}");
+        assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{error}");
         assert!(bytes_of(world, name)? == before, "nothing was changed");
         particle_cells::replace(world, name, &grid, &mine(1))?;
         assert_eq!(CellFile::<Molecule>::open(world, name)?.particles(), 2);

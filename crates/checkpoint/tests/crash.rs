@@ -61,7 +61,7 @@ fn cut_everywhere(ranks: usize, found: &mut Found) {
                 }
                 (Err(error), opens) => {
                     assert!(!durable, "{prefix}: the newer file was durable: {error}");
-                    let known = [Kind::Damaged, Kind::Incomplete, Kind::File].contains(&error.kind());
+                    let known = [Kind::Damaged, Kind::Incomplete, Kind::NoSuchFile].contains(&error.kind());
                     assert!(known, "{prefix}: {error}");
                     assert!(!opens || error.kind() == Kind::Damaged, "{prefix}: {error}");
                     *(if opens { &mut found.torn } else { &mut found.refused }) += 1;

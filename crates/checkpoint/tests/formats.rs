@@ -164,11 +164,11 @@ fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
     };
     all[3].component = 1;
     space.molecule_format = MoleculeFormat::Irv;
-    assert!(refused(&space, &all).kind() == Kind::NotHeld);
+    assert!(refused(&space, &all).kind() == Kind::NotRepresentable);
     all[3].angular_momentum[1] = 1.0;
     space.molecule_format = MoleculeFormat::Icrv;
     let error = refused(&space, &all);
-    assert!(error.kind() == Kind::NotHeld && error.to_string().contains("molecule 3"), "{error}");
+    assert!(error.kind() == Kind::NotRepresentable && error.to_string().contains("molecule 3"), "{error}");
     space.molecule_format = MoleculeFormat::Icrvqd;
     all[3].velocity[0] = f64::NAN;
     assert!(refused(&space, &all).to_string().contains("molecule 3"));
@@ -353,13 +353,13 @@ fn files_that_exist_are_replaced_only_if_asked() {
         for name in &names {
             put_bytes(name, b"somebody's");
             let error = refused();
-            assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::FileExists), "{format:?}: {error}");
+            assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{format:?}: {error}");
             assert_eq!(bytes_of(name), b"somebody's", "{format:?}");
             names.iter().for_each(|name| drop(aqueduct_file::delete(name)));
         }
         one(|world| format.write(world, &files, &space, &grid, &all));
         let before: Vec<Vec<u8>> = names.iter().map(|name| bytes_of(name)).collect();
-        assert_eq!(refused().file_kind(), Some(aqueduct_file::Kind::FileExists), "{format:?}");
+        assert_eq!(refused().kind(), aqueduct_file::Kind::FileExists, "{format:?}");
         assert!(names.iter().map(|name| bytes_of(name)).eq(before), "{format:?}: nothing was changed");
         one(|world| format.replace(world, &files, &space, &grid, &all[..3]));
         assert_eq!(read(format, &files, 1, Decomposition::Regular).1.len(), 3, "{format:?}");

@@ -85,7 +85,7 @@ fn judge(outcome: Result<Vec<Molecule>>, most: usize, seed: u64) -> bool {
             true
         }
         Err(error) => {
-            let kinds = [Kind::Damaged, Kind::Incomplete, Kind::WrongType, Kind::Unsupported];
+            let kinds = [Kind::Damaged, Kind::Incomplete, Kind::WrongType, Kind::UnknownVersion];
             assert!(kinds.contains(&error.kind()), "seed {seed}: {error}");
             assert!(error.to_string().contains("hostile"), "seed {seed}: {error}");
             false
@@ -213,11 +213,12 @@ fn changed_manifests_are_refused_or_read() {
                 Err(error) => {
                     let kinds = [
                         Kind::Damaged,
-                        Kind::Unsupported,
+                        Kind::UnknownVersion,
                         Kind::WrongType,
-                        Kind::NoSuchPart,
+                        Kind::NoSuchName,
                         Kind::BadArgument,
-                        Kind::File,
+                        Kind::NoSuchFile,
+                        Kind::BadName,
                     ];
                     assert!(kinds.contains(&error.kind()), "seed {seed}: {error}");
                     assert!(error.to_string().contains("hostile"), "seed {seed}: {error}");

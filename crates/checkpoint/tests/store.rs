@@ -115,7 +115,7 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
             for error in &told {
                 assert_eq!(error.is_some(), expected == 1, "{fault}: the ranks agree");
                 if let Some(error) = error {
-                    assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSpace), "{fault}: {error}");
+                    assert_eq!(error.kind(), aqueduct_file::Kind::NoSpace, "{fault}: {error}");
                 }
             }
             let step = |world: &Comm| {
@@ -194,7 +194,7 @@ fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
         assert_eq!(
             kinds,
             [
-                Kind::NoSuchPart,
+                Kind::NoSuchName,
                 Kind::WrongType,
                 Kind::WrongType,
                 Kind::BadArgument,

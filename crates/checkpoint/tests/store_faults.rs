@@ -146,7 +146,7 @@ fn only_who_wants_it_makes_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("not/there");
     let error = on(2, |world| Ok(Store::open(world, &path).unwrap_err()));
-    assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSuchFile));
+    assert_eq!(error.kind(), aqueduct_file::Kind::NoSuchFile);
     let text = error.to_string();
     assert!(text.contains("not/there") && text.contains("check the path"), "{text}");
     assert!(!folder.path().join("not").exists());

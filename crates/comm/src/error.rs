@@ -84,6 +84,11 @@ impl Error {
         self.source.as_deref()
     }
 
+    /// The underlying error by value.
+    pub fn into_cause(self) -> Option<Box<dyn std::error::Error + Send + Sync>> {
+        self.source
+    }
+
     /// The rank that caused it, where it is known: of kind [`RankFailed`](Kind::RankFailed) a rank of the world, else one of the
     /// communicator.
     pub fn rank(&self) -> Option<usize> {

@@ -190,7 +190,7 @@ impl FileContext {
         operation: &'static str,
         outcome: aqueduct_device::Result<T>,
     ) -> Result<T> {
-        outcome.map_err(|error| Error::device(operation, &self.name, &error))
+        outcome.map_err(|error| Error::device(operation, &self.name, error))
     }
 
     /// The result of a call of the communicator as a result of this layer.
@@ -199,7 +199,7 @@ impl FileContext {
         operation: &'static str,
         outcome: aqueduct_comm::Result<T>,
     ) -> Result<T> {
-        outcome.map_err(|error| Error::communication(operation, &self.name, &error))
+        outcome.map_err(|error| Error::from_comm(operation, &self.name, &error))
     }
 
     /// The outcome of a collective call, agreed; see [`agree`](error_agreement::agree).

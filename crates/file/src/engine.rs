@@ -287,7 +287,7 @@ impl OpenFile {
         let (name, comm) = (Arc::clone(&context.name), context.comm.clone());
         // The drain thread, which shares the context, has ended.
         let closed = Arc::into_inner(context).map_or(Ok(()), |context| context.handle.close());
-        let closed = closed.map_err(|error| Error::device("close", &name, &error));
+        let closed = closed.map_err(|error| Error::device("close", &name, error));
         (FileResources { comm, pointer: shared_pointer, buffers: collective.into_buffers() }, closed)
     }
 }

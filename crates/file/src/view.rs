@@ -4,8 +4,6 @@ mod distribution;
 mod external32;
 mod representation;
 
-use std::sync::Arc;
-
 use crate::error::{Error, Kind, Result};
 use crate::layout::{Basic, Layout, Pattern};
 pub use representation::{Conversion, Representation};
@@ -93,12 +91,11 @@ impl View {
     /// nothing and still takes part in collective operations.
     #[doc(alias = "MPI_File_set_view")]
     pub fn new(displacement: u64, etype: &Layout, filetype: &Layout) -> Result<Self> {
-        let refuse =
-            |detail: String| Err(Error::new(Kind::BadLayout, "set_view", &Arc::from("view"), detail));
+        let refuse = |detail: String| Err(Error::new(Kind::BadLayout, "set_view", "view", detail));
         if i64::try_from(displacement).is_err() {
             let detail =
                 format!("a displacement of {displacement} exceeds the maximum file size (2^63-1 bytes)");
-            return Err(Error::new(Kind::BadArgument, "set_view", &Arc::from("view"), detail));
+            return Err(Error::new(Kind::BadArgument, "set_view", "view", detail));
         }
         if etype.size() == 0 {
             return refuse("the etype has no data; offsets could not be counted in it".to_owned());

@@ -136,7 +136,7 @@ fn hints_in_force_can_be_asked_for_and_changed() {
         file.set_info(if world.rank() == 0 { &mine } else { &none })?;
         file.set_view_and_info(&View::default(), if world.rank() == 1 { &mine } else { &none })?;
         assert_eq!(file.info().get("cb_nodes"), Some("1"), "rank 0 gave none");
-        let wrong = Error::new(Kind::BadArgument, "set_info", &"hints".into(), "no handle");
+        let wrong = Error::new(Kind::BadArgument, "set_info", "hints", "no handle");
         let outcome = if world.rank() == 1 { file.refuse_info(wrong) } else { file.set_info(&mine) };
         assert_eq!(outcome.unwrap_err().kind(), Kind::BadArgument);
         file.close()

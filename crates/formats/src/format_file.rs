@@ -45,7 +45,7 @@ impl FormatOpenOptions {
         // What cannot be deleted is in the way of the new file: only then do all ranks have to hear of it.
         let first = comm.rank() == 0;
         let deleted: Result<()> = match (self.replace && first).then(|| delete_replaced(name)) {
-            Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error.into()),
+            Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error),
             _ => Ok(()),
         };
         let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
@@ -81,7 +81,7 @@ impl FormatOpenOptions {
             Ok(file) => Ok(self.opened(line, file, claim)),
             Err(error) => {
                 line.release();
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -112,7 +112,7 @@ fn delete_replaced(name: &OsStr) -> file::Result<()> {
 /// Claims a file that is to be written, on rank 0 for all. Collective.
 fn acquire_writer_lock(line: &Comm, name: &OsStr) -> Result<Option<WriterLock>> {
     let mine = match (line.rank() == 0).then(|| file::claim(name)) {
-        Some(Err(error)) if error.kind() == file::Kind::InUse => Err(error.into()),
+        Some(Err(error)) if error.kind() == file::Kind::InUse => Err(error),
         // What else is wrong with it opening tells.
         mine => Ok(mine.and_then(file::Result::ok).flatten()),
     };
@@ -121,15 +121,15 @@ fn acquire_writer_lock(line: &Comm, name: &OsStr) -> Result<Option<WriterLock>> 
 
 /// Talk for the file alone.
 fn acquire_comm(operation: &'static str, comm: &Comm, name: &OsStr) -> Result<PooledComm> {
-    PooledComm::acquire(comm).map_err(|error| Error::from_comm(operation, &name.to_string_lossy(), &error))
+    PooledComm::acquire(comm).map_err(|error| Error::from_comm(operation, name.to_string_lossy(), &error))
 }
 
 fn open_error(error: &file::Error, shown: &str) -> Error {
     if error.kind() != file::Kind::FileExists {
-        return error.clone().into();
+        return error.clone();
     }
     let detail = "it exists and was to be created; replace it with `Create::replace`, or open it";
-    file::Error::new(file::Kind::FileExists, "create", &shown.into(), detail).into()
+    Error::new(Kind::FileExists, "create", shown, detail)
 }
 
 impl FormatFile {

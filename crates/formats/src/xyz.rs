@@ -68,7 +68,7 @@ impl XyzWriter {
         let file = made.map_err(|error| match error.kind() {
             file::Kind::FileExists => {
                 let detail = "it exists and was to be created; replace it with `xyz::Writer::replace`, or write another file";
-                file::Error::new(error.kind(), "create", &shown.as_ref().into(), detail)
+                Error::new(error.kind(), "create", shown, detail)
             }
             _ => error,
         });

@@ -52,7 +52,7 @@ of_format!(Hdf5, hdf5, Hdf5CreateOptions, Hdf5OpenOptions, aqueduct_formats::hdf
 
 fn refused(outcome: Result<Box<dyn Opened>>, path: &Path) {
     let error = outcome.err().expect("somebody writes the file");
-    assert_eq!(error.file_kind(), Some(Kind::InUse), "{error}");
+    assert_eq!(error.kind(), Kind::InUse, "{error}");
     let told = error.to_string();
     assert!(told.contains(&*path.to_string_lossy()) && told.contains("close it there first"), "{told}");
 }

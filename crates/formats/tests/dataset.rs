@@ -75,7 +75,7 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
             // More in the header than there is room for.
             let long = "long ".repeat(20_000);
             let refused = dataset.define(|file| file.attribute("long", long.as_str())).unwrap_err();
-            assert_eq!(refused.kind(), Kind::NeedsRoom, "{refused}");
+            assert_eq!(refused.kind(), Kind::HeaderFull, "{refused}");
             assert!(refused.to_string().contains("rearrange"), "{refused}");
             assert!(dataset.header().attribute("long").is_none(), "none of a refused batch is there");
             check(&dataset, fixed, moving)?;
@@ -87,7 +87,7 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
                 let time = file.header().find_dimension("time").unwrap();
                 file.variable("more", NcType::Double, &[time])
             };
-            assert_eq!(dataset.define(more).unwrap_err().kind(), Kind::NeedsRoom);
+            assert_eq!(dataset.define(more).unwrap_err().kind(), Kind::HeaderFull);
             let (more, moved) = dataset.rearrange(more)?;
             // Without room the header has outgrown it again.
             assert_eq!(moved, [40 + 12, 12][case]);
@@ -98,7 +98,7 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
                 let large = file.dimension("large", 1_000_000)?;
                 file.variable("large", NcType::Byte, &[large])
             };
-            assert_eq!(dataset.define(large).unwrap_err().kind(), Kind::NeedsRoom);
+            assert_eq!(dataset.define(large).unwrap_err().kind(), Kind::HeaderFull);
             let (large, moved) = dataset.rearrange(large)?;
             assert_eq!(moved, [40 + 32, 32][case]);
             dataset.at(large, Hyperslab::whole()).all().write(&vec![7i8; 1_000_000])?;

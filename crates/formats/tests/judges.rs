@@ -57,7 +57,7 @@ fn we_read_what_others_write_and_go_on_with_it() {
             // Theirs leave no room; ours does not move data unless told to.
             let more = "more ".repeat(1000);
             let refused = dataset.define(|file| file.attribute("more", more.as_str())).unwrap_err();
-            assert_eq!(refused.kind(), Kind::NeedsRoom, "{refused}");
+            assert_eq!(refused.kind(), Kind::HeaderFull, "{refused}");
             let ((), moved) = dataset.rearrange(|file| file.attribute("more", more.as_str()))?;
             assert!(moved > 0);
             dataset.close()?;

@@ -139,7 +139,7 @@ fn refuses_existing(
     std::fs::write(&path, "years of work").unwrap();
     let refuse = |world: &Comm| {
         let refused = create(world, &path).unwrap_err();
-        assert_eq!(refused.file_kind(), Some(aqueduct_file::Kind::FileExists), "{refused}");
+        assert_eq!(refused.kind(), aqueduct_file::Kind::FileExists, "{refused}");
         assert!(refused.to_string().contains("replace"), "{refused}");
         Ok::<_, aqueduct_formats::Error>(())
     };

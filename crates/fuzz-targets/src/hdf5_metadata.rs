@@ -71,7 +71,7 @@ fn seeds() -> Vec<Vec<u8>> {
         file.at(plain, [0..4, 0..3]).all().write(&[1.5f64; 12])?;
         file.at(chunked, [0..6, 0..2]).all().write(&[7i32; 12])?;
         file.close()?;
-        Ok::<_, Error>(load(world, name)?)
+        load(world, name)
     });
     vec![join(0, &probe(&path).expect("libhdf5 reads what we wrote"), &file)]
 }

@@ -44,7 +44,7 @@ pub(crate) fn to_engine_error(mpi: &Mpi, call: &'static str, file: &str, fault: 
         code if code == known.io => Kind::Io,
         _ => Kind::BadArgument,
     };
-    Error::new(kind, call, &file.into(), fault.text.as_str())
+    Error::new(kind, call, file, fault.text.as_str())
 }
 
 impl fmt::Display for MpiError {

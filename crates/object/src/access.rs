@@ -113,7 +113,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         let (mut at, mut part) = (offset, Vec::with_capacity(PART));
         for object in objects {
             if part.len() >= PART {
-                self.place(at).write(&part).map_err(|error| self.fail_write(error.into()))?;
+                self.place(at).write(&part).map_err(|error| self.fail_write(error))?;
                 at += part.len() as u64;
                 part.clear();
             }
@@ -133,7 +133,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
 
     fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         match self.place(offset) {
-            place if self.collective => place.all().write(bytes).map_err(Error::from_collective)?,
+            place if self.collective => place.all().write(bytes)?,
             place => place.write(bytes)?,
         };
         Ok(())
@@ -143,7 +143,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
     fn fail_write(&self, error: Error) -> Error {
         if self.collective {
             // The error brought is the one that comes back.
-            let _ = self.place(0).all().write(Source::failing(error.to_file_error()));
+            let _ = self.place(0).all().write(Source::failing(error.clone()));
         }
         error
     }
@@ -152,7 +152,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
     fn fail_read(&self, error: Error) -> Error {
         let store = &self.file.open_file;
         if self.collective && store.size().is_some() {
-            let _ = self.place(0).all().read(Sink::failing(error.to_file_error()));
+            let _ = self.place(0).all().read(Sink::failing(error.clone()));
         } else if self.collective {
             let _ = store.agree("read", Err::<(), _>(error.clone()));
         }
@@ -282,9 +282,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         let room = match (store.size(), &mut prepared) {
             (None, Ok((placed, packed))) => self.find_room(placed, packed).map(Some),
             // The others count this rank's part, empty, before they go on.
-            (None, Err(_)) if self.collective => {
-                store.data.reserve_ordered(0).map(|_| None).map_err(Error::from)
-            }
+            (None, Err(_)) if self.collective => store.data.reserve_ordered(0).map(|_| None),
             (Some(_), _) | (None, Err(_)) => Ok(None),
         };
         let (placed, packed) = prepared?;
@@ -340,11 +338,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
     /// Reads objects of constant size as they lie in the file.
     fn read_bytes(&self, placed: &ViewRange, bytes: &mut [u8]) -> Result<Count> {
         let place = self.place(placed.start);
-        let count = if self.collective {
-            place.all().read(&mut *bytes).map_err(Error::from_collective)?
-        } else {
-            place.read(&mut *bytes)?
-        };
+        let count = if self.collective { place.all().read(&mut *bytes)? } else { place.read(&mut *bytes)? };
         self.file.check_read(placed, self.collective, count, bytes.len() as u64)
     }
 

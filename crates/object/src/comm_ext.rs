@@ -84,7 +84,7 @@ pub trait ObjectCommExt {
             (last, rest) => {
                 let count = rest + usize::from(last.is_some());
                 let detail = format!("it holds {count} objects and one is wanted; use receive_objects");
-                Err(Error::new(Kind::BadArgument, "receive_object", &message(status.source, tag), detail))
+                Err(Error::new(Kind::BadArgument, "receive_object", message(status.source, tag), detail))
             }
         }
     }
@@ -171,7 +171,7 @@ impl ObjectCommExt for Comm {
     ) -> Result<()> {
         self.start_send_objects(to, tag, objects)?
             .wait()
-            .map_err(|error| Error::from_comm("send_objects", &message(to, tag), &error))
+            .map_err(|error| Error::from_comm("send_objects", message(to, tag), &error))
     }
 
     fn start_send_objects<'a, T: Object>(
@@ -181,7 +181,7 @@ impl ObjectCommExt for Comm {
         objects: impl IntoObjects<'a, T>,
     ) -> Result<SendRequest> {
         let sent = self.start_send(to, tag, encode_message::<T>(objects.encode_batch()));
-        sent.map_err(|error| Error::from_comm("send_objects", &message(to, tag), &error))
+        sent.map_err(|error| Error::from_comm("send_objects", message(to, tag), &error))
     }
 
     fn start_receive_objects<T: Object>(

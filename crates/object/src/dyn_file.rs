@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Source, View};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::meta_file::IndexEntry;
 use crate::open_file::{OpenObjectFile, WrittenObjects};
 use crate::schema::{ByteOrder, Schema, swap};
@@ -180,11 +180,11 @@ impl DynObjectWriter {
                 Err(self.store.error(Kind::BadArgument, "write", detail))
             }
         };
-        match view.and_then(|view| Ok(view?)) {
-            Ok(view) => self.store.data.set_view(&view).map_err(Error::from_collective),
+        match view.and_then(|view| view) {
+            Ok(view) => self.store.data.set_view(&view),
             Err(error) => {
                 // The others learn of it when they set theirs.
-                let _ = self.store.data.refuse_view(error.to_file_error());
+                let _ = self.store.data.refuse_view(error.clone());
                 Err(error)
             }
         }
@@ -192,7 +192,7 @@ impl DynObjectWriter {
 
     /// Writes this rank's bytes, from number `at` of its part of the new room on. Collective.
     pub fn write<'a>(&self, at: u64, bytes: impl Into<Source<'a>>) -> Result<()> {
-        self.store.data.at(at).all().write(bytes).map(drop).map_err(Error::from_collective)
+        self.store.data.at(at).all().write(bytes).map(drop)
     }
 
     /// Says where this rank's new objects lie, one after the other: the first is number `first` of the new ones and begins at byte `start` of their room. Only

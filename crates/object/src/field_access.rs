@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aqueduct_file::{File, Mode, Open, Sink, Source};
 
 use crate::codec::Decoder;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result, wrong_type};
 use crate::file::ObjectFile;
 use crate::into_objects::IntoObjects;
 use crate::schema::{ByteOrder, Schema, SchemaMismatch, Type, TypeContext, skip, swap};
@@ -74,7 +74,7 @@ impl<T: Object> ObjectFile<T> {
         let (there, wanted) = (Schema::new(found.ty.clone()), F::schema());
         if there != *wanted {
             let why = format!("field {path:?} holds {} and is wanted as {}", there.name(), wanted.name());
-            return Err(Error::wrong_type("field", &store.name, &SchemaMismatch::new(&there, &wanted, why)));
+            return Err(wrong_type("field", &store.name, &SchemaMismatch::new(&there, &wanted, why)));
         }
         if there.size() == Some(0) {
             return Err(bad(&"a field without bytes"));
@@ -119,7 +119,7 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
         let count = count.inspect_err(|error| {
             if together {
                 // The others learn of it in their read; what comes back is the error that was brought.
-                let _ = place.all().read(Sink::failing(error.to_file_error()));
+                let _ = place.all().read(Sink::failing(error.clone()));
             }
         })?;
         if store.order == ByteOrder::Little
@@ -127,7 +127,7 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
             && let Some(bytes) = cast::bytes_mut(&mut values)
         {
             if together {
-                place.all().read(bytes).map_err(Error::from_collective)?
+                place.all().read(bytes)?
             } else {
                 place.read(bytes)?
             };
@@ -136,7 +136,7 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
         }
         let mut bytes = vec![0; (count * self.size) as usize];
         if together {
-            place.all().read(&mut bytes).map_err(Error::from_collective)?
+            place.all().read(&mut bytes)?
         } else {
             place.read(&mut bytes)?
         };
@@ -225,12 +225,12 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
         let place = column.at(start);
         prepared.inspect_err(|error| {
             if together {
-                let _ = place.all().write(Source::failing(error.to_file_error()));
+                let _ = place.all().write(Source::failing(error.clone()));
             }
         })?;
         let bytes: &[u8] = &packed.bytes;
         if together {
-            place.all().write(bytes).map_err(Error::from_collective)?
+            place.all().write(bytes)?
         } else {
             place.write(bytes)?
         };

@@ -114,10 +114,10 @@ impl<T: Object> ObjectFile<T> {
     fn apply_view(&self, view: &ObjectView) -> Result<()> {
         let Some(size) = self.open_file.size() else { return Ok(()) };
         match view.bytes(size, 0, size) {
-            Ok(bytes) => self.open_file.data.set_view(&bytes).map_err(Error::from_collective),
+            Ok(bytes) => self.open_file.data.set_view(&bytes),
             Err(error) => {
                 // The others learn of it when they set theirs.
-                let _ = self.open_file.data.refuse_view(error.to_file_error());
+                let _ = self.open_file.data.refuse_view(error.clone());
                 Err(error)
             }
         }
@@ -180,7 +180,7 @@ impl<T: Object> ObjectFile<T> {
 
     /// Where the pointer that all ranks share is.
     pub fn position_shared(&self) -> Result<u64> {
-        Ok(self.open_file.count_pointer().position_shared()?)
+        self.open_file.count_pointer().position_shared()
     }
 
     /// What the file says its objects are.

@@ -181,7 +181,7 @@ impl OpenObjectFile {
     fn write_slot(&self, slot: &MetaSlot) -> Result<()> {
         let Some(meta) = &self.meta else { return Ok(()) };
         meta.at(slot.place()).write(&slot.encode())?;
-        Ok(meta.sync()?)
+        meta.sync()
     }
 
     /// Bytes of the `.meta`.

@@ -61,9 +61,7 @@ impl<T: Object + Send> WriteRequest<T> {
     pub fn wait(self) -> Result<Vec<T>> {
         match self.0 {
             PendingObjectWrite::Plain(request) => Ok(request.wait()?.0.0),
-            PendingObjectWrite::Encoded(request, objects) => {
-                request.wait().map(|_| objects).map_err(Into::into)
-            }
+            PendingObjectWrite::Encoded(request, objects) => request.wait().map(|_| objects),
         }
     }
 

@@ -198,14 +198,14 @@ impl ObjectView {
         };
         let displacement = wide(self.start)? as u64 + offset;
         if self.is_dense() && part == size {
-            return Ok(View::of(displacement, &etype)?);
+            return View::of(displacement, &etype);
         }
         let spaced = etype.resized(0, wide(1)?).map_err(broken)?;
         let runs = self.runs.iter().map(|(first, length)| (*length, *first as i64));
         let tiled =
             spaced.indexed(runs).and_then(|layout| layout.resized(0, wide(self.period).unwrap_or(i64::MAX)));
         wide(self.period)?;
-        Ok(View::new(displacement, &etype, &tiled.map_err(broken)?)?)
+        View::new(displacement, &etype, &tiled.map_err(broken)?)
     }
 }
 

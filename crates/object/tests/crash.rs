@@ -97,9 +97,8 @@ fn judge<T: Numbered>(name: &str, progress: &Progress, context: &str) -> bool {
         Err(error) => {
             let nothing = progress.committed.is_none();
             let clear = match error.kind() {
-                Kind::NotComplete => nothing || progress.overwriting,
-                Kind::NoMeta => nothing,
-                Kind::File => nothing && error.file_kind() == Some(aqueduct_file::Kind::NoSuchFile),
+                Kind::Incomplete => nothing || progress.overwriting,
+                Kind::NoMetadata | Kind::NoSuchFile => nothing,
                 _ => false,
             };
             assert!(clear, "{context}: {error}");
@@ -171,7 +170,7 @@ fn what_is_not_complete_can_be_repaired() {
             file.at(1).all().write(&objects::<Fixed>(&[9]))?;
             drop(file);
             world.barrier()?;
-            assert_eq!(ObjectFile::<Fixed>::open(world, name).unwrap_err().kind(), Kind::NotComplete);
+            assert_eq!(ObjectFile::<Fixed>::open(world, name).unwrap_err().kind(), Kind::Incomplete);
             let repaired = repair::<Fixed>(world, name)?;
             assert_eq!((repaired.objects, repaired.mixed, repaired.rebuilt), (4, true, false));
             let file = ObjectFile::<Fixed>::open(world, name)?;

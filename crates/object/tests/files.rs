@@ -157,7 +157,7 @@ fn raw_files_are_plain_arrays() {
         let refused = ObjectOpenOptions::new(Mode::read_only()).raw().open::<Variable>(world, &path);
         assert_eq!(refused.unwrap_err().kind(), Kind::Unsupported);
         let error = ObjectFile::<u32>::open(world, &path).unwrap_err();
-        assert_eq!(error.kind(), Kind::NoMeta);
+        assert_eq!(error.kind(), Kind::NoMetadata);
         Ok(())
     });
 }
@@ -206,15 +206,9 @@ fn misuse_is_an_error_on_all_ranks() {
         file.close()?;
         assert_eq!(ObjectFile::<()>::create(world, "memfs:empty").unwrap_err().kind(), Kind::Unsupported);
         let open = ObjectOpenOptions::new(Mode::read_write().exclusive());
-        assert_eq!(
-            open.open::<u64>(world, name).unwrap_err().file_kind(),
-            Some(aqueduct_file::Kind::FileExists)
-        );
+        assert_eq!(open.open::<u64>(world, name).unwrap_err().kind(), Kind::FileExists);
         let missing = ObjectFile::<u64>::open(world, "memfs:nothing-here").unwrap_err();
-        assert_eq!(
-            missing.file_kind().or(Some(aqueduct_file::Kind::NoSuchFile)),
-            Some(aqueduct_file::Kind::NoSuchFile)
-        );
+        assert_eq!(missing.kind(), Kind::NoSuchFile);
         Ok(())
     });
 }

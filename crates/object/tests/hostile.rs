@@ -161,7 +161,7 @@ fn each_kind_of_damage_has_its_name() {
     std::fs::write(&path, &data[..640]).unwrap();
     refused(Kind::Damaged, "it has 640 bytes, and 650 were committed");
     std::fs::remove_file(&meta_path).unwrap();
-    refused(Kind::NoMeta, "open it as raw, or repair it");
+    refused(Kind::NoMetadata, "open it as raw, or repair it");
     std::fs::write(&meta_path, &meta[..8000]).unwrap();
     refused(Kind::Damaged, "cut off");
     std::fs::write(&meta_path, &data).unwrap();
@@ -175,5 +175,5 @@ fn each_kind_of_damage_has_its_name() {
     refused(Kind::UnknownVersion, "version 2");
     std::fs::remove_file(&path).unwrap();
     let error = read::<Fixed>(&path).unwrap_err();
-    assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSuchFile));
+    assert_eq!(error.kind(), aqueduct_file::Kind::NoSuchFile);
 }

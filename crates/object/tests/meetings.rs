@@ -35,7 +35,7 @@ fn compared(world: &Comm) -> Result<[(u64, u64); 4], Error> {
     file.set_view(&ObjectView::round_robin(world))?;
     let mut numbers = vec![world.rank() as i32; COUNT];
     let writes = || -> Result<(u64, u64), Error> {
-        let theirs = messages(|| raw.counters(), || Ok(raw.at(0).all().write(&numbers).map(drop)?))?;
+        let theirs = messages(|| raw.counters(), || raw.at(0).all().write(&numbers).map(drop))?;
         let ours = messages(|| file.counters(), || file.at(0).all().write(&numbers).map(drop))?;
         Ok((theirs, ours))
     };
@@ -47,7 +47,7 @@ fn compared(world: &Comm) -> Result<[(u64, u64); 4], Error> {
     file.at(0).all().read(&mut numbers)?;
     raw.at(0).all().read(&mut numbers)?;
     let mut reads = || -> Result<(u64, u64), Error> {
-        let theirs = messages(|| raw.counters(), || Ok(raw.at(0).all().read(&mut numbers).map(drop)?))?;
+        let theirs = messages(|| raw.counters(), || raw.at(0).all().read(&mut numbers).map(drop))?;
         let ours = messages(|| file.counters(), || file.at(0).all().read(&mut numbers).map(drop))?;
         Ok((theirs, ours))
     };
@@ -76,7 +76,7 @@ fn objects_of_variable_size_are_written_as_bytes_in_rank_order_are() {
         let file = ObjectFile::replace(world, "memfs:meetings-named")?;
         let mine = vec![Named { id: 7, name: "seven".to_owned() }; COUNT];
         let bytes = vec![1u8; mine.iter().map(Object::encoded_size).sum()];
-        let theirs = messages(|| raw.counters(), || Ok(raw.shared().all().write(&bytes).map(drop)?))?;
+        let theirs = messages(|| raw.counters(), || raw.shared().all().write(&bytes).map(drop))?;
         let start = (COUNT * world.rank()) as u64;
         let ours = messages(|| file.counters(), || file.at(start).all().write(&mine).map(drop))?;
         file.close()?;

@@ -16,7 +16,7 @@ fn run(ranks: usize, program: impl Fn(&Comm) -> Result<(), Error> + Sync) {
 
 fn assert_in_use(name: &str, outcome: Result<(), Error>) {
     let error = outcome.unwrap_err();
-    assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::InUse), "{error}");
+    assert_eq!(error.kind(), aqueduct_file::Kind::InUse, "{error}");
     let shown = error.to_string();
     assert!(shown.contains(&format!("{name:?}")) && shown.contains("close it there first"), "{shown}");
 }
@@ -55,7 +55,7 @@ fn existing_files_are_refused_unless_they_are_replaced() {
         file.at(0).all().write(if world.rank() == 0 { &[5u32, 6][..] } else { &[] })?;
         file.close()?;
         let error = ObjectFile::<u32>::create(world, &path).unwrap_err();
-        assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::FileExists), "{error}");
+        assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{error}");
         assert!(error.to_string().contains("`ObjectOpen::replace`"), "{error}");
         let file = ObjectFile::<u32>::open(world, &path)?;
         assert_eq!(file.at(0).read_vec(9)?, [5, 6]);
@@ -68,7 +68,7 @@ fn existing_files_are_refused_unless_they_are_replaced() {
     std::fs::write(&other, "years of work").unwrap();
     run(2, |world| {
         let error = ObjectFile::<u32>::create(world, &other).unwrap_err();
-        assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::FileExists), "{error}");
+        assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{error}");
         Ok(())
     });
     assert_eq!(std::fs::read(&other).unwrap(), b"years of work");

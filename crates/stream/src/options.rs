@@ -8,7 +8,7 @@ use aqueduct_comm::{Comm, Op};
 use crate::aggregate::{LeaderOptions, LeaderTarget};
 use crate::declare::declaration::Declaration;
 use crate::declare::stream::Streams;
-use crate::error::{Error, Kind, Result, agree};
+use crate::error::{Error, Kind, Result, agree, with_exists_hint};
 use crate::output::{BufferMemory, Output};
 use crate::server::{BufferGrant, ComputeGroup, OutputClient};
 use crate::target::{FileTarget, OutputTarget};
@@ -159,7 +159,7 @@ impl Options {
         self.check_same(comm, name)?;
         let declared = Arc::new(self.declare(comm, name, streams)?);
         let target = |comm: &Comm, declared: &Arc<Declaration>| {
-            target(comm, declared).map_err(Error::with_exists_hint)
+            target(comm, declared).map_err(with_exists_hint)
         };
         let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
         let spread = DataDistribution::of(comm, declared.bytes_of_a_step() as f64).map_err(talk)?;

@@ -233,7 +233,7 @@ impl Reader {
     fn find(&self, stream: &str) -> Result<usize> {
         let missing = || {
             let names: Vec<&str> = self.streams.iter().map(|about| about.name.as_str()).collect();
-            self.error(Kind::NoSuch, format!("there is no stream {stream:?}; there are {names:?}"))
+            self.error(Kind::NoSuchName, format!("there is no stream {stream:?}; there are {names:?}"))
         };
         self.streams.iter().position(|about| about.name == stream).ok_or_else(missing)
     }
@@ -244,7 +244,7 @@ impl Reader {
         let stored = self.streams[index].stored();
         if stored != T::KIND {
             let detail = format!("stream {stream:?} has values {stored:?}, not {:?}", T::KIND);
-            return Err(self.error(Kind::NoSuch, detail));
+            return Err(self.error(Kind::NoSuchName, detail));
         }
         let (start, items) = self.place(index, parcel)?;
         Ok((index, start, items))
@@ -255,7 +255,7 @@ impl Reader {
         let entry = self.records.get(parcel.record).map(|record| record.entries[index]);
         let absent = || {
             let detail = format!("stream {:?} is not stored in this step", self.streams[index].name);
-            self.error(Kind::NoSuch, detail).in_step(parcel.step)
+            self.error(Kind::NoSuchName, detail).in_step(parcel.step)
         };
         let entry = entry.filter(|entry| entry.start != ABSENT).ok_or_else(absent)?;
         Ok((entry.start, entry.items))
@@ -273,7 +273,7 @@ impl Reader {
             let detail = format!("{bytes} bytes at {start} lie behind the end of the data: it was cut off");
             return Err(self.error(Kind::Damaged, detail).in_step(parcel.step));
         }
-        view.map_err(|error| Error::from(error).in_step(parcel.step))
+        view.map_err(|error| error.in_step(parcel.step))
     }
 
     /// Values that were read ahead, or are read now; and those that will be wanted next are asked for.
@@ -303,7 +303,7 @@ impl Reader {
     fn read_now<T: StreamValue>(&self, want: &ValueLocation, parcel: &StoredStep) -> Result<Vec<T>> {
         let mut values = bytemuck::zeroed_vec(want.bytes as usize / size_of::<T>());
         let read = self.data.with_view(&want.view).read(&mut values);
-        let read = read.map_err(|error| Error::from(error).in_step(parcel.step))?.bytes();
+        let read = read.map_err(|error| error.in_step(parcel.step))?.bytes();
         if read < want.bytes {
             let (bytes, start) = (want.bytes, want.view.displacement());
             let detail = format!("only {read} of {bytes} bytes at {start} are there: it was cut off");

@@ -53,11 +53,7 @@ fn judge(name: &str, ranks: usize, known: &[Known], context: &str) -> bool {
         let reader = match Reader::open(world, name) {
             Ok(reader) => reader,
             Err(error) => {
-                let clear = match error.kind() {
-                    Kind::NotComplete | Kind::Damaged => true,
-                    Kind::File => error.file_kind() == Some(aqueduct_file::Kind::NoSuchFile),
-                    _ => false,
-                };
+                let clear = matches!(error.kind(), Kind::Incomplete | Kind::Damaged | Kind::NoSuchFile);
                 assert!(clear && !created, "{context}: {error}");
                 return Ok::<_, Error>(false);
             }
@@ -162,7 +158,7 @@ fn every_cut_while_a_file_is_replaced() {
                     }
                     Ok(reader) => assert_eq!(reader.stored_steps(), []),
                     Err(error) => {
-                        assert!(matches!(error.kind(), Kind::NotComplete | Kind::Damaged), "{error}");
+                        assert!(matches!(error.kind(), Kind::Incomplete | Kind::Damaged), "{error}");
                     }
                 }
                 Ok::<_, Error>(false)

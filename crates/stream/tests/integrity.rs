@@ -55,10 +55,6 @@ fn change_byte(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-fn file_kind(error: &Error) -> Option<aqueduct_file::Kind> {
-    error.file_kind()
-}
-
 #[test]
 fn second_writer_of_a_stream_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -71,7 +67,7 @@ fn second_writer_of_a_stream_file_is_refused() {
             write_steps(world, &mut first, keys, 3)?;
             first.flush()?;
             let refused = options.create(world, &name, &streams).map(drop).unwrap_err();
-            assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::InUse), "{mode:?}: {refused}");
+            assert_eq!(refused.kind(), aqueduct_file::Kind::InUse, "{mode:?}: {refused}");
             let shown = refused.to_string();
             assert!(shown.contains(&name) && shown.contains("close it there first"), "{shown}");
             // What was durable is still there, and the first writer goes on.
@@ -96,7 +92,7 @@ fn refuses_second_writer(
     first.flush()?;
     for options in [options.clone(), options.clone().replace()] {
         let refused = create(&options, &streams).map(drop).unwrap_err();
-        assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::InUse), "{name}: {refused}");
+        assert_eq!(refused.kind(), aqueduct_file::Kind::InUse, "{name}: {refused}");
         assert!(refused.to_string().contains("close it there first"), "{refused}");
     }
     write_steps(comm, &mut first, keys, 1)?;
@@ -174,7 +170,7 @@ fn refused_object_files_leave_nothing_behind() {
             let (streams, _) = declare(world);
             let make = |comm: &Comm, declared: &_| target("object", comm, &name, declared);
             let refused = Options::new().create_on(world, &name, &streams, make).map(drop).unwrap_err();
-            assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::FileExists), "{ending}: {refused}");
+            assert_eq!(refused.kind(), aqueduct_file::Kind::FileExists, "{ending}: {refused}");
             assert!(refused.to_string().contains("`Options::replace`"), "{refused}");
             Ok(())
         });
@@ -214,7 +210,7 @@ fn lock_of_a_killed_writer_is_free_again() {
     let options = Options::new().replace();
     run(2, |world| {
         let refused = write_file(world, &options, &name, 1).unwrap_err();
-        assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::InUse), "{refused}");
+        assert_eq!(refused.kind(), aqueduct_file::Kind::InUse, "{refused}");
         assert_eq!(Reader::open(world, &name)?.stored_steps().len(), 2, "the refused writer touched nothing");
         Ok(())
     });
@@ -260,7 +256,7 @@ fn existing_files_are_refused_unless_they_are_replaced() {
             world.barrier()?;
             let before = std::fs::read(&name).unwrap();
             let refused = write(&Options::new()).unwrap_err();
-            assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::FileExists), "{kind}: {refused}");
+            assert_eq!(refused.kind(), aqueduct_file::Kind::FileExists, "{kind}: {refused}");
             assert!(refused.to_string().contains("`Options::replace`"), "{refused}");
             assert_eq!(std::fs::read(&name).unwrap(), before, "{kind}: it was touched");
             world.barrier()?;
@@ -276,7 +272,7 @@ fn file_of_another_kind_is_not_taken_for_an_output() {
     std::fs::write(&path, "years of work").unwrap();
     run(2, |world| {
         let refused = write_file(world, &Options::new(), path.to_str().unwrap(), 1).unwrap_err();
-        assert_eq!(file_kind(&refused), Some(aqueduct_file::Kind::FileExists));
+        assert_eq!(refused.kind(), aqueduct_file::Kind::FileExists);
         Ok(())
     });
     assert_eq!(std::fs::read(&path).unwrap(), b"years of work");

@@ -137,7 +137,7 @@ fn another_type_is_shown_beside_the_one_stored() {
     let error =
         read("memfs:other", |reader| reader.objects::<Other>("notes", reader.step(0).unwrap()).map(drop));
     let text = error.as_ref().unwrap_err().to_string();
-    assert_eq!(error.unwrap_err().kind(), Kind::NoSuch);
+    assert_eq!(error.unwrap_err().kind(), Kind::NoSuchName);
     for words in ["\"notes\"", "in the file", "in the program", "weight: u16", "weight: u32"] {
         assert!(text.contains(words), "{words}: {text}");
     }

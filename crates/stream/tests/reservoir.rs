@@ -66,7 +66,7 @@ fn the_memory_of_a_server_is_a_level() {
         file.sync()?;
         let now = told(&file);
         assert_eq!((now.visible, now.durable, now.away), (BYTES as u64, BYTES as u64, 0));
-        Ok(file.close()?)
+        file.close()
     });
     assert!(contents("level:file") == pattern(0, 2 * BYTES));
     let service = &services[0];
@@ -146,7 +146,7 @@ fn a_barrier_orders_what_ranks_write_through_their_servers() {
         drop(file);
         let file = open(crew, "memfs:served-next", &memory(64 * KIB))?;
         file.at(0).all().write(&[1u8; 10])?;
-        Ok(file.close()?)
+        file.close()
     });
     assert_eq!((services[0].files, services[0].failures.len()), (2, 0));
     assert_eq!(contents("memfs:served-order"), [14; 3000]);
@@ -178,14 +178,14 @@ fn a_rank_that_fails_ends_everything() {
     for (failing, after) in [(0, 0), (0, 5), (1, 20), (2, 0)] {
         let outcome = Launch::threads(3).run(|world| match split_io_servers(world, 1)? {
             Role::Server(_) if failing == 2 => {
-                Err(Error::new(aqueduct_stream::Kind::NoSuch, "serve", "it", "gone"))
+                Err(Error::new(aqueduct_stream::Kind::NoSuchName, "serve", "it", "gone"))
             }
             Role::Server(server) => server.memory(256 * KIB).serve().map(drop),
             Role::Compute(crew) => {
                 let file = open(&crew, &format!("memfs:lost-{failing}-{after}"), &memory(20 * KIB))?;
                 for number in 0..100u64 {
                     if crew.comm().rank() == failing && number == after {
-                        return Err(Error::new(aqueduct_stream::Kind::NoSuch, "compute", "it", "gone"));
+                        return Err(Error::new(aqueduct_stream::Kind::NoSuchName, "compute", "it", "gone"));
                     }
                     file.at(number * 10_000).write(&[1u8; 10_000])?;
                 }
@@ -214,7 +214,7 @@ fn what_cannot_be_is_refused_on_all_ranks() {
         match crew.buffered(file, &memory(64 * KIB)) {
             // A device that keeps what is open.
             Ok(file) => file.close()?,
-            Err(error) => assert_eq!(error.file_kind(), Some(aqueduct_file::Kind::NoSuchFile), "{error}"),
+            Err(error) => assert_eq!(error.kind(), aqueduct_file::Kind::NoSuchFile, "{error}"),
         }
         Ok(())
     });

@@ -43,7 +43,7 @@ pub(super) fn write(
         }
         place += piece.len() as u64;
     }
-    agree(comm, "write", &files.data, outcome.map_err(Error::from))?;
+    agree(comm, "write", &files.data, outcome)?;
     file.sync()?;
     file.close()?;
     let xml = std::path::Path::new(&files.header)

@@ -46,7 +46,7 @@ pub(super) fn write(
     let view = view(name, start, &blocks(places, ROW))?;
     file.with_view(&view).all().write(&bytes)?;
     let first = if comm.rank() == 0 { file.at(0).write(&head).map(|_| ()) } else { Ok(()) };
-    agree(comm, "write", name, first.map_err(Error::from))?;
+    agree(comm, "write", name, first)?;
     file.sync()?;
     file.close()?;
     write_header(
@@ -69,7 +69,7 @@ fn head(name: &str, grid: &CellGrid, cells: &[OccupiedCell], total: u64) -> Resu
                 "cell {} has {} molecules, more than this format can count; use smaller cells",
                 entry.cell, entry.count
             );
-            return Err(Error::new(Kind::NotHeld, "write", name, detail));
+            return Err(Error::new(Kind::NotRepresentable, "write", name, detail));
         };
         let place = (FIXED + 4 * entry.cell) as usize;
         bytes[place..place + 4].copy_from_slice(&count.to_le_bytes());

@@ -54,12 +54,12 @@ pub(super) fn write(
         }
         place += round;
     }
-    agree(comm, "write", name, failed.map_or(Ok(()), |error| Err(Error::from(error))))?;
+    agree(comm, "write", name, failed.map_or(Ok(()), Err))?;
     file.sync()?;
     let first = if comm.rank() == 0 { file.at(0).write(head.as_bytes()).map(|_| ()) } else { Ok(()) };
-    agree(comm, "write", name, first.map_err(Error::from))?;
+    agree(comm, "write", name, first)?;
     file.sync()?;
-    Ok(file.close()?)
+    file.close()
 }
 
 /// Lines until the piece is full; their length, and what is left.
@@ -104,7 +104,7 @@ pub(super) fn read(
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
     // Lines are counted from the beginning of the file, wherever this rank's share begins.
     let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
-    let outcome = outcome.map_err(Error::from).and_then(|()| match lines.flaw {
+    let outcome = outcome.and_then(|()| match lines.flaw {
         Some(flaw) => {
             Err(damaged_error("read", name, &LineError::new(line + before + flaw.line - 1, flaw.what)))
         }

@@ -43,7 +43,7 @@ pub(super) fn write(
     let large = molecules.iter().find(|molecule| molecule.id > EXACT);
     let held = large.map_or(Ok(()), |molecule| {
         let detail = format!("id {} cannot be a double; use another format", molecule.id);
-        Err(Error::new(Kind::NotHeld, "write", name, detail))
+        Err(Error::new(Kind::NotRepresentable, "write", name, detail))
     });
     agree(comm, "write", name, held)?;
     existing.clear(comm, &files.header)?;
@@ -52,7 +52,7 @@ pub(super) fn write(
     let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
     if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
         let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
-        return Err(Error::new(Kind::NotHeld, "write", name, detail));
+        return Err(Error::new(Kind::NotRepresentable, "write", name, detail));
     }
     let create = match existing {
         ExistingFile::Refuse => NetcdfCreateOptions::new(),
@@ -121,10 +121,10 @@ pub(super) fn read(
         let variable = dataset.variable(&format!("v{cell}"))?;
         queue.get(variable, 0..values.len() as u64, values);
     }
-    queue.run_all().map_err(|error| match error.file_kind() {
+    queue.run_all().map_err(|error| match error.kind() {
         // Where variables begin is what the file says, not what the program asks for.
-        Some(aqueduct_file::Kind::BadArgument) => damaged(error.detail().to_owned()),
-        _ => error.into(),
+        Kind::BadArgument => damaged(error.detail().to_owned()),
+        _ => error,
     })?;
     dataset.close()?;
     let mut molecules = Vec::with_capacity(values.iter().map(Vec::len).sum::<usize>() / WIDTH);

@@ -78,9 +78,9 @@ pub(crate) fn write_rows(
             CellHeader { grid: *grid, particles: placed.total, row: rows.row, table: crc32c::crc32c(&table) };
         file.at(0).write(&[&header.encode()[..], &table].concat()).map(|_| ())
     });
-    agree(comm, "write", name, first.map_err(Error::from))?;
+    agree(comm, "write", name, first)?;
     file.sync()?;
-    Ok(file.close()?)
+    file.close()
 }
 
 /// The view of blocks of bytes behind a place.

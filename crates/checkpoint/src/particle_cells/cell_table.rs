@@ -96,14 +96,14 @@ impl CellHeader {
         }
         if half(12) == ORDER.swap_bytes() {
             let what = "numbers are in the other byte order, which is not read here";
-            return Err(CellFileFlaw::new(Kind::Unsupported, 12, what));
+            return Err(CellFileFlaw::new(Kind::UnknownVersion, 12, what));
         }
         if half(12) != ORDER {
             return Err(CellFileFlaw::damaged(12, "numbers are in no byte order"));
         }
         if half(8) != VERSION {
             let what = format!("version {} is not known here, {VERSION} is", half(8));
-            return Err(CellFileFlaw::new(Kind::Unsupported, 8, what));
+            return Err(CellFileFlaw::new(Kind::UnknownVersion, 8, what));
         }
         if half(HEADER - 4) != crc32c::crc32c(&bytes[..HEADER - 4]) {
             return Err(CellFileFlaw::damaged(HEADER as u64 - 4, "the checksum of the header is wrong"));
@@ -215,8 +215,8 @@ mod tests {
             other[at..at + 4].copy_from_slice(&value.to_le_bytes());
             CellHeader::decode(&other, length).unwrap_err().kind
         };
-        assert_eq!(kind(8, VERSION + 1), Kind::Unsupported);
-        assert_eq!((kind(12, ORDER.swap_bytes()), kind(12, 7)), (Kind::Unsupported, Kind::Damaged));
+        assert_eq!(kind(8, VERSION + 1), Kind::UnknownVersion);
+        assert_eq!((kind(12, ORDER.swap_bytes()), kind(12, 7)), (Kind::UnknownVersion, Kind::Damaged));
         let mut broken = table.clone();
         broken[30] ^= 1;
         assert!(check(&header, &broken).is_err());

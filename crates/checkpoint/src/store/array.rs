@@ -55,7 +55,7 @@ pub(super) fn view(name: &str, element: u64, block: &ArrayBlock) -> Result<View>
     };
     let bad = |detail: String| Error::new(Kind::BadArgument, "access", name, detail);
     let filetype = made().map_err(|error| bad(error.to_string()))?;
-    Ok(View::new(0, &Layout::from(Basic::U8), &filetype)?)
+    View::new(0, &Layout::from(Basic::U8), &filetype)
 }
 
 /// Whether every element is written by exactly one rank: as many as there are, and no two boxes meet.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, system};
 
 const COMMITTED: &str = "generation-";
 const WRITING: &str = ".writing-";
@@ -16,7 +16,7 @@ const MOST: u64 = 9_999_999_999;
 /// Makes the folder, and those it lies in, where they are not there yet; those that are new are durable.
 pub(super) fn make(folder: &Path) -> Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;
+    fs::create_dir_all(folder).map_err(|error| refused(folder, error))?;
     // The entry of a new folder is in its parent.
     for new in missing.iter().rev() {
         let parent = new.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -29,16 +29,16 @@ pub(super) fn make(folder: &Path) -> Result<()> {
 pub(super) fn find(folder: &Path) -> Result<()> {
     match fs::metadata(folder) {
         Ok(data) if data.is_dir() => Ok(()),
-        Ok(_) => Err(refused(folder, &io::Error::from(ErrorKind::NotADirectory))),
+        Ok(_) => Err(refused(folder, io::Error::from(ErrorKind::NotADirectory))),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let detail = "there is no such folder of checkpoints; check the path, or create it with `Store::open_or_create`";
-            Err(Error::named("open", folder, &error, detail))
+            Err(Error::from_io("open", folder, error, detail))
         }
-        Err(error) => Err(refused(folder, &error)),
+        Err(error) => Err(refused(folder, error)),
     }
 }
 
-fn refused(folder: &Path, error: &io::Error) -> Error {
+fn refused(folder: &Path, error: io::Error) -> Error {
     // The system says only that something is there.
     match folder.ancestors().find(|path| path.exists() && !path.is_dir()) {
         Some(path) => {
@@ -46,9 +46,9 @@ fn refused(folder: &Path, error: &io::Error) -> Error {
                 "{} is a file, and checkpoints need a folder; name another one, or move the file away",
                 path.display()
             );
-            Error::named("open", folder, error, detail)
+            Error::from_io("open", folder, error, detail)
         }
-        None => Error::system("open", folder, error),
+        None => system("open", folder, error),
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) struct StoreListing {
 }
 
 pub(super) fn list(folder: &Path) -> Result<StoreListing> {
-    let failed = |error| Error::system("list", folder, &error);
+    let failed = |error| system("list", folder, error);
     let mut listing = StoreListing::default();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).map_err(failed)?;
@@ -120,27 +120,27 @@ pub(super) fn begin(folder: &Path) -> Result<(u64, Vec<String>)> {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok((number, warnings)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::system("begin", &path, &error)),
+                Err(error) => return Err(system("begin", &path, error)),
             }
         }
         number += 1;
     }
     let detail = format!("generation {MOST} is the last that there can be; move it away");
-    Err(Error::new(Kind::BadArgument, "begin", &folder.to_string_lossy(), detail))
+    Err(Error::new(Kind::BadArgument, "begin", folder.to_string_lossy(), detail))
 }
 
 /// Makes what was written a generation.
 pub(super) fn commit(folder: &Path, number: u64) -> Result<()> {
     let (writing, path) = (writing(folder, number), committed(folder, number));
     sync(&writing)?;
-    fs::rename(&writing, &path).map_err(|error| Error::system("commit", &path, &error))?;
+    fs::rename(&writing, &path).map_err(|error| system("commit", &path, error))?;
     sync(folder)
 }
 
 /// Takes the name of a generation away: what is left of it.
 pub(super) fn retire(folder: &Path, number: u64) -> Result<PathBuf> {
     let (path, gone) = (committed(folder, number), folder.join(format!("{PRUNED}{number:010}")));
-    fs::rename(&path, &gone).map_err(|error| Error::system("prune", &path, &error))?;
+    fs::rename(&path, &gone).map_err(|error| system("prune", &path, error))?;
     Ok(gone)
 }
 
@@ -150,8 +150,7 @@ pub(super) fn remove(folder: &Path, retired: &[PathBuf]) -> Result<()> {
         return Ok(());
     }
     sync(folder)?;
-    let removed =
-        retired.iter().map(|path| remove_all(path).map_err(|error| Error::system("prune", path, &error)));
+    let removed = retired.iter().map(|path| remove_all(path).map_err(|error| system("prune", path, error)));
     // One that stays does not keep the others.
     removed.fold(Ok(()), Result::and)
 }
@@ -163,5 +162,5 @@ fn remove_all(path: &Path) -> io::Result<()> {
 
 fn sync(folder: &Path) -> Result<()> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| Error::system("sync", folder, &error))
+    synced.map_err(|error| system("sync", folder, error))
 }

@@ -78,11 +78,11 @@ impl Generation {
             file.at(0).read(&mut text)?;
             Ok(text)
         });
-        let text = text.map_err(|error| match error.file_kind() {
-            Some(aqueduct_file::Kind::NoSuchFile) => {
+        let text = text.map_err(|error| match error.kind() {
+            Kind::NoSuchFile => {
                 let detail =
                     format!("there is no generation {number}; `Store::generations` tells which there are");
-                Error::new(Kind::NoCheckpoint, "open", &place.folder.to_string_lossy(), detail)
+                Error::new(Kind::NoCheckpoint, "open", place.folder.to_string_lossy(), detail)
             }
             _ => error,
         })?;
@@ -169,7 +169,7 @@ impl Generation {
                     let other = &block.global;
                     format!("part {name:?} has the shape {shape:?}, and the box is of an array of shape {other:?}; give that of the part")
                 };
-                Err(Error::new(Kind::BadArgument, "read", &self.shown(), detail))
+                Err(Error::new(Kind::BadArgument, "read", self.shown(), detail))
             }
         });
         let (entry, elements) = agree(&self.comm, "read", &self.shown(), checked)?;
@@ -217,7 +217,7 @@ impl Generation {
         let entry = self.part(name, "value", T::schema().signature())?;
         let bytes = entry.value.as_deref().and_then(from_hex);
         let bad = |detail: String| {
-            Error::new(Kind::Damaged, "read", &self.shown(), format!("value {name:?}: {detail}"))
+            Error::new(Kind::Damaged, "read", self.shown(), format!("value {name:?}: {detail}"))
         };
         let bytes = bytes.ok_or_else(|| bad("no hexadecimal digits".into()))?;
         decode(&bytes).map_err(|error| bad(error.to_string()))
@@ -272,7 +272,7 @@ impl Generation {
             let parts: Vec<&str> = self.parts().collect();
             let detail =
                 format!("there is no part {name:?} in generation {}; there are {parts:?}", self.number());
-            return Err(Error::new(Kind::NoSuchPart, "read", &self.shown(), detail));
+            return Err(Error::new(Kind::NoSuchName, "read", self.shown(), detail));
         };
         let sane = super::part::is_name(name) && (kind != "array" || volume(&entry.shape).is_some());
         if sane && entry.kind == kind && entry.signature == signature {
@@ -282,6 +282,6 @@ impl Generation {
             "part {name:?} is {} {:?}, not {kind} {signature:?}; read it as what it is",
             entry.kind, entry.signature
         );
-        Err(Error::new(Kind::WrongType, "read", &self.shown(), detail))
+        Err(Error::new(Kind::WrongType, "read", self.shown(), detail))
     }
 }

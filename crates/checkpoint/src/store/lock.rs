@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, system};
 
 const FILE: &str = ".lock";
 const OWNER: &str = ".lock-owner";
@@ -34,7 +34,7 @@ impl StoreLock {
     ) -> Result<Self> {
         let (path, owner) = (folder.join(FILE), folder.join(OWNER));
         let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(|error| Error::system("lock", &path, &error))?;
+        let file = file.map_err(|error| system("lock", &path, error))?;
         match flock(&file) {
             Ok(()) => {
                 // Another machine may have mounted the same folder without `flock`.
@@ -43,14 +43,14 @@ impl StoreLock {
             }
             Err(TryLockError::WouldBlock) => {
                 let detail = "another program is writing checkpoints here; end it, or use another folder";
-                Err(Error::new(Kind::InUse, "lock", &path.to_string_lossy(), detail))
+                Err(Error::new(Kind::InUse, "lock", path.to_string_lossy(), detail))
             }
             Err(TryLockError::Error(error)) if lacks_flock(&error) => {
                 clear_stale(&owner)?;
                 claim(&owner)?;
                 Ok(Self { _file: file, owner: Some(owner) })
             }
-            Err(TryLockError::Error(error)) => Err(Error::system("lock", &path, &error)),
+            Err(TryLockError::Error(error)) => Err(system("lock", &path, error)),
         }
     }
 }
@@ -71,15 +71,13 @@ fn lacks_flock(error: &io::Error) -> bool {
 
 /// Makes the file that names this program; another program may have been faster.
 fn claim(owner: &Path) -> Result<()> {
-    let failed = |error: &io::Error| Error::system("lock", owner, error);
+    let failed = |error: io::Error| system("lock", owner, error);
     match File::options().create_new(true).write(true).open(owner) {
-        Ok(mut file) => {
-            file.write_all(LockOwner::current().encode().as_bytes()).map_err(|error| failed(&error))
-        }
+        Ok(mut file) => file.write_all(LockOwner::current().encode().as_bytes()).map_err(failed),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             Err(in_use(owner, &fs::read_to_string(owner).unwrap_or_default()))
         }
-        Err(error) => Err(failed(&error)),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -88,7 +86,7 @@ fn clear_stale(owner: &Path) -> Result<()> {
     let text = match fs::read_to_string(owner) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::system("lock", owner, &error)),
+        Err(error) => return Err(system("lock", owner, error)),
     };
     if !LockOwner::decode(&text).is_some_and(|process| process.is_dead()) {
         return Err(in_use(owner, &text));
@@ -97,7 +95,7 @@ fn clear_stale(owner: &Path) -> Result<()> {
     let away = owner.with_extension(format!("stale-{}", std::process::id()));
     match fs::rename(owner, &away) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        renamed => renamed.map_err(|error| Error::system("lock", owner, &error))?,
+        renamed => renamed.map_err(|error| system("lock", owner, error))?,
     }
     let found = fs::read_to_string(&away).unwrap_or_default();
     if found != text {
@@ -105,7 +103,7 @@ fn clear_stale(owner: &Path) -> Result<()> {
         let _ = fs::remove_file(&away);
         return Err(in_use(owner, &found));
     }
-    fs::remove_file(&away).map_err(|error| Error::system("lock", &away, &error))
+    fs::remove_file(&away).map_err(|error| system("lock", &away, error))
 }
 
 fn in_use(owner: &Path, text: &str) -> Error {
@@ -115,7 +113,7 @@ fn in_use(owner: &Path, text: &str) -> Error {
     let detail = format!(
         "{holder} is writing checkpoints here; end it, or remove this file if it has ended, or use another folder"
     );
-    Error::new(Kind::InUse, "lock", &owner.to_string_lossy(), detail)
+    Error::new(Kind::InUse, "lock", owner.to_string_lossy(), detail)
 }
 
 /// A process, told apart from all others that ever had its number.

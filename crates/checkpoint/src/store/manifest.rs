@@ -92,7 +92,7 @@ impl Manifest {
         }
         if version != VERSION {
             let detail = format!("byte 0: version {version} of manifests is not known here, {VERSION} is");
-            return Err(ManifestFlaw { kind: Kind::Unsupported, detail });
+            return Err(ManifestFlaw { kind: Kind::UnknownVersion, detail });
         }
         let manifest: Self = serde_json::from_str(json).map_err(malformed)?;
         let mut names = HashSet::new();
@@ -158,7 +158,7 @@ mod tests {
             r#"{"format":"aqueduct-checkpoint","version":2}"#.to_owned(),
         ] {
             let error = Manifest::decode(sealed(&newer).as_bytes()).unwrap_err();
-            assert!(error.kind == Kind::Unsupported && error.detail.contains("version 2"), "{error:?}");
+            assert!(error.kind == Kind::UnknownVersion && error.detail.contains("version 2"), "{error:?}");
         }
         let other = json.replace("aqueduct-checkpoint", "another");
         assert_eq!(Manifest::decode(sealed(&other).as_bytes()).unwrap_err().kind, Kind::Damaged);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aqueduct::{checkpoint, file, formats, object, stream};
+use aqueduct::{Error, Kind};
 
 /// Something that is wrong with a file, or that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,33 +47,17 @@ impl std::error::Error for FormatMismatch {}
 
 /// Whether an error says that the bytes of a file are not what was written. What is unsupported, unreadable or missing says nothing about them.
 fn is_damage(error: &anyhow::Error) -> bool {
+    use aqueduct::Kind::{Damaged, Incomplete, NoMetadata};
     error.chain().any(|cause| {
-        if let Some(error) = cause.downcast_ref::<stream::Error>() {
-            return matches!(error.kind(), stream::Kind::Damaged | stream::Kind::NotComplete);
-        }
-        if let Some(error) = cause.downcast_ref::<object::Error>() {
-            use object::Kind::{Damaged, NoMeta, NotComplete};
-            return matches!(error.kind(), Damaged | NotComplete | NoMeta);
-        }
-        if let Some(error) = cause.downcast_ref::<checkpoint::Error>() {
-            return matches!(error.kind(), checkpoint::Kind::Damaged | checkpoint::Kind::Incomplete);
-        }
-        if let Some(error) = cause.downcast_ref::<formats::Error>() {
-            return error.kind() == formats::Kind::Damaged;
-        }
-        cause.is::<FormatMismatch>()
+        let kind = cause.downcast_ref::<Error>().map(Error::kind);
+        matches!(kind, Some(Damaged | Incomplete | NoMetadata)) || cause.is::<FormatMismatch>()
     })
 }
 
 /// Whether an error says that there is no such file.
 pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
-    let missing = Some(file::Kind::NoSuchFile);
-    error.chain().any(|cause| {
-        cause.downcast_ref::<stream::Error>().is_some_and(|error| error.file_kind() == missing)
-            || cause.downcast_ref::<object::Error>().is_some_and(|error| error.file_kind() == missing)
-            || cause.downcast_ref::<checkpoint::Error>().is_some_and(|error| error.file_kind() == missing)
-            || cause.downcast_ref::<file::Error>().is_some_and(|error| Some(error.kind()) == missing)
-    })
+    let is_missing = |error: &Error| error.kind() == Kind::NoSuchFile;
+    error.chain().any(|cause| cause.downcast_ref::<Error>().is_some_and(is_missing))
 }
 
 #[cfg(test)]
@@ -84,12 +68,12 @@ mod tests {
     #[test]
     fn unsupported_and_unreadable_files_are_not_damaged() {
         let cases: [(anyhow::Error, bool); 8] = [
-            (stream::Error::new(stream::Kind::Damaged, "open", "f", "x").into(), true),
-            (stream::Error::new(stream::Kind::UnknownVersion, "open", "f", "x").into(), false),
-            (object::Error::new(object::Kind::NotComplete, "open", "f", "x").into(), true),
-            (object::Error::new(object::Kind::Unsupported, "open", "f", "x").into(), false),
-            (file::Error::new(file::Kind::Io, "read", &"f".into(), "x").into(), false),
-            (file::Error::new(file::Kind::AccessDenied, "open", &"f".into(), "x").into(), false),
+            (Error::new(Kind::Damaged, "open", "f", "x").into(), true),
+            (Error::new(Kind::UnknownVersion, "open", "f", "x").into(), false),
+            (Error::new(Kind::Incomplete, "open", "f", "x").into(), true),
+            (Error::new(Kind::Unsupported, "open", "f", "x").into(), false),
+            (Error::new(Kind::Io, "read", "f", "x").into(), false),
+            (Error::new(Kind::AccessDenied, "open", "f", "x").into(), false),
             (FormatMismatch("x".into()).into(), true),
             (anyhow::anyhow!("x"), false),
         ];

@@ -81,7 +81,7 @@ pub(crate) fn convert(
     molecule::refuse_existing(world, &names)?;
     mardyn::convert(world, from, (format, &files)).inspect_err(|error| {
         // Half a file is no file; one that somebody else has made meanwhile is not ours to delete.
-        if error.file_kind() != Some(aqueduct::file::Kind::FileExists) {
+        if error.kind() != aqueduct::file::Kind::FileExists {
             names.iter().for_each(|name| drop(aqueduct::file::delete(name)));
         }
     })?;

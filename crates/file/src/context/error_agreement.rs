@@ -10,7 +10,7 @@ use crate::error::{Error, Kind, Result};
 /// rank whose own error has the same class keeps its own.
 pub(crate) fn agree<T>(comm: &Comm, operation: &'static str, file: &Arc<str>, mine: Result<T>) -> Result<T> {
     let first = comm.allreduce_one(Op::Min, failing_rank(comm, &mine));
-    let first = first.map_err(|error| Error::communication(operation, file, &error))?;
+    let first = first.map_err(|error| Error::from_comm(operation, file, &error))?;
     agree_after(comm, operation, file, mine, first)
 }
 
@@ -24,8 +24,7 @@ pub(crate) fn agree_flags<T, const N: usize>(
 ) -> Result<(T, [bool; N])> {
     let mut words = vec![failing_rank(comm, &mine)];
     words.extend(flags.map(u64::from));
-    let all =
-        comm.allreduce(Op::Min, &words).map_err(|error| Error::communication(operation, file, &error))?;
+    let all = comm.allreduce(Op::Min, &words).map_err(|error| Error::from_comm(operation, file, &error))?;
     let mine = agree_after(comm, operation, file, mine, all[0])?;
     Ok((mine, std::array::from_fn(|flag| all[flag + 1] == 1)))
 }
@@ -46,7 +45,7 @@ fn agree_after<T>(
     if first >= comm.size() as u64 {
         return mine;
     }
-    let failed = |error: aqueduct_comm::Error| Error::communication(operation, file, &error);
+    let failed = |error: aqueduct_comm::Error| Error::from_comm(operation, file, &error);
     let encoded = mine.as_ref().err().map(encode).unwrap_or_default();
     let encoded = comm.broadcast_vec(first as usize, encoded).map_err(failed)?;
     let agreed = decode(operation, file, &encoded).on_rank(first as usize);

@@ -96,7 +96,7 @@ impl File {
         let cx = &open_file.context;
         let (name, delete, mut words) =
             (Arc::clone(&cx.name), cx.mode.is_delete_on_close(), cx.read_counters().words());
-        let failed = |error: aqueduct_comm::Error| Error::communication("close", &name, &error);
+        let failed = |error: aqueduct_comm::Error| Error::from_comm("close", &name, &error);
         let comm = cx.comm.clone();
         // Devices do not delete open files: every rank closes its handle before any continues.
         let (resources, closed) = Arc::into_inner(open_file).map(OpenFile::into_resources).unzip();

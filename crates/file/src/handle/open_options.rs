@@ -101,7 +101,7 @@ impl Open {
         shown: &Arc<str>,
         hints: &mut Hints,
     ) -> Result<FileResources> {
-        let failed = |error: aqueduct_comm::Error| Error::communication("open", shown, &error);
+        let failed = |error: aqueduct_comm::Error| Error::from_comm("open", shown, &error);
         let cached = FileResources::take_cached(comm);
         let [id, buffers] = cached.as_ref().map_or([0; 2], FileResources::id);
         let mine = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), id, buffers];
@@ -144,13 +144,13 @@ impl Open {
         let open = |create: bool| {
             let handle = self.open_device(comm, name, shown, asked, create, &unreadable)?;
             let start = if self.mode.is_append() { length(comm, asked, &*handle) } else { Ok(0) };
-            let start = start.map_err(|error| Error::device("open", shown, &error))?;
+            let start = start.map_err(|error| Error::device("open", shown, error))?;
             Ok((handle, start))
         };
         let mine =
             if first { open_after_first(comm, shown, open)? } else { open(self.mode.is_create()).map(Some) };
         if let (0, Ok(Some((_, start)))) = (comm.rank(), &mine) {
-            resources.pointer.set(*start).map_err(|error| Error::communication("open", shown, &error))?;
+            resources.pointer.set(*start).map_err(|error| Error::from_comm("open", shown, &error))?;
         }
         let missing = || Error::new(Kind::Communication, "open", shown, "rank 0 could not open it");
         let capabilities =
@@ -197,7 +197,7 @@ impl Open {
             unreadable.set(true);
             device::open(name, &options.clone().for_writing_only())
         });
-        let handle = opened.map_err(|error| Error::device("open", shown, &error))?;
+        let handle = opened.map_err(|error| Error::device("open", shown, error))?;
         if comm.size() > 1 && !comm.is_one_process() && !handle.capabilities().shared {
             let detail =
                 "this device lives in one process; ranks that are processes need a shared one, such as ufs:";
@@ -219,7 +219,7 @@ fn open_after_first(
 ) -> Result<Result<Option<(Arc<dyn Handle>, u64)>>> {
     let first = (comm.rank() == 0).then(|| open(true));
     let mut failed = [u8::from(matches!(&first, Some(Err(_))))];
-    comm.broadcast(0, &mut failed).map_err(|error| Error::communication("open", shown, &error))?;
+    comm.broadcast(0, &mut failed).map_err(|error| Error::from_comm("open", shown, &error))?;
     Ok(match first {
         Some(outcome) => outcome.map(Some),
         // Rank 0 reports the error.
@@ -246,7 +246,7 @@ fn length(comm: &Comm, hints: &Hints, handle: &dyn Handle) -> device::Result<u64
 pub fn check_name(name: impl AsRef<OsStr>) -> Result<()> {
     let shown: Arc<str> = name.as_ref().to_string_lossy().into();
     let resolved = device::registry().resolve(name.as_ref());
-    resolved.map(|_| ()).map_err(|error| Error::device("open", &shown, &error))
+    resolved.map(|_| ()).map_err(|error| Error::device("open", &shown, error))
 }
 
 /// Deletes the file of this name. Not collective: one rank does it.
@@ -254,7 +254,7 @@ pub fn check_name(name: impl AsRef<OsStr>) -> Result<()> {
 pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
-    device::delete(&name).map_err(|error| Error::device("delete", &shown, &error))
+    device::delete(&name).map_err(|error| Error::device("delete", &shown, error))
 }
 
 /// Deletes the file of this name to make room for another: its name is free at once, its bytes may be taken back while the program goes on. Not
@@ -262,7 +262,7 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
 pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
     let name: OsString = name.as_ref().to_owned();
     let shown: Arc<str> = name.to_string_lossy().into();
-    device::discard(&name).map_err(|error| Error::device("delete", &shown, &error))
+    device::discard(&name).map_err(|error| Error::device("delete", &shown, error))
 }
 
 /// Claims the file of this name for one writer, until the claim is dropped or the program ends: [`Kind::InUse`](crate::Kind::InUse) if another
@@ -271,14 +271,14 @@ pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
 pub fn claim(name: impl AsRef<OsStr>) -> Result<Option<device::WriterLock>> {
     let Some(path) = path(name.as_ref()) else { return Ok(None) };
     let shown: Arc<str> = name.as_ref().to_string_lossy().into();
-    device::acquire_writer_lock(&path).map_err(|error| Error::device("open", &shown, &error))
+    device::acquire_writer_lock(&path).map_err(|error| Error::device("open", &shown, error))
 }
 
 /// Fails with [`Kind::InUse`](crate::Kind::InUse) if the file of this name is [claimed](claim), without claiming it. Not collective: one rank does it.
 pub fn check_unclaimed(name: impl AsRef<OsStr>) -> Result<()> {
     let Some(path) = path(name.as_ref()) else { return Ok(()) };
     let shown: Arc<str> = name.as_ref().to_string_lossy().into();
-    device::check_unclaimed(&path).map_err(|error| Error::device("open", &shown, &error))
+    device::check_unclaimed(&path).map_err(|error| Error::device("open", &shown, error))
 }
 
 /// The path of the operating system that a name means: for libraries that open files themselves. None for a name with a wrapper, or

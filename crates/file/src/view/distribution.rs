@@ -103,5 +103,5 @@ fn described(error: &LayoutError) -> Error {
 }
 
 fn refused(detail: &str) -> Error {
-    Error::new(Kind::BadLayout, "distribution", &"view".into(), detail)
+    Error::new(Kind::BadLayout, "distribution", "view", detail)
 }

@@ -55,7 +55,7 @@ impl Representation {
                         "this data representation is not registered; registered are native, internal, external32 {}",
                         names.join(" ")
                     );
-                    Err(Error::new(Kind::UnknownRepresentation, "representation", &name.into(), detail))
+                    Err(Error::new(Kind::UnknownRepresentation, "representation", name, detail))
                 }
             },
         }
@@ -66,12 +66,12 @@ impl Representation {
     pub fn register(name: &str, conversion: Arc<dyn Conversion>) -> Result<()> {
         if matches!(name, "native" | "internal" | "external32") {
             let detail = "this data representation is defined by the standard; use another name";
-            return Err(Error::new(Kind::RepresentationExists, "register", &name.into(), detail));
+            return Err(Error::new(Kind::RepresentationExists, "register", name, detail));
         }
         let mut known = registered().write().unwrap_or_else(PoisonError::into_inner);
         if known.contains_key(name) {
             let detail = "a data representation of this name is registered already; use another name";
-            return Err(Error::new(Kind::RepresentationExists, "register", &name.into(), detail));
+            return Err(Error::new(Kind::RepresentationExists, "register", name, detail));
         }
         known.insert(name.to_owned(), conversion);
         Ok(())

@@ -82,7 +82,7 @@ impl Hdf5File {
         let mut written = Ok(());
         // Others have none.
         for (offset, bytes) in pieces {
-            written = written.and_then(|()| Ok(self.core.file.at(*offset).write(bytes).map(drop)?));
+            written = written.and_then(|()| self.core.file.at(*offset).write(bytes).map(drop));
         }
         self.core.agree(operation, written)?;
         self.core.sync()

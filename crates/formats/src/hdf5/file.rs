@@ -184,7 +184,7 @@ impl Hdf5File {
     pub(super) fn may_write(&self, operation: &'static str) -> Result<()> {
         if self.broken {
             let detail = "an earlier change of the file failed half-way; close it and open it again, which puts it in order";
-            return Err(self.core.error(Kind::File, operation, detail));
+            return Err(self.core.error(Kind::Closed, operation, detail));
         }
         self.core.may_write(operation)
     }

@@ -128,7 +128,7 @@ impl CollectiveVariableAccess<'_> {
 }
 
 fn view_of(offset: u64, layout: &Layout) -> Result<View> {
-    Ok(View::new(offset, &Layout::from(Basic::Byte), layout)?)
+    View::new(offset, &Layout::from(Basic::Byte), layout)
 }
 
 /// Values as they lie in a file, made when they are wanted.

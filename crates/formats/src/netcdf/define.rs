@@ -188,7 +188,7 @@ fn put(attributes: &mut Vec<Attribute>, attribute: Attribute) {
 impl NetcdfFile {
     /// Defines dimensions, variables and attributes, at any time. Data that is there stays where it is; definitions for
     /// which there is no room are refused,
-    /// all of them, with [`Kind::NeedsRoom`]. Collective: every rank makes the same definitions.
+    /// all of them, with [`Kind::HeaderFull`]. Collective: every rank makes the same definitions.
     ///
     /// ```
     /// # use aqueduct_comm::Launch;
@@ -215,7 +215,7 @@ impl NetcdfFile {
                 "{why}: {bytes} bytes of data would have to move; define more at once before data is written, leave more room \
                  (`Create::header_room`, `Create::fixed_room`), or let the data be copied with `rearrange`"
             );
-            return Err(self.core.error(Kind::NeedsRoom, "define", detail));
+            return Err(self.core.error(Kind::HeaderFull, "define", detail));
         }
         self.adopt("define", prepared)?;
         Ok(made)

@@ -8,7 +8,7 @@ use super::header::{DimensionId, NetcdfHeader, Variable, VariableId};
 use super::layout_planner::ReservedSpace;
 use super::sizes::DatasetSizes;
 use super::slab_bytes::AccessedVariable;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 use crate::format_file::FormatFile;
 
 /// A netCDF file that all ranks of a communicator have open.
@@ -111,7 +111,7 @@ impl NetcdfFile {
         // Each rank has written what it wanted to: the longest that any of them sees is the file.
         let size = self.core.file.size();
         let mine = [self.records(), self.is_touched().into(), *size.as_ref().unwrap_or(&0)];
-        let (_, [records, touched, size]) = self.agree_with_max("commit", size.map_err(Error::from), mine)?;
+        let (_, [records, touched, size]) = self.agree_with_max("commit", size, mine)?;
         self.records.store(records, Ordering::Relaxed);
         if touched > 0 {
             // Readers expect all of the last variable, though nobody may have written its end.

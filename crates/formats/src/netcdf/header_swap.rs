@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::file::NetcdfFile;
 use super::header::NetcdfHeader;
 use super::sizes::DatasetSizes;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
 
 /// In the place of the magic while a header is replaced; its copy is whole then.
 pub(crate) const BEING_REPLACED: [u8; 4] = *b"CDF?";
@@ -48,7 +48,7 @@ impl NetcdfFile {
             DatasetSizes::of(header).map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
         // Behind all that belongs to the file, written or not.
         let data = geometry.end(header, self.records()).unwrap_or(0).max(bytes.len() as u64);
-        let end = self.core.agree(operation, self.core.file.size().map_err(Error::from))?.max(data);
+        let end = self.core.agree(operation, self.core.file.size())?.max(data);
         self.core.agree(operation, self.write_on_root(end, &copy(&bytes)))?;
         self.core.sync()?;
         self.finish_header(operation, &bytes, end)

@@ -8,7 +8,7 @@ use aqueduct_file::{self as file, File, Info, Mode, Open, WriterLock};
 
 use super::{OpenObjectFile, UncommittedChanges};
 use crate::dyn_file::{DynObjectFile, DynObjectWriter};
-use crate::error::{Error, Kind, Result, agree, from_root};
+use crate::error::{Error, Kind, Result, agree, from_root, wrong_type};
 use crate::file::ObjectFile;
 use crate::meta_file::{
     CommitState, DESCRIPTION, MetaArea, MetaSlot, ObjectFileMetadata, SlotError, UNIT, VERSION,
@@ -203,13 +203,13 @@ impl ObjectOpenOptions {
                 let claim = if self.mode.is_write() { lock_meta("open", name, shown)? } else { None };
                 Ok((read_state(&meta, shown, own, name)?, claim))
             }
-            Err(error) if error.kind() != file::Kind::NoSuchFile => Err(map_name_error(&error, shown)),
+            Err(error) if error.kind() != Kind::NoSuchFile => Err(map_name_error(&error, shown)),
             Err(_) if create => self.create(own, name, shown, wanted),
             Err(_) => {
                 // A missing file is the file layer's to tell.
                 Open::new(Mode::read_only()).open(own, name)?;
                 let detail = "there is no .meta beside it, so that nobody knows what it holds; open it as raw, or repair it";
-                Err(Error::new(Kind::NoMeta, "open", shown, detail))
+                Err(Error::new(Kind::NoMetadata, "open", shown, detail))
             }
         }
     }
@@ -224,9 +224,9 @@ impl ObjectOpenOptions {
         };
         if self.replace
             && let Err(error) = file::delete(name)
-            && error.kind() != file::Kind::NoSuchFile
+            && error.kind() != Kind::NoSuchFile
         {
-            return Err(error.into());
+            return Err(error);
         }
         let mode = match (self.mode.is_create(), self.mode.is_exclusive()) {
             (false, _) => Mode::read_only(),
@@ -250,12 +250,12 @@ impl ObjectOpenOptions {
         let exclusive = self.mode.is_exclusive();
         let mode = if exclusive { Mode::read_write().exclusive() } else { Mode::read_write().create() };
         let data = Open::new(mode).open(own, name).map_err(|error| match error.kind() {
-            file::Kind::FileExists => exists(shown),
-            _ => error.into(),
+            Kind::FileExists => exists(shown),
+            _ => error,
         })?;
         if data.size()? > 0 {
             let detail = "there is data under this name and no .meta; open it as raw, repair it, or replace it with `ObjectOpen::replace`";
-            return Err(Error::new(Kind::NoMeta, "open", shown, detail));
+            return Err(Error::new(Kind::NoMetadata, "open", shown, detail));
         }
         let description = ObjectFileMetadata::new(wanted, self.order, self.checksums).encode();
         let slot = new_slot(CommitState::Changing, &description);
@@ -271,11 +271,10 @@ impl ObjectOpenOptions {
     fn check_type(&self, shown: &str, told: &[u8], wanted: &Schema) -> Result<AgreedMetadata> {
         let understood = self.decoded(shown, told)?;
         let schema = &understood.schema;
-        let migration =
-            Migration::plan(schema, wanted).map_err(|why| Error::wrong_type("open", shown, &why))?;
+        let migration = Migration::plan(schema, wanted).map_err(|why| wrong_type("open", shown, &why))?;
         if migration.is_some() && self.mode.is_write() {
             let why = "a file can be written as its own type only; read it as it is and write a new one";
-            return Err(Error::wrong_type("open", shown, &SchemaMismatch::new(schema, wanted, why)));
+            return Err(wrong_type("open", shown, &SchemaMismatch::new(schema, wanted, why)));
         }
         Ok(AgreedMetadata { migration, ..understood })
     }
@@ -356,8 +355,8 @@ pub(super) fn lock_meta(operation: &'static str, name: &OsStr, shown: &str) -> R
 
 /// The error of a file that another program writes, if that is the error of its `.meta`.
 fn in_use(operation: &'static str, shown: &str, error: &file::Error) -> Option<Error> {
-    let is_in_use = error.kind() == file::Kind::InUse;
-    is_in_use.then(|| file::Error::new(error.kind(), operation, &shown.into(), error.detail()).into())
+    let is_in_use = error.kind() == Kind::InUse;
+    is_in_use.then(|| Error::new(error.kind(), operation, shown, error.detail()))
 }
 
 /// Deletes the data and the `.meta`, if there are any and nobody is writing them.
@@ -365,7 +364,7 @@ fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
     let _claim = lock_meta("open", name, shown)?;
     for part in [meta_name(name), name.to_owned()] {
         match file::delete(&part) {
-            Err(error) if error.kind() != file::Kind::NoSuchFile => {
+            Err(error) if error.kind() != Kind::NoSuchFile => {
                 return Err(map_name_error(&error, shown));
             }
             _ => {}
@@ -376,14 +375,14 @@ fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
 
 fn exists(shown: &str) -> Error {
     let detail = "it exists and was to be created; replace it with `ObjectOpen::replace`, or open it";
-    file::Error::new(file::Kind::FileExists, "open", &shown.into(), detail).into()
+    Error::new(Kind::FileExists, "open", shown, detail)
 }
 
 /// An error of the `.meta` that is one of the whole file where its name cannot be a file's.
 fn map_name_error(error: &file::Error, shown: &str) -> Error {
     match error.kind() {
-        file::Kind::BadName => file::Error::new(error.kind(), "open", &shown.into(), error.detail()).into(),
-        _ => error.clone().into(),
+        Kind::BadName => Error::new(error.kind(), "open", shown, error.detail()),
+        _ => error.clone(),
     }
 }
 
@@ -414,7 +413,7 @@ fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<
     let slot = read_slot(meta, shown)?;
     if slot.state == CommitState::Changing {
         let detail = "it is not complete: it is being written, or its writer stopped before the commit; repair makes it readable as it is";
-        return Err(Error::new(Kind::NotComplete, "open", shown, detail));
+        return Err(Error::new(Kind::Incomplete, "open", shown, detail));
     }
     let description = read_description(meta, &slot, shown)?;
     let length = Open::new(Mode::read_only()).open(own, name)?.size()?;
@@ -460,7 +459,7 @@ pub(super) fn read_slot(meta: &File, shown: &str) -> Result<MetaSlot> {
     best.ok_or_else(|| {
         if empty == 2 {
             let detail = "it is not complete: its writer stopped while creating it; replace it";
-            return Error::new(Kind::NotComplete, "open", shown, detail);
+            return Error::new(Kind::Incomplete, "open", shown, detail);
         }
         let detail =
             "neither state in the .meta can be read: it is damaged, or no .meta of an object file; repair it";

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{self as file, File, Mode, Open};
+use aqueduct_file::{File, Mode, Open};
 
 use super::open_options::{lock_meta, meta_name, new_slot, read_description, read_slot};
 use crate::Object;
@@ -57,7 +57,7 @@ impl fmt::Display for RepairReport {
 ///     file.at(0).all().write(&[1u32, 2, 3])?;
 ///     drop(file); // never committed
 ///     world.barrier()?;
-///     assert_eq!(ObjectFile::<u32>::open(world, "memfs:broken").unwrap_err().kind(), Kind::NotComplete);
+///     assert_eq!(ObjectFile::<u32>::open(world, "memfs:broken").unwrap_err().kind(), Kind::Incomplete);
 ///     assert_eq!(repair::<u32>(world, "memfs:broken")?.objects, 3);
 ///     let file = ObjectFile::<u32>::open(world, "memfs:broken")?;
 ///     assert_eq!(file.at(0).read_vec(9)?, [1, 2, 3]);
@@ -155,7 +155,7 @@ fn recover_objects(
     }
     if old.state == CommitState::Changing && old.count > 0 {
         let detail = "objects of variable size were being overwritten: which bytes are which cannot be told; write them again";
-        return Err(file::Error::new(file::Kind::Unsupported, "repair", &data.name().into(), detail).into());
+        return Err(Error::new(Kind::Unsupported, "repair", data.name(), detail));
     }
     // One after the other, as far as they make sense.
     let mut bytes = vec![0; length as usize];

@@ -234,7 +234,7 @@ impl LeaderTarget {
             (_, Some(target), Err(error)) => target.write(parcel, &mut FailedSource(error)),
             (_, _, Err(error)) => Err(error),
             (Some(_), None, Ok(_)) => {
-                Err(Error::new(Kind::NotComplete, "write", name, "the leader has no target"))
+                Err(Error::new(Kind::Incomplete, "write", name, "the leader has no target"))
             }
         };
         agree(&self.group, "write", &self.name, outcome)

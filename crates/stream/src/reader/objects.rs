@@ -64,7 +64,7 @@ impl Reader {
     /// ```
     pub fn objects<T: Object>(&self, stream: &str, parcel: &StoredStep) -> Result<StepObjects<'_, T>> {
         let index = self.find(stream)?;
-        let refuse = |detail: String| self.error(Kind::NoSuch, detail);
+        let refuse = |detail: String| self.error(Kind::NoSuchName, detail);
         let schema = self.streams[index].object.as_ref();
         let schema = schema.ok_or_else(|| refuse(format!("stream {stream:?} has values, no objects")))?;
         let decoding = SchemaDecoder::new(schema)

@@ -124,31 +124,31 @@ fn places_of(count: usize, size: u64, bytes: impl Fn(usize) -> Option<Range<u64>
 
 /// The length of the data, the same for all ranks: it may be growing. Collective.
 fn one_size(comm: &Comm, name: &str, data: &File) -> Result<u64> {
-    let mut size = [agree(comm, "open", name, data.size().map_err(Error::from))?];
+    let mut size = [agree(comm, "open", name, data.size())?];
     comm.broadcast(0, &mut size).map_err(|error| Error::from_comm("open", name, &error))?;
     Ok(size[0])
 }
 
 /// Why there is no `.steps`, told of the stream file. All ranks have the same error.
 fn missing(comm: &Comm, name: &str, error: file::Error) -> Error {
-    let told = |detail: &str| file::Error::new(error.kind(), "open", &name.into(), detail).into();
+    let told = |detail: &str| Error::new(error.kind(), "open", name, detail);
     match error.kind() {
         file::Kind::NoSuchFile if Open::new(Mode::read_only()).open(&comm.comm_self(), name).is_ok() => told(
             "there is no .steps beside it, so that it is no stream file, or was moved without it; move both together",
         ),
         file::Kind::NoSuchFile => told("the stream file does not exist; check its name"),
         file::Kind::BadName => told(error.detail()),
-        _ => error.into(),
+        _ => error,
     }
 }
 
 /// Why there is no data.
 fn without_data(name: &str, error: file::Error) -> Error {
     if error.kind() != file::Kind::NoSuchFile {
-        return error.into();
+        return error;
     }
     let detail = "only its .steps exists, the data is gone; move both files together";
-    file::Error::new(error.kind(), "open", &name.into(), detail).into()
+    Error::new(error.kind(), "open", name, detail)
 }
 
 /// What the `.steps` says.
@@ -168,7 +168,7 @@ fn read_steps_file(name: &str, steps: &File) -> Result<StepsFileContents> {
     let header = StepsHeader::decode(&unit).map_err(|problem| match problem {
         StepsHeaderError::Empty => {
             let detail = "the program ended before it had begun to write; there is nothing to read";
-            refuse(Kind::NotComplete, detail.to_owned())
+            refuse(Kind::Incomplete, detail.to_owned())
         }
         StepsHeaderError::Damaged => {
             let detail = "its .steps does not begin with a stream file's header: it is torn, or another kind of file";

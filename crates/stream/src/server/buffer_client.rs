@@ -45,7 +45,7 @@ impl ComputeGroup {
     pub fn buffered(&self, file: File, settings: &BufferOptions) -> Result<File> {
         let conduit = BufferClient::open(self, file.name());
         let conduit = agree(self.comm(), "open", file.name(), conduit)?;
-        Ok(file.buffered_through(settings, Some(Arc::new(conduit)))?)
+        file.buffered_through(settings, Some(Arc::new(conduit)))
     }
 }
 
@@ -187,32 +187,25 @@ impl BufferClientState {
     }
 }
 
-/// An error of the server as one of the file.
-fn to_file_error(error: &Error) -> file::Error {
-    let kind = error.file_kind().unwrap_or(file::Kind::Communication);
-    file::Error::new(kind, error.operation(), &Arc::from(error.file()), error.detail())
-}
-
 impl DrainTarget for BufferClient {
     fn capacity(&self) -> usize {
         self.piece as usize
     }
 
     fn take(&self, places: &[Strip], bytes: &[u8]) -> file::Result<()> {
-        self.hand_over(places, bytes).map_err(|error| to_file_error(&error))
+        self.hand_over(places, bytes)
     }
 
     fn written(&self, seen: u64) -> file::Result<u64> {
         let visible =
             |state: &mut BufferClientState| Some(state.update.visible).filter(|visible| *visible > seen);
-        self.wait(visible).map_err(|error| to_file_error(&error))
+        self.wait(visible)
     }
 
     fn sync(&self) -> file::Result<()> {
         let handed = self.lock().handed;
         let durable = |state: &mut BufferClientState| (state.update.durable >= handed).then_some(());
-        let synced = self.send_request(&ServerRequest::Sync(self.number)).and_then(|()| self.wait(durable));
-        synced.map_err(|error| to_file_error(&error))
+        self.send_request(&ServerRequest::Sync(self.number)).and_then(|()| self.wait(durable))
     }
 
     fn end(&self) {

@@ -15,7 +15,7 @@ use super::job_queue::{ClientItem, NextChunk, ServerJob, ServerJobQueue, ServerP
 use super::output_writer::{HeldChunk, PooledBytes, ServerMemoryGauge, await_job};
 use super::protocol::{ServerUpdate, StridedRun, send_json, update_tag};
 use super::shared_slots::SharedSlots;
-use crate::error::{Error, Kind, Result};
+use crate::error::{EncodedError, Error, Kind, Result};
 use crate::target::StepBatch;
 
 /// One client's way into a file.
@@ -154,12 +154,12 @@ impl BufferedFileWriter {
             Err(Error::new(Kind::Unsupported, "write", &self.name, detail))
         });
         // Whoever is told of the end may delete the file.
-        let closed = file.close().map_err(Error::from);
+        let closed = file.close();
         let failure = outcome.err().or(closed.err());
         let mut state = self.lock();
         state.jobs.end();
         state.pieces.clear();
-        state.update.failure = failure.as_ref().map(Error::to_encoded);
+        state.update.failure = failure.as_ref().map(EncodedError::new);
         state.update.finished = true;
         state.failure = failure;
         state.ended = true;

@@ -12,7 +12,7 @@ use super::dispatcher::{LEAST, ServerDispatcher, ServerReport};
 use super::job_queue::ClientItem;
 use super::output_writer::{HeldChunk, PooledBytes, ServerMemoryGauge};
 use super::protocol::{BufferGrant, SERVER, StridedRun, data_tag};
-use crate::error::{Error, Kind, Result};
+use crate::error::{EncodedError, Error, Kind, Result};
 use crate::write::thread_affinity;
 
 /// Slots of a client: one is filled while another is fetched.
@@ -82,14 +82,14 @@ impl ServerDispatcher<'_> {
         self.reclaim();
         let (name, number) = (wanted[0].0.clone(), self.opened);
         let room = self.buffer_room(&wanted);
-        self.answer(&room.as_ref().map(|(room, _)| (number, *room)).map_err(Error::to_encoded));
+        self.answer(&room.as_ref().map(|(room, _)| (number, *room)).map_err(EncodedError::new));
         let Ok((room, budget)) = room else { return };
         let symmetric = map_shared_slots(&self.server.link, room)
             .map_err(|error| Error::from_comm("open", &name, &error));
         let lines = symmetric.and_then(|symmetric| {
             self.open_buffered_file(&name, room, budget, symmetric.map(|(symmetric, _)| symmetric).as_ref())
         });
-        self.answer(&lines.as_ref().map(|_| ()).map_err(Error::to_encoded));
+        self.answer(&lines.as_ref().map(|_| ()).map_err(EncodedError::new));
         self.opened += 1;
         if let Ok(lines) = lines {
             self.left -= lines.budget;

@@ -182,7 +182,7 @@ impl RemoteWriter for OutputClient {
     /// Hands a parcel over, chunk by chunk: returns when the last one is with the server, or where that will fetch it.
     fn write(&self, parcel: StepBatch, packing: Result<&mut Packer<'_>, Error>) -> Result<()> {
         let step = parcel.step;
-        let told = packing.as_ref().map(|packing| packing.size()).map_err(Error::to_encoded);
+        let told = packing.as_ref().map(|packing| packing.size()).map_err(EncodedError::new);
         self.send_request(&ServerRequest::Parcel(self.number, parcel, told))?;
         let Ok(packing) = packing else { return Ok(()) };
         loop {
@@ -229,7 +229,7 @@ impl RemoteWriter for OutputClient {
             // A server that is gone, or a rank that failed: there is nothing to wait for.
             if ended || heard.is_err() || last.finished || last.failure.is_some() {
                 let failure = last.failure.map(EncodedError::into_error);
-                return Some((last.visible, failure.filter(|error| error.kind() != Kind::NotComplete)));
+                return Some((last.visible, failure.filter(|error| error.kind() != Kind::Incomplete)));
             }
             if patience.is_over(last.activity) {
                 return None;

@@ -183,7 +183,7 @@ impl ServerDispatcher<'_> {
         let name = opens[0].name.clone();
         let room = agree(&self.server.servers, "create", &name, self.room(&opens));
         let number = self.opened;
-        self.answer(&room.as_ref().map(|(room, _)| (number, *room)).map_err(Error::to_encoded));
+        self.answer(&room.as_ref().map(|(room, _)| (number, *room)).map_err(EncodedError::new));
         let Ok((room, budget)) = room else { return };
         let symmetric = map_shared_slots(&self.server.link, room);
         let desk =
@@ -195,7 +195,7 @@ impl ServerDispatcher<'_> {
         let (counter, mine) = started
             .map_or_else(|error| (None, Err(error)), |(counter, persistent)| (Some(counter), Ok(persistent)));
         let outcome = agree(&self.server.servers, "create", &name, mine);
-        self.answer(&outcome.as_ref().map_err(Error::to_encoded));
+        self.answer(&outcome.as_ref().map_err(EncodedError::new));
         // A number is used once, so that nobody hears of another output.
         self.opened += 1;
         match (outcome, counter) {

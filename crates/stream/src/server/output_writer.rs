@@ -12,7 +12,7 @@ use super::job_queue::{ClientItem, NextChunk, ServerJob, ServerJobQueue, ServerP
 use super::protocol::{ServerUpdate, send_json, update_tag};
 use super::shared_slots::SharedSlots;
 use crate::aggregate::{AggregationGroup, GatherPlan};
-use crate::error::{Error, Kind, Result};
+use crate::error::{EncodedError, Error, Kind, Result};
 use crate::target::{BatchEntry, FailedSource, OutputTarget, StepBatch};
 use crate::write::activity::Activity;
 use crate::write::double_buffer::DoubleBuffer;
@@ -182,7 +182,7 @@ impl ServedOutput {
             state.jobs.end();
             drop(state);
             self.change.notify_all();
-            self.update_clients(|news| news.failure = Some(error.to_encoded()));
+            self.update_clients(|news| news.failure = Some(EncodedError::new(error)));
         }
     }
 
@@ -207,7 +207,7 @@ impl ServedOutput {
                 let gone = || {
                     let detail =
                         "a rank went away in the middle of a step, or could not give what it declared";
-                    Error::new(Kind::NotComplete, "fetch", &self.name, detail)
+                    Error::new(Kind::Incomplete, "fetch", &self.name, detail)
                 };
                 Err(self.failure().unwrap_or_else(gone))
             }
@@ -378,12 +378,12 @@ impl OutputWriter {
             "a rank let go of the output without finish, or failed; what was complete before is in the file";
         self.output
             .failure()
-            .unwrap_or_else(|| Error::new(Kind::NotComplete, "write", &self.output.name, detail))
+            .unwrap_or_else(|| Error::new(Kind::Incomplete, "write", &self.output.name, detail))
     }
 
     fn target(&mut self) -> Result<&mut Box<dyn OutputTarget>> {
         let detail = "the output has ended";
-        self.target.as_mut().ok_or_else(|| Error::new(Kind::NotComplete, "write", &self.output.name, detail))
+        self.target.as_mut().ok_or_else(|| Error::new(Kind::Incomplete, "write", &self.output.name, detail))
     }
 
     fn write(&mut self, heads: &[(StepBatch, Result<u64, Error>)]) -> Result<JobOutcome> {

@@ -112,7 +112,7 @@ impl Hdf5Target {
         if short.is_empty() {
             return Ok(());
         }
-        Ok(self.file.define(|file| short.iter().try_for_each(|id| file.extend(*id, rows)))?)
+        self.file.define(|file| short.iter().try_for_each(|id| file.extend(*id, rows)))
     }
 }
 
@@ -189,7 +189,7 @@ impl OutputTarget for Hdf5Target {
             }
             queue.run_all()?;
         }
-        Ok(self.file.commit()?)
+        self.file.commit()
     }
 
     fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
@@ -202,11 +202,11 @@ impl OutputTarget for Hdf5Target {
     }
 
     fn sync(&mut self) -> Result<()> {
-        Ok(self.file.commit()?)
+        self.file.commit()
     }
 
     fn finish(self: Box<Self>, _steps: u64) -> Result<()> {
-        Ok(self.file.close()?)
+        self.file.close()
     }
 }
 

@@ -182,7 +182,7 @@ impl OutputTarget for NetcdfTarget {
             }
             queue.run_all()?;
         }
-        Ok(self.file.commit()?)
+        self.file.commit()
     }
 
     fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
@@ -195,11 +195,11 @@ impl OutputTarget for NetcdfTarget {
     }
 
     fn sync(&mut self) -> Result<()> {
-        Ok(self.file.commit()?)
+        self.file.commit()
     }
 
     fn finish(self: Box<Self>, _steps: u64) -> Result<()> {
         self.file.commit()?;
-        Ok(self.file.close()?)
+        self.file.close()
     }
 }

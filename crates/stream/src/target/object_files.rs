@@ -174,7 +174,7 @@ impl ObjectTarget {
         let mine = if self.comm.rank() == 0 { deposits } else { &[] };
         let end = self.deposits.count()?;
         self.deposits.at(end).all().write(mine)?;
-        Ok(self.deposits.commit()?)
+        self.deposits.commit()
     }
 }
 
@@ -218,8 +218,7 @@ fn check_free(own: &Comm, name: &str, declared: &Declaration) -> Result<()> {
         if [&meta, &file].iter().all(|part| Open::new(Mode::read_only()).open(own, part).is_err()) {
             continue;
         }
-        let refuse =
-            |kind, detail: &str| Err(file::Error::new(kind, "create", &file.as_str().into(), detail).into());
+        let refuse = |kind, detail: &str| Err(Error::new(kind, "create", file, detail));
         return match file::check_unclaimed(&meta) {
             Err(error) if error.kind() == file::Kind::InUse => refuse(error.kind(), error.detail()),
             _ => refuse(file::Kind::FileExists, EXISTS),
@@ -305,6 +304,6 @@ impl OutputTarget for ObjectTarget {
         for file in self.files.into_iter().flatten() {
             file.close()?;
         }
-        Ok(self.deposits.close()?)
+        self.deposits.close()
     }
 }

@@ -115,7 +115,7 @@ impl FileTarget {
         };
         self.write_on_root(0, &[header.encode(), description].concat())?;
         self.data.sync()?;
-        Ok(self.steps.sync()?)
+        self.steps.sync()
     }
 
     /// Writes the points of all streams; where they end, and their sum. Collective.
@@ -134,7 +134,7 @@ impl FileTarget {
     /// Rank 0 writes to the `.steps`; all learn how it went. Collective.
     fn write_on_root(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mine = if self.comm.rank() == 0 { self.steps.at(at).write(bytes).map(drop) } else { Ok(()) };
-        agree(&self.comm, "write", &self.name, mine.map_err(Error::from))
+        agree(&self.comm, "write", &self.name, mine)
     }
 
     fn map_comm_error<T>(&self, outcome: aqueduct_comm::Result<T>) -> Result<T> {
@@ -155,7 +155,7 @@ impl FileTarget {
         let view = self.view(&laid);
         match view {
             Ok(view) => self.data.set_view(&view)?,
-            Err(error) => self.data.refuse_view(error.to_file_error())?,
+            Err(error) => self.data.refuse_view(error)?,
         }
         Ok(self.last_layout.insert(laid).clone())
     }
@@ -230,7 +230,7 @@ impl FileTarget {
         });
         let tile = tile.map_err(|error| self.layout_error(&error))?;
         let byte = Layout::bytes(1).map_err(|error| self.layout_error(&error))?;
-        Ok(View::new(laid.origin, &byte, &tile)?)
+        View::new(laid.origin, &byte, &tile)
     }
 
     /// Writes this rank's bytes; their sum. Collective.
@@ -249,7 +249,7 @@ impl FileTarget {
                     done += rest.len() as u64;
                 }
                 Err(error) => {
-                    let _ = self.data.at(0).all().write(Source::failing(error.to_file_error()));
+                    let _ = self.data.at(0).all().write(Source::failing(error.clone()));
                     return Err(error);
                 }
             }
@@ -325,7 +325,7 @@ fn refusal(name: &str, steps: &str, error: &file::Error) -> Error {
 
 /// An error of one of the two files as an error of the stream file.
 fn of_stream(name: &str, error: &file::Error, detail: &str) -> Error {
-    file::Error::new(error.kind(), "create", &name.into(), detail).into()
+    Error::new(error.kind(), "create", name, detail)
 }
 
 impl BatchLayout {
@@ -396,6 +396,6 @@ impl OutputTarget for FileTarget {
         // Before the ranks meet: after that any of them may open it again.
         drop(claim);
         data.close()?;
-        Ok(steps.close()?)
+        steps.close()
     }
 }

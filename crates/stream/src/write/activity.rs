@@ -91,7 +91,7 @@ pub(crate) fn stuck(thread: &str) -> Error {
         "{thread} has waited for other ranks for {} s; steps that they did not hand over are not in the file",
         PATIENCE.as_secs()
     );
-    Error::new(Kind::NotComplete, "drop", "the output", detail)
+    Error::new(Kind::Incomplete, "drop", "the output", detail)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl ChunkSource for ThreadedWindowSource {
         }
         self.given += 1;
         let missing =
-            || Error::new(Kind::NotComplete, "write", "the output", "a window of the step is missing");
+            || Error::new(Kind::Incomplete, "write", "the output", "a window of the step is missing");
         let window = self.passed.recv().unwrap_or_else(|_| Err(missing()))?;
         Ok(self.current.insert(window))
     }
@@ -134,7 +134,7 @@ mod tests {
         fn write(&mut self, _parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
             for number in 0..supply.chunks() {
                 if number == self.1 {
-                    return Err(Error::new(Kind::File, "write", "kept", "full"));
+                    return Err(Error::new(Kind::NoSpace, "write", "kept", "full"));
                 }
                 self.0.extend_from_slice(supply.next()?);
             }

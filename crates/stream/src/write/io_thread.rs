@@ -301,7 +301,7 @@ impl IoThreadShared {
         }
         self.comm.mark_induced_failure(None);
         let detail = "another rank has dropped the output without `finish`; the steps before are in the file";
-        Err(Error::new(Kind::NotComplete, "write", "the output", detail))
+        Err(Error::new(Kind::Incomplete, "write", "the output", detail))
     }
 
     /// Lets go of an output that was not finished. Nobody waits for this rank's program any more; the other ranks learn of it at their next job.

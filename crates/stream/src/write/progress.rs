@@ -183,7 +183,7 @@ impl ProgressCell {
             return Ok(());
         }
         state.reported |= state.failure.is_some();
-        let gone = || Error::new(Kind::NotComplete, operation, "the output", "it was dropped without finish");
+        let gone = || Error::new(Kind::Incomplete, operation, "the output", "it was dropped without finish");
         Err(state.failure.clone().unwrap_or_else(gone))
     }
 }
@@ -232,8 +232,8 @@ mod tests {
         });
         let states: Vec<Durability> = (0..3).map(|step| receipt(step).state().unwrap()).collect();
         assert_eq!(states, [Durability::Durable, Durability::Visible, Durability::Accepted]);
-        board.fail(Error::new(Kind::File, "write", "a", "full").in_step(2));
-        board.fail(Error::new(Kind::File, "write", "a", "later").in_step(3));
+        board.fail(Error::new(Kind::NoSpace, "write", "a", "full").in_step(2));
+        board.fail(Error::new(Kind::NoSpace, "write", "a", "later").in_step(3));
         assert_eq!(receipt(1).state().unwrap(), Durability::Visible, "what was safe stays so");
         assert_eq!(receipt(2).state().unwrap_err().step(), Some(2));
         assert_eq!(receipt(2).wait_visible().unwrap_err().detail(), "full");
@@ -246,6 +246,6 @@ mod tests {
         let waiting = Arc::clone(&board);
         let waiter = std::thread::spawn(move || waiting.wait("flush", |progress| progress.durable > 0));
         board.close();
-        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), Kind::NotComplete);
+        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), Kind::Incomplete);
     }
 }

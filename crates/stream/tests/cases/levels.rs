@@ -74,7 +74,7 @@ fn hand_over(crew: &ComputeGroup, folder: &str, dies: bool) -> Result<(), Error>
             }
         }
     }
-    Ok(file.close()?)
+    file.close()
 }
 
 /// Each rank has left a prefix of its writes, no shorter than what was said to be durable; the last of them perhaps in part.

@@ -27,7 +27,7 @@ pub(super) const CASES: &[Entry] = &[
 fn refused<T>(outcome: Result<T>, kind: Kind) {
     let Err(error) = outcome else { panic!("it went through instead of {kind:?}") };
     assert_eq!((error.kind(), error.class()), (kind, kind.class()), "{error}");
-    assert!(!error.detail().is_empty() && !error.file().is_empty(), "{error}");
+    assert!(!error.detail().is_empty() && !error.path().is_empty(), "{error}");
 }
 
 /// Panics unless the file still works for all ranks.
