@@ -3,6 +3,24 @@
 //! `unsafe` here: system calls that rustix lacks.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
+
+thread_local! {
+    static IS_BACKGROUND_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as one that the library started in a host program: on communicators made by
+/// [`Comm::from_mpi`](crate::Comm::from_mpi) it calls MPI only at thread level `MPI_THREAD_MULTIPLE`. It can always take part in
+/// collective calls through shared memory; there its waits sleep at once, since the cores belong to the program.
+pub fn forbid_mpi_on_thread() {
+    IS_BACKGROUND_THREAD.set(true);
+}
+
+/// Whether the library started this thread in a host program.
+pub(crate) fn is_background_thread() -> bool {
+    IS_BACKGROUND_THREAD.get()
+}
+
 /// The manners of one thread. A policy that somebody has chosen for it is left as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchScheduling {

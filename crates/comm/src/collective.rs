@@ -6,13 +6,16 @@
 mod all_to_all;
 mod allgather;
 mod allocate_block;
+mod block_share;
 mod broadcast;
 mod gather;
 mod packed_list;
 mod reduce;
+pub(crate) mod reduce_op;
 mod scan;
 mod scatter;
 mod sparse_exchange;
+mod typed;
 
 pub(crate) use reduce::ReduceTarget;
 
@@ -20,9 +23,9 @@ use std::sync::{MutexGuard, OnceLock, PoisonError};
 
 use crate::collective_id::{CollectiveId, CollectiveKind};
 use crate::comm::CommInner;
-use crate::mailbox::MatchKey;
-use crate::node_exchange::NodeExchange;
-use crate::packet::{PacketBody, PacketHeader, Plain};
+use crate::matching::mailbox::MatchKey;
+use crate::matching::packet::{PacketBody, PacketHeader, Plain};
+use crate::node::node_exchange::NodeExchange;
 use crate::topology::Topology;
 use crate::{Error, Kind, Result};
 

@@ -4,13 +4,12 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::collective::CollectiveCall;
-use crate::collective_id::{CollectiveId, CollectiveKind};
-use crate::mailbox::Mailbox;
-use crate::node_exchange::NodeExchange;
+use crate::matching::mailbox::Mailbox;
+use crate::node::node_exchange::NodeExchange;
 use crate::topology::Topology;
 use crate::traffic::{Traffic, TrafficCounter};
 use crate::transport::Transport;
+use crate::transport::background_operation::{BackgroundOperation, is_background_operation};
 use crate::{Error, Kind, Result, ThreadLevel};
 
 /// A rank's handle on a group of ranks that talk to each other: a *communicator*.
@@ -33,24 +32,24 @@ pub struct Comm {
 
 pub(crate) struct CommInner {
     pub(crate) transport: Arc<dyn Transport>,
-    context: u64,
+    pub(crate) context: u64,
     pub(crate) rank: usize,
     /// The world rank of each rank.
     pub(crate) members: Arc<[usize]>,
     /// The node of each world rank.
-    world_nodes: Arc<[u32]>,
+    pub(crate) world_nodes: Arc<[u32]>,
     pub(crate) topology: Topology,
     pub(crate) node_exchange: NodeExchange,
     /// Numbers the collective calls: the tag of their messages.
-    next_collective: AtomicU32,
-    children: AtomicU32,
+    pub(crate) next_collective: AtomicU32,
+    pub(crate) children: AtomicU32,
     /// Numbers the communicators of this rank alone.
-    self_comms: AtomicU32,
+    pub(crate) self_comms: AtomicU32,
     /// Held through each collective call: those of several threads of a rank follow one another.
     pub(crate) collective_lock: Mutex<()>,
     pub(crate) traffic: TrafficCounter,
     /// What the layers above keep beside the communicator.
-    cached_values: Mutex<Vec<Box<dyn Any + Send>>>,
+    pub(crate) cached_values: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl std::fmt::Debug for Comm {
@@ -179,77 +178,15 @@ impl Comm {
         self.node_count() == 1 || self.inner.transport.threads_may_send()
     }
 
-    /// Another communicator of the same ranks, whose messages and collective calls never meet those of this one. Collective.
-    #[doc(alias = "MPI_Comm_dup")]
-    pub fn dup(&self) -> Result<Self> {
-        let all: Vec<usize> = (0..self.size()).collect();
-        self.inner.child(&all, 0).map(|child| child.expect("this rank is one of all"))
+    /// Announces an operation on this communicator that a background thread will perform and whose packets the threads of the program
+    /// move. An error on a thread that may not call MPI: no thread would move the packets while it waits.
+    pub fn background_operation(&self) -> Result<BackgroundOperation> {
+        BackgroundOperation::announce(&self.inner.transport)
     }
 
-    /// Splits the ranks by `colour`, ordered by `key`, then by rank; `None` takes no part and gets none. Collective.
-    #[doc(alias = "MPI_Comm_split")]
-    pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Self>> {
-        let mine = [colour.map_or(-1, i64::from), key];
-        let mut all = vec![[0i64; 2]; self.size()];
-        let split = CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Split))?;
-        split.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
-        drop(split);
-        let mut group: Vec<usize> = Vec::new();
-        if colour.is_some() {
-            group = (0..self.size()).filter(|rank| all[*rank][0] == mine[0]).collect();
-        }
-        group.sort_by_key(|rank| (all[*rank][1], *rank));
-        self.inner.child(&group, colour.unwrap_or(u32::MAX))
-    }
-
-    /// A communicator of this rank alone, for calls that want one and talk to nobody. Not collective.
-    #[doc(alias = "MPI_COMM_SELF")]
-    #[must_use]
-    pub fn comm_self(&self) -> Self {
-        let inner = &self.inner;
-        // What a rank tells itself is told apart from the talk of groups of ranks by a number that none of them has.
-        let number = inner.self_comms.fetch_add(1, Ordering::Relaxed);
-        let alone = CommInner {
-            transport: Arc::clone(&inner.transport),
-            context: child_context(child_context(inner.context, u64::MAX), u64::from(number)),
-            rank: 0,
-            members: Arc::from([inner.members[inner.rank]]),
-            world_nodes: Arc::clone(&inner.world_nodes),
-            topology: Topology::new([0]),
-            node_exchange: NodeExchange::single_rank(0, Arc::clone(&inner.transport)),
-            next_collective: AtomicU32::new(0),
-            children: AtomicU32::new(0),
-            self_comms: AtomicU32::new(0),
-            collective_lock: Mutex::new(()),
-            traffic: TrafficCounter::default(),
-            cached_values: Mutex::default(),
-        };
-        Self { inner: Arc::new(alone) }
-    }
-
-    /// One communicator per node. Collective.
-    #[doc(alias = "MPI_Comm_split_type")]
-    pub fn split_by_node(&self) -> Result<Self> {
-        let node = self.node_of(self.rank()) as u32;
-        Ok(self.split(Some(node), 0)?.expect("every rank has a node"))
-    }
-
-    /// A communicator of the given ranks, in that order; the others get none. Collective over all ranks of this one, with the
-    /// same list on each.
-    #[doc(alias = "MPI_Comm_create")]
-    pub fn subgroup(&self, ranks: &[usize]) -> Result<Option<Self>> {
-        let mut seen = vec![false; self.size()];
-        let wrong =
-            ranks.iter().find(|rank| seen.get_mut(**rank).is_none_or(|seen| std::mem::replace(seen, true)));
-        if let Some(rank) = wrong {
-            let detail = format!(
-                "rank {rank} is listed twice or does not exist; there are ranks 0 to {}",
-                self.size() - 1
-            );
-            return self.check_or_refuse(Err(Error::new(Kind::InvalidArgument, "subgroup", detail)));
-        }
-        let place = ranks.iter().position(|rank| *rank == self.rank());
-        self.split(place.map(|_| 0), place.unwrap_or(0) as i64)
+    /// Waits, in a [background operation](BackgroundOperation), until everything it has sent has been passed to MPI. Elsewhere it does nothing.
+    pub fn flush_background(&self) -> Result<()> {
+        if is_background_operation() { self.inner.transport.flush_call_queue() } else { Ok(()) }
     }
 
     /// The error for a rank outside this communicator.
@@ -263,93 +200,6 @@ impl Comm {
 }
 
 impl CommInner {
-    /// The world of a transport: all its ranks, grouped by the machine they share (or by `node_ranks` at a time).
-    pub(crate) fn world(wire: &Arc<dyn Transport>, node_ranks: Option<usize>) -> Result<Comm> {
-        let size = wire.size();
-        let apart = Self::without_topology(Arc::clone(wire));
-        let group = node_ranks.map_or(0, |ranks| wire.rank() / ranks.max(1));
-        let mine = [wire.machine(), group as u64];
-        let mut machines = vec![[0u64; 2]; size];
-        let meeting = CollectiveCall::begin(&apart, CollectiveId::new(CollectiveKind::Split))?;
-        meeting.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
-        drop(meeting);
-        let nodes = Topology::new(machines);
-        let world_nodes: Arc<[u32]> = (0..size).map(|rank| nodes.node_of(rank) as u32).collect();
-        let together = Self { world_nodes, ..apart };
-        let all: Vec<usize> = (0..size).collect();
-        match together.child(&all, 0) {
-            Ok(world) => Ok(world.expect("this rank is one of all")),
-            // All ranks see the same error of this kind: without shared memory each rank is a node of its own.
-            Err(error) if error.kind() == Kind::System => {
-                if wire.rank() == 0 {
-                    let line = format!(
-                        "aqueduct: ranks cannot share memory and will send messages instead: {error}\n"
-                    );
-                    eprint!("{line}");
-                }
-                let apart = Self { world_nodes: (0..size as u32).collect(), ..together };
-                Ok(apart.child(&all, 1)?.expect("this rank is one of all"))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The ranks before they know who is near: each one a node of its own.
-    fn without_topology(wire: Arc<dyn Transport>) -> Self {
-        let (rank, size) = (wire.rank(), wire.size());
-        Self {
-            node_exchange: NodeExchange::single_rank(rank, Arc::clone(&wire)),
-            transport: wire,
-            context: 2,
-            rank,
-            members: (0..size).collect(),
-            world_nodes: (0..size as u32).collect(),
-            topology: Topology::new(0..size),
-            next_collective: AtomicU32::new(0),
-            children: AtomicU32::new(0),
-            self_comms: AtomicU32::new(0),
-            collective_lock: Mutex::new(()),
-            traffic: TrafficCounter::default(),
-            cached_values: Mutex::default(),
-        }
-    }
-
-    /// A communicator of the `group` of this one's ranks. Collective over all ranks of this one; a group is known to its members.
-    fn child(&self, group: &[usize], colour: u32) -> Result<Option<Comm>> {
-        let members: Arc<[usize]> = group.iter().map(|rank| self.members[*rank]).collect();
-        let topology = Topology::new(members.iter().map(|world| self.world_nodes[*world]));
-        let rank = group.iter().position(|rank| *rank == self.rank);
-        let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
-        let leader = neighbours.first().filter(|_| neighbours.len() > 1).map(|leader| group[*leader]);
-        let len = NodeExchange::block_len(neighbours.len(), &*self.transport);
-        let meeting = CollectiveCall::begin(self, CollectiveId::new(CollectiveKind::Split).detail(1))?;
-        let block = meeting.allocate_block(leader, len, |block| self.transport.register_barrier(block))?;
-        // Only now: ranks must count alike, also when some of them were in another call and none got a child.
-        let number = self.children.fetch_add(1, Ordering::Relaxed);
-        let Some(rank) = rank else { return Ok(None) };
-        let wire = Arc::clone(&self.transport);
-        let hub = match block {
-            Some(block) => NodeExchange::join(block, topology.local_rank(rank), neighbours.to_vec(), wire)?,
-            None => NodeExchange::single_rank(rank, wire),
-        };
-        let inner = Self {
-            transport: Arc::clone(&self.transport),
-            context: child_context(self.context, u64::from(number) << 32 | u64::from(colour)),
-            rank,
-            members,
-            world_nodes: Arc::clone(&self.world_nodes),
-            topology,
-            node_exchange: hub,
-            next_collective: AtomicU32::new(0),
-            children: AtomicU32::new(0),
-            self_comms: AtomicU32::new(0),
-            collective_lock: Mutex::new(()),
-            traffic: TrafficCounter::default(),
-            cached_values: Mutex::default(),
-        };
-        Ok(Some(Comm { inner: Arc::new(inner) }))
-    }
-
     pub(crate) fn next_call(&self) -> u32 {
         self.next_collective.fetch_add(1, Ordering::Relaxed)
     }
@@ -379,12 +229,4 @@ impl CommInner {
         let others = |rank: &usize| from.map_or(*rank != self.rank, |from| *rank == from);
         (0..self.members.len()).filter(others).map(|rank| self.members[rank]).collect()
     }
-}
-
-/// A new even number for a child communicator, the same on all its ranks, different for all others (splitmix64).
-fn child_context(context: u64, child: u64) -> u64 {
-    let mut z = context.rotate_left(17) ^ child.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) & !1
 }

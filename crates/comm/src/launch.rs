@@ -1,5 +1,9 @@
 //! Starting a parallel program: on threads of this process, or as one of the processes of an MPI job.
 
+mod host_comm;
+
+pub use host_comm::{Host, abandon_mpi, prepare_finalize};
+
 use std::any::Any;
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,9 +14,9 @@ use std::time::Duration;
 use crate::collective::CollectiveCall;
 use crate::collective_id::{CollectiveId, CollectiveKind};
 use crate::comm::CommInner;
-use crate::mpi::{self, MpiSelection, MpiSession, ThreadLevel};
-use crate::threads::ThreadWorld;
 use crate::transport::Transport;
+use crate::transport::mpi::{self, MpiSelection, MpiSession, ThreadLevel};
+use crate::transport::threads::ThreadWorld;
 use crate::{Comm, Error, Kind, Result};
 
 /// What a rank's program may return as its error.
@@ -233,7 +237,7 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-pub(crate) fn node_ranks() -> Result<Option<usize>> {
+fn node_ranks() -> Result<Option<usize>> {
     count("AQUEDUCT_NODE_RANKS")
 }
 

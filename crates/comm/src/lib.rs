@@ -58,48 +58,40 @@ compile_error!(
 );
 
 pub mod agreement;
-mod background_operation;
 mod background_thread;
-mod block_share;
 mod collective;
 mod collective_id;
 mod comm;
+mod comm_constructors;
 mod comm_pool;
 mod error;
-mod futex_barrier;
 mod launch;
-mod mailbox;
-mod mpi;
-mod node_exchange;
-mod packet;
+mod matching;
+mod node;
 mod point_to_point;
-mod reduction;
 mod remote_counter;
 mod run_end;
-mod shared_block;
-mod shared_region;
 mod sync;
-mod threads;
 mod topology;
 mod traffic;
 mod transport;
-mod typed_collectives;
+mod wait_context;
 
 /// What we rely on of each MPI implementation's binary interface, open to inspection and tests.
 pub mod abi {
-    pub use crate::mpi::{Fact, MpiAbi, facts};
+    pub use crate::transport::mpi::{Fact, MpiAbi, facts};
 }
 
-pub use background_operation::{BackgroundOperation, needs_progress, progress};
-pub use background_thread::BatchScheduling;
+pub use background_thread::{BatchScheduling, forbid_mpi_on_thread};
+pub use collective::reduce_op::{Number, Op};
 pub use comm::Comm;
 pub use comm_pool::PooledComm;
 pub use error::{Error, Kind, Result};
-pub use launch::{Launch, run};
-pub use mpi::{Host, ThreadLevel, abandon_mpi, forbid_mpi_on_thread, prepare_finalize};
-pub use packet::Plain;
+pub use launch::{Host, Launch, abandon_mpi, prepare_finalize, run};
+pub use matching::packet::Plain;
+pub use node::shared_region::SharedRegion;
 pub use point_to_point::{MessageSource, ReceiveRequest, SendRequest, Status, wait_all, wait_any};
-pub use reduction::{Number, Op};
 pub use remote_counter::RemoteCounter;
-pub use shared_region::SharedRegion;
 pub use traffic::Traffic;
+pub use transport::background_operation::{BackgroundOperation, needs_progress, progress};
+pub use transport::mpi::ThreadLevel;

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use crate::collective_id::CollectiveId;
-use crate::mailbox::MatchKey;
-use crate::packet::{Packet, PacketBody, PacketHeader, Plain};
+use crate::matching::mailbox::MatchKey;
+use crate::matching::packet::{Packet, PacketBody, PacketHeader, Plain};
 use crate::{Comm, Error, Kind, Result};
 
 /// Whom a message may come from.

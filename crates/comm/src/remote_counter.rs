@@ -4,14 +4,11 @@
 //! place that no rank holds any more, so that ranks may give theirs up at different times.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use crate::transport::counter_slots::CounterBitmap;
 use crate::transport::{CounterOp, Transport};
 use crate::{Comm, Op, Result};
-
-/// How many counters a world can have at once: as many as a process has files open, by default of most systems.
-pub(crate) const COUNTER_SLOTS: usize = 1024;
-const WORDS: usize = COUNTER_SLOTS / u64::BITS as usize;
 
 /// One number that all ranks add to and replace, each in one step: no two of them see it as it was before the same step.
 ///
@@ -77,60 +74,8 @@ impl fmt::Debug for RemoteCounter {
     }
 }
 
-/// The places that a rank holds, a bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CounterBitmap([u64; WORDS]);
-
-impl CounterBitmap {
-    const NOTHING: Self = Self([0; WORDS]);
-    const EVERYTHING: Self = Self([u64::MAX; WORDS]);
-
-    fn first_free(&self) -> Option<usize> {
-        let word = self.0.iter().position(|word| *word != u64::MAX)?;
-        Some(word * u64::BITS as usize + self.0[word].trailing_ones() as usize)
-    }
-
-    fn set(&mut self, place: usize, held: bool) {
-        let bit = 1 << (place % u64::BITS as usize);
-        let word = &mut self.0[place / u64::BITS as usize];
-        *word = if held { *word | bit } else { *word & !bit };
-    }
-}
-
-/// The same, as several threads see it.
-#[derive(Debug)]
-pub(crate) struct CounterSlots(Mutex<CounterBitmap>);
-
-impl CounterSlots {
-    fn lock(&self) -> MutexGuard<'_, CounterBitmap> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Default for CounterSlots {
-    fn default() -> Self {
-        Self(Mutex::new(CounterBitmap::NOTHING))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_found_held_and_given_back() {
-        let mut held = CounterBitmap::NOTHING;
-        for place in 0..COUNTER_SLOTS {
-            assert_eq!(held.first_free(), Some(place));
-            held.set(place, true);
-        }
-        assert_eq!((held, held.first_free()), (CounterBitmap::EVERYTHING, None));
-        for place in [1023, 700, 64, 63, 0] {
-            held.set(place, false);
-            assert_eq!(held.first_free(), Some(place));
-        }
-    }
-
     #[test]
     fn threads_need_none() {
         let made = crate::Launch::threads(3).node_ranks(1).run(|world| world.remote_counter(7)).unwrap();

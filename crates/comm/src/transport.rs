@@ -1,14 +1,20 @@
 //! The byte transport underneath: it carries packets between the ranks of a world and lends memory to the ranks of a node.
 
+pub(crate) mod background_operation;
+pub(crate) mod counter_slots;
+pub(crate) mod mpi;
+pub(crate) mod threads;
+
 use std::sync::Arc;
 
-use crate::futex_barrier::MakeProgress;
-use crate::mailbox::Mailbox;
-use crate::packet::{PacketBody, PacketHeader};
-use crate::remote_counter::CounterSlots;
+use crate::matching::mailbox::Mailbox;
+use crate::matching::packet::{PacketBody, PacketHeader};
+use crate::node::shared_block::SharedBlock;
 use crate::run_end::RunEnd;
-use crate::shared_block::SharedBlock;
-use crate::{Error, Kind, Result, ThreadLevel};
+use crate::wait_context::WaitContext;
+use crate::{Error, Kind, Result};
+use counter_slots::CounterSlots;
+use mpi::ThreadLevel;
 
 /// How the ranks of a node find a block that one of them offers.
 pub(crate) type BlockHandle = [u64; 2];
@@ -21,9 +27,7 @@ pub(crate) enum CounterOp {
 }
 
 /// One rank's end of a transport. Ranks here are those of the world.
-pub(crate) trait Transport: MakeProgress + Send + Sync {
-    fn rank(&self) -> usize;
-
+pub(crate) trait Transport: WaitContext {
     fn size(&self) -> usize;
 
     /// What it is, for people: "threads", "Open MPI 4.1.4".
@@ -42,9 +46,6 @@ pub(crate) trait Transport: MakeProgress + Send + Sync {
 
     /// An identity of the machine this rank runs on: equal for ranks that can share memory.
     fn machine(&self) -> u64;
-
-    /// All ranks are threads of one process: an address of one is good for all.
-    fn shares_addresses(&self) -> bool;
 
     /// Where packets for this rank arrive.
     fn mailbox(&self) -> &Mailbox;
@@ -73,20 +74,11 @@ pub(crate) trait Transport: MakeProgress + Send + Sync {
     /// This rank has returned from the program: it sends nothing more and comes to no more meetings but those in `last`.
     fn depart(&self, last: Option<&Arc<SharedBlock>>) -> Result<()>;
 
-    /// The error of a wait that cannot end well because a rank of the program has failed: who, and how.
-    fn failure(&self, call: &'static str) -> Option<Error>;
-
     /// What this rank leaves to the end of the program.
     fn run_end(&self) -> &RunEnd;
 
-    /// This rank has learned that another one is gone, by name where it is known: if it fails now, that is why.
-    fn mark_induced_failure(&self, of: Option<usize>);
-
     /// Whether this rank has learned that another one is gone.
     fn has_induced_failure(&self) -> bool;
-
-    /// Fails where a wait of this thread for messages would never end, because it may not move them.
-    fn check_wait(&self, call: &'static str) -> Result<()>;
 
     /// Whether this thread may make and change numbers that the first rank has and all count on.
     fn may_use_counters(&self) -> bool {

@@ -5,11 +5,10 @@ use std::time::Duration;
 use loom::thread;
 use rustix::thread::futex::Flags;
 
-use crate::barrier_file::{
-    BarrierAborted, FailurePolicy, FutexBarrier, MakeProgress, SpinPolicy, WaitPolicy,
-};
+use crate::barrier_file::{BarrierAborted, FailurePolicy, FutexBarrier, SpinPolicy, WaitPolicy};
 use crate::check;
 use crate::sync::{Arc, AtomicU32, Ordering};
+use crate::wait_context::MakeProgress;
 
 const OPEN: WaitPolicy =
     WaitPolicy { failure_policy: FailurePolicy::Abort, spin_policy: SpinPolicy::None, flags: Flags::PRIVATE };

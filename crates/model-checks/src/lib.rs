@@ -9,8 +9,8 @@
 //!
 //! | model | file | what holds |
 //! |---|---|---|
-//! | [`futex_barrier`] | `comm/src/futex_barrier.rs` | all ranks meet or none does; a failure ends every wait |
-//! | [`message_matching`] | `comm/src/mailbox.rs` | no message is lost, no wait outlives its sender |
+//! | [`futex_barrier`] | `comm/src/node/futex_barrier.rs` | all ranks meet or none does; a failure ends every wait |
+//! | [`message_matching`] | `comm/src/matching/mailbox.rs` | no message is lost, no wait outlives its sender |
 //! | [`pending_table`] | `file/src/write_buffer/pending_table.rs`, `pending_slots.rs` | an access waits for writes that were accepted before it |
 //! | [`io_queue`] | `file/src/handle/io_thread.rs`, `waiting.rs` | every job is done, in order, before the queue ends |
 
@@ -23,15 +23,18 @@ mod stubs;
 mod sync;
 
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../comm/src/futex_barrier.rs"]
+#[path = "../../comm/src/node/futex_barrier.rs"]
 mod barrier_file;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../file/src/handle/io_thread.rs"]
 mod io_thread;
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../comm/src/mailbox.rs"]
+#[path = "../../comm/src/matching/mailbox.rs"]
 mod mailbox;
 
+#[allow(dead_code, reason = "the models use a part of it")]
+#[path = "../../comm/src/wait_context.rs"]
+mod wait_context;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../file/src/handle/waiting.rs"]
 mod waiting;
@@ -46,8 +49,8 @@ pub mod pending_table;
 
 // What the included files find at the root of their crates.
 pub(crate) use stubs::{
-    BatchScheduling, Comm, Error, Kind, Result, SharedRegion, error, forbid_mpi_on_thread, layout,
-    needs_progress, packet, progress, transport, view,
+    BatchScheduling, Comm, Error, Kind, Result, SharedRegion, error, forbid_mpi_on_thread, layout, matching,
+    needs_progress, progress, view,
 };
 
 /// Runs a model under all interleavings with at most so many preemptions.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use loom::thread;
 
-use crate::barrier_file::MakeProgress;
 use crate::mailbox::{Mailbox, MatchKey};
-use crate::packet::{Packet, PacketBody, PacketHeader};
+use crate::matching::packet::{Packet, PacketBody, PacketHeader};
 use crate::sync::Arc;
-use crate::transport::Transport;
+use crate::wait_context::{MakeProgress, WaitContext};
 use crate::{Error, Kind, Result, check};
 
 /// The transport of a rank that may wait as long as it likes.
@@ -20,7 +19,15 @@ impl MakeProgress for IdleTransport {
     }
 }
 
-impl Transport for IdleTransport {
+impl WaitContext for IdleTransport {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn shares_addresses(&self) -> bool {
+        true
+    }
+
     fn failure(&self, call: &'static str) -> Option<Error> {
         Some(Error::new(Kind::RankFailed, call, "").caused_by(7))
     }

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use crate::barrier_file::MakeProgress;
 use crate::sync::AtomicU64;
 
 /// An error of `crates/comm`.
@@ -37,53 +36,42 @@ impl Error {
     }
 }
 
-/// `comm/src/packet.rs`.
-pub(crate) mod packet {
-    pub(crate) use StubPacket as Packet;
+/// `comm/src/matching.rs`.
+pub(crate) mod matching {
+    pub(crate) mod packet {
+        pub(crate) use StubPacket as Packet;
 
-    #[derive(Debug)]
-    pub(crate) struct StubPacket {
-        pub(crate) header: StubPacketHeader,
-        pub(crate) body: StubPacketBody,
-    }
-
-    pub(crate) use StubPacketHeader as PacketHeader;
-
-    #[derive(Debug)]
-    pub(crate) struct StubPacketHeader {
-        pub(crate) context: u64,
-        pub(crate) source: u32,
-        pub(crate) tag: u32,
-    }
-
-    pub(crate) use StubPacketBody as PacketBody;
-
-    #[derive(Debug)]
-    pub(crate) struct StubPacketBody(pub(crate) Vec<u8>);
-
-    impl StubPacket {
-        pub(crate) fn key(&self) -> (u64, u32) {
-            (self.header.context, self.header.tag)
+        #[derive(Debug)]
+        pub(crate) struct StubPacket {
+            pub(crate) header: StubPacketHeader,
+            pub(crate) body: StubPacketBody,
         }
-    }
 
-    impl StubPacketBody {
-        pub(crate) fn bytes(&self) -> &[u8] {
-            &self.0
+        pub(crate) use StubPacketHeader as PacketHeader;
+
+        #[derive(Debug)]
+        pub(crate) struct StubPacketHeader {
+            pub(crate) context: u64,
+            pub(crate) source: u32,
+            pub(crate) tag: u32,
         }
-    }
-}
 
-/// `comm/src/transport.rs`: what a wait asks its transport.
-pub(crate) mod transport {
-    use super::{Error, MakeProgress, Result};
+        pub(crate) use StubPacketBody as PacketBody;
 
-    pub(crate) use StubTransport as Transport;
+        #[derive(Debug)]
+        pub(crate) struct StubPacketBody(pub(crate) Vec<u8>);
 
-    pub(crate) trait StubTransport: MakeProgress {
-        fn failure(&self, call: &'static str) -> Option<Error>;
-        fn mark_induced_failure(&self, of: Option<usize>);
-        fn check_wait(&self, call: &'static str) -> Result<()>;
+        impl StubPacket {
+            pub(crate) fn key(&self) -> (u64, u32) {
+                (self.header.context, self.header.tag)
+            }
+        }
+
+        impl StubPacketBody {
+            pub(crate) fn bytes(&self) -> &[u8] {
+                &self.0
+            }
+        }
     }
 }
 

@@ -159,7 +159,7 @@ impl CrashHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::byte;
+    use crate::byte_pattern::byte;
 
     fn history() -> CrashHistory {
         let mut history = CrashHistory::default();

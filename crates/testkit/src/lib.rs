@@ -6,6 +6,7 @@
 //! * [`filesystem`]: small file systems of their own, to be filled, shut down and limited;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
 //! * [`control_group`]: control groups with a memory limit;
+//! * [`byte_pattern`]: bytes of test files, computed from their position;
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`blocking_device`]: a device whose writes wait until they are let through;
 //! * [`launcher`]: MPI programs started under the launchers that are there;
@@ -17,6 +18,7 @@
 //! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
 
 pub mod blocking_device;
+pub mod byte_pattern;
 pub mod contents;
 pub mod control_group;
 pub mod crash;

@@ -13,7 +13,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestError, TestRunner};
 
 pub(crate) use device_operation::write;
-pub use device_operation::{DeviceOperation, Extents, byte, operation_sequences, pattern};
+pub use device_operation::{DeviceOperation, Extents, operation_sequences};
 
 use crate::device::DeviceUnderTest;
 

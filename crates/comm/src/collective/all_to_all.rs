@@ -4,7 +4,7 @@ use super::CollectiveCall;
 use super::gather::RankBytes;
 use super::scatter::starts;
 use crate::Result;
-use crate::node_exchange::BulkRead;
+use crate::node::node_exchange::BulkRead;
 
 impl CollectiveCall<'_> {
     /// Part `r` goes to rank `r`; what each rank sent here comes back, in rank order. Parts may have any lengths.

@@ -3,7 +3,7 @@
 use super::gather::{RankBytes, place_by_rank};
 use super::{CollectiveCall, packed_list, powers_below};
 use crate::Result;
-use crate::node_exchange::{BulkRead, SMALL_MAX};
+use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
 impl CollectiveCall<'_> {
     /// The bytes of all ranks, of any lengths, at every rank.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::block_share::BlockShare;
+use super::reduce_op::Op;
 use super::{CollectiveCall, ReduceTarget};
-use crate::block_share::BlockShare;
-use crate::reduction::Op;
-use crate::shared_block::SharedBlock;
-use crate::{Error, Kind, Result};
+use crate::collective_id::{CollectiveId, CollectiveKind};
+use crate::node::shared_block::SharedBlock;
+use crate::node::shared_region::SharedRegion;
+use crate::{Comm, Error, Kind, Result};
 
 impl CollectiveCall<'_> {
     /// A block of `len` bytes made by the rank `leader`, at every rank that names it; none at those that name none. `held` sees it
@@ -34,5 +36,18 @@ impl CollectiveCall<'_> {
             }
             other => other,
         }
+    }
+}
+
+impl Comm {
+    /// Memory of `len` bytes shared by the ranks of this communicator that are on one node (each node has its own). Collective,
+    /// with the same `len` on all ranks.
+    #[doc(alias = "MPI_Win_allocate_shared")]
+    pub fn shared_region(&self, len: usize) -> Result<SharedRegion> {
+        let topology = &self.inner.topology;
+        let leader = topology.neighbours(self.rank())[0];
+        let call = CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Region).size(len))?;
+        let block = call.allocate_block(Some(leader), len, |_| ())?.expect("every rank has a leader");
+        Ok(SharedRegion::new(block, len))
     }
 }

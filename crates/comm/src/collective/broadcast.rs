@@ -2,7 +2,7 @@
 
 use super::{CollectiveCall, powers_below};
 use crate::Result;
-use crate::node_exchange::{BulkRead, SMALL_MAX};
+use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
 impl CollectiveCall<'_> {
     /// Fills `bytes` of every rank with those of `root`; all have the same length.

@@ -2,7 +2,7 @@
 
 use super::{CollectiveCall, packed_list};
 use crate::Result;
-use crate::node_exchange::{BulkRead, SMALL_MAX};
+use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
 /// The bytes of each rank, in rank order.
 pub(crate) type RankBytes = Vec<Vec<u8>>;

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use super::reduce_op::{Number, Op};
 use super::{CollectiveCall, powers_below};
 use crate::Result;
-use crate::node_exchange::{BulkRead, SMALL_MAX};
-use crate::packet::Plain;
-use crate::reduction::{Number, Op};
+use crate::matching::packet::Plain;
+use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
 /// Where a reduction is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]

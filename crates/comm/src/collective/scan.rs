@@ -1,9 +1,9 @@
 //! Prefix reductions: what the ranks below (and this one) have together.
 
+use super::reduce_op::{Number, Op};
 use super::{CollectiveCall, powers_below};
 use crate::Result;
-use crate::node_exchange::{BulkRead, SMALL_MAX};
-use crate::reduction::{Number, Op};
+use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
 /// Long values are scanned in pieces of about this many bytes, so that the scratch memory stays small.
 const PIECE: usize = 64 * 1024;

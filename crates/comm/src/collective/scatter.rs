@@ -2,7 +2,7 @@
 
 use super::{CollectiveCall, packed_list};
 use crate::Result;
-use crate::node_exchange::BulkRead;
+use crate::node::node_exchange::BulkRead;
 
 impl CollectiveCall<'_> {
     /// Part `r` of `root`'s parts at rank `r`; parts may have any lengths. Only `root` gives parts.

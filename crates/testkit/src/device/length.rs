@@ -3,7 +3,7 @@
 use aqueduct_device::{HandleExt, Kind, Operation, Result, Segment, SegmentMut};
 
 use super::{Case, DeviceUnderTest, contents};
-use crate::oracle::pattern;
+use crate::byte_pattern::pattern;
 
 pub(super) const CASES: &[Case] = &[
     ("a new file is empty", new_file),

@@ -3,7 +3,7 @@
 use aqueduct_device::{HandleExt, Segment, SegmentMut, total, total_mut};
 
 use super::{Case, DeviceUnderTest, contents};
-use crate::oracle::pattern;
+use crate::byte_pattern::pattern;
 
 pub(super) const CASES: &[Case] = &[
     ("bytes come back", bytes_come_back),

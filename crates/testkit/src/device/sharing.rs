@@ -10,7 +10,7 @@ use aqueduct_device::{
 };
 
 use super::{Case, DeviceUnderTest, contents};
-use crate::oracle::pattern;
+use crate::byte_pattern::pattern;
 
 pub(super) const CASES: &[Case] = &[
     ("handles see each other's changes", handles_see_each_other),

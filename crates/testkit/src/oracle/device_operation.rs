@@ -6,6 +6,8 @@ use aqueduct_device::{Handle, HandleExt, Result, Segment, SyncScope};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
+use crate::byte_pattern::{byte, pattern};
+
 /// Where in a file, and how many bytes.
 pub type Extents = Vec<(u64, usize)>;
 
@@ -31,17 +33,6 @@ pub enum DeviceOperation {
     Sync(SyncScope),
     /// Closes and opens again.
     Reopen,
-}
-
-/// The byte that a write with this salt puts at this place; never zero, so that it differs from a hole.
-pub fn byte(salt: u8, place: u64) -> u8 {
-    let mixed = (place ^ (u64::from(salt) << 56)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    ((mixed >> 40) % 255) as u8 + 1
-}
-
-/// The bytes that such a write puts from `offset` on.
-pub fn pattern(salt: u8, offset: u64, length: usize) -> Vec<u8> {
-    (offset..offset + length as u64).map(|place| byte(salt, place)).collect()
 }
 
 /// Writes a whole list of such pieces to a file.

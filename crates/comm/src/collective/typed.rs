@@ -1,9 +1,9 @@
 //! The typed collective calls of a communicator.
 
-use crate::collective::{CollectiveCall, ReduceTarget};
+use super::reduce_op::{self, Number, Op};
+use super::{CollectiveCall, ReduceTarget};
 use crate::collective_id::{CollectiveId, CollectiveKind};
-use crate::packet::Plain;
-use crate::reduction::{self, Number, Op};
+use crate::matching::packet::Plain;
 use crate::{Comm, Error, Kind, Result};
 
 impl Comm {
@@ -265,7 +265,7 @@ impl Comm {
         op: Op,
         values: &[T],
     ) -> Result<CollectiveCall<'_>> {
-        self.check_or_refuse(reduction::check::<T>(op, call.name()))?;
+        self.check_or_refuse(reduce_op::check::<T>(op, call.name()))?;
         CollectiveCall::begin(&self.inner, call.size(size_of_val(values)).detail(op as u32 * 256 + T::CODE))
     }
 
@@ -303,5 +303,5 @@ impl Comm {
 }
 
 fn typed<T: Plain>(items: Vec<Vec<u8>>, call: &'static str) -> Result<Vec<Vec<T>>> {
-    items.into_iter().map(|item| crate::packet::PacketBody::new(item).into_values(call)).collect()
+    items.into_iter().map(|item| crate::matching::packet::PacketBody::new(item).into_values(call)).collect()
 }

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::packet::Packet;
+use crate::matching::packet::Packet;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::transport::Transport;
+use crate::wait_context::WaitContext;
 use crate::{Error, Kind, Result};
 
 /// What a receive waits for.
@@ -113,18 +113,18 @@ impl Mailbox {
     /// a rank has failed, it never will.
     pub(crate) fn wait<T>(
         &self,
-        wire: &dyn Transport,
+        context: &dyn WaitContext,
         call: &'static str,
         senders: &[usize],
         mut ready: impl FnMut(&Self) -> Option<T>,
     ) -> Result<T> {
         loop {
-            let longest = wire.make_progress();
+            let longest = context.make_progress();
             let seen = self.lock().events;
             if let Some(found) = ready(self) {
                 return Ok(found);
             }
-            wire.check_wait(call)?;
+            context.check_wait(call)?;
             let state = self.lock();
             if state.events != seen {
                 // What is waited for may have come since, right before its sender left or failed.
@@ -133,13 +133,13 @@ impl Mailbox {
             if state.failed {
                 drop(state);
                 let unknown = || Error::new(Kind::RankFailed, call, "a rank has failed");
-                let error = wire.failure(call).unwrap_or_else(unknown);
-                wire.mark_induced_failure(error.rank());
+                let error = context.failure(call).unwrap_or_else(unknown);
+                context.mark_induced_failure(error.rank());
                 return Err(error);
             }
             if !senders.is_empty() && senders.iter().all(|sender| state.departed.contains(sender)) {
                 let error = all_departed_error(call, senders);
-                wire.mark_induced_failure(error.rank());
+                context.mark_induced_failure(error.rank());
                 return Err(error);
             }
             self.sleep(state, longest);
@@ -269,7 +269,7 @@ fn all_departed_error(call: &'static str, senders: &[usize]) -> Error {
 mod tests {
     use super::*;
     use crate::collective_id::CollectiveId;
-    use crate::packet::{PacketBody, PacketHeader};
+    use crate::matching::packet::{PacketBody, PacketHeader};
 
     fn packet(source: u32, tag: u32, value: u8) -> Packet {
         Packet {

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::packet::{PacketBody, PacketHeader};
+use crate::matching::packet::{PacketBody, PacketHeader};
 use crate::transport::CounterOp;
 use crate::{Error, Result};
 

@@ -11,8 +11,8 @@ use std::ffi::c_int;
 
 use super::abi::Abi;
 use super::functions::MpiFunctions;
-use crate::mailbox::Mailbox;
-use crate::packet::{Packet, PacketBody, PacketHeader};
+use crate::matching::mailbox::Mailbox;
+use crate::matching::packet::{Packet, PacketBody, PacketHeader};
 use crate::{Error, Kind, Result};
 
 /// Bodies up to this size travel with their header: below the eager limit of every implementation, so that a small send needs no

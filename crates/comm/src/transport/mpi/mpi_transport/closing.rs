@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{MpiOwner, MpiTransport, SHORTEST_SLEEP};
 use crate::Result;
-use crate::mpi::abi::Abi;
 use crate::transport::Transport;
+use crate::transport::mpi::abi::Abi;
 
 /// How long what is still under way is looked at before a communicator is given back or left behind.
 const FOR_THE_LAST: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Numbers that can be reduced, and the reductions there are.
 
-use crate::packet::Plain;
+use crate::matching::packet::Plain;
 use crate::{Error, Kind, Result};
 
 /// How values of several ranks become one.

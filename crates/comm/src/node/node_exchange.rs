@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::thread::futex;
 
+use super::futex_barrier::{FailurePolicy, FutexBarrier, MAX_RANKS, SpinPolicy, WaitPolicy};
+use super::shared_block::SharedBlock;
+use crate::background_thread::is_background_thread;
 use crate::collective_id::CollectiveId;
-use crate::futex_barrier::{FailurePolicy, FutexBarrier, MAX_RANKS, SpinPolicy, WaitPolicy};
-use crate::mpi::is_background_thread;
-use crate::shared_block::SharedBlock;
-use crate::transport::Transport;
+use crate::wait_context::WaitContext;
 use crate::{Error, Kind, Result};
 
 const HEADER: usize = 128;
@@ -54,7 +54,7 @@ pub(crate) struct NodeExchange {
     size: usize,
     /// The communicator's ranks of the node, for messages to people.
     comm_ranks: Vec<usize>,
-    transport: Arc<dyn Transport>,
+    transport: Arc<dyn WaitContext>,
     /// How often this rank has told something: which of the two slots is next. Held through each call, so that two threads of a
     /// rank cannot tear one another's calls.
     exchanges: Mutex<usize>,
@@ -62,13 +62,13 @@ pub(crate) struct NodeExchange {
 
 impl NodeExchange {
     /// The bytes of shared memory that `size` ranks need.
-    pub(crate) fn block_len(size: usize, wire: &dyn Transport) -> usize {
+    pub(crate) fn block_len(size: usize, wire: &dyn WaitContext) -> usize {
         let windows = if wire.shares_addresses() { 0 } else { 2 * size * WINDOW };
         HEADER + 2 * size * SLOT + windows
     }
 
     /// The hub of a rank whose node holds nobody else.
-    pub(crate) fn single_rank(name: usize, wire: Arc<dyn Transport>) -> Self {
+    pub(crate) fn single_rank(name: usize, wire: Arc<dyn WaitContext>) -> Self {
         Self {
             block: None,
             rank: 0,
@@ -84,7 +84,7 @@ impl NodeExchange {
         block: Arc<SharedBlock>,
         rank: usize,
         names: Vec<usize>,
-        wire: Arc<dyn Transport>,
+        wire: Arc<dyn WaitContext>,
     ) -> Result<Self> {
         let size = names.len();
         if size > MAX_RANKS || block.len() < Self::block_len(size, &*wire) {
@@ -378,12 +378,12 @@ impl Drop for NodeExchange {
 }
 
 /// This rank never comes to the hub of `block` again: ends all its open meetings, now and for ever.
-pub(crate) fn abort_barrier(block: &SharedBlock, wire: &dyn Transport) {
+pub(crate) fn abort_barrier(block: &SharedBlock, wire: &dyn WaitContext) {
     barrier_of(block).abort(wire.rank(), futex_flags(wire));
 }
 
 /// The error of a meeting that never takes place: that of the program's failure if there is one, else that a rank is gone.
-fn departed_rank_error(wire: &dyn Transport, call: &'static str, rank: usize) -> Error {
+fn departed_rank_error(wire: &dyn WaitContext, call: &'static str, rank: usize) -> Error {
     wire.mark_induced_failure(Some(rank));
     wire.failure(call).unwrap_or_else(|| {
         let detail = format!(
@@ -409,7 +409,7 @@ fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-fn futex_flags(wire: &dyn Transport) -> futex::Flags {
+fn futex_flags(wire: &dyn WaitContext) -> futex::Flags {
     if wire.shares_addresses() { futex::Flags::PRIVATE } else { futex::Flags::empty() }
 }
 

@@ -3,28 +3,14 @@
 //! `unsafe` here: a handle is taken at its word.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::MpiAbi;
-use super::library::Library;
-use super::session::adopt;
+use super::node_ranks;
 use crate::comm::CommInner;
-use crate::launch::node_ranks;
 use crate::transport::Transport;
+use crate::transport::mpi::{self, Library, MpiAbi};
 use crate::{Comm, Result};
-
-thread_local! {
-    static IN_THE_BACKGROUND: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Says of this thread that it was started behind the back of a host program: on communicators made by [`Comm::from_mpi`] it calls
-/// MPI only if any thread may at any time. It can always take part where ranks share memory; there it sleeps as soon as it waits, since the
-/// cores are the program's.
-pub fn forbid_mpi_on_thread() {
-    IN_THE_BACKGROUND.set(true);
-}
 
 /// What was made of communicators of the host program, in the order that all ranks have made it in.
 static ADOPTED: Mutex<Vec<Weak<dyn Transport>>> = Mutex::new(Vec::new());
@@ -45,10 +31,6 @@ pub fn prepare_finalize() {
 pub fn abandon_mpi() {
     let adopted: Vec<_> = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
     adopted.iter().filter_map(Weak::upgrade).for_each(|wire| wire.abandon());
-}
-
-pub(crate) fn is_background_thread() -> bool {
-    IN_THE_BACKGROUND.get()
 }
 
 /// The MPI library that the host program of this process has loaded.
@@ -94,11 +76,11 @@ impl Comm {
     /// `handle` must be a valid communicator of the MPI library loaded in this process, and MPI must not be finalized while the
     /// result or anything made from it is in use.
     pub unsafe fn from_mpi(handle: usize) -> Result<Self> {
-        let wire = adopt(handle)?;
+        let transport = mpi::adopt(handle)?;
         let mut adopted = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner);
         adopted.retain(|known| known.strong_count() > 0);
-        adopted.push(Arc::downgrade(&wire));
+        adopted.push(Arc::downgrade(&transport));
         drop(adopted);
-        CommInner::world(&wire, node_ranks()?)
+        CommInner::world(&transport, node_ranks()?)
     }
 }

@@ -3,11 +3,10 @@
 //! It lives in memory that the ranks share, threads and processes alike, and sleeps on a futex. All decisions are made in
 //! one atomic word, so that a meeting either takes place for everyone or, when a rank has failed, for no one.
 
-use std::time::Duration;
-
 use rustix::thread::futex;
 
 use crate::sync::{AtomicU32, Ordering, futex_wait, futex_wake, yield_now};
+use crate::wait_context::MakeProgress;
 
 const COUNT: u32 = 0xffff;
 const GENERATION: u32 = 0x7fff_0000;
@@ -77,12 +76,6 @@ pub(crate) struct WaitPolicy {
 pub(crate) struct BarrierAborted {
     /// The world rank that was the first to do so.
     pub(crate) failed_rank: usize,
-}
-
-/// What a waiter does between two naps.
-pub(crate) trait MakeProgress {
-    /// Does what keeps partners going and says how long to sleep at most; `None`: until woken.
-    fn make_progress(&self) -> Option<Duration>;
 }
 
 #[derive(Default)]
@@ -196,6 +189,7 @@ fn next_generation(state: u32) -> u32 {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
 
     struct Asleep;
     impl MakeProgress for Asleep {

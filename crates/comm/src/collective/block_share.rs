@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::shared_block::SharedBlock;
+use crate::node::shared_block::SharedBlock;
 use crate::transport::{BlockHandle, Transport};
 use crate::{Error, Kind, Result};
 

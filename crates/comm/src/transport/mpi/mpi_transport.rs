@@ -17,18 +17,18 @@ use super::ThreadLevel;
 use super::abi::{Abi, MpiAbi};
 use super::call_queue::{MpiCallQueue, QueuedCall, QueuedCallOutcome};
 use super::functions::MpiFunctions;
-use super::host_comm::is_background_thread;
 use super::in_flight::InFlightMessages;
 use super::window::CounterWindow;
-use crate::background_operation::{self, is_background_operation};
-use crate::futex_barrier::MakeProgress;
-use crate::mailbox::Mailbox;
-use crate::node_exchange;
-use crate::packet::{PacketBody, PacketHeader};
-use crate::remote_counter::CounterSlots;
+use crate::background_thread::is_background_thread;
+use crate::matching::mailbox::Mailbox;
+use crate::matching::packet::{PacketBody, PacketHeader};
+use crate::node::node_exchange;
+use crate::node::shared_block::{MemfdHandle, SharedBlock};
 use crate::run_end::RunEnd;
-use crate::shared_block::{MemfdHandle, SharedBlock};
+use crate::transport::background_operation::{self, is_background_operation};
+use crate::transport::counter_slots::CounterSlots;
 use crate::transport::{BlockHandle, CounterOp, Transport};
+use crate::wait_context::{MakeProgress, WaitContext};
 use crate::{Error, Kind, Result};
 
 /// So many fruitless looks only yield; then sleeps grow from the first to the second length.
@@ -261,11 +261,33 @@ impl<A: Abi> MakeProgress for MpiTransport<A> {
     }
 }
 
-impl<A: Abi> Transport for MpiTransport<A> {
+impl<A: Abi> WaitContext for MpiTransport<A> {
     fn rank(&self) -> usize {
         self.rank
     }
 
+    fn shares_addresses(&self) -> bool {
+        false
+    }
+
+    fn failure(&self, call: &'static str) -> Option<Error> {
+        // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
+        self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
+    }
+
+    fn mark_induced_failure(&self, _of: Option<usize>) {
+        self.induced_failure.store(true, Ordering::Relaxed);
+    }
+
+    fn check_wait(&self, call: &'static str) -> Result<()> {
+        if is_background_operation() {
+            return self.call_queue_failure(call).map_or(Ok(()), Err);
+        }
+        self.check_call(call)
+    }
+}
+
+impl<A: Abi> Transport for MpiTransport<A> {
     fn size(&self) -> usize {
         self.size
     }
@@ -289,10 +311,6 @@ impl<A: Abi> Transport for MpiTransport<A> {
 
     fn machine(&self) -> u64 {
         super::machine::identity()
-    }
-
-    fn shares_addresses(&self) -> bool {
-        false
     }
 
     fn mailbox(&self) -> &Mailbox {
@@ -382,28 +400,12 @@ impl<A: Abi> Transport for MpiTransport<A> {
         })
     }
 
-    fn failure(&self, call: &'static str) -> Option<Error> {
-        // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
-        self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
-    }
-
     fn run_end(&self) -> &RunEnd {
         &self.run_end
     }
 
-    fn mark_induced_failure(&self, _of: Option<usize>) {
-        self.induced_failure.store(true, Ordering::Relaxed);
-    }
-
     fn has_induced_failure(&self) -> bool {
         self.induced_failure.load(Ordering::Relaxed)
-    }
-
-    fn check_wait(&self, call: &'static str) -> Result<()> {
-        if is_background_operation() {
-            return self.call_queue_failure(call).map_or(Ok(()), Err);
-        }
-        self.check_call(call)
     }
 
     fn may_use_counters(&self) -> bool {

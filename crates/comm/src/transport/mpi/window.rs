@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::abi::Abi;
 use super::functions::MpiFunctions;
-use crate::remote_counter::{COUNTER_SLOTS, CounterSlots};
 use crate::transport::CounterOp;
+use crate::transport::counter_slots::{COUNTER_SLOTS, CounterSlots};
 use crate::{Error, Kind, Result};
 
 /// The numbers of all counters of a wire.

@@ -7,7 +7,7 @@ use super::ThreadLevel;
 use super::abi::{Abi, MpiAbi, Mpich, OpenMpi, StandardAbi};
 use super::functions::MpiFunctions;
 use super::library::Library;
-use super::transport::{MpiOwner, MpiTransport};
+use super::mpi_transport::{MpiOwner, MpiTransport};
 use crate::transport::Transport;
 use crate::{Error, Kind, Result};
 

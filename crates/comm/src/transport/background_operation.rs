@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::transport::Transport;
-use crate::{Comm, Result};
+use super::Transport;
+use crate::Result;
 
 thread_local! {
     /// This thread performs such an operation.
@@ -28,6 +28,14 @@ pub struct BackgroundOperation {
 }
 
 impl BackgroundOperation {
+    /// Announces an operation on `transport`. An error on a thread that may not call MPI.
+    pub(crate) fn announce(transport: &Arc<dyn Transport>) -> Result<Self> {
+        transport.check_wait("start")?;
+        UNDER_WAY.fetch_add(1, Ordering::AcqRel);
+        TRANSPORTS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(transport));
+        Ok(Self { transport: Arc::clone(transport) })
+    }
+
     /// Performs it, on the background thread.
     pub fn perform<R>(self, operation: impl FnOnce() -> R) -> R {
         // A guard: the thread goes on after an operation that panics.
@@ -75,23 +83,6 @@ impl Drop for BackgroundOperation {
         }
         drop(transports);
         UNDER_WAY.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Comm {
-    /// Announces an operation on this communicator that a background thread will perform and whose packets the threads of the program
-    /// move. An error on a thread that may not call MPI: nobody would move them while it waits.
-    pub fn background_operation(&self) -> Result<BackgroundOperation> {
-        let wire = Arc::clone(&self.inner.transport);
-        wire.check_wait("start")?;
-        UNDER_WAY.fetch_add(1, Ordering::AcqRel);
-        TRANSPORTS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&wire));
-        Ok(BackgroundOperation { transport: wire })
-    }
-
-    /// Waits, in a [background operation](BackgroundOperation), until everything it has sent has been passed to MPI. Elsewhere it does nothing.
-    pub fn flush_background(&self) -> Result<()> {
-        if is_background_operation() { self.inner.transport.flush_call_queue() } else { Ok(()) }
     }
 }
 

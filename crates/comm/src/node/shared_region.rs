@@ -9,16 +9,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::collective::CollectiveCall;
-use crate::collective_id::{CollectiveId, CollectiveKind};
-use crate::shared_block::SharedBlock;
-use crate::{Comm, Error, Kind, Result};
+use super::shared_block::SharedBlock;
+use crate::{Error, Kind, Result};
 
 const WORD: usize = size_of::<u64>();
 
 /// A block of memory shared by the ranks of a node, zero at first. It goes when the last rank drops it.
 ///
-/// Who writes where and when is up to the ranks; a [`barrier`](Comm::barrier) between a write and a read makes the one visible
+/// Who writes where and when is up to the ranks; a [`barrier`](crate::Comm::barrier) between a write and a read makes the one visible
 /// to the other. Unordered accesses to the same bytes give bytes of either.
 #[derive(Clone, Debug)]
 pub struct SharedRegion {
@@ -26,21 +24,12 @@ pub struct SharedRegion {
     len: usize,
 }
 
-impl Comm {
-    /// Memory of `len` bytes shared by the ranks of this communicator that are on one node (each node has its own). Collective,
-    /// with the same `len` on all ranks.
-    #[doc(alias = "MPI_Win_allocate_shared")]
-    pub fn shared_region(&self, len: usize) -> Result<SharedRegion> {
-        let topology = &self.inner.topology;
-        let leader = topology.neighbours(self.rank())[0];
-        let meeting =
-            CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Region).size(len))?;
-        let block = meeting.allocate_block(Some(leader), len, |_| ())?.expect("every rank has a leader");
-        Ok(SharedRegion { block, len })
-    }
-}
-
 impl SharedRegion {
+    /// The first `len` bytes of a block.
+    pub(crate) fn new(block: Arc<SharedBlock>, len: usize) -> Self {
+        Self { block, len }
+    }
+
     /// The number of bytes.
     pub fn len(&self) -> usize {
         self.len

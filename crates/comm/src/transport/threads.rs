@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::futex_barrier::MakeProgress;
-use crate::mailbox::Mailbox;
-use crate::node_exchange;
-use crate::packet::{Packet, PacketBody, PacketHeader};
+use super::mpi::ThreadLevel;
+use super::{BlockHandle, Transport};
+use crate::matching::mailbox::Mailbox;
+use crate::matching::packet::{Packet, PacketBody, PacketHeader};
+use crate::node::node_exchange;
+use crate::node::shared_block::SharedBlock;
 use crate::run_end::RunEnd;
-use crate::shared_block::SharedBlock;
-use crate::transport::{BlockHandle, Transport};
-use crate::{Error, Kind, Result, ThreadLevel};
+use crate::wait_context::{MakeProgress, WaitContext};
+use crate::{Error, Kind, Result};
 
 /// Why a rank failed: the error of its program.
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -110,11 +111,34 @@ impl MakeProgress for ThreadTransport {
     }
 }
 
-impl Transport for ThreadTransport {
+impl WaitContext for ThreadTransport {
     fn rank(&self) -> usize {
         self.rank
     }
 
+    fn shares_addresses(&self) -> bool {
+        true
+    }
+
+    fn failure(&self, call: &'static str) -> Option<Error> {
+        let shared = self.world.lock();
+        let (rank, cause) = &shared.failures[shared.origin()?];
+        Some(Error::new(Kind::RankFailed, call, format!("rank {rank} failed: {cause}")).caused_by(*rank))
+    }
+
+    fn mark_induced_failure(&self, of: Option<usize>) {
+        let (mut shared, loss) = (self.world.lock(), (self.rank, of));
+        if !shared.induced_failures.contains(&loss) {
+            shared.induced_failures.push(loss);
+        }
+    }
+
+    fn check_wait(&self, _call: &'static str) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Transport for ThreadTransport {
     fn size(&self) -> usize {
         self.world.mailboxes.len()
     }
@@ -137,10 +161,6 @@ impl Transport for ThreadTransport {
 
     fn machine(&self) -> u64 {
         0
-    }
-
-    fn shares_addresses(&self) -> bool {
-        true
     }
 
     fn mailbox(&self) -> &Mailbox {
@@ -202,24 +222,7 @@ impl Transport for ThreadTransport {
         &self.run_end
     }
 
-    fn mark_induced_failure(&self, of: Option<usize>) {
-        let (mut shared, loss) = (self.world.lock(), (self.rank, of));
-        if !shared.induced_failures.contains(&loss) {
-            shared.induced_failures.push(loss);
-        }
-    }
-
     fn has_induced_failure(&self) -> bool {
         self.world.lock().induced_failures.iter().any(|(by, _)| *by == self.rank)
-    }
-
-    fn check_wait(&self, _call: &'static str) -> Result<()> {
-        Ok(())
-    }
-
-    fn failure(&self, call: &'static str) -> Option<Error> {
-        let shared = self.world.lock();
-        let (rank, cause) = &shared.failures[shared.origin()?];
-        Some(Error::new(Kind::RankFailed, call, format!("rank {rank} failed: {cause}")).caused_by(*rank))
     }
 }

@@ -7,21 +7,18 @@
 pub(crate) mod abi;
 mod call_queue;
 mod functions;
-mod host_comm;
 mod in_flight;
 mod launcher;
 mod library;
 mod loaded_libraries;
 mod machine;
+mod mpi_transport;
 mod session;
-mod transport;
 mod window;
 
 pub use abi::{Fact, MpiAbi, facts};
-pub(crate) use host_comm::is_background_thread;
-pub use host_comm::{Host, abandon_mpi, forbid_mpi_on_thread, prepare_finalize};
-pub(crate) use library::MpiSelection;
-pub(crate) use session::{MpiSession, start};
+pub(crate) use library::{Library, MpiSelection};
+pub(crate) use session::{MpiSession, adopt, start};
 
 /// How freely threads may call MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

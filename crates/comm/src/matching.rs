@@ -1,0 +1,4 @@
+//! Messages and their matching, the same on every transport.
+
+pub(crate) mod mailbox;
+pub(crate) mod packet;
