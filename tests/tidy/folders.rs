@@ -11,7 +11,6 @@ const MOST_FILES: usize = 20;
 const CROWDED: &[(&str, usize)] = &[
     ("apps/md/src", 27),
     ("crates/formats/src/hdf5", 24),
-    ("crates/mpiio/src", 26),
     ("crates/object/src", 22),
 ];
 

@@ -1,18 +1,21 @@
 //! What an access moves: memory of the program as it is, or converted by the program's own data representation.
 
+pub(crate) mod borrowed_buffer;
+pub(crate) mod datarep;
+pub(crate) mod external32;
+
 use std::ffi::c_void;
 use std::sync::Arc;
 
 use aqueduct_file::layout::Layout;
 use aqueduct_file::{Incoming, Outgoing, Sink, Source};
 
-use crate::borrowed_buffer::BorrowedBuffer;
-use crate::datarep::{Datarep, DatarepConversion};
 use crate::datatype::{self, DatatypeRef, ValueSizes};
-use crate::errors::{MpiError, Outcome, to_engine_error};
-use crate::external32::{self, External32Buffer};
-use crate::mpi::Mpi;
-use crate::mpi_file::MpiFile;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome, to_engine_error};
+use borrowed_buffer::BorrowedBuffer;
+use datarep::{Datarep, DatarepConversion};
+use external32::External32Buffer;
 
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,16 @@ pub(crate) struct BufferArgs {
     pub(crate) address: *mut c_void,
     pub(crate) count: i64,
     pub(crate) datatype: usize,
+}
+
+/// How the file of an access represents data.
+pub(crate) enum FileRepresentation {
+    /// As memory does, or converted by the engine.
+    Native,
+    /// Values in external32; the engine converts them by the etype of the view.
+    External32 { etype: Layout },
+    /// Converted by functions of the program.
+    User(Arc<Datarep>),
 }
 
 /// What an access moves.
@@ -49,11 +62,11 @@ pub(crate) struct ConvertedBuffer {
 }
 
 impl BufferArgs {
-    /// The buffer of an access to a file.
+    /// The buffer of an access to a file with this representation.
     pub(crate) fn buffer(
         self,
         mpi: &Mpi,
-        open: &MpiFile,
+        representation: FileRepresentation,
         direction: BufferDirection,
     ) -> Outcome<AccessBuffer> {
         let known = mpi.constants.integers;
@@ -67,16 +80,14 @@ impl BufferArgs {
                 "the buffer is the null pointer, and there is data to move",
             ));
         }
-        let (datarep, is_external32) = {
-            let view = open.view();
-            (view.datarep.clone(), view.representation == "external32")
-        };
-        if let Some(datarep) = datarep {
+        if let FileRepresentation::User(datarep) = representation {
             return self.converted(mpi, datarep, &layout, count, direction);
         }
         let lent = BorrowedBuffer::new(self.address.cast(), &layout, count);
         let lent = lent.map_err(|error| MpiError::new(known.count, error.to_string()))?;
-        if is_external32 && external32::is_wanted(open.file.view().etype(), &layout) {
+        if let FileRepresentation::External32 { etype } = representation
+            && external32::is_wanted(&etype, &layout)
+        {
             let portable = External32Buffer::new(mpi, lent, &layout, count, direction)?;
             return Ok(AccessBuffer::External32(Box::new(portable)));
         }
@@ -141,8 +152,8 @@ fn gather(mpi: &Mpi, address: *mut c_void, layout: &Layout, count: u64, stored: 
 
 impl AccessBuffer {
     /// None: the access fails with this error, after it has told the other ranks.
-    pub(crate) fn failing(mpi: &Mpi, call: &'static str, open: &MpiFile, fault: &MpiError) -> Self {
-        Self::Borrowed(BorrowedBuffer::failing(to_engine_error(mpi, call, open.file.name(), fault)))
+    pub(crate) fn failing(mpi: &Mpi, call: &'static str, file: &str, fault: &MpiError) -> Self {
+        Self::Borrowed(BorrowedBuffer::failing(to_engine_error(mpi, call, file, fault)))
     }
 
     /// The access is over and has moved so many bytes: puts them where they belong; how many they are in memory.

@@ -8,10 +8,12 @@ use std::sync::{Arc, OnceLock};
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
-use crate::shutdown::{self, ShutdownTable};
-use crate::{datatype::committed, progress, settings, ucx_progress, verbose};
+use crate::datatype::committed;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
+use crate::request::{progress, ucx_progress};
+use crate::shutdown_table::ShutdownTable;
+use crate::{diagnostics, settings, shutdown};
 
 /// What is made of a communicator of the program.
 #[derive(Clone)]
@@ -54,7 +56,7 @@ unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extr
 
 /// MPI deletes the attributes of `MPI_COMM_SELF` before anything else when it ends.
 unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extra: *mut c_void) -> c_int {
-    if let Ok(mpi) = crate::mpi::mpi() {
+    if let Ok(mpi) = crate::host::mpi() {
         shutdown::at_finalize(mpi);
     }
     aqueduct_comm::prepare_finalize();
@@ -128,7 +130,7 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<EngineComm> {
     let made = made.and_then(EngineComm::new);
     let made = made.map_err(|error| {
         // The program gets a class only, and this concerns every file.
-        verbose::print_line(&format!("MPI_File_open: {error}"));
+        diagnostics::print_line(&format!("MPI_File_open: {error}"));
         MpiError::new(mpi.constants.integers.other, error.to_string())
     })?;
     let value = Box::into_raw(Box::new(made.clone()));

@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use aqueduct_file::layout::{Basic, Layout};
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
 
 pub(crate) use decode::ValueSizes;
 
@@ -53,7 +53,7 @@ impl DatatypeRef {
 
 impl Drop for DatatypeRef {
     fn drop(&mut self) {
-        if let Ok(mpi) = crate::mpi::mpi()
+        if let Ok(mpi) = crate::host::mpi()
             && self.owned
             && mpi.is_running()
         {

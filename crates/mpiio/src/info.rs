@@ -9,9 +9,9 @@ use std::sync::Once;
 use aqueduct_comm::Comm;
 use aqueduct_file::Info;
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
-use crate::{settings, verbose};
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
+use crate::{diagnostics, settings};
 
 /// More than any implementation's longest key.
 const KEY: usize = 1024;
@@ -67,9 +67,9 @@ pub(crate) fn from_env(ranks: &Comm) -> Info {
     if info.get("aqueduct_buffer").is_none() || ranks.node_count() == 1 || everywhere {
         return info;
     }
-    if verbose::is_wanted() && ranks.rank() == 0 {
+    if diagnostics::is_wanted() && ranks.rank() == 0 {
         SAID.call_once(|| {
-            verbose::print_line(
+            diagnostics::print_line(
                 "files are not buffered: the ranks are on several machines; if the program syncs before ranks read or write over what \
                  others wrote, as MPI wants it, AQUEDUCT_BUFFER_NODES=1 buffers them",
             );

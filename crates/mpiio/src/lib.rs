@@ -1,4 +1,4 @@
-//! The C door: `libaqueduct_mpiio.so` defines every `MPI_File_*` function of the MPI standard over the file engine, so that programs in C,
+//! Interposition library: `libaqueduct_mpiio.so` defines every `MPI_File_*` function of the MPI standard over the file engine, so that programs in C,
 //! C++, Fortran and Python, and the HDF5 and `PnetCDF` libraries under them, use it without a change. Communication stays with their MPI.
 //!
 //! ```sh
@@ -15,13 +15,13 @@
 //!
 //! | MPI | here | engine |
 //! |---|---|---|
-//! | `MPI_File` | `handle`, `open_file` | `File` |
+//! | `MPI_File` | `file` | `File` |
 //! | `MPI_Comm` | `communicator`, an attribute of it | `Comm` |
 //! | `MPI_Datatype` | `datatype`, an attribute of it | `Layout` |
-//! | buffers | `memory`, `buffer` | `Source`, `Sink` |
-//! | `MPI_Request` | `request`, `progress` | `Request` |
+//! | buffers | `buffer` | `Source`, `Sink` |
+//! | `MPI_Request` | `request` | `Request` |
 //! | `MPI_Info` | `info` | `Info` |
-//! | error codes and handlers | `errors`, `handler`, `fortran` | `Error` |
+//! | error codes and handlers | `host`, `file` | `Error` |
 //!
 //! # The environment
 //! | variable | effect |
@@ -35,27 +35,16 @@
 //! A value that is wrong is reported on the standard error stream at the first file, with the valid forms.
 
 pub mod abi;
-mod borrowed_buffer;
 mod buffer;
 mod communicator;
-mod datarep;
 mod datatype;
-mod elf_symbols;
-mod error_handler;
-mod errors;
-mod external32;
-mod file_name;
-mod fortran;
-mod handle;
+mod diagnostics;
+mod file;
+mod host;
 mod info;
-mod mpi;
-mod mpi_file;
 mod preload_check;
-mod progress;
 mod request;
 mod settings;
 mod shutdown;
-mod status;
+mod shutdown_table;
 mod symbols;
-mod ucx_progress;
-mod verbose;

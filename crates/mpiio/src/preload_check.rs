@@ -3,13 +3,15 @@
 //! `unsafe` here: the loader is asked for addresses, and runs a function of ours.
 #![allow(unsafe_code)]
 
+mod elf_symbols;
+
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use aqueduct_comm::Host;
 
-use crate::{elf_symbols, verbose};
+use crate::diagnostics;
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -31,10 +33,10 @@ enum PreloadCheck {
 
 extern "C" fn look() {
     let (note, text) = match check_preload() {
-        PreloadCheck::First => return verbose::append_handshake("loaded"),
+        PreloadCheck::First => return diagnostics::append_handshake("loaded"),
         PreloadCheck::NoMpi => {
             let program = std::env::current_exe().unwrap_or_default();
-            return verbose::append_handshake(&format!("present {}", program.display()));
+            return diagnostics::append_handshake(&format!("present {}", program.display()));
         }
         PreloadCheck::Shadowed(home) => {
             let home = home.display();
@@ -61,8 +63,8 @@ extern "C" fn look() {
             (format!("static {program}"), text)
         }
     };
-    verbose::append_handshake(&note);
-    verbose::print_line(&text);
+    diagnostics::append_handshake(&note);
+    diagnostics::print_line(&text);
 }
 
 fn check_preload() -> PreloadCheck {

@@ -6,7 +6,9 @@
 //! `unsafe` here: callbacks get addresses that were handed to MPI.
 #![allow(unsafe_code)]
 
+pub(crate) mod progress;
 pub(crate) mod request_errors;
+pub(crate) mod ucx_progress;
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -17,10 +19,11 @@ use std::time::{Duration, Instant};
 use aqueduct_file::{Count, Request};
 
 use crate::buffer::AccessBuffer;
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::{Mpi, mpi};
-use crate::mpi_file::FileErrorContext;
-use crate::{progress, status, verbose};
+use crate::diagnostics;
+use crate::file::FileErrorContext;
+use crate::host::status;
+use crate::host::{Mpi, mpi};
+use crate::host::{MpiError, Outcome};
 
 /// How long a waiter sleeps before it lets MPI move what else is under way.
 const NAP: Duration = Duration::from_micros(500);
@@ -109,7 +112,7 @@ impl PendingRequest {
     /// Says that it has failed, if the program has freed it and so never got the error.
     fn report_unasked(&self) {
         if let (Some(Err(fault)), false) = (self.outcome.get(), self.queried.load(Ordering::Acquire)) {
-            verbose::print_line(&format!("{}, whose request was freed, failed: {fault}", self.call));
+            diagnostics::print_line(&format!("{}, whose request was freed, failed: {fault}", self.call));
         }
     }
 

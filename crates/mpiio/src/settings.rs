@@ -1,5 +1,7 @@
 //! Settings in the environment that cannot be what they are: reported at the first file, with the forms that are valid.
 
+pub(crate) mod file_name;
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Once;
@@ -7,7 +9,7 @@ use std::sync::Once;
 use aqueduct_comm::Comm;
 use aqueduct_file::Capacity;
 
-use crate::verbose;
+use crate::diagnostics;
 
 /// A variable, what it accepts, and whether a value is that.
 type Setting = (&'static str, &'static str, fn(&str) -> bool);
@@ -43,7 +45,7 @@ pub(crate) fn check(ranks: &Comm) {
     CHECKED.call_once(|| {
         let node = ranks.ranks_of_node(ranks.node_of(ranks.rank()));
         if node.first() == Some(&ranks.rank()) {
-            wrong().iter().for_each(|text| verbose::print_line(text));
+            wrong().iter().for_each(|text| diagnostics::print_line(text));
         }
     });
 }
@@ -59,7 +61,7 @@ fn wrong() -> Vec<String> {
         (!is_valid).then(text)
     };
     let device = value("AQUEDUCT_DEVICE").and_then(|value| {
-        let error = aqueduct_file::check_name(crate::file_name::probe(&value)).err()?;
+        let error = aqueduct_file::check_name(crate::settings::file_name::probe(&value)).err()?;
         let forms =
             "a wrapper such as fault=write=#3, throttle=200MB/s, crash, or a device: ufs, uring, memfs";
         Some(format!(

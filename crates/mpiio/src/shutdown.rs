@@ -7,15 +7,15 @@
 //! `unsafe` here: the loader runs a function of ours at the end, and the process is ended.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aqueduct_comm::{Comm, SharedRegion};
-
-use crate::mpi::Mpi;
-use crate::mpi_file::{MpiFile, SplitOperation};
-use crate::{handle, request, verbose};
+use crate::file::handle_table;
+use crate::file::{MpiFile, SplitOperation};
+use crate::host::Mpi;
+use crate::shutdown_table::{self, ShutdownState, ShutdownTable};
+use crate::{diagnostics, request};
 
 /// How long collective operations that are still under way are waited for when MPI ends, all together: all ranks come there.
 const AT_FINALIZE: Duration = Duration::from_secs(60);
@@ -23,62 +23,15 @@ const AT_FINALIZE: Duration = Duration::from_secs(60);
 const AT_EXIT: Duration = Duration::from_secs(2);
 
 /// How long a process that has finished its part waits for others that have not, and for others that have not come to their end at all.
-const FOR_THE_LAST: Duration = Duration::from_secs(60);
-const FOR_LATE_ONES: Duration = Duration::from_secs(1);
-
-/// How far a process is.
-const RUNS: u64 = 0;
-const FINISHES: u64 = 1;
-const IS_DONE: u64 = 2;
-
-/// What the processes of a communicator that share a machine know of each other's end: a word each.
-pub(crate) struct ShutdownTable {
-    region: SharedRegion,
-    rank: usize,
-    others: Vec<usize>,
-}
-
-static SHUTDOWN_TABLES: Mutex<Vec<Weak<ShutdownTable>>> = Mutex::new(Vec::new());
-
-impl ShutdownTable {
-    /// Collective.
-    pub(crate) fn new(comm: &Comm) -> aqueduct_comm::Result<Arc<Self>> {
-        let region = comm.shared_region(comm.size() * size_of::<u64>())?;
-        let (rank, node) = (comm.rank(), comm.ranks_of_node(comm.node_of(comm.rank())));
-        let others = node.iter().copied().filter(|other| *other != rank).collect();
-        let board = Arc::new(Self { region, rank, others });
-        let mut boards = SHUTDOWN_TABLES.lock().unwrap_or_else(PoisonError::into_inner);
-        boards.retain(|board| board.strong_count() > 0);
-        boards.push(Arc::downgrade(&board));
-        Ok(board)
-    }
-
-    fn word(&self, rank: usize) -> Option<&AtomicU64> {
-        self.region.atomic(rank * size_of::<u64>()).ok()
-    }
-
-    fn publish(&self, state: u64) {
-        self.word(self.rank).into_iter().for_each(|word| word.store(state, Ordering::SeqCst));
-    }
-
-    fn is_any_other(&self, state: u64) -> bool {
-        self.others
-            .iter()
-            .filter_map(|other| self.word(*other))
-            .any(|word| word.load(Ordering::SeqCst) == state)
-    }
-}
-
-fn shutdown_tables() -> Vec<Arc<ShutdownTable>> {
-    SHUTDOWN_TABLES.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
-}
+const FOR_WRITING: Duration = Duration::from_secs(60);
+const FOR_RUNNING: Duration = Duration::from_secs(1);
 
 /// Waits until the other processes of this machine have finished their parts, too.
-fn wait_for_others(boards: &[Arc<ShutdownTable>]) {
+fn wait_for_others(tables: &[Arc<ShutdownTable>]) {
     let start = Instant::now();
     let waits =
-        |state, longest| start.elapsed() < longest && boards.iter().any(|board| board.is_any_other(state));
-    while waits(FINISHES, FOR_THE_LAST) || waits(RUNS, FOR_LATE_ONES) {
+        |state, longest| start.elapsed() < longest && tables.iter().any(|table| table.has_other_in(state));
+    while waits(ShutdownState::Writing, FOR_WRITING) || waits(ShutdownState::Running, FOR_RUNNING) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -103,7 +56,7 @@ pub(crate) fn note_open() {
 pub(crate) fn at_finalize(mpi: &Mpi) {
     let deadline = Instant::now() + AT_FINALIZE;
     request::finish_all(mpi, deadline, report);
-    let mut files = handle::take_all();
+    let mut files = handle_table::take_all();
     // In the order they were opened in, which is the same on all ranks.
     files.sort_by_key(|open| open.opened);
     files.iter().for_each(|open| end_split(open, deadline));
@@ -118,7 +71,7 @@ pub(crate) fn at_finalize(mpi: &Mpi) {
             reported("MPI_Finalize", open.into_file().close_alone());
         }
     }
-    shutdown_tables().iter().for_each(|board| board.publish(IS_DONE));
+    shutdown_table::all().iter().for_each(|table| table.publish(ShutdownState::Done));
 }
 
 /// Ends a split operation that the program has begun and not ended.
@@ -135,10 +88,10 @@ extern "C" fn at_exit() {
     if OPENED_BY.load(Ordering::Acquire) != std::process::id() {
         return;
     }
-    let (files, boards) = (handle::take_all(), shutdown_tables());
+    let (files, tables) = (handle_table::take_all(), shutdown_table::all());
     aqueduct_comm::abandon_mpi();
     if !files.is_empty() {
-        boards.iter().for_each(|board| board.publish(FINISHES));
+        tables.iter().for_each(|table| table.publish(ShutdownState::Writing));
     }
     let (call, had_files, deadline) =
         ("exit without MPI_File_close", !files.is_empty(), Instant::now() + AT_EXIT);
@@ -152,9 +105,9 @@ extern "C" fn at_exit() {
         }
     }
     request::report_failures(report);
-    boards.iter().for_each(|board| board.publish(IS_DONE));
+    tables.iter().for_each(|table| table.publish(ShutdownState::Done));
     if had_files {
-        wait_for_others(&boards);
+        wait_for_others(&tables);
     }
     if HAS_FAILED.load(Ordering::Acquire) {
         // SAFETY: what the program has printed is written first; the rest of the exit would only change the status back.
@@ -173,5 +126,5 @@ fn reported(call: &str, outcome: aqueduct_file::Result<()>) {
 
 fn report(call: &str, text: &str) {
     HAS_FAILED.store(true, Ordering::Release);
-    verbose::print_line(&format!("{call}: {text}"));
+    diagnostics::print_line(&format!("{call}: {text}"));
 }

@@ -1,12 +1,13 @@
 //! The surface: every function that the standard defines for files, under its own and its profiling name.
 //!
 //! `unsafe` here and below: C passes addresses, and promises what the standard says about them. A function takes handles as integers of
-//! the width of a register and hands them on as [`Constants::handle`](crate::flavour::Constants::handle) has them.
+//! the width of a register and hands them on as [`AbiConstants::handle`](crate::abi::AbiConstants::handle) has them.
 #![allow(unsafe_code)]
 
 mod access;
 mod completion;
 mod errhandlers;
+mod fortran;
 mod initialize;
 mod manage;
 mod position;
@@ -19,11 +20,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::{Mpi, mpi};
-use crate::mpi_file::MpiFile;
+use crate::diagnostics;
+use crate::file::MpiFile;
+use crate::file::{error_handler, handle_table};
+use crate::host::{Mpi, mpi};
+use crate::host::{MpiError, Outcome};
 use crate::request::{report_freed_failures, request_errors};
-use crate::{error_handler, handle, verbose};
 
 /// Defines functions of C under two names each: a tool in front of us takes the first and calls the second. Neither calls the other by
 /// name, because that might lead back to the tool.
@@ -56,7 +58,7 @@ const NO_MPI: c_int = 16;
 /// The host's MPI, if it runs; else why the call cannot be.
 fn running(call: &str) -> Result<&'static Mpi, c_int> {
     static SAID: Once = Once::new();
-    let say = |text: &str| SAID.call_once(|| verbose::print_line(&format!("{call}: {text}")));
+    let say = |text: &str| SAID.call_once(|| diagnostics::print_line(&format!("{call}: {text}")));
     let mpi = mpi().map_err(|why| {
         say(&format!("{why}. This library serves programs with a shared Open MPI, MPICH or MPI 5 library"));
         NO_MPI
@@ -103,7 +105,7 @@ fn with_file(
         Ok(mpi) => mpi,
         Err(code) => return code,
     };
-    let Some(open) = handle::find(file) else { return without_file(call, |mpi| Err(no_file(mpi))) };
+    let Some(open) = handle_table::find(file) else { return without_file(call, |mpi| Err(no_file(mpi))) };
     match guarded(mpi, || work(mpi, &open)) {
         Ok(()) => 0,
         Err(fault) => {

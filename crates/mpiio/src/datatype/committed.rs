@@ -7,8 +7,8 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::{Mpi, mpi};
+use crate::host::{Mpi, mpi};
+use crate::host::{MpiError, Outcome};
 
 /// A communicator of this process alone, on which errors are returned; once it is needed, until MPI ends.
 static OWN: Mutex<Option<usize>> = Mutex::new(None);

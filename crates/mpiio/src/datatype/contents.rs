@@ -3,8 +3,8 @@
 //! `unsafe` here: MPI fills arrays of ours, of the lengths it asked for.
 #![allow(unsafe_code)]
 
-use crate::errors::Outcome;
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::Outcome;
 
 /// The arguments a datatype was made with.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct ChildDatatype {
 
 impl Drop for ChildDatatype {
     fn drop(&mut self) {
-        if let Ok(mpi) = crate::mpi::mpi()
+        if let Ok(mpi) = crate::host::mpi()
             && self.owned
         {
             // SAFETY: MPI gave us this reference, and it is not used again.

@@ -9,8 +9,8 @@ use aqueduct_file::layout::{
 
 use super::contents::{DatatypeContents, contents};
 use crate::abi::Kind;
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
 
 /// How wide values are.
 #[derive(Clone, Copy)]

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use aqueduct_comm::abi::MpiAbi;
 
-use crate::error_handler;
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::{Mpi, mpi};
-use crate::mpi_file::FileErrorContext;
+use crate::file::FileErrorContext;
+use crate::file::error_handler;
+use crate::host::{Mpi, mpi};
+use crate::host::{MpiError, Outcome};
 
 /// An error that MPI is about to raise in the call of a thread.
 struct ArmedError {
@@ -206,12 +206,14 @@ fn raise_foreign(mpi: &Mpi, comm: *mut usize, code: *mut c_int, before: [usize; 
         return;
     }
     if handle == mpi.constants.handles.errors_are_fatal || Some(handle) == mpi.errors_abort {
-        crate::verbose::print_line(&format!("an MPI call failed with error {number}, and errors are fatal"));
+        crate::diagnostics::print_line(&format!(
+            "an MPI call failed with error {number}, and errors are fatal"
+        ));
         // SAFETY: a valid communicator; it does not return.
         unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, number) };
     }
     if !error_handler::call_function(handle, comm, code) {
-        crate::verbose::print_line(&format!(
+        crate::diagnostics::print_line(&format!(
             "an MPI call failed with error {number} while a request of a file was completed; the error handler was made in a way that \
              this library does not know, and was not called"
         ));

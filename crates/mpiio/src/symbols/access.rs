@@ -7,10 +7,10 @@ use aqueduct_file::{Access, Incoming, Outgoing};
 
 use super::{export, natural, to_mpi_result, with_file};
 use crate::buffer::{AccessBuffer, BufferArgs, BufferDirection};
-use crate::errors::Outcome;
-use crate::mpi::Mpi;
-use crate::mpi_file::MpiFile;
-use crate::status;
+use crate::file::MpiFile;
+use crate::host::Mpi;
+use crate::host::Outcome;
+use crate::host::status;
 
 /// Where an access begins.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +40,12 @@ impl PointerKind {
         memory: BufferArgs,
     ) -> (aqueduct_file::CollectiveAccess<'o>, AccessBuffer) {
         let placed = self.access(mpi, open);
-        let buffer = placed.as_ref().map_err(Clone::clone).and_then(|_| memory.buffer(mpi, open, direction));
-        let buffer = buffer.unwrap_or_else(|fault| AccessBuffer::failing(mpi, call, open, &fault));
+        let buffer = placed
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|_| memory.buffer(mpi, open.representation(), direction));
+        let buffer =
+            buffer.unwrap_or_else(|fault| AccessBuffer::failing(mpi, call, open.file.name(), &fault));
         let access = placed.unwrap_or_else(|_| open.file.at(0));
         (access.all(), buffer)
     }
@@ -85,7 +89,7 @@ fn transfer(mpi: &Mpi, open: &MpiFile, cell: AccessKind, memory: BufferArgs) -> 
         return buffer.finish(mpi, to_mpi_result(mpi, count)?.bytes());
     }
     let access = place.access(mpi, open)?;
-    let mut buffer = memory.buffer(mpi, open, direction)?;
+    let mut buffer = memory.buffer(mpi, open.representation(), direction)?;
     let count = match direction {
         BufferDirection::Read => access.read(buffer.sink()),
         BufferDirection::Write => access.write(buffer.source()),

@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::NO_MPI;
-use crate::mpi::mpi;
-use crate::progress;
+use crate::host::mpi;
+use crate::request::progress;
+use crate::request::ucx_progress::in_mpi;
 use crate::request::{poll_before_status, request_errors};
-use crate::ucx_progress::in_mpi;
 
 /// Pauses between two looks grow from the first to the second length.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(5);

@@ -5,12 +5,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use super::completion::{Found, behind, call, own};
+use super::fortran;
 use super::{NO_MPI, export, put_handle, running, text, with_file, without_file};
-use crate::datarep::{self, ConversionFn, Datarep, DatarepConversion, ExtentFn, LargeConversionFn};
-use crate::error_handler::{self, ErrorHandler};
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::{Mpi, mpi};
-use crate::{fortran, handle};
+use crate::buffer::datarep::{self, ConversionFn, Datarep, DatarepConversion, ExtentFn, LargeConversionFn};
+use crate::file::error_handler::{self, ErrorHandler};
+use crate::file::handle_table;
+use crate::host::{Mpi, mpi};
+use crate::host::{MpiError, Outcome};
 
 /// Calls the handler of a file, or of none, with a code of the program's.
 fn call_handler(file: usize, code: c_int) -> c_int {
@@ -20,7 +21,7 @@ fn call_handler(file: usize, code: c_int) -> c_int {
         Err(code) => return code,
     };
     let fault = MpiError::new(code, format!("the program raises error {code}"));
-    match handle::find(file) {
+    match handle_table::find(file) {
         Some(open) => {
             open.error_context.raise(mpi, call, &fault);
         }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::NO_MPI;
 use super::completion::{Found, behind, call, own};
 use crate::communicator::act_at_finalize;
-use crate::mpi::mpi;
+use crate::host::mpi;
 
 /// MPI has been started, if the code says so.
 fn started(code: c_int) -> c_int {

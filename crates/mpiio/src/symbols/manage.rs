@@ -10,11 +10,12 @@ use super::{
     export, natural, no_file, put, put_handle, running, text, to_mpi_result, with_file, without_file,
 };
 use crate::communicator::{self, EngineComm};
-use crate::errors::{MpiError, Outcome, to_engine_error};
-use crate::file_name::{self, DeviceWrappers};
-use crate::mpi::Mpi;
-use crate::mpi_file::{FileErrorContext, MpiFile, MpiGroup};
-use crate::{error_handler, handle, info, request, settings, shutdown, verbose};
+use crate::file::{FileErrorContext, MpiFile, MpiGroup};
+use crate::file::{error_handler, handle_table};
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome, to_engine_error};
+use crate::settings::file_name::{self, DeviceWrappers};
+use crate::{diagnostics, info, request, settings, shutdown};
 
 fn wrappers() -> &'static DeviceWrappers {
     static WRAPPERS: OnceLock<DeviceWrappers> = OnceLock::new();
@@ -82,12 +83,12 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
         (opened, None) => to_mpi_result(mpi, opened)?,
     };
     shutdown::note_open();
-    verbose::print_banner(mpi, &ranks);
+    diagnostics::print_banner(mpi, &ranks);
     let mut group = 0;
     // SAFETY: a valid communicator; the group is ours to free.
     mpi.check("MPI_Comm_group", unsafe { (mpi.functions.comm_group)(comm, &raw mut group) })?;
     let handler = error_handler::default(mpi);
-    let inserted = handle::insert(|handle| {
+    let inserted = handle_table::insert(|handle| {
         let owner = Arc::new(FileErrorContext::new(handle, handler));
         MpiFile::new(mpi, file, owner, amode, MpiGroup(group), board)
     });
@@ -95,7 +96,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
 }
 
 fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<FileErrorContext>>, MpiError)> {
-    let open = handle::remove(file).ok_or_else(|| (None, no_file(mpi)))?;
+    let open = handle_table::remove(file).ok_or_else(|| (None, no_file(mpi)))?;
     let owner = Arc::clone(&open.error_context);
     // A split operation that the program has not ended is over before the file is.
     let begun = open.split().take();

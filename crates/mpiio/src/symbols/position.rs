@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use aqueduct_file::Whence;
 
 use super::{export, put, to_mpi_result, with_file};
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
 
 fn whence(mpi: &Mpi, whence: c_int) -> Outcome<Whence> {
     let known = mpi.constants.integers;

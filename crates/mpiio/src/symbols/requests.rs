@@ -32,7 +32,7 @@ fn start(
             }
         } else {
             let access = place.access(mpi, open)?;
-            let buffer = memory.buffer(mpi, open, direction)?;
+            let buffer = memory.buffer(mpi, open.representation(), direction)?;
             match direction {
                 BufferDirection::Read => access.start_read(buffer),
                 BufferDirection::Write => access.start_write(buffer),

@@ -6,10 +6,10 @@ use std::ffi::{c_int, c_void};
 use super::access::PointerKind;
 use super::{export, to_mpi_result, with_file};
 use crate::buffer::{BufferArgs, BufferDirection};
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
-use crate::mpi_file::{MpiFile, SplitOperation};
-use crate::status;
+use crate::file::{MpiFile, SplitOperation};
+use crate::host::Mpi;
+use crate::host::status;
+use crate::host::{MpiError, Outcome};
 
 /// Begins; `end` is the name of the call that ends it.
 fn begin(

@@ -8,12 +8,12 @@ use aqueduct_file::layout::Layout;
 use aqueduct_file::{Info, Representation, View};
 
 use super::{export, natural, put, put_handle, text, to_mpi_result, with_file};
-use crate::datarep::{self, Datarep};
+use crate::buffer::datarep::{self, Datarep};
 use crate::datatype::{self, DatatypeRef, ValueSizes};
-use crate::errors::{MpiError, Outcome, to_engine_error};
+use crate::file::{MpiFile, ViewTypes};
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome, to_engine_error};
 use crate::info;
-use crate::mpi::Mpi;
-use crate::mpi_file::{MpiFile, ViewTypes};
 
 /// What a program sets, checked as far as one rank can.
 struct ViewArguments {

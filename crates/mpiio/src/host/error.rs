@@ -6,7 +6,7 @@ use std::fmt;
 use aqueduct_file::{Class, Error, Kind};
 
 use crate::abi::Integers;
-use crate::mpi::Mpi;
+use crate::host::Mpi;
 
 /// The outcome of a call through the door.
 pub(crate) type Outcome<T> = Result<T, MpiError>;

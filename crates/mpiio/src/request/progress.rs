@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::mpi::{Mpi, mpi};
+use crate::host::{Mpi, mpi};
 use crate::request::PendingRequest;
 
 type Hook = unsafe extern "C" fn() -> c_int;

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
-use crate::verbose;
+use crate::diagnostics;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
 
 /// A function of the user in C: the file, the code, which it may change.
 type CFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
@@ -105,7 +105,7 @@ impl ErrorHandler {
 
     /// Handles an error on a file: the code that the call returns.
     pub(crate) fn handle(&self, mpi: &Mpi, mut file: usize, call: &str, fault: &MpiError) -> c_int {
-        verbose::print_error(call, fault);
+        diagnostics::print_error(call, fault);
         let mut code = fault.code;
         match self.action {
             HandlerAction::Return | HandlerAction::Unknown => {}
@@ -118,7 +118,7 @@ impl ErrorHandler {
             // SAFETY: the user's function, with the arguments MPI prescribes.
             HandlerAction::C(function) => unsafe { function(&raw mut file, &raw mut code) },
             HandlerAction::Fortran(function) => {
-                let mut number = crate::fortran::number(mpi, file);
+                let mut number = super::handle_table::number(file).unwrap_or(0);
                 // SAFETY: as above.
                 unsafe { function(&raw mut number, &raw mut code) };
             }
@@ -129,7 +129,7 @@ impl ErrorHandler {
 
 impl Drop for ErrorHandler {
     fn drop(&mut self) {
-        if let Ok(mpi) = crate::mpi::mpi()
+        if let Ok(mpi) = crate::host::mpi()
             && self.owned
             && mpi.is_running()
         {

@@ -6,8 +6,8 @@ use std::sync::{Once, OnceLock};
 
 use aqueduct_comm::Comm;
 
-use crate::errors::MpiError;
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::MpiError;
 
 /// Whether the environment asks for it.
 pub(crate) fn is_wanted() -> bool {

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::mpi_file::MpiFile;
+use crate::file::MpiFile;
 
 /// As many files can be open at a time: more than a process has descriptors for.
 const CELLS: usize = 1 << 16;

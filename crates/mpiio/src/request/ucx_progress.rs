@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use aqueduct_comm::abi::MpiAbi;
 
-use crate::mpi::Mpi;
-use crate::verbose;
+use crate::diagnostics;
+use crate::host::Mpi;
 
 type WorkerProgress = unsafe extern "C" fn(*mut c_void) -> c_uint;
 
@@ -95,7 +95,7 @@ fn find() -> WorkerProgress {
         }
     }
     if found.is_null() {
-        verbose::print_line(
+        diagnostics::print_line(
             "UCX is in use, but its function ucp_worker_progress cannot be found; run without this library",
         );
         std::process::abort();

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
 
 /// Converts: memory, datatype, count, file data, position, extra state.
 pub(crate) type ConversionFn =

@@ -8,17 +8,17 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::error_handler;
-use crate::mpi::{Mpi, mpi};
+use crate::file::error_handler;
+use crate::host::{Mpi, mpi};
 
 /// The number of a handle in Fortran; 0 is no file.
 pub(crate) fn number(_mpi: &Mpi, handle: usize) -> c_int {
-    crate::handle::number(handle).unwrap_or(0)
+    crate::file::handle_table::number(handle).unwrap_or(0)
 }
 
 /// The handle of a number in Fortran.
 pub(crate) fn handle(mpi: &Mpi, number: c_int) -> usize {
-    crate::handle::of_number(number).unwrap_or(mpi.constants.handles.file_null)
+    crate::file::handle_table::of_number(number).unwrap_or(mpi.constants.handles.file_null)
 }
 
 type Create = unsafe extern "C" fn(*const c_void, *mut c_int, *mut c_int);

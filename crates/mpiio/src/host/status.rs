@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 
-use crate::mpi::Mpi;
+use crate::host::Mpi;
 
 /// Says in a status that so many bytes were transferred, unless the caller does not want to know.
 pub(crate) fn set(mpi: &Mpi, status: *mut c_void, bytes: u64) {

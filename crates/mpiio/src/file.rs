@@ -3,19 +3,22 @@
 //! `unsafe` here: a group is given back to MPI.
 #![allow(unsafe_code)]
 
+pub(crate) mod error_handler;
+pub(crate) mod handle_table;
+
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_file::{File, Split};
 
-use crate::buffer::AccessBuffer;
-use crate::datarep::Datarep;
+use crate::buffer::datarep::Datarep;
+use crate::buffer::{AccessBuffer, FileRepresentation};
 use crate::datatype::DatatypeRef;
-use crate::error_handler::ErrorHandler;
-use crate::errors::MpiError;
-use crate::mpi::Mpi;
-use crate::shutdown::ShutdownTable;
+use crate::file::error_handler::ErrorHandler;
+use crate::host::Mpi;
+use crate::host::MpiError;
+use crate::shutdown_table::ShutdownTable;
 
 /// A file that the program has open.
 pub(crate) struct MpiFile {
@@ -59,7 +62,7 @@ pub(crate) struct MpiGroup(pub(crate) usize);
 
 impl Drop for MpiGroup {
     fn drop(&mut self) {
-        if let Ok(mpi) = crate::mpi::mpi()
+        if let Ok(mpi) = crate::host::mpi()
             && mpi.is_running()
         {
             // SAFETY: our own reference, not used again.
@@ -113,6 +116,21 @@ impl MpiFile {
 
     pub(crate) fn view(&self) -> MutexGuard<'_, ViewTypes> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How accesses through the present view convert data.
+    pub(crate) fn representation(&self) -> FileRepresentation {
+        let (datarep, is_external32) = {
+            let view = self.view();
+            (view.datarep.clone(), view.representation == "external32")
+        };
+        match datarep {
+            Some(datarep) => FileRepresentation::User(datarep),
+            None if is_external32 => {
+                FileRepresentation::External32 { etype: self.file.view().etype().clone() }
+            }
+            None => FileRepresentation::Native,
+        }
     }
 
     pub(crate) fn split(&self) -> MutexGuard<'_, Option<SplitOperation>> {

@@ -4,10 +4,10 @@
 use aqueduct_file::layout::{Basic, Layout, LayoutError, Pattern};
 use aqueduct_file::{Incoming, Outgoing, Representation, Sink, Source};
 
-use crate::borrowed_buffer::BorrowedBuffer;
+use crate::buffer::borrowed_buffer::BorrowedBuffer;
 use crate::buffer::{BufferDirection, zeroed};
-use crate::errors::{MpiError, Outcome};
-use crate::mpi::Mpi;
+use crate::host::Mpi;
+use crate::host::{MpiError, Outcome};
 
 /// Data as it lies in the file.
 pub(crate) struct External32Buffer {
