@@ -123,7 +123,7 @@ pub(crate) fn expand(input: &DeriveInput, data: &DataEnum, krate: &TokenStream) 
             const SIZE: ::core::option::Option<usize> = ::core::option::Option::#size;
             const CATEGORY: #krate::Category = #krate::Category::#category;
 
-            fn describe(builder: &mut #krate::schema::SchemaBuilder) -> #krate::schema::Type {
+            fn describe(builder: &mut #krate::SchemaBuilder) -> #krate::schema::Type {
                 builder.enumeration::<Self>(#name, |builder| ::std::vec![#(#describes),*])
             }
 

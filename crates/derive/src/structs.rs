@@ -110,7 +110,7 @@ pub(crate) fn expand(input: &DeriveInput, data: &DataStruct, krate: &TokenStream
                 #skips,
             );
 
-            fn describe(builder: &mut #krate::schema::SchemaBuilder) -> #krate::schema::Type {
+            fn describe(builder: &mut #krate::SchemaBuilder) -> #krate::schema::Type {
                 builder.structure::<Self>(#name, |builder| ::std::vec![#(#described),*], &[#(#removed),*])
             }
 

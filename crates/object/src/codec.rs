@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use crate::cast;
-use crate::{Category, Object};
-
 /// Values may be nested so deep (trees, lists of boxes), lest hostile bytes exhaust the stack.
 pub(crate) const DEEPEST: usize = 500;
 
@@ -27,15 +24,6 @@ impl<'a> Encoder<'a> {
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
-    }
-
-    /// Appends values, in one copy where they lie in memory as in the encoding.
-    #[inline]
-    pub fn put_all<T: Object>(&mut self, values: &[T]) {
-        match cast::bytes(values) {
-            Some(bytes) => self.put(bytes),
-            None => values.iter().for_each(|value| value.encode(self)),
-        }
     }
 
     /// Appends a length.
@@ -149,13 +137,13 @@ impl<'a> Decoder<'a> {
         Ok(array)
     }
 
-    /// A length, if so many elements of `T` can follow.
+    /// A length, if so many elements of this size can follow; one of variable size (`None`) has at
+    /// least a byte.
     #[inline]
-    pub fn take_len<T: Object>(&mut self) -> Result<usize, DecodeError> {
+    pub(crate) fn take_len_of(&mut self, element: Option<usize>) -> Result<usize, DecodeError> {
         let start = self.at;
         let len = u64::from_le_bytes(self.take_array()?);
-        // An element of variable size has at least a byte.
-        let most = match T::SIZE {
+        let most = match element {
             Some(0) => MOST_EMPTY,
             size => (self.remaining() / size.unwrap_or(1)) as u64,
         };
@@ -164,29 +152,6 @@ impl<'a> Decoder<'a> {
             return Err(DecodeError::new(what, start));
         }
         Ok(len as usize)
-    }
-
-    /// The next `len` values, in one copy where they lie in memory as in the encoding.
-    #[inline]
-    pub fn take_all<T: Object>(&mut self, len: usize) -> Result<Vec<T>, DecodeError> {
-        if const { matches!(T::CATEGORY, Category::Trivial) }
-            && let Some(size) = T::SIZE.and_then(|size| size.checked_mul(len))
-        {
-            let bytes = self.take(size)?;
-            if let Some(values) = cast::values(bytes, len) {
-                return Ok(values);
-            }
-            self.at -= size;
-        }
-        // Hostile lengths cost no more memory than there are bytes; real ones grow.
-        let mut values = Vec::with_capacity(len.min(self.remaining() / size_of::<T>().max(1) + 1));
-        self.nested(|input| {
-            for _ in 0..len {
-                values.push(T::decode(input)?);
-            }
-            Ok(())
-        })?;
-        Ok(values)
     }
 
     /// What lies one level deeper: all that can contain itself comes by here.

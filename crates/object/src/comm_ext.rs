@@ -4,9 +4,10 @@ use std::marker::PhantomData;
 
 use aqueduct_comm::{Comm, MessageSource, ReceiveRequest, SendRequest, Status};
 
+use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result};
 use crate::into_objects::{EncodedBatch, IntoObjects};
-use crate::{Decoder, Object, cast};
+use crate::object::{Object, cast};
 
 /// What ends every message of objects, so that what it is can be told.
 const MAGIC: [u8; 4] = *b"AQO1";

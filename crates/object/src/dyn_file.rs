@@ -1,16 +1,16 @@
 //! Object files whose type the program does not know: for tools, and for who gets objects encoded.
 
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{Source, View};
 
 use crate::error::{Kind, Result};
-use crate::meta_file::IndexEntry;
-use crate::open_file::{OpenObjectFile, WrittenObjects};
+use crate::file::{IndexEntry, ObjectOpenOptions, ObjectView, OpenObjectFile, WrittenObjects};
 use crate::schema::{ByteOrder, Schema, swap};
-use crate::view::ObjectView;
 
 /// An object file that is read without knowing its type; see [`ObjectOpen::open_dyn`](crate::ObjectOpenOptions::open_dyn).
 ///
@@ -34,11 +34,24 @@ pub struct DynObjectFile {
     store: OpenObjectFile,
 }
 
-impl DynObjectFile {
-    pub(crate) fn new(store: OpenObjectFile) -> Self {
-        Self { store }
+impl ObjectOpenOptions {
+    /// Opens `name` for reading without knowing its type: the file says what it holds. Collective.
+    pub fn open_dyn(comm: &Comm, name: impl AsRef<OsStr>) -> Result<DynObjectFile> {
+        Ok(DynObjectFile { store: Self::open_any(comm, name.as_ref())? })
     }
 
+    /// Opens `name` for objects of this schema that the program has encoded itself. Collective.
+    pub fn open_encoded(
+        &self,
+        comm: &Comm,
+        name: impl AsRef<OsStr>,
+        schema: &Schema,
+    ) -> Result<DynObjectWriter> {
+        Ok(DynObjectWriter { store: self.open_schema(comm, name.as_ref(), schema)? })
+    }
+}
+
+impl DynObjectFile {
     /// What the objects are.
     pub fn schema(&self) -> &Schema {
         &self.store.schema
@@ -151,10 +164,6 @@ pub struct DynObjectWriter {
 }
 
 impl DynObjectWriter {
-    pub(crate) fn new(store: OpenObjectFile) -> Self {
-        Self { store }
-    }
-
     /// How many objects are committed.
     pub fn count(&self) -> u64 {
         self.store.changes().slot.count

@@ -1,5 +1,18 @@
 //! A file of objects that all ranks have open.
 
+mod access;
+mod checksums;
+mod commit;
+mod field_access;
+mod gather;
+mod index;
+mod meta_file;
+mod open_file;
+mod open_options;
+mod repair;
+mod request;
+mod view;
+
 use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
@@ -11,10 +24,17 @@ use aqueduct_file::{Counters, Mode, Whence};
 use crate::Object;
 use crate::error::{Error, Kind, Result};
 use crate::into_objects::EncodedBatch;
-use crate::open_file::{ObjectOpenOptions, OpenObjectFile};
 use crate::schema::{ByteOrder, Migration, Schema, swap};
 use crate::schema_decoder::decode_migrated;
-use crate::view::ObjectView;
+
+pub use access::ObjectAccess;
+pub use field_access::FieldAccess;
+pub(crate) use meta_file::IndexEntry;
+pub(crate) use open_file::{OpenObjectFile, WrittenObjects};
+pub use open_options::ObjectOpenOptions;
+pub use repair::{RepairReport, repair};
+pub use request::{ObjectSplitRequest, ReadRequest, WriteRequest};
+pub use view::ObjectView;
 
 /// A file of objects that all ranks of a communicator have open: the data, and `<name>.meta` that says what it is.
 ///

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::{Encoder, Object, cast};
+use crate::codec::Encoder;
+use crate::object::{Object, cast};
 
 /// Objects in their encoded form, one after the other.
 #[derive(Clone, Debug)]

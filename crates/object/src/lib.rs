@@ -30,43 +30,28 @@
 
 extern crate self as aqueduct_object;
 
-pub mod access;
-mod cast;
-mod category;
 mod codec;
 mod comm_ext;
-mod compound;
-mod container;
 mod dyn_file;
 mod error;
-mod field_access;
 mod file;
-mod gather;
 mod into_objects;
-mod meta_file;
 mod object;
-mod open_file;
-mod primitive;
-mod request;
 pub mod schema;
 mod schema_decoder;
-mod view;
 
-pub use access::ObjectAccess;
 pub use aqueduct_derive::Object;
-pub use category::Category;
-#[doc(hidden)]
-pub use category::fold;
 pub use codec::{DecodeError, Decoder, Encoder};
 pub use comm_ext::{ObjectCommExt, ObjectReceiveRequest};
 pub use dyn_file::{DynObjectFile, DynObjectWriter};
 pub use error::{Error, Kind, Result};
-pub use field_access::FieldAccess;
-pub use file::ObjectFile;
+pub use file::{
+    FieldAccess, ObjectAccess, ObjectFile, ObjectOpenOptions, ObjectSplitRequest, ObjectView, ReadRequest,
+    RepairReport, WriteRequest, repair,
+};
 pub use into_objects::{EncodedBatch, FromIter, IntoObjects, Single};
-pub use object::{Object, bytes_mut, decode, decode_all, encode, encode_all};
-pub use open_file::{ObjectOpenOptions, RepairReport, repair};
-pub use request::{ObjectSplitRequest, ReadRequest, WriteRequest};
+#[doc(hidden)]
+pub use object::fold;
+pub use object::{Category, Object, SchemaBuilder, bytes_mut, decode, decode_all, encode, encode_all};
 pub use schema::Schema;
 pub use schema_decoder::SchemaDecoder;
-pub use view::ObjectView;

@@ -3,15 +3,24 @@
 //! `unsafe` here: the trait is, because trivial types are moved as bytes; see its section on safety.
 #![allow(unsafe_code)]
 
+pub(crate) mod cast;
+mod category;
+mod compound;
+mod container;
+mod primitive;
+mod schema_builder;
+mod sequence;
+
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::cast;
-use crate::category::Category;
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{Schema, SchemaBuilder, Type};
+use crate::schema::{Schema, Type};
+
+pub use category::{Category, fold};
+pub use schema_builder::SchemaBuilder;
 
 /// A value that can be sent to other ranks and stored in files. Derive it; there is nothing to write by hand.
 ///
@@ -96,7 +105,7 @@ pub unsafe trait Object: Sized + 'static {
             return Arc::clone(schema);
         }
         // Made outside the lock: defaults of fields are values of the program's making, which may want schemas too.
-        let schema = Arc::new(Schema::of::<Self>());
+        let schema = Arc::new(Schema::new(SchemaBuilder::default().describe::<Self>()));
         Arc::clone(made().entry(TypeId::of::<Self>()).or_insert(schema))
     }
 }

@@ -28,7 +28,6 @@ mod mismatch;
 mod outline;
 mod walk;
 
-use std::any::TypeId;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
@@ -41,8 +40,6 @@ use json::SchemaJson;
 pub(crate) use migrate::Migration;
 pub use mismatch::SchemaMismatch;
 pub(crate) use walk::{TypeContext, skip};
-
-use crate::Object;
 
 /// What an object is made of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -174,11 +171,6 @@ impl PartialEq for Schema {
 impl Eq for Schema {}
 
 impl Schema {
-    /// The schema of a type; [`Object::schema`] keeps it.
-    pub(crate) fn of<T: Object>() -> Self {
-        Self::new(SchemaBuilder::default().describe::<T>())
-    }
-
     /// A schema with this type at its root.
     pub fn new(root: Type) -> Self {
         let signature = root.signature();
@@ -433,52 +425,5 @@ impl Variant {
     pub fn with_alias(mut self, name: &str) -> Self {
         self.aliases.push(name.to_owned());
         self
-    }
-}
-
-/// Writes down types, and notices those that contain themselves.
-#[derive(Debug, Default)]
-pub struct SchemaBuilder {
-    /// The structures and enums that are being described, outermost first.
-    open: Vec<TypeId>,
-}
-
-impl SchemaBuilder {
-    /// The type of a part.
-    pub fn describe<T: Object>(&mut self) -> Type {
-        T::describe(self)
-    }
-
-    /// A structure with these fields.
-    pub fn structure<T: Object>(
-        &mut self,
-        name: &str,
-        fields: impl FnOnce(&mut Self) -> Vec<Field>,
-        removed: &[&str],
-    ) -> Type {
-        self.named::<T>(|scribe| {
-            let removed = removed.iter().map(|name| (*name).to_owned()).collect();
-            Type::Struct(Struct { name: name.to_owned(), fields: fields(scribe), removed })
-        })
-    }
-
-    /// An enum with these variants.
-    pub fn enumeration<T: Object>(
-        &mut self,
-        name: &str,
-        variants: impl FnOnce(&mut Self) -> Vec<Variant>,
-    ) -> Type {
-        self.named::<T>(|scribe| Type::Enum(Enum { name: name.to_owned(), variants: variants(scribe) }))
-    }
-
-    fn named<T: Object>(&mut self, describe: impl FnOnce(&mut Self) -> Type) -> Type {
-        let id = TypeId::of::<T>();
-        if let Some(levels) = self.open.iter().rev().position(|open| *open == id) {
-            return Type::Up(levels as u32);
-        }
-        self.open.push(id);
-        let described = describe(self);
-        self.open.pop();
-        described
     }
 }

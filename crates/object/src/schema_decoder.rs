@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use crate::codec::{DecodeError, Decoder};
+use crate::object::{Object, decode_all};
 use crate::schema::{Migration, Schema, SchemaMismatch};
-use crate::{Object, decode_all};
 
 /// How encoded objects that a schema describes become values of `T`: the same type, or one whose rules about older files lead from it.
 ///

@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{Mode, Open};
-use aqueduct_object::schema::{ByteOrder, Field, SchemaBuilder, Struct, Type};
-use aqueduct_object::{Category, DecodeError, Decoder, Encoder, Error, Object, ObjectFile, Schema, encode};
+use aqueduct_object::schema::{ByteOrder, Field, Struct, Type};
+use aqueduct_object::{
+    Category, DecodeError, Decoder, Encoder, Error, Object, ObjectFile, Schema, SchemaBuilder, encode,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -158,9 +158,8 @@ impl Options {
         agree(comm, "create", name, self.check(name))?;
         self.check_same(comm, name)?;
         let declared = Arc::new(self.declare(comm, name, streams)?);
-        let target = |comm: &Comm, declared: &Arc<Declaration>| {
-            target(comm, declared).map_err(with_exists_hint)
-        };
+        let target =
+            |comm: &Comm, declared: &Arc<Declaration>| target(comm, declared).map_err(with_exists_hint);
         let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
         let spread = DataDistribution::of(comm, declared.bytes_of_a_step() as f64).map_err(talk)?;
         let groups = self.mode == OutputMode::Leaders || self.mode == OutputMode::Auto && spread.may_gather();

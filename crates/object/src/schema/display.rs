@@ -137,7 +137,7 @@ impl<'s> ValueFormatter<'s, '_, '_> {
     }
 
     fn put_text(&mut self) -> Result<(), DecodeError> {
-        let len = self.input.take_len::<u8>()?;
+        let len = self.input.take_len_of(Some(1))?;
         let bytes = self.input.take(len)?;
         let text = std::str::from_utf8(bytes).map_err(|why| self.input.error(why.to_string()))?;
         // Writing into memory does not fail.

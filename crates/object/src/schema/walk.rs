@@ -64,7 +64,7 @@ pub(crate) fn skip<'s>(
 fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut TypeContext<'s>) -> Result<(), DecodeError> {
     match ty {
         Type::Text => {
-            let len = input.take_len::<u8>()?;
+            let len = input.take_len_of(Some(1))?;
             input.take(len).map(drop)
         }
         Type::Option(of) => match input.take(1)?[0] {
@@ -92,8 +92,8 @@ fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut TypeContext<'s>
 /// How many elements with these parts follow, if so many can.
 pub(super) fn length(of: &[&Type], input: &mut Decoder<'_>) -> Result<usize, DecodeError> {
     match combined_size(of) {
-        Some(0) => input.take_len::<()>(),
-        _ => input.take_len::<u8>(),
+        Some(0) => input.take_len_of(Some(0)),
+        _ => input.take_len_of(Some(1)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Object;
+use super::Object;
 
 /// How a type is moved between memory and files or messages.
 ///

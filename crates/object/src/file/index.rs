@@ -1,9 +1,9 @@
 //! Where objects of variable size lie.
 
-use super::{OpenObjectFile, WrittenObjects};
+use super::meta_file::{ENTRIES, IndexEntry, UNIT};
+use super::open_file::{OpenObjectFile, WrittenObjects};
+use super::view::ObjectView;
 use crate::error::{Kind, Result};
-use crate::meta_file::{ENTRIES, IndexEntry, UNIT};
-use crate::view::ObjectView;
 
 impl WrittenObjects {
     /// Where object `number` was written, if it is one of these.

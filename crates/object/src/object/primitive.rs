@@ -5,9 +5,9 @@
 
 use std::marker::PhantomData;
 
+use super::{Category, Object, SchemaBuilder};
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{SchemaBuilder, Type};
-use crate::{Category, Object};
+use crate::schema::Type;
 
 macro_rules! numbers {
     ($($type:ty = $kind:ident),*) => {$(

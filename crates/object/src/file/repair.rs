@@ -6,13 +6,13 @@ use std::fmt;
 use aqueduct_comm::Comm;
 use aqueduct_file::{File, Mode, Open};
 
+use super::meta_file::{
+    BLOCK, ChecksumUnits, CommitState, DESCRIPTION, IndexEntry, MetaArea, MetaSlot, ObjectFileMetadata, UNIT,
+};
 use super::open_options::{lock_meta, meta_name, new_slot, read_description, read_slot};
 use crate::Object;
 use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result, agree};
-use crate::meta_file::{
-    BLOCK, ChecksumUnits, CommitState, DESCRIPTION, IndexEntry, MetaArea, MetaSlot, ObjectFileMetadata, UNIT,
-};
 use crate::schema::{ByteOrder, Schema, TypeContext, skip, swap};
 
 /// What was found and done.
@@ -122,7 +122,7 @@ fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<Re
     if schema.size().is_none() {
         slot.index = MetaArea {
             start: slot.end,
-            room: (found.entries.len() as u64).div_ceil(crate::meta_file::ENTRIES).max(8),
+            room: (found.entries.len() as u64).div_ceil(super::meta_file::ENTRIES).max(8),
         };
         slot.end += slot.index.room * UNIT as u64;
         meta.at(slot.index.start).write(&IndexEntry::encode_all(&found.entries))?;

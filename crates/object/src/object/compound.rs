@@ -6,10 +6,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::category::fold;
+use super::category::{Category, fold};
+use super::{Object, SchemaBuilder, cast};
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{SchemaBuilder, Type};
-use crate::{Category, Object, cast};
+use crate::schema::Type;
 
 // SAFETY: elements follow one another without padding.
 unsafe impl<T: Object, const N: usize> Object for [T; N] {

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
+use super::{Category, Object, SchemaBuilder};
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::schema::{SchemaBuilder, Type};
-use crate::{Category, Object};
+use crate::schema::Type;
 
 /// Bytes of a length.
 const LEN: usize = 8;

@@ -11,14 +11,15 @@ use std::sync::atomic::Ordering;
 
 use aqueduct_file::{Access as Bytes, Count, Sink, Source};
 
+use super::open_file::WrittenObjects;
+use super::request::{ObjectSplitRequest, ReadRequest, WriteRequest};
+use super::view::ObjectView;
+use super::{ObjectFile, split_pending};
 use crate::error::{Error, Kind, Result};
-use crate::file::{ObjectFile, split_pending};
 use crate::into_objects::{EncodedBatch, IntoObjects, measure_batch};
-use crate::open_file::WrittenObjects;
-use crate::request::{ObjectSplitRequest, ReadRequest, WriteRequest};
+use crate::object::cast;
 use crate::schema::ByteOrder;
-use crate::view::ObjectView;
-use crate::{Encoder, Object, cast};
+use crate::{Encoder, Object};
 
 /// Bytes of objects of variable size that are encoded before they are written.
 const PART: usize = 1 << 20;

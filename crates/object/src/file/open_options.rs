@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use aqueduct_comm::{Comm, PooledComm};
 use aqueduct_file::{self as file, File, Info, Mode, Open, WriterLock};
 
-use super::{OpenObjectFile, UncommittedChanges};
-use crate::dyn_file::{DynObjectFile, DynObjectWriter};
-use crate::error::{Error, Kind, Result, agree, from_root, wrong_type};
-use crate::file::ObjectFile;
-use crate::meta_file::{
+use super::ObjectFile;
+use super::meta_file::{
     CommitState, DESCRIPTION, MetaArea, MetaSlot, ObjectFileMetadata, SlotError, UNIT, VERSION,
 };
+use super::open_file::{OpenObjectFile, UncommittedChanges};
+use crate::Object;
+use crate::error::{Error, Kind, Result, agree, from_root, wrong_type};
+use crate::object::cast;
 use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
-use crate::{Object, cast};
 
 /// How to open an object file; the same on all ranks.
 ///
@@ -98,25 +98,18 @@ impl ObjectOpenOptions {
         ObjectFile::new(store, migration, straight)
     }
 
-    /// Opens `name` for reading without knowing its type: the file says what it holds. Collective.
-    pub fn open_dyn(comm: &Comm, name: impl AsRef<OsStr>) -> Result<DynObjectFile> {
+    /// An existing file, opened for reading with the schema that it has. Collective.
+    pub(crate) fn open_any(comm: &Comm, name: &OsStr) -> Result<OpenObjectFile> {
         let open = Self::new(Mode::read_only());
         let understand = |shown: &str, told: &[u8]| open.decoded(shown, told);
         let nothing = Schema::new(Type::U8);
-        open.open_inspected(comm, name.as_ref(), &nothing, understand)
-            .map(|(store, _)| DynObjectFile::new(store))
+        Ok(open.open_inspected(comm, name, &nothing, understand)?.0)
     }
 
-    /// Opens `name` for objects of this schema that the program has encoded itself. Collective.
-    pub fn open_encoded(
-        &self,
-        comm: &Comm,
-        name: impl AsRef<OsStr>,
-        schema: &Schema,
-    ) -> Result<DynObjectWriter> {
+    /// A file of objects of this schema. Collective.
+    pub(crate) fn open_schema(&self, comm: &Comm, name: &OsStr, schema: &Schema) -> Result<OpenObjectFile> {
         let understand = |shown: &str, told: &[u8]| self.check_type(shown, told, schema);
-        self.open_inspected(comm, name.as_ref(), schema, understand)
-            .map(|(store, _)| DynObjectWriter::new(store))
+        Ok(self.open_inspected(comm, name, schema, understand)?.0)
     }
 
     /// The file, once all ranks have understood what rank 0 has found; one that is created has the schema that is wanted.

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use aqueduct_file::Request;
 
+use super::ObjectFile;
+use super::access::ViewRange;
+use super::meta_file::IndexEntry;
 use crate::Object;
-use crate::access::ViewRange;
 use crate::error::Result;
-use crate::file::ObjectFile;
-use crate::meta_file::IndexEntry;
 
 /// Objects that lie no further apart than this, in bytes, are read in one access.
 const GAP: u64 = 1 << 16;

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use aqueduct_file::Count;
 
-use super::{OpenObjectFile, merged};
+use super::meta_file::{BLOCK, ChecksumUnits, CommitState, SUMS, UNIT};
+use super::open_file::{OpenObjectFile, merged};
 use crate::error::{Kind, Result};
-use crate::meta_file::{BLOCK, ChecksumUnits, CommitState, SUMS, UNIT};
 
 /// Blocks that are read at once.
 const BATCH: u64 = 16;

@@ -1,24 +1,15 @@
 //! An open object file without its type: the files it consists of, and what has been changed since the last commit.
 
-mod checksums;
-mod commit;
-mod index;
-mod open_options;
-mod repair;
-
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{PooledComm, Traffic};
 use aqueduct_file::{File, Mode, WriterLock};
 
-pub use open_options::ObjectOpenOptions;
-pub use repair::{RepairReport, repair};
-
+use super::meta_file::{CommitState, MetaSlot};
+use super::view::ObjectView;
 use crate::error::{Error, Kind, Result, agree};
-use crate::meta_file::{CommitState, MetaSlot};
 use crate::schema::{ByteOrder, Schema};
-use crate::view::ObjectView;
 
 /// What a type does not matter for.
 pub(crate) struct OpenObjectFile {
@@ -40,8 +31,8 @@ pub(crate) struct OpenObjectFile {
     pub(crate) order: ByteOrder,
     pub(crate) checksums: bool,
     /// That no other program writes the file; on rank 0.
-    writer_lock: Option<WriterLock>,
-    changes: Mutex<UncommittedChanges>,
+    pub(super) writer_lock: Option<WriterLock>,
+    pub(super) changes: Mutex<UncommittedChanges>,
 }
 
 /// The committed state, and what this rank has changed since.
@@ -178,14 +169,14 @@ impl OpenObjectFile {
     }
 
     /// Writes a slot, durably. Ranks that do it at once write the same bytes.
-    fn write_slot(&self, slot: &MetaSlot) -> Result<()> {
+    pub(super) fn write_slot(&self, slot: &MetaSlot) -> Result<()> {
         let Some(meta) = &self.meta else { return Ok(()) };
         meta.at(slot.place()).write(&slot.encode())?;
         meta.sync()
     }
 
     /// Bytes of the `.meta`.
-    fn read_meta(&self, start: u64, length: u64) -> Result<Vec<u8>> {
+    pub(super) fn read_meta(&self, start: u64, length: u64) -> Result<Vec<u8>> {
         let Some(meta) = &self.meta else { return Ok(Vec::new()) };
         let end = start.checked_add(length).filter(|end| meta.size().is_ok_and(|size| *end <= size));
         if end.is_none() {

@@ -6,7 +6,7 @@
 
 use std::alloc;
 
-use crate::{Category, Object};
+use super::{Category, Object};
 
 /// Whether values of the type lie in memory as in the encoding.
 pub(crate) const fn is_plain<T: Object>() -> bool {

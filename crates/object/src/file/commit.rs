@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use aqueduct_comm::Op;
 
-use super::{OpenObjectFile, WrittenObjects, merged};
-use crate::error::{Kind, Result};
-use crate::meta_file::{
+use super::meta_file::{
     BLOCK, ChecksumUnits, CommitState, ENTRIES, IndexEntry, MetaArea, MetaSlot, SUMS, UNIT,
 };
+use super::open_file::{OpenObjectFile, WrittenObjects, merged};
+use crate::error::{Kind, Result};
 
 /// What all ranks have changed, as rank 0 needs it.
 struct CommitData {

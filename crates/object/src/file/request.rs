@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aqueduct_file::{Access as Bytes, Incoming, Outgoing, Request, Sink, Source};
 
-use crate::access::ViewRange;
+use super::ObjectFile;
+use super::access::ViewRange;
+use super::gather::PendingGather;
+use crate::Object;
 use crate::error::Result;
-use crate::file::ObjectFile;
-use crate::gather::PendingGather;
-use crate::{Object, cast};
+use crate::object::cast;
 
 /// Trivial objects that a request keeps.
 struct PlainObjects<T>(Vec<T>);

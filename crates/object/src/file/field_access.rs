@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use aqueduct_file::{File, Mode, Open, Sink, Source};
 
+use super::ObjectFile;
+use super::view::ObjectView;
 use crate::codec::Decoder;
 use crate::error::{Kind, Result, wrong_type};
-use crate::file::ObjectFile;
 use crate::into_objects::IntoObjects;
+use crate::object::cast;
 use crate::schema::{ByteOrder, Schema, SchemaMismatch, Type, TypeContext, skip, swap};
-use crate::view::ObjectView;
-use crate::{DecodeError, Object, cast};
+use crate::{DecodeError, Object};
 
 /// One field of the objects that a rank sees; see [`ObjectFile::field`].
 pub struct FieldAccess<'f, T, F> {
