@@ -1,6 +1,6 @@
 //! A netCDF file written by all ranks, for `ncdump`, xarray and all the others: `cargo run --example netcdf [file]`.
 
-use aqueduct::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
+use aqueduct::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions, Selection};
 
 fn main() -> Result<(), aqueduct::Error> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "weather.nc".to_owned());
@@ -22,7 +22,7 @@ fn main() -> Result<(), aqueduct::Error> {
         dataset.close()?;
 
         let dataset = NetcdfOpenOptions::new().open(world, &name)?;
-        let last: Vec<f32> = dataset.at(temperature, Hyperslab::record(2)).all().read_vec()?;
+        let last: Vec<f32> = dataset.at(temperature, Selection::record(2)).all().read_vec()?;
         assert!(last.iter().all(|value| value.to_bits() == 272f32.to_bits()));
         if world.rank() == 0 {
             println!(

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
+use aqueduct::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions, Selection};
 
 /// How many datasets, and how many values of each a rank has.
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ fn read_netcdf(world: &Comm, file: &Path, size: DatasetSize, data: &mut [Vec<f64
     let dataset = NetcdfOpenOptions::new().open(world, file)?;
     let mut queue = dataset.queue();
     for (at, data) in data.iter_mut().enumerate() {
-        queue.get(dataset.variable(&format!("v{at}"))?, Hyperslab::from(part(world, size)), data);
+        queue.get(dataset.variable(&format!("v{at}"))?, Selection::from(part(world, size)), data);
     }
     queue.run_all()?;
     Ok(dataset.close()?)

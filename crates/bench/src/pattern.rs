@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use anyhow::{Error, Result, bail};
 use aqueduct::file::View;
-use aqueduct::file::layout::{Basic, Dimension, Layout, Member, Order};
+use aqueduct::file::hyperslab::Hyperslab;
+use aqueduct::file::layout::{Basic, Layout, Member, Order};
 
 /// Bytes of an access through the shared pointer, and of one in rank order.
 pub(crate) const SHARED_PIECE: usize = 4096;
@@ -78,11 +79,6 @@ impl AccessPattern {
         let byte = Layout::from(Basic::Byte);
         let [rows, columns] = place.grid();
         let (row, column) = (place.rank / columns, place.rank % columns);
-        let share = |part: u64, parts: u64, mine: u64| Dimension {
-            size: part * parts,
-            subsize: part,
-            start: part * mine,
-        };
         Ok(match self {
             Self::RoundRobin { piece } => {
                 let etype = Layout::bytes(piece)?;
@@ -90,13 +86,15 @@ impl AccessPattern {
                 View::new(piece * place.rank, &etype, &round)?
             }
             Self::Tiles { row: width } => {
-                let tile = [share(bytes / width, rows, row), share(width, columns, column)];
-                View::new(0, &byte, &byte.subarray(&tile, Order::C)?)?
+                let height = bytes / width;
+                let shape = [height * rows, width * columns];
+                let tile = Hyperslab::new([height * row, width * column], [height, width]);
+                View::new(0, &byte, &byte.subarray(&shape, &tile, Order::C)?)?
             }
             Self::Blocks => {
                 let [z, y, x] = cube(bytes);
-                let block = [share(z, 1, 0), share(y, rows, row), share(x, columns, column)];
-                View::new(0, &byte, &byte.subarray(&block, Order::C)?)?
+                let block = Hyperslab::new([0, y * row, x * column], [z, y, x]);
+                View::new(0, &byte, &byte.subarray(&[z, y * rows, x * columns], &block, Order::C)?)?
             }
             Self::Nested => View::new(0, &byte, &record(place)?)?,
             _ => View::default(),

@@ -266,10 +266,11 @@ fn a_box_outside_of_the_array_is_named_with_the_way_out() {
         Ok::<_, Error>([outside, many, read])
     });
     for [outside, many, read] in told.unwrap() {
-        let flaw = "the box of shape [3] from [2] on is not inside of the array of shape [4]; give a box inside of it";
+        let flaw =
+            "the block of [3] from [2] on is not inside the array of shape [4]; give a block inside it";
         assert!(outside.contains("\"a\"") && outside.contains(flaw), "{outside}");
-        assert!(many.contains("4 values for a box of 3; give one for each element"), "{many}");
-        assert!(read.contains("\"field\"") && read.contains("is not inside of the array"), "{read}");
+        assert!(many.contains("4 values for a block of 3; give one for each element"), "{many}");
+        assert!(read.contains("\"field\"") && read.contains("is not inside the array"), "{read}");
     }
 }
 

@@ -85,7 +85,7 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-pub use array::{Dimension, Distributed, Distribution, Order};
+pub use array::{Distributed, Distribution, Order};
 pub use basic::Basic;
 pub use construct::{Member, Vector};
 pub(crate) use copy::by_length;

@@ -100,6 +100,7 @@ mod engine;
 mod error;
 mod handle;
 mod hints;
+pub mod hyperslab;
 mod independent;
 pub mod layout;
 mod memory;

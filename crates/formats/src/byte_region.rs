@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use aqueduct_file::layout::{Layout, LayoutError, Vector};
 
-use crate::hyperslab::PerDimension;
+use crate::selection::PerDimension;
 
 /// Equally long runs of bytes, nested as the dimensions of an array are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! ```
 //! use aqueduct_comm::Launch;
 //! use aqueduct_formats::cf;
-//! use aqueduct_formats::netcdf::{NetcdfCreateOptions, Hyperslab, NcType};
+//! use aqueduct_formats::netcdf::{NetcdfCreateOptions, Selection, NcType};
 //!
 //! Launch::threads(2).run(|world| {
 //!     let mut dataset = NetcdfCreateOptions::new().replace().create(world, "memfs:weather.nc")?;
@@ -22,7 +22,7 @@
 //!     dataset.at(temperature, [0..1, mine]).all().write(&[280f32; 4])?;
 //!     let mut queue = dataset.queue();
 //!     if world.rank() == 0 {
-//!         queue.put(time.variable, Hyperslab::record(0), &[60.0]);
+//!         queue.put(time.variable, Selection::record(0), &[60.0]);
 //!     }
 //!     queue.run_all()?;
 //!     dataset.close()

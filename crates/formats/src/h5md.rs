@@ -27,7 +27,7 @@ use aqueduct_comm::Comm;
 
 use crate::error::{Error, Kind, Result};
 use crate::hdf5::{DatasetId, Hdf5CreateOptions, Hdf5Definitions, Hdf5File, Hdf5OpenOptions};
-use crate::hyperslab::Hyperslab;
+use crate::selection::Selection;
 
 /// The group of the particles; readers expect this name.
 const PARTICLES: &str = "/particles/trajectory";
@@ -161,7 +161,7 @@ impl Trajectory {
         let step: Vec<i64> = self.file.at(self.position.step, row.clone()).all().read_vec()?;
         let time: Vec<f64> = self.file.at(self.position.time, row.clone()).all().read_vec()?;
         let edges: Vec<f64> = self.file.at(self.edges.value, [row, 0..3]).all().read_vec()?;
-        let slab = Hyperslab::block([number, first, 0], [1, count, 3]);
+        let slab = Selection::block([number, first, 0], [1, count, 3]);
         let flat: Vec<f64> = self.file.at(self.position.value, slab).all().read_vec()?;
         let edges = edges.first_chunk().copied().unwrap_or_default();
         let (step, time) = (step.first().copied().unwrap_or(0), time.first().copied().unwrap_or(0.0));
@@ -181,7 +181,7 @@ impl Trajectory {
         let flat: Vec<f64> = positions.iter().flatten().copied().collect();
         let mut queue = self.file.queue();
         let count = positions.len() as u64;
-        queue.put(self.position.value, Hyperslab::block([at, first, 0], [1, count, 3]), &flat);
+        queue.put(self.position.value, Selection::block([at, first, 0], [1, count, 3]), &flat);
         if self.file.is_root() {
             for element in &elements {
                 queue.put(element.step, at..rows, &steps).put(element.time, at..rows, &times);

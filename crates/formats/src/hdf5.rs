@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use aqueduct_comm::Launch;
-//! use aqueduct_formats::Hyperslab;
+//! use aqueduct_formats::Selection;
 //! use aqueduct_formats::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions};
 //! use aqueduct_object::Object;
 //!
@@ -35,7 +35,7 @@
 //!     assert_eq!(file.is_complete(), Some(true));
 //!     let energy = file.dataset("/observables/energy")?;
 //!     assert_eq!(file.describe(energy)?.shape, [3, 4]);
-//!     let last: Vec<f64> = file.at(energy, Hyperslab::record(2)).all().read_vec()?;
+//!     let last: Vec<f64> = file.at(energy, Selection::record(2)).all().read_vec()?;
 //!     assert_eq!(last, [1.0; 4]);
 //!     let particles: Vec<Particle> = file.at(file.dataset("/particles")?, 19..21).all().read_vec()?;
 //!     assert_eq!(particles[1].id, 2);

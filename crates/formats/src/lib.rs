@@ -25,12 +25,14 @@ mod format_file;
 pub mod h5md;
 #[cfg(feature = "hdf5")]
 pub mod hdf5;
-mod hyperslab;
+
 mod merge;
 pub mod netcdf;
+mod selection;
 #[cfg(feature = "hdf5")]
 pub mod vtkhdf;
 pub mod xyz;
 
+pub use aqueduct_file::hyperslab::Hyperslab;
 pub use error::{Error, Kind, Result};
-pub use hyperslab::Hyperslab;
+pub use selection::Selection;

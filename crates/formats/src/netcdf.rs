@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use aqueduct_comm::Launch;
-//! use aqueduct_formats::netcdf::{NetcdfCreateOptions, NetcdfOpenOptions, Hyperslab, NcType};
+//! use aqueduct_formats::netcdf::{NetcdfCreateOptions, NetcdfOpenOptions, Selection, NcType};
 //!
 //! Launch::threads(4).run(|world| {
 //!     let mut dataset = NetcdfCreateOptions::new().replace().create(world, "memfs:weather.nc")?;
@@ -29,7 +29,7 @@
 //!     let temperature = dataset.variable("temperature")?;
 //!     assert_eq!(dataset.shape(temperature)?, [3, 100]);
 //!     assert_eq!(dataset.describe(temperature)?.attribute("units").and_then(|units| units.text()), Some("K"));
-//!     let last: Vec<f32> = dataset.at(temperature, Hyperslab::record(2)).all().read_vec()?;
+//!     let last: Vec<f32> = dataset.at(temperature, Selection::record(2)).all().read_vec()?;
 //!     assert_eq!(last, [272.0; 100]);
 //!     dataset.close()
 //! })?;
@@ -75,7 +75,7 @@ mod slab_bytes;
 mod value;
 mod version;
 
-pub use crate::hyperslab::Hyperslab;
+pub use crate::selection::Selection;
 pub use access::{CollectiveVariableAccess, VariableAccess};
 pub use decode::NetcdfHeaderError;
 pub use define::NetcdfDefinitions;

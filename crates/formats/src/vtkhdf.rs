@@ -22,7 +22,7 @@ use aqueduct_object::Object;
 
 use crate::error::Result;
 use crate::hdf5::{Hdf5Attribute, Hdf5CreateOptions, Hdf5File};
-use crate::hyperslab::Hyperslab;
+use crate::selection::Selection;
 
 /// A regular grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +69,7 @@ impl ImageData {
 
     /// Writes this rank's part of a field over the points: `part` in the order z, y, x, the values of x side by side. Defines
     /// the field when it is first written. Collective.
-    pub fn write<T: Object>(&mut self, field: &str, part: impl Into<Hyperslab>, values: &[T]) -> Result<()> {
+    pub fn write<T: Object>(&mut self, field: &str, part: impl Into<Selection>, values: &[T]) -> Result<()> {
         let path = format!("/VTKHDF/PointData/{field}");
         let dataset = match self.file.dataset(&path) {
             Ok(dataset) => dataset,

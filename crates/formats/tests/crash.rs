@@ -6,7 +6,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{Device, MemFs, register_device};
 use aqueduct_file::Mode;
-use aqueduct_formats::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions};
+use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Selection};
 use aqueduct_formats::{Error, Kind, Result};
 
 /// A record spans several sectors.
@@ -58,7 +58,7 @@ fn found(name: &str) -> Result<u64> {
                 return Err(Error::new(Kind::Damaged, "open", name, "nothing is defined"));
             }
             let variable = dataset.variable("v")?;
-            let values: Vec<f64> = dataset.at(variable, Hyperslab::whole()).all().read_vec()?;
+            let values: Vec<f64> = dataset.at(variable, Selection::whole()).all().read_vec()?;
             let wanted =
                 (0..dataset.records()).flat_map(|record| (0..LENGTH).map(move |at| value(record, at)));
             assert!(values.into_iter().eq(wanted), "torn records");
@@ -291,7 +291,7 @@ fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed(
         has_notes(dataset, committed);
         for number in 1..=committed {
             let variable = dataset.variable(&format!("v{number}"))?;
-            let values: Vec<f64> = dataset.at(variable, Hyperslab::whole()).read_vec()?;
+            let values: Vec<f64> = dataset.at(variable, Selection::whole()).read_vec()?;
             assert!(values.into_iter().eq((0..LENGTH).map(|at| value(number, at))), "variable {number}");
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::{
-    CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Values, VariableId,
+    CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Selection, Values, VariableId,
 };
 use aqueduct_formats::{Kind, Result};
 
@@ -22,14 +22,14 @@ fn started(
         let y = file.dimension("y", 3)?;
         Ok((file.variable("fixed", NcType::Int, &[x])?, file.variable("moving", NcType::Short, &[time, y])?))
     })?;
-    dataset.at(fixed, Hyperslab::whole()).all().write(&(0..10).collect::<Vec<i32>>())?;
-    dataset.at(moving, Hyperslab::whole()).all().write(&[1i16, 2, 3, 4, 5, 6])?;
+    dataset.at(fixed, Selection::whole()).all().write(&(0..10).collect::<Vec<i32>>())?;
+    dataset.at(moving, Selection::whole()).all().write(&[1i16, 2, 3, 4, 5, 6])?;
     Ok((dataset, fixed, moving))
 }
 
 fn check(dataset: &NetcdfFile, fixed: VariableId, moving: VariableId) -> Result<()> {
-    assert_eq!(dataset.at(fixed, Hyperslab::whole()).all().read_vec::<i32>()?, (0..10).collect::<Vec<_>>());
-    assert_eq!(dataset.at(moving, Hyperslab::whole()).all().read_vec::<i16>()?, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(dataset.at(fixed, Selection::whole()).all().read_vec::<i32>()?, (0..10).collect::<Vec<_>>());
+    assert_eq!(dataset.at(moving, Selection::whole()).all().read_vec::<i16>()?, [1, 2, 3, 4, 5, 6]);
     Ok(())
 }
 
@@ -55,7 +55,7 @@ fn definitions_come_at_any_time() {
         dataset.close()?;
         let dataset = NetcdfOpenOptions::new().open(world, "memfs:any-time.nc")?;
         check(&dataset, fixed, moving)?;
-        let all = dataset.at(dataset.variable("later")?, Hyperslab::whole()).all().read_vec::<f64>()?;
+        let all = dataset.at(dataset.variable("later")?, Selection::whole()).all().read_vec::<f64>()?;
         assert!(all.iter().copied().eq((0..100).map(f64::from)));
         assert_eq!(dataset.header().attribute("history").and_then(Values::text), Some("extended"));
         dataset.close()
@@ -92,7 +92,7 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
             // Without room the header has outgrown it again.
             assert_eq!(moved, [40 + 12, 12][case]);
             check(&dataset, fixed, moving)?;
-            dataset.at(more, Hyperslab::whole()).all().write(&[0.5f64, 1.5])?;
+            dataset.at(more, Selection::whole()).all().write(&[0.5f64, 1.5])?;
             // And one before the records.
             let large = |file: &mut aqueduct_formats::netcdf::NetcdfDefinitions<'_>| {
                 let large = file.dimension("large", 1_000_000)?;
@@ -101,13 +101,13 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
             assert_eq!(dataset.define(large).unwrap_err().kind(), Kind::HeaderFull);
             let (large, moved) = dataset.rearrange(large)?;
             assert_eq!(moved, [40 + 32, 32][case]);
-            dataset.at(large, Hyperslab::whole()).all().write(&vec![7i8; 1_000_000])?;
+            dataset.at(large, Selection::whole()).all().write(&vec![7i8; 1_000_000])?;
             check(&dataset, fixed, moving)?;
             dataset.close()?;
             let dataset = NetcdfOpenOptions::new().open(world, &name)?;
             check(&dataset, fixed, moving)?;
-            assert_eq!(dataset.at(more, Hyperslab::whole()).all().read_vec::<f64>()?, [0.5, 1.5]);
-            assert_eq!(dataset.at(large, Hyperslab::whole()).all().read_vec::<i8>()?, vec![7; 1_000_000]);
+            assert_eq!(dataset.at(more, Selection::whole()).all().read_vec::<f64>()?, [0.5, 1.5]);
+            assert_eq!(dataset.at(large, Selection::whole()).all().read_vec::<i8>()?, vec![7; 1_000_000]);
             assert_eq!(dataset.header().attribute("long").map(Values::len), Some(long.len()));
             dataset.close()
         });
@@ -132,12 +132,12 @@ fn before_data_is_written_everything_fits() {
             })?);
         }
         for (number, variable) in variables.iter().enumerate() {
-            dataset.at(*variable, Hyperslab::whole()).all().write(&[number as i32])?;
+            dataset.at(*variable, Selection::whole()).all().write(&[number as i32])?;
         }
         dataset.close()?;
         let dataset = NetcdfOpenOptions::new().open(world, "memfs:empty.nc")?;
         for (number, variable) in variables.iter().enumerate() {
-            assert_eq!(dataset.at(*variable, Hyperslab::whole()).read_vec::<i32>()?, [number as i32]);
+            assert_eq!(dataset.at(*variable, Selection::whole()).read_vec::<i32>()?, [number as i32]);
         }
         dataset.close()
     });
@@ -149,14 +149,14 @@ fn records_are_there_when_they_are_committed() {
         let (dataset, _, moving) = started(world, &NetcdfCreateOptions::new(), "memfs:committed.nc")?;
         let reader = NetcdfOpenOptions::new().open(world, "memfs:committed.nc")?;
         assert_eq!((dataset.records(), reader.records()), (2, 0));
-        let early = reader.at(moving, Hyperslab::record(0)).all().read_vec::<i16>().unwrap_err();
+        let early = reader.at(moving, Selection::record(0)).all().read_vec::<i16>().unwrap_err();
         assert_eq!(early.kind(), Kind::BadArgument, "{early}");
         dataset.commit()?;
         assert_eq!(reader.refresh()?, 2);
-        assert_eq!(reader.at(moving, Hyperslab::record(1)).all().read_vec::<i16>()?, [4, 5, 6]);
+        assert_eq!(reader.at(moving, Selection::record(1)).all().read_vec::<i16>()?, [4, 5, 6]);
         // One rank alone adds records; the others know of them after a commit.
         if world.rank() == 1 {
-            dataset.at(moving, Hyperslab::record(4)).write(&[7i16, 8, 9])?;
+            dataset.at(moving, Selection::record(4)).write(&[7i16, 8, 9])?;
             assert_eq!(dataset.records(), 5);
         } else {
             assert_eq!(dataset.records(), 2);
@@ -174,16 +174,16 @@ fn all_ranks_learn_of_what_one_does_wrong() {
     on(3, |world| {
         let (mut dataset, fixed, moving) = started(world, &NetcdfCreateOptions::new(), "memfs:wrong.nc")?;
         let one = world.rank() == 1;
-        let slab = |wrong: Hyperslab| if one { wrong } else { Hyperslab::whole() };
+        let slab = |wrong: Selection| if one { wrong } else { Selection::whole() };
         let wrong = [
-            Hyperslab::from(5..11),
-            Hyperslab::from([0..5, 0..1]),
-            Hyperslab::block([0], [5]).stride([0]),
-            Hyperslab::block([0], [10]).stride([2]),
-            Hyperslab::block([u64::MAX], [2]),
-            Hyperslab::block([0], [u64::MAX]),
-            Hyperslab::record(0),
-            Hyperslab::whole().stride([2]),
+            Selection::from(5..11),
+            Selection::from([0..5, 0..1]),
+            Selection::block([0], [5]).stride([0]),
+            Selection::block([0], [10]).stride([2]),
+            Selection::block([u64::MAX], [2]),
+            Selection::block([0], [u64::MAX]),
+            Selection::record(0),
+            Selection::whole().stride([2]),
         ];
         for wrong in wrong {
             let written = dataset.at(fixed, slab(wrong.clone())).all().write(&[1i32; 10]).unwrap_err();
@@ -194,14 +194,14 @@ fn all_ranks_learn_of_what_one_does_wrong() {
             assert_eq!(queue.run_all().unwrap_err().kind(), Kind::BadArgument);
         }
         let types = if one {
-            dataset.at(fixed, Hyperslab::whole()).all().write(&[1.0f64; 10])
+            dataset.at(fixed, Selection::whole()).all().write(&[1.0f64; 10])
         } else {
-            dataset.at(fixed, Hyperslab::whole()).all().write(&[1i32; 10])
+            dataset.at(fixed, Selection::whole()).all().write(&[1i32; 10])
         };
         assert_eq!(types.unwrap_err().kind(), Kind::WrongType);
         let id = if one { VariableId(99) } else { fixed };
         assert_eq!(
-            dataset.at(id, Hyperslab::whole()).all().read_vec::<i32>().unwrap_err().kind(),
+            dataset.at(id, Selection::whole()).all().read_vec::<i32>().unwrap_err().kind(),
             Kind::NoSuchName
         );
         assert_eq!(dataset.describe(VariableId(99)).unwrap_err().kind(), Kind::NoSuchName);
@@ -214,7 +214,7 @@ fn all_ranks_learn_of_what_one_does_wrong() {
         dataset.close()?;
         let mut dataset = NetcdfOpenOptions::new().open(world, "memfs:wrong.nc")?;
         assert_eq!(
-            dataset.at(fixed, Hyperslab::whole()).all().write(&[1i32; 10]).unwrap_err().kind(),
+            dataset.at(fixed, Selection::whole()).all().write(&[1i32; 10]).unwrap_err().kind(),
             Kind::ReadOnly
         );
         assert_eq!(dataset.define(|file| file.attribute("a", 1i32)).unwrap_err().kind(), Kind::ReadOnly);
@@ -272,15 +272,15 @@ fn filling_is_asked_for() {
             file.attribute_of(c, "_FillValue", -5i16)?;
             Ok((a, b, c))
         })?;
-        assert_eq!(dataset.at(a, Hyperslab::whole()).all().read_vec::<f64>()?, [0.0; 5]);
+        assert_eq!(dataset.at(a, Selection::whole()).all().read_vec::<f64>()?, [0.0; 5]);
         dataset.fill(a, None)?;
         dataset.fill(b, Some(1))?;
         dataset.fill(c, Some(0))?;
         assert_eq!(dataset.fill(a, Some(0)).unwrap_err().kind(), Kind::BadArgument);
         assert_eq!(dataset.fill(b, None).unwrap_err().kind(), Kind::BadArgument);
-        assert_eq!(dataset.at(a, Hyperslab::whole()).all().read_vec::<f64>()?, [9.969_209_968_386_869e36; 5]);
-        assert_eq!(dataset.at(b, Hyperslab::whole()).all().read_vec::<i8>()?, [[0; 5], [-127; 5]].concat());
-        assert_eq!(dataset.at(c, Hyperslab::whole()).all().read_vec::<i16>()?, [-5, 0]);
+        assert_eq!(dataset.at(a, Selection::whole()).all().read_vec::<f64>()?, [9.969_209_968_386_869e36; 5]);
+        assert_eq!(dataset.at(b, Selection::whole()).all().read_vec::<i8>()?, [[0; 5], [-127; 5]].concat());
+        assert_eq!(dataset.at(c, Selection::whole()).all().read_vec::<i16>()?, [-5, 0]);
         dataset.close()
     });
 }
@@ -320,8 +320,8 @@ fn a_queue_is_one_access() {
         let mut queue = dataset.queue();
         for (number, (variable, back)) in variables.iter().zip(&mut back).enumerate() {
             match number % 2 {
-                0 => queue.get(*variable, Hyperslab::whole(), back),
-                _ => queue.get(*variable, Hyperslab::record(2), back),
+                0 => queue.get(*variable, Selection::whole(), back),
+                _ => queue.get(*variable, Selection::record(2), back),
             };
         }
         queue.run_all()?;
@@ -336,14 +336,14 @@ fn a_queue_is_one_access() {
         let mut queue = dataset.queue();
         let last = [5i32; 30];
         if world.rank() == 2 {
-            queue.put(variables[0], Hyperslab::whole(), &[4i32; 30]).put(
+            queue.put(variables[0], Selection::whole(), &[4i32; 30]).put(
                 variables[0],
-                Hyperslab::whole(),
+                Selection::whole(),
                 &last,
             );
         }
         queue.run_all()?;
-        assert_eq!(dataset.at(variables[0], Hyperslab::whole()).all().read_vec::<i32>()?, last);
+        assert_eq!(dataset.at(variables[0], Selection::whole()).all().read_vec::<i32>()?, last);
         dataset.close()
     });
 }

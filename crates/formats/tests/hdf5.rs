@@ -8,7 +8,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::hdf5::{
     DatasetId, Datatype, Hdf5Attribute, Hdf5CreateOptions, Hdf5Definitions, Hdf5File, Hdf5OpenOptions,
 };
-use aqueduct_formats::{Hyperslab, Kind, Result};
+use aqueduct_formats::{Kind, Result, Selection};
 use aqueduct_object::Object;
 use aqueduct_testkit::external_tools as judge;
 
@@ -84,9 +84,9 @@ fn write_numbers<T: Number>(world: &Comm, file: &mut Hdf5File, kind: u64, name: 
 
 fn read_numbers<T: Number>(file: &Hdf5File, kind: u64, name: &str) -> Result<()> {
     let dataset = file.dataset(&format!("numbers/{name}"))?;
-    assert_eq!(file.at(dataset, Hyperslab::whole()).all().read_vec::<T>()?, values::<T>(0, 60, kind));
+    assert_eq!(file.at(dataset, Selection::whole()).all().read_vec::<T>()?, values::<T>(0, 60, kind));
     let every_third: Vec<T> =
-        file.at(dataset, Hyperslab::block([1, 2], [2, 3]).stride([4, 3])).all().read_vec()?;
+        file.at(dataset, Selection::block([1, 2], [2, 3]).stride([4, 3])).all().read_vec()?;
     let expected: Vec<T> = [12, 15, 18, 52, 55, 58].map(|at| T::of(at % 50 + kind)).to_vec();
     assert_eq!(every_third, expected);
     Ok(())
@@ -119,7 +119,7 @@ fn write_sample(world: &Comm, name: &str) -> Result<()> {
     let one: &[f64] = if world.rank() == 0 { &[2.5] } else { &[] };
     let mut queue = file.queue();
     if !one.is_empty() {
-        queue.put(single, Hyperslab::whole(), one);
+        queue.put(single, Selection::whole(), one);
     }
     queue.run_all()?;
     file.close()
@@ -128,14 +128,14 @@ fn write_sample(world: &Comm, name: &str) -> Result<()> {
 fn read_sample(world: &Comm, name: &str) -> Result<()> {
     let file = Hdf5OpenOptions::new().open(world, name)?;
     each_number!(read_numbers(&file));
-    let all: Vec<Particle> = file.at(file.dataset("particles")?, Hyperslab::whole()).all().read_vec()?;
+    let all: Vec<Particle> = file.at(file.dataset("particles")?, Selection::whole()).all().read_vec()?;
     assert_eq!(all, (0..12).map(particle).collect::<Vec<_>>());
     let steps = file.dataset("/steps/value")?;
     assert_eq!(
         (file.describe(steps)?.shape.as_slice(), file.describe(steps)?.chunk()),
         (&[5, 7][..], Some(&[2, 4][..]))
     );
-    let all: Vec<f64> = file.at(steps, Hyperslab::whole()).all().read_vec()?;
+    let all: Vec<f64> = file.at(steps, Selection::whole()).all().read_vec()?;
     assert_eq!(all, (0..35).map(f64::from).collect::<Vec<_>>());
     let mine = share(world, 5);
     let some: Vec<f64> = file.at(steps, [mine.clone(), 3..6]).all().read_vec()?;
@@ -148,7 +148,7 @@ fn read_sample(world: &Comm, name: &str) -> Result<()> {
     let names = Hdf5Attribute::Texts(vec!["a".to_owned(), "b".to_owned()]);
     assert_eq!(file.object("steps")?.attribute("names"), Some(&names));
     assert_eq!(file.object("steps")?.attribute("fixed").and_then(Hdf5Attribute::text), Some("xyz"));
-    assert_eq!(file.at(file.dataset("single")?, Hyperslab::whole()).all().read_vec::<f64>()?, [2.5]);
+    assert_eq!(file.at(file.dataset("single")?, Selection::whole()).all().read_vec::<f64>()?, [2.5]);
     file.close()
 }
 
@@ -179,7 +179,7 @@ fn we_read_what_h5py_writes_and_go_on_with_it() {
         let mut file = Hdf5OpenOptions::new().writable().open(world, &theirs)?;
         assert_eq!(file.is_complete(), None, "others say nothing about that");
         let (packed, turned) = (file.dataset("packed")?, file.dataset("big_endian")?);
-        let error = file.at(packed, Hyperslab::whole()).all().read_vec::<f64>().unwrap_err();
+        let error = file.at(packed, Selection::whole()).all().read_vec::<f64>().unwrap_err();
         assert!(error.kind() == Kind::Unsupported && error.to_string().contains("h5repack"), "{error}");
         let mut one = [0f64; 1];
         for error in [
@@ -188,7 +188,7 @@ fn we_read_what_h5py_writes_and_go_on_with_it() {
         ] {
             assert_eq!(error.kind(), Kind::Unsupported, "{error}");
         }
-        let error = file.at(turned, Hyperslab::whole()).all().read_vec::<i32>().unwrap_err();
+        let error = file.at(turned, Selection::whole()).all().read_vec::<i32>().unwrap_err();
         assert_eq!(error.kind(), Kind::WrongType, "{error}");
         // A dataset of more chunks than anybody could look at costs nothing until it is accessed.
         let error = file.at(file.dataset("crumbs")?, [0..2, 0..2]).all().read_vec::<f64>().unwrap_err();
@@ -314,7 +314,7 @@ fn what_is_defined_at_once_is_for_everyone() {
         for (at, id) in (0u64..).zip(many) {
             writers[at as usize % 10](&file, id, mine.clone(), at)?;
         }
-        file.at(single, Hyperslab::whole()).all().write(&[0.5f64])?;
+        file.at(single, Selection::whole()).all().write(&[0.5f64])?;
         file.close()
     };
     Launch::threads(2).run(write).unwrap();
@@ -336,9 +336,9 @@ fn what_is_defined_at_once_is_for_everyone() {
             let late = file.define(|file| file.dataset::<u16>("deep/late", &[3]))?;
             let rank = world.rank() as u64;
             file.at(late, rank..rank + 1).all().write(&[7 + rank as u16])?;
-            assert_eq!(file.at(late, Hyperslab::whole()).all().read_vec::<u16>()?, [7, 8, 9]);
+            assert_eq!(file.at(late, Selection::whole()).all().read_vec::<u16>()?, [7, 8, 9]);
             let old = file.dataset("many/d257")?;
-            assert_eq!(file.at(old, Hyperslab::whole()).all().read_vec::<u64>()?, [7, 8, 9, 10, 11, 12]);
+            assert_eq!(file.at(old, Selection::whole()).all().read_vec::<u64>()?, [7, 8, 9, 10, 11, 12]);
             file.close()
         })
         .unwrap();
@@ -373,7 +373,7 @@ fn many_datasets_are_one_collective_also_by_the_files_threads() {
         let mut back = vec![[9u32; 4]; COUNT];
         let mut queue = file.queue();
         for (at, back) in back.iter_mut().enumerate() {
-            queue.get(file.dataset(&define(at))?, Hyperslab::whole(), back);
+            queue.get(file.dataset(&define(at))?, Selection::whole(), back);
         }
         queue.run_all()?;
         for (at, back) in (0u32..).zip(back) {
@@ -400,9 +400,9 @@ fn what_cannot_be_is_refused_on_all_ranks() {
             file.define(|file| file.extendible::<f64>("crumbs", &[1 << 40], &[1])).unwrap_err(),
             file.define(|file| file.dataset::<f64>(if world.rank() == 0 { "a" } else { "b" }, &[1]))
                 .unwrap_err(),
-            file.at(grid, Hyperslab::whole()).all().write(&[0f32; 16]).unwrap_err(),
+            file.at(grid, Selection::whole()).all().write(&[0f32; 16]).unwrap_err(),
             file.at(grid, [0..4, 0..5]).all().write(&[0f64; 20]).unwrap_err(),
-            file.at(grid, Hyperslab::whole()).all().read_vec::<u64>().unwrap_err(),
+            file.at(grid, Selection::whole()).all().read_vec::<u64>().unwrap_err(),
         ]
         .map(|error| error.kind());
         let expected = [
@@ -422,11 +422,11 @@ fn what_cannot_be_is_refused_on_all_ranks() {
         assert_eq!(kinds, expected);
         // One rank alone cannot: all are told, none waits.
         let values = vec![1f64; if world.rank() == 1 { 3 } else { 16 }];
-        let error = file.at(grid, Hyperslab::whole()).all().write(&values).unwrap_err();
+        let error = file.at(grid, Selection::whole()).all().write(&values).unwrap_err();
         assert!(error.kind() == Kind::BadArgument && error.to_string().contains("grid"), "{error}");
         file.close()?;
         let file = Hdf5OpenOptions::new().open(world, "memfs:refused.h5")?;
-        let error = file.at(file.dataset("grid")?, Hyperslab::whole()).all().write(&[0f64; 16]).unwrap_err();
+        let error = file.at(file.dataset("grid")?, Selection::whole()).all().write(&[0f64; 16]).unwrap_err();
         assert_eq!(error.kind(), Kind::ReadOnly);
         file.close()
     };

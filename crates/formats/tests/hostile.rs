@@ -3,7 +3,7 @@
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
 use aqueduct_formats::netcdf::{
-    CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, VariableId,
+    CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Selection, VariableId,
 };
 use aqueduct_formats::{Error, Kind, Result};
 use aqueduct_testkit::rng::SeededRng;
@@ -22,8 +22,8 @@ fn original(world: &Comm, name: &str, version: CdfVersion) -> Result<Vec<u8>> {
         file.variable("c", NcType::Short, &[time])?;
         Ok((a, file.variable("b", NcType::Double, &[time, x])?))
     })?;
-    dataset.at(a, Hyperslab::whole()).write(&[3i32; 25])?;
-    dataset.at(b, Hyperslab::whole()).write(&[1.5f64; 20])?;
+    dataset.at(a, Selection::whole()).write(&[3i32; 25])?;
+    dataset.at(b, Selection::whole()).write(&[1.5f64; 20])?;
     dataset.close()?;
     let file = aqueduct_file::Open::new(Mode::read_only()).open(world, name)?;
     let mut bytes = vec![0u8; file.size()? as usize];
@@ -56,7 +56,7 @@ fn mutate(bytes: &mut Vec<u8>, seeded: &mut SeededRng) {
 fn read_all(dataset: &NetcdfFile) -> Result<usize> {
     let mut values = 0;
     for (at, variable) in dataset.header().variables.iter().enumerate() {
-        let access = dataset.at(VariableId(at), Hyperslab::whole());
+        let access = dataset.at(VariableId(at), Selection::whole());
         values += match variable.kind {
             NcType::Int => access.read_vec::<i32>()?.len(),
             NcType::Short => access.read_vec::<i16>()?.len(),

@@ -6,7 +6,7 @@ mod sample;
 use std::path::{Path, PathBuf};
 
 use aqueduct_comm::Launch;
-use aqueduct_formats::netcdf::{CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
+use aqueduct_formats::netcdf::{CdfVersion, NcType, NetcdfCreateOptions, NetcdfOpenOptions, Selection};
 use aqueduct_formats::{Kind, Result};
 use aqueduct_testkit::external_tools as judge;
 use sample::{code, read_sample, write_sample};
@@ -114,9 +114,9 @@ fn ncdump_prints_what_was_written() {
         })?;
         let mut queue = dataset.queue();
         if world.rank() == 0 {
-            queue.put(x, Hyperslab::whole(), &[10, 20, 30]).put(flags, Hyperslab::record(1), &[4i8, 5, 6]);
+            queue.put(x, Selection::whole(), &[10, 20, 30]).put(flags, Selection::record(1), &[4i8, 5, 6]);
         } else {
-            queue.put(flags, Hyperslab::record(0), &[1i8, 2, 3]).put(word, Hyperslab::whole(), b"abc");
+            queue.put(flags, Selection::record(0), &[1i8, 2, 3]).put(word, Selection::whole(), b"abc");
         }
         queue.run_all()?;
         dataset.close()
@@ -147,7 +147,7 @@ fn five_thousand_variables_and_dimensions() {
             let mut queue = dataset.queue();
             for (at, (variable, values)) in variables.iter().zip(&values).enumerate() {
                 if at % world.size() == world.rank() {
-                    queue.put(*variable, Hyperslab::whole(), values);
+                    queue.put(*variable, Selection::whole(), values);
                 }
             }
             queue.run_all()?;
@@ -156,7 +156,7 @@ fn five_thousand_variables_and_dimensions() {
             let mut back: Vec<Vec<i32>> = values.iter().map(|values| vec![-1; values.len()]).collect();
             let mut queue = dataset.queue();
             for (variable, back) in variables.iter().zip(&mut back) {
-                queue.get(*variable, Hyperslab::whole(), back);
+                queue.get(*variable, Selection::whole(), back);
             }
             queue.run_all()?;
             assert_eq!(back, values);
@@ -191,11 +191,11 @@ fn more_than_four_gibibytes_in_a_variable() {
             }
             let rank = world.rank() as u64;
             let place = [[0, 0], [2, LENGTH / 2], [2, LENGTH - 1]][world.rank()];
-            dataset.at(huge, Hyperslab::value(place)).all().write(&[rank as i32 + 1])?;
+            dataset.at(huge, Selection::value(place)).all().write(&[rank as i32 + 1])?;
             dataset.close()?;
             let dataset = NetcdfOpenOptions::new().open(world, &path)?;
             let row: Vec<i32> = dataset
-                .at(huge, Hyperslab::block([2, 0], [1, 3]).stride([1, LENGTH / 2 - 1]))
+                .at(huge, Selection::block([2, 0], [1, 3]).stride([1, LENGTH / 2 - 1]))
                 .all()
                 .read_vec()?;
             assert_eq!(row, [0, 0, 0]);
@@ -219,7 +219,7 @@ fn dataset_of(path: &Path, values: u64) -> PathBuf {
             let length = file.dimension("length", values)?;
             file.variable("long", NcType::Double, &[length])
         })?;
-        dataset.at(long, Hyperslab::whole()).all().write(&vec![0.5; values as usize])?;
+        dataset.at(long, Selection::whole()).all().write(&vec![0.5; values as usize])?;
         dataset.close()
     };
     Launch::threads(1).run(write).unwrap();
@@ -236,7 +236,7 @@ fn a_file_that_was_cut_off_is_not_read_as_zeros() {
     let read = |world: &aqueduct_comm::Comm| {
         let dataset = NetcdfOpenOptions::new().open(world, &path)?;
         let last = dataset.variable("moving10")?;
-        let error = dataset.at(last, Hyperslab::whole()).all().read_vec::<u64>().unwrap_err();
+        let error = dataset.at(last, Selection::whole()).all().read_vec::<u64>().unwrap_err();
         assert_eq!(error.kind(), Kind::Damaged, "{error}");
         assert!(error.to_string().contains("cut off"), "{error}");
         dataset.close()
@@ -248,7 +248,7 @@ fn a_file_that_was_cut_off_is_not_read_as_zeros() {
     let read = |world: &aqueduct_comm::Comm| {
         let dataset = NetcdfOpenOptions::new().open(world, &shorter)?;
         let error =
-            dataset.at(dataset.variable("long")?, Hyperslab::whole()).all().read_vec::<f64>().unwrap_err();
+            dataset.at(dataset.variable("long")?, Selection::whole()).all().read_vec::<f64>().unwrap_err();
         assert!(error.kind() == Kind::Damaged && error.to_string().contains("cut off"), "{error}");
         dataset.close()
     };

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_formats::netcdf::{Hyperslab, NcType, NetcdfCreateOptions, NetcdfOpenOptions};
+use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions, Selection};
 use aqueduct_formats::{Kind, Result};
 
 const RANKS: usize = 3;
@@ -27,7 +27,7 @@ fn netcdf(world: &Comm, name: &str) -> Result<()> {
     file.define(|file| file.attribute("note", "n".repeat(2000).as_str()))?;
     file.close()?;
     let file = NetcdfOpenOptions::new().open(world, name)?;
-    let all = file.at(file.variable("field")?, Hyperslab::whole()).all().read_vec::<f64>()?;
+    let all = file.at(file.variable("field")?, Selection::whole()).all().read_vec::<f64>()?;
     assert_eq!((all.len(), all[8]), (6 * RANKS, 2.0));
     file.close()
 }
@@ -45,7 +45,7 @@ fn hdf5(world: &Comm, name: &str) -> Result<()> {
     file.close()?;
     let mut file = Hdf5OpenOptions::new().writable().open(world, name)?;
     file.define(|file| file.attribute("steps", "unit", "J"))?;
-    let all = file.at(file.dataset("steps")?, Hyperslab::whole()).all().read_vec::<f64>()?;
+    let all = file.at(file.dataset("steps")?, Selection::whole()).all().read_vec::<f64>()?;
     assert_eq!((all.len(), all[8]), (6 * RANKS, 2.0));
     file.close()
 }

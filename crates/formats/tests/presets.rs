@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_formats::netcdf::{Hyperslab, NcType, NetcdfCreateOptions};
+use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, Selection};
 use aqueduct_formats::{Result, cf, xyz};
 use aqueduct_testkit::external_tools as judge;
 
@@ -77,7 +77,7 @@ fn xarray_reads_cf() {
             let mut queue = dataset.queue();
             queue.put(field, [record..record + 1, mine.clone()], &warm);
             if world.rank() == 0 {
-                queue.put(time.variable, Hyperslab::record(record), &times);
+                queue.put(time.variable, Selection::record(record), &times);
             }
             queue.run_all()?;
             dataset.commit()?;

@@ -2,7 +2,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::{
-    CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, VariableId,
+    CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Selection, VariableId,
 };
 use aqueduct_formats::{Error, Result};
 use aqueduct_testkit::rng::SeededRng;
@@ -51,9 +51,9 @@ impl Part {
         part
     }
 
-    fn slab(&self) -> Hyperslab {
+    fn slab(&self) -> Selection {
         let column = |at: usize| self.0.iter().map(|dimension| dimension[at]).collect::<Vec<_>>();
-        Hyperslab::block(column(0), column(1)).stride(column(2))
+        Selection::block(column(0), column(1)).stride(column(2))
     }
 
     /// Where its values lie in an array of these lengths.
@@ -187,7 +187,7 @@ impl Game<'_> {
         if model.lengths.is_empty() {
             // A single value is written by all, the same.
             let values = Values::new(model.kind, &writing.values[0]);
-            return each!(&values, list => self.dataset.at(model.id, Hyperslab::whole()).all().write(list));
+            return each!(&values, list => self.dataset.at(model.id, Selection::whole()).all().write(list));
         }
         let slab = writing.parts[self.rank()].slab();
         each!(&values, list => self.dataset.at(model.id, slab).all().write(list))
@@ -298,7 +298,7 @@ fn play(world: &Comm, seed: u64) -> Result<()> {
             model.values.len() as u64
         };
         let mut values = Values::new(model.kind, &vec![99; count as usize]);
-        each!(&mut values, list => dataset.at(model.id, Hyperslab::whole()).all().read(list))?;
+        each!(&mut values, list => dataset.at(model.id, Selection::whole()).all().read(list))?;
         assert_eq!(values.plain(), model.values[..count as usize]);
     }
     dataset.close()?;

@@ -3,7 +3,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::hdf5::{Datatype, Hdf5File, Hdf5OpenOptions};
-use aqueduct_formats::{Hyperslab, Kind, Result};
+use aqueduct_formats::{Kind, Result, Selection};
 use aqueduct_object::Object;
 use aqueduct_testkit::external_tools as judge;
 
@@ -15,7 +15,7 @@ struct Particle {
 }
 
 fn all<T: Object>(file: &Hdf5File, path: &str) -> Result<Vec<T>> {
-    file.at(file.dataset(path)?, Hyperslab::whole()).all().read_vec()
+    file.at(file.dataset(path)?, Selection::whole()).all().read_vec()
 }
 
 /// What h5py reads of a dataset of 5 × 7 of which two chunks of 2 × 3 were written.
@@ -36,7 +36,7 @@ fn read(file: &Hdf5File) -> Result<()> {
     // Some of what is larger than memory.
     let huge = file.dataset("empty/huge")?;
     assert_eq!(file.at(huge, 999_999_999_999_990..1_000_000_000_000_000).all().read_vec::<f64>()?, [0.5; 10]);
-    let error = file.at(huge, Hyperslab::whole()).all().read_vec::<f64>().unwrap_err();
+    let error = file.at(huge, Selection::whole()).all().read_vec::<f64>().unwrap_err();
     assert!(error.to_string().contains("read it in parts"), "{error}");
     Ok(())
 }
@@ -48,7 +48,7 @@ fn read_chunks(file: &Hdf5File) -> Result<()> {
     // A part with strides, alone, over chunks that are there and others, beside a dataset that is nowhere: memory held other values before.
     let (mut some, mut none) = ([77.0; 6], [77i32; 2]);
     let mut queue = file.queue();
-    queue.get(file.dataset("part/filled")?, Hyperslab::block([1, 0], [2, 3]).stride([2, 2]), &mut some);
+    queue.get(file.dataset("part/filled")?, Selection::block([1, 0], [2, 3]).stride([2, 2]), &mut some);
     queue.get(file.dataset("empty/sevens")?, [1..2, 1..3], &mut none);
     queue.run()?;
     assert_eq!((some, none), ([-1.5, -1.5, -1.5, -1.5, -1.5, 34.0], [7, 7]));
@@ -62,7 +62,7 @@ fn read_texts(file: &Hdf5File) -> Result<()> {
     assert_eq!(file.read_vlen_strings(file.dataset("ascii")?)?, ["x", "yz"]);
     assert_eq!(file.read_vlen_strings(file.dataset("unwritten_text")?)?, ["", ""]);
     assert_eq!(file.read_vlen_strings(file.dataset("whole")?).unwrap_err().kind(), Kind::WrongType);
-    let error = file.at(text, Hyperslab::whole()).all().read_bytes().unwrap_err();
+    let error = file.at(text, Selection::whole()).all().read_bytes().unwrap_err();
     assert!(error.to_string().contains("text of any length"), "{error}");
     Ok(())
 }

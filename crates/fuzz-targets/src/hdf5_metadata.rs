@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use aqueduct_comm::Comm;
 use aqueduct_formats::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions, numbers, probe};
-use aqueduct_formats::{Error, Hyperslab, Result};
+use aqueduct_formats::{Error, Result, Selection};
 
 use crate::FuzzTarget;
 use crate::input::{check_named, join, load, remove_all, run_rank, split, store};
@@ -46,7 +46,7 @@ fn read_all(world: &Comm, length: usize) -> Result<()> {
         if sparse {
             continue;
         }
-        let read = container.at(id, Hyperslab::whole()).read_bytes();
+        let read = container.at(id, Selection::whole()).read_bytes();
         if let Ok(bytes) = &read {
             assert!(bytes.len() <= length, "{} bytes of {path:?} in {length}", bytes.len());
             let _ = numbers(&datatype, bytes);

@@ -3,8 +3,8 @@
 use aqueduct_comm::Comm;
 use aqueduct_formats::Result;
 use aqueduct_formats::netcdf::{
-    CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfHeader, NetcdfHeaderError,
-    NetcdfOpenOptions, VariableId,
+    CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfHeader, NetcdfHeaderError, NetcdfOpenOptions,
+    Selection, VariableId,
 };
 
 use crate::FuzzTarget;
@@ -47,7 +47,7 @@ fn run(input: &[u8]) -> bool {
 
 fn read_all(dataset: &NetcdfFile, length: usize) -> Result<()> {
     for (at, variable) in dataset.header().variables.iter().enumerate() {
-        let access = dataset.at(VariableId(at), Hyperslab::whole());
+        let access = dataset.at(VariableId(at), Selection::whole());
         let values = match variable.kind {
             NcType::Byte => access.read_vec::<i8>()?.len(),
             NcType::Char | NcType::UByte => access.read_vec::<u8>()?.len(),
@@ -81,9 +81,9 @@ fn file(world: &Comm, version: CdfVersion) -> Result<Vec<u8>> {
         let c = file.variable("c", NcType::Short, &[time])?;
         Ok((a, file.variable("b", NcType::Double, &[time, x])?, c))
     })?;
-    dataset.at(a, Hyperslab::whole()).write(&[3i32; 25])?;
-    dataset.at(b, Hyperslab::whole()).write(&[1.5f64; 20])?;
-    dataset.at(c, Hyperslab::whole()).write(&[7i16; 4])?;
+    dataset.at(a, Selection::whole()).write(&[3i32; 25])?;
+    dataset.at(b, Selection::whole()).write(&[1.5f64; 20])?;
+    dataset.at(c, Selection::whole()).write(&[7i16; 4])?;
     dataset.close()?;
     load(world, NAME)
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_formats::Hyperslab;
+use aqueduct_formats::Selection;
 use aqueduct_formats::hdf5::{Hdf5OpenOptions, numbers};
 use aqueduct_stream::target::{Hdf5Target, OutputTarget};
 use aqueduct_stream::{Declaration, Error, Kind, Options, OutputMode, Stream, Streams};
@@ -31,7 +31,7 @@ fn read(name: &str, dataset: &str, row: Option<u64>) -> Vec<f64> {
         let id = file.dataset(&format!("/{dataset}"))?;
         let about = file.describe(id)?.clone();
         let there = row.is_none_or(|row| row < about.shape[0]);
-        let slab = row.map_or(Hyperslab::whole(), Hyperslab::record);
+        let slab = row.map_or(Selection::whole(), Selection::record);
         let bytes = if there { file.at(id, slab).read_bytes()? } else { Vec::new() };
         file.close()?;
         Ok::<_, aqueduct_formats::Error>(numbers(&about.datatype, &bytes).unwrap())

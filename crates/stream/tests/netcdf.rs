@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_formats::netcdf::{Hyperslab, NcType, NetcdfOpenOptions};
+use aqueduct_formats::netcdf::{NcType, NetcdfOpenOptions, Selection};
 use aqueduct_stream::target::{NetcdfTarget, OutputTarget};
 use aqueduct_stream::{Declaration, Error, Kind, Options, OutputMode, Stream, Streams};
 use aqueduct_testkit::external_tools as judges;
@@ -26,7 +26,7 @@ fn read(name: &str, variable: &str, record: Option<u64>) -> Vec<f64> {
     let read = |world: &Comm| {
         let file = NetcdfOpenOptions::new().open(world, name)?;
         let id = file.variable(variable)?;
-        let place = file.at(id, record.map_or(Hyperslab::whole(), Hyperslab::record));
+        let place = file.at(id, record.map_or(Selection::whole(), Selection::record));
         let values: Vec<f64> = match file.header().variables[id.0].kind {
             NcType::Double => place.read_vec()?,
             NcType::Float => place.read_vec::<f32>()?.into_iter().map(f64::from).collect(),

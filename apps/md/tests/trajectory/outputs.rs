@@ -132,7 +132,7 @@ fn mdanalysis_opens_the_h5md_of_a_run() {
 #[test]
 #[cfg(feature = "hdf5")]
 fn h5md_has_every_frame_in_the_order_of_ids() {
-    use aqueduct::formats::Hyperslab;
+    use aqueduct::formats::Selection;
     use aqueduct::formats::hdf5::Hdf5OpenOptions;
 
     let folder = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn h5md_has_every_frame_in_the_order_of_ids() {
             file.at(file.dataset("/particles/trajectory/position/step")?, 0..3).all().read_vec()?;
         assert_eq!(steps, [0, 2, 4]);
         let positions = file.dataset("/particles/trajectory/position/value")?;
-        let third: Vec<f64> = file.at(positions, Hyperslab::record(2)).all().read_vec()?;
+        let third: Vec<f64> = file.at(positions, Selection::record(2)).all().read_vec()?;
         let expected: Vec<f64> = molecules.iter().flat_map(|molecule| molecule.position).collect();
         assert_eq!(third, expected);
         Ok(file.close()?)

@@ -1,16 +1,17 @@
-//! Arrays in a checkpoint: boxes of one global array, written by their ranks, read by any.
+//! Distributed arrays in a checkpoint: each rank writes its block; a restart reads any block.
 
 use aqueduct_comm::Comm;
-use aqueduct_file::layout::{Basic, Dimension, Layout, Order};
+use aqueduct_file::hyperslab::{Hyperslab, volume};
+use aqueduct_file::layout::{Basic, Layout, Order};
 use aqueduct_file::{Mode, View};
 
 use super::commit::sums;
 use super::manifest::ManifestEntry;
-use super::part::{ArrayBlock, volume};
+use super::part::ArrayBlock;
 use crate::error::{Error, Kind, Result, agree};
 use crate::open_options::{ExistingFile, write_behind_open};
 
-/// Writes all boxes as one collective access.
+/// Writes all blocks in one collective access.
 pub(super) fn write(
     comm: &Comm,
     name: &str,
@@ -20,13 +21,13 @@ pub(super) fn write(
     bytes: &[u8],
 ) -> Result<ManifestEntry> {
     check_coverage(comm, name, block)?;
-    let length = volume(&block.global).and_then(|elements| elements.checked_mul(element));
+    let length = volume(&block.shape).and_then(|elements| elements.checked_mul(element));
     let length = length.ok_or_else(|| {
         Error::new(
             Kind::BadArgument,
             "write",
             name,
-            format!("an array of {:?} is too large; give its sides in elements", block.global),
+            format!("an array of {:?} is too large; give its sides in elements", block.shape),
         )
     })?;
     let file = write_behind_open(Mode::read_write(), ExistingFile::Replace).open(comm, name)?;
@@ -38,71 +39,64 @@ pub(super) fn write(
     Ok(ManifestEntry {
         bytes: length,
         signature: kind.into(),
-        shape: block.global.clone(),
+        shape: block.shape.clone(),
         sums,
         ..ManifestEntry::default()
     })
 }
 
-/// The view of a box.
+/// The view of a block.
 pub(super) fn view(name: &str, element: u64, block: &ArrayBlock) -> Result<View> {
-    let sides = block.global.iter().zip(&block.shape).zip(&block.start);
-    let dimensions: Vec<Dimension> =
-        sides.map(|((&size, &subsize), &start)| Dimension { size, subsize, start }).collect();
-    let made = || {
-        let element = Layout::from(Basic::U8).contiguous(element)?;
-        element.subarray(&dimensions, Order::C)
-    };
-    let bad = |detail: String| Error::new(Kind::BadArgument, "access", name, detail);
-    let filetype = made().map_err(|error| bad(error.to_string()))?;
+    let element = Layout::from(Basic::U8).contiguous(element);
+    let filetype = element.and_then(|element| element.subarray(&block.shape, &block.slab, Order::C));
+    let filetype =
+        filetype.map_err(|error| Error::new(Kind::BadArgument, "access", name, error.to_string()))?;
     View::new(0, &Layout::from(Basic::U8), &filetype)
 }
 
-/// Whether every element is written by exactly one rank: as many as there are, and no two boxes meet.
+/// Checks that every element is written by exactly one rank: no two blocks overlap, and their volumes
+/// add up to that of the array.
 fn check_coverage(comm: &Comm, name: &str, block: &ArrayBlock) -> Result<()> {
-    let talk = |error| Error::from_comm("write", name, &error);
-    let corners = [&block.start[..], &block.shape[..]].concat();
-    let all = comm.gather_varied(0, &corners).map_err(talk)?;
+    let corners = [&block.slab.start[..], &block.slab.count[..]].concat();
+    let all = comm.gather_varied(0, &corners).map_err(|error| Error::from_comm("write", name, &error))?;
     let checked = all.map_or(Ok(()), |all| {
         let refuse = |kind, detail: String| Err(Error::new(kind, "write", name, detail));
-        let dimensions = block.global.len();
-        let held: u64 = all.iter().map(|corners| volume(&corners[dimensions..]).unwrap_or(0)).sum();
-        if let Some((one, other)) = overlapping_pair(&all, dimensions) {
+        let slab = |corners: &Vec<u64>| {
+            let (start, count) = corners.split_at(block.shape.len());
+            Hyperslab::new(start, count)
+        };
+        let slabs: Vec<Hyperslab> = all.iter().map(slab).collect();
+        let held: u64 = slabs.iter().map(|slab| slab.volume().unwrap_or(0)).sum();
+        if let Some((one, other)) = overlapping_pair(&slabs) {
             return refuse(
                 Kind::Overlap,
-                format!("ranks {one} and {other} bring the same elements of the array; give each to one"),
+                format!(
+                    "ranks {one} and {other} write the same elements of the array; give each to one rank"
+                ),
             );
         }
-        let wanted = volume(&block.global).unwrap_or(u64::MAX);
+        let wanted = volume(&block.shape).unwrap_or(u64::MAX);
         if held == wanted {
             return Ok(());
         }
         refuse(
             Kind::BadArgument,
-            format!("the ranks bring {held} elements of an array of {wanted}; all must come from someone"),
+            format!("the ranks write {held} elements of an array of {wanted}; give each element to one rank"),
         )
     });
     agree(comm, "write", name, checked)
 }
 
-/// Two boxes that have elements in common. In the order of their beginnings along the first dimension, only those can meet that begin before the end.
-fn overlapping_pair(boxes: &[Vec<u64>], dimensions: usize) -> Option<(usize, usize)> {
-    let range = |rank: usize, d: usize| (boxes[rank][d], boxes[rank][d] + boxes[rank][dimensions + d]);
-    let mut order: Vec<usize> =
-        (0..boxes.len()).filter(|rank| boxes[*rank][dimensions..].iter().all(|&n| n > 0)).collect();
-    if dimensions == 0 {
-        return (order.len() > 1).then(|| (order[0], order[1]));
-    }
-    order.sort_unstable_by_key(|rank| boxes[*rank][0]);
+/// The ranks of two slabs that overlap. The slabs are sorted by their start in the first dimension,
+/// so only those that start before the end of a slab can overlap it.
+fn overlapping_pair(slabs: &[Hyperslab]) -> Option<(usize, usize)> {
+    let mut order: Vec<usize> = (0..slabs.len()).filter(|rank| !slabs[*rank].is_empty()).collect();
+    order.sort_by_key(|rank| slabs[*rank].start.first());
     for (index, one) in order.iter().enumerate() {
-        let near = order[index + 1..].iter().take_while(|other| boxes[**other][0] < range(*one, 0).1);
-        let meets = |other: &&usize| {
-            (0..dimensions).all(|d| {
-                let ((a, b), (c, d)) = (range(*one, d), range(**other, d));
-                a < d && c < b
-            })
-        };
-        if let Some(other) = near.into_iter().find(meets) {
+        let end = slabs[*one].ranges().next().map(|first| first.end);
+        let starts_before = |other: &&usize| end.is_none() || slabs[**other].start.first() < end.as_ref();
+        let mut near = order[index + 1..].iter().take_while(starts_before);
+        if let Some(other) = near.find(|other| slabs[*one].overlaps(&slabs[**other])) {
             return Some((*one.min(other), *one.max(other)));
         }
     }
@@ -114,13 +108,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxes_that_meet_are_found() {
-        let quarters =
-            vec![vec![0, 0, 2, 2], vec![0, 2, 2, 2], vec![2, 0, 2, 2], vec![2, 2, 2, 2], vec![1, 1, 0, 4]];
-        assert_eq!(overlapping_pair(&quarters, 2), None);
-        let mut wide = quarters;
-        wide[2] = vec![1, 1, 3, 1];
-        assert_eq!(overlapping_pair(&wide, 2), Some((0, 2)));
-        assert_eq!(overlapping_pair(&[vec![], vec![]], 0), Some((0, 1)));
+    fn overlapping_slabs_are_found() {
+        let quarters = [[0, 0], [0, 2], [2, 0], [2, 2]].map(|start| Hyperslab::new(start, [2, 2]));
+        let mut slabs = quarters.to_vec();
+        slabs.push(Hyperslab::new([1, 1], [0, 4]));
+        assert_eq!(overlapping_pair(&slabs), None);
+        slabs[2] = Hyperslab::new([1, 1], [3, 1]);
+        assert_eq!(overlapping_pair(&slabs), Some((0, 2)));
+        assert_eq!(overlapping_pair(&[Hyperslab::default(), Hyperslab::default()]), Some((0, 1)));
     }
 }

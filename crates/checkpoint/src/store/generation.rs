@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use aqueduct_comm::{Comm, Plain};
+use aqueduct_file::hyperslab::volume;
 use aqueduct_file::{Mode, Open};
 use aqueduct_object::{Object, decode};
 
 use super::commit::{StoreLocation, differing, head_sum, sums};
 use super::held_generations::GenerationHold;
 use super::manifest::{Manifest, ManifestEntry, ManifestFlaw, from_hex};
-use super::part::{ArrayBlock, volume};
+use super::part::ArrayBlock;
 use super::{array, folder, object_list, part_path};
 use crate::error::{Error, Kind, Result, agree, on_root};
 use crate::molecule::Particle;
@@ -160,13 +161,13 @@ impl Generation {
     pub fn array<T: Object + Plain>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
         let entry = self.part(name, "array", T::schema().signature());
         let checked = entry.and_then(|entry| match block.elements() {
-            Some(elements) if block.global == entry.shape => Ok((entry, elements)),
+            Some(elements) if block.shape == entry.shape => Ok((entry, elements)),
             _ => {
                 let shape = &entry.shape;
-                let detail = if block.global == *shape {
+                let detail = if block.shape == *shape {
                     format!("part {name:?}: {}", block.describe_error(0))
                 } else {
-                    let other = &block.global;
+                    let other = &block.shape;
                     format!("part {name:?} has the shape {shape:?}, and the box is of an array of shape {other:?}; give that of the part")
                 };
                 Err(Error::new(Kind::BadArgument, "read", self.shown(), detail))

@@ -5,53 +5,45 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aqueduct_comm::Plain;
+use aqueduct_file::hyperslab::{Hyperslab, volume};
 use aqueduct_object::{Encoder, Object, Schema, encode};
 
 use crate::grid::CellGrid;
 use crate::molecule::Particle;
 use crate::particle_cells::particle_order::ParticleOrder;
 
-/// A box of a global array: the shape of the whole, and where a rank's elements are in it. The last dimension is the fastest.
+/// A rank's block of a distributed array: the shape of the whole array, and the hyperslab of it that
+/// the rank has. The last dimension is the fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayBlock {
     /// The shape of the whole array.
-    pub global: Vec<u64>,
-    /// The first element along each dimension.
-    pub start: Vec<u64>,
-    /// How many along each dimension.
     pub shape: Vec<u64>,
+    /// The elements of this rank.
+    pub slab: Hyperslab,
 }
 
 impl ArrayBlock {
-    /// The box of this shape, from `start` on, of an array of shape `global`.
-    pub fn new(global: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>, shape: impl Into<Vec<u64>>) -> Self {
-        Self { global: global.into(), start: start.into(), shape: shape.into() }
+    /// `count` elements in each dimension, from `start` on, of an array of this shape.
+    pub fn new(shape: impl Into<Vec<u64>>, start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
+        Self { shape: shape.into(), slab: Hyperslab::new(start, count) }
     }
 
-    /// How many elements the box has, if it is one.
+    /// The number of elements of the block; none if it is not inside the array.
     pub(super) fn elements(&self) -> Option<u64> {
-        let fits = self.global.len() == self.start.len() && self.global.len() == self.shape.len();
-        let inside =
-            |d: usize| self.start[d].checked_add(self.shape[d]).is_some_and(|end| end <= self.global[d]);
-        let sane = fits && (0..self.global.len()).all(inside) && volume(&self.global).is_some();
-        sane.then(|| volume(&self.shape)).flatten()
+        let valid = self.slab.is_inside(&self.shape) && volume(&self.shape).is_some();
+        valid.then(|| self.slab.volume()).flatten()
     }
 
-    /// Why it is not a box of an array with so many values.
+    /// Why it is not a block with this number of values.
     pub(super) fn describe_error(&self, values: u64) -> String {
-        let Self { global, start, shape } = self;
+        let Self { shape, slab: Hyperslab { start, count } } = self;
         match self.elements() {
-            Some(elements) => format!("{values} values for a box of {elements}; give one for each element"),
+            Some(elements) => format!("{values} values for a block of {elements}; give one for each element"),
             None => format!(
-                "the box of shape {shape:?} from {start:?} on is not inside of the array of shape {global:?}; give a box inside of it"
+                "the block of {count:?} from {start:?} on is not inside the array of shape {shape:?}; give a block inside it"
             ),
         }
     }
-}
-
-/// The number of elements of an array.
-pub(super) fn volume(shape: &[u64]) -> Option<u64> {
-    shape.iter().try_fold(1_u64, |all, &n| all.checked_mul(n))
 }
 
 /// A part, as this rank has it.
@@ -197,7 +189,7 @@ impl CheckpointPart<'_> {
                 ("size of a particle", format!("{row} bytes")),
             ]),
             CheckpointPart::Array { kind, block, .. } => {
-                properties.extend([("type", kind.clone()), ("shape", format!("{:?}", block.global))]);
+                properties.extend([("type", kind.clone()), ("shape", format!("{:?}", block.shape))]);
             }
             CheckpointPart::Objects { kind, .. } => properties.push(("type", kind.clone())),
             CheckpointPart::Value { schema, bytes } => {

@@ -37,8 +37,8 @@ fn element(row: u64, column: u64, step: u64) -> i32 {
 }
 
 fn elements(block: &ArrayBlock, step: u64) -> Vec<i32> {
-    let rows = block.start[0]..block.start[0] + block.shape[0];
-    let columns = block.start[1]..block.start[1] + block.shape[1];
+    let mut ranges = block.slab.ranges();
+    let (rows, columns) = (ranges.next().unwrap(), ranges.next().unwrap());
     rows.flat_map(|row| columns.clone().map(move |column| element(row, column, step))).collect()
 }
 

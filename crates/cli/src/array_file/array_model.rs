@@ -133,29 +133,19 @@ pub(crate) struct Array {
     pub(crate) attributes: Vec<NamedAttribute>,
 }
 
-/// A part of an array that is one run of its elements.
+/// A part of an array that is one contiguous run of its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArrayPart {
-    /// The range along each dimension.
-    ranges: Vec<Range<u64>>,
-    /// The number of its first element, and how many it has.
+    pub(crate) slab: Hyperslab,
+    /// The index of its first element in the array, and the number of its elements.
     pub(crate) first: u64,
     pub(crate) count: u64,
 }
 
 impl ArrayPart {
-    pub(crate) fn slab(&self) -> Hyperslab {
-        Hyperslab::from(&self.ranges[..])
-    }
-
-    /// The elements by their numbers.
+    /// The range of its elements in the array.
     pub(crate) fn elements(&self) -> Range<u64> {
         self.first..self.first.saturating_add(self.count)
-    }
-
-    /// The range along each dimension.
-    pub(crate) fn ranges(&self) -> &[Range<u64>] {
-        &self.ranges
     }
 }
 
@@ -196,8 +186,8 @@ impl Array {
         let before = rows.start.saturating_mul(self.row_elements());
         let parts = some.parts().take(if count == 0 { 0 } else { usize::MAX });
         parts.map(move |mut part| {
-            if let Some(range) = part.ranges.first_mut() {
-                *range = range.start + rows.start..range.end + rows.start;
+            if let Some(start) = part.slab.start.first_mut() {
+                *start += rows.start;
             }
             part.first = part.first.saturating_add(before);
             part
@@ -220,17 +210,17 @@ impl Array {
         let each = inner((cut + 1).min(shape.len()));
         let part = move |outer: u64, from: u64| {
             let until = from.saturating_add(step).min(length);
-            let mut ranges: Vec<Range<u64>> = shape.iter().map(|length| 0..*length).collect();
+            let mut slab = Hyperslab::whole(&shape[..]);
             let mut rest = outer;
             for at in (0..cut).rev() {
-                ranges[at] = rest % shape[at]..rest % shape[at] + 1;
+                (slab.start[at], slab.count[at]) = (rest % shape[at], 1);
                 rest /= shape[at];
             }
-            if let Some(range) = ranges.get_mut(cut) {
-                *range = from..until;
+            if cut < shape.len() {
+                (slab.start[cut], slab.count[cut]) = (from, until - from);
             }
             let first = outer.saturating_mul(length).saturating_add(from).saturating_mul(each);
-            ArrayPart { ranges, first, count: (until - from).saturating_mul(each) }
+            ArrayPart { slab, first, count: (until - from).saturating_mul(each) }
         };
         let pieces = length.div_ceil(step);
         (0..outer).flat_map(move |outer| {
@@ -267,8 +257,7 @@ mod tests {
             for part in array.parts() {
                 assert_eq!(part.first, next, "{shape:?}");
                 assert!(part.count * 8 <= PORTION, "{shape:?}: {part:?}");
-                let volume: u64 = part.ranges.iter().map(|range| range.end - range.start).product();
-                assert_eq!(volume, part.count, "{shape:?}: {part:?}");
+                assert_eq!(part.slab.volume(), Some(part.count), "{shape:?}: {part:?}");
                 let row = array.row_elements().max(1);
                 assert!(
                     part.first % row == 0 && part.count % row == 0
@@ -288,7 +277,7 @@ mod tests {
             let mut next = array.row_elements();
             for part in array.parts_of_rows(1..3) {
                 assert_eq!(part.first, next, "{shape:?}");
-                let at = part.ranges[0].start * array.row_elements();
+                let at = part.slab.start[0] * array.row_elements();
                 assert!(at <= part.first && part.first < at + array.row_elements(), "{shape:?}: {part:?}");
                 next += part.count;
             }

@@ -254,7 +254,7 @@ impl ArrayFile for Hdf5ArrayFile {
         if self.is_text(array) {
             return Err(anyhow!("{} holds text of any length, no bytes", self.arrays[array].name));
         }
-        Ok(self.open.at(self.datasets[array], part.slab()).all().read_bytes()?)
+        Ok(self.open.at(self.datasets[array], part.slab.clone()).all().read_bytes()?)
     }
 
     fn is_stored(&self, array: usize) -> bool {
@@ -350,7 +350,7 @@ impl ArrayWriter for Hdf5ArrayWriter {
 
     fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
         let mut queue = self.file.queue();
-        queue.put_bytes(self.datasets[array], part.slab(), bytes);
+        queue.put_bytes(self.datasets[array], part.slab.clone(), bytes);
         Ok(queue.run_all()?)
     }
 

@@ -5,9 +5,10 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, anyhow};
 use aqueduct::comm::Comm;
+use aqueduct::formats::Hyperslab;
 use aqueduct::netcdf::{
-    CdfVersion, DimensionId, Hyperslab, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile,
-    NetcdfHeader, NetcdfOpenOptions, NetcdfValue, Values, VariableId,
+    CdfVersion, DimensionId, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile, NetcdfHeader,
+    NetcdfOpenOptions, NetcdfValue, Values, VariableId,
 };
 
 use super::{
@@ -205,7 +206,7 @@ impl ArrayFile for NetcdfArrayFile {
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         let what = &self.arrays[array];
         let number = what.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", what.name))?;
-        typed!(number, read(&self.dataset, self.variables[array], part.slab()))
+        typed!(number, read(&self.dataset, self.variables[array], part.slab.clone()))
     }
 
     fn findings(&self) -> Result<Vec<Finding>> {
@@ -276,7 +277,7 @@ impl ArrayWriter for NetcdfArrayWriter {
 
     fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
         let Some((variable, number)) = self.arrays[array] else { return Ok(()) };
-        typed!(number, write(&self.dataset, variable, part.slab(), bytes))
+        typed!(number, write(&self.dataset, variable, part.slab.clone(), bytes))
     }
 
     fn created_files(&self) -> Vec<OsString> {

@@ -185,13 +185,12 @@ impl ArrayFile for StreamArrayFile {
         let layout = &self.layouts[array];
         let size = self.arrays[array].element.size;
         // A part of one step of one box is read alone.
-        if let (Some(cuboid), [step, inner @ ..]) = (&layout.cuboid, part.ranges())
-            && step.end - step.start == 1
+        if let (Some(cuboid), [step, start @ ..], [1, shape @ ..]) =
+            (&layout.cuboid, &part.slab.start[..], &part.slab.count[..])
         {
-            let start = inner.iter().zip(&cuboid.start).map(|(range, start)| range.start + start);
-            let shape = inner.iter().map(|range| range.end - range.start);
-            let wanted = Cuboid::new(start.collect::<Vec<_>>(), shape.collect::<Vec<_>>());
-            let (parcel, _) = layout.steps.get(step.start as usize).context("there is no such step")?;
+            let start: Vec<u64> = start.iter().zip(&cuboid.start).map(|(at, start)| at + start).collect();
+            let wanted = Cuboid::new(start, shape);
+            let (parcel, _) = layout.steps.get(*step as usize).context("there is no such step")?;
             let read =
                 StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: Some(wanted) };
             return by_kind(layout.kind, &read);

@@ -5,6 +5,7 @@ use super::bounds::Bounds;
 use super::error::{LayoutError, Problem, Result};
 use super::pattern::Pattern;
 use super::tree::Tree;
+use crate::hyperslab::Hyperslab;
 
 /// Which index of an array runs fastest in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,17 +16,6 @@ pub enum Order {
     /// The first one: column by column.
     #[doc(alias = "MPI_ORDER_FORTRAN")]
     Fortran,
-}
-
-/// One dimension of an array, and the part of it that is wanted: what [`Layout::subarray`] takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Dimension {
-    /// Elements of the whole array.
-    pub size: u64,
-    /// Elements of the part.
-    pub subsize: u64,
-    /// Where the part starts, from 0.
-    pub start: u64,
 }
 
 /// How one dimension is distributed over processes, as in High Performance Fortran.
@@ -76,28 +66,34 @@ struct DimensionShare {
 }
 
 impl Layout {
-    /// A box out of an array of this layout; the bounds are those of the whole array.
+    /// A hyperslab of an array of this layout; the bounds are those of the whole array.
     ///
     /// ```text
-    /// size 4 × 6, subsize 2 × 3, start 1 × 2, Order::C
+    /// shape 4 × 6, start 1 × 2, count 2 × 3, Order::C
     /// . . . . . .
     /// . . # # # .      the data bytes go along the rows,
     /// . . # # # .      copies side by side are 24 elements apart
     /// . . . . . .
     /// ```
     ///
-    /// A box without elements is allowed (MPI forbids it), so that ranks without data need no special case. No dimensions mean one element.
+    /// A hyperslab without elements is allowed (MPI forbids it), so that ranks without data need no
+    /// special case. No dimensions mean one element.
     #[doc(alias = "MPI_Type_create_subarray")]
-    pub fn subarray(&self, dimensions: &[Dimension], order: Order) -> Result<Self> {
-        let share = |(index, dimension): (usize, &Dimension)| {
-            let &Dimension { size, subsize, start } = dimension;
+    pub fn subarray(&self, shape: &[u64], part: &Hyperslab, order: Order) -> Result<Self> {
+        let dimensions = [shape.len(), part.start.len(), part.count.len()];
+        let share = |dimension: usize| {
+            let (size, start, subsize) = (shape[dimension], part.start[dimension], part.count[dimension]);
             if start.checked_add(subsize).is_none_or(|end| end > size) {
-                return Err(Problem::OutsideArray { dimension: index, size, start, subsize });
+                return Err(Problem::OutsideArray { dimension, size, start, subsize });
             }
             let share = DimensionShare { first: start, block: subsize, count: 1, period: 0, rest: 0 };
             Ok((size, share))
         };
-        let shares = dimensions.iter().enumerate().map(share).collect();
+        let shares = if dimensions == [shape.len(); 3] {
+            (0..shape.len()).map(share).collect()
+        } else {
+            Err(Problem::DimensionMismatch { dimensions })
+        };
         self.part("subarray", shares, order)
     }
 

@@ -32,6 +32,12 @@ pub enum Problem {
         /// Elements of the part.
         subsize: u64,
     },
+    /// The shape of the array, the start and the count of the part differ in their number of
+    /// dimensions.
+    DimensionMismatch {
+        /// The number of dimensions of the shape, the start and the count.
+        dimensions: [usize; 3],
+    },
     /// The grid of processes has no such rank.
     NoSuchRank {
         /// The rank asked for.
@@ -113,6 +119,10 @@ impl fmt::Display for Problem {
             Self::OutsideArray { dimension, size, start, subsize } => write!(
                 f,
                 "dimension {dimension} has {size} elements, not {subsize} from {start} on; choose start + subsize <= size"
+            ),
+            Self::DimensionMismatch { dimensions: [shape, start, count] } => write!(
+                f,
+                "the array has {shape} dimensions, the part has {start} starts and {count} counts; give one of each per dimension"
             ),
             Self::NoSuchRank { rank, processes } => {
                 write!(f, "the grid has {processes} processes, no rank {rank}; ranks count from 0")

@@ -6,12 +6,12 @@ use super::tree::{Kind, Tree};
 /// Which simple form a pattern has.
 ///
 /// ```
-/// use aqueduct_file::layout::{Basic, Dimension, Layout, Order, Shape};
+/// use aqueduct_file::hyperslab::Hyperslab;
+/// use aqueduct_file::layout::{Basic, Layout, Order, Shape};
 ///
 /// // Rows 1 and 2, columns 2 to 4, of a matrix with 4 rows of 8.
-/// let rows = Dimension { size: 4, subsize: 2, start: 1 };
-/// let columns = Dimension { size: 8, subsize: 3, start: 2 };
-/// let tile = Layout::from(Basic::F64).subarray(&[rows, columns], Order::C)?;
+/// let part = Hyperslab::from([1..3, 2..5]);
+/// let tile = Layout::from(Basic::F64).subarray(&[4, 8], &part, Order::C)?;
 /// assert_eq!(tile.shape(), Shape::Strided { offset: 80, block: 24, stride: 64, count: 2 });
 /// # Ok::<_, aqueduct_file::layout::LayoutError>(())
 /// ```

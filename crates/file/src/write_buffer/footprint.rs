@@ -108,7 +108,8 @@ impl Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Basic, Dimension, Layout, Order};
+    use crate::hyperslab::Hyperslab;
+    use crate::layout::{Basic, Layout, Order};
 
     fn element() -> Layout {
         Layout::from(Basic::F64)
@@ -140,9 +141,8 @@ mod tests {
     #[test]
     fn columns_of_a_matrix_do_not_overlap() {
         let columns = |first: u64, count: u64| {
-            let rows = Dimension { size: 10, subsize: 10, start: 0 };
-            let dimensions = [rows, Dimension { size: 12, subsize: count, start: first }];
-            let part = element().subarray(&dimensions, Order::C).unwrap();
+            let part = Hyperslab::new([0, first], [10, count]);
+            let part = element().subarray(&[10, 12], &part, Order::C).unwrap();
             Footprint::of(&View::new(0, &element(), &part).unwrap(), &(0..3 * 10 * count * 8))
         };
         assert!(!columns(0, 4).overlaps(&columns(4, 4)) && !columns(8, 4).overlaps(&columns(0, 8)));

@@ -1,8 +1,7 @@
 //! Parts of arrays: fixed cases, among them the example of the MPI standard.
 
-use aqueduct_file::layout::{
-    Basic, Dimension, Distributed, Distribution, Layout, Order, Problem, Run, Shape, Stride,
-};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Order, Problem, Run, Shape, Stride};
 
 use crate::oracle::owner;
 
@@ -16,11 +15,10 @@ fn distributed(size: u64, distribution: Distribution, processes: u64) -> Distrib
 
 #[test]
 fn a_subarray_in_both_orders() {
-    let dimensions =
-        [Dimension { size: 4, subsize: 2, start: 1 }, Dimension { size: 6, subsize: 3, start: 2 }];
-    let c = Layout::from(Basic::I32).subarray(&dimensions, Order::C).expect("inside");
+    let part = Hyperslab::from([1..3, 2..5]);
+    let c = Layout::from(Basic::I32).subarray(&[4, 6], &part, Order::C).expect("inside");
     assert_eq!(runs(&c), [(32, 12), (56, 12)]);
-    let fortran = Layout::from(Basic::I32).subarray(&dimensions, Order::Fortran).expect("inside");
+    let fortran = Layout::from(Basic::I32).subarray(&[4, 6], &part, Order::Fortran).expect("inside");
     assert_eq!(runs(&fortran), [(36, 8), (52, 8), (68, 8)]);
     for layout in [c, fortran] {
         assert_eq!((layout.lower_bound(), layout.extent(), layout.size()), (0, 96, 24));
@@ -29,14 +27,15 @@ fn a_subarray_in_both_orders() {
 
 #[test]
 fn parts_without_elements_keep_the_bounds_of_the_array() {
-    let empty = [Dimension { size: 4, subsize: 0, start: 4 }];
-    let layout = Layout::from(Basic::I32).subarray(&empty, Order::C).expect("inside");
+    let empty = Hyperslab::new([4], [0]);
+    let layout = Layout::from(Basic::I32).subarray(&[4], &empty, Order::C).expect("inside");
     assert_eq!((layout.size(), layout.extent(), layout.shape()), (0, 16, Shape::Empty));
     // Three blocks of two cover five elements: the fourth process has none.
     let layout = Layout::from(Basic::I32).darray(3, &[distributed(5, Distribution::Block, 4)], Order::C);
     let layout = layout.expect("possible");
     assert_eq!((layout.size(), layout.extent()), (0, 20));
-    let scalar = Layout::from(Basic::F64).subarray(&[], Order::C).expect("one element");
+    let scalar =
+        Layout::from(Basic::F64).subarray(&[], &Hyperslab::default(), Order::C).expect("one element");
     assert_eq!((scalar.size(), scalar.extent()), (8, 8));
 }
 
@@ -110,12 +109,14 @@ fn impossible_parts_are_refused() {
     let problem = |dimensions: &[Distributed], rank| {
         byte.darray(rank, dimensions, Order::C).map_err(|error| error.problem().clone()).err()
     };
-    let outside = byte.subarray(&[Dimension { size: 4, subsize: 2, start: 3 }], Order::C);
+    let outside = byte.subarray(&[4], &Hyperslab::new([3], [2]), Order::C);
     assert_eq!(
         outside.expect_err("outside").to_string(),
         "subarray: dimension 0 has 4 elements, not 2 from 3 on; choose start + subsize <= size"
     );
-    assert!(byte.subarray(&[Dimension { size: 4, subsize: 1, start: u64::MAX }], Order::C).is_err());
+    assert!(byte.subarray(&[4], &Hyperslab::new([u64::MAX], [1]), Order::C).is_err());
+    let mismatch = byte.subarray(&[4, 4], &Hyperslab::new([0], [1]), Order::C).expect_err("one dimension");
+    assert_eq!(mismatch.problem(), &Problem::DimensionMismatch { dimensions: [2, 1, 1] });
     let two = distributed(10, Distribution::Block, 2);
     assert_eq!(problem(&[two, two], 4), Some(Problem::NoSuchRank { rank: 4, processes: 4 }));
     let none = distributed(10, Distribution::Block, 0);

@@ -1,6 +1,7 @@
 //! What cannot be is refused with words; nothing panics, however wild the numbers.
 
-use aqueduct_file::layout::{Basic, Dimension, Layout, MAX_DEPTH, Member, Order, Problem, Vector};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Basic, Layout, MAX_DEPTH, Member, Order, Problem, Vector};
 use proptest::prelude::*;
 
 #[test]
@@ -94,7 +95,7 @@ fn grow(layout: &Layout, kind: u8, [a, b, c]: [i64; 3]) -> aqueduct_file::layout
             Member { count, displacement: b, layout: layout.clone() },
             Member { count: 1, displacement: c, layout: Basic::F64.into() },
         ]),
-        _ => layout.subarray(&[Dimension { size: count, subsize: block, start: c.unsigned_abs() }], Order::C),
+        _ => layout.subarray(&[count], &Hyperslab::new([c.unsigned_abs()], [block]), Order::C),
     }
 }
 

@@ -127,7 +127,7 @@ fn rebuilt(spec: &Spec, children: &[Decoded]) -> Result<Layout> {
                 layout: child.layout.clone(),
             }))
         }
-        Spec::Subarray(dimensions, order, _) => old().subarray(dimensions, *order),
+        Spec::Subarray(shape, part, order, _) => old().subarray(shape, part, *order),
         Spec::Darray(rank, dimensions, order, _) => old().darray(*rank, dimensions, *order),
         Spec::Resized(lower, extent, _) => old().resized(*lower, *extent),
         Spec::Dup(_) => Ok(old().dup()),

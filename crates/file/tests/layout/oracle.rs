@@ -1,6 +1,6 @@
 //! The oracle: type maps as the standard defines them, entry by entry, with its two marker types.
 
-use aqueduct_file::layout::{Basic, Dimension, Distributed, Distribution, Order};
+use aqueduct_file::layout::{Basic, Distributed, Distribution, Order};
 
 use crate::spec::Spec;
 
@@ -55,13 +55,9 @@ impl TypeMap {
                     (0..*count as i64).try_for_each(|j| map.place(&old, displacement + j * old.extent()))?;
                 }
             }
-            Spec::Subarray(dimensions, order, old) => {
-                let inside = |index: &[u64]| {
-                    let within = |(d, &i): (&Dimension, &u64)| (d.start..d.start + d.subsize).contains(&i);
-                    dimensions.iter().zip(index).all(within)
-                };
-                let sizes: Vec<_> = dimensions.iter().map(|d| d.size).collect();
-                map = Self::picked(&Self::of(old)?, &sizes, *order, inside)?;
+            Spec::Subarray(shape, part, order, old) => {
+                let inside = |index: &[u64]| part.ranges().zip(index).all(|(range, at)| range.contains(at));
+                map = Self::picked(&Self::of(old)?, shape, *order, inside)?;
             }
             Spec::Darray(rank, dimensions, order, old) => {
                 let mine = |index: &[u64]| owner(index, dimensions) == *rank;

@@ -1,6 +1,7 @@
 //! The simple cases are recognised, however they were described.
 
-use aqueduct_file::layout::{Basic, Dimension, Layout, Member, Order, Result, Shape, Stride, Vector};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Basic, Layout, Member, Order, Result, Shape, Stride, Vector};
 
 fn double() -> Layout {
     Basic::F64.into()
@@ -13,7 +14,6 @@ fn vector(count: u64, block: u64, stride: i64) -> Vector {
 #[test]
 fn many_ways_to_say_contiguous() -> Result<()> {
     let plain = double().contiguous(12)?;
-    let whole = [Dimension { size: 3, subsize: 3, start: 0 }, Dimension { size: 4, subsize: 4, start: 0 }];
     let ways = [
         double().contiguous(3)?.contiguous(4)?,
         double().vector(vector(4, 3, 3))?,
@@ -26,7 +26,7 @@ fn many_ways_to_say_contiguous() -> Result<()> {
     for way in ways {
         assert_eq!(way, plain);
     }
-    let marked = double().subarray(&whole, Order::Fortran)?;
+    let marked = double().subarray(&[3, 4], &Hyperslab::whole([3, 4]), Order::Fortran)?;
     assert_eq!(marked.pattern(), plain.pattern());
     assert!(marked.is_contiguous() && plain.is_contiguous());
     assert_eq!(plain.shape(), Shape::Contiguous { offset: 0, len: 96 });
@@ -38,7 +38,6 @@ fn many_ways_to_say_contiguous() -> Result<()> {
 #[test]
 fn many_ways_to_say_strided() -> Result<()> {
     let shape = Shape::Strided { offset: 0, block: 16, stride: 40, count: 6 };
-    let part = [Dimension { size: 6, subsize: 6, start: 0 }, Dimension { size: 5, subsize: 2, start: 0 }];
     let ways = [
         double().vector(vector(6, 2, 5))?,
         double().vector(vector(3, 2, 5))?.hvector(vector(2, 1, 120))?,
@@ -46,7 +45,7 @@ fn many_ways_to_say_strided() -> Result<()> {
         double().contiguous(2)?.resized(-8, 40)?.contiguous(3)?.contiguous(2)?,
         double().indexed((0..6).map(|i| (2, 5 * i)))?,
         double().hindexed_block(2, (0..6).map(|i| 40 * i))?,
-        double().subarray(&part, Order::C)?,
+        double().subarray(&[6, 5], &Hyperslab::from([0..6, 0..2]), Order::C)?,
         Layout::structure((0..6).map(|i| Member { count: 2, displacement: 40 * i, layout: double() }))?,
     ];
     for way in ways {
@@ -63,8 +62,8 @@ fn many_ways_to_say_strided() -> Result<()> {
 
 #[test]
 fn two_levels_are_nested_and_more_are_general() -> Result<()> {
-    let plane = |size, subsize, start| Dimension { size, subsize, start };
-    let block = double().subarray(&[plane(8, 3, 1), plane(9, 4, 2), plane(10, 5, 3)], Order::C)?;
+    let part = Hyperslab::new([1, 2, 3], [3, 4, 5]);
+    let block = double().subarray(&[8, 9, 10], &part, Order::C)?;
     let shape = Shape::Nested {
         offset: 8 * (90 + 20 + 3),
         block: 40,

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use aqueduct_file::layout::{
-    Basic, Dimension, Distributed, Distribution, Layout, Member, Order, Result, Vector,
-};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Member, Order, Result, Vector};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -20,7 +19,7 @@ pub(crate) enum Spec {
     IndexedBlock(u64, Vec<i64>, Box<Spec>),
     HindexedBlock(u64, Vec<i64>, Box<Spec>),
     Structure(Vec<(u64, i64, Spec)>),
-    Subarray(Vec<Dimension>, Order, Box<Spec>),
+    Subarray(Vec<u64>, Hyperslab, Order, Box<Spec>),
     Darray(u64, Vec<Distributed>, Order, Box<Spec>),
     Resized(i64, i64, Box<Spec>),
     Dup(Box<Spec>),
@@ -43,7 +42,7 @@ impl Spec {
                 };
                 Layout::structure(members.iter().map(member).collect::<Result<Vec<_>>>()?)
             }
-            Self::Subarray(dimensions, order, old) => old.layout()?.subarray(dimensions, *order),
+            Self::Subarray(shape, part, order, old) => old.layout()?.subarray(shape, part, *order),
             Self::Darray(rank, dimensions, order, old) => old.layout()?.darray(*rank, dimensions, *order),
             Self::Resized(lower, extent, old) => old.layout()?.resized(*lower, *extent),
             Self::Dup(old) => Ok(old.layout()?.dup()),
@@ -70,9 +69,10 @@ impl Spec {
                 let blocks: Vec<_> = members.iter().map(|&(count, at, _)| (count, at)).collect();
                 format!("struct {}", pairs(&blocks))
             }
-            Self::Subarray(dimensions, order, _) => {
-                let text = format!("subarray {order:?} {}", dimensions.len());
-                dimensions.iter().fold(text, |text, d| format!("{text} {} {} {}", d.size, d.subsize, d.start))
+            Self::Subarray(shape, part, order, _) => {
+                let text = format!("subarray {order:?} {}", shape.len());
+                let sides = shape.iter().zip(&part.count).zip(&part.start);
+                sides.fold(text, |text, ((size, count), start)| format!("{text} {size} {count} {start}"))
             }
             Self::Darray(rank, dimensions, order, _) => {
                 let text = format!("darray {order:?} {rank} {}", dimensions.len());
@@ -105,7 +105,7 @@ impl Spec {
             | Self::Hindexed(_, old)
             | Self::IndexedBlock(_, _, old)
             | Self::HindexedBlock(_, _, old)
-            | Self::Subarray(_, _, old)
+            | Self::Subarray(_, _, _, old)
             | Self::Darray(_, _, _, old)
             | Self::Resized(_, _, old)
             | Self::Dup(old) => vec![old],
@@ -187,7 +187,7 @@ fn array_part(old: BoxedStrategy<Box<Spec>>) -> impl Strategy<Value = Spec> {
     let order = || prop::sample::select(vec![Order::C, Order::Fortran]);
     let dimension = (1..5_u64, any::<[u64; 2]>()).prop_map(|(size, [a, b])| {
         let subsize = 1 + a % size;
-        Dimension { size, subsize, start: b % (size - subsize + 1) }
+        (size, (b % (size - subsize + 1), subsize))
     });
     let distributed = (1..7_u64, 1..4_u64, 0..5_u8, 1..4_u64).prop_map(|(size, processes, kind, block)| {
         let least = size.div_ceil(processes);
@@ -206,7 +206,11 @@ fn array_part(old: BoxedStrategy<Box<Spec>>) -> impl Strategy<Value = Spec> {
             Spec::Darray(rank % processes, all, order, old)
         });
     prop_oneof![
-        (vec(dimension, 1..4), order(), old).prop_map(|(all, order, old)| Spec::Subarray(all, order, old)),
+        (vec(dimension, 1..4), order(), old).prop_map(|(all, order, old)| {
+            let (shape, sides): (Vec<u64>, Vec<(u64, u64)>) = all.into_iter().unzip();
+            let (start, count): (Vec<u64>, Vec<u64>) = sides.into_iter().unzip();
+            Spec::Subarray(shape, Hyperslab::new(start, count), order, old)
+        }),
         darray,
     ]
 }

@@ -5,7 +5,7 @@ use aqueduct_object::{Object, decode_all};
 use super::datatype::Datatype;
 use super::file::{DatasetId, Hdf5File};
 use crate::error::{Kind, Result};
-use crate::hyperslab::Hyperslab;
+use crate::selection::Selection;
 
 impl Hdf5File {
     /// A part of a dataset, for this rank alone; [`all`](DatasetAccess::all) makes it a collective access.
@@ -13,7 +13,7 @@ impl Hdf5File {
     /// ```
     /// # use aqueduct_comm::Launch;
     /// # use aqueduct_formats::hdf5::Hdf5CreateOptions;
-    /// # use aqueduct_formats::Hyperslab;
+    /// # use aqueduct_formats::Selection;
     /// # Launch::threads(2).run(|world| {
     /// # let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:accessed.h5")?;
     /// let grid = file.define(|file| file.dataset::<i32>("grid", &[4, 10]))?;
@@ -21,13 +21,13 @@ impl Hdf5File {
     /// let mine = 5 * world.rank() as u64;
     /// file.at(grid, [0..4, mine..mine + 5]).all().write(&[world.rank() as i32; 20])?;
     /// // One row, every third value.
-    /// let row: Vec<i32> = file.at(grid, Hyperslab::block([2, 0], [1, 4]).stride([1, 3])).all().read_vec()?;
+    /// let row: Vec<i32> = file.at(grid, Selection::block([2, 0], [1, 4]).stride([1, 3])).all().read_vec()?;
     /// assert_eq!(row, [0, 0, 1, 1]);
     /// # file.close()
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
-    pub fn at(&self, dataset: DatasetId, slab: impl Into<Hyperslab>) -> DatasetAccess<'_> {
+    pub fn at(&self, dataset: DatasetId, slab: impl Into<Selection>) -> DatasetAccess<'_> {
         DatasetAccess { file: self, dataset, slab: slab.into() }
     }
 }
@@ -38,7 +38,7 @@ impl Hdf5File {
 pub struct DatasetAccess<'c> {
     file: &'c Hdf5File,
     dataset: DatasetId,
-    slab: Hyperslab,
+    slab: Selection,
 }
 
 /// A part of a dataset, for all ranks together; each may bring another part, of another dataset too.

@@ -13,8 +13,8 @@ use super::read_queue::{QueuedRead, RawDestination, ReadDestination, scatter};
 use super::storage_map::{StorageMap, StorageRegion, map_storage};
 use crate::byte_region::ByteRegion;
 use crate::error::{Kind, Result};
-use crate::hyperslab::{ArrayBounds, Hyperslab, ResolvedHyperslab};
 use crate::merge::{MergedRegions, merge_regions};
+use crate::selection::{ArrayBounds, ResolvedSelection, Selection};
 
 /// Accesses that wait to be done as one: however many datasets they are to, the file layer sees one write and one read.
 ///
@@ -67,10 +67,10 @@ impl Hdf5File {
         &self,
         operation: &'static str,
         id: DatasetId,
-        slab: &Hyperslab,
+        slab: &Selection,
         ty: Option<&Datatype>,
         values: u64,
-    ) -> Result<(ResolvedHyperslab, StorageMap)> {
+    ) -> Result<(ResolvedSelection, StorageMap)> {
         let writes = operation == "write";
         if writes {
             self.may_write(operation)?;
@@ -105,7 +105,7 @@ impl Hdf5File {
     }
 
     /// How many elements a part has that is to be read.
-    pub(super) fn count(&self, id: DatasetId, slab: &Hyperslab) -> Result<u64> {
+    pub(super) fn count(&self, id: DatasetId, slab: &Selection) -> Result<u64> {
         let (path, dataset, _) = self.dataset_by_id("read", id)?;
         let target = ArrayBounds {
             what: "dataset",
@@ -167,7 +167,7 @@ impl<'q> Hdf5Queue<'q> {
     pub fn put<T: Object>(
         &mut self,
         id: DatasetId,
-        slab: impl Into<Hyperslab>,
+        slab: impl Into<Selection>,
         values: &'q [T],
     ) -> &mut Self {
         let ty = Datatype::of::<T>().map_err(|what| self.file.core.error(Kind::WrongType, "write", what));
@@ -178,7 +178,7 @@ impl<'q> Hdf5Queue<'q> {
     }
 
     /// The same with bytes as they lie in the file, whatever they stand for.
-    pub fn put_bytes(&mut self, id: DatasetId, slab: impl Into<Hyperslab>, bytes: &'q [u8]) -> &mut Self {
+    pub fn put_bytes(&mut self, id: DatasetId, slab: impl Into<Selection>, bytes: &'q [u8]) -> &mut Self {
         let cut = self
             .elements("write", id, bytes.len())
             .and_then(|count| self.file.resolve_access("write", id, &slab.into(), None, count));
@@ -188,7 +188,7 @@ impl<'q> Hdf5Queue<'q> {
     fn add_put(
         &mut self,
         id: DatasetId,
-        cut: Result<(ResolvedHyperslab, StorageMap)>,
+        cut: Result<(ResolvedSelection, StorageMap)>,
         bytes: impl FnOnce() -> Cow<'q, [u8]>,
     ) -> &mut Self {
         match cut {
@@ -208,7 +208,7 @@ impl<'q> Hdf5Queue<'q> {
     pub fn get<T: Object>(
         &mut self,
         id: DatasetId,
-        slab: impl Into<Hyperslab>,
+        slab: impl Into<Selection>,
         values: &'q mut [T],
     ) -> &mut Self {
         let ty = Datatype::of::<T>().map_err(|what| self.file.core.error(Kind::WrongType, "read", what));
@@ -221,7 +221,7 @@ impl<'q> Hdf5Queue<'q> {
     }
 
     /// The same with bytes as they lie in the file, whatever they stand for.
-    pub fn get_bytes(&mut self, id: DatasetId, slab: impl Into<Hyperslab>, bytes: &'q mut [u8]) -> &mut Self {
+    pub fn get_bytes(&mut self, id: DatasetId, slab: impl Into<Selection>, bytes: &'q mut [u8]) -> &mut Self {
         let length = bytes.len();
         let cut = self.elements("read", id, length).and_then(|count| {
             let (_, places) = self.file.resolve_access("read", id, &slab.into(), None, count)?;

@@ -2,7 +2,7 @@
 
 use super::tree::{Dataset, Storage, UNDEFINED_ADDRESS, grid};
 use crate::byte_region::{ByteRegion, RegionStride};
-use crate::hyperslab::{PerDimension, ResolvedHyperslab};
+use crate::selection::{PerDimension, ResolvedSelection};
 
 /// As many bytes in the file as in memory, in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct StorageMap {
 }
 
 /// The places of a part, which lies inside the dataset, has values, and no more than memory.
-pub(super) fn map_storage(dataset: &Dataset, block: &ResolvedHyperslab) -> Result<StorageMap, String> {
+pub(super) fn map_storage(dataset: &Dataset, block: &ResolvedSelection) -> Result<StorageMap, String> {
     let size = dataset.datatype.size();
     match &dataset.storage {
         Storage::Contiguous(address) => {
@@ -53,7 +53,7 @@ impl StorageMap {
         address: u64,
         shape: &[u64],
         sub: &ChunkOverlap,
-        block: &ResolvedHyperslab,
+        block: &ResolvedSelection,
     ) -> Result<(), String> {
         let (strides, inner) = (strides(size, shape)?, strides(size, &block.count)?);
         let mut file = Some(if address == UNDEFINED_ADDRESS { 0 } else { address });
@@ -95,7 +95,7 @@ fn chunked(
     chunk: &[u64],
     addresses: &[u64],
     dataset: &Dataset,
-    block: &ResolvedHyperslab,
+    block: &ResolvedSelection,
 ) -> Result<StorageMap, String> {
     let rank = chunk.len();
     let cuts: Vec<Vec<(u64, u64, u64, u64)>> = (0..rank)
@@ -164,7 +164,7 @@ mod tests {
             let start = [below(shape[0] as usize), below(shape[1] as usize)];
             let most = |at: usize| (shape[at] - start[at]).div_ceil(stride[at]) as usize;
             let taken = [1 + below(most(0)), 1 + below(most(1))];
-            let block = ResolvedHyperslab {
+            let block = ResolvedSelection {
                 start: PerDimension::from_slice(&start),
                 count: PerDimension::from_slice(&taken),
                 stride: PerDimension::from_slice(&stride),

@@ -8,15 +8,15 @@ use super::header::VariableId;
 use super::slab_bytes::SlabBytes;
 use super::value::{self, NetcdfValue, RawValues};
 use crate::error::{Kind, Result};
-use crate::hyperslab::Hyperslab;
 use crate::merge::{MergedRegions, merge_regions};
+use crate::selection::Selection;
 
 impl NetcdfFile {
     /// A part of a variable, for this rank alone; [`all`](VariableAccess::all) makes it a collective access.
     ///
     /// ```
     /// # use aqueduct_comm::Launch;
-    /// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, Hyperslab, NcType};
+    /// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, Selection, NcType};
     /// # Launch::threads(2).run(|world| {
     /// # let mut dataset = NetcdfCreateOptions::new().replace().create(world, "memfs:accessed.nc")?;
     /// # let grid = dataset.define(|file| {
@@ -28,7 +28,7 @@ impl NetcdfFile {
     /// dataset.at(grid, [0..4, mine..mine + 5]).all().write(&[world.rank() as i32; 20])?;
     /// // One row, every third value.
     /// let mut row = [9; 4];
-    /// dataset.at(grid, Hyperslab::block([2, 0], [1, 4]).stride([1, 3])).all().read(&mut row)?;
+    /// dataset.at(grid, Selection::block([2, 0], [1, 4]).stride([1, 3])).all().read(&mut row)?;
     /// assert_eq!(row, [0, 0, 1, 1]);
     /// # dataset.close()
     /// # })?;
@@ -38,7 +38,7 @@ impl NetcdfFile {
     #[doc(alias = "ncmpi_get_vars")]
     #[doc(alias = "ncmpi_put_vara")]
     #[doc(alias = "ncmpi_get_vara")]
-    pub fn at(&self, variable: VariableId, slab: impl Into<Hyperslab>) -> VariableAccess<'_> {
+    pub fn at(&self, variable: VariableId, slab: impl Into<Selection>) -> VariableAccess<'_> {
         VariableAccess { file: self, variable, slab: slab.into() }
     }
 }
@@ -49,7 +49,7 @@ impl NetcdfFile {
 pub struct VariableAccess<'d> {
     file: &'d NetcdfFile,
     variable: VariableId,
-    slab: Hyperslab,
+    slab: Selection,
 }
 
 /// A part of a variable, for all ranks together; each may bring another part, of another variable too.
@@ -155,7 +155,7 @@ impl NetcdfFile {
         &self,
         operation: &'static str,
         variable: VariableId,
-        slab: &Hyperslab,
+        slab: &Selection,
         writes: bool,
         values: usize,
     ) -> Result<SlabBytes> {
@@ -178,7 +178,7 @@ impl NetcdfFile {
         &self,
         operation: &'static str,
         variable: VariableId,
-        slab: &Hyperslab,
+        slab: &Selection,
     ) -> Result<Vec<T>> {
         let target = self.accessed_variable(operation, variable, false)?;
         let count =

@@ -192,7 +192,7 @@ impl NetcdfFile {
     ///
     /// ```
     /// # use aqueduct_comm::Launch;
-    /// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, Hyperslab, NcType};
+    /// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, Selection, NcType};
     /// # Launch::threads(2).run(|world| {
     /// # let mut dataset = NetcdfCreateOptions::new().replace().create(world, "memfs:defined.nc")?;
     /// let x = dataset.define(|file| file.dimension("x", 10))?;
@@ -201,7 +201,7 @@ impl NetcdfFile {
     ///     file.attribute_of(depth, "units", "m")?;
     ///     Ok(depth)
     /// })?;
-    /// # dataset.at(depth, Hyperslab::whole()).all().write(&[0.5f64; 10])?;
+    /// # dataset.at(depth, Selection::whole()).all().write(&[0.5f64; 10])?;
     /// # dataset.close()
     /// # })?;
     /// # Ok::<(), aqueduct_comm::Error>(())

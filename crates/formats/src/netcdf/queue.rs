@@ -7,8 +7,8 @@ use super::header::VariableId;
 use super::slab_bytes::SlabBytes;
 use super::value::{NetcdfValue, RawValues, RawValuesMut};
 use crate::error::Result;
-use crate::hyperslab::Hyperslab;
 use crate::merge::{MergedPart, MergedRegions};
+use crate::selection::Selection;
 use aqueduct_file::{Source, View};
 
 /// Accesses that wait to be done as one: however many variables they are to, the file layer sees one write and one read.
@@ -17,7 +17,7 @@ use aqueduct_file::{Source, View};
 ///
 /// ```
 /// # use aqueduct_comm::Launch;
-/// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, Hyperslab, NcType};
+/// # use aqueduct_formats::netcdf::{NetcdfCreateOptions, Selection, NcType};
 /// # Launch::threads(2).run(|world| {
 /// # let mut dataset = NetcdfCreateOptions::new().replace().create(world, "memfs:queued.nc")?;
 /// # let variables = dataset.define(|file| {
@@ -31,7 +31,7 @@ use aqueduct_file::{Source, View};
 ///     queue.put(*variable, mine..mine + 4, values);
 /// }
 /// queue.run_all()?;
-/// # assert_eq!(dataset.at(variables[2], Hyperslab::whole()).all().read_vec::<f64>()?, [2.5; 8]);
+/// # assert_eq!(dataset.at(variables[2], Selection::whole()).all().read_vec::<f64>()?, [2.5; 8]);
 /// # dataset.close()
 /// # })?;
 /// # Ok::<(), aqueduct_comm::Error>(())
@@ -59,7 +59,7 @@ impl<'q> NetcdfQueue<'q> {
     pub fn put<T: NetcdfValue>(
         &mut self,
         variable: VariableId,
-        slab: impl Into<Hyperslab>,
+        slab: impl Into<Selection>,
         values: &'q [T],
     ) -> &mut Self {
         match self.file.resolve_access::<T>("write", variable, &slab.into(), true, values.len()) {
@@ -74,7 +74,7 @@ impl<'q> NetcdfQueue<'q> {
     pub fn get<T: NetcdfValue>(
         &mut self,
         variable: VariableId,
-        slab: impl Into<Hyperslab>,
+        slab: impl Into<Selection>,
         values: &'q mut [T],
     ) -> &mut Self {
         match self.file.resolve_access::<T>("read", variable, &slab.into(), false, values.len()) {

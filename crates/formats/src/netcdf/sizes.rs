@@ -2,7 +2,7 @@
 
 use super::header::{NetcdfHeader, Variable};
 use super::version::CdfVersion;
-use crate::hyperslab::PerDimension;
+use crate::selection::PerDimension;
 
 /// The size of one variable.
 #[derive(Clone, Debug, PartialEq, Eq)]

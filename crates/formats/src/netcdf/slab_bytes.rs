@@ -3,7 +3,7 @@
 use super::header::Variable;
 use super::sizes::VariableSize;
 use crate::byte_region::{ByteRegion, RegionStride};
-use crate::hyperslab::{self, Hyperslab, PerDimension};
+use crate::selection::{self, PerDimension, Selection};
 
 /// A variable and what is known of it.
 #[derive(Clone, Copy)]
@@ -32,8 +32,8 @@ impl AccessedVariable<'_> {
         records.into_iter().chain(self.extent.lengths.iter().copied()).collect()
     }
 
-    fn shape<'a>(&'a self, lengths: &'a [u64]) -> hyperslab::ArrayBounds<'a> {
-        hyperslab::ArrayBounds {
+    fn shape<'a>(&'a self, lengths: &'a [u64]) -> selection::ArrayBounds<'a> {
+        selection::ArrayBounds {
             what: "variable",
             name: &self.variable.name,
             lengths,
@@ -42,14 +42,14 @@ impl AccessedVariable<'_> {
     }
 
     /// How many values a part has, to be read.
-    pub(crate) fn values(&self, slab: &Hyperslab) -> Result<u64, String> {
+    pub(crate) fn values(&self, slab: &Selection) -> Result<u64, String> {
         slab.values(self.shape(&self.lengths()))
     }
 
     /// The bytes of a part, which is to have so many values.
     pub(crate) fn slab_bytes(
         &self,
-        slab: &Hyperslab,
+        slab: &Selection,
         writes: bool,
         values: u64,
     ) -> Result<SlabBytes, String> {

@@ -4,7 +4,7 @@
 use aqueduct_comm::Comm;
 use aqueduct_formats::Result;
 use aqueduct_formats::netcdf::{
-    CdfVersion, Hyperslab, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, NetcdfValue, Values,
+    CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, NetcdfValue, Selection, Values,
     VariableId,
 };
 
@@ -61,17 +61,17 @@ fn write_values<T: NetcdfValue>(
     let columns: Vec<u64> = (0..X).filter(|x| x % ranks == rank).collect();
     let mine: Vec<T> =
         (0..Y).flat_map(|y| columns.iter().map(move |x| y * X + x)).map(|at| all[at as usize]).collect();
-    let slab = Hyperslab::block([0, rank], [Y, columns.len() as u64]).stride([1, ranks]);
+    let slab = Selection::block([0, rank], [Y, columns.len() as u64]).stride([1, ranks]);
     dataset.at(ids[0], slab).all().write(&mine)?;
     let all: Vec<T> = expected(number, RECORDS * X).map(of).collect();
     for record in 0..RECORDS {
         let whole = &all[(record * X) as usize..((record + 1) * X) as usize];
         if record % ranks == rank {
-            dataset.at(ids[1], Hyperslab::record(record)).write(whole)?;
+            dataset.at(ids[1], Selection::record(record)).write(whole)?;
         }
     }
     let one: Vec<T> = expected(number, 1).map(of).collect();
-    dataset.at(ids[2], Hyperslab::whole()).all().write(&one)
+    dataset.at(ids[2], Selection::whole()).all().write(&one)
 }
 
 pub(crate) fn write_sample(world: &Comm, path: &str, version: CdfVersion) -> Result<()> {
@@ -112,14 +112,14 @@ fn read_values<T: NetcdfValue>(
     assert_eq!(number_said, Some(Values::Int(vec![number as i32])));
     let moving = dataset.variable(&format!("moving{number}"))?;
     let all: Vec<T> = expected(number, RECORDS * X).map(of).collect();
-    assert_eq!(dataset.at(moving, Hyperslab::whole()).all().read_vec::<T>()?, all);
-    let every: Vec<T> = dataset.at(moving, Hyperslab::block([1, 1], [2, 3]).stride([1, 2])).read_vec()?;
+    assert_eq!(dataset.at(moving, Selection::whole()).all().read_vec::<T>()?, all);
+    let every: Vec<T> = dataset.at(moving, Selection::block([1, 1], [2, 3]).stride([1, 2])).read_vec()?;
     let picked: Vec<T> =
         [1, 2].iter().flat_map(|y| [1, 3, 5].map(|x| y * X + x)).map(|at| all[at as usize]).collect();
     assert_eq!(every, picked);
     let one = dataset.variable(&format!("one{number}"))?;
     let expected: Vec<T> = expected(number, 1).map(of).collect();
-    assert_eq!(dataset.at(one, Hyperslab::value([])).all().read_vec::<T>()?, expected);
+    assert_eq!(dataset.at(one, Selection::value([])).all().read_vec::<T>()?, expected);
     Ok(())
 }
 

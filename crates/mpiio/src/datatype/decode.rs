@@ -3,9 +3,8 @@
 //! `unsafe` here: MPI is asked for sizes and bounds.
 #![allow(unsafe_code)]
 
-use aqueduct_file::layout::{
-    Basic, Dimension, Distributed, Distribution, Layout, LayoutError, Member, Order, Vector,
-};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, LayoutError, Member, Order, Vector};
 
 use super::contents::{DatatypeContents, contents};
 use crate::abi::Kind;
@@ -200,14 +199,12 @@ impl DatatypeDecoder<'_> {
         if numbers.len() < 3 * dimensions {
             return Err(self.unknown_combiner());
         }
-        let part = |at: usize| Dimension {
-            size: numbers[at] as u64,
-            subsize: numbers[dimensions + at] as u64,
-            start: numbers[2 * dimensions + at] as u64,
+        let list = |at: usize| -> Vec<u64> {
+            numbers[at * dimensions..(at + 1) * dimensions].iter().map(|number| *number as u64).collect()
         };
-        let parts: Vec<Dimension> = (0..dimensions).map(part).collect();
+        let (shape, part) = (list(0), Hyperslab::new(list(2), list(1)));
         let first = self.inner.first().ok_or_else(|| self.unknown_combiner())?;
-        first.subarray(&parts, order).map_err(|error| refuse(self.mpi, &error))
+        first.subarray(&shape, &part, order).map_err(|error| refuse(self.mpi, &error))
     }
 
     fn darray(&self) -> Outcome<Layout> {

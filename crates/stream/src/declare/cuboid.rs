@@ -1,6 +1,7 @@
 //! Boxes in an n-dimensional array.
 
-use aqueduct_file::layout::{Dimension, Layout, Order, Result as LayoutResult};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Layout, Order, Result as LayoutResult};
 use serde::{Deserialize, Serialize};
 
 /// A box: where it begins and how many elements it has along each dimension.
@@ -73,11 +74,8 @@ impl Cuboid {
         if self.is_empty() {
             return Ok(Layout::empty());
         }
-        let sizes = within.iter().zip(&self.shape).zip(&self.start);
-        let dimensions: Vec<Dimension> = sizes
-            .map(|((size, subsize), start)| Dimension { size: *size, subsize: *subsize, start: *start })
-            .collect();
-        element.subarray(&dimensions, Order::C)
+        let part = Hyperslab::new(&self.start[..], &self.shape[..]);
+        element.subarray(within, &part, Order::C)
     }
 
     fn ends(&self) -> impl Iterator<Item = Option<u64>> + '_ {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_formats::Hyperslab;
+use aqueduct_formats::Selection;
 use aqueduct_formats::hdf5::{DatasetId, Datatype, Hdf5CreateOptions, Hdf5Definitions, Hdf5File};
 
 use super::array_blocks::{array_blocks, arrays, block_portions, is_recorded};
@@ -29,7 +29,7 @@ const LARGEST_CHUNK: u64 = 1 << 30;
 ///
 /// ```
 /// use aqueduct_comm::Launch;
-/// use aqueduct_formats::{Hyperslab, hdf5};
+/// use aqueduct_formats::{Selection, hdf5};
 /// use aqueduct_stream::target::Hdf5Target;
 /// use aqueduct_stream::{Options, Stream, Streams};
 ///
@@ -46,7 +46,7 @@ const LARGEST_CHUNK: u64 = 1 << 30;
 ///     let file = hdf5::Hdf5OpenOptions::new().open(world, "memfs:level.h5")?;
 ///     let level = file.dataset("/level")?;
 ///     assert_eq!((file.complete(level)?, file.is_complete()), (Some(4), Some(true)));
-///     assert_eq!(file.at(level, Hyperslab::record(3)).all().read_vec::<f32>()?, [3.0; 6]);
+///     assert_eq!(file.at(level, Selection::record(3)).all().read_vec::<f32>()?, [3.0; 6]);
 ///     file.close()?;
 ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
 /// })?;
@@ -85,7 +85,7 @@ impl Hdf5Target {
         for (stream, dataset) in points.into_iter().enumerate() {
             if let Some(dataset) = dataset {
                 let (mine, before) = declared.points(stream);
-                container.at(dataset, Hyperslab::block([before], [mine.len() as u64])).all().write(mine)?;
+                container.at(dataset, Selection::block([before], [mine.len() as u64])).all().write(mine)?;
             }
         }
         container.commit()?;
@@ -185,7 +185,7 @@ impl OutputTarget for Hdf5Target {
             let mut queue = self.file.queue();
             for portion in &portions {
                 let (start, shape) = portion.block.block();
-                queue.put_bytes(portion.block.array, Hyperslab::block(start, shape), portion.bytes);
+                queue.put_bytes(portion.block.array, Selection::block(start, shape), portion.bytes);
             }
             queue.run_all()?;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_formats::netcdf::{
-    DimensionId, Hyperslab, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile, NetcdfQueue,
+    DimensionId, NcType, NetcdfCreateOptions, NetcdfDefinitions, NetcdfFile, NetcdfQueue, Selection,
     VariableId,
 };
 
@@ -41,7 +41,7 @@ use crate::value::{ValueKind, by_kind};
 ///     }
 ///     output.finish()?;
 ///     let file = netcdf::NetcdfOpenOptions::new().open(world, "memfs:level.nc")?;
-///     let last = file.at(file.variable("level")?, netcdf::Hyperslab::record(3)).read_vec::<f32>()?;
+///     let last = file.at(file.variable("level")?, netcdf::Selection::record(3)).read_vec::<f32>()?;
 ///     assert_eq!(last, [3.0; 6]);
 ///     file.close()?;
 ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
@@ -98,7 +98,7 @@ impl NetcdfTarget {
         for (stream, variable) in points.into_iter().enumerate() {
             if let Some(variable) = variable {
                 let (mine, before) = declared.points(stream);
-                let slab = Hyperslab::block([before], [mine.len() as u64]);
+                let slab = Selection::block([before], [mine.len() as u64]);
                 dataset.at(variable, slab).all().write(mine)?;
             }
         }
@@ -163,7 +163,7 @@ fn kind_of(kind: ValueKind) -> NcType {
 fn put<'q, T: aqueduct_formats::netcdf::NetcdfValue>(queue: &mut NetcdfQueue<'q>, values: &'q AlignedValues) {
     let (start, shape) = values.segment.block();
     let bytes: &[T] = bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&values.words)[..values.bytes]);
-    queue.put(values.segment.array, Hyperslab::block(start, shape), bytes);
+    queue.put(values.segment.array, Selection::block(start, shape), bytes);
 }
 
 impl OutputTarget for NetcdfTarget {

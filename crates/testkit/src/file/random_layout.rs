@@ -1,6 +1,7 @@
 //! Random layouts, each built twice: by the constructors that are judged, and as a plain list of the offset of every data byte.
 
-use aqueduct_file::layout::{Basic, Dimension, Distributed, Distribution, Layout, Member, Order, Vector};
+use aqueduct_file::hyperslab::Hyperslab;
+use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Member, Order, Vector};
 
 use crate::rng::SeededRng;
 
@@ -141,21 +142,20 @@ impl RandomLayout {
 
     fn subarray(&self, dice: &mut SeededRng) -> Self {
         let mut side = || {
-            let (subsize, start) = (1 + dice.below(3) as u64, dice.below(3) as u64);
-            Dimension { size: start + subsize + dice.below(2) as u64, subsize, start }
+            let (count, start) = (1 + dice.below(3) as u64, dice.below(3) as u64);
+            (start + count + dice.below(2) as u64, start..start + count)
         };
-        let dimensions = [side(), side()];
+        let [(height, rows), (width, columns)] = [side(), side()];
+        let (shape, part) = ([height, width], Hyperslab::from([rows.clone(), columns.clone()]));
         let fortran = dice.below(2) == 0;
-        let [slow, fast] = if fortran { [dimensions[1], dimensions[0]] } else { dimensions };
-        let rows = slow.start..slow.start + slow.subsize;
-        let columns = fast.start..fast.start + fast.subsize;
-        let at: Vec<i64> = rows
-            .flat_map(|row| columns.clone().map(move |column| row * fast.size + column))
+        let (slow, fast, row_length) = if fortran { (columns, rows, height) } else { (rows, columns, width) };
+        let at: Vec<i64> = slow
+            .flat_map(|row| fast.clone().map(move |column| row * row_length + column))
             .map(|copy| copy as i64 * self.extent())
             .collect();
         let order = if fortran { Order::Fortran } else { Order::C };
-        let part = self.copies(self.layout.subarray(&dimensions, order).unwrap(), &at);
-        Self { lower: 0, upper: (slow.size * fast.size) as i64 * self.extent(), ..part }
+        let part = self.copies(self.layout.subarray(&shape, &part, order).unwrap(), &at);
+        Self { lower: 0, upper: (height * width) as i64 * self.extent(), ..part }
     }
 
     fn darray(&self, dice: &mut SeededRng) -> Self {

@@ -192,7 +192,7 @@ fn a_netcdf_file_goes_over_from_leaders_to_each_rank() {
             aqueduct_formats::netcdf::NetcdfOpenOptions::new().open(world, "memfs:modelled-turns.nc")?;
         let variable = file.variable("a")?;
         for step in 0..50 {
-            let found = file.at(variable, aqueduct_formats::Hyperslab::record(step)).read_vec::<f64>()?;
+            let found = file.at(variable, aqueduct_formats::Selection::record(step)).read_vec::<f64>()?;
             assert!((0..8).flat_map(|rank| expected(step, rank, 40)).eq(found), "step {step}");
         }
         assert_eq!(file.records(), 50);
@@ -270,7 +270,7 @@ fn an_hdf5_file_goes_over_from_leaders_to_each_rank() {
         let file = aqueduct_formats::hdf5::Hdf5OpenOptions::new().open(world, "memfs:modelled-turns.h5")?;
         let dataset = file.dataset("/a")?;
         for step in 0..50 {
-            let found = file.at(dataset, aqueduct_formats::Hyperslab::record(step)).read_vec::<f64>()?;
+            let found = file.at(dataset, aqueduct_formats::Selection::record(step)).read_vec::<f64>()?;
             assert!((0..8).flat_map(|rank| expected(step, rank, 40)).eq(found), "step {step}");
         }
         assert_eq!(file.complete(dataset)?, Some(50));

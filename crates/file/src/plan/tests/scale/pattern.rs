@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::layout::{Basic, Dimension, Layout, Order, Pattern};
+use crate::hyperslab::Hyperslab;
+use crate::layout::{Basic, Layout, Order, Pattern};
 
 pub(crate) const BYTES: u64 = 128 << 10;
 /// Edges of a rank's block of 8-byte values.
@@ -63,12 +64,9 @@ fn block(rank: u64, ranks: u64) -> Layout {
     let power = ranks.ilog2();
     let grid = [power.div_ceil(3), (power + 1) / 3, power / 3].map(|power| 1u64 << power);
     let place = [rank / (grid[1] * grid[2]), rank / grid[2] % grid[1], rank % grid[2]];
-    let dimension = |at: usize| {
-        let edge = EDGES[at];
-        Dimension { size: grid[at] * edge, subsize: edge, start: place[at] * edge }
-    };
-    let dimensions = [0, 1, 2].map(dimension);
-    Layout::from(Basic::F64).subarray(&dimensions, Order::C).unwrap()
+    let shape = [0, 1, 2].map(|at| grid[at] * EDGES[at]);
+    let block = Hyperslab::new([0, 1, 2].map(|at| place[at] * EDGES[at]), EDGES);
+    Layout::from(Basic::F64).subarray(&shape, &block, Order::C).unwrap()
 }
 
 /// The extent of the whole file.

@@ -1,124 +1,119 @@
-//! Slabs: which part of a variable or dataset. Pure.
+//! Selections: the values of a variable or dataset that an access reads or writes. Pure.
 
 use std::ops::Range;
 
+use aqueduct_file::hyperslab::{Hyperslab, volume};
 use smallvec::SmallVec;
 
-/// One for each dimension: few, mostly, which need no memory of their own.
+/// One value per dimension; up to four need no allocation.
 pub(crate) type PerDimension<T> = SmallVec<[T; 4]>;
 
-/// A part of a variable or dataset: all of it, a block, or a block with strides.
+/// The values of a variable or dataset that an access reads or writes: all of them, a record, or a
+/// [`Hyperslab`], with strides if needed.
 ///
 /// ```
-/// use aqueduct_formats::netcdf::Hyperslab;
+/// use aqueduct_formats::netcdf::Selection;
 ///
-/// let whole = Hyperslab::whole();
-/// let block = Hyperslab::from([0..1, 10..20]);
-/// assert_eq!(block, Hyperslab::block([0, 10], [1, 10]));
-/// // Every second of them.
-/// let every_second = Hyperslab::block([0, 10], [1, 5]).stride([1, 2]);
+/// let whole = Selection::whole();
+/// let block = Selection::from([0..1, 10..20]);
+/// assert_eq!(block, Selection::block([0, 10], [1, 10]));
+/// // Every second value.
+/// let every_second = Selection::block([0, 10], [1, 5]).stride([1, 2]);
 /// # let _ = (whole, every_second);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hyperslab(HyperslabSelection);
+pub struct Selection(SelectionKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum HyperslabSelection {
+enum SelectionKind {
     Whole,
     Record(u64),
-    Block { start: PerDimension<u64>, count: PerDimension<u64>, stride: Option<PerDimension<u64>> },
+    Block(Hyperslab, Option<PerDimension<u64>>),
 }
 
-impl Hyperslab {
-    /// All of it. Of a variable with records: as many as there are, or, written, as many as there are values for.
+impl Selection {
+    /// All values. Of a variable with records: all records that exist, or, in a write, the number of
+    /// records that the values fill.
     pub fn whole() -> Self {
-        Self(HyperslabSelection::Whole)
+        Self(SelectionKind::Whole)
     }
 
     /// One record.
     pub fn record(number: u64) -> Self {
-        Self(HyperslabSelection::Record(number))
+        Self(SelectionKind::Record(number))
     }
 
     /// One value.
     pub fn value(at: impl Into<Vec<u64>>) -> Self {
-        let start = PerDimension::from_vec(at.into());
-        let count = PerDimension::from_elem(1, start.len());
-        Self(HyperslabSelection::Block { start, count, stride: None })
+        let start = at.into();
+        let count = vec![1; start.len()];
+        Self::from(Hyperslab { start, count })
     }
 
-    /// A block: where it starts and how many there are in each dimension. No values are a part too.
+    /// A hyperslab: its start and count in each dimension. It may be empty.
     pub fn block(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
-        let (start, count) = (PerDimension::from_vec(start.into()), PerDimension::from_vec(count.into()));
-        Self(HyperslabSelection::Block { start, count, stride: None })
+        Self::from(Hyperslab::new(start, count))
     }
 
-    /// The same number of values of a block, so far apart in each dimension. All of a variable has no strides.
+    /// The same number of values, this distance apart in each dimension. Only a block has strides.
     #[must_use]
     pub fn stride(self, strides: impl Into<Vec<u64>>) -> Self {
-        let strides = PerDimension::from_vec(strides.into());
+        let strides = Some(PerDimension::from_vec(strides.into()));
         Self(match self.0 {
-            HyperslabSelection::Block { start, count, .. } => {
-                HyperslabSelection::Block { start, count, stride: Some(strides) }
-            }
-            // Refused when it is used: the variable is known then.
-            _ => HyperslabSelection::Block {
-                start: PerDimension::new(),
-                count: PerDimension::new(),
-                stride: Some(strides),
-            },
+            SelectionKind::Block(slab, _) => SelectionKind::Block(slab, strides),
+            // The access returns the error, because it knows the variable.
+            _ => SelectionKind::Block(Hyperslab::default(), strides),
         })
     }
 }
 
+impl From<Hyperslab> for Selection {
+    fn from(slab: Hyperslab) -> Self {
+        Self(SelectionKind::Block(slab, None))
+    }
+}
+
 /// Of a variable with one dimension.
-impl From<Range<u64>> for Hyperslab {
+impl From<Range<u64>> for Selection {
     fn from(range: Range<u64>) -> Self {
         Self::from([range])
     }
 }
 
-impl<const N: usize> From<[Range<u64>; N]> for Hyperslab {
+impl<const N: usize> From<[Range<u64>; N]> for Selection {
     fn from(ranges: [Range<u64>; N]) -> Self {
-        Self::from(&ranges[..])
+        Self::from(Hyperslab::from(ranges))
     }
 }
 
-impl From<&[Range<u64>]> for Hyperslab {
+impl From<&[Range<u64>]> for Selection {
     fn from(ranges: &[Range<u64>]) -> Self {
-        let start = ranges.iter().map(|range| range.start).collect();
-        let count = ranges.iter().map(|range| range.end.saturating_sub(range.start)).collect();
-        Self(HyperslabSelection::Block { start, count, stride: None })
+        Self::from(Hyperslab::from(ranges))
     }
 }
 
-/// What a part is cut from.
+/// The variable or dataset that values are selected from.
 #[derive(Clone, Copy)]
 pub(crate) struct ArrayBounds<'a> {
-    /// A variable or a dataset.
+    /// `variable` or `dataset`.
     pub(crate) what: &'static str,
     pub(crate) name: &'a str,
-    /// How far it may be accessed in each dimension.
+    /// The length that may be accessed in each dimension.
     pub(crate) lengths: &'a [u64],
-    /// Whether its first dimension grows with what is written.
+    /// Whether writes extend its first dimension.
     pub(crate) extendible: bool,
 }
 
-/// A part with all its numbers, inside its target.
+/// The start, count and stride of a selection, inside its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResolvedHyperslab {
+pub(crate) struct ResolvedSelection {
     pub(crate) start: PerDimension<u64>,
     pub(crate) count: PerDimension<u64>,
     pub(crate) stride: PerDimension<u64>,
 }
 
-impl ResolvedHyperslab {
-    /// How many values it has, if that is a number.
-    fn values(&self) -> Option<u64> {
-        self.count.iter().try_fold(1u64, |all, count| all.checked_mul(*count))
-    }
-
-    /// Behind the last of the first dimension.
+impl ResolvedSelection {
+    /// One past the last index of the first dimension.
     pub(crate) fn rows(&self) -> u64 {
         match (self.start.first(), self.count.first(), self.stride.first()) {
             (Some(start), Some(count), Some(stride)) if *count > 0 => start + (count - 1) * stride + 1,
@@ -128,20 +123,23 @@ impl ResolvedHyperslab {
     }
 }
 
-impl Hyperslab {
-    /// How many values this part has, to be read.
+impl Selection {
+    /// The number of values that a read of this selection returns.
     pub(crate) fn values(&self, target: ArrayBounds<'_>) -> Result<u64, String> {
-        let values = self.resolve(target, false, 0)?.values();
-        values.ok_or_else(|| format!("the part of {} {:?} is larger than memory", target.what, target.name))
+        let values = volume(&self.resolve(target, false, 0)?.count);
+        values.ok_or_else(|| {
+            format!("the selection of {} {:?} is larger than memory", target.what, target.name)
+        })
     }
 
-    /// This part, which is to have so many values.
+    /// The resolved selection; an error if it is not inside the target or does not have this number of
+    /// values.
     pub(crate) fn resolve_checked(
         &self,
         target: ArrayBounds<'_>,
         writes: bool,
         values: u64,
-    ) -> Result<ResolvedHyperslab, String> {
+    ) -> Result<ResolvedSelection, String> {
         let ArrayBounds { what, name, lengths, .. } = target;
         let block = self.resolve(target, writes, values)?;
         for (dimension, length) in lengths.iter().enumerate() {
@@ -150,16 +148,16 @@ impl Hyperslab {
             check(start, count, stride, *length).map_err(|why| {
                 let (start, count, shape) = (&block.start, &block.count, shown_shape(target, writes));
                 format!(
-                    "the block of {count:?} from {start:?} on is not inside of {what} {name:?} of shape {shape}: dimension {dimension}: {why}"
+                    "the block of {count:?} from {start:?} on is not inside {what} {name:?} of shape {shape}: dimension {dimension}: {why}"
                 )
             })?;
         }
-        let wanted = block.values();
+        let wanted = volume(&block.count);
         if wanted != Some(values) {
             let wanted = wanted.map_or("more than memory holds".to_owned(), |wanted| wanted.to_string());
             let count = &block.count;
             return Err(format!(
-                "the part of {what} {name:?} has {wanted} values ({count:?}), {values} were given"
+                "the selection of {what} {name:?} has {wanted} values ({count:?}), {values} were given"
             ));
         }
         Ok(block)
@@ -171,31 +169,33 @@ impl Hyperslab {
         target: ArrayBounds<'_>,
         writes: bool,
         values: u64,
-    ) -> Result<ResolvedHyperslab, String> {
+    ) -> Result<ResolvedSelection, String> {
         let ArrayBounds { what, name, lengths, extendible: grows } = target;
         let rank = lengths.len();
         let (start, count) = match &self.0 {
-            HyperslabSelection::Whole => {
+            SelectionKind::Whole => {
                 let mut count = PerDimension::from_slice(lengths);
                 if grows && writes {
-                    let record = lengths[1..].iter().try_fold(1u64, |all, length| all.checked_mul(*length));
+                    let record = volume(&lengths[1..]);
                     count[0] = values.div_ceil(record.unwrap_or(u64::MAX).max(1));
                 }
                 (PerDimension::from_elem(0, rank), count)
             }
-            HyperslabSelection::Record(_) if !grows => {
+            SelectionKind::Record(_) if !grows => {
                 return Err(format!("{what} {name:?} has no records: its first dimension is not unlimited"));
             }
-            HyperslabSelection::Record(number) => {
+            SelectionKind::Record(number) => {
                 let mut start = PerDimension::from_elem(0, rank);
                 let mut count = PerDimension::from_slice(lengths);
                 (start[0], count[0]) = (*number, 1);
                 (start, count)
             }
-            HyperslabSelection::Block { start, count, .. } => (start.clone(), count.clone()),
+            SelectionKind::Block(slab, _) => {
+                (PerDimension::from_slice(&slab.start), PerDimension::from_slice(&slab.count))
+            }
         };
         let stride = match &self.0 {
-            HyperslabSelection::Block { stride: Some(stride), .. } => stride.clone(),
+            SelectionKind::Block(_, Some(stride)) => stride.clone(),
             _ => PerDimension::from_elem(1, rank),
         };
         if [start.len(), count.len(), stride.len()] != [rank; 3] {
@@ -203,11 +203,11 @@ impl Hyperslab {
                 "{what} {name:?} has {rank} dimensions; give as many starts, counts and strides"
             ));
         }
-        Ok(ResolvedHyperslab { start, count, stride })
+        Ok(ResolvedSelection { start, count, stride })
     }
 }
 
-/// The shape for people: what grows when it is written has no length of its own.
+/// The shape in an error message. The length of a dimension that a write extends is `unlimited`.
 fn shown_shape(target: ArrayBounds<'_>, writes: bool) -> String {
     let length = |(at, length): (usize, &u64)| {
         if at == 0 && target.extendible && writes { "unlimited".to_owned() } else { length.to_string() }
@@ -217,7 +217,7 @@ fn shown_shape(target: ArrayBounds<'_>, writes: bool) -> String {
 
 fn check(start: u64, count: u64, stride: u64, length: u64) -> Result<(), String> {
     if stride == 0 {
-        return Err("a stride of 0 takes one value again and again; it is at least 1".to_owned());
+        return Err("a stride of 0 selects one value repeatedly; give at least 1".to_owned());
     }
     let last = count.saturating_sub(1).checked_mul(stride).and_then(|by| start.checked_add(by));
     let inside = if count == 0 { start <= length } else { last.is_some_and(|last| last < length) };
@@ -225,7 +225,7 @@ fn check(start: u64, count: u64, stride: u64, length: u64) -> Result<(), String>
         return Ok(());
     }
     let by = if stride == 1 { String::new() } else { format!(", every {stride}th") };
-    Err(format!("{count} from {start} on{by} reach over its length of {length}"))
+    Err(format!("{count} from {start} on{by} exceed its length of {length}"))
 }
 
 #[cfg(test)]
@@ -233,19 +233,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_outside_of_the_array_is_named_with_the_array_and_its_shape() {
+    fn the_error_of_a_block_outside_the_array_names_the_array_and_its_shape() {
         let target = ArrayBounds { what: "variable", name: "field", lengths: &[4, 6], extendible: false };
-        // Whatever the number of values that come with it.
+        // The number of values does not matter.
         for values in [4, 8] {
-            let error = Hyperslab::block([3, 2], [2, 2]).resolve_checked(target, true, values).unwrap_err();
-            let expected = "the block of [2, 2] from [3, 2] on is not inside of variable \"field\" of shape [4, 6]: \
-                            dimension 0: 2 from 3 on reach over its length of 4";
+            let error = Selection::block([3, 2], [2, 2]).resolve_checked(target, true, values).unwrap_err();
+            let expected = "the block of [2, 2] from [3, 2] on is not inside variable \"field\" of shape [4, 6]: \
+                            dimension 0: 2 from 3 on exceed its length of 4";
             assert_eq!(error, expected);
         }
         let grows = ArrayBounds { extendible: true, lengths: &[u64::MAX, 6], ..target };
-        let error = Hyperslab::block([0, 5], [1, 2]).resolve_checked(grows, true, 2).unwrap_err();
+        let error = Selection::block([0, 5], [1, 2]).resolve_checked(grows, true, 2).unwrap_err();
         assert!(error.contains("of shape [unlimited, 6]: dimension 1"), "{error}");
-        let error = Hyperslab::block([0, 0], [2, 2]).resolve_checked(target, true, 8).unwrap_err();
+        let error = Selection::block([0, 0], [2, 2]).resolve_checked(target, true, 8).unwrap_err();
         assert!(error.contains("has 4 values ([2, 2]), 8 were given"), "{error}");
     }
 }
