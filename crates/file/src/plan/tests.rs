@@ -1,5 +1,6 @@
 //! Tests of plans without ranks.
 
+mod reference_choices;
 mod scale;
 
 use std::ops::Range;
