@@ -31,7 +31,7 @@ use crate::independent::{CostScope, IndependentIo};
 use crate::layout::Pattern;
 use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::memory::window::MemoryWindow;
-use crate::plan::{AccessSize, Calibration, ExchangePlan, FileDomains};
+use crate::plan::{ExchangePlan, FileDomains};
 pub(crate) use aggregation_buffers::AggregationBuffers;
 use agreement::{AgreedExchange, AgreedPlan};
 use inter_node::InterNodeExchange;
@@ -47,7 +47,6 @@ pub(crate) struct CollectiveIo {
     aggregation_buffers: Mutex<Option<AggregationBuffers>>,
     inter_node_buffers: Mutex<Option<InterNodeBuffers>>,
     plan_cache: Mutex<PlanCache>,
-    calibration: Mutex<Calibration>,
 }
 
 /// A rank's part of a collective access: data bytes from `first` on, as a pattern places them in the file.
@@ -89,7 +88,6 @@ impl CollectiveIo {
             aggregation_buffers: Mutex::new(buffers),
             inter_node_buffers: Mutex::new(None),
             plan_cache: Mutex::default(),
-            calibration: Mutex::default(),
         }
     }
 
@@ -105,23 +103,16 @@ impl CollectiveIo {
         let CollectivePart { pattern, first, .. } = part;
         let window = first..first + data.len();
         let plan = self.agree_on_plan(cx, independent, part, TransferDirection::Write, &window)?;
-        self.execute(
-            cx,
-            plan,
-            TransferDirection::Write,
-            pattern,
-            &window,
-            |participation| match participation {
-                Participation::Independent(costs) => {
-                    let write = || independent.write_in_scope(cx, &costs, pattern, first, data);
-                    failed.map_or_else(write, Err)
-                }
-                Participation::IntraNode(access, rounds) => {
-                    self.write_intra_node(cx, independent, access, rounds, data, failed)
-                }
-                Participation::InterNode(mut exchange) => exchange.write(data, failed),
-            },
-        )
+        self.execute(cx, independent, plan, pattern, &window, |participation| match participation {
+            Participation::Independent(costs) => {
+                let write = || independent.write_in_scope(cx, &costs, pattern, first, data);
+                failed.map_or_else(write, Err)
+            }
+            Participation::IntraNode(access, rounds) => {
+                self.write_intra_node(cx, independent, access, rounds, data, failed)
+            }
+            Participation::InterNode(mut exchange) => exchange.write(data, failed),
+        })
     }
 
     /// Fills `data`, together with all other ranks; the count is less at the end of the file.
@@ -140,8 +131,7 @@ impl CollectiveIo {
         let CollectivePart { pattern, first, .. } = part;
         let window = first..first + data.len();
         let plan = self.agree_on_plan(cx, independent, part, TransferDirection::Read, &window)?;
-        self.execute(cx, plan, TransferDirection::Read, pattern, &window, |participation| match participation
-        {
+        self.execute(cx, independent, plan, pattern, &window, |participation| match participation {
             Participation::Independent(costs) => {
                 let read = || independent.read_in_scope(cx, &costs, pattern, first, data);
                 failed.map_or_else(read, Err)
@@ -157,20 +147,22 @@ impl CollectiveIo {
     fn execute(
         &self,
         cx: &FileContext,
+        independent: &IndependentIo,
         plan: AgreedPlan,
-        direction: TransferDirection,
         pattern: &Pattern,
         window: &Range<u64>,
         transfer: impl FnOnce(Participation<'_>) -> Result<u64>,
     ) -> Result<u64> {
+        let direction = plan.direction;
         let operation = operation_name(direction);
+        let costs = independent.cost_scope(AccessScope::Collective, plan.size);
         let Some(AgreedExchange { estimate, plan: exchange, mut rounds, new }) = plan.exchange else {
-            let outcome = transfer(Participation::Independent(self.cost_scope(plan.size)));
+            let outcome = transfer(Participation::Independent(costs));
             return agree_on_count(cx, operation, outcome);
         };
         let ExchangePlan { domains, dense } = exchange;
         let access = TwoPhaseAccess { direction, domains: &domains, dense, pattern, window };
-        let agreed = self.cost_scope(None).measure(direction, estimate, || {
+        let agreed = costs.measure(direction, estimate, || {
             let outcome = if cx.comm.node_count() == 1 {
                 transfer(Participation::IntraNode(&access, &mut rounds))
             } else {
@@ -206,10 +198,6 @@ impl CollectiveIo {
 
     fn plan_cache(&self) -> MutexGuard<'_, PlanCache> {
         self.plan_cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn cost_scope(&self, size: Option<AccessSize>) -> CostScope<'_> {
-        CostScope { scope: AccessScope::Collective, calibration: &self.calibration, size }
     }
 
     /// The aggregation buffers of a plan: the current ones, or new ones. Collective.

@@ -1,7 +1,8 @@
 //! Independent I/O: the data bytes of a window of a pattern, between memory and the device, by one rank.
 //!
-//! [`IndependentIo`] executes plans: list I/O, data sieving or mapped I/O. It owns what outlives an access (the mapping, the access history,
-//! the sieve buffer, the calibration) and reports measured costs to the calibration; estimates are made in [`plan`](crate::plan).
+//! [`IndependentIo`] executes plans: list I/O, data sieving or mapped I/O. It owns the state that
+//! outlives an access (the mapping, the access history, the sieve buffer, the calibration) and reports
+//! measured times to the calibration; estimates are made in [`plan`](crate::plan).
 
 mod access_history;
 mod data_sieving;
@@ -22,15 +23,12 @@ use crate::layout::Pattern;
 use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::plan::{
     AccessFacts, AccessPlan, AccessSize, Calibration, CostModel, Estimate, PlanInput, RunFacts, RunMapping,
-    StrategyReport, make_plan, may_map_runs,
+    StrategyReport, is_announced, is_measurable_run, make_plan, may_map_runs,
 };
-use access_history::{AccessHistory, is_measurable};
+use access_history::AccessHistory;
 use data_sieving::SieveBuffer;
 use list_io::{BATCH, read_list, write_list};
 use mapped_io::FileMapping;
-
-/// For fewer bytes the device gets no hint before a write: releasing what it reserves would take longer than the hint saves.
-const SHORTEST_WRITE_HINT: u64 = 4 << 20;
 
 /// The state of independent I/O on an open file.
 #[derive(Default)]
@@ -38,18 +36,19 @@ pub(crate) struct IndependentIo {
     mapping: FileMapping,
     history: AccessHistory,
     sieve_buffer: SieveBuffer,
+    /// The learnt costs of the file, of collective accesses too.
     calibration: Mutex<Calibration>,
     /// End of the range of which the device knows that this rank writes a new file.
     preallocated_to: AtomicU64,
 }
 
-/// The calibration of an access: that of independent calls, or that of collective ones, in which all ranks share the machine.
+/// The calibration of an access, and the scope in which it counts.
 #[derive(Clone, Copy)]
 pub(crate) struct CostScope<'a> {
-    pub(crate) scope: AccessScope,
-    pub(crate) calibration: &'a Mutex<Calibration>,
+    scope: AccessScope,
+    calibration: &'a Mutex<Calibration>,
     /// The size of the access, if it is known already.
-    pub(crate) size: Option<AccessSize>,
+    size: Option<AccessSize>,
 }
 
 impl CostScope<'_> {
@@ -57,7 +56,13 @@ impl CostScope<'_> {
         self.calibration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Executes a plan and reports its measured cost.
+    /// Lets `work` use the cost model of the scope.
+    pub(crate) fn with_model<T>(&self, cx: &FileContext, work: impl FnOnce(&CostModel<'_>) -> T) -> T {
+        let (hints, calibration) = (cx.hints(), self.calibration());
+        work(&CostModel::new(&hints, &cx.capabilities, &calibration).in_scope(self.scope))
+    }
+
+    /// Executes a plan and reports its measured time.
     pub(crate) fn measure<T>(
         &self,
         direction: TransferDirection,
@@ -66,7 +71,7 @@ impl CostScope<'_> {
     ) -> Result<T> {
         let start = Instant::now();
         let outcome = access()?;
-        self.calibration().record(direction, estimate, start.elapsed().as_nanos() as f64);
+        self.calibration().record(self.scope, direction, estimate, start.elapsed().as_nanos() as f64);
         Ok(outcome)
     }
 }
@@ -80,7 +85,7 @@ impl IndependentIo {
         first: u64,
         data: &WriteData<'_>,
     ) -> Result<u64> {
-        self.write_in_scope(cx, &self.cost_scope(), pattern, first, data)
+        self.write_in_scope(cx, &self.cost_scope(AccessScope::Independent, None), pattern, first, data)
     }
 
     /// The same for a part of a collective access.
@@ -143,7 +148,7 @@ impl IndependentIo {
         first: u64,
         data: &mut ReadBuffer<'_>,
     ) -> Result<u64> {
-        self.read_in_scope(cx, &self.cost_scope(), pattern, first, data)
+        self.read_in_scope(cx, &self.cost_scope(AccessScope::Independent, None), pattern, first, data)
     }
 
     /// The same for a part of a collective access.
@@ -195,7 +200,7 @@ impl IndependentIo {
         })
     }
 
-    /// Accesses one run of the file, and records the measured cost.
+    /// Accesses one run of the file, and records the measured time.
     fn access_run(
         &self,
         cx: &FileContext,
@@ -209,39 +214,45 @@ impl IndependentIo {
         let count = access(strategy)?;
         // After the end of the file nothing was transferred.
         if let Some(start) = start.filter(|_| count == run.end - run.start) {
-            self.history.hot_regions(direction).record(strategy, run, start.elapsed().as_nanos() as f64);
+            let took = start.elapsed().as_nanos() as f64;
+            let costs = self.cost_scope(AccessScope::Independent, None);
+            costs.calibration().record_run(direction, strategy, count, took);
         }
         Ok(count)
     }
 
     /// Collects the facts about a run, which makes pages present for sequences of small accesses and for hot regions, and plans it.
     fn plan_run(&self, cx: &FileContext, direction: TransferDirection, run: &Range<u64>) -> AccessPlan {
-        let (hints, calibration) = (cx.hints(), Calibration::default());
-        let model = CostModel { hints: &hints, capabilities: &cx.capabilities, calibration: &calibration };
+        let hints = cx.hints();
+        let model = CostModel::new(&hints, &cx.capabilities, &Calibration::NONE);
         let plan = |access| make_plan(PlanInput { direction, model, access: AccessFacts::Run(access) });
         let bytes = run.end - run.start;
-        let facts = RunFacts { bytes, is_leased: false, mapping: None, is_measurable: is_measurable(run) };
+        let facts = RunFacts { bytes, is_leased: false, mapping: None };
         if !may_map_runs(&hints, &cx.capabilities) {
-            return plan(RunFacts { is_measurable: false, ..facts });
+            return plan(facts);
         }
         let (write, is_forced) = (direction == TransferDirection::Write, hints.strategy.is_some());
-        if !facts.is_measurable {
-            let is_sequential = !is_forced && self.history.sequences(direction).note(run);
+        if !is_measurable_run(bytes) {
+            let is_sequential = !is_forced && self.history.of(direction).record_small(run);
             let is_leased = is_sequential && self.lease_ahead(cx, run, direction);
             if is_leased || !write {
                 // For a read without a lease, asking whether the pages are present would cost as much as the system call.
                 return plan(RunFacts { is_leased, ..facts });
             }
         }
-        let mut hot_regions = self.history.hot_regions(direction);
-        let is_hot = hot_regions.note(run);
+        let is_hot = self.history.of(direction).record(run);
         let mapping = if is_hot || is_forced { self.mapping.of_free(cx, run) } else { None };
         let Some(mapping) = mapping.filter(|mapping| !write || mapping.keeps_allocation()) else {
             return plan(facts);
         };
-        let is_retry = !is_forced && hot_regions.retry_is_due(run);
         let is_present = mapping.was_accessed(run, write);
-        let mapping = RunMapping { is_present, costs: hot_regions.costs(), is_retry };
+        let (costs, is_retry) = {
+            let scope = self.cost_scope(AccessScope::Independent, None);
+            let mut calibration = scope.calibration();
+            let is_retry = !is_forced && calibration.retry_is_due(direction, bytes);
+            (calibration.run_costs(direction), is_retry)
+        };
+        let mapping = RunMapping { is_present, costs, is_retry };
         let plan = plan(RunFacts { mapping: Some(mapping), ..facts });
         if !is_forced {
             cx.report_strategy(AccessScope::Independent, direction, plan.estimate.strategy, || {
@@ -263,12 +274,13 @@ impl IndependentIo {
         pattern: &Pattern,
         window: &Range<u64>,
     ) -> AccessPlan {
-        let (hints, calibration) = (cx.hints(), costs.calibration());
-        let model = CostModel { hints: &hints, capabilities: &cx.capabilities, calibration: &calibration };
         let size = costs.size.unwrap_or_else(|| self.measure_size(cx, direction, pattern, window));
-        let plan = make_plan(PlanInput { direction, model, access: AccessFacts::OneRank(size) });
-        report_plan(cx, costs.scope, direction, &model, size, plan.estimate);
-        plan
+        costs.with_model(cx, |model| {
+            let access = AccessFacts::OneRank(size);
+            let plan = make_plan(PlanInput { direction, model: *model, access });
+            report_plan(cx, direction, model, size, plan.estimate);
+            plan
+        })
     }
 
     /// The size of an access.
@@ -288,7 +300,7 @@ impl IndependentIo {
     /// Announces a write to the device, if it is large and the file is new: this rank has written nothing after it.
     pub(crate) fn announce_write(&self, cx: &FileContext, range: &Range<u64>) {
         let is_new = cx.mode.is_create() && cx.mode.is_exclusive();
-        if is_new && range.end - range.start >= SHORTEST_WRITE_HINT {
+        if is_new && is_announced(range.end - range.start) {
             let before = self.preallocated_to.fetch_max(range.end, Ordering::Relaxed);
             if range.end > before {
                 cx.handle.advise_will_write(range.start.max(before)..range.end);
@@ -296,22 +308,23 @@ impl IndependentIo {
         }
     }
 
-    fn cost_scope(&self) -> CostScope<'_> {
-        CostScope { scope: AccessScope::Independent, calibration: &self.calibration, size: None }
+    /// The calibration of accesses in a scope.
+    pub(crate) fn cost_scope(&self, scope: AccessScope, size: Option<AccessSize>) -> CostScope<'_> {
+        CostScope { scope, calibration: &self.calibration, size }
     }
 }
 
 /// Reports the strategy of an access with the estimates of the others, if reports are on.
 pub(crate) fn report_plan(
     cx: &FileContext,
-    scope: AccessScope,
     direction: TransferDirection,
     model: &CostModel<'_>,
     size: AccessSize,
     chosen: Estimate,
 ) {
+    let scope = model.scope;
     cx.report_strategy(scope, direction, chosen.strategy, || {
-        let estimates = model.estimates(direction, &size, scope);
+        let estimates = model.estimates(direction, &size);
         StrategyReport { direction, scope, size, chosen, estimates }
     });
 }

@@ -19,7 +19,7 @@ mod strategy_report;
 mod tests;
 
 pub(crate) use access_summary::AccessSummary;
-pub(crate) use cost_model::{AccessSize, Calibration, CostModel, Estimate, smooth_cost};
+pub(crate) use cost_model::{AccessSize, Calibration, CostModel, Estimate, Smoothing, Streak, THRESHOLDS};
 pub(crate) use coverage::Coverage;
 pub(crate) use exchange_round::{
     ExchangeRound, IncomingMessage, LocalPart, OutgoingMessage, RemotePart, aggregator_ranges, data_inside,
@@ -29,7 +29,9 @@ pub(crate) use file_domains::{AggregatorWindow, FileDomains, RankTopology, keeps
 #[cfg(test)]
 pub(crate) use node_message::runs_of;
 pub(crate) use node_message::{NodeMessage, assign_steps, merge_ranges};
-pub(crate) use strategy::{RunFacts, RunMapping, may_map_runs, uses_two_phase};
+pub(crate) use strategy::{
+    RunFacts, RunMapping, compares_costs, is_announced, is_measurable_run, may_map_runs, uses_two_phase,
+};
 pub(crate) use strategy_report::StrategyReport;
 
 use crate::hints::{Strategy, TransferDirection};
@@ -84,7 +86,7 @@ pub(crate) fn make_plan(input: PlanInput<'_>) -> AccessPlan {
     let alone = |estimate, is_measured| AccessPlan { estimate, is_measured, exchange: None };
     match access {
         AccessFacts::Run(facts) => {
-            let (estimate, is_measured) = strategy::choose_for_run(&facts, model.hints);
+            let (estimate, is_measured) = strategy::choose_for_run(&facts, &model);
             alone(estimate, is_measured)
         }
         AccessFacts::OneRank(size) => alone(strategy::choose_independent(direction, &size, &model), true),

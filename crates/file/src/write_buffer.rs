@@ -307,7 +307,7 @@ impl WriteBuffer {
     /// Records an access for pacing, and reports changes of the pace.
     fn observe(&self, start: std::time::Duration, bytes: u64) {
         let mut state = self.lock();
-        let begun = state.observer.accepted(start, self.begun.elapsed(), bytes);
+        let begun = state.observer.record(start, self.begun.elapsed(), bytes);
         if !begun {
             return;
         }

@@ -1,7 +1,6 @@
 //! The agreement on a plan: the ranks merge the summaries of their parts, and each computes the same plan from the result.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use aqueduct_comm::Comm;
@@ -13,12 +12,13 @@ use crate::error::Result;
 use crate::hints::TransferDirection;
 use crate::independent::{IndependentIo, report_plan};
 use crate::plan::{
-    AccessFacts, AccessSize, AccessSummary, CostModel, Estimate, ExchangePlan, PlanInput, RankTopology,
-    add_estimates, keeps_alignment, make_plan, uses_two_phase,
+    AccessFacts, AccessSize, AccessSummary, Estimate, ExchangePlan, PlanInput, RankTopology, add_estimates,
+    compares_costs, keeps_alignment, make_plan, uses_two_phase,
 };
 
 /// A plan that is the same on all ranks.
 pub(super) struct AgreedPlan {
+    pub(super) direction: TransferDirection,
     /// The size of this rank's part, if it was needed.
     pub(super) size: Option<AccessSize>,
     /// The exchange of a two-phase access; none if each rank accesses its own bytes.
@@ -63,21 +63,21 @@ impl CollectiveIo {
         // A view that comes with the access is known to its own rank only.
         let is_known = !part.has_own_view && self.all_views_contiguous.load(Ordering::Acquire);
         if is_known && cx.hints().leaves_open(direction) {
-            return Ok(AgreedPlan { size: None, exchange: None });
+            return Ok(AgreedPlan { direction, size: None, exchange: None });
         }
         let pattern = part.pattern;
         let key = AccessKey { direction, pattern: pattern.clone(), window: window.clone() };
         let mine = self.plan_cache().candidates(&key).add_to(|| AccessSummary::of(pattern, window.clone()));
         let measure = || independent.measure_size(cx, direction, pattern, window);
-        // In one machine's page cache independent I/O may be cheaper.
-        let estimates = cx.capabilities.maps && cx.comm.node_count() == 1 && !window.is_empty();
+        let estimates = compares_costs(&cx.comm, &cx.capabilities) && !window.is_empty();
         let size = estimates.then(measure);
+        let costs = independent.cost_scope(AccessScope::Collective, size);
         let summary = size
-            .map_or(mine, |size| self.with_model(cx, |model| add_estimates(mine, direction, &size, model)));
+            .map_or(mine, |size| costs.with_model(cx, |model| add_estimates(mine, direction, &size, model)));
         let all = merge_summaries(cx, &summary)?;
         // Conflicting atomic accesses must be serialised: each rank locks and accesses its own bytes.
         if cx.is_atomic() || !uses_two_phase(direction, &all, &cx.hints()) {
-            return Ok(AgreedPlan { size, exchange: None });
+            return Ok(AgreedPlan { direction, size, exchange: None });
         }
         let keeps_alignment = |by: i64| keeps_alignment(by, &cx.hints(), &cx.capabilities);
         let cached = self.plan_cache().lookup(&key, &all, keeps_alignment);
@@ -85,11 +85,11 @@ impl CollectiveIo {
         let (cached, rounds) =
             cached.map(|CachedPlan { exchange, rounds }| (exchange, RoundSource::cached(rounds))).unzip();
         let size = size.unwrap_or_else(measure);
-        let plan = self.with_model(cx, |model| {
+        let plan = costs.with_model(cx, |model| {
             let access = AccessFacts::AllRanks { size, summary: &all, topology: &cx.comm, cached };
             let plan = make_plan(PlanInput { direction, model: *model, access });
             if plan.exchange.is_some() {
-                report_plan(cx, AccessScope::Collective, direction, model, size, plan.estimate);
+                report_plan(cx, direction, model, size, plan.estimate);
             }
             plan
         });
@@ -99,13 +99,7 @@ impl CollectiveIo {
             rounds: rounds.unwrap_or_default(),
             new,
         });
-        Ok(AgreedPlan { size: Some(size), exchange })
-    }
-
-    fn with_model<T>(&self, cx: &FileContext, work: impl FnOnce(&CostModel<'_>) -> T) -> T {
-        let hints = cx.hints();
-        let calibration = self.calibration.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&CostModel { hints: &hints, capabilities: &cx.capabilities, calibration: &calibration })
+        Ok(AgreedPlan { direction, size: Some(size), exchange })
     }
 }
 

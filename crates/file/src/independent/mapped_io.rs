@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_device::{MappedAccess, Mapping};
 
 use super::IndependentIo;
-use super::access_history::{REGION, bytes_ahead};
+use super::access_history::bytes_ahead;
 use super::data_sieving::{SieveWindows, before_end};
 use super::list_io::{BATCH, read_list, write_list};
 use crate::context::FileContext;
@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::hints::TransferDirection;
 use crate::layout::Pattern;
 use crate::memory::window::MemoryWindow;
+use crate::plan::THRESHOLDS;
 
 /// Bytes of the file that are made present at a time.
 const STEP: u64 = 4 << 20;
@@ -127,11 +128,12 @@ impl IndependentIo {
             mapping.is_leased(run, write) || ahead().is_some_and(|ahead| mapping.lease(&ahead, write))
         });
         if !present {
-            self.history.sequences(direction).end();
+            self.history.of(direction).end_sequence();
         }
         present
     }
 }
+
 /// The mapped part of a file, and what is known of its pages.
 pub(super) struct FileMapping {
     current: Mutex<Option<Arc<Mapping>>>,
@@ -160,8 +162,8 @@ impl FileMapping {
         {
             return Some(Arc::clone(mapping));
         }
-        let start = range.start / REGION * REGION;
-        let end = start.checked_add(REGION)?.max(range.end);
+        let start = range.start / THRESHOLDS.region * THRESHOLDS.region;
+        let end = start.checked_add(THRESHOLDS.region)?.max(range.end);
         let made = Arc::new(cx.handle.map(start..end)?);
         *current = Some(Arc::clone(&made));
         Some(made)

@@ -1,4 +1,13 @@
-//! The cost model: what an access costs with each strategy, estimated from its size and from constants, corrected by measured costs.
+//! The cost model: the estimated cost of an access with each strategy.
+//!
+//! An estimate is computed from the size of the access and the costs of the machine
+//! ([`MachineCosts`], all constants), and corrected by measured times ([`Calibration`]). What is
+//! learnt is learnt in one way: by [`Smoothing`] and [`Streak`], which the detectors of access
+//! patterns and the pacing of write buffers use too.
+
+mod calibration;
+mod machine_costs;
+mod smoothing;
 
 use std::ops::Range;
 
@@ -7,6 +16,10 @@ use aqueduct_device::Capabilities;
 use crate::context::AccessScope;
 use crate::hints::{Hints, Strategy, Toggle, TransferDirection};
 use crate::layout::Pattern;
+pub(crate) use calibration::Calibration;
+use machine_costs::PAGE;
+pub(crate) use machine_costs::{MachineCosts, THRESHOLDS};
+pub(crate) use smoothing::{Smoothing, Streak};
 
 /// The size of an access, as far as its cost depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +34,6 @@ pub(crate) struct AccessSize {
     pub(crate) new_pages: bool,
 }
 
-/// Strips from which the number of runs is estimated.
-const SAMPLE: usize = 64;
-
 impl AccessSize {
     /// Of a window of data bytes.
     pub(crate) fn of(pattern: &Pattern, window: &Range<u64>, new_pages: bool) -> Self {
@@ -32,10 +42,10 @@ impl AccessSize {
     }
 }
 
-/// The number of runs of a window, estimated from its first strips: counting all could cost more than it saves.
+/// The number of runs of a window, estimated from its first strips.
 fn estimate_runs(pattern: &Pattern, window: &Range<u64>) -> u64 {
     let (mut runs, mut bytes) = (0u64, 0);
-    for strip in pattern.strips(window.clone()).take(SAMPLE) {
+    for strip in pattern.strips(window.clone()).take(THRESHOLDS.sampled_strips) {
         runs += strip.count;
         bytes += strip.size();
     }
@@ -50,32 +60,10 @@ pub(crate) struct Estimate {
     pub(crate) nanoseconds: f64,
 }
 
-// Nanoseconds, measured on the page cache of a common machine.
-const READ_CALL: f64 = 500.0;
-const WRITE_CALL: f64 = 1500.0;
-/// A run of a list, where the device takes lists.
-const LISTED: f64 = 100.0;
-/// The same with direct I/O, where each is an operation of the medium.
-const DIRECT_CALL: f64 = 80_000.0;
-const DIRECT_LISTED: f64 = 8_000.0;
-const DIRECT_BYTE: f64 = 0.4;
-/// A page made present, once for all later accesses.
-const READ_PAGE: f64 = 40.0;
-const WRITE_PAGE: f64 = 300.0;
-const PAGE: f64 = 4096.0;
-/// Additional costs of a call, a page and a byte if the pages are new and the ranks wait for one another.
-const NEW_CALL: f64 = 20_000.0;
-const NEW_PAGE: f64 = 4000.0;
-const NEW_BYTE: f64 = 0.25;
-/// A byte moved.
-const BYTE: f64 = 0.15;
-/// A run picked out of a buffer or put into it.
-const PICK: f64 = 2.0;
-
-/// A byte moved through the buffers of a node.
-const EXCHANGED: f64 = 0.5;
-/// The barriers of a collective call that exchanges data.
-const BARRIERS: f64 = 20_000.0;
+/// The strategies of one rank by itself.
+const INDEPENDENT: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
+/// All strategies that are calibrated.
+const STRATEGIES: [Strategy; 4] = [Strategy::List, Strategy::Sieve, Strategy::Map, Strategy::TwoPhase];
 
 /// What estimates are computed from.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +71,29 @@ pub(crate) struct CostModel<'a> {
     /// The hints in force.
     pub(crate) hints: &'a Hints,
     pub(crate) capabilities: &'a Capabilities,
+    pub(crate) machine: &'a MachineCosts,
     pub(crate) calibration: &'a Calibration,
+    /// Whose calibration counts: that of independent or of collective calls.
+    pub(crate) scope: AccessScope,
 }
 
-impl CostModel<'_> {
+impl<'a> CostModel<'a> {
+    /// The model of independent calls with documented costs.
+    pub(crate) fn new(
+        hints: &'a Hints,
+        capabilities: &'a Capabilities,
+        calibration: &'a Calibration,
+    ) -> Self {
+        let (machine, scope) = (&MachineCosts::DOCUMENTED, AccessScope::Independent);
+        Self { hints, capabilities, machine, calibration, scope }
+    }
+
+    /// The same model with the calibration of another scope.
+    #[must_use]
+    pub(crate) fn in_scope(self, scope: AccessScope) -> Self {
+        Self { scope, ..self }
+    }
+
     /// The strategy of one rank by itself with the lowest estimated cost.
     pub(crate) fn cheapest(&self, direction: TransferDirection, size: &AccessSize) -> Estimate {
         let estimates = INDEPENDENT.iter().map(|strategy| self.estimate(direction, *strategy, size));
@@ -95,14 +102,10 @@ impl CostModel<'_> {
         cheapest.unwrap_or(Estimate { strategy: Strategy::List, nanoseconds: f64::NAN })
     }
 
-    /// The estimates of all strategies of a scope.
-    pub(crate) fn estimates(
-        &self,
-        direction: TransferDirection,
-        size: &AccessSize,
-        scope: AccessScope,
-    ) -> Vec<Estimate> {
-        let strategies = if scope == AccessScope::Collective { &STRATEGIES[..] } else { &INDEPENDENT[..] };
+    /// The estimates of all strategies of the scope.
+    pub(crate) fn estimates(&self, direction: TransferDirection, size: &AccessSize) -> Vec<Estimate> {
+        let strategies =
+            if self.scope == AccessScope::Collective { &STRATEGIES[..] } else { &INDEPENDENT[..] };
         strategies.iter().map(|strategy| self.estimate(direction, *strategy, size)).collect()
     }
 
@@ -114,101 +117,50 @@ impl CostModel<'_> {
         size: &AccessSize,
     ) -> Estimate {
         let nominal = self.nominal(direction, strategy, size).unwrap_or(f64::NAN);
-        Estimate { strategy, nanoseconds: nominal * self.calibration.factor(direction, strategy) }
+        Estimate { strategy, nanoseconds: nominal * self.calibration.factor(self.scope, direction, strategy) }
     }
 
     /// The cost of one strategy before calibration, in nanoseconds; none if it is not available.
     fn nominal(&self, direction: TransferDirection, strategy: Strategy, size: &AccessSize) -> Option<f64> {
         let (runs, span, bytes) = (size.runs as f64, size.span as f64, size.bytes as f64);
-        let hints = self.hints;
+        let (hints, machine) = (self.hints, self.machine);
         let (call, page, sieve, buffer) = match direction {
-            TransferDirection::Read => (READ_CALL, READ_PAGE, hints.sieve_read, hints.read_buffer),
-            TransferDirection::Write => (WRITE_CALL, WRITE_PAGE, hints.sieve_write, hints.write_buffer),
+            TransferDirection::Read => {
+                (machine.read_call, machine.read_page, hints.sieve_read, hints.read_buffer)
+            }
+            TransferDirection::Write => {
+                (machine.write_call, machine.write_page, hints.sieve_write, hints.write_buffer)
+            }
         };
-        let (call, listed, byte) = if self.capabilities.alignment > 1 {
-            (DIRECT_CALL, DIRECT_LISTED, DIRECT_BYTE)
+        let (call, list_entry, byte) = if self.capabilities.alignment > 1 {
+            (machine.direct_call, machine.direct_list_entry, machine.direct_byte)
         } else {
-            (call, LISTED, BYTE)
+            (call, machine.list_entry, machine.byte)
         };
         let (call, page, byte) = if size.new_pages {
-            (call + NEW_CALL, page + NEW_PAGE, byte + NEW_BYTE)
+            (call + machine.new_call, page + machine.new_page, byte + machine.new_byte)
         } else {
             (call, page, byte)
         };
         let moved = bytes * byte;
         match strategy {
-            Strategy::List if self.capabilities.native_lists => Some(runs * listed + moved),
+            Strategy::List if self.capabilities.native_lists => Some(runs * list_entry + moved),
             Strategy::Direct | Strategy::List => Some(runs * call + moved),
             Strategy::Map if self.capabilities.maps && hints.map => {
-                Some((span / PAGE + 1.0) * page + runs * PICK + moved)
+                Some((span / PAGE + 1.0) * page + runs * machine.copied_run + moved)
             }
             Strategy::Map => None,
             // Reading, changing and writing back is safe only if all writers lock; see `Hints::sieve_write`.
             Strategy::Sieve if direction == TransferDirection::Write || sieve == Toggle::Disable => None,
             Strategy::Sieve => {
                 let windows = (span / buffer as f64).ceil();
-                Some(windows * call + span * byte + runs * PICK + bytes * BYTE)
+                Some(windows * call + span * byte + runs * machine.copied_run + bytes * machine.byte)
             }
-            Strategy::TwoPhase => Some(BARRIERS + runs * PICK + bytes * EXCHANGED),
-        }
-    }
-}
-
-/// Measured time divided by nominal time of each strategy, smoothed; 1 if nothing is known.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Calibration {
-    factors: [[f64; STRATEGIES.len()]; 2],
-}
-
-/// The strategies of one rank by itself.
-const INDEPENDENT: [Strategy; 3] = [Strategy::List, Strategy::Sieve, Strategy::Map];
-/// All strategies that are calibrated.
-const STRATEGIES: [Strategy; 4] = [Strategy::List, Strategy::Sieve, Strategy::Map, Strategy::TwoPhase];
-/// The weight of an access that took less time than estimated.
-const FASTER_WEIGHT: f64 = 0.3;
-/// The weight of an access that took more time: the process may have been descheduled, or the access was the first to touch its
-/// pages, which says nothing about the strategy.
-const SLOWER_WEIGHT: f64 = 0.1;
-/// A measured time above so many times the estimated one counts as so many times.
-const OUTLIER: f64 = 3.0;
-/// How fast the factors of other strategies return to 1: the file or the load may have changed.
-const DECAY: f64 = 0.01;
-/// Shorter accesses, in nanoseconds, are not measured exactly enough.
-const SHORTEST_MEASURED: f64 = 5_000.0;
-
-impl Default for Calibration {
-    fn default() -> Self {
-        Self { factors: [[1.0; STRATEGIES.len()]; 2] }
-    }
-}
-
-impl Calibration {
-    fn factor(&self, direction: TransferDirection, strategy: Strategy) -> f64 {
-        let place = STRATEGIES.iter().position(|calibrated| *calibrated == strategy);
-        place.map_or(1.0, |place| self.factors[direction as usize][place])
-    }
-
-    /// Records the measured time of an access, in nanoseconds.
-    pub(crate) fn record(&mut self, direction: TransferDirection, estimate: Estimate, took: f64) {
-        if !estimate.nanoseconds.is_finite() || estimate.nanoseconds.max(took) < SHORTEST_MEASURED {
-            return;
-        }
-        let factors = &mut self.factors[direction as usize];
-        for (strategy, factor) in STRATEGIES.iter().zip(factors) {
-            if *strategy == estimate.strategy {
-                // The estimate includes the factor.
-                *factor = smooth_cost(*factor, *factor * took / estimate.nanoseconds).clamp(1e-3, 1e3);
-            } else {
-                *factor += (1.0 - *factor) * DECAY;
+            Strategy::TwoPhase => {
+                Some(machine.barriers + runs * machine.copied_run + bytes * machine.exchanged_byte)
             }
         }
     }
-}
-
-/// The expected cost after another one was measured.
-pub(crate) fn smooth_cost(expected: f64, measured: f64) -> f64 {
-    let weight = if measured < expected { FASTER_WEIGHT } else { SLOWER_WEIGHT };
-    expected + (measured.min(expected * OUTLIER) - expected) * weight
 }
 
 #[cfg(test)]
@@ -218,9 +170,7 @@ mod tests {
     fn choice(span: u64, bytes: u64, runs: u64, capabilities: Capabilities) -> Strategy {
         let size = AccessSize { span, bytes, runs, new_pages: false };
         let (hints, calibration) = (Hints::default(), Calibration::default());
-        CostModel { hints: &hints, capabilities: &capabilities, calibration: &calibration }
-            .cheapest(TransferDirection::Read, &size)
-            .strategy
+        CostModel::new(&hints, &capabilities, &calibration).cheapest(TransferDirection::Read, &size).strategy
     }
 
     #[test]
@@ -232,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_taken_at_their_word() {
+    fn capabilities_of_the_device_change_the_strategy() {
         let lists = Capabilities { native_lists: true, ..Capabilities::default() };
         assert_eq!(choice(4 << 20, 1 << 20, 1 << 10, lists), Strategy::List);
         let maps = Capabilities { maps: true, ..Capabilities::default() };
@@ -241,70 +191,74 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_pieces_of_a_new_file_are_put_together_first() {
+    fn medium_sized_interleaved_pieces_of_a_new_file_are_aggregated() {
         let capabilities = Capabilities { maps: true, ..Capabilities::default() };
         let (hints, calibration) = (Hints::default(), Calibration::default());
-        let model = CostModel { hints: &hints, capabilities: &capabilities, calibration: &calibration };
-        let together = |piece: u64, new_pages| {
+        let model = CostModel::new(&hints, &capabilities, &calibration);
+        let aggregates = |piece: u64, new_pages| {
             let size = AccessSize { span: 128 * piece, bytes: 64 * piece, runs: 64, new_pages };
-            let together = model.estimate(TransferDirection::Write, Strategy::TwoPhase, &size);
-            together.nanoseconds < model.cheapest(TransferDirection::Write, &size).nanoseconds
+            let two_phase = model.estimate(TransferDirection::Write, Strategy::TwoPhase, &size);
+            two_phase.nanoseconds < model.cheapest(TransferDirection::Write, &size).nanoseconds
         };
-        assert!(together(64 << 10, true) && !together(64 << 10, false));
-        assert!(!together(1 << 20, true) && !together(1 << 20, false));
+        assert!(aggregates(64 << 10, true) && !aggregates(64 << 10, false));
+        assert!(!aggregates(1 << 20, true) && !aggregates(1 << 20, false));
     }
 
     #[test]
-    fn past_the_page_cache_few_large_operations_are_cheap() {
-        let past = Capabilities { native_lists: true, alignment: 4096, ..Capabilities::default() };
-        assert_eq!(choice(8 << 20, 4 << 20, 1 << 10, past), Strategy::Sieve);
-        assert_eq!(choice(1 << 30, 4 << 20, 1 << 10, past), Strategy::List);
+    fn direct_io_prefers_few_large_operations() {
+        let direct = Capabilities { native_lists: true, alignment: 4096, ..Capabilities::default() };
+        assert_eq!(choice(8 << 20, 4 << 20, 1 << 10, direct), Strategy::Sieve);
+        assert_eq!(choice(1 << 30, 4 << 20, 1 << 10, direct), Strategy::List);
     }
 
     #[test]
-    fn what_turns_out_dear_is_left_and_tried_again_later() {
+    fn a_strategy_that_is_slower_than_estimated_is_left_and_retried_later() {
         let (hints, capabilities) =
             (Hints::default(), Capabilities { maps: true, ..Capabilities::default() });
         let size = AccessSize { span: 4 << 20, bytes: 2 << 20, runs: 512, new_pages: false };
         let mut calibration = Calibration::default();
         let ask = |calibration: &Calibration| {
-            CostModel { hints: &hints, capabilities: &capabilities, calibration }
-                .cheapest(TransferDirection::Write, &size)
+            CostModel::new(&hints, &capabilities, calibration).cheapest(TransferDirection::Write, &size)
         };
         assert_eq!(ask(&calibration).strategy, Strategy::Map);
         let mut tries = 0;
         while ask(&calibration).strategy == Strategy::Map {
             let choice = ask(&calibration);
-            calibration.record(TransferDirection::Write, choice, 20e6);
+            calibration.record(AccessScope::Independent, TransferDirection::Write, choice, 20e6);
             tries += 1;
         }
-        assert!(tries < 8, "{tries} dear accesses before it gave up");
+        assert!(tries < 8, "{tries} slow accesses before another strategy was used");
         let mut others = 0;
         while ask(&calibration).strategy == Strategy::List {
             let choice = ask(&calibration);
-            calibration.record(TransferDirection::Write, choice, choice.nanoseconds);
+            calibration.record(
+                AccessScope::Independent,
+                TransferDirection::Write,
+                choice,
+                choice.nanoseconds,
+            );
             others += 1;
         }
         assert!((10..1000).contains(&others), "tried again after {others} accesses");
     }
 
     #[test]
-    fn a_dear_beginning_does_not_spoil_what_is_cheap_from_then_on() {
+    fn slow_first_accesses_and_preemptions_do_not_change_the_strategy() {
         let (hints, capabilities) =
             (Hints::default(), Capabilities { maps: true, ..Capabilities::default() });
         let size = AccessSize { span: 2 << 20, bytes: 1 << 20, runs: 1 << 18, new_pages: false };
         let mut calibration = Calibration::default();
         for access in 0..100 {
-            let model = CostModel { hints: &hints, capabilities: &capabilities, calibration: &calibration };
-            let alone = model.cheapest(TransferDirection::Write, &size);
-            let together = model.estimate(TransferDirection::Write, Strategy::TwoPhase, &size);
+            let model = CostModel::new(&hints, &capabilities, &calibration);
+            let independent = model.cheapest(TransferDirection::Write, &size);
+            let two_phase = model.estimate(TransferDirection::Write, Strategy::TwoPhase, &size);
             assert!(
-                alone.strategy == Strategy::Map && alone.nanoseconds < together.nanoseconds,
+                independent.strategy == Strategy::Map && independent.nanoseconds < two_phase.nanoseconds,
                 "access {access}"
             );
-            // The first one makes the pages, and every fifth loses its core.
+            // The first access makes the pages present; every fifth is preempted.
             let took = if access % 5 == 0 { 3e6 } else { 300e3 };
-            calibration.record(TransferDirection::Write, alone, took);
+            calibration.record(AccessScope::Independent, TransferDirection::Write, independent, took);
         }
     }
 }

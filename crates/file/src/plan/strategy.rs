@@ -1,6 +1,6 @@
 //! The choice of a strategy: by the hints, or by the lowest estimated cost.
 
-use super::cost_model::{AccessSize, CostModel, Estimate};
+use super::cost_model::{AccessSize, CostModel, Estimate, THRESHOLDS};
 use super::file_domains::{FileDomains, RankTopology, choose_aggregators};
 use super::{AccessSummary, ExchangePlan};
 use crate::hints::{Hints, Strategy, Toggle, TransferDirection};
@@ -15,8 +15,6 @@ pub(crate) struct RunFacts {
     pub(crate) is_leased: bool,
     /// Its mapping, if it was accessed often enough to have one.
     pub(crate) mapping: Option<RunMapping>,
-    /// True if it is long enough for its time to say something about the cost of a byte.
-    pub(crate) is_measurable: bool,
 }
 
 /// A run that could be accessed through mapped pages.
@@ -54,9 +52,27 @@ pub(crate) fn may_map_runs(hints: &Hints, capabilities: &Capabilities) -> bool {
     capabilities.maps && hints.map && hints.strategy.is_none_or(|strategy| strategy == Strategy::Map)
 }
 
+/// True if the time of an access to one run depends on its bytes more than on the system call.
+pub(crate) fn is_measurable_run(bytes: u64) -> bool {
+    bytes >= THRESHOLDS.shortest_measured_run
+}
+
+/// True if the device gets a hint before a write of so many bytes to a new file.
+pub(crate) fn is_announced(bytes: u64) -> bool {
+    bytes >= THRESHOLDS.shortest_write_hint
+}
+
+/// True if ranks estimate the costs of a collective access: in one machine's page cache independent
+/// I/O may be cheaper.
+pub(crate) fn compares_costs(topology: &dyn RankTopology, capabilities: &Capabilities) -> bool {
+    capabilities.maps && topology.nodes() == 1
+}
+
 /// The strategy of one run, and whether the time that it takes predicts the time of later accesses: not if it makes pages present, which
 /// later accesses find.
-pub(super) fn choose_for_run(facts: &RunFacts, hints: &Hints) -> (Estimate, bool) {
+pub(super) fn choose_for_run(facts: &RunFacts, model: &CostModel<'_>) -> (Estimate, bool) {
+    let hints = model.hints;
+    let is_measurable = may_map_runs(hints, model.capabilities) && is_measurable_run(facts.bytes);
     let unknown = |strategy| Estimate { strategy, nanoseconds: f64::NAN };
     if facts.is_leased {
         return (unknown(Strategy::Map), false);
@@ -66,9 +82,9 @@ pub(super) fn choose_for_run(facts: &RunFacts, hints: &Hints) -> (Estimate, bool
         Some(mapping) => {
             let estimate = mapping.cheapest(facts.bytes);
             let makes_pages = estimate.strategy == Strategy::Map && !mapping.is_present;
-            (estimate, !makes_pages && facts.is_measurable)
+            (estimate, !makes_pages && is_measurable)
         }
-        None => (unknown(Strategy::List), facts.is_measurable),
+        None => (unknown(Strategy::List), is_measurable),
     }
 }
 
@@ -124,12 +140,9 @@ pub(super) fn plan_exchange(
     let aggregators = choose_aggregators(topology, hints.aggregators.or(one.then_some(1)));
     let domains = FileDomains::new(span, aggregators, hints, capabilities);
     // A few bytes at either end of a huge file would take an enormous number of rounds, nearly all of them empty.
-    let few_rounds = domains.rounds() <= summary.bytes().saturating_add(MANY_ROUNDS);
+    let few_rounds = domains.rounds() <= summary.bytes().saturating_add(THRESHOLDS.many_rounds);
     few_rounds.then(|| ExchangePlan { domains, dense: summary.interlocks() })
 }
-
-/// Rounds that any access may take; beyond that, each round has to move at least one byte.
-const MANY_ROUNDS: u64 = 1024;
 
 /// Ranks whose bytes are contiguous gain nothing from an exchange, unless they read the same bytes, which are then read once.
 fn gains_from_exchange(direction: TransferDirection, summary: &AccessSummary) -> bool {

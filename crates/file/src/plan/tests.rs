@@ -39,7 +39,7 @@ fn plan(direction: TransferDirection, parts: &[(Range<u64>, u64)], hints: &Hints
         all.merge(&AccessSummary::of(&pattern, 0..*bytes));
     }
     let (capabilities, calibration) = (Capabilities::default(), Calibration::default());
-    let model = CostModel { hints, capabilities: &capabilities, calibration: &calibration };
+    let model = CostModel::new(hints, &capabilities, &calibration);
     let size = AccessSize { span: 1, bytes: 1, runs: 1, new_pages: false };
     let access = AccessFacts::AllRanks { size, summary: &all, topology: &OneRankTopology, cached: None };
     let plan = make_plan(PlanInput { direction, model, access });
@@ -77,7 +77,7 @@ fn writes_are_sieved_only_if_a_hint_says_so() {
     let size = AccessSize { span: 1 << 20, bytes: 1 << 18, runs: 1 << 16, new_pages: false };
     let (capabilities, calibration) = (Capabilities::default(), Calibration::default());
     let choose = |hints: &Hints| {
-        let model = CostModel { hints, capabilities: &capabilities, calibration: &calibration };
+        let model = CostModel::new(hints, &capabilities, &calibration);
         let (direction, access) = (TransferDirection::Write, AccessFacts::OneRank(size));
         make_plan(PlanInput { direction, model, access }).estimate.strategy
     };

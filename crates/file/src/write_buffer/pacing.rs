@@ -1,18 +1,25 @@
-//! Pacing of the drain thread: writes without a pause between them are a snapshot. The size of snapshots and the interval between them give
-//! the memory to keep and the rate to write at.
+//! Pacing of the drain thread: writes without a pause between them are a snapshot. The size of
+//! snapshots and the interval between them give the memory to keep and the rate to write at.
 //!
 //! Pure: times are arguments.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
 use aqueduct_device::units::{ByteRate, ByteSize};
 
-/// Snapshots that are remembered.
-const REMEMBERED: usize = 4;
+use crate::plan::{Smoothing, Streak};
+
+/// About so many snapshots determine the averages.
+const REMEMBERED: u32 = 4;
 /// Accesses with a shorter pause between them belong to one snapshot.
 const PAUSE: Duration = Duration::from_millis(2);
+/// Intervals that differ by less than this share of their average are regular.
+const TOLERANCE: f64 = 0.25;
+/// Memory that is kept in addition to that of a snapshot, as a share of it.
+const SPARE_MEMORY: f64 = 0.25;
+/// The share of an interval in which a snapshot is to be written.
+const DRAIN_TIME: f64 = 0.75;
 
 /// A snapshot: when it began, when its last access ended, its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +30,9 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    /// True if an access that begins now is a part of it: the program has not computed for longer than it has written.
-    fn goes_on(&self, now: Duration) -> bool {
+    /// True if an access that begins now is a part of it: the program has not computed for longer than
+    /// it has written.
+    fn continues(&self, now: Duration) -> bool {
         now.saturating_sub(self.end) <= PAUSE.max(self.end.saturating_sub(self.start))
     }
 }
@@ -52,7 +60,7 @@ impl fmt::Display for Pacing {
         write!(f, ": {} of memory kept, written ", ByteSize(self.keep))?;
         match self.rate {
             Some(rate) => write!(f, "at {}", ByteRate(rate)),
-            None => write!(f, "as fast as may be"),
+            None => write!(f, "as fast as possible"),
         }
     }
 }
@@ -62,50 +70,57 @@ impl fmt::Display for Pacing {
 pub(crate) struct SnapshotObserver {
     /// The memory limit.
     cap: u64,
-    last: VecDeque<Snapshot>,
+    current: Option<Snapshot>,
+    /// Bytes of the largest of the last complete snapshots.
+    largest: Option<f64>,
+    /// The average interval between the starts of snapshots, in nanoseconds.
+    interval: Option<f64>,
+    /// How many there were.
+    intervals: u32,
+    /// The last ones that were like the average.
+    regular: Streak,
 }
 
 impl SnapshotObserver {
     pub(crate) fn new(cap: u64) -> Self {
-        Self { cap, last: VecDeque::with_capacity(REMEMBERED + 1) }
+        Self { cap, current: None, largest: None, interval: None, intervals: 0, regular: Streak::default() }
     }
 
-    /// Records an access of so many bytes that was accepted from `start` to `end`; true if it began a new snapshot.
-    pub(crate) fn accepted(&mut self, start: Duration, end: Duration, bytes: u64) -> bool {
-        if let Some(snapshot) = self.last.back_mut().filter(|snapshot| snapshot.goes_on(start)) {
+    /// Records an access of so many bytes that was accepted from `start` to `end`; true if it began a
+    /// new snapshot.
+    pub(crate) fn record(&mut self, start: Duration, end: Duration, bytes: u64) -> bool {
+        if let Some(snapshot) = self.current.as_mut().filter(|snapshot| snapshot.continues(start)) {
             snapshot.end = end;
             snapshot.bytes += bytes;
             return false;
         }
-        self.last.push_back(Snapshot { start, end, bytes });
-        if self.last.len() > REMEMBERED + 1 {
-            self.last.pop_front();
+        if let Some(last) = self.current.replace(Snapshot { start, end, bytes }) {
+            self.largest = Some(Smoothing::peak(REMEMBERED).record(self.largest, last.bytes as f64));
+            self.record_interval(start.saturating_sub(last.start).as_nanos() as f64);
         }
         true
     }
 
-    /// The pacing by the last snapshots; none before the second has begun.
-    pub(crate) fn pacing(&self) -> Option<Pacing> {
-        if self.last.len() < 2 {
-            return None;
-        }
-        let snapshot = self.last.iter().map(|snapshot| snapshot.bytes).max().unwrap_or(0);
-        let interval = self.interval();
-        // All of it is in the file after three quarters of the interval.
-        let rate = |interval: Duration| (snapshot as f64 / (0.75 * interval.as_secs_f64())) as u64;
-        let fits = snapshot <= self.cap;
-        let rate = interval.filter(|_| fits).map(rate).filter(|rate| *rate > 0);
-        Some(Pacing { snapshot, interval, keep: (snapshot + snapshot / 4).min(self.cap), rate })
+    /// An interval that is far from the average replaces it: the program has changed its pace.
+    fn record_interval(&mut self, interval: f64) {
+        let average = self.interval.filter(|average| (interval - average).abs() <= average * TOLERANCE);
+        self.regular.record(average.is_some());
+        self.intervals = self.intervals.saturating_add(1);
+        self.interval = Some(Smoothing::mean(REMEMBERED).record(average, interval));
     }
 
-    /// The mean interval, if there are at least two and none is far from it.
-    fn interval(&self) -> Option<Duration> {
-        let starts = self.last.iter().map(|snapshot| snapshot.start);
-        let intervals: Vec<Duration> =
-            starts.clone().skip(1).zip(starts).map(|(next, start)| next.saturating_sub(start)).collect();
-        let mean = intervals.iter().sum::<Duration>() / intervals.len().max(1) as u32;
-        let regular = intervals.iter().all(|interval| interval.abs_diff(mean) <= mean / 4);
-        (intervals.len() >= 2 && regular).then_some(mean)
+    /// The pacing by the last snapshots; none before the second has begun.
+    pub(crate) fn pacing(&self) -> Option<Pacing> {
+        let (largest, interval) = (self.largest? as u64, self.interval?);
+        let snapshot = largest.max(self.current.map_or(0, |current| current.bytes));
+        // There are at least two intervals, and all that are remembered are alike.
+        let is_regular = self.intervals >= 2 && self.regular.length() >= self.intervals.min(REMEMBERED) - 1;
+        let interval = is_regular.then(|| Duration::from_nanos(interval as u64));
+        let rate = |interval: Duration| (snapshot as f64 / (DRAIN_TIME * interval.as_secs_f64())) as u64;
+        let fits = snapshot <= self.cap;
+        let rate = interval.filter(|_| fits).map(rate).filter(|rate| *rate > 0);
+        let keep = snapshot + (snapshot as f64 * SPARE_MEMORY) as u64;
+        Some(Pacing { snapshot, interval, keep: keep.min(self.cap), rate })
     }
 }
 
@@ -124,7 +139,7 @@ mod tests {
         let mut observer = SnapshotObserver::new(cap);
         for start in starts {
             let begun: Vec<bool> = (0..4)
-                .map(|part| observer.accepted(at(start + part), at(start + part + 1), bytes / 4))
+                .map(|part| observer.record(at(start + part), at(start + part + 1), bytes / 4))
                 .collect();
             assert_eq!(begun, [true, false, false, false], "accesses of a snapshot belong together");
         }
@@ -143,30 +158,30 @@ mod tests {
     }
 
     #[test]
-    fn irregular_or_too_large_snapshots_are_written_as_fast_as_may_be() {
+    fn irregular_or_too_large_snapshots_are_not_paced() {
         let irregular = seen(256 * MIB, &[0, 100, 2000, 2100], 60 * MIB).pacing().unwrap();
         assert_eq!((irregular.interval, irregular.rate), (None, None));
         let large = seen(64 * MIB, &[0, 1000, 2000, 3000], 92 * MIB).pacing().unwrap();
         assert_eq!((large.rate, large.keep), (None, 64 * MIB));
-        assert_eq!(seen(MIB, &[0], MIB).pacing(), None, "one is no interval");
+        assert_eq!(seen(MIB, &[0], MIB).pacing(), None, "one snapshot has no interval");
     }
 
     #[test]
-    fn what_was_seen_long_ago_is_forgotten() {
+    fn a_changed_interval_is_learnt() {
         let mut starts = vec![0, 5000];
         starts.extend((0..5).map(|step| 10_000 + step * 100));
         let mut observer = seen(256 * MIB, &starts, 4 * MIB);
         assert_eq!(observer.pacing().unwrap().interval, Some(at(100)));
         // A change is seen with the next snapshot.
-        observer.accepted(at(12_000), at(12_001), MIB);
+        observer.record(at(12_000), at(12_001), MIB);
         assert_eq!(observer.pacing().unwrap().interval, None);
     }
 
     #[test]
     fn a_slow_snapshot_is_one_snapshot() {
         let mut observer = SnapshotObserver::new(MIB);
-        assert!(observer.accepted(at(0), at(300), MIB));
-        assert!(!observer.accepted(at(500), at(800), MIB), "it paused for less than it wrote");
-        assert!(observer.accepted(at(2000), at(2001), MIB));
+        assert!(observer.record(at(0), at(300), MIB));
+        assert!(!observer.record(at(500), at(800), MIB), "the pause was shorter than the writes");
+        assert!(observer.record(at(2000), at(2001), MIB));
     }
 }

@@ -31,7 +31,7 @@ fn devices() -> [(&'static str, Capabilities); 4] {
 /// The strategy of one rank in an independent access, and in a collective one in which all ranks have parts of this size.
 fn choose(direction: TransferDirection, size: AccessSize, capabilities: &Capabilities) -> [Strategy; 2] {
     let (hints, calibration) = (Hints::default(), Calibration::default());
-    let model = CostModel { hints: &hints, capabilities, calibration: &calibration };
+    let model = CostModel::new(&hints, capabilities, &calibration);
     let access = AccessFacts::OneRank(size);
     let independent = make_plan(PlanInput { direction, model, access }).estimate.strategy;
     let summary = add_estimates(AccessSummary::NOTHING, direction, &size, &model);

@@ -89,7 +89,7 @@ impl Machine {
         let all = self.summary(kind);
         let capabilities = Capabilities { block: 4096, ..Capabilities::default() };
         let calibration = Calibration::default();
-        let model = CostModel { hints: &self.hints, capabilities: &capabilities, calibration: &calibration };
+        let model = CostModel::new(&self.hints, &capabilities, &calibration);
         let size = AccessSize { span: 1, bytes: 1, runs: 1, new_pages: false };
         let access = AccessFacts::AllRanks { size, summary: &all, topology: self, cached: None };
         let plan = make_plan(PlanInput { direction: TransferDirection::Write, model, access });
