@@ -271,7 +271,7 @@ fn overlap_on(medium: &str, program: &Program) {
     for mode in
         [OutputMode::Blocking, OutputMode::Thread, OutputMode::Leaders, OutputMode::Servers, OutputMode::Auto]
     {
-        let (mut output, mut possible, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut output, mut possible, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         let ratio = median_of(TURNS, |_| {
             // Beside it, since a disk is not the same at all times.
             let (before, computing) = (alone(&program).step, program.computing());
@@ -281,7 +281,7 @@ fn overlap_on(medium: &str, program: &Program) {
             let busy = (RANKS as f64 * computing + ran.output) / cores;
             output.push(ran.output);
             possible.push(ran.step / longer.max(busy));
-            changes = ran.report.changes;
+            reports.push(ran.report);
             ran.step / longer
         });
         [&mut output, &mut possible].into_iter().for_each(|times| times.sort_by(f64::total_cmp));
@@ -291,8 +291,8 @@ fn overlap_on(medium: &str, program: &Program) {
             median(&output) * 1e3,
             median(&possible)
         );
-        for change in changes {
-            println!("    from step {} {:?}: {}", change.step, change.mode, change.reason);
+        if let Some(report) = reports.last() {
+            println!("    {report}");
         }
     }
 }

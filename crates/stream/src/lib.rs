@@ -65,6 +65,5 @@ pub use output::{Output, OutputReport, OutputStep};
 pub use reader::{IncompleteStep, PrefetchStats, Reader, StepObjects, StoredStep};
 pub use server::{ComputeGroup, Role, Server, ServerReport, split_io_servers};
 pub use value::{StreamValue, ValueKind};
-pub use write::mode_controller::ModeChange;
 pub use write::mode_policy::OutputMode;
 pub use write::progress::{Durability, OutputProgress, Receipt};

@@ -8,16 +8,13 @@ use aqueduct_comm::{Comm, Op};
 use crate::aggregate::{LeaderOptions, LeaderTarget};
 use crate::declare::declaration::Declaration;
 use crate::declare::stream::Streams;
+use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result, agree, with_exists_hint};
 use crate::output::{BufferMemory, Output};
 use crate::server::{BufferGrant, ComputeGroup, OutputClient};
 use crate::target::{FileTarget, OutputTarget};
-use crate::write::aggregation_schedule::AggregationSchedule;
 use crate::write::buffer_limits::{BufferLimits, share_of_available};
-use crate::write::mode_controller::ModeController;
-use crate::write::mode_policy::DataDistribution;
-use crate::write::mode_policy::OutputMode;
-use crate::write::step_timer::{StepTimer, WallClockTimer};
+use crate::write::mode_policy::{DataDistribution, ModeChoice, OutputMode};
 
 /// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, what
 /// becomes of it, and what is being written meanwhile.
@@ -53,8 +50,6 @@ pub struct Options {
     pub(crate) pinned: Vec<usize>,
     group: Option<usize>,
     compute_group: Option<ComputeGroup>,
-    /// What the times are by which a mode is chosen.
-    pub(crate) timer: Arc<dyn StepTimer>,
 }
 
 impl Default for Options {
@@ -68,7 +63,6 @@ impl Default for Options {
             pinned: Vec::new(),
             group: None,
             compute_group: None,
-            timer: Arc::new(WallClockTimer),
         }
     }
 }
@@ -161,36 +155,39 @@ impl Options {
         let target =
             |comm: &Comm, declared: &Arc<Declaration>| target(comm, declared).map_err(with_exists_hint);
         let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
-        let spread = DataDistribution::of(comm, declared.bytes_of_a_step() as f64).map_err(talk)?;
-        let groups = self.mode == OutputMode::Leaders || self.mode == OutputMode::Auto && spread.may_gather();
-        let more = if groups { GATHERING } else { 0 };
-        let limits = agree(comm, "create", name, self.limits(comm, name, more));
+        let mode = self.choose_mode(comm, &declared).map_err(talk)?;
+        let extra = if mode.gather { GATHERING } else { 0 };
+        let limits = agree(comm, "create", name, self.limits(comm, name, extra));
         let mut limits = BufferLimits { expected: declared.bytes_of_a_step(), ..limits? };
-        if groups {
-            // A leader asks for no more than any of its members has room for.
+        if mode.gather {
+            // A leader requests no more than any of its members has space for.
             limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
         }
-        let (own, theirs) = (comm.dup().map_err(talk)?, comm.dup().map_err(talk)?);
-        let (gathered, helm) = (Arc::new(AtomicU64::new(0)), Arc::new(AggregationSchedule::default()));
-        let plan =
-            LeaderOptions { size: self.group, capacity: limits.capacity, memory_peak: Arc::clone(&gathered) };
-        let (target, groups): (Box<dyn OutputTarget>, bool) = if self.mode == OutputMode::Leaders {
-            (Box::new(LeaderTarget::create(&theirs, name, &declared, plan, target)?), true)
+        let own = comm.dup().map_err(talk)?;
+        let gathered = Arc::new(AtomicU64::new(0));
+        let target: Box<dyn OutputTarget> = if mode.gather {
+            let memory_peak = Arc::clone(&gathered);
+            let plan = LeaderOptions { size: self.group, capacity: limits.capacity, memory_peak };
+            Box::new(LeaderTarget::create(&own, name, &declared, plan, target)?)
         } else {
-            let mut target = target(&theirs, &declared)?;
-            // Where leaders may come to write later: the same answer on all ranks, which have the same kind of target.
-            if groups && target.redeclare(&declared) {
-                (
-                    Box::new(LeaderTarget::with_schedule(&theirs, name, &declared, plan, (&helm, target))?),
-                    true,
-                )
-            } else {
-                (target, false)
-            }
+            target(&own, &declared)?
         };
-        let chooser = ModeController::new(own, self.mode, &spread, groups, &helm, &self.timer);
-        let memory = BufferMemory { limits, extra_buffers: more, gathered };
-        Output::new(chooser, name, declared, target, &self.pinned, memory, &theirs)
+        let memory = BufferMemory { limits, extra_buffers: extra, gathered };
+        Output::local(mode, (comm, &own, name), declared, target, &self.pinned, memory)
+    }
+
+    /// The mode, the same on all ranks. Collective.
+    fn choose_mode(&self, comm: &Comm, declared: &Declaration) -> aqueduct_comm::Result<ModeChoice> {
+        let bytes = declared.bytes_of_a_step() as f64;
+        let sums = comm.allreduce(Op::Sum, &[bytes, f64::from(u8::from(bytes > 0.0))])?;
+        let data = DataDistribution {
+            ranks: comm.size(),
+            nodes: comm.node_count(),
+            writing_ranks: sums[1] as usize,
+            bytes: sums[0],
+            lists: declared.streams.iter().any(|info| info.region == StreamRegion::List),
+        };
+        Ok(ModeChoice::new(self.mode, &data, comm.allows_background_collectives()))
     }
 
     /// An output that servers write. Collective, for servers too.
@@ -221,8 +218,8 @@ impl Options {
         let client = Arc::new(agree(comm, "create", name, client)?);
         let limits = BufferLimits { capacity: client.capacity(), expected: 0, ..limits };
         let own = comm.dup().map_err(talk)?;
-        let chooser = ModeController::served(own, self.mode, crew.servers());
-        Ok(Output::served(chooser, name, declared, client, limits))
+        let mode = ModeChoice::served(self.mode, crew.servers());
+        Ok(Output::served(mode, (&own, name), declared, client, limits))
     }
 
     fn declare(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Declaration> {

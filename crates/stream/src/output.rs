@@ -1,5 +1,6 @@
 //! An output: steps are handed over, and written by whoever the mode says.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use aqueduct_object::Object;
 use crate::declare::declaration::Declaration;
 use crate::declare::stream::{ObjectKey, Reduction, StreamKey};
 use crate::declare::stream_info::StreamRegion;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, agree};
 use crate::pack::accumulator::Accumulator;
 use crate::pack::encoder::{LengthEncoder, StepInput};
 use crate::pack::packer::{Packer, StreamData};
@@ -18,8 +19,7 @@ use crate::server::OutputClient;
 use crate::target::{BatchEntry, OutputTarget, StepBatch};
 use crate::value::{StreamValue, ValueKind};
 use crate::write::buffer_limits::BufferLimits;
-use crate::write::mode_controller::{ModeChange, ModeController};
-use crate::write::mode_policy::OutputMode;
+use crate::write::mode_policy::{ModeChoice, OutputMode};
 use crate::write::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
 use crate::write::writer::StreamWriter;
 
@@ -31,7 +31,7 @@ pub struct Output {
     accumulators: Vec<Option<Accumulator>>,
     progress: Arc<ProgressCell>,
     writer: StreamWriter,
-    mode_controller: ModeController,
+    mode: ModeChoice,
     memory: BufferMemory,
     steps: u64,
     /// An error of this rank that the others have not learnt of yet.
@@ -51,18 +51,19 @@ pub(crate) struct BufferMemory {
 #[derive(Clone, Debug, Default)]
 struct OutputTotals {
     bytes: u64,
+    computing: Duration,
     in_commit: Duration,
+    /// When the last `commit` returned; `None` before the first.
+    last_commit: Option<Instant>,
 }
 
 /// What an output has done on this rank.
 #[derive(Clone, Debug)]
 pub struct OutputReport {
-    /// How steps were written at the end.
+    /// The mode in which steps were written.
     pub mode: OutputMode,
-    /// Why so.
+    /// Why this mode was chosen.
     pub reason: String,
-    /// How steps were written from when on, and why so: what it began with, and every change since.
-    pub changes: Vec<ModeChange>,
     /// How many steps were handed over.
     pub steps: u64,
     /// How many bytes of them were stored.
@@ -73,10 +74,24 @@ pub struct OutputReport {
     pub memory_cap: u64,
     /// What reductions keep between steps.
     pub reduction_memory: u64,
-    /// How long the program was in `commit`.
+    /// The time between commits: from the return of each `commit` to the next call.
+    pub computing: Duration,
+    /// The time that the program spent in `commit`.
     pub in_commit: Duration,
-    /// How long the I/O thread was writing; in `commit`, where there is none.
+    /// The time that the I/O thread or the server spent writing; without them it is a part of `in_commit`.
     pub writing: Duration,
+}
+
+impl fmt::Display for OutputReport {
+    /// One line: the mode and its reason, the amount of data, and the mean times of a step.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mode, reason, steps, bytes, .. } = self;
+        let each = |time: Duration| time.as_secs_f64() * 1e3 / (*steps).max(1) as f64;
+        write!(f, "{mode:?} ({reason}): {steps} steps, {bytes} bytes; ")?;
+        let (computing, in_commit) = (each(self.computing), each(self.in_commit));
+        write!(f, "per step {computing:.2} ms computing, {in_commit:.2} ms in commit, ")?;
+        write!(f, "{:.2} ms writing", each(self.writing))
+    }
 }
 
 impl BufferMemory {
@@ -86,59 +101,67 @@ impl BufferMemory {
 }
 
 impl Output {
-    pub(crate) fn new(
-        chooser: ModeController,
-        name: &str,
-        declared: Arc<Declaration>,
+    /// An output that the ranks write themselves; its I/O threads communicate by `own`. Collective over `comm`.
+    pub(crate) fn local(
+        mode: ModeChoice,
+        (comm, own, name): (&Comm, &Comm, &str),
+        declaration: Arc<Declaration>,
         target: Box<dyn OutputTarget>,
         pinned: &[usize],
         memory: BufferMemory,
-        comm: &Comm,
     ) -> Result<Self> {
-        let board = Arc::new(ProgressCell::default());
-        board.set_persistent(target.is_persistent());
+        let progress = Arc::new(ProgressCell::default());
+        progress.set_persistent(target.is_persistent());
         let name: Arc<str> = name.into();
-        let driver = StreamWriter::new_inline((&name, comm), target, &board, memory.limits, pinned);
-        let mut output = Self::with_writer(chooser, name, declared, driver, (board, memory));
-        output.change()?;
-        Ok(output)
+        let pinned = mode.thread.then_some(pinned);
+        let writer = StreamWriter::local((&name, own), target, &progress, memory.limits, pinned);
+        let writer = writer.map_err(|error| {
+            let detail = format!(
+                "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
+            );
+            Error::new(Kind::Unsupported, "create", &name, detail)
+        });
+        let writer = agree(comm, "create", &name, writer)?;
+        Ok(Self::new(mode, name, declaration, writer, (progress, memory)))
     }
 
     /// An output that a server writes.
     pub(crate) fn served(
-        chooser: ModeController,
-        name: &str,
-        declared: Arc<Declaration>,
+        mode: ModeChoice,
+        (comm, name): (&Comm, &str),
+        declaration: Arc<Declaration>,
         client: Arc<OutputClient>,
         limits: BufferLimits,
     ) -> Self {
-        let board = Arc::new(ProgressCell::with_remote(Arc::clone(&client) as Arc<dyn RemoteProgress>));
-        board.set_persistent(client.is_persistent());
+        let progress = Arc::new(ProgressCell::with_remote(Arc::clone(&client) as Arc<dyn RemoteProgress>));
+        progress.set_persistent(client.is_persistent());
         let name: Arc<str> = name.into();
-        let driver = StreamWriter::served((&name, chooser.comm()), client, &board, limits);
-        // One more: a message to the server.
+        let writer = StreamWriter::remote((&name, comm), client, &progress, limits);
+        // One more buffer: a message to the server.
         let memory = BufferMemory { limits, extra_buffers: 1, gathered: Arc::default() };
-        Self::with_writer(chooser, name, declared, driver, (board, memory))
+        Self::new(mode, name, declaration, writer, (progress, memory))
     }
 
-    fn with_writer(
-        chooser: ModeController,
+    fn new(
+        mode: ModeChoice,
         name: Arc<str>,
-        declared: Arc<Declaration>,
-        driver: StreamWriter,
-        (board, memory): (Arc<ProgressCell>, BufferMemory),
+        declaration: Arc<Declaration>,
+        writer: StreamWriter,
+        (progress, memory): (Arc<ProgressCell>, BufferMemory),
     ) -> Self {
-        let reduced = declared.streams.iter().zip(&declared.shares).map(|(about, piece)| {
-            let reduction = about.reduction;
-            (reduction != Reduction::None).then(|| Accumulator::new(about.kind, reduction, piece.items))
+        let streams = declaration.streams.iter().zip(&declaration.shares);
+        let accumulators = streams.map(|(info, share)| {
+            let reduction = info.reduction;
+            (reduction != Reduction::None).then(|| Accumulator::new(info.kind, reduction, share.items))
         });
+        let accumulators = accumulators.collect();
         Self {
             name,
-            accumulators: reduced.collect(),
-            writer: driver,
-            mode_controller: chooser,
-            declaration: declared,
-            progress: board,
+            accumulators,
+            writer,
+            mode,
+            declaration,
+            progress,
             memory,
             steps: 0,
             unreported: None,
@@ -168,7 +191,7 @@ impl Output {
 
     /// How steps are written now, and why so.
     pub fn mode(&self) -> (OutputMode, &str) {
-        (self.mode_controller.mode(), self.mode_controller.reason())
+        (self.mode.mode, &self.mode.reason)
     }
 
     /// Stores what reductions have come to, makes everything durable, and ends the file. Fails with what has failed in the background.
@@ -198,34 +221,23 @@ impl Output {
     fn report(&self) -> OutputReport {
         let kept = self.accumulators.iter().flatten().map(Accumulator::memory).sum();
         OutputReport {
-            mode: self.mode_controller.mode(),
-            reason: self.mode_controller.reason().to_owned(),
-            changes: self.mode_controller.changes().to_vec(),
+            mode: self.mode.mode,
+            reason: self.mode.reason.clone(),
             steps: self.steps,
             bytes: self.totals.bytes,
             memory_peak: 0,
             memory_cap: self.memory.cap(),
             reduction_memory: kept,
+            computing: self.totals.computing,
             in_commit: self.totals.in_commit,
             writing: Duration::ZERO,
         }
     }
 
-    /// Does what was decided by all ranks.
-    fn change(&mut self) -> Result<()> {
-        let refuse = |error: std::io::Error| {
-            let detail = format!(
-                "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
-            );
-            Error::new(Kind::Unsupported, "create", &self.name, detail)
-        };
-        let outcome = self.writer.switch_thread(self.mode_controller.wants_thread()).map_err(refuse);
-        self.mode_controller.agree(&self.name, outcome)
-    }
-
     /// Takes the samples of a step, and hands over what is due.
     fn take(&mut self, data: Vec<Option<StepInput<'_>>>, objection: Option<Error>) -> Result<Receipt> {
         let begin = Instant::now();
+        self.totals.computing += self.totals.last_commit.map_or(Duration::ZERO, |last| begin - last);
         let step = self.steps;
         self.steps += 1;
         self.progress.update(|progress| progress.accepted = step + 1);
@@ -243,36 +255,12 @@ impl Output {
         drop(packing);
         let in_memory = self.accumulators.iter().flatten().map(Accumulator::samples).max().unwrap_or(0);
         self.progress.update(|progress| progress.in_memory = in_memory);
-        if !nothing && self.mode_controller.waits_for_step() {
-            self.progress.wait("commit", |progress| progress.visible > step)?;
-        }
         self.totals.bytes += bytes;
-        self.totals.in_commit += begin.elapsed();
-        // Before this rank's own error is told: the others count on it. Steps that store nothing are a part of computing.
-        if !nothing && self.mode_controller.observe(begin, bytes) {
-            // Without a way to go on, nothing may seem to be accepted.
-            self.reconsider().inspect_err(|error| self.progress.fail(error.clone()))?;
-        }
+        let end = Instant::now();
+        self.totals.in_commit += end - begin;
+        self.totals.last_commit = Some(end);
         written.and(told.map_or(Ok(()), Err))?;
         Ok(Receipt { progress: Arc::clone(&self.progress), step })
-    }
-
-    /// Finds with the other ranks how to go on. Before a change everything is written: what has failed then has failed on all ranks, and none
-    /// waits here for one that knew earlier.
-    fn reconsider(&mut self) -> Result<()> {
-        let Some(decision) = self.mode_controller.decide(&self.name, &mut self.writer)? else {
-            return Ok(());
-        };
-        let (steps, changes) = (self.steps, decision.mode.thread != self.mode_controller.wants_thread());
-        if changes || decision.wait {
-            self.progress.wait("commit", |progress| progress.visible >= steps)?;
-        }
-        self.mode_controller.apply_decision(decision, steps);
-        if changes {
-            self.change()?;
-        }
-        self.mode_controller.restart(&mut self.writer);
-        Ok(())
     }
 
     /// Adds the samples of all reduced streams.

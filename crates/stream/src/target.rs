@@ -16,11 +16,8 @@ pub use self::stream_file::FileTarget;
 pub(crate) use self::stream_file::steps_name;
 pub use self::stream_offsets::StreamOffsets;
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
-use crate::declare::declaration::Declaration;
 use crate::error::{Error, Result};
 
 /// What is stored of a step: the same streams on all ranks.
@@ -45,14 +42,6 @@ pub struct BatchEntry {
     pub items: u64,
 }
 
-impl StepBatch {
-    /// The same of a rank that has nothing of it.
-    pub(crate) fn without_items(&self) -> Self {
-        let entries = self.entries.iter().map(|entry| BatchEntry { items: 0, ..*entry });
-        Self { entries: entries.collect(), ..self.clone() }
-    }
-}
-
 /// Where parcels are stored: a file of this library, or a format of its own.
 ///
 /// All ranks have one, and call its methods in the same order; in the thread mode, from their I/O threads. An outcome is the same on all
@@ -61,12 +50,6 @@ pub trait OutputTarget: Send {
     /// Stores a parcel and makes it visible to readers. Collective: all streams of it in one operation. Where this rank's values go, its
     /// declaration says; their bytes come from `supply`, stream by stream.
     fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()>;
-
-    /// This rank has another part of the same whole from now on; whether that can be. Where it can, leaders may come to store for their groups
-    /// while a program runs.
-    fn redeclare(&mut self, _declared: &Arc<Declaration>) -> bool {
-        false
-    }
 
     /// Whether what was synced outlives a restart of the machine, the same on all ranks. Where it does not, no step is ever reported as durable. A target
     /// around another one asks that.

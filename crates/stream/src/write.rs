@@ -1,13 +1,10 @@
-//! Writing: the program, its I/O thread or a remote writer; buffers, progress and the choice of a mode.
+//! Writing: the program, its I/O thread or a remote writer; buffers, progress and the mode.
 
 pub(crate) mod activity;
-pub(crate) mod aggregation_schedule;
 pub(crate) mod buffer_limits;
 pub(crate) mod double_buffer;
 pub(crate) mod io_thread;
-pub(crate) mod mode_controller;
 pub(crate) mod mode_policy;
 pub(crate) mod progress;
-pub(crate) mod step_timer;
 pub(crate) mod thread_affinity;
 pub(crate) mod writer;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
 use aqueduct::file::{Kind, Mode as Access, Open};
-use aqueduct::stream::{ComputeGroup, ModeChange, Options, Output, Reader, Role, Streams, split_io_servers};
+use aqueduct::stream::{ComputeGroup, Options, Output, Reader, Role, Streams, split_io_servers};
 
 use super::load::SyntheticLoad;
 use super::timeline::{ActivitySpan, RankActivity, RecordingTarget, TimelineRecorder};
@@ -15,10 +15,8 @@ use super::{OverlapArguments, OverlapMode};
 #[derive(Clone, Debug)]
 pub(crate) struct ModeResult {
     pub(crate) mode: OverlapMode,
-    /// How steps were written at the end, and why so.
+    /// The mode in which steps were written, and why.
     pub(crate) final_mode: String,
-    /// How they were from when on, where that has changed.
-    pub(crate) changes: Vec<ModeChange>,
     pub(crate) compute_ranks: usize,
     /// From the first step to the end of the file, and the parts of it, on the ranks where they were longest.
     pub(crate) seconds: f64,
@@ -39,7 +37,6 @@ struct OverlapTimings {
     in_commit: f64,
     memory: f64,
     final_mode: String,
-    changes: Vec<ModeChange>,
 }
 
 /// Runs the program; what came of it, on rank 0. Collective.
@@ -149,7 +146,6 @@ fn compute(
     measured.memory = report.memory_peak as f64 / report.memory_cap as f64;
     ensure!(report.memory_peak <= report.memory_cap, "buffers took more than they may: {report:?}");
     measured.final_mode = format!("{:?}: {}", report.mode, report.reason);
-    measured.changes = report.changes;
     Ok(measured)
 }
 
@@ -173,7 +169,6 @@ fn gather(
         ModeResult {
             mode: choice,
             final_mode: measured.final_mode.clone(),
-            changes: measured.changes.clone(),
             compute_ranks: computers,
             seconds: longest[0],
             computing: longest[1],

@@ -62,15 +62,6 @@ pub(crate) fn table(world: &Comm, arguments: &OverlapArguments, trials: &[ModeRe
             trial.final_mode
         );
     }
-    for trial in best.iter().filter(|trial| trial.changes.len() > 1) {
-        for change in &trial.changes {
-            let _ = writeln!(
-                text,
-                "{}, from step {}: {:?}: {}",
-                trial.mode, change.step, change.mode, change.reason
-            );
-        }
-    }
     let _ = writeln!(
         text,
         "÷ block: of the total of blocking; ÷ longer: of its longer part, computing or all the rest"

@@ -103,24 +103,6 @@ impl MemberSource<'_> {
     }
 }
 
-/// For a member that takes part in writing, without bytes: they go to its leader.
-impl ChunkSource for MemberSource<'_> {
-    fn chunks(&self) -> u64 {
-        self.wanted.len() as u64
-    }
-
-    fn next(&mut self) -> Result<&[u8]> {
-        if self.next < self.wanted.len() {
-            self.give()?;
-        }
-        Ok(&[])
-    }
-
-    fn current(&self) -> &[u8] {
-        &[]
-    }
-}
-
 /// What a leader gathers.
 pub(super) struct LeaderGather<'a> {
     pub(super) group: &'a Comm,

@@ -11,7 +11,6 @@ use crate::declare::declaration::Declaration;
 use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result, agree};
 use crate::target::{BatchEntry, ChunkSource, FailedSource, OutputTarget, StepBatch};
-use crate::write::aggregation_schedule::AggregationSchedule;
 use crate::write::double_buffer::DoubleBuffer;
 
 /// What a leader gathers at a time: so much that a meeting is little beside it, and so little that of a large step the first part is written,
@@ -44,22 +43,11 @@ pub(crate) struct LeaderTarget {
     last: Option<MemberWindows>,
     /// None on ranks that are led.
     lead: Option<LeaderState>,
-    /// Where leaders store what their groups have; or all ranks, if they can do without leaders too.
+    /// The leader stores the data of its group here; `None` on the other ranks.
     target: Option<Box<dyn OutputTarget>>,
     /// What the target of the group says of itself.
     persistent: bool,
-    schedule: Option<LeaderSchedule>,
     memory_peak: Arc<AtomicU64>,
-}
-
-/// For ranks that may store for themselves, or by leaders.
-struct LeaderSchedule {
-    schedule: Arc<AggregationSchedule>,
-    /// What this rank has, and what it has to store where leaders write: all of its group, or nothing.
-    own: Arc<Declaration>,
-    grouped: Arc<Declaration>,
-    /// How it was last.
-    gathered: bool,
 }
 
 /// What the leader needs of a member.
@@ -125,26 +113,6 @@ impl LeaderTarget {
         Ok(ranks)
     }
 
-    /// Forms groups of ranks that all have a part of the target, which can be redeclared, and store as the helm says. Collective.
-    pub(crate) fn with_schedule(
-        comm: &Comm,
-        name: &str,
-        declared: &Arc<Declaration>,
-        plan: LeaderOptions,
-        (helm, target): (&Arc<AggregationSchedule>, Box<dyn OutputTarget>),
-    ) -> Result<Self> {
-        let mut ranks = Self::form(comm, name, declared, plan)?;
-        let grouped = match &ranks.lead {
-            Some(lead) => lead.group.declaration.clone(),
-            None => merged(name, declared, &[])?.declaration,
-        };
-        let (own, grouped) = (Arc::clone(declared), Arc::new(grouped));
-        ranks.schedule = Some(LeaderSchedule { schedule: Arc::clone(helm), own, grouped, gathered: false });
-        ranks.persistent = target.is_persistent();
-        ranks.target = Some(target);
-        Ok(ranks)
-    }
-
     /// Groups without a target yet. Collective.
     fn form(comm: &Comm, name: &str, declared: &Declaration, plan: LeaderOptions) -> Result<Self> {
         let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
@@ -166,17 +134,7 @@ impl LeaderTarget {
         let lists = declared.streams.iter().map(|about| about.region == StreamRegion::List).collect();
         let (lead, memory_peak) = (merged.map(lead), plan.memory_peak);
         let (name, persistent) = (name.into(), false);
-        Ok(Self {
-            name,
-            group,
-            lists,
-            last: None,
-            lead,
-            target: None,
-            persistent,
-            schedule: None,
-            memory_peak,
-        })
+        Ok(Self { name, group, lists, last: None, lead, target: None, persistent, memory_peak })
     }
 
     /// What the leader needs of this rank for each window. Collective over the group.
@@ -198,46 +156,6 @@ impl LeaderTarget {
         // Items of lists are others in every step.
         self.last = (!wanted.streams.iter().any(|stream| self.lists[*stream])).then(|| wanted.clone());
         Ok(wanted)
-    }
-
-    /// Whether leaders write this parcel; the target is told where that has changed.
-    fn apply_schedule(&mut self, parcel: &StepBatch) -> bool {
-        let Some(turns) = &mut self.schedule else { return true };
-        let gathered = turns.schedule.is_aggregated(parcel.step);
-        if let Some(target) = self.target.as_mut().filter(|_| gathered != turns.gathered) {
-            target.redeclare(if gathered { &turns.grouped } else { &turns.own });
-            turns.gathered = gathered;
-        }
-        gathered
-    }
-
-    /// Leaders write.
-    fn write_gathered(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-        let ready = agree(&self.group, "write", &self.name, supply.refusal().map_or(Ok(()), Err));
-        let wanted = match ready {
-            Ok(()) => self.wanted(parcel),
-            Err(error) => Err(error),
-        };
-        let (group, name, memory_peak) = (&self.group, &*self.name, &*self.memory_peak);
-        let outcome = match (&mut self.lead, &mut self.target, wanted) {
-            (Some(lead), Some(target), Ok(wanted)) => {
-                let members = GroupMembers { group, name, own: supply, wanted: &wanted.bytes, memory_peak };
-                lead.write(&mut **target, parcel, members)
-            }
-            (None, target, Ok(wanted)) => {
-                let (own, wanted) = (PortionReader::new(supply), &wanted.bytes);
-                let mut handed = MemberSource { group, name, own, wanted, next: 0, memory_peak };
-                let parcel = parcel.without_items();
-                let outcome = target.as_mut().map_or(Ok(()), |target| target.write(&parcel, &mut handed));
-                outcome.and(handed.give_rest())
-            }
-            (_, Some(target), Err(error)) => target.write(parcel, &mut FailedSource(error)),
-            (_, _, Err(error)) => Err(error),
-            (Some(_), None, Ok(_)) => {
-                Err(Error::new(Kind::Incomplete, "write", name, "the leader has no target"))
-            }
-        };
-        agree(&self.group, "write", &self.name, outcome)
     }
 }
 
@@ -312,10 +230,29 @@ impl LeaderState {
 
 impl OutputTarget for LeaderTarget {
     fn write(&mut self, parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-        if self.apply_schedule(parcel) {
-            return self.write_gathered(parcel, supply);
-        }
-        self.target.as_mut().map_or(Ok(()), |target| target.write(parcel, supply))
+        let ready = agree(&self.group, "write", &self.name, supply.refusal().map_or(Ok(()), Err));
+        let wanted = match ready {
+            Ok(()) => self.wanted(parcel),
+            Err(error) => Err(error),
+        };
+        let (group, name, memory_peak) = (&self.group, &*self.name, &*self.memory_peak);
+        let outcome = match (&mut self.lead, &mut self.target, wanted) {
+            (Some(lead), Some(target), Ok(wanted)) => {
+                let members = GroupMembers { group, name, own: supply, wanted: &wanted.bytes, memory_peak };
+                lead.write(&mut **target, parcel, members)
+            }
+            (Some(_), None, Ok(_)) => {
+                Err(Error::new(Kind::Incomplete, "write", name, "the leader has no target"))
+            }
+            (None, _, Ok(wanted)) => {
+                let (own, wanted) = (PortionReader::new(supply), &wanted.bytes);
+                let mut member = MemberSource { group, name, own, wanted, next: 0, memory_peak };
+                member.give_rest()
+            }
+            (_, Some(target), Err(error)) => target.write(parcel, &mut FailedSource(error)),
+            (_, None, Err(error)) => Err(error),
+        };
+        agree(&self.group, "write", &self.name, outcome)
     }
 
     fn is_persistent(&self) -> bool {

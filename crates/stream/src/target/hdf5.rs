@@ -192,11 +192,6 @@ impl OutputTarget for Hdf5Target {
         self.file.commit()
     }
 
-    fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
-        self.declaration = Arc::clone(declared);
-        true
-    }
-
     fn is_persistent(&self) -> bool {
         self.file.is_persistent()
     }

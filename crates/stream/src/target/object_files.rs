@@ -277,12 +277,6 @@ impl OutputTarget for ObjectTarget {
         self.write_deposits(&deposits)
     }
 
-    /// Lists follow the order of ranks and of their groups, which is the same.
-    fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
-        self.declaration = Arc::clone(declared);
-        true
-    }
-
     fn is_persistent(&self) -> bool {
         self.deposits.is_persistent()
     }

@@ -371,12 +371,6 @@ impl OutputTarget for FileTarget {
         self.write_record(record)
     }
 
-    fn redeclare(&mut self, declared: &Arc<Declaration>) -> bool {
-        self.declaration = Arc::clone(declared);
-        self.last_layout = None;
-        true
-    }
-
     fn is_persistent(&self) -> bool {
         self.data.is_persistent() && self.steps.is_persistent()
     }

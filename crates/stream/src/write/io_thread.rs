@@ -15,13 +15,6 @@ use crate::write::activity::{Activity, PATIENCE, await_end, stuck};
 use crate::write::buffer_limits::BufferLimits;
 use crate::write::progress::ProgressCell;
 use crate::write::thread_affinity;
-use crate::write::writer::WriteTiming;
-
-/// Somebody who wants to know what was written.
-pub(crate) type Probe = Box<dyn FnOnce(&mut WriteTiming) + Send>;
-
-/// A target, and how many parcels it holds.
-type TargetState = (Box<dyn OutputTarget>, u64);
 
 /// What the thread does for a rank.
 enum IoThreadJob {
@@ -30,16 +23,12 @@ enum IoThreadJob {
     Chunk(Vec<u8>, usize),
     Sync,
     Finish(u64),
-    /// Looks at what was written so far.
-    Measure(Probe),
-    /// Gives the target back.
-    Return,
 }
 
 /// The rank's end.
 pub(crate) struct StreamIoThread {
     shared: Arc<IoThreadShared>,
-    thread: Option<JoinHandle<Option<TargetState>>>,
+    thread: Option<JoinHandle<()>>,
     limits: BufferLimits,
 }
 
@@ -73,7 +62,7 @@ impl StreamIoThread {
     /// Starts the thread, on these processors if some are given.
     pub(crate) fn start(
         comm: &Comm,
-        (target, parcels): TargetState,
+        target: Box<dyn OutputTarget>,
         board: &Arc<ProgressCell>,
         limits: BufferLimits,
         pinned: &[usize],
@@ -92,10 +81,9 @@ impl StreamIoThread {
         });
         let theirs = Arc::clone(&shared);
         let work = move || {
-            let target = theirs.work(target, parcels);
+            theirs.work(target);
             theirs.lock().ended = true;
             theirs.change.notify_all();
-            target
         };
         let thread = thread_affinity::start("aqueduct stage", pinned, work)?;
         Ok(Self { shared, thread: Some(thread), limits })
@@ -136,25 +124,12 @@ impl StreamIoThread {
         self.shared.push([IoThreadJob::Sync], 0);
     }
 
-    pub(crate) fn measure(&self, look: Probe) {
-        self.shared.push([IoThreadJob::Measure(look)], 0);
-    }
-
     /// Ends the output and the thread; what it has used.
     pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
         self.shared.push([IoThreadJob::Finish(steps)], 0);
-        self.join();
-        self.usage()
-    }
-
-    /// Ends the thread when it has done everything; the target, if it is still of use.
-    pub(crate) fn into_target(mut self) -> Option<TargetState> {
-        self.shared.push([IoThreadJob::Return], 0);
-        self.join()
-    }
-
-    /// What all buffers take, and how long the thread has written.
-    pub(crate) fn usage(&self) -> (u64, Duration) {
+        self.shared.stop();
+        // A panic of the target is a failure on the progress cell.
+        self.thread.take().map(JoinHandle::join);
         let state = self.shared.lock();
         (state.memory, state.busy)
     }
@@ -170,11 +145,6 @@ impl StreamIoThread {
     pub(crate) fn give_up(&mut self) {
         self.thread = None;
         self.shared.progress.fail(stuck("the I/O thread"));
-    }
-
-    fn join(&mut self) -> Option<TargetState> {
-        self.shared.stop();
-        self.thread.take().and_then(|thread| thread.join().ok()?)
     }
 
     /// A buffer that nothing is written from any more; waits, asleep, until there is one.
@@ -244,19 +214,13 @@ impl IoThreadShared {
     }
 
     /// The thread: does jobs until there are no more. After a failure the rest is let go, so that nobody waits for a buffer.
-    fn work(&self, target: Box<dyn OutputTarget>, mut parcels: u64) -> Option<TargetState> {
+    fn work(&self, target: Box<dyn OutputTarget>) {
         aqueduct_comm::forbid_mpi_on_thread();
-        let (mut target, mut written) = (Some(target), WriteTiming::default());
+        let (mut target, mut parcels) = (Some(target), 0);
         while let Some(job) = self.next() {
             let begin = Instant::now();
             match job {
                 IoThreadJob::Chunk(buffer, _) => self.release(buffer),
-                IoThreadJob::Return => return target.map(|target| (target, parcels)),
-                IoThreadJob::Measure(look) => self.attempt(&mut target, None, |target| {
-                    self.agree_on_job()?;
-                    look(&mut written);
-                    Ok(Some(target))
-                }),
                 IoThreadJob::Batch(parcel, chunks) => {
                     let (step, stores) = (parcel.step, !parcel.entries.is_empty());
                     self.attempt(&mut target, Some(step), |mut target| {
@@ -266,7 +230,6 @@ impl IoThreadShared {
                         self.write(&mut *target, &parcel, chunks)?;
                         if stores {
                             parcels += 1;
-                            written.add(begin.elapsed());
                             self.sync_in_turn(&mut *target, parcels)?;
                         }
                         Ok(Some(target))
@@ -288,7 +251,6 @@ impl IoThreadShared {
         }
         self.progress.close();
         self.abandon(target);
-        None
     }
 
     /// All ranks have come to the same job, or one has dropped the output instead. Collective.

@@ -13,19 +13,15 @@ use crate::write::buffer_limits::BufferLimits;
 use crate::write::io_thread::StreamIoThread;
 use crate::write::progress::ProgressCell;
 
-/// The way of parcels to their target. It can change between steps.
+/// Passes batches to their target.
 pub(crate) struct StreamWriter {
     name: Arc<str>,
     comm: Comm,
     finished: bool,
     progress: Arc<ProgressCell>,
     limits: BufferLimits,
-    pinned: Vec<usize>,
-    /// None between changes, and after a failure.
+    /// `None` after a failure.
     backend: Option<WriterBackend>,
-    /// What hands before this one have taken.
-    memory_peak: u64,
-    writing: Duration,
 }
 
 enum WriterBackend {
@@ -68,109 +64,43 @@ struct InlineWriter {
     buffer: Vec<u8>,
     batches: u64,
     writing: Duration,
-    written: WriteTiming,
-}
-
-/// What was written since somebody began to measure.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WriteTiming {
-    pub(crate) batches: u64,
-    pub(crate) busy: Duration,
-}
-
-impl WriteTiming {
-    pub(crate) fn add(&mut self, busy: Duration) {
-        self.batches += 1;
-        self.busy += busy;
-    }
 }
 
 impl StreamWriter {
-    pub(crate) fn new_inline(
+    /// The program writes; or, with `pinned`, an I/O thread on these processors (any, if empty).
+    pub(crate) fn local(
         (name, comm): (&Arc<str>, &Comm),
         target: Box<dyn OutputTarget>,
-        board: &Arc<ProgressCell>,
+        progress: &Arc<ProgressCell>,
         limits: BufferLimits,
-        pinned: &[usize],
-    ) -> Self {
-        let hand = Some(WriterBackend::Inline(InlineWriter::new(target, 0)));
-        let (board, pinned, name, comm) =
-            (Arc::clone(board), pinned.to_vec(), Arc::clone(name), comm.clone());
-        Self {
-            name,
-            comm,
-            progress: board,
-            limits,
-            pinned,
-            backend: hand,
-            finished: false,
-            memory_peak: 0,
-            writing: Duration::ZERO,
-        }
+        pinned: Option<&[usize]>,
+    ) -> std::io::Result<Self> {
+        let backend = match pinned {
+            None => WriterBackend::Inline(InlineWriter::new(target)),
+            Some(cpus) => WriterBackend::Thread(StreamIoThread::start(comm, target, progress, limits, cpus)?),
+        };
+        Ok(Self::new((name, comm), backend, progress, limits))
     }
 
-    /// Hands parcels to a server.
-    pub(crate) fn served(
+    /// A remote writer gets the batches.
+    pub(crate) fn remote(
         (name, comm): (&Arc<str>, &Comm),
         client: Arc<dyn RemoteWriter>,
-        board: &Arc<ProgressCell>,
+        progress: &Arc<ProgressCell>,
         limits: BufferLimits,
     ) -> Self {
-        let hand =
-            Some(WriterBackend::Server(ServerWriter { client, progress: Arc::clone(board), settled: false }));
-        let (board, pinned, name, comm) = (Arc::clone(board), Vec::new(), Arc::clone(name), comm.clone());
-        Self {
-            name,
-            comm,
-            progress: board,
-            limits,
-            pinned,
-            backend: hand,
-            finished: false,
-            memory_peak: 0,
-            writing: Duration::ZERO,
-        }
+        let backend = ServerWriter { client, progress: Arc::clone(progress), settled: false };
+        Self::new((name, comm), WriterBackend::Server(backend), progress, limits)
     }
 
-    /// Goes over to a thread, or to none, when everything so far is written.
-    pub(crate) fn switch_thread(&mut self, thread: bool) -> std::io::Result<()> {
-        let hand = self.backend.take();
-        let stays = matches!(
-            (&hand, thread),
-            (Some(WriterBackend::Inline(_)), false) | (Some(WriterBackend::Thread(_)), true)
-        );
-        if stays {
-            self.backend = hand;
-            return Ok(());
-        }
-        self.count(hand.as_ref());
-        self.backend = match hand {
-            Some(WriterBackend::Inline(InlineWriter { target, batches: parcels, .. })) => {
-                let worker = StreamIoThread::start(
-                    &self.comm,
-                    (target, parcels),
-                    &self.progress,
-                    self.limits,
-                    &self.pinned,
-                )?;
-                Some(WriterBackend::Thread(worker))
-            }
-            Some(WriterBackend::Thread(worker)) => worker
-                .into_target()
-                .map(|(target, parcels)| WriterBackend::Inline(InlineWriter::new(target, parcels))),
-            // A server stays one.
-            other => other,
-        };
-        Ok(())
-    }
-
-    /// Shows what was written: now, or behind what was handed over so far. Never, after a failure.
-    pub(crate) fn measure(&mut self, look: impl FnOnce(&mut WriteTiming) + Send + 'static) {
-        match &mut self.backend {
-            Some(WriterBackend::Inline(own)) => look(&mut own.written),
-            Some(WriterBackend::Thread(worker)) => worker.measure(Box::new(look)),
-            Some(WriterBackend::Server(_)) | None => {}
-        }
+    fn new(
+        (name, comm): (&Arc<str>, &Comm),
+        backend: WriterBackend,
+        progress: &Arc<ProgressCell>,
+        limits: BufferLimits,
+    ) -> Self {
+        let (name, comm, progress) = (Arc::clone(name), comm.clone(), Arc::clone(progress));
+        Self { name, comm, progress, limits, backend: Some(backend), finished: false }
     }
 
     /// Writes a parcel, or hands it over; or takes part with this rank's error.
@@ -207,39 +137,25 @@ impl StreamWriter {
         }
     }
 
-    /// Ends the file; what buffers have taken at most, and how long was written. Failures are on the board.
+    /// Ends the file: the peak of the memory of buffers in bytes, and the time spent writing.
+    /// Failures are on the progress cell; `Output::finish` returns them.
     pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
-        // What fails is returned by `Output::finish`.
         self.finished = true;
-        let hand = self.backend.take();
-        if matches!(hand, Some(WriterBackend::Inline(_))) {
-            self.count(hand.as_ref());
-        }
-        match hand {
-            Some(WriterBackend::Server(served)) => {
-                match served.client.finish(steps) {
-                    Ok(()) => {
-                        self.progress
-                            .update(|progress| (progress.visible, progress.durable) = (steps, steps));
-                    }
-                    Err(error) => self.progress.fail(error),
-                }
-                self.count(Some(&WriterBackend::Server(served)));
+        let (outcome, usage) = match self.backend.take() {
+            Some(WriterBackend::Server(served)) => (served.client.finish(steps), served.client.usage()),
+            Some(WriterBackend::Inline(own)) => {
+                let usage = (own.buffer.capacity() as u64, own.writing);
+                (own.target.finish(steps), usage)
             }
-            Some(WriterBackend::Thread(worker)) => {
-                let (memory, writing) = worker.finish(steps);
-                self.memory_peak = self.memory_peak.max(memory);
-                self.writing += writing;
-            }
-            Some(WriterBackend::Inline(own)) => match own.target.finish(steps) {
-                Ok(()) => {
-                    self.progress.update(|progress| (progress.visible, progress.durable) = (steps, steps));
-                }
-                Err(error) => self.progress.fail(error),
-            },
-            None => {}
+            // The thread updates the progress itself.
+            Some(WriterBackend::Thread(thread)) => return thread.finish(steps),
+            None => return (0, Duration::ZERO),
+        };
+        match outcome {
+            Ok(()) => self.progress.update(|progress| (progress.visible, progress.durable) = (steps, steps)),
+            Err(error) => self.progress.fail(error),
         }
-        (self.memory_peak, self.writing)
+        usage
     }
 
     /// After a failure nothing more is asked of the target.
@@ -248,17 +164,6 @@ impl StreamWriter {
             self.progress.fail(error.clone());
             self.backend = None;
         })
-    }
-
-    fn count(&mut self, hand: Option<&WriterBackend>) {
-        let (memory, writing) = match hand {
-            Some(WriterBackend::Inline(own)) => (own.buffer.capacity() as u64, own.writing),
-            Some(WriterBackend::Thread(worker)) => worker.usage(),
-            Some(WriterBackend::Server(served)) => served.client.usage(),
-            None => return,
-        };
-        self.memory_peak = self.memory_peak.max(memory);
-        self.writing += writing;
     }
 }
 
@@ -359,9 +264,8 @@ impl Drop for StreamWriter {
 }
 
 impl InlineWriter {
-    fn new(target: Box<dyn OutputTarget>, parcels: u64) -> Self {
-        let (writing, written) = (Duration::ZERO, WriteTiming::default());
-        Self { target, buffer: Vec::new(), batches: parcels, writing, written }
+    fn new(target: Box<dyn OutputTarget>) -> Self {
+        Self { target, buffer: Vec::new(), batches: 0, writing: Duration::ZERO }
     }
 
     fn write(
@@ -376,7 +280,6 @@ impl InlineWriter {
             let mut supply = PackedChunks { packing, buffer: &mut self.buffer, length: 0 };
             self.target.write(parcel, &mut supply)?;
             self.batches += 1;
-            self.written.add(begin.elapsed());
         }
         board.update(|progress| progress.visible = parcel.step + 1);
         if !parcel.entries.is_empty()
