@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use aqueduct::comm::{Comm, Launch, Op};
-use aqueduct::file::{BufferOptions, Capacity, File, Mode, Open};
+use aqueduct::file::{BufferOptions, Capacity, File, OpenOptions};
 use aqueduct::stream::{Error, Role, split_io_servers};
 use table::print_row;
 
@@ -57,8 +57,8 @@ fn on_ranks<T: Send>(ranks: usize, program: impl Fn(&Comm) -> Result<T, Error> +
     Launch::threads(ranks).run(program).expect("the program runs")
 }
 
-fn open() -> Open {
-    Open::new(Mode::read_write().create().delete_on_close())
+fn open() -> OpenOptions {
+    OpenOptions::new().read(true).write(true).create(true).delete_on_close(true)
 }
 
 fn memory(bytes: usize) -> BufferOptions {

@@ -15,7 +15,7 @@ use std::time::Instant;
 use aqueduct::checkpoint::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::checkpoint::{CellGrid, Checkpoint, Error, Molecule, SpatialRegion, Store, particle_cells};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::file::{Mode, Open};
+use aqueduct::file::{File, OpenOptions};
 use table::Table;
 
 const ROUNDS: usize = 5;
@@ -162,16 +162,16 @@ fn fresh(path: &Path) -> String {
 
 /// As many bytes, one run per rank: what any program would do. Durable when it returns, as a cell file is.
 fn plain_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
-    write_through(&Open::new(Mode::write_only().create()), world, name, mine)
+    write_through(&OpenOptions::new().write(true).create(true), world, name, mine)
 }
 
 /// The same by a program that knows the hint with which cell files are opened: what is left between the two is what cells cost.
 fn hinted_write(world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
-    let open = Open::new(Mode::write_only().create()).hint("aqueduct_write_behind", "true");
+    let open = OpenOptions::new().write(true).create(true).hint("aqueduct_write_behind", "true");
     write_through(&open, world, name, mine)
 }
 
-fn write_through(open: &Open, world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
+fn write_through(open: &OpenOptions, world: &Comm, name: &str, mine: &[Molecule]) -> Result<(), Error> {
     let file = open.open(world, name)?;
     let bytes = size_of_val(mine) as u64;
     file.at(bytes * world.rank() as u64).all().write(mine)?;
@@ -180,7 +180,7 @@ fn write_through(open: &Open, world: &Comm, name: &str, mine: &[Molecule]) -> Re
 }
 
 fn plain_read(world: &Comm, name: &str) -> Result<(), Error> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     let share = file.size()? / world.size() as u64 / 120;
     let mut mine = vec![0u8; 120 * share as usize];
     file.at(share * 120 * world.rank() as u64).all().read(&mut mine)?;

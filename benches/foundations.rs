@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct::comm::{Comm, Error, Launch, Op};
 use aqueduct::device::{
-    Device, Handle, HandleExt, MemFs, OpenOptions, Segment, SegmentMut, Ufs, Uring, syscalls,
+    Device, DeviceOpenOptions, Handle, HandleExt, MemFs, Segment, SegmentMut, Ufs, Uring, syscalls,
 };
 use table::Table;
 
@@ -22,7 +22,7 @@ const ROUNDS: usize = 21;
 
 fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the files");
-    let create = OpenOptions::read_write().create(true);
+    let create = DeviceOpenOptions::read_write().create(true);
     let open = |device: &dyn Device, name: &str| {
         device.open(folder.path().join(name).as_os_str(), &create).expect("a file to work on")
     };

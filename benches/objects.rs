@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use aqueduct::comm::{Comm, Launch, Op};
+use aqueduct::file::Mode;
 use aqueduct::object::{Error, Result};
 use aqueduct::prelude::*;
 use table::Table;
@@ -127,7 +128,7 @@ fn accesses(
     let memory = vec![1u8; bytes];
     // As new as the object files: a file that has been longer is another file.
     let mode = Mode::read_write().create().delete_on_close();
-    let raw = Open::new(mode).open(world, place("raw-bytes"))?;
+    let raw = OpenOptions::from(mode).open(world, place("raw-bytes"))?;
     let ours = ObjectFile::<u8>::create(world, place("bytes"))?;
     let write = turns(
         world,
@@ -153,8 +154,8 @@ fn accesses(
         return Ok(figures);
     }
     let numbers = vec![1i32; bytes / 4];
-    let raw = Open::new(mode).open(world, place("raw-numbers"))?;
-    raw.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+    let raw = OpenOptions::from(mode).open(world, place("raw-numbers"))?;
+    raw.set_view(&View::round_robin::<i32>(world)?)?;
     let ours = ObjectFile::<i32>::create(world, place("numbers"))?;
     ours.set_view(&ObjectView::round_robin(world))?;
     let write = turns(
@@ -188,7 +189,7 @@ fn opening(world: &Comm, place: &dyn Fn(&str) -> String) -> Result<Rounds> {
     turns(
         world,
         8,
-        || Open::new(Mode::read_only()).open(world, place("opened"))?.close(),
+        || File::open(world, place("opened"))?.close(),
         || ObjectFile::<u64>::open(world, place("opened"))?.close(),
     )
 }
@@ -220,7 +221,12 @@ fn against<'b>(
     bytes: &dyn Fn() -> Cow<'b, [u8]>,
 ) -> Result<Rounds> {
     let length = bytes().len();
-    let raw = Open::new(Mode::read_write().create().delete_on_close()).open(world, place("raw-particles"))?;
+    let raw = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .delete_on_close(true)
+        .open(world, place("raw-particles"))?;
     let mut start = (length * world.rank()) as u64;
     let ours = ObjectFile::<Particle>::replace(world, place("particles"))?;
     let figures = turns(

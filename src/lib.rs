@@ -8,8 +8,8 @@
 //! use aqueduct::prelude::*;
 //!
 //! aqueduct::run(|world| {
-//!     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:dealt")?;
-//!     file.set_view(&View::round_robin(world, &Layout::from(Basic::F64))?)?;
+//!     let file = File::create(world, "memfs:numbers")?;
+//!     file.set_view(&View::round_robin::<f64>(world)?)?;
 //!     file.at_pointer().all().write(&vec![world.rank() as f64; 1000])?;
 //!     file.close()
 //! })?;
@@ -71,12 +71,9 @@ pub mod object {
 
 /// What most programs need.
 pub mod prelude {
-    pub use aqueduct_comm::{Comm, Launch, MessageSource, Op};
-    pub use aqueduct_device::{Handle, HandleExt, OpenOptions, Segment, SegmentMut, SyncScope};
-    pub use aqueduct_file::layout::{Basic, Layout};
-    pub use aqueduct_file::{File, Mode, Open, View, Whence};
+    pub use aqueduct_comm::{Comm, Launch, Op};
+    pub use aqueduct_file::layout::Layout;
+    pub use aqueduct_file::{File, OpenOptions, View, Whence};
 
-    pub use crate::object::{
-        FromIter, Object, ObjectCommExt, ObjectFile, ObjectOpenOptions, ObjectView, Single,
-    };
+    pub use crate::object::{Object, ObjectCommExt, ObjectFile, ObjectView, Single};
 }

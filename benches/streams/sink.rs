@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aqueduct::device::{
-    Capabilities, Device, Error, Handle, Kind, OpenOptions, Operation, Result, Segment, SegmentMut,
+    Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, Operation, Result, Segment, SegmentMut,
     SyncScope, register_device,
 };
 
@@ -25,7 +25,7 @@ pub(crate) fn register() {
 }
 
 impl Device for Sink {
-    fn open(&self, name: &OsStr, _: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, _: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let len = Arc::clone(files.entry(name.into()).or_default());
         Ok(Arc::new(Sunk { name: name.into(), len }))

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use aqueduct::comm::{Comm, Op};
-use aqueduct::file::{File, Mode, Open};
+use aqueduct::file::{File, OpenOptions};
 
 use crate::contents;
 
@@ -18,7 +18,7 @@ const STRIDE: u64 = 1 << 16;
 /// Prints one line per repetition: seconds of the write alone, of the computation alone, of the call, and of both together.
 pub(crate) fn run(world: &Comm, path: &Path) -> Result<()> {
     let name = format!("throttle=200MB/s:{}", path.with_extension("cached").display());
-    let file = Open::new(Mode::read_write()).open(world, name)?;
+    let file = OpenOptions::new().read(true).write(true).open(world, name)?;
     let mut data = vec![0u8; BYTES];
     contents::fill(world.rank() as u64, &mut data);
     let place = (BYTES * world.rank()) as u64;

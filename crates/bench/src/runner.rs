@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use aqueduct::comm::{Comm, Op};
 use aqueduct::device::AlignedBuffer;
-use aqueduct::file::{Counters, File, Mode, Open, Whence};
+use aqueduct::file::{Counters, File, OpenOptions, Whence};
 
 use crate::case::BenchCase;
 use crate::objects::ObjectCase;
@@ -37,7 +37,7 @@ impl CaseRunner<'_> {
     }
 
     fn open(&self, cell: &BenchCase, hints: &[(&str, &str)]) -> Result<File> {
-        let open = Open::new(Mode::read_write()).hint("aqueduct_direct", cell.direct.to_string());
+        let open = OpenOptions::new().read(true).write(true).hint("aqueduct_direct", cell.direct.to_string());
         let open = hints.iter().fold(open, |open, (key, value)| open.hint(*key, *value));
         let file = open.open(self.world, self.path(cell))?;
         file.set_view(&cell.pattern.view(self.place(), cell.bytes)?)?;
@@ -53,7 +53,7 @@ impl CaseRunner<'_> {
         if cell.pattern == AccessPattern::Open {
             let path = self.path(cell);
             let mut operation = || {
-                Open::new(Mode::read_write()).open(world, &path)?.close()?;
+                OpenOptions::new().read(true).write(true).open(world, &path)?.close()?;
                 Ok(())
             };
             return Ok((timing::samples(world, ENOUGH, &|| Ok(()), &mut operation)?, None));

@@ -1,7 +1,7 @@
 //! How files are opened that are written as a whole.
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{Kind, Mode, Open};
+use aqueduct_file::{File, Kind, Mode, OpenOptions};
 
 use crate::error::{Error, Result, on_root};
 
@@ -26,7 +26,7 @@ impl ExistingFile {
         on_root(comm, "write", name, || {
             match self {
                 Self::Refuse => {
-                    if Open::new(Mode::read_only()).open(&comm.comm_self(), name).is_ok() {
+                    if File::open(&comm.comm_self(), name).is_ok() {
                         let detail = "the file exists; choose another name, delete it, or call `replace`";
                         return Err(Error::new(Kind::FileExists, "write", name, detail));
                     }
@@ -43,6 +43,6 @@ impl ExistingFile {
 }
 
 /// A file that is synced as soon as all of it is written: its bytes may be on their way to the medium meanwhile.
-pub(crate) fn write_behind_open(mode: Mode, existing: ExistingFile) -> Open {
-    Open::new(existing.creating(mode)).hint("aqueduct_write_behind", "true")
+pub(crate) fn write_behind_open(mode: Mode, existing: ExistingFile) -> OpenOptions {
+    OpenOptions::from(existing.creating(mode)).hint("aqueduct_write_behind", "true")
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use aqueduct::comm::{Comm, Launch, Op};
 use aqueduct::device::units::ByteSize;
 use aqueduct::file::layout::{Basic, Layout};
-use aqueduct::file::{File, Kind, Mode, Open, View};
+use aqueduct::file::{File, Kind, Mode, OpenOptions, View};
 
 use crate::standard_output;
 
@@ -76,7 +76,7 @@ fn job(world: &Comm, arguments: &DemoArguments) -> Result<()> {
     let ours = arguments.overwrite || arguments.file == OWN_FILE;
     let mode = if ours { Mode::read_write().create() } else { Mode::read_write().exclusive() };
     let mode = if arguments.keep { mode } else { mode.delete_on_close() };
-    let file = Open::new(mode).open(world, &arguments.file).map_err(|error| match error.kind() {
+    let file = OpenOptions::from(mode).open(world, &arguments.file).map_err(|error| match error.kind() {
         Kind::FileExists => {
             anyhow!("{} exists already; choose another name, or --overwrite it", arguments.file.display())
         }

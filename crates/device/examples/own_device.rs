@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_device::{
-    Capabilities, Device, Error, Handle, HandleExt, Kind, OpenOptions, Operation, Segment, SegmentMut,
+    Capabilities, Device, DeviceOpenOptions, Error, Handle, HandleExt, Kind, Operation, Segment, SegmentMut,
 };
 use aqueduct_device::{Result, SyncScope, name, segment};
 
@@ -21,11 +21,11 @@ pub(crate) struct Scratch(pub(crate) PathBuf);
 struct ScratchFile {
     name: OsString,
     file: File,
-    options: OpenOptions,
+    options: DeviceOpenOptions,
 }
 
 impl Device for Scratch {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         name::check(name, Operation::Open)?;
         options.check(name)?;
         let mut open = File::options();
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
     aqueduct_device::register_device("scratch", Arc::new(Scratch(std::env::temp_dir())))?;
     // From here on it is a device like any other, also inside wrappers.
     let name = "throttle=1GB/s:scratch:own_device_example";
-    let file = aqueduct_device::open(name, &OpenOptions::read_write().create(true).truncate(true))?;
+    let file = aqueduct_device::open(name, &DeviceOpenOptions::read_write().create(true).truncate(true))?;
     file.write_all(&[Segment::new(5, b"me Ishmael"), Segment::new(0, b"Call ")])?;
     let mut text = [0; 15];
     file.read_at(0, &mut text)?;

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 pub const DIRECT_ALIGNMENT: usize = 4096;
 
 /// Zeroed bytes at a multiple of [`DIRECT_ALIGNMENT`]: what is read into or written from them with
-/// [`direct`](crate::OpenOptions::direct) needs no copy.
+/// [`direct`](crate::DeviceOpenOptions::direct) needs no copy.
 ///
 /// ```
 /// use aqueduct_device::{AlignedBuffer, DIRECT_ALIGNMENT};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::segment::{self, SegmentRange};
-use crate::{Capabilities, Error, Kind, Mapping, OpenOptions, Operation, Result, Segment, SegmentMut};
+use crate::{Capabilities, DeviceOpenOptions, Error, Kind, Mapping, Operation, Result, Segment, SegmentMut};
 
 /// How much a sync makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub trait LockGuard: Send {}
 /// A device is chosen by the prefix of a name (see [`Registry`](crate::Registry)); the name it gets here has lost that prefix.
 pub trait Device: Send + Sync {
     /// Opens `name`. Each call gives an independent handle on the same bytes.
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>>;
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>>;
 
     /// Deletes `name`.
     fn delete(&self, name: &OsStr) -> Result<()>;

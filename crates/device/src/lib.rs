@@ -1,9 +1,9 @@
 //! Where bytes live: one contract for files of the operating system, `io_uring`, memory, and whatever else holds bytes.
 //!
 //! ```
-//! use aqueduct_device::{HandleExt, OpenOptions, Segment, SyncScope};
+//! use aqueduct_device::{HandleExt, DeviceOpenOptions, Segment, SyncScope};
 //!
-//! let file = aqueduct_device::open("memfs:run7", &OpenOptions::read_write().create(true))?;
+//! let file = aqueduct_device::open("memfs:run7", &DeviceOpenOptions::read_write().create(true))?;
 //! file.write_all(&[Segment::new(0, b"head"), Segment::new(4096, b"far away")])?;
 //! file.sync(SyncScope::Data)?;
 //!
@@ -35,9 +35,9 @@
 //! avoids a copy. Layers above plan with it; the conformance suite chooses its cases by it.
 //!
 //! ```
-//! use aqueduct_device::{LockScope, MemFs, Device, OpenOptions};
+//! use aqueduct_device::{LockScope, MemFs, Device, DeviceOpenOptions};
 //!
-//! let file = MemFs::new().open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+//! let file = MemFs::new().open("a".as_ref(), &DeviceOpenOptions::read_write().create(true))?;
 //! assert!(file.capabilities().native_lists, "memory needs no sieving");
 //! assert_eq!(file.capabilities().locks, LockScope::Process);
 //! # Ok::<_, aqueduct_device::Error>(())
@@ -48,9 +48,9 @@
 //! exact at the end of the file too.
 //!
 //! ```
-//! use aqueduct_device::{HandleExt, Kind, OpenOptions, Operation};
+//! use aqueduct_device::{HandleExt, Kind, DeviceOpenOptions, Operation};
 //!
-//! let error = aqueduct_device::open("memfs:missing", &OpenOptions::read_only()).err().unwrap();
+//! let error = aqueduct_device::open("memfs:missing", &DeviceOpenOptions::read_only()).err().unwrap();
 //! assert_eq!((error.kind(), error.operation()), (Kind::NotFound, Operation::Open));
 //! assert_eq!(error.to_string(), r#"open "missing": no such file; check the path, or open with create"#);
 //! ```
@@ -95,7 +95,7 @@ pub use error::{Error, Kind, Operation, Result};
 pub use lock::{RangeGuard, RangeLocks};
 pub use mapping::Mapping;
 pub use memfs::MemFs;
-pub use open_options::OpenOptions;
+pub use open_options::DeviceOpenOptions;
 pub use registry::{Registry, delete, discard, open, register_device, register_wrapper, registry};
 pub use segment::{Segment, SegmentMut, SegmentRange, total, total_mut};
 pub use syscalls::{lock_waits, syscalls};

@@ -15,21 +15,21 @@ use capacity::MemoryCapacity;
 use sparse_bytes::SparseBytes;
 
 use crate::{
-    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, OpenOptions, Operation,
+    Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, LockScope, Operation,
     RangeLocks, Result, Segment, SegmentMut, SyncScope, name, segment,
 };
 
 /// Files in the memory of this process.
 ///
 /// # Rules
-/// Opening a missing file without [`create`](OpenOptions::create) is `NotFound`; deleting a missing file is
+/// Opening a missing file without [`create`](DeviceOpenOptions::create) is `NotFound`; deleting a missing file is
 /// `NotFound`, deleting one that is still open is `Busy`.
 ///
 /// ```
-/// use aqueduct_device::{Device, HandleExt, Kind, MemFs, OpenOptions};
+/// use aqueduct_device::{Device, HandleExt, Kind, MemFs, DeviceOpenOptions};
 ///
 /// let memory = MemFs::with_capacity(1000);
-/// let file = memory.open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+/// let file = memory.open("a".as_ref(), &DeviceOpenOptions::read_write().create(true))?;
 /// let error = file.write_at(0, &[7; 1001]).unwrap_err();
 /// assert_eq!((error.kind(), error.transferred()), (Kind::NoSpace, 1000));
 /// assert_eq!(memory.delete("a".as_ref()).unwrap_err().kind(), Kind::Busy);
@@ -81,7 +81,7 @@ impl MemFs {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find_or_create(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<MemFile>> {
+    fn find_or_create(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<MemFile>> {
         let mut files = self.files();
         match files.get(name) {
             Some(_) if options.is_exclusive() => Err(Error::new(Kind::AlreadyExists, Operation::Open, name)),
@@ -98,7 +98,7 @@ impl MemFs {
 }
 
 impl Device for MemFs {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         name::check(name, Operation::Open)?;
         options.check(name)?;
         let file = self.find_or_create(name, options)?;
@@ -200,7 +200,7 @@ mod tests {
     use crate::HandleExt;
 
     fn create(memory: &MemFs, name: &str) -> Arc<dyn Handle> {
-        memory.open(name.as_ref(), &OpenOptions::read_write().create(true)).unwrap()
+        memory.open(name.as_ref(), &DeviceOpenOptions::read_write().create(true)).unwrap()
     }
 
     fn kind<T>(result: Result<T>) -> Option<Kind> {
@@ -211,20 +211,20 @@ mod tests {
     fn rules_of_open_and_delete() {
         let memory = MemFs::new();
         let a: &OsStr = "a".as_ref();
-        assert_eq!(kind(memory.open(a, &OpenOptions::read_only())), Some(Kind::NotFound));
+        assert_eq!(kind(memory.open(a, &DeviceOpenOptions::read_only())), Some(Kind::NotFound));
         assert_eq!(kind(memory.delete(a)), Some(Kind::NotFound));
         let first = create(&memory, "a");
-        let second = memory.open(a, &OpenOptions::read_only()).unwrap();
+        let second = memory.open(a, &DeviceOpenOptions::read_only()).unwrap();
         first.write_at(0, b"x").unwrap();
         assert_eq!(second.len().unwrap(), 1);
-        let exclusive = OpenOptions::read_write().create(true).exclusive(true);
+        let exclusive = DeviceOpenOptions::read_write().create(true).exclusive(true);
         assert_eq!(kind(memory.open(a, &exclusive)), Some(Kind::AlreadyExists));
         drop(first);
         assert_eq!(kind(memory.delete(a)), Some(Kind::Busy));
         drop(second);
         memory.delete(a).unwrap();
         assert_eq!(
-            (memory.used(), kind(memory.open(a, &OpenOptions::read_only()))),
+            (memory.used(), kind(memory.open(a, &DeviceOpenOptions::read_only()))),
             (0, Some(Kind::NotFound))
         );
     }
@@ -233,9 +233,9 @@ mod tests {
     fn the_mode_is_kept() {
         let memory = MemFs::new();
         let a: &OsStr = "a".as_ref();
-        let writer = memory.open(a, &OpenOptions::write_only().create(true)).unwrap();
+        let writer = memory.open(a, &DeviceOpenOptions::write_only().create(true)).unwrap();
         assert_eq!(kind(writer.read_at(0, &mut [0])), Some(Kind::PermissionDenied));
-        let reader = memory.open(a, &OpenOptions::read_only()).unwrap();
+        let reader = memory.open(a, &DeviceOpenOptions::read_only()).unwrap();
         assert_eq!(kind(reader.write_at(0, &[0])), Some(Kind::PermissionDenied));
         assert_eq!(kind(reader.set_len(0)), Some(Kind::PermissionDenied));
     }

@@ -9,15 +9,15 @@ use crate::{Error, Kind, Operation, Result};
 /// Start from the access wanted and chain the rest:
 ///
 /// ```
-/// use aqueduct_device::OpenOptions;
+/// use aqueduct_device::DeviceOpenOptions;
 ///
-/// let options = OpenOptions::read_write().create(true).truncate(true);
+/// let options = DeviceOpenOptions::read_write().create(true).truncate(true);
 /// assert!(options.is_read() && options.is_write() && options.is_create());
 /// assert_eq!(options.get_permissions(), 0o666);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent yes or no")]
-pub struct OpenOptions {
+pub struct DeviceOpenOptions {
     read: bool,
     write: bool,
     create: bool,
@@ -29,7 +29,7 @@ pub struct OpenOptions {
     rank: usize,
 }
 
-impl OpenOptions {
+impl DeviceOpenOptions {
     fn new(read: bool, write: bool) -> Self {
         Self {
             read,
@@ -177,16 +177,18 @@ mod tests {
 
     #[test]
     fn exclusive_means_something_only_with_create() {
-        assert!(!OpenOptions::read_write().exclusive(true).is_exclusive());
-        assert!(OpenOptions::read_write().exclusive(true).create(true).is_exclusive());
+        assert!(!DeviceOpenOptions::read_write().exclusive(true).is_exclusive());
+        assert!(DeviceOpenOptions::read_write().exclusive(true).create(true).is_exclusive());
     }
 
     #[test]
     fn a_file_only_read_is_neither_created_nor_cut() {
         let name = OsStr::new("x");
-        for options in [OpenOptions::read_only().create(true), OpenOptions::read_only().truncate(true)] {
+        for options in
+            [DeviceOpenOptions::read_only().create(true), DeviceOpenOptions::read_only().truncate(true)]
+        {
             assert_eq!(options.check(name).unwrap_err().kind(), Kind::InvalidArgument);
         }
-        assert!(OpenOptions::write_only().create(true).truncate(true).check(name).is_ok());
+        assert!(DeviceOpenOptions::write_only().create(true).truncate(true).check(name).is_ok());
     }
 }

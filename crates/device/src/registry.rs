@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::name::{self, DeviceName, NamePrefix};
-use crate::{Device, Error, Handle, Kind, MemFs, OpenOptions, Operation, Result, Ufs, Uring, layers};
+use crate::{Device, DeviceOpenOptions, Error, Handle, Kind, MemFs, Operation, Result, Ufs, Uring, layers};
 
 /// Makes a wrapper around a device, from the parameters in the name.
 type MakeWrapper = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Send + Sync;
@@ -20,14 +20,14 @@ type MakeWrapper = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Se
 /// and `crash:memfs:x` go through one `crash`.
 ///
 /// ```
-/// use aqueduct_device::{HandleExt, OpenOptions, Registry};
+/// use aqueduct_device::{HandleExt, DeviceOpenOptions, Registry};
 ///
 /// let registry = Registry::standard();
-/// let file = registry.open("memfs:run7", &OpenOptions::read_write().create(true))?;
+/// let file = registry.open("memfs:run7", &DeviceOpenOptions::read_write().create(true))?;
 /// file.write_at(0, b"bytes")?;
 /// drop(file);
 /// registry.delete("memfs:run7")?;
-/// assert!(registry.open("floppy:run7", &OpenOptions::read_only()).is_err());
+/// assert!(registry.open("floppy:run7", &DeviceOpenOptions::read_only()).is_err());
 /// # Ok::<_, aqueduct_device::Error>(())
 /// ```
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl Registry {
     }
 
     /// Opens the file that a name means.
-    pub fn open(&self, name: impl AsRef<OsStr>, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    pub fn open(&self, name: impl AsRef<OsStr>, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let (device, path) = self.resolve(name)?;
         device.open(&path, options)
     }
@@ -171,7 +171,7 @@ pub fn registry() -> &'static Registry {
 }
 
 /// Opens a file by its name, through the [registry] of the process.
-pub fn open(name: impl AsRef<OsStr>, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+pub fn open(name: impl AsRef<OsStr>, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
     registry().open(name, options)
 }
 
@@ -206,7 +206,7 @@ mod tests {
     struct Same(Arc<dyn Device>);
 
     impl Device for Same {
-        fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+        fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
             self.0.open(name, options)
         }
 

@@ -21,12 +21,12 @@ use std::sync::Arc;
 pub(crate) use handle::UfsHandle;
 pub use writer_lock::{WriterLock, acquire_writer_lock, check_unclaimed};
 
-use crate::{Device, Handle, OpenOptions, Result, uring};
+use crate::{Device, DeviceOpenOptions, Handle, Result, uring};
 
 /// Files of the operating system.
 ///
 /// # Unbuffered access
-/// With [`OpenOptions::direct`] the file is opened a second time with `O_DIRECT`. Whole blocks of 4096 bytes go past the page cache, through a
+/// With [`DeviceOpenOptions::direct`] the file is opened a second time with `O_DIRECT`. Whole blocks of 4096 bytes go past the page cache, through a
 /// bounce buffer where the caller's memory is not aligned; the edges of an access, smaller than a block, go through the buffered
 /// descriptor. The kernel keeps the two coherent. A file system that refuses `O_DIRECT` is used buffered;
 /// [`Capabilities::alignment`](crate::Capabilities::alignment) tells which it was. Scattered lists have many operations in flight, as with
@@ -41,11 +41,11 @@ use crate::{Device, Handle, OpenOptions, Result, uring};
 /// writes and syncs: what was not synced before has to be written again through a new one.
 ///
 /// ```
-/// use aqueduct_device::{Device, HandleExt, OpenOptions, SyncScope, Ufs};
+/// use aqueduct_device::{Device, HandleExt, DeviceOpenOptions, SyncScope, Ufs};
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path().join("out.bin");
-/// let file = Ufs.open(path.as_os_str(), &OpenOptions::read_write().create(true))?;
+/// let file = Ufs.open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true))?;
 /// file.write_at(1 << 20, b"behind a hole")?;
 /// file.sync(SyncScope::Entry)?;
 /// assert_eq!(file.len()?, (1 << 20) + 13);
@@ -55,7 +55,7 @@ use crate::{Device, Handle, OpenOptions, Result, uring};
 pub struct Ufs;
 
 impl Device for Ufs {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let file = UfsHandle::open(name, options)?;
         Ok(if file.direct_file().is_some() { uring::open_direct(file) } else { Arc::new(file) })
     }

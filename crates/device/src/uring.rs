@@ -20,14 +20,14 @@ use ring_pool::RingPool;
 use crate::ufs::UfsHandle;
 use crate::ufs::vectored::TransferProgress;
 use crate::{
-    Capabilities, Device, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Operation, Result,
-    Segment, SegmentMut, SegmentRange, SyncScope, Ufs, coalesce, total, total_mut,
+    Capabilities, Device, DeviceOpenOptions, Handle, LockGuard, LockKind, MappedAccess, Mapping, Operation,
+    Result, Segment, SegmentMut, SegmentRange, SyncScope, Ufs, coalesce, total, total_mut,
 };
 
 /// Files of the operating system through `io_uring`.
 ///
 /// A list of scattered pieces goes to the kernel as a whole, up to 256 runs in flight at once; a list that is one run is a plain call as in [`Ufs`].
-/// With [`OpenOptions::direct`] lists of whole blocks go past the page cache like that, through a bounce buffer where memory is not aligned; others
+/// With [`DeviceOpenOptions::direct`] lists of whole blocks go past the page cache like that, through a bounce buffer where memory is not aligned; others
 /// as in [`Ufs`].
 ///
 /// # Where the kernel refuses
@@ -35,10 +35,10 @@ use crate::{
 /// environment has it refused without asking. [`Capabilities::native_lists`] of an open file tells which it is.
 ///
 /// ```
-/// use aqueduct_device::{Device, HandleExt, OpenOptions, Segment, Uring};
+/// use aqueduct_device::{Device, HandleExt, DeviceOpenOptions, Segment, Uring};
 ///
 /// let folder = tempfile::tempdir().unwrap();
-/// let file = Uring::new().open(folder.path().join("a").as_os_str(), &OpenOptions::read_write().create(true))?;
+/// let file = Uring::new().open(folder.path().join("a").as_os_str(), &DeviceOpenOptions::read_write().create(true))?;
 /// let pieces: Vec<_> = (0..100).map(|index| Segment::new(index * 8192, &[7; 4096])).collect();
 /// file.write_all(&pieces)?;
 /// assert_eq!(file.len()?, 99 * 8192 + 4096);
@@ -68,7 +68,7 @@ impl Uring {
 }
 
 impl Device for Uring {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let file = UfsHandle::open(name, options)?;
         if self.pool.is_usable() {
             Ok(Arc::new(UringHandle { file, pool: Arc::clone(&self.pool) }))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aqueduct_device::layers::{CrashDevice, FaultDevice, FaultPlan, FaultTrigger, TraceDevice};
 use aqueduct_device::{
-    Device, Handle, HandleExt, Kind, LockKind, MappedAccess, MemFs, OpenOptions, Operation, Registry,
+    Device, DeviceOpenOptions, Handle, HandleExt, Kind, LockKind, MappedAccess, MemFs, Operation, Registry,
     SyncScope, Ufs,
 };
 use aqueduct_testkit::crash;
@@ -19,12 +19,12 @@ fn name() -> &'static OsStr {
 }
 
 fn create(device: &dyn Device) -> Arc<dyn Handle> {
-    device.open(name(), &OpenOptions::read_write().create(true)).unwrap()
+    device.open(name(), &DeviceOpenOptions::read_write().create(true)).unwrap()
 }
 
 /// The whole file, `None` if there is none.
 fn contents(device: &dyn Device) -> Option<Vec<u8>> {
-    let file = device.open(name(), &OpenOptions::read_only()).ok()?;
+    let file = device.open(name(), &DeviceOpenOptions::read_only()).ok()?;
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_at(0, &mut bytes).unwrap();
     Some(bytes)
@@ -59,7 +59,7 @@ fn unsynced_changes_outlive_their_handles() {
     drop(file);
     assert_eq!(&contents(&crash).unwrap()[..3], b"new");
     assert_eq!(&contents(&*inner).unwrap()[..3], b"ooo");
-    let other = crash.open(name(), &OpenOptions::read_only()).unwrap();
+    let other = crash.open(name(), &DeviceOpenOptions::read_only()).unwrap();
     other.sync(SyncScope::Data).unwrap();
     assert_eq!(&contents(&*inner).unwrap()[..3], b"new", "whoever syncs, syncs everyone's changes");
 }
@@ -67,7 +67,7 @@ fn unsynced_changes_outlive_their_handles() {
 #[test]
 fn old_handles_have_no_power_and_new_ones_see_the_survivor() {
     let (_, crash, file) = synced();
-    let reader = crash.open(name(), &OpenOptions::read_only()).unwrap();
+    let reader = crash.open(name(), &DeviceOpenOptions::read_only()).unwrap();
     crash.cut(0).unwrap();
     let lost = [
         file.read_at(0, &mut [0]).map(drop),
@@ -217,7 +217,7 @@ fn stores_behind_the_end_of_a_truncated_file_are_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let crash = CrashDevice::new(Arc::new(Ufs));
     let path = folder.path().join("a");
-    let file = crash.open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+    let file = crash.open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap();
     file.write_at(0, &[7; 10_000]).unwrap();
     let mapping = file.map(0..10_000).expect("the file system of temporary files can be mapped");
     file.set_len(100).unwrap();
@@ -241,7 +241,7 @@ fn a_file_that_cannot_be_mapped_is_not_copied() {
 #[test]
 fn by_name() {
     let registry = Registry::standard();
-    let (name, create) = ("crash=after=1,seed=3:memfs:a", OpenOptions::read_write().create(true));
+    let (name, create) = ("crash=after=1,seed=3:memfs:a", DeviceOpenOptions::read_write().create(true));
     let file = registry.open(name, &create).unwrap();
     file.write_at(0, b"abc").unwrap();
     assert_eq!(file.sync(SyncScope::Data).unwrap_err().kind(), Kind::PowerLost);

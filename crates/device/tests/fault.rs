@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_device::layers::{FaultDevice, FaultPlan, FaultTrigger};
 use aqueduct_device::{
-    Device, Handle, HandleExt, Kind, MemFs, OpenOptions, Operation, Registry, Segment, SyncScope,
+    Device, DeviceOpenOptions, Handle, HandleExt, Kind, MemFs, Operation, Registry, Segment, SyncScope,
 };
 
 fn device(plan: FaultPlan) -> FaultDevice {
@@ -13,7 +13,7 @@ fn device(plan: FaultPlan) -> FaultDevice {
 }
 
 fn create(device: &dyn Device, rank: usize) -> Arc<dyn Handle> {
-    device.open("a".as_ref(), &OpenOptions::read_write().create(true).rank(rank)).unwrap()
+    device.open("a".as_ref(), &DeviceOpenOptions::read_write().create(true).rank(rank)).unwrap()
 }
 
 /// Which of `count` one-byte writes fail.
@@ -56,7 +56,7 @@ fn each_operation_can_fail() {
         assert_eq!(failed.iter().flatten().collect::<Vec<_>>(), [&operation]);
     }
     let broken = device(FaultPlan::new(0).fail_any(Kind::Io, always));
-    assert!(broken.open("a".as_ref(), &OpenOptions::read_write().create(true)).is_err());
+    assert!(broken.open("a".as_ref(), &DeviceOpenOptions::read_write().create(true)).is_err());
     assert_eq!(broken.delete("a".as_ref()).unwrap_err().operation(), Operation::Delete);
     let file = create(&device(FaultPlan::new(0).fail(Operation::Preallocate, Kind::NoSpace, always)), 0);
     assert_eq!(file.preallocate(1).unwrap_err().kind(), Kind::NoSpace);
@@ -156,7 +156,7 @@ fn delays_are_slept() {
 #[test]
 fn by_name() {
     let registry = Registry::standard();
-    let create = OpenOptions::read_write().create(true);
+    let create = DeviceOpenOptions::read_write().create(true);
     let file = registry.open("fault=write=busy@#2,nospace=4kB:memfs:a", &create).unwrap();
     assert_eq!(failures(&*file, 3), [false, true, false]);
     assert_eq!(file.write_at(0, &[0; 4096]).unwrap_err().kind(), Kind::NoSpace);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct_device::layers::{ThrottleDevice, ThrottleLimits};
 use aqueduct_device::units::ByteRate;
-use aqueduct_device::{Device, Handle, HandleExt, Kind, MemFs, OpenOptions, Registry, SyncScope};
+use aqueduct_device::{Device, DeviceOpenOptions, Handle, HandleExt, Kind, MemFs, Registry, SyncScope};
 
 const RATE: u64 = 100_000_000;
 
@@ -19,7 +19,7 @@ fn device(bandwidth: Option<u64>, latency: Duration) -> ThrottleDevice {
 
 fn create(device: &dyn Device, rank: usize) -> Arc<dyn Handle> {
     let name = format!("file{rank}");
-    device.open(name.as_ref(), &OpenOptions::read_write().create(true)).unwrap()
+    device.open(name.as_ref(), &DeviceOpenOptions::read_write().create(true)).unwrap()
 }
 
 /// Writes `total` bytes in blocks and returns bytes per second.
@@ -127,7 +127,7 @@ fn latencies_overlap() {
 #[test]
 fn by_name() {
     let registry = Registry::standard();
-    let create = OpenOptions::read_write().create(true);
+    let create = DeviceOpenOptions::read_write().create(true);
     let file = registry.open("throttle=1MB/s,2ms:memfs:a", &create).unwrap();
     let start = Instant::now();
     file.write_at(0, &vec![0; 20_000]).unwrap();

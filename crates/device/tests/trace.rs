@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aqueduct_device::layers::{ThrottleDevice, ThrottleLimits, TraceDevice, TraceEvent};
 use aqueduct_device::{
-    Device, HandleExt, Kind, LockKind, MemFs, OpenOptions, Operation, Registry, Segment, SyncScope,
+    Device, DeviceOpenOptions, HandleExt, Kind, LockKind, MemFs, Operation, Registry, Segment, SyncScope,
 };
 
-fn options(rank: usize) -> OpenOptions {
-    OpenOptions::read_write().create(true).rank(rank)
+fn options(rank: usize) -> DeviceOpenOptions {
+    DeviceOpenOptions::read_write().create(true).rank(rank)
 }
 
 /// What happened, without when.

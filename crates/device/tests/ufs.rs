@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aqueduct_device::{
-    AlignedBuffer, Device, Handle, HandleExt, Kind, LockKind, OpenOptions, Operation, Result, Segment,
+    AlignedBuffer, Device, DeviceOpenOptions, Handle, HandleExt, Kind, LockKind, Operation, Result, Segment,
     SegmentMut, SyncScope, Ufs, syscalls,
 };
 
 fn create(path: &Path) -> Arc<dyn Handle> {
-    Ufs.open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap()
+    Ufs.open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap()
 }
 
 fn kind<T>(result: Result<T>) -> Option<Kind> {
@@ -73,25 +73,25 @@ fn reads_stop_exactly_at_the_end() {
 #[test]
 fn bad_names_and_modes_are_errors_that_tell() {
     let folder = tempfile::tempdir().unwrap();
-    let open = |name: &OsStr, options: &OpenOptions| Ufs.open(name, options);
+    let open = |name: &OsStr, options: &DeviceOpenOptions| Ufs.open(name, options);
     let missing = folder.path().join("missing");
-    let error = open(missing.as_os_str(), &OpenOptions::read_write()).err().unwrap();
+    let error = open(missing.as_os_str(), &DeviceOpenOptions::read_write()).err().unwrap();
     assert_eq!((error.kind(), error.operation()), (Kind::NotFound, Operation::Open));
     assert_eq!(error.name(), missing.to_str().unwrap());
     assert_eq!(kind(Ufs.delete(missing.as_os_str())), Some(Kind::NotFound));
 
-    for options in [OpenOptions::read_only(), OpenOptions::read_write().create(true)] {
+    for options in [DeviceOpenOptions::read_only(), DeviceOpenOptions::read_write().create(true)] {
         assert_eq!(kind(open(folder.path().as_os_str(), &options)), Some(Kind::NotAFile), "a directory");
     }
     assert_eq!(kind(Ufs.delete(folder.path().as_os_str())), Some(Kind::NotAFile));
-    assert_eq!(kind(open("".as_ref(), &OpenOptions::read_only())), Some(Kind::InvalidName));
-    assert_eq!(kind(open("a\0b".as_ref(), &OpenOptions::read_only())), Some(Kind::InvalidName));
+    assert_eq!(kind(open("".as_ref(), &DeviceOpenOptions::read_only())), Some(Kind::InvalidName));
+    assert_eq!(kind(open("a\0b".as_ref(), &DeviceOpenOptions::read_only())), Some(Kind::InvalidName));
     let long = OsString::from("x".repeat(300));
-    assert_eq!(kind(open(&long, &OpenOptions::read_only())), Some(Kind::InvalidName));
+    assert_eq!(kind(open(&long, &DeviceOpenOptions::read_only())), Some(Kind::InvalidName));
 
     let path = folder.path().join("a");
     create(&path);
-    let exclusive = OpenOptions::read_write().create(true).exclusive(true);
+    let exclusive = DeviceOpenOptions::read_write().create(true).exclusive(true);
     assert_eq!(kind(open(path.as_os_str(), &exclusive)), Some(Kind::AlreadyExists));
     assert_eq!(
         kind(open(path.join("b").as_os_str(), &exclusive)),
@@ -100,7 +100,7 @@ fn bad_names_and_modes_are_errors_that_tell() {
     );
     // The one file that refuses writers even if they are root.
     assert_eq!(
-        kind(open("/sys/kernel/uevent_seqnum".as_ref(), &OpenOptions::read_write())),
+        kind(open("/sys/kernel/uevent_seqnum".as_ref(), &DeviceOpenOptions::read_write())),
         Some(Kind::PermissionDenied)
     );
 }
@@ -111,7 +111,9 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
     let path = folder.path().join("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    for options in [OpenOptions::read_only(), OpenOptions::write_only(), OpenOptions::read_write()] {
+    for options in
+        [DeviceOpenOptions::read_only(), DeviceOpenOptions::write_only(), DeviceOpenOptions::read_write()]
+    {
         assert_eq!(kind(Ufs.open(path.as_os_str(), &options)), Some(Kind::NotAFile));
     }
 }
@@ -120,9 +122,9 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
 fn the_open_mode_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
-    let writer = Ufs.open(path.as_os_str(), &OpenOptions::write_only().create(true)).unwrap();
+    let writer = Ufs.open(path.as_os_str(), &DeviceOpenOptions::write_only().create(true)).unwrap();
     assert_eq!(kind(writer.read_at(0, &mut [0])), Some(Kind::PermissionDenied));
-    let reader = Ufs.open(path.as_os_str(), &OpenOptions::read_only()).unwrap();
+    let reader = Ufs.open(path.as_os_str(), &DeviceOpenOptions::read_only()).unwrap();
     assert_eq!(kind(reader.write_at(0, b"x")), Some(Kind::PermissionDenied));
     assert_eq!(kind(reader.set_len(1)), Some(Kind::PermissionDenied));
     assert_eq!(kind(reader.preallocate(1)), Some(Kind::PermissionDenied));
@@ -158,7 +160,7 @@ fn huge_offsets_are_errors_with_their_place() {
 
 #[test]
 fn a_full_device_says_no_space() {
-    let file = Ufs.open("/dev/full".as_ref(), &OpenOptions::write_only()).unwrap();
+    let file = Ufs.open("/dev/full".as_ref(), &DeviceOpenOptions::write_only()).unwrap();
     let error = file.write_at(8, b"abcd").unwrap_err();
     assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 0, Some(8)));
 }
@@ -221,7 +223,7 @@ fn space_can_be_reserved() {
 #[test]
 fn a_file_system_without_reservations_and_unbuffered_access_is_served_as_it_can() {
     let Some(disk) = Disk::mount("ramfs", "mode=700") else { return };
-    let options = OpenOptions::read_write().create(true).direct(true);
+    let options = DeviceOpenOptions::read_write().create(true).direct(true);
     let file = Ufs.open(disk.0.path().join("a").as_os_str(), &options).unwrap();
     assert_eq!(file.capabilities().alignment, 1, "ramfs has no unbuffered side");
     file.write_at(0, b"abc").unwrap();
@@ -274,10 +276,10 @@ fn locks_follow_the_open_mode() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     create(&path);
-    let reader = Ufs.open(path.as_os_str(), &OpenOptions::read_only()).unwrap();
+    let reader = Ufs.open(path.as_os_str(), &DeviceOpenOptions::read_only()).unwrap();
     assert_eq!(kind(reader.lock(0..1, LockKind::Exclusive).map(drop)), Some(Kind::PermissionDenied));
     drop(reader.lock(0..1, LockKind::Shared).unwrap());
-    let writer = Ufs.open(path.as_os_str(), &OpenOptions::write_only()).unwrap();
+    let writer = Ufs.open(path.as_os_str(), &DeviceOpenOptions::write_only()).unwrap();
     drop(writer.lock(0..1, LockKind::Shared).unwrap());
 }
 
@@ -285,7 +287,7 @@ fn locks_follow_the_open_mode() {
 fn unbuffered_access_takes_any_alignment() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("a");
-    let options = OpenOptions::read_write().create(true).direct(true);
+    let options = DeviceOpenOptions::read_write().create(true).direct(true);
     let file = Ufs.open(path.as_os_str(), &options).unwrap();
     let mut expected = vec![0_u8; 2 << 20];
     let mut source = AlignedBuffer::new(2 << 20);
@@ -318,7 +320,7 @@ fn unbuffered_access_takes_any_alignment() {
 #[test]
 fn unbuffered_lists_are_gathered() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = OpenOptions::read_write().create(true).direct(true);
+    let options = DeviceOpenOptions::read_write().create(true).direct(true);
     let file = Ufs.open(folder.path().join("a").as_os_str(), &options).unwrap();
     let bytes: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
     let pieces: Vec<_> =

@@ -5,11 +5,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use aqueduct_device::{
-    AlignedBuffer, Device, Handle, HandleExt, Kind, OpenOptions, Segment, SegmentMut, Uring, syscalls,
+    AlignedBuffer, Device, DeviceOpenOptions, Handle, HandleExt, Kind, Segment, SegmentMut, Uring, syscalls,
 };
 
 fn create(device: &Uring, path: &Path) -> Arc<dyn Handle> {
-    device.open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap()
+    device.open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap()
 }
 
 /// Bytes that tell where they belong.
@@ -85,7 +85,7 @@ fn the_count_is_the_prefix_before_the_end_of_file() {
 
 #[test]
 fn errors_come_with_kind_place_and_count() {
-    let full = Uring::new().open("/dev/full".as_ref(), &OpenOptions::write_only()).unwrap();
+    let full = Uring::new().open("/dev/full".as_ref(), &DeviceOpenOptions::write_only()).unwrap();
     let error = full.write(&[Segment::new(8, b"abcd"), Segment::new(100, b"efgh")]).unwrap_err();
     assert_eq!((error.kind(), error.offset(), error.transferred()), (Kind::NoSpace, Some(8), 0));
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,8 @@ fn errors_come_with_kind_place_and_count() {
     assert_eq!((error.offset(), error.transferred()), (Some(far), 4));
     let error = file.write(&[Segment::new(8, b"abcd"), Segment::new(u64::MAX, b"e")]).unwrap_err();
     assert_eq!((error.kind(), error.offset()), (Kind::InvalidArgument, Some(u64::MAX)));
-    let writer = Uring::new().open(folder.path().join("a").as_os_str(), &OpenOptions::write_only()).unwrap();
+    let writer =
+        Uring::new().open(folder.path().join("a").as_os_str(), &DeviceOpenOptions::write_only()).unwrap();
     let (mut a, mut b) = ([0], [0]);
     let error = writer.read(&mut [SegmentMut::new(0, &mut a), SegmentMut::new(5, &mut b)]).unwrap_err();
     assert_eq!(error.kind(), Kind::PermissionDenied);
@@ -136,7 +137,7 @@ fn threads_share_a_handle() {
 fn unbuffered_lists_mix_aligned_and_unaligned_runs() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("a");
-    let options = OpenOptions::read_write().create(true).direct(true);
+    let options = DeviceOpenOptions::read_write().create(true).direct(true);
     let file = Uring::new().open(path.as_os_str(), &options).unwrap();
     let mut memory = AlignedBuffer::new(40_960);
     memory.copy_from_slice(&pattern(40_960));

@@ -1,10 +1,10 @@
 //! Layouts: which bytes, in which order, of what kind; MPI's datatypes as small immutable values.
 //!
-//! A [`Layout`] begins with a [`Basic`] kind of value and grows by constructors: copies side by side, with gaps, at listed places, structures,
-//! parts of arrays. It describes memory and files alike.
+//! [`Layout::of`] is the layout of a Rust type, `Layout::from(Basic)` that of a [`Basic`] kind of value. Constructors make others of them: copies
+//! side by side, with gaps, at listed offsets, structures, parts of arrays. A layout describes memory and files alike.
 //!
 //! ```text
-//!  Layout::from(Basic::I32).vector(Vector { count: 3, block: 2, stride: 3 })
+//!  Layout::of::<i32>().vector(Vector { count: 3, block: 2, stride: 3 })
 //!
 //!  offset   0       4       8       12      16      20      24      28      32
 //!           |   0   |   1   | (gap) |   2   |   3   | (gap) |   4   |   5   |
@@ -18,9 +18,9 @@
 //! ```
 //!
 //! ```
-//! use aqueduct_file::layout::{Basic, Layout, Run, Shape, Vector};
+//! use aqueduct_file::layout::{Layout, Run, Shape, Vector};
 //!
-//! let pairs = Layout::from(Basic::I32).vector(Vector { count: 3, block: 2, stride: 3 })?;
+//! let pairs = Layout::of::<i32>().vector(Vector { count: 3, block: 2, stride: 3 })?;
 //! assert_eq!((pairs.size(), pairs.lower_bound(), pairs.extent()), (24, 0, 32));
 //! assert_eq!(pairs.shape(), Shape::Strided { offset: 0, block: 8, stride: 12, count: 3 });
 //!
@@ -35,9 +35,9 @@
 //! A layout is never flattened. Its memory does not depend on repeat counts, and a window in the middle is found by division and bisection:
 //!
 //! ```
-//! use aqueduct_file::layout::{Basic, Layout, Vector};
+//! use aqueduct_file::layout::{Layout, Vector};
 //!
-//! let blocks = Layout::from(Basic::F64).vector(Vector { count: 100_000_000, block: 1, stride: 4 })?;
+//! let blocks = Layout::of::<f64>().vector(Vector { count: 100_000_000, block: 1, stride: 4 })?;
 //! assert_eq!(blocks.pattern().weight(), 2, "two nodes");
 //! let file = blocks.endless(1 << 20)?;
 //! assert_eq!(file.offset_of(8 * 123_456_789), Some((1 << 20) + 32 * 123_456_789 - 24));
@@ -70,6 +70,7 @@ mod basic;
 mod bounds;
 mod construct;
 mod copy;
+mod element;
 mod error;
 mod facts;
 mod pattern;
@@ -89,6 +90,7 @@ pub use array::{Distributed, Distribution, Order};
 pub use basic::Basic;
 pub use construct::{Member, Vector};
 pub(crate) use copy::by_length;
+pub use element::ElementLayout;
 pub use error::{LayoutError, MAX_DEPTH, Problem, Result};
 pub use pattern::Pattern;
 pub use runs::{Run, Runs};
@@ -193,11 +195,11 @@ impl Layout {
     /// Whether the data is a whole number of copies of `element`, by size; an element without data fits nothing but the empty layout.
     ///
     /// ```
-    /// use aqueduct_file::layout::{Basic, Layout};
+    /// use aqueduct_file::layout::Layout;
     ///
-    /// let three = Layout::from(Basic::I32).contiguous(3)?;
-    /// assert!(three.is_multiple_of(&Basic::F32.into()));
-    /// assert!(!three.is_multiple_of(&Basic::F64.into()));
+    /// let three = Layout::of::<i32>().contiguous(3)?;
+    /// assert!(three.is_multiple_of(&Layout::of::<f32>()));
+    /// assert!(!three.is_multiple_of(&Layout::of::<f64>()));
     /// # Ok::<_, aqueduct_file::layout::LayoutError>(())
     /// ```
     pub fn is_multiple_of(&self, element: &Layout) -> bool {

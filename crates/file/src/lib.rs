@@ -3,13 +3,12 @@
 //!
 //! ```
 //! use aqueduct_comm::Launch;
-//! use aqueduct_file::layout::{Basic, Layout};
-//! use aqueduct_file::{Mode, Open, View};
+//! use aqueduct_file::{File, View};
 //!
 //! Launch::threads(4).run(|world| {
-//!     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:first")?;
+//!     let file = File::create(world, "memfs:first")?;
 //!     // Numbers, distributed round-robin over the ranks …
-//!     file.set_view(&View::round_robin(world, &Layout::from(Basic::F64))?)?;
+//!     file.set_view(&View::round_robin::<f64>(world)?)?;
 //!     // … written by a collective call …
 //!     file.at_pointer().all().write(&vec![world.rank() as f64; 1000])?;
 //!     // … and read back as one sequence.
@@ -54,9 +53,9 @@
 //!
 //! ```
 //! # use aqueduct_comm::Launch;
-//! # use aqueduct_file::{Mode, Open, Whence};
+//! # use aqueduct_file::{File, Whence};
 //! # Launch::threads(2).run(|world| {
-//! # let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:ways")?;
+//! # let file = File::create(world, "memfs:ways")?;
 //! let mine = vec![world.rank() as u8; 100];
 //! // Non-blocking: the request owns the buffer and returns it.
 //! let request = file.at(100 * world.rank() as u64).start_write(mine)?;
@@ -77,7 +76,7 @@
 //! the inner part of an array with ghost cells is written without packing it first.
 //!
 //! # Buffered files
-//! With [`File::buffered`] or [`Open::buffered`], writes are copied and return at once; a thread of the rank writes them to the file while the program
+//! With [`File::buffered`] or [`OpenOptions::buffered`], writes are copied and return at once; a thread of the rank writes them to the file while the program
 //! computes. `docs/buffering.md` has the guarantees.
 //!
 //! # Strategies
@@ -116,8 +115,8 @@ pub use context::report as verbose;
 pub use error::{Class, Error, Kind, Result};
 pub use handle::access::{self, Access, CollectiveAccess, Etypes, Split};
 pub use handle::{
-    Count, File, Open, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim, delete,
-    discard, path, wait_all, wait_any, wait_some,
+    Count, File, OpenOptions, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim,
+    delete, discard, path, wait_all, wait_any, wait_some,
 };
 pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Error, File, Kind, Mode, Open, Result, View, Whence};
+use aqueduct_file::{Error, File, Kind, OpenOptions, Result, View, Whence};
 
 const RANKS: usize = 3;
 const COUNT: usize = 100;
@@ -15,7 +15,12 @@ fn each_way(program: impl Fn(&Comm, &File) -> Result<()> + Sync) {
     for launch in [Launch::threads(RANKS), Launch::threads(RANKS).node_ranks(2), Launch::threads(1)] {
         let name = format!("memfs:access-{}", FILES.fetch_add(1, Ordering::Relaxed));
         let outcome = launch.run(|world| {
-            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, &name)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .delete_on_close(true)
+                .open(world, &name)?;
             program(world, &file)?;
             file.close()
         });
@@ -312,7 +317,7 @@ fn fine_grained_reads_are_sieved() {
     let name = folder.path().join("sieved");
     let outcome = Launch::threads(1).run(|world| {
         const MANY: usize = 1_000_000;
-        let file = Open::new(Mode::read_write().create()).open(world, &name)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).open(world, &name)?;
         file.at(0).write(&(0..2 * MANY as u32).collect::<Vec<_>>())?;
         let element = Layout::from(Basic::U32);
         file.set_view(&View::new(4, &element, &element.resized(0, 8).unwrap())?)?;

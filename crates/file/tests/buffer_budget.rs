@@ -3,7 +3,7 @@
 mod watched;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, Mode, Open, Result};
+use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, OpenOptions, Result};
 use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::contents::contents;
 use aqueduct_testkit::rng::SeededRng;
@@ -12,7 +12,7 @@ use watched::watched;
 const KIB: u64 = 1 << 10;
 
 fn open(world: &Comm, name: &str, buffered: &BufferOptions) -> Result<File> {
-    Open::new(Mode::read_write().create()).buffered(buffered).open(world, name)
+    OpenOptions::new().read(true).write(true).create(true).buffered(buffered).open(world, name)
 }
 
 fn memory(bytes: u64) -> BufferOptions {

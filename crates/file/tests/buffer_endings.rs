@@ -11,7 +11,7 @@ use std::sync::Arc;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
-use aqueduct_file::{BufferOptions, Capacity, Error, File, Mode, Open, Result, Whence, delete};
+use aqueduct_file::{BufferOptions, Capacity, Error, File, OpenOptions, Result, Whence, delete};
 use aqueduct_testkit::launcher::TestLauncher;
 use watched::watched;
 
@@ -19,7 +19,7 @@ const RECORD: usize = 4096;
 
 fn open(world: &Comm, name: &str, memory: u64) -> Result<File> {
     let buffered = BufferOptions::new(Capacity::Bytes(memory));
-    Open::new(Mode::read_write().create()).buffered(&buffered).open(world, name)
+    OpenOptions::new().read(true).write(true).create(true).buffered(&buffered).open(world, name)
 }
 
 /// Where a record of a rank lies, of two ranks.
@@ -187,7 +187,7 @@ fn what_was_told_to_be_durable_survives_every_cut_of_the_power() {
                 // What is reported to one rank holds for all.
                 let durable = reported.iter().map(|(durable, _)| *durable).max().unwrap_or(0);
                 let read = |world: &Comm| {
-                    let Ok(file) = Open::new(Mode::read_only()).open(world, &name) else { return Ok(vec![]) };
+                    let Ok(file) = File::open(world, &name) else { return Ok(vec![]) };
                     let mut bytes = vec![0; file.size()? as usize];
                     file.at(0).read(&mut bytes)?;
                     file.close()?;
@@ -252,7 +252,7 @@ fn a_device_that_fails_anywhere_is_told_and_nobody_hangs() {
                     if !reported {
                         silent += 1;
                         let read = |world: &Comm| {
-                            let file = Open::new(Mode::read_only()).open(world, &inner)?;
+                            let file = File::open(world, &inner)?;
                             let mut bytes = vec![0; file.size()? as usize];
                             file.at(0).read(&mut bytes)?;
                             file.close()?;

@@ -1,9 +1,8 @@
 //! What a buffered file promises: caps that hold, words that mean what they say, nothing lost, doubled or silent.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::layout::{Basic, Layout};
 use aqueduct_file::{
-    BufferOptions, BufferStatus, Capacity, File, Info, Kind, Mode, Open, Result, View, Whence,
+    BufferOptions, BufferStatus, Capacity, File, Info, Kind, OpenOptions, Result, View, Whence,
 };
 use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::contents::contents;
@@ -16,7 +15,7 @@ fn on(ranks: usize, program: impl Fn(&Comm) -> Result<()> + Send + Sync) {
 }
 
 fn open(world: &Comm, name: &str, buffered: &BufferOptions) -> Result<File> {
-    Open::new(Mode::read_write().create()).buffered(buffered).open(world, name)
+    OpenOptions::new().read(true).write(true).create(true).buffered(buffered).open(world, name)
 }
 
 fn memory(bytes: u64) -> BufferOptions {
@@ -153,7 +152,7 @@ fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
     let gate = BlockingDevice::register("interlocked");
     on(3, |world| {
         let file = open(world, "interlocked:file", &memory(1 << 20))?;
-        file.set_view(&View::round_robin(world, &Layout::from(Basic::U64))?)?;
+        file.set_view(&View::round_robin::<u64>(world)?)?;
         for step in 0..4u64 {
             file.at_pointer().all().write(&[step * 10 + world.rank() as u64; 100])?;
         }
@@ -180,7 +179,7 @@ fn ranks_that_write_alone_beside_one_another_do_not_wait() {
                 let place = (number * 3 + world.rank() as u64) * 100;
                 file.at(place).write(&[world.rank() as u8 + 1; 100])?;
             }
-            let turns = View::round_robin(world, &Layout::from(Basic::U64))?;
+            let turns = View::round_robin::<u64>(world)?;
             let turns = View::new(900 + turns.displacement(), turns.etype(), turns.filetype())?;
             file.with_view(&turns).write(&[world.rank() as u64 + 1; 100])?;
         }
@@ -289,7 +288,7 @@ fn atomic_writes_are_not_buffered_and_hints_say_what_is_in_force() {
         assert_eq!(status(&file), before);
         file.close()?;
         let file =
-            Open::new(Mode::read_only()).hint("aqueduct_buffer", "1MiB").open(world, "memfs:atomic")?;
+            OpenOptions::new().read(true).hint("aqueduct_buffer", "1MiB").open(world, "memfs:atomic")?;
         assert_eq!(file.buffering(), None, "nothing is written");
         file.close()
     });

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Class, Error, Kind, Mode, Open, Result};
+use aqueduct_file::{Class, Error, Kind, OpenOptions, Result};
 
 fn write_and_close(world: &Comm, name: &str) -> Result<()> {
-    let file = Open::new(Mode::read_write().create()).open(world, name)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).open(world, name)?;
     file.at(100 * world.rank() as u64).write(&[7u8; 100])?;
     file.close()
 }
@@ -60,8 +60,12 @@ fn close_under_the_shim(folder: &Path) {
     {
         let name = format!("{device}{}", folder.join("over-quota").display());
         let outcome = Launch::threads(2).run(|world| {
-            let file =
-                Open::new(Mode::read_write().create()).hint("aqueduct_direct", direct).open(world, &name)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .hint("aqueduct_direct", direct)
+                .open(world, &name)?;
             file.at(0).all().write(&[7u8; 5000])?;
             file.sync()?;
             let error = file.close().expect_err("close(2) reports a quota");

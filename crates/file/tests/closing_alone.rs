@@ -5,7 +5,7 @@ mod watched;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Launch;
-use aqueduct_file::{Class, Mode, Open};
+use aqueduct_file::{Class, Mode, OpenOptions};
 use watched::watched;
 
 /// Long enough to see that it was waited, short enough for a test.
@@ -16,7 +16,7 @@ fn a_collective_operation_that_others_never_join_does_not_hold_up_the_end() {
     watched("a file left open", || {
         let ranks = Launch::threads(2).node_ranks(1).run(|world| {
             let mode = Mode::read_write().create().delete_on_close();
-            let file = Open::new(mode).open(world, "memfs:closing-alone")?;
+            let file = OpenOptions::from(mode).open(world, "memfs:closing-alone")?;
             if world.rank() == 0 {
                 let request = file.at(0).all().start_write(vec![1u8; 1000])?;
                 let split = file.at(1000).all().begin_write(vec![1u8; 1000])?;
@@ -49,8 +49,8 @@ fn closing_alone_returns_what_the_device_reports() {
                 std::process::id()
             );
             let files = [
-                Open::new(Mode::read_write().create()).open(world, &name)?,
-                Open::new(Mode::read_write()).open(world, &name)?,
+                OpenOptions::new().read(true).write(true).create(true).open(world, &name)?,
+                OpenOptions::new().read(true).write(true).open(world, &name)?,
             ];
             for (number, file) in files.into_iter().enumerate() {
                 file.finish_alone(Instant::now() + LIMIT)?;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::{
-    Capabilities, Device, Handle, LockGuard, LockKind, LockScope, MemFs, OpenOptions, RangeLocks, Segment,
-    SegmentMut, SyncScope, register_device,
+    Capabilities, Device, DeviceOpenOptions, Handle, LockGuard, LockKind, LockScope, MemFs, RangeLocks,
+    Segment, SegmentMut, SyncScope, register_device,
 };
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, Error, Kind, Mode, Open, View};
+use aqueduct_file::{Counters, Error, Kind, Mode, OpenOptions, View};
 
 /// Smaller than a page, and no divisor of one.
 const PIECE: usize = 100;
@@ -19,7 +19,7 @@ const PIECES: usize = 500;
 
 /// What is counted while all ranks write and read pieces in turns.
 fn interleaved(world: &Comm, name: &str, hints: &[(&str, &str)]) -> aqueduct_file::Result<Counters> {
-    let mut open = Open::new(Mode::read_write().create().delete_on_close());
+    let mut open = OpenOptions::new().read(true).write(true).create(true).delete_on_close(true);
     for (key, value) in hints {
         open = open.hint(*key, *value);
     }
@@ -101,7 +101,7 @@ struct LocalHandle {
 }
 
 impl Device for LocalLocks {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> aqueduct_device::Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> aqueduct_device::Result<Arc<dyn Handle>> {
         let inner = self.files.open(name, options)?;
         let (locks, revalidations) = (RangeLocks::default(), Arc::clone(&self.revalidations));
         Ok(Arc::new(LocalHandle { inner, locks, incoherent: self.incoherent, revalidations }))
@@ -163,7 +163,7 @@ fn atomic_mode_is_refused_where_locks_do_not_reach_other_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let disk = format!("ufs:{}", folder.path().join("a").display());
     let outcome = Launch::threads(3).node_ranks(1).run(|world| {
-        let open = |name: &str, mode: Mode| Open::new(mode).open(world, name);
+        let open = |name: &str, mode: Mode| OpenOptions::from(mode).open(world, name);
         let file = open("local-locks:a", Mode::read_write().create())?;
         let refused = file.set_atomic(true).expect_err("locks do not reach");
         assert_eq!(refused.kind(), Kind::Unsupported);
@@ -182,7 +182,7 @@ fn atomic_mode_is_refused_where_locks_do_not_reach_other_nodes() {
     });
     outcome.unwrap();
     let one_node = Launch::threads(3).run(|world| {
-        let file = Open::new(Mode::read_write().create()).open(world, "local-locks:b")?;
+        let file = OpenOptions::new().read(true).write(true).create(true).open(world, "local-locks:b")?;
         file.set_atomic(true)?;
         file.close()
     });
@@ -199,7 +199,8 @@ fn what_is_cached_is_forgotten_only_between_nodes_that_are_not_coherent() {
         let launch = Launch::threads(2);
         let launch = if nodes { launch.node_ranks(1) } else { launch };
         let locks = launch.run(|world| {
-            let mut open = Open::new(Mode::read_write().create().append().delete_on_close());
+            let mut open =
+                OpenOptions::new().read(true).write(true).create(true).append(true).delete_on_close(true);
             if let Some(coherent) = coherent {
                 open = open.hint("aqueduct_coherent", coherent);
             }
@@ -229,7 +230,7 @@ fn where_accesses_cannot_be_locked_the_error_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("fault=lock=resource@#1+:ufs:{}", folder.path().join("a").display());
     let outcome = Launch::threads(2).node_ranks(1).run(|world| {
-        let open = Open::new(Mode::read_write().create()).hint("aqueduct_coherent", "false");
+        let open = OpenOptions::new().read(true).write(true).create(true).hint("aqueduct_coherent", "false");
         let file = open.open(world, &name)?;
         let error = file.at(0).write(&[7u8; 100]).expect_err("there are no locks");
         assert!(error.to_string().contains("set the hint aqueduct_coherent=true"), "{error}");

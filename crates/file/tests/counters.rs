@@ -2,7 +2,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, File, Mode, Open, Result, Source, View};
+use aqueduct_file::{Counters, File, OpenOptions, Result, Source, View};
 
 const RUNS: usize = 100_000;
 
@@ -10,8 +10,8 @@ fn on(ranks: usize, program: impl Fn(&Comm) -> Result<()> + Send + Sync) {
     Launch::threads(ranks).run(program).unwrap();
 }
 
-fn scratch(hints: &[(&str, &str)]) -> Open {
-    let open = Open::new(Mode::read_write().create().delete_on_close());
+fn scratch(hints: &[(&str, &str)]) -> OpenOptions {
+    let open = OpenOptions::new().read(true).write(true).create(true).delete_on_close(true);
     hints.iter().fold(open, |open, (key, value)| open.hint(*key, *value))
 }
 
@@ -34,7 +34,7 @@ fn fine_grained_accesses_take_few_system_calls() {
     let (_folder, name) = place();
     on(2, |world| {
         let file = scratch(&[]).open(world, &name)?;
-        file.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+        file.set_view(&View::round_robin::<i32>(world)?)?;
         let data = vec![world.rank() as i32; RUNS];
         let mut back = vec![0i32; RUNS];
         // Where pages can be mapped, which is so wherever tests run, no way takes a call per run.
@@ -86,7 +86,7 @@ fn a_file_that_was_given_its_length_first_is_written_as_a_new_one() {
         on(2, |world| {
             let file = scratch(&[]).open(world, &name)?;
             file.set_size(length)?;
-            file.set_view(&View::round_robin(world, &Layout::bytes(PIECE).unwrap())?)?;
+            file.set_view(&View::round_robin_of(world, &Layout::bytes(PIECE).unwrap())?)?;
             let data = vec![1u8; 64 * PIECE as usize];
             let first = counted(&file, || file.at(0).all().write(&data).map(drop))?;
             // Put together in buffers, and written by one rank.
@@ -105,8 +105,7 @@ fn laid_out_memory_needs_no_copy_of_its_size() {
         let number = Layout::from(Basic::F64).resized(0, 24).unwrap();
         let count = 1 << 20;
         let memory = vec![world.rank() as u8; 24 * count as usize];
-        let ways =
-            [View::of(0, &Layout::from(Basic::F64))?, View::round_robin(world, &Layout::from(Basic::F64))?];
+        let ways = [View::of(0, &Layout::of::<f64>())?, View::round_robin::<f64>(world)?];
         for view in &ways {
             file.set_view(view)?;
             let source = || Source::laid_out(&memory, &number, count);
@@ -145,7 +144,7 @@ fn pieces_of_a_new_file_are_put_together_in_buffers_that_the_next_file_finds() {
     on(3, |world| {
         for file in 0..3 {
             let open = scratch(&[]).open(world, &name)?;
-            open.set_view(&View::round_robin(
+            open.set_view(&View::round_robin_of(
                 world,
                 &Layout::from(Basic::U8).contiguous(PIECE as u64).unwrap(),
             )?)?;
@@ -182,7 +181,7 @@ fn a_trace_tells_how_accesses_are_done_and_what_they_were_estimated_to_take() {
     let trace = folder.path().join("ops.csv");
     on(2, |world| {
         let file = scratch(&[]).open(world, format!("trace={}:{name}", trace.display()))?;
-        file.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+        file.set_view(&View::round_robin::<i32>(world)?)?;
         (0..3).try_for_each(|_| file.at(0).write(&[1i32; 100]).map(drop))?;
         file.at(0).all().write(&[1i32; 100])?;
         file.close()

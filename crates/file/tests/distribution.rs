@@ -2,7 +2,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Order};
-use aqueduct_file::{Kind, Mode, Open, PfsMode, Result, View, Whence};
+use aqueduct_file::{Kind, OpenOptions, PfsMode, Result, View, Whence};
 
 fn element() -> Layout {
     Layout::from(Basic::I32)
@@ -25,17 +25,20 @@ fn check(view: fn(&Comm) -> Result<View>, owned: fn(usize, usize, usize) -> usiz
 
 #[test]
 fn round_robin_deals_one_each() {
-    check(|world| View::round_robin(world, &element()), |rank, size, at| at * size + rank);
+    check(|world| View::round_robin_of(world, &element()), |rank, size, at| at * size + rank);
 }
 
 #[test]
 fn cyclic_deals_blocks_in_turn() {
-    check(|world| View::cyclic(world, &element(), 3), |rank, size, at| at / 3 * 3 * size + rank * 3 + at % 3);
+    check(
+        |world| View::cyclic_of(world, &element(), 3),
+        |rank, size, at| at / 3 * 3 * size + rank * 3 + at % 3,
+    );
 }
 
 #[test]
 fn contiguous_gives_each_rank_its_part() {
-    check(|world| View::contiguous(world, &element(), 20), |rank, _, at| rank * 20 + at);
+    check(|world| View::contiguous_of(world, &element(), 20), |rank, _, at| rank * 20 + at);
 }
 
 #[test]
@@ -45,15 +48,20 @@ fn block_repeats_with_the_array() {
         let block = 60 / size;
         at / block * 60 + rank * block + at % block
     };
-    check(|world| View::block(world, &element(), 60), owned);
+    check(|world| View::block_of(world, &element(), 60), owned);
 }
 
 #[test]
 fn a_rank_without_elements_takes_part() {
     let outcome = Launch::threads(4).run(|world| {
-        let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:few")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .delete_on_close(true)
+            .open(world, "memfs:few")?;
         // Five elements in blocks of two: the last rank has none.
-        file.set_view(&View::block(world, &element(), 5)?)?;
+        file.set_view(&View::block_of(world, &element(), 5)?)?;
         let mine = [2, 2, 1, 0][world.rank()];
         file.at(0).all().write(&vec![world.rank() as i32; mine])?;
         let refused = file.at(0).write(&[1i32]).map(drop);
@@ -69,10 +77,15 @@ fn a_rank_without_elements_takes_part() {
 #[test]
 fn arrays_are_dealt_per_dimension() {
     let outcome = Launch::threads(6).run(|world| {
-        let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:matrix")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .delete_on_close(true)
+            .open(world, "memfs:matrix")?;
         let rows = Distributed { size: 4, distribution: Distribution::CyclicOf(1), processes: 2 };
         let columns = Distributed { size: 9, distribution: Distribution::Block, processes: 3 };
-        file.set_view(&View::array(world, &element(), &[rows, columns], Order::C)?)?;
+        file.set_view(&View::array_of(world, &element(), &[rows, columns], Order::C)?)?;
         file.at_pointer().all().write(&[world.rank() as i32; 6])?;
         file.set_view(&View::default())?;
         let mut all = vec![-1i32; 36];
@@ -81,7 +94,7 @@ fn arrays_are_dealt_per_dimension() {
         let expected: Vec<i32> = (0..36).map(|at| owner(at / 9, at % 9)).collect();
         assert_eq!(all, expected);
         let grid = Distributed { processes: 5, ..rows };
-        let refused = View::array(world, &element(), &[grid], Order::C).unwrap_err();
+        let refused = View::array_of(world, &element(), &[grid], Order::C).unwrap_err();
         assert_eq!(refused.kind(), Kind::BadLayout);
         file.close()
     });
@@ -91,7 +104,12 @@ fn arrays_are_dealt_per_dimension() {
 #[test]
 fn pfs_modes_say_how_everything_works() {
     let outcome = Launch::threads(3).run(|world| {
-        let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:modes")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .delete_on_close(true)
+            .open(world, "memfs:modes")?;
         let mine = [world.rank() as u8; 4];
 
         let sync = file.in_mode(PfsMode::Sync)?;

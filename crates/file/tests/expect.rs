@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use aqueduct_comm::Launch;
 use aqueduct_device::{
-    Capabilities, Device, Handle, MemFs, OpenOptions, Result, Segment, SegmentMut, SyncScope, register_device,
+    Capabilities, Device, DeviceOpenOptions, Handle, MemFs, Result, Segment, SegmentMut, SyncScope,
+    register_device,
 };
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::{Mode, OpenOptions};
 
 /// As much as is worth telling.
 const MUCH: u64 = 4 << 20;
@@ -21,7 +22,7 @@ struct Listener {
 }
 
 impl Device for Listener {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         Ok(Arc::new(Listening { inner: self.files.open(name, options)?, heard: Arc::clone(&self.heard) }))
     }
 
@@ -72,7 +73,7 @@ fn a_device_hears_what_a_new_file_is_about_to_get() {
     let write = |name: &str, mode: Mode, writes: &[(u64, u64)]| {
         listener.heard.lock().unwrap().clear();
         let job = |world: &aqueduct_comm::Comm| {
-            let file = Open::new(mode).open(world, name)?;
+            let file = OpenOptions::from(mode).open(world, name)?;
             for (offset, bytes) in writes {
                 file.at(*offset).write(&vec![1u8; *bytes as usize])?;
             }
@@ -101,7 +102,7 @@ fn interleaved_ranks_tell_together() {
         use aqueduct_file::View;
         use aqueduct_file::layout::{Basic, Layout, Vector};
         let new = Mode::read_write().create().exclusive();
-        let file = Open::new(new).hint("cb_nodes", "1").hint("romio_cb_write", "enable");
+        let file = OpenOptions::from(new).hint("cb_nodes", "1").hint("romio_cb_write", "enable");
         let file = file.open(world, "listeners:interleaved")?;
         let piece = Layout::bytes(4096).unwrap();
         let interleaved = piece.hvector(Vector { count: 512, block: 1, stride: 2 * 4096 }).unwrap();

@@ -3,7 +3,7 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{File, Mode, Open, Result, View};
+use aqueduct_file::{File, OpenOptions, Result, View};
 
 const ROUNDS: u64 = 50_000;
 /// Values of a round: one rank writes the last, which extends the file; the other the first two of every second, as soon as it can.
@@ -13,7 +13,12 @@ const ROUND: u64 = 8;
 fn a_store_below_the_end_of_another_rank_keeps_its_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("ufs:{}", folder.path().join("a").display());
-    let open = Open::new(Mode::read_write().create().delete_on_close()).hint("aqueduct_strategy", "map");
+    let open = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .delete_on_close(true)
+        .hint("aqueduct_strategy", "map");
     let program = |world: &Comm| {
         let file = open.open(world, &name)?;
         let value = Layout::from(Basic::I64);

@@ -18,9 +18,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_device::{Device, OpenOptions, Ufs, Uring};
+use aqueduct_device::{Device, DeviceOpenOptions, Ufs, Uring};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Error, File, Info, Kind, Mode, Open, Result, View};
+use aqueduct_file::{Error, File, Info, Kind, Mode, OpenOptions, Result, View};
 use aqueduct_testkit::filesystem::{FilesystemKind, TestFilesystem};
 
 const RANKS: usize = 2;
@@ -60,7 +60,8 @@ const STRATEGIES: [Forced; 8] = [
 impl Forced {
     fn open(&self, world: &Comm, folder: &Path, mode: Mode) -> Result<File> {
         let name = format!("{}{}", self.device, folder.join(self.name).display());
-        let file = Open::new(mode).hints(&self.hints.iter().copied().collect::<Info>()).open(world, name)?;
+        let file =
+            OpenOptions::from(mode).hints(&self.hints.iter().copied().collect::<Info>()).open(world, name)?;
         // Pieces of the ranks in turns.
         let bytes = Layout::from(Basic::Byte).contiguous(self.piece as u64).unwrap();
         let turns = bytes.resized(0, (self.piece * world.size()) as i64).unwrap();
@@ -124,7 +125,7 @@ fn use_strategies(folder: &Path) {
             "buffered" => assert!(file.buffering().is_some()),
             "uring" => {
                 let path = folder.join(strategy.name);
-                let handle = Uring::new().open(path.as_os_str(), &OpenOptions::read_only()).unwrap();
+                let handle = Uring::new().open(path.as_os_str(), &DeviceOpenOptions::read_only()).unwrap();
                 let rings = handle.capabilities().native_lists;
                 assert!(!rings || done.system_calls < runs / 4, "{done:?}");
             }
@@ -141,7 +142,7 @@ fn use_strategies(folder: &Path) {
 
 /// A file that was written past the page cache has no pages there.
 fn check_direct(path: &Path) {
-    let handle = Ufs.open(path.as_os_str(), &OpenOptions::read_only().direct(true)).unwrap();
+    let handle = Ufs.open(path.as_os_str(), &DeviceOpenOptions::read_only().direct(true)).unwrap();
     if handle.capabilities().alignment == 1 {
         return eprintln!("skipped: {} has no O_DIRECT", path.display());
     }

@@ -2,26 +2,26 @@
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Class, Error, Info, Kind, Mode, Open, Result, View, Whence, delete};
+use aqueduct_file::{Class, Error, File, Info, Kind, Mode, OpenOptions, Result, View, Whence, delete};
 
 fn on(ranks: usize, program: impl Fn(&Comm) -> Result<()> + Sync) {
     Launch::threads(ranks).run(program).unwrap();
 }
 
-fn scratch() -> Open {
-    Open::new(Mode::read_write().create().delete_on_close())
+fn scratch() -> OpenOptions {
+    OpenOptions::new().read(true).write(true).create(true).delete_on_close(true)
 }
 
 #[test]
 fn open_fails_on_all_ranks_alike() {
     on(3, |world| {
-        let missing = Open::new(Mode::read_only()).open(world, "memfs:nothing").unwrap_err();
+        let missing = File::open(world, "memfs:nothing").unwrap_err();
         assert_eq!((missing.kind(), missing.class()), (Kind::NoSuchFile, Class::NoSuchFile));
         assert_eq!(missing.rank(), None, "every rank has met it itself");
         let unknown = scratch().open(world, "floppy:a").unwrap_err();
         assert_eq!(unknown.class(), Class::BadFile);
         let mode = if world.rank() == 2 { Mode::write_only() } else { Mode::read_write() };
-        let different = Open::new(mode.create()).open(world, "memfs:modes-differ").unwrap_err();
+        let different = OpenOptions::from(mode.create()).open(world, "memfs:modes-differ").unwrap_err();
         assert_eq!(different.kind(), Kind::NotSame, "{different}");
         let name = format!("memfs:name-{}", world.rank());
         assert_eq!(scratch().open(world, name).unwrap_err().class(), Class::NotSame);
@@ -36,17 +36,80 @@ fn open_fails_on_all_ranks_alike() {
 fn modes_that_contradict_themselves_are_refused() {
     on(2, |world| {
         for mode in [Mode::read_only().create(), Mode::read_write().sequential()] {
-            assert_eq!(Open::new(mode).open(world, "memfs:contradiction").unwrap_err().class(), Class::Amode);
+            assert_eq!(
+                OpenOptions::from(mode).open(world, "memfs:contradiction").unwrap_err().class(),
+                Class::Amode
+            );
         }
         Ok(())
     });
 }
 
 #[test]
+fn options_that_contradict_one_another_are_refused() {
+    on(2, |world| {
+        let refused = [
+            OpenOptions::new(),
+            OpenOptions::new().read(true).create(true),
+            OpenOptions::new().read(true).truncate(true),
+            OpenOptions::new().write(true).append(true).truncate(true),
+            OpenOptions::new().read(true).write(true).sequential(true),
+        ];
+        for options in refused {
+            let error = options.open(world, "memfs:contradiction").unwrap_err();
+            assert_eq!(error.kind(), Kind::BadMode, "{options:?}");
+        }
+        let truncate = world.rank() == 1;
+        let differing = scratch().truncate(truncate).open(world, "memfs:contradiction").unwrap_err();
+        assert_eq!(differing.kind(), Kind::NotSame, "{differing}");
+        Ok(())
+    });
+}
+
+#[test]
+fn options_set_and_clear_the_access_mode() {
+    let options = scratch().append(true).unique_open(true).exclusive(true);
+    let expected = Mode::read_write().create().delete_on_close().append().unique_open().exclusive();
+    assert_eq!(options.mode(), expected);
+    let options =
+        options.append(false).unique_open(false).exclusive(false).delete_on_close(false).write(false);
+    assert_eq!(options.create(false).mode(), Mode::read_only());
+}
+
+#[test]
+fn create_replaces_the_contents_and_open_reads_only() {
+    on(2, |world| {
+        let name = "memfs:create";
+        let file = File::create(world, name)?;
+        file.at(100 * world.rank() as u64).all().write(&[7u8; 100])?;
+        file.close()?;
+        let file = File::create(world, name)?;
+        assert_eq!(file.size()?, 0, "truncated");
+        file.at(world.rank() as u64).all().write(&[world.rank() as u8])?;
+        let mut back = [0xff; 2];
+        file.sync()?;
+        assert_eq!(file.at(0).all().read(&mut back)?.bytes(), 2, "opened for reading too");
+        file.close()?;
+        let kept = OpenOptions::new().read(true).write(true).create(true).open(world, name)?;
+        assert_eq!(kept.size()?, 2, "kept without truncate");
+        kept.close()?;
+        let file = File::open(world, name)?;
+        assert_eq!(file.at(0).write(&[1u8]).unwrap_err().kind(), Kind::ReadOnly);
+        file.close()
+    });
+}
+
+#[test]
 fn exclusive_and_delete_on_close() {
     on(2, |world| {
-        let file = Open::new(Mode::read_write().exclusive()).open(world, "memfs:exclusive")?;
-        let again = Open::new(Mode::read_write().exclusive()).open(world, "memfs:exclusive").unwrap_err();
+        let file =
+            OpenOptions::new().read(true).write(true).exclusive(true).open(world, "memfs:exclusive")?;
+        let again = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .exclusive(true)
+            .open(world, "memfs:exclusive")
+            .unwrap_err();
         assert_eq!(again.class(), Class::FileExists);
         assert_eq!(delete("memfs:exclusive").unwrap_err().class(), Class::FileInUse);
         file.close()?;
@@ -61,16 +124,16 @@ fn what_the_mode_forbids_is_refused() {
     on(2, |world| {
         let name = "memfs:forbidden";
         scratch().open(world, name)?.close()?;
-        Open::new(Mode::write_only().create()).open(world, name)?.close()?;
-        let reader = Open::new(Mode::read_only()).open(world, name)?;
+        OpenOptions::new().write(true).create(true).open(world, name)?.close()?;
+        let reader = File::open(world, name)?;
         assert_eq!(reader.at(0).write(&[1u8]).unwrap_err().class(), Class::ReadOnly);
         assert_eq!(reader.at(0).all().write(&[1u8]).unwrap_err().class(), Class::ReadOnly);
         assert_eq!(reader.set_size(3).unwrap_err().class(), Class::ReadOnly);
         reader.close()?;
-        let writer = Open::new(Mode::write_only()).open(world, name)?;
+        let writer = OpenOptions::new().write(true).open(world, name)?;
         assert_eq!(writer.at(0).read(&mut [0u8]).unwrap_err().class(), Class::Access);
         writer.close()?;
-        let tape = Open::new(Mode::write_only().sequential()).open(world, name)?;
+        let tape = OpenOptions::new().write(true).sequential(true).open(world, name)?;
         assert_eq!(tape.at(0).write(&[1u8]).unwrap_err().class(), Class::UnsupportedOperation);
         assert_eq!(tape.seek(0, Whence::Start).unwrap_err().class(), Class::UnsupportedOperation);
         tape.shared().write(&[7u8])?;
@@ -89,10 +152,15 @@ fn what_the_mode_forbids_is_refused() {
 #[test]
 fn append_starts_at_the_end() {
     on(2, |world| {
-        let file = Open::new(Mode::read_write().create()).open(world, "memfs:append")?;
+        let file = OpenOptions::new().read(true).write(true).create(true).open(world, "memfs:append")?;
         file.set_size(100)?;
         file.close()?;
-        let file = Open::new(Mode::read_write().append().delete_on_close()).open(world, "memfs:append")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .append(true)
+            .delete_on_close(true)
+            .open(world, "memfs:append")?;
         assert_eq!((file.position()?, file.position_shared()?), (100, 100));
         file.shared().all().write(&[1u8; 5])?;
         assert_eq!(file.size()?, 110);
@@ -151,7 +219,7 @@ fn huge_buffers_are_cut_to_the_access() {
             .hint("cb_buffer_size", huge)
             .hint("romio_cb_write", "enable")
             .open(world, "memfs:huge")?;
-        file.set_view(&View::round_robin(world, &Layout::from(Basic::U8))?)?;
+        file.set_view(&View::round_robin::<u8>(world)?)?;
         // Larger and smaller accesses in turn share the buffers.
         for count in [10, 100_000, 3, 50_000] {
             file.at(0).all().write(&vec![world.rank() as u8 + 1; count])?;
@@ -192,7 +260,12 @@ fn views_that_cannot_be_are_refused() {
 #[test]
 fn an_access_may_bring_its_own_view() {
     let job = |world: &Comm| {
-        let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:own-view")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .delete_on_close(true)
+            .open(world, "memfs:own-view")?;
         let byte = Layout::from(Basic::Byte);
         let (rank, size) = (world.rank() as u64, world.size() as u64);
         let own = View::new(10 + rank, &byte, &byte.resized(0, size as i64).unwrap())?;

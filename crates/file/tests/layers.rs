@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
-use aqueduct_device::{HandleExt, OpenOptions, Ufs, register_device};
+use aqueduct_device::{DeviceOpenOptions, HandleExt, Ufs, register_device};
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, Error, File, Kind, Mode, Open, Result, View};
+use aqueduct_file::{Counters, Error, File, Kind, Mode, OpenOptions, Result, View};
 
 const BYTES: usize = 64 << 10;
 
 /// A file of which each rank sees pieces of 64 bytes in turns; there is always one more rank than there are.
 fn open(world: &Comm, name: &str) -> Result<File> {
     let mode = Mode::read_write().create();
-    let file = Open::new(mode).hint("aqueduct_strategy", "map").open(world, name)?;
+    let file = OpenOptions::from(mode).hint("aqueduct_strategy", "map").open(world, name)?;
     let piece = Layout::from(Basic::Byte).contiguous(64).unwrap();
     let turns = piece.resized(0, 64 * (world.size() as i64 + 1)).unwrap();
     file.set_view(&View::new(64 * world.rank() as u64, &Basic::Byte.into(), &turns)?)?;
@@ -118,7 +118,7 @@ fn mapped_stores_are_lost_in_a_crash_unless_synced() {
             Ok::<_, Error>(())
         });
         outcome.unwrap();
-        let left = aqueduct_device::open(&name, &OpenOptions::read_only()).unwrap();
+        let left = aqueduct_device::open(&name, &DeviceOpenOptions::read_only()).unwrap();
         let mut bytes = vec![0; 2 * BYTES - 64];
         left.read_at(0, &mut bytes).unwrap();
         for sector in bytes.chunks(512) {

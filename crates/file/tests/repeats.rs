@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{File, Mode, Open, Result};
+use aqueduct_file::{File, OpenOptions, Result};
 
 const MINE: usize = 300_000;
 
@@ -47,7 +47,12 @@ fn steps_that_overwrite_one_another_are_right() {
     let name = format!("ufs:{}", folder.path().join("a").display());
     for ranks in [1, 2, 3] {
         let program = |world: &Comm| {
-            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, &name)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .delete_on_close(true)
+                .open(world, &name)?;
             for step in 0..40 {
                 match step {
                     12 => file.set_size(0)?,
@@ -69,7 +74,12 @@ fn steps_that_overwrite_one_another_are_right() {
 fn what_is_written_often_is_copied_instead() {
     with_tmpfs(|name| {
         let program = |world: &Comm| {
-            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, name)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .delete_on_close(true)
+                .open(world, name)?;
             for step in 0..30 {
                 file.at((world.rank() * MINE) as u64).write(&values(world.rank(), step))?;
                 // After that it is tried, and the cheaper way taken, which may be either.
@@ -86,7 +96,12 @@ fn what_is_written_often_is_copied_instead() {
 fn what_is_read_often_is_copied_instead() {
     with_tmpfs(|name| {
         let program = |world: &Comm| {
-            let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, name)?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .delete_on_close(true)
+                .open(world, name)?;
             let at = (world.rank() * MINE) as u64;
             for step in 0..30 {
                 // Not through the engine, so that nothing is copied but what is read.
@@ -109,7 +124,7 @@ fn reading_often_ends_where_the_file_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let program = |world: &Comm| {
-        let file = Open::new(Mode::read_write().create()).open(world, &path)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).open(world, &path)?;
         for step in 0..60 {
             // Another program's doing: it is cut, grown and written between the reads.
             let len = [MINE, MINE / 3, 0, MINE - 1, 4096][step % 5];
@@ -129,7 +144,12 @@ fn hints_keep_to_calls() {
     with_tmpfs(|name| {
         for hint in [("aqueduct_map", "false"), ("aqueduct_strategy", "list")] {
             let program = |world: &Comm| {
-                let open = Open::new(Mode::read_write().create().delete_on_close()).hint(hint.0, hint.1);
+                let open = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .delete_on_close(true)
+                    .hint(hint.0, hint.1);
                 let file = open.open(world, name)?;
                 for step in 0..30 {
                     file.at(0).write(&values(0, step))?;
@@ -149,7 +169,7 @@ fn someone_who_cuts_the_file_between_the_steps_loses_nothing_of_the_next() {
     let path = folder.path().join("a");
     let name = format!("ufs:{}", path.display());
     let program = |world: &Comm| {
-        let file = Open::new(Mode::read_write().create()).open(world, &name)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).open(world, &name)?;
         for step in 0..30 {
             if step % 7 == 6 {
                 std::fs::OpenOptions::new()

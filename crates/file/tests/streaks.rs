@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Open, Result, Whence};
+use aqueduct_file::{File, OpenOptions, Result, Whence};
 
 const RECORD: usize = 1000;
 const RECORDS: usize = 600;
@@ -29,7 +29,7 @@ fn records_at_the_shared_pointer_are_all_there_once() {
         for ranks in [1, 2, 5] {
             std::fs::write(path, vec![0; RECORD * RECORDS / 2]).unwrap();
             let program = |world: &Comm| -> Result<()> {
-                let file = Open::new(Mode::read_write()).open(world, path)?;
+                let file = OpenOptions::new().read(true).write(true).open(world, path)?;
                 for pass in 0..3 {
                     file.seek_shared(0, Whence::Start)?;
                     for number in (world.rank()..RECORDS).step_by(world.size()) {
@@ -57,7 +57,7 @@ fn records_read_one_after_another_are_those_of_the_moment() {
     with_files(|path, keeps_room| {
         let other = std::fs::File::create(path).unwrap();
         let program = |world: &Comm| -> Result<()> {
-            let file = Open::new(Mode::read_only()).open(world, path)?;
+            let file = File::open(world, path)?;
             for pass in 0..3 {
                 for number in 0..RECORDS {
                     // Written before the reader, far ahead of it and at its place; the file's end comes and goes with it.
@@ -86,7 +86,8 @@ fn hints_keep_to_calls() {
         for hint in [("aqueduct_map", "false"), ("aqueduct_strategy", "list")] {
             std::fs::write(path, vec![0; RECORD * RECORDS]).unwrap();
             let program = |world: &Comm| -> Result<()> {
-                let file = Open::new(Mode::read_write()).hint(hint.0, hint.1).open(world, path)?;
+                let file =
+                    OpenOptions::new().read(true).write(true).hint(hint.0, hint.1).open(world, path)?;
                 for number in 0..RECORDS {
                     file.at((number * RECORD) as u64).write(&record(number, 0))?;
                     file.at((number * RECORD) as u64).read(&mut vec![0u8; RECORD])?;

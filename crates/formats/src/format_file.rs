@@ -48,7 +48,7 @@ impl FormatOpenOptions {
             Some(Err(error)) if error.kind() != file::Kind::NoSuchFile => Err(error),
             _ => Ok(()),
         };
-        let open = file::Open::new(Mode::read_write().exclusive()).hints(&self.info);
+        let open = file::OpenOptions::new().read(true).write(true).exclusive(true).hints(&self.info);
         match open.open(comm, name) {
             // Who could have claimed it since would have found it empty, and let it go.
             Ok(file) => {
@@ -77,7 +77,7 @@ impl FormatOpenOptions {
                 return Err(error);
             }
         };
-        match file::Open::new(mode).hints(&self.info).open(comm, name) {
+        match file::OpenOptions::from(mode).hints(&self.info).open(comm, name) {
             Ok(file) => Ok(self.opened(line, file, claim)),
             Err(error) => {
                 line.release();
@@ -128,7 +128,7 @@ fn open_error(error: &file::Error, shown: &str) -> Error {
     if error.kind() != file::Kind::FileExists {
         return error.clone();
     }
-    let detail = "it exists and was to be created; replace it with `Create::replace`, or open it";
+    let detail = "the file exists (exclusive create); create it with the option `replace`, or open it";
     Error::new(Kind::FileExists, "create", shown, detail)
 }
 
@@ -186,7 +186,7 @@ impl FormatFile {
         if self.writable {
             return Ok(());
         }
-        let detail = "the file was opened for reading only; open it with `Open::writable`";
+        let detail = "the file was opened for reading only; open it with the option `writable`";
         Err(self.error(Kind::ReadOnly, operation, detail))
     }
 

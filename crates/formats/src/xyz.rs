@@ -12,7 +12,7 @@
 //!     writer.write(&XyzFrame { time: 0.5, edges: [10.0, 10.0, 20.0] }, &[atom])?;
 //!     writer.close()
 //! })?;
-//! # let file = aqueduct_file::Open::new(aqueduct_file::Mode::read_only());
+//! # let file = aqueduct_file::OpenOptions::new().read(true);
 //! # let read = |world: &aqueduct_comm::Comm| {
 //! #     let mut text = vec![0u8; 400];
 //! #     let count = file.open(world, "memfs:argon.xyz")?.at(0).read(&mut text)?.bytes();
@@ -28,7 +28,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 
 use aqueduct_comm::{Comm, Op, PooledComm};
-use aqueduct_file::{self as file, File, Mode};
+use aqueduct_file::{self as file, File};
 
 use crate::error::{Error, Kind, Result, agree};
 
@@ -64,7 +64,7 @@ impl XyzWriter {
     /// Creates a file. One that exists is refused: [`replace`](Self::replace) replaces it. Collective.
     pub fn create(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         let shown = name.as_ref().to_string_lossy();
-        let made = file::Open::new(Mode::read_write().exclusive()).open(comm, name.as_ref());
+        let made = file::OpenOptions::new().read(true).write(true).exclusive(true).open(comm, name.as_ref());
         let file = made.map_err(|error| match error.kind() {
             file::Kind::FileExists => {
                 let detail = "it exists and was to be created; replace it with `xyz::Writer::replace`, or write another file";
@@ -77,7 +77,7 @@ impl XyzWriter {
 
     /// Creates a file, instead of one that is there. Collective.
     pub fn replace(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
-        let file = file::Open::new(Mode::read_write().create()).open(comm, name)?;
+        let file = file::OpenOptions::new().read(true).write(true).create(true).open(comm, name)?;
         file.set_size(0)?;
         Self::new(comm, file)
     }

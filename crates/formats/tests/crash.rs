@@ -5,7 +5,6 @@ use std::sync::Arc;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{Device, MemFs, register_device};
-use aqueduct_file::Mode;
 use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Selection};
 use aqueduct_formats::{Error, Kind, Result};
 
@@ -130,7 +129,7 @@ fn heal(name: &str) {
     Launch::threads(2).run(open).unwrap();
     let begins = |world: &Comm| {
         let mut magic = [0u8; 4];
-        aqueduct_file::Open::new(Mode::read_only()).open(world, name)?.at(0).read(&mut magic)?;
+        aqueduct_file::File::open(world, name)?.at(0).read(&mut magic)?;
         Ok::<_, Error>(magic)
     };
     assert_eq!(Launch::threads(1).run(begins).unwrap(), [*b"CDF\x05"]);

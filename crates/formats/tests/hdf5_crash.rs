@@ -196,7 +196,7 @@ fn mpich_jobs_that_are_killed() {
 
 fn has_journal(name: &str) -> bool {
     let read = |world: &Comm| {
-        let file = aqueduct_file::Open::new(aqueduct_file::Mode::read_only()).open(world, name)?;
+        let file = aqueduct_file::File::open(world, name)?;
         let mut last = [0; 16];
         file.at(file.size()?.saturating_sub(16)).read(&mut last)?;
         Ok::<_, aqueduct_file::Error>(&last == b"aqueduct-journal")

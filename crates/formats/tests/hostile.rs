@@ -1,7 +1,6 @@
 //! Changed files, opened and read as a whole: an error that names the file, or values; never a panic, a hang or memory that the file does not have.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::Mode;
 use aqueduct_formats::netcdf::{
     CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Selection, VariableId,
 };
@@ -25,7 +24,7 @@ fn original(world: &Comm, name: &str, version: CdfVersion) -> Result<Vec<u8>> {
     dataset.at(a, Selection::whole()).write(&[3i32; 25])?;
     dataset.at(b, Selection::whole()).write(&[1.5f64; 20])?;
     dataset.close()?;
-    let file = aqueduct_file::Open::new(Mode::read_only()).open(world, name)?;
+    let file = aqueduct_file::File::open(world, name)?;
     let mut bytes = vec![0u8; file.size()? as usize];
     file.at(0).read(&mut bytes)?;
     file.close()?;
@@ -82,7 +81,8 @@ fn changed_files_are_refused_or_read() {
             let seeded = &mut SeededRng::new(seed);
             let mut bytes = originals[seeded.below(3)].clone();
             mutate(&mut bytes, seeded);
-            let file = aqueduct_file::Open::new(Mode::read_write().create()).open(world, name)?;
+            let file =
+                aqueduct_file::OpenOptions::new().read(true).write(true).create(true).open(world, name)?;
             file.set_size(0)?;
             file.at(0).write(&bytes)?;
             file.close()?;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Open, Result};
+use aqueduct_file::{File, OpenOptions, Result};
 
 /// Runs `job` on one rank. A panic of the job is a panic here.
 pub(crate) fn run_rank<R: Send, E: Display>(job: impl Fn(&Comm) -> std::result::Result<R, E> + Sync) -> R {
@@ -13,7 +13,7 @@ pub(crate) fn run_rank<R: Send, E: Display>(job: impl Fn(&Comm) -> std::result::
 
 /// The bytes of a file.
 pub(crate) fn load(world: &Comm, name: &str) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     let mut bytes = vec![0; file.size()? as usize];
     file.at(0).read(&mut bytes)?;
     file.close()?;
@@ -22,7 +22,7 @@ pub(crate) fn load(world: &Comm, name: &str) -> Result<Vec<u8>> {
 
 /// Replaces the contents of a file.
 pub(crate) fn store(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
-    let file = Open::new(Mode::read_write().create()).open(world, name)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).open(world, name)?;
     file.set_size(0)?;
     file.at(0).write(bytes)?;
     file.close()

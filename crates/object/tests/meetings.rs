@@ -1,8 +1,7 @@
 //! What objects cost beside the bytes of the raw engine, counted: with every rank on a node of its own, a meeting of the ranks is messages.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, Mode, Open, View};
+use aqueduct_file::{Counters, Mode, OpenOptions, View};
 use aqueduct_object::{Error, Kind, Object, ObjectFile, ObjectView};
 
 const RANKS: usize = 4;
@@ -29,8 +28,8 @@ fn messages(counters: impl Fn() -> Counters, call: impl FnOnce() -> Result<(), E
 /// Of a write and a read that are new, and of their repetition: the raw engine's and those of objects.
 fn compared(world: &Comm) -> Result<[(u64, u64); 4], Error> {
     let mode = Mode::read_write().create().delete_on_close();
-    let raw = Open::new(mode).open(world, "memfs:meetings-raw")?;
-    raw.set_view(&View::round_robin(world, &Layout::from(Basic::I32))?)?;
+    let raw = OpenOptions::from(mode).open(world, "memfs:meetings-raw")?;
+    raw.set_view(&View::round_robin::<i32>(world)?)?;
     let file = ObjectFile::<i32>::replace(world, "memfs:meetings")?;
     file.set_view(&ObjectView::round_robin(world))?;
     let mut numbers = vec![world.rank() as i32; COUNT];
@@ -72,7 +71,7 @@ fn collective_accesses_take_no_more_messages_than_those_of_bytes() {
 fn objects_of_variable_size_are_written_as_bytes_in_rank_order_are() {
     let counted = apart(|world| {
         let mode = Mode::read_write().create().delete_on_close();
-        let raw = Open::new(mode).open(world, "memfs:meetings-ordered")?;
+        let raw = OpenOptions::from(mode).open(world, "memfs:meetings-ordered")?;
         let file = ObjectFile::replace(world, "memfs:meetings-named")?;
         let mine = vec![Named { id: 7, name: "seven".to_owned() }; COUNT];
         let bytes = vec![1u8; mine.iter().map(Object::encoded_size).sum()];

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::File;
 use aqueduct_object::schema::{ByteOrder, Field, Struct, Type};
 use aqueduct_object::{
     Category, DecodeError, Decoder, Encoder, Error, Object, ObjectFile, Schema, SchemaBuilder, encode,
@@ -99,7 +99,7 @@ fn objects(size: usize) -> impl Strategy<Value = (Arc<Schema>, Vec<Value>)> {
 
 /// The bytes of the data, as any program finds them.
 fn data(name: &str, world: &Comm) -> Result<Vec<u8>, Error> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     let mut bytes = vec![0; file.size()? as usize];
     file.at(0).read(&mut bytes)?;
     file.close()?;

@@ -56,7 +56,7 @@ fn existing_files_are_refused_unless_they_are_replaced() {
         file.close()?;
         let error = ObjectFile::<u32>::create(world, &path).unwrap_err();
         assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{error}");
-        assert!(error.to_string().contains("`ObjectOpen::replace`"), "{error}");
+        assert!(error.to_string().contains("`ObjectOpenOptions::replace`"), "{error}");
         let file = ObjectFile::<u32>::open(world, &path)?;
         assert_eq!(file.at(0).read_vec(9)?, [5, 6]);
         file.close()?;

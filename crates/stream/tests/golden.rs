@@ -1,7 +1,7 @@
 //! The bytes of a small stream file, pinned, and what becomes of them when they are changed: a change of the first test is a new version.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode as FileMode, Open};
+use aqueduct_file::{File, OpenOptions};
 use aqueduct_stream::{Cuboid, Error, Options, OutputMode, Reader, Reduction, Stream, Streams};
 use aqueduct_testkit::rng::SeededRng;
 
@@ -41,7 +41,7 @@ fn write(name: &str) {
 
 fn bytes(name: &str) -> Vec<u8> {
     let read = |world: &Comm| {
-        let file = Open::new(FileMode::read_only()).open(world, name)?;
+        let file = File::open(world, name)?;
         let mut bytes = vec![0u8; file.size()? as usize];
         file.at(0).read(&mut bytes)?;
         Ok::<_, aqueduct_file::Error>(bytes)
@@ -51,7 +51,7 @@ fn bytes(name: &str) -> Vec<u8> {
 
 fn put(name: &str, bytes: &[u8]) {
     let write = |world: &Comm| {
-        let file = Open::new(FileMode::read_write().create()).open(world, name)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).open(world, name)?;
         file.set_size(0)?;
         file.at(0).write(bytes)?;
         file.close()

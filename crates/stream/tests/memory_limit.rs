@@ -1,7 +1,7 @@
 //! What outputs, servers and buffered files may hold follows the memory limit of a control group. Skipped with a notice where none can be made.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{BufferOptions, Capacity, Open, available_memory};
+use aqueduct_file::{BufferOptions, Capacity, OpenOptions, available_memory};
 use aqueduct_stream::{Error, Options, OutputMode, Role, Stream, Streams, split_io_servers};
 use aqueduct_testkit::control_group::LimitedGroup;
 
@@ -26,7 +26,7 @@ fn caps() -> [u64; 3] {
     });
     let buffered = Launch::threads(2).run(|world: &Comm| {
         let mode = aqueduct_file::Mode::read_write().create();
-        let open = Open::new(mode).buffered(&BufferOptions::new(Capacity::Share(50)));
+        let open = OpenOptions::from(mode).buffered(&BufferOptions::new(Capacity::Share(50)));
         let file = open.open(world, "memfs:buffered")?;
         let cap = file.buffering().expect("it is buffered").together.cap;
         file.close()?;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{BufferOptions, Capacity, Open};
+use aqueduct_file::{BufferOptions, Capacity, File, OpenOptions};
 use aqueduct_stream::{Error, Options, OutputMode, Reader, Role, split_io_servers};
 use aqueduct_testkit::mpi_job::{self, ARGUMENTS, FOLDER, MpiJob};
 use story::{Cut, check, check_end, write};
@@ -84,7 +84,7 @@ fn buffered(world: &Comm, name: &str) -> Result<(), Error> {
             assert_eq!((service.files, service.bytes), (1, ((world.size() - 1) * BYTES) as u64));
         }
         Role::Compute(crew) => {
-            let file = Open::new(aqueduct_file::Mode::read_write().create()).open(crew.comm(), name)?;
+            let file = OpenOptions::new().read(true).write(true).create(true).open(crew.comm(), name)?;
             let file = crew.buffered(file, &BufferOptions::new(Capacity::Bytes(10_000)))?;
             let rank = crew.comm().rank();
             for start in (0..BYTES).step_by(7_000) {
@@ -98,7 +98,7 @@ fn buffered(world: &Comm, name: &str) -> Result<(), Error> {
         }
     }
     world.barrier()?;
-    let file = Open::new(aqueduct_file::Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     let mut bytes = vec![0u8; file.size()? as usize];
     file.at(0).read(&mut bytes)?;
     assert_eq!(bytes.len(), (world.size() - 1) * BYTES);

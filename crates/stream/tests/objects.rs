@@ -1,7 +1,7 @@
 //! Streams of objects: the bytes, types that differ, what cannot be. That they come back in every mode is judged with all other streams, in `streams.rs`.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Mode as FileMode, Open};
+use aqueduct_file::{File, OpenOptions};
 use aqueduct_object::Object;
 use aqueduct_stream::{
     Error, Kind, ObjectKey, Options, OutputMode, OutputReport, Reader, Reduction, Stream, Streams,
@@ -61,7 +61,7 @@ fn write(name: &str, ranks: usize) -> Vec<OutputReport> {
 
 fn bytes(name: &str) -> Vec<u8> {
     let read = |world: &Comm| {
-        let file = Open::new(FileMode::read_only()).open(world, name)?;
+        let file = File::open(world, name)?;
         let mut bytes = vec![0u8; file.size()? as usize];
         file.at(0).read(&mut bytes)?;
         Ok::<_, aqueduct_file::Error>(bytes)
@@ -267,7 +267,7 @@ fn hostile_lengths_are_noticed() {
         let mut changed = good.clone();
         changed[at] = value;
         let put = |world: &Comm| {
-            let file = Open::new(FileMode::read_write()).open(world, "memfs:hostile")?;
+            let file = OpenOptions::new().read(true).write(true).open(world, "memfs:hostile")?;
             file.at(0).write(&changed)?;
             file.close()
         };

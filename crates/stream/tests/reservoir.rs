@@ -1,8 +1,7 @@
 //! Buffered files whose lower level is the memory of servers: it is one, its caps hold, the bytes and their order are the same, and nobody hangs.
 
 use aqueduct_comm::Launch;
-use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, Mode, Open, View};
+use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, OpenOptions, View};
 use aqueduct_stream::{ComputeGroup, Error, Role, ServerReport, split_io_servers};
 use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::contents::contents;
@@ -29,7 +28,7 @@ fn served(
 }
 
 fn open(crew: &ComputeGroup, name: &str, settings: &BufferOptions) -> Result<File, Error> {
-    let file = Open::new(Mode::read_write().create()).open(crew.comm(), name)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).open(crew.comm(), name)?;
     crew.buffered(file, settings)
 }
 
@@ -82,7 +81,7 @@ fn overflow(launch: &Launch, servers: usize, name: &str, settings: &BufferOption
         let file = open(crew, &slow, settings)?;
         let (rank, ranks) = (crew.comm().rank() as u64, crew.comm().size() as u64);
         // In turns of eight bytes, collectively; then records of all sizes, some of them twice.
-        file.set_view(&View::round_robin(crew.comm(), &Layout::from(Basic::U64))?)?;
+        file.set_view(&View::round_robin::<u64>(crew.comm())?)?;
         let numbers: Vec<u64> = (0..RECORDS as u64).map(|at| at * ranks + rank).collect();
         numbers.chunks(700).try_for_each(|part| file.at_pointer().all().write(part).map(drop))?;
         file.set_view(&View::default())?;
@@ -207,7 +206,8 @@ fn what_cannot_be_is_refused_on_all_ranks() {
     });
     served(&Launch::threads(3), 1, 1 << 20, |crew| {
         // Opened, and gone before the server looks for it.
-        let file = Open::new(Mode::read_write().create()).open(crew.comm(), "memfs:vanished")?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).open(crew.comm(), "memfs:vanished")?;
         crew.comm().barrier()?;
         let _ = aqueduct_file::delete("memfs:vanished");
         crew.comm().barrier()?;

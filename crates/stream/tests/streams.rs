@@ -95,7 +95,7 @@ fn modes_write_the_same_data() {
         let cut = Cut { axis: 1, uneven: false, halo: 0 };
         Launch::threads(3).run(|world| write(world, &name, options, cut, STEPS)).unwrap();
         let read = |world: &aqueduct_comm::Comm| {
-            let file = aqueduct_file::Open::new(aqueduct_file::Mode::read_only()).open(world, &name)?;
+            let file = aqueduct_file::File::open(world, &name)?;
             let mut bytes = vec![0u8; file.size()? as usize];
             file.at(0).read(&mut bytes)?;
             Ok::<_, aqueduct_file::Error>(bytes)

@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use aqueduct_device::{
-    Capabilities, Device, Handle, MemFs, OpenOptions, Result, Segment, SegmentMut, SyncScope, register_device,
+    Capabilities, Device, DeviceOpenOptions, Handle, MemFs, Result, Segment, SegmentMut, SyncScope,
+    register_device,
 };
 
 /// How often a write looks before it goes through a shut gate: a test that fails before it opens the gate ends all the same. A count, so that time
@@ -74,7 +75,7 @@ impl WriteLatch {
 }
 
 impl Device for BlockingDevice {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let inner = self.files.open(name, options)?;
         let (latch, hastened) = (Arc::clone(&self.latch), Arc::clone(&self.writeback_ranges));
         Ok(Arc::new(BlockingHandle { inner, latch, writeback_ranges: hastened }))

@@ -1,7 +1,7 @@
 //! What is in a file, seen by somebody else: another open of it, by one rank, without a buffer.
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{Error, Mode, Open};
+use aqueduct_file::{Error, File};
 
 /// All bytes of a file.
 ///
@@ -9,7 +9,7 @@ use aqueduct_file::{Error, Mode, Open};
 /// If it cannot be read.
 pub fn contents(name: &str) -> Vec<u8> {
     let read = |world: &Comm| {
-        let file = Open::new(Mode::read_only()).open(world, name)?;
+        let file = File::open(world, name)?;
         let mut bytes = vec![0; file.size()? as usize];
         file.at(0).read(&mut bytes)?;
         file.close()?;

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use aqueduct_device::layers::CrashDevice;
-use aqueduct_device::{Device, Error, Handle, HandleExt, Kind, OpenOptions, SyncScope};
+use aqueduct_device::{Device, DeviceOpenOptions, Error, Handle, HandleExt, Kind, SyncScope};
 
 use crate::oracle::{self, DeviceOperation, operation_sequences};
 
@@ -47,7 +47,7 @@ fn cut_once(
     inner: Arc<dyn Device>,
 ) -> Result<(), String> {
     let crash = CrashDevice::new(inner).after(after, seed);
-    let options = OpenOptions::read_write().create(true);
+    let options = DeviceOpenOptions::read_write().create(true);
     let file = crash.open(name, &options).map_err(|error| error.to_string())?;
     let mut history = CrashHistory::default();
     let mut lost = false;
@@ -74,7 +74,7 @@ fn cut_once(
 /// The whole file after the cut; `None` if it is gone.
 fn left(crash: &CrashDevice, name: &OsStr) -> Result<Option<Vec<u8>>, String> {
     let read = || -> Result<Vec<u8>, Error> {
-        let file = crash.open(name, &OpenOptions::read_only())?;
+        let file = crash.open(name, &DeviceOpenOptions::read_only())?;
         let mut bytes = vec![0; file.len()? as usize];
         file.read_at(0, &mut bytes)?;
         Ok(bytes)

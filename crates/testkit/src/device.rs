@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aqueduct_device::{Device, Handle, HandleExt, OpenOptions, Result};
+use aqueduct_device::{Device, DeviceOpenOptions, Handle, HandleExt, Result};
 
 /// A device under test, and names of files that it can make.
 pub struct DeviceUnderTest {
@@ -49,7 +49,7 @@ impl DeviceUnderTest {
         Self::new(title, device, move |number| folder.path().join(format!("file{number}")).into())
     }
 
-    /// Opens all files with [`OpenOptions::direct`].
+    /// Opens all files with [`DeviceOpenOptions::direct`].
     #[must_use]
     pub fn direct(mut self) -> Self {
         self.direct = true;
@@ -72,14 +72,14 @@ impl DeviceUnderTest {
     }
 
     /// Opens a file of the device.
-    pub fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    pub fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         self.device.open(name, &options.clone().direct(self.direct))
     }
 
     /// Makes a new file, to be read and written.
     pub fn create(&self) -> (OsString, Arc<dyn Handle>) {
         let name = self.fresh();
-        let options = OpenOptions::read_write().create(true).exclusive(true);
+        let options = DeviceOpenOptions::read_write().create(true).exclusive(true);
         let file = self.open(&name, &options).unwrap_or_else(|error| panic!("a new file: {error}"));
         (name, file)
     }

@@ -21,7 +21,7 @@ mod shared;
 use std::cell::Cell;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{File, Info, Mode, Open, View};
+use aqueduct_file::{File, Info, Mode, OpenOptions, View};
 
 pub use faults::faults;
 
@@ -53,7 +53,7 @@ impl Fixture<'_> {
     }
 
     fn open(&self, name: &str, mode: Mode) -> aqueduct_file::Result<File> {
-        Open::new(mode).hints(self.info).open(self.world, name)
+        OpenOptions::from(mode).hints(self.info).open(self.world, name)
     }
 
     /// A new file, deleted when it is closed.

@@ -8,7 +8,7 @@ mod model_test;
 
 use std::ffi::OsStr;
 
-use aqueduct_device::{OpenOptions, SyncScope};
+use aqueduct_device::{DeviceOpenOptions, SyncScope};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestCaseError, TestError, TestRunner};
 
@@ -73,8 +73,8 @@ fn seed() -> u64 {
 }
 
 /// The options of a file that a play is on.
-fn options(create: bool) -> OpenOptions {
-    OpenOptions::read_write().create(create)
+fn options(create: bool) -> DeviceOpenOptions {
+    DeviceOpenOptions::read_write().create(create)
 }
 
 /// The scope of a sync, as a strategy chooses it.

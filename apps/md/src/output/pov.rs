@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::checkpoint::mardyn::{Component, PhaseSpace};
-use aqueduct::file::{Mode, Open};
+use aqueduct::file::OpenOptions;
 
 use super::parallel_text;
 use crate::exchange;
@@ -17,7 +17,7 @@ use crate::simulation::Simulation;
 pub fn write(simulation: &Simulation, space: &PhaseSpace, name: &str) -> Result<()> {
     let world = simulation.world();
     let molecules = exchange::sort_by_id(world, simulation.molecules())?;
-    let file = Open::new(Mode::read_write().create()).open(world, name)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).open(world, name)?;
     file.set_size(0)?;
     let lines: String = molecules.iter().map(object).collect();
     let head = head(space, simulation.step(), simulation.time());

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, ensure};
 use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::Comm;
-use aqueduct::file::{File, Mode, Open};
+use aqueduct::file::{File, OpenOptions};
 
 use super::parallel_text;
 use crate::exchange;
@@ -57,7 +57,10 @@ impl VisFile {
     /// Opens the file, and cuts it to what the run goes on from. Collective.
     pub fn open(world: &Comm, prefix: &str, units: SimulationUnits, start: VisStart) -> Result<Self> {
         let name = format!("{prefix}.vis");
-        let file = Open::new(Mode::read_write().create())
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
             .open(world, &name)
             .with_context(|| format!("VISWriter: opening {prefix}.vis"))?;
         let found = file.size()?;

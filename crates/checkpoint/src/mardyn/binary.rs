@@ -1,7 +1,7 @@
 //! `Binary`: a header, and rows of bytes.
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::{File, Mode, OpenOptions};
 
 use super::old_style::{find_defect, finish};
 use super::phase_space::{MoleculeFormat, PhaseSpace};
@@ -60,7 +60,7 @@ pub(super) fn write(
 /// Rank 0 writes a small file.
 pub(super) fn write_header(comm: &Comm, name: &str, head: &str, existing: ExistingFile) -> Result<()> {
     on_root(comm, "write", name, || {
-        let file = Open::new(existing.creating(Mode::write_only())).open(&comm.comm_self(), name)?;
+        let file = OpenOptions::from(existing.creating(Mode::write_only())).open(&comm.comm_self(), name)?;
         file.set_size(0)?;
         file.at(0).write(head.as_bytes())?;
         file.sync()?;
@@ -87,7 +87,7 @@ pub(super) fn read(
     space: &PhaseSpace,
     region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
-    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let file = File::open(comm, name)?;
     let (size, length) = (space.molecule_format.size(), file.size()?);
     if u128::from(space.molecules) * size as u128 != u128::from(length) {
         let detail = format!(

@@ -1,7 +1,7 @@
 //! `MPI-IO`: a header, and the cell file that `MarDyn` once wrote.
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::{File, Mode};
 
 use super::binary::write_header;
 use super::old_style::find_defect;
@@ -97,7 +97,7 @@ pub(super) fn read(
     let cells = stored.wanted(comm, region);
     let blocks = blocks(cells.iter().map(|cell| (stored.firsts[*cell], stored.counts[*cell])), ROW);
     let start = head.len() as u64;
-    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let file = File::open(comm, name)?;
     let view = view(name, start, &blocks)?;
     let mut bytes = vec![0; blocks.iter().map(|(length, _)| *length as usize).sum()];
     let read = file.with_view(&view).all().read(&mut bytes)?.bytes();
@@ -185,7 +185,7 @@ impl MoleculeCellCounts {
 /// The bytes before the molecules, if they and the length of the file agree.
 fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
     let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
-    let file = Open::new(Mode::read_only()).open(&comm.comm_self(), name)?;
+    let file = File::open(&comm.comm_self(), name)?;
     let length = file.size()?;
     let mut head = vec![0; FIXED as usize];
     if file.at(0).read(&mut head)?.bytes() < FIXED {

@@ -1,7 +1,7 @@
 //! `OldStyle`: one ASCII file, a line per molecule.
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{File, Mode};
 
 use super::phase_space::{MoleculeFormat, PhaseSpace};
 use super::phase_space_reader::damaged_error;
@@ -94,7 +94,7 @@ pub(super) fn read(
     region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
     let talk = |error| Error::from_comm("read", name, &error);
-    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let file = File::open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
     // No more than the head says, and no more than there can be.

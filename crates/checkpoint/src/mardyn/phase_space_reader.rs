@@ -1,7 +1,7 @@
 //! An open phase space.
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::File;
 
 use super::phase_space::PhaseSpace;
 use super::{
@@ -81,7 +81,7 @@ fn is_xml(bytes: &[u8]) -> bool {
 
 /// The bytes of a head: of a file that has molecules too, only as far as the head goes.
 fn load_head(comm: &Comm, name: &str, has_molecules: bool) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(&comm.comm_self(), name)?;
+    let file = File::open(&comm.comm_self(), name)?;
     let size = file.size()?;
     if !has_molecules && size > LONGEST_HEAD {
         let detail = format!("{size} bytes are no header of a phase space; is this the data file?");

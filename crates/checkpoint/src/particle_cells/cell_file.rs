@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, File, Mode, Open, Source, View};
+use aqueduct_file::{Counters, File, Mode, Source, View};
 
 use super::cell_offsets::{assign_offsets, blocks, order_particles};
 use super::cell_table::{self, CellEntry, CellFileFlaw, CellHeader, ENTRY, HEADER};
@@ -175,7 +175,7 @@ impl RawCellFile {
         // Rank 0 has compared the length: here the header's own will do.
         let header = CellHeader::decode(head, claimed_length(head))
             .map_err(|flaw| damaged_error("open", name, &flaw))?;
-        let file = Open::new(Mode::read_only()).open(comm, name)?;
+        let file = File::open(comm, name)?;
         Ok(Self { file, header, table: table.to_vec() })
     }
 
@@ -316,7 +316,7 @@ fn claimed_length(head: &[u8]) -> u64 {
 
 /// Header and table, believed only as far as the file is long.
 fn load(comm: &Comm, name: &str) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(&comm.comm_self(), name)?;
+    let file = File::open(&comm.comm_self(), name)?;
     let length = file.size()?;
     let mut bytes = vec![0; HEADER];
     let read = file.at(0).read(&mut bytes)?.bytes() as usize;

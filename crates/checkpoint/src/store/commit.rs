@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{File, OpenOptions};
 
 use super::held_generations::HeldGenerations;
 use super::manifest::{Manifest, ManifestEntry, to_hex};
@@ -143,7 +143,7 @@ fn fill(
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let manifest = Manifest::new(number, checkpoint.step, time, comm.size() as u64, entries);
         let text = manifest.encode().map_err(|why| Error::new(Kind::BadArgument, "write", &name, why))?;
-        let file = Open::new(Mode::write_only().create()).open(&comm.comm_self(), &name)?;
+        let file = OpenOptions::new().write(true).create(true).open(&comm.comm_self(), &name)?;
         file.at(0).write(text.as_bytes())?;
         file.sync()?;
         file.close()?;
@@ -158,7 +158,7 @@ fn put(comm: &Comm, name: &str, part: &CheckpointPart<'_>) -> Result<ManifestEnt
         CheckpointPart::Cells { grid, rows, row, order } => {
             let rows = ParticleRows { bytes: rows, row: *row, order };
             particle_cells::write_rows(comm, name, grid, rows, ExistingFile::Replace)?;
-            let file = Open::new(Mode::read_only()).open(comm, name)?;
+            let file = File::open(comm, name)?;
             let entry = ManifestEntry {
                 bytes: file.size()?,
                 sums: vec![head_sum(&file)?],

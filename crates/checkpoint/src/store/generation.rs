@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use aqueduct_comm::{Comm, Plain};
+use aqueduct_file::File;
 use aqueduct_file::hyperslab::volume;
-use aqueduct_file::{Mode, Open};
 use aqueduct_object::{Object, decode};
 
 use super::commit::{StoreLocation, differing, head_sum, sums};
@@ -70,7 +70,7 @@ impl Generation {
         let name = place.name(&path.join("manifest.json"));
         let damaged = |detail: String| Error::new(Kind::Damaged, "open", &name, detail);
         let text = on_root(comm, "open", &name, || {
-            let file = Open::new(Mode::read_only()).open(&comm.comm_self(), &name)?;
+            let file = File::open(&comm.comm_self(), &name)?;
             let size = file.size()?;
             if size > LONGEST_MANIFEST {
                 return Err(damaged(format!("{size} bytes are no manifest")));
@@ -232,7 +232,7 @@ impl Generation {
                 "cells" => self.verify_cells(&name, entry)?,
                 "value" => {}
                 _ => {
-                    let file = Open::new(Mode::read_only()).open(&self.comm, &name)?;
+                    let file = File::open(&self.comm, &name)?;
                     let found = sums(&self.comm, &file, entry.bytes)?;
                     let longer = file.size()? != entry.bytes;
                     file.close()?;
@@ -249,7 +249,7 @@ impl Generation {
     }
 
     fn verify_cells(&self, name: &str, entry: &ManifestEntry) -> Result<()> {
-        let file = Open::new(Mode::read_only()).open(&self.comm, name)?;
+        let file = File::open(&self.comm, name)?;
         let (found, size) = (head_sum(&file)?, file.size()?);
         file.close()?;
         if entry.sums != [found] || size != entry.bytes {

@@ -1,7 +1,7 @@
 //! Lists of objects in a checkpoint: those of rank 0 first.
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{File, Mode};
 
 use super::commit::sums;
 use super::manifest::ManifestEntry;
@@ -100,7 +100,7 @@ fn borders(file: &File, index: u64, first: u64, end: u64) -> Result<Vec<u64>> {
 
 /// Opens, works, and agrees.
 pub(super) fn with_file<T>(comm: &Comm, name: &str, work: impl FnOnce(&File) -> Result<T>) -> Result<T> {
-    let file = Open::new(Mode::read_only()).open(comm, name)?;
+    let file = File::open(comm, name)?;
     let outcome = work(&file);
     let outcome = agree(comm, "read", name, outcome)?;
     file.close()?;

@@ -4,7 +4,7 @@
 use aqueduct_checkpoint::mardyn::{AxialSite, Charge, Component, PhaseSpace, Tersoff};
 use aqueduct_checkpoint::{CellGrid, Molecule, Result, SpatialRegion};
 use aqueduct_comm::Comm;
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::{File, OpenOptions};
 use aqueduct_testkit::rng::SeededRng;
 
 /// A head that has everything.
@@ -154,7 +154,7 @@ pub(crate) fn same(a: &[Molecule], b: &[Molecule]) -> bool {
 
 /// All of a file.
 pub(crate) fn bytes_of(world: &Comm, name: &str) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     let mut bytes = vec![0; file.size()? as usize];
     file.at(0).read(&mut bytes)?;
     file.close()?;
@@ -163,7 +163,7 @@ pub(crate) fn bytes_of(world: &Comm, name: &str) -> Result<Vec<u8>> {
 
 /// A file of these bytes, instead of what was there.
 pub(crate) fn put_bytes(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
-    let file = Open::new(Mode::write_only().create()).open(world, name)?;
+    let file = OpenOptions::new().write(true).create(true).open(world, name)?;
     file.set_size(0)?;
     file.at(0).write(bytes)?;
     file.close()

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use anyhow::{Result, anyhow, ensure};
 use aqueduct::checkpoint::particle_cells::{self, CellSummary};
 use aqueduct::comm::Comm;
-use aqueduct::file::{self, Mode, Open};
+use aqueduct::file::{self, File};
 
 use super::finding::FormatMismatch;
 use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NamedAttribute, molecule};
@@ -26,7 +26,7 @@ impl CellArrayFile {
         let shown = name.display();
         let name = name.to_str().ok_or_else(|| anyhow!("{shown}: cell files have names in UTF-8"))?;
         let summary = particle_cells::summary(world, name)?;
-        let open = Open::new(Mode::read_only()).open(world, name)?;
+        let open = File::open(world, name)?;
         let array = Array::new("particles", element(summary.row), vec![summary.particles]);
         let (world, name, verified) = (world.clone(), name.to_owned(), OnceCell::new());
         Ok(Self { world, name, open, summary, arrays: [array], verified })

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use aqueduct::checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::comm::Comm;
-use aqueduct::file::{Kind, Mode, Open};
+use aqueduct::file::{File, Kind};
 
 use super::finding::FormatMismatch;
 
@@ -139,7 +139,7 @@ fn system_path(name: &OsStr) -> PathBuf {
 }
 
 fn read_head(world: &Comm, name: &OsStr) -> Result<Vec<u8>> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     let mut head = vec![0; HEAD];
     let count = file.at(0).read(&mut head)?.bytes();
     head.truncate(count as usize);
@@ -245,7 +245,7 @@ fn mardyn_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKin
 
 /// Whether a file of HDF5 begins behind the bytes of another program.
 fn has_hdf5_inside(world: &Comm, name: &OsStr) -> Result<bool> {
-    let file = Open::new(Mode::read_only()).open(world, name)?;
+    let file = File::open(world, name)?;
     for place in HDF5_PLACES {
         let mut bytes = [0; HDF5.len()];
         if file.at(place).read(&mut bytes)?.bytes() == HDF5.len() as u64 && bytes == HDF5 {

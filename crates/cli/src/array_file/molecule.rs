@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use aqueduct::checkpoint::mardyn::{PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::checkpoint::{CellGrid, Molecule, particle_cells};
 use aqueduct::comm::Comm;
-use aqueduct::file::{Mode, Open};
+use aqueduct::file::File;
 
 use super::{
     Array, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, ElementType, NamedAttribute, NumberType,
@@ -125,7 +125,7 @@ impl MoleculeWriter {
 /// What is there is not overwritten.
 pub(super) fn refuse_existing(world: &Comm, names: &[OsString]) -> Result<()> {
     for name in names {
-        match Open::new(Mode::read_only()).open(world, name) {
+        match File::open(world, name) {
             Ok(_) => bail!("{}: it exists already; choose another name, or delete it", name.display()),
             Err(error) if error.kind() == aqueduct::file::Kind::NoSuchFile => {}
             Err(error) => return Err(error.into()),

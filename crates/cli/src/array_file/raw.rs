@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::Comm;
-use aqueduct::file::{self, Mode, Open};
+use aqueduct::file::{self, File, OpenOptions};
 
 use super::{
     Array, ArrayFile, ArrayFileContent, ArrayPart, ArrayWriter, ElementType, Finding, NumberType,
@@ -39,7 +39,7 @@ pub(crate) struct RawArrayFile {
 
 impl RawArrayFile {
     pub(crate) fn open(world: &Comm, name: &OsStr, shape: &RawShape) -> Result<Self> {
-        let file = Open::new(Mode::read_only()).open(world, name)?;
+        let file = File::open(world, name)?;
         let length = file.size()?;
         let element = ElementType::number(shape.number.unwrap_or(NumberType::U8));
         let lengths = if shape.shape.is_empty() { vec![length / element.size] } else { shape.shape.clone() };
@@ -97,7 +97,7 @@ pub(crate) struct RawArrayWriter {
 
 impl RawArrayWriter {
     pub(crate) fn create(world: &Comm, name: &OsStr) -> Result<Self> {
-        let file = Open::new(Mode::read_write().exclusive()).open(world, name)?;
+        let file = OpenOptions::new().read(true).write(true).exclusive(true).open(world, name)?;
         Ok(Self { file, name: name.to_owned(), size: 0 })
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, ensure};
 use aqueduct::checkpoint::{Generation, PartSummary, Store, particle_cells};
 use aqueduct::comm::Comm;
-use aqueduct::file::{Mode, Open};
+use aqueduct::file::File;
 
 use super::finding::FormatMismatch;
 use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NumberType, molecule, signature};
@@ -207,7 +207,7 @@ impl ArrayFile for CheckpointArrayFile {
                 bytes.map(<[u8]>::to_vec).context("the value is shorter than its type")
             }
             ArrayLocation::File(name, start) => {
-                let file = Open::new(Mode::read_only()).open(&self.world, name)?;
+                let file = File::open(&self.world, name)?;
                 let mut bytes = vec![0; length];
                 let read = file.at(start + first).read(&mut bytes)?.bytes();
                 ensure!(read == length as u64, "{name} ends before element {}", part.first + part.count);

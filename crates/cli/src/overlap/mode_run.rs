@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
-use aqueduct::file::{Kind, Mode as Access, Open};
+use aqueduct::file::{File, Kind, OpenOptions};
 use aqueduct::stream::{ComputeGroup, Options, Output, Reader, Role, Streams, split_io_servers};
 
 use super::load::SyntheticLoad;
@@ -209,7 +209,7 @@ fn refuse_existing(world: &Comm, arguments: &OverlapArguments, name: &str) -> Re
     if arguments.overwrite || arguments.file == "aqueduct-overlap" || arguments.repeat > 1 && arguments.keep {
         return Ok(());
     }
-    match Open::new(Access::read_only()).open(world, name) {
+    match File::open(world, name) {
         Ok(file) => {
             file.close()?;
             bail!("{name} exists already; choose another name with --file, or --overwrite it")
@@ -221,7 +221,7 @@ fn refuse_existing(world: &Comm, arguments: &OverlapArguments, name: &str) -> Re
 
 fn delete(world: &Comm, name: &str) -> Result<()> {
     for name in [name.to_owned(), format!("{name}.steps")] {
-        Open::new(Access::read_write().delete_on_close()).open(world, name)?.close()?;
+        OpenOptions::new().read(true).write(true).delete_on_close(true).open(world, name)?.close()?;
     }
     Ok(())
 }

@@ -14,8 +14,8 @@ pub use image::CrashImage;
 use self::state::{CrashFile, CrashState};
 use super::parameters::LayerParameters;
 use crate::{
-    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, LockScope, MappedAccess, Mapping,
-    OpenOptions, Operation, RangeLocks, Result, Segment, SegmentMut, SyncScope, segment,
+    Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, LockScope,
+    MappedAccess, Mapping, Operation, RangeLocks, Result, Segment, SegmentMut, SyncScope, segment,
 };
 
 const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such as crash=after=17,seed=3";
@@ -42,10 +42,10 @@ const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such
 /// ```
 /// use std::sync::Arc;
 /// use aqueduct_device::layers::CrashDevice;
-/// use aqueduct_device::{Device, HandleExt, Handle, Kind, MemFs, OpenOptions, SyncScope};
+/// use aqueduct_device::{Device, HandleExt, Handle, Kind, MemFs, DeviceOpenOptions, SyncScope};
 ///
 /// let crash = CrashDevice::new(Arc::new(MemFs::new()));
-/// let file = crash.open("a".as_ref(), &OpenOptions::read_write().create(true))?;
+/// let file = crash.open("a".as_ref(), &DeviceOpenOptions::read_write().create(true))?;
 /// file.write_at(0, b"durable")?;
 /// file.sync(SyncScope::Entry)?;
 /// file.write_at(0, b"DURABLE")?;
@@ -53,7 +53,7 @@ const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such
 /// assert_eq!(file.len().unwrap_err().kind(), Kind::PowerLost);
 ///
 /// let mut bytes = [0; 7];
-/// crash.open("a".as_ref(), &OpenOptions::read_only())?.read_at(0, &mut bytes)?;
+/// crash.open("a".as_ref(), &DeviceOpenOptions::read_only())?.read_at(0, &mut bytes)?;
 /// assert!(bytes == *b"durable" || bytes == *b"DURABLE");
 /// # Ok::<_, aqueduct_device::Error>(())
 /// ```
@@ -130,7 +130,7 @@ impl CrashShared {
 }
 
 impl Device for CrashDevice {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         options.check(name)?;
         let mut world = self.shared.state();
         let (inner, created) = open_inner(&*self.shared.inner, name, options)?;
@@ -162,8 +162,13 @@ impl Device for CrashDevice {
 }
 
 /// Opens a file of the device inside so that it can be read and, if that is wanted, written, but is not changed; tells if it is new.
-fn open_inner(device: &dyn Device, name: &OsStr, options: &OpenOptions) -> Result<(Arc<dyn Handle>, bool)> {
-    let access = if options.is_write() { OpenOptions::read_write() } else { OpenOptions::read_only() };
+fn open_inner(
+    device: &dyn Device,
+    name: &OsStr,
+    options: &DeviceOpenOptions,
+) -> Result<(Arc<dyn Handle>, bool)> {
+    let access =
+        if options.is_write() { DeviceOpenOptions::read_write() } else { DeviceOpenOptions::read_only() };
     let access =
         access.direct(options.is_direct()).permissions(options.get_permissions()).rank(options.get_rank());
     let create = access.clone().create(true).exclusive(true);
@@ -186,7 +191,7 @@ fn open_inner(device: &dyn Device, name: &OsStr, options: &OpenOptions) -> Resul
 struct CrashHandle {
     shared: Arc<CrashShared>,
     name: OsString,
-    options: OpenOptions,
+    options: DeviceOpenOptions,
     capabilities: Capabilities,
     locks: Arc<RangeLocks>,
     /// The numbers of the file and of this handle in the world.

@@ -15,7 +15,7 @@ pub use plan::{FaultPlan, FaultTrigger};
 use self::plan::FaultAction;
 use super::random::SeededRandom;
 use crate::{
-    Capabilities, Device, Error, Handle, Kind, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions,
+    Capabilities, Device, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, MappedAccess, Mapping,
     Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment, total, total_mut,
 };
 
@@ -55,7 +55,7 @@ impl FaultDevice {
 }
 
 impl Device for FaultDevice {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         self.faults.decide(Operation::Open, Some(options.get_rank())).pass(Operation::Open, name)?;
         let inner = self.inner.open(name, options)?;
         Ok(Arc::new(FaultHandle {

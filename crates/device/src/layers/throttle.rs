@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::parameters::LayerParameters;
 use crate::units::{ByteRate, parse_duration};
 use crate::{
-    Capabilities, Device, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Result, Segment,
-    SegmentMut, SyncScope,
+    Capabilities, Device, DeviceOpenOptions, Handle, LockGuard, LockKind, MappedAccess, Mapping, Result,
+    Segment, SegmentMut, SyncScope,
 };
 
 const GRAMMAR: &str = "throttle=RATE,LATENCY with one or both, such as throttle=200MB/s,1ms";
@@ -73,7 +73,7 @@ impl ThrottleDevice {
 }
 
 impl Device for ThrottleDevice {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         let inner = self.schedule.run_throttled(|| self.inner.open(name, options), |_| 0)?;
         Ok(Arc::new(ThrottleHandle { inner, schedule: Arc::clone(&self.schedule) }))
     }

@@ -15,8 +15,8 @@ pub use event::TraceEvent;
 
 use super::parameters::LayerParameters;
 use crate::{
-    Capabilities, Device, Error, Handle, LockGuard, LockKind, MappedAccess, Mapping, OpenOptions, Operation,
-    Result, Segment, SegmentMut, SyncScope, total, total_mut,
+    Capabilities, Device, DeviceOpenOptions, Error, Handle, LockGuard, LockKind, MappedAccess, Mapping,
+    Operation, Result, Segment, SegmentMut, SyncScope, total, total_mut,
 };
 
 const GRAMMAR: &str = "trace=FILE, such as trace=ops.csv (%p in FILE becomes the process id)";
@@ -75,7 +75,7 @@ impl TraceDevice {
 }
 
 impl Device for TraceDevice {
-    fn open(&self, name: &OsStr, options: &OpenOptions) -> Result<Arc<dyn Handle>> {
+    fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>> {
         self.recorder.log().begin()?;
         let name_shown: Arc<str> = name.to_string_lossy().into();
         let call = TraceCall { rank: Some(options.get_rank()), ..TraceCall::new(Operation::Open) };

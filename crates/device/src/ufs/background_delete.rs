@@ -48,7 +48,7 @@ fn close_in_thread(file: OwnedFd) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, HandleExt, Kind, OpenOptions, Ufs};
+    use crate::{Device, DeviceOpenOptions, HandleExt, Kind, Ufs};
 
     /// Small and large files, one after the other, while threads are at work on earlier ones; who has one open still has its bytes.
     #[test]
@@ -58,7 +58,7 @@ mod tests {
         let name = path.as_os_str();
         assert_eq!(Ufs.delete_in_background(name).unwrap_err().kind(), Kind::NotFound);
         for round in 0..8u8 {
-            let file = Ufs.open(name, &OpenOptions::read_write().create(true).exclusive(true)).unwrap();
+            let file = Ufs.open(name, &DeviceOpenOptions::read_write().create(true).exclusive(true)).unwrap();
             assert!(file.is_empty().unwrap(), "round {round}");
             file.write_at(if round % 2 == 0 { 0 } else { 8 << 20 }, &[round; 9]).unwrap();
             let open = (round >= 4).then_some(file);

@@ -13,7 +13,7 @@ use super::file;
 use super::vectored::{self, TransferProgress};
 use crate::aligned_buffer::is_aligned;
 use crate::segment::{rest, rest_mut};
-use crate::{AlignedBuffer, DIRECT_ALIGNMENT, OpenOptions, Segment, SegmentMut, coalesce};
+use crate::{AlignedBuffer, DIRECT_ALIGNMENT, DeviceOpenOptions, Segment, SegmentMut, coalesce};
 
 /// Bytes per bounce buffer: enough to keep a medium busy.
 const BOUNCE: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub(super) struct DirectFile {
 
 impl DirectFile {
     /// Opens the unbuffered side of `buffered`; `None` where the file system has none.
-    pub(super) fn open(buffered: BorrowedFd<'_>, options: &OpenOptions) -> Option<Self> {
+    pub(super) fn open(buffered: BorrowedFd<'_>, options: &DeviceOpenOptions) -> Option<Self> {
         Some(Self { file: file::open_direct(buffered, options)?, bounce_buffers: Mutex::default() })
     }
 

@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
-use crate::{Error, Kind, OpenOptions, Operation, Result, name};
+use crate::{DeviceOpenOptions, Error, Kind, Operation, Result, name};
 
 /// Opens a file and refuses what has no positions: directories, pipes, sockets.
-pub(super) fn open(name: &OsStr, options: &OpenOptions) -> Result<(OwnedFd, Stat)> {
+pub(super) fn open(name: &OsStr, options: &DeviceOpenOptions) -> Result<(OwnedFd, Stat)> {
     name::check(name, Operation::Open)?;
     options.check(name)?;
     let fail = |errno: Errno| {
@@ -52,7 +52,7 @@ pub(super) fn close_once(file: BorrowedFd<'_>) {
 }
 
 /// Opens the same file again without the page cache; `None` where the file system does not have that.
-pub(super) fn open_direct(file: BorrowedFd<'_>, options: &OpenOptions) -> Option<OwnedFd> {
+pub(super) fn open_direct(file: BorrowedFd<'_>, options: &DeviceOpenOptions) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, access(options) | OFlags::DIRECT, Mode::empty()).ok()
 }
@@ -153,7 +153,7 @@ pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
     }
 }
 
-fn access(options: &OpenOptions) -> OFlags {
+fn access(options: &DeviceOpenOptions) -> OFlags {
     let access = match (options.is_read(), options.is_write()) {
         (true, true) => OFlags::RDWR,
         (false, true) => OFlags::WRONLY,
@@ -162,7 +162,7 @@ fn access(options: &OpenOptions) -> OFlags {
     access | OFlags::CLOEXEC
 }
 
-fn flags(options: &OpenOptions) -> OFlags {
+fn flags(options: &DeviceOpenOptions) -> OFlags {
     let mut flags = access(options);
     flags.set(OFlags::CREATE, options.is_create());
     flags.set(OFlags::EXCL, options.is_exclusive());

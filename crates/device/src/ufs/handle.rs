@@ -19,8 +19,8 @@ use super::write_behind::WriteBehind;
 use super::writeback;
 use crate::mapping::MappingRights;
 use crate::{
-    Capabilities, DIRECT_ALIGNMENT, Error, Handle, Kind, LockGuard, LockKind, LockScope, MappedAccess,
-    Mapping, OpenOptions, Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment,
+    Capabilities, DIRECT_ALIGNMENT, DeviceOpenOptions, Error, Handle, Kind, LockGuard, LockKind, LockScope,
+    MappedAccess, Mapping, Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment,
 };
 
 /// An open file of the operating system. `uring` has one too, for all it does not do itself.
@@ -49,7 +49,7 @@ pub(crate) struct UfsHandle {
 }
 
 impl UfsHandle {
-    pub(crate) fn open(name: &OsStr, options: &OpenOptions) -> Result<Self> {
+    pub(crate) fn open(name: &OsStr, options: &DeviceOpenOptions) -> Result<Self> {
         let (file, stat) = file::open(name, options)?;
         let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
         let direct = if options.is_direct() { DirectFile::open(file.as_fd(), options) } else { None };
@@ -363,7 +363,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+        let file = UfsHandle::open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap();
         file.set_len(4 * MIB).unwrap();
         assert!(file.is_hole(0) && file.is_hole(3 * MIB));
         file.write_at(2 * MIB, &[1; 8192]).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     fn only_a_handle_that_was_mapped_is_checked_for_that() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+        let file = UfsHandle::open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap();
         file.write_at(0, &[7; 8192]).unwrap();
         assert!(file.map(u64::MAX - 1..u64::MAX).is_none() && !file.mapped.load(Ordering::Relaxed));
         let mapping = file.map(0..8192);
@@ -388,7 +388,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let file = UfsHandle::open(path.as_os_str(), &OpenOptions::read_write().create(true)).unwrap();
+        let file = UfsHandle::open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap();
         file.advise_will_write(MIB..3 * MIB);
         assert_eq!(file.len().unwrap(), 0);
         let blocks = rustix::fs::fstat(&file.file).unwrap().st_blocks as u64;
@@ -411,7 +411,7 @@ mod tests {
     fn after_a_failed_sync_a_handle_is_for_reading_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let options = OpenOptions::read_write().create(true);
+        let options = DeviceOpenOptions::read_write().create(true);
         let file = UfsHandle::open(path.as_os_str(), &options).unwrap();
         file.write_at(0, b"abc").unwrap();
         file.broken.store(true, Ordering::Release);

@@ -13,10 +13,10 @@ macro_rules! counters {
         /// What a rank has done to a file since it was opened; the difference of two is what was done between.
         ///
         /// ```
-        /// use aqueduct_file::{Mode, Open};
+        /// use aqueduct_file::File;
         ///
         /// # aqueduct_comm::Launch::threads(1).run(|world| {
-        /// let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:counted")?;
+        /// let file = File::create(world, "memfs:counted")?;
         /// file.at(0).write(&[1u8; 100])?;
         /// let before = file.counters();
         /// file.at(50).write(&[2u8; 100])?;

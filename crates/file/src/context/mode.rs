@@ -1,8 +1,9 @@
-//! How a file is opened: the access mode.
+//! The access mode of a file: the amode of `MPI_File_open`.
 
 use std::fmt;
 
-/// The access mode of a file, the same on all ranks.
+/// The access mode of a file, the same on all ranks: the amode of `MPI_File_open`. Programs set it with
+/// [`OpenOptions`](crate::OpenOptions).
 ///
 /// ```
 /// use aqueduct_file::Mode;
@@ -10,17 +11,17 @@ use std::fmt;
 /// assert!(mode.is_read() && mode.is_write());
 /// assert_eq!(mode.to_string(), "read-write create delete-on-close");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Mode(u32);
 
-const READ: u32 = 1;
-const WRITE: u32 = 2;
-const CREATE: u32 = 4;
-const EXCLUSIVE: u32 = 8;
-const DELETE_ON_CLOSE: u32 = 16;
-const UNIQUE_OPEN: u32 = 32;
-const SEQUENTIAL: u32 = 64;
-const APPEND: u32 = 128;
+pub(crate) const READ: u32 = 1;
+pub(crate) const WRITE: u32 = 2;
+pub(crate) const CREATE: u32 = 4;
+pub(crate) const EXCLUSIVE: u32 = 8;
+pub(crate) const DELETE_ON_CLOSE: u32 = 16;
+pub(crate) const UNIQUE_OPEN: u32 = 32;
+pub(crate) const SEQUENTIAL: u32 = 64;
+pub(crate) const APPEND: u32 = 128;
 
 impl Mode {
     /// Reading only.
@@ -41,7 +42,7 @@ impl Mode {
         Self(READ | WRITE)
     }
 
-    /// Creates the file if there is none.
+    /// Creates the file if it does not exist.
     #[must_use]
     #[doc(alias = "MPI_MODE_CREATE")]
     pub fn create(self) -> Self {
@@ -69,41 +70,41 @@ impl Mode {
         Self(self.0 | UNIQUE_OPEN)
     }
 
-    /// Access through the shared pointer only, as a tape has it.
+    /// Allows only accesses at the shared file pointer.
     #[must_use]
     #[doc(alias = "MPI_MODE_SEQUENTIAL")]
     pub fn sequential(self) -> Self {
         Self(self.0 | SEQUENTIAL)
     }
 
-    /// All pointers start at the end of the file.
+    /// All file pointers start at the end of the file.
     #[must_use]
     #[doc(alias = "MPI_MODE_APPEND")]
     pub fn append(self) -> Self {
         Self(self.0 | APPEND)
     }
 
-    /// Whether it can be read.
+    /// True if the file can be read.
     pub fn is_read(self) -> bool {
         self.has(READ)
     }
 
-    /// Whether it can be written.
+    /// True if the file can be written.
     pub fn is_write(self) -> bool {
         self.has(WRITE)
     }
 
-    /// Whether it is created if there is none.
+    /// True if the file is created if it does not exist.
     pub fn is_create(self) -> bool {
         self.has(CREATE)
     }
 
-    /// Whether it must not exist.
+    /// True if an existing file is an error.
     pub fn is_exclusive(self) -> bool {
         self.has(EXCLUSIVE)
     }
 
-    /// Whether it is deleted when it is closed.
+    /// True if the file is deleted when it is closed.
     pub fn is_delete_on_close(self) -> bool {
         self.has(DELETE_ON_CLOSE)
     }
@@ -113,18 +114,21 @@ impl Mode {
         self.has(UNIQUE_OPEN)
     }
 
-    /// Whether only the shared pointer may be used.
+    /// True if only the shared file pointer may be used.
     pub fn is_sequential(self) -> bool {
         self.has(SEQUENTIAL)
     }
 
-    /// Whether pointers start at the end.
+    /// True if file pointers start at the end of the file.
     pub fn is_append(self) -> bool {
         self.has(APPEND)
     }
 
     /// Why the mode contradicts itself, if it does.
     pub(crate) fn contradiction(self) -> Option<&'static str> {
+        if !self.is_read() && !self.is_write() {
+            return Some("neither reading nor writing was asked for");
+        }
         if self.is_create() && !self.is_write() {
             return Some("a file opened for reading only cannot be created");
         }
@@ -132,6 +136,11 @@ impl Mode {
             return Some("a sequential file is either read or written");
         }
         None
+    }
+
+    /// The same with a bit set or cleared.
+    pub(crate) fn with(self, bit: u32, yes: bool) -> Self {
+        Self(if yes { self.0 | bit } else { self.0 & !bit })
     }
 
     pub(crate) fn bits(self) -> u32 {

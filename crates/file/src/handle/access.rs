@@ -53,10 +53,10 @@ impl File {
     /// ```
     /// # use aqueduct_comm::Launch;
     /// # use aqueduct_file::layout::{Basic, Layout};
-    /// # use aqueduct_file::{Mode, Open, View};
+    /// # use aqueduct_file::{File, View};
     /// # Launch::threads(2).run(|world| {
-    /// # let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:through")?;
-    /// let view = View::round_robin(world, &Layout::from(Basic::U8))?;
+    /// # let file = File::create(world, "memfs:through")?;
+    /// let view = View::round_robin::<u8>(world)?;
     /// file.with_view(&view).all().write(&[world.rank() as u8; 3])?;
     /// let mut all = [9u8; 6];
     /// file.at(0).read(&mut all)?;

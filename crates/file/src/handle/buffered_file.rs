@@ -17,10 +17,10 @@ impl File {
     /// already, or open for reading only, stays as it is.
     ///
     /// ```
-    /// use aqueduct_file::{BufferOptions, Capacity, Mode, Open};
+    /// use aqueduct_file::{BufferOptions, Capacity, File};
     ///
     /// # aqueduct_comm::Launch::threads(2).run(|world| {
-    /// let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:buffered")?;
+    /// let file = File::create(world, "memfs:buffered")?;
     /// let file = file.buffered(&BufferOptions::new(Capacity::Bytes(1 << 20)))?;
     /// let mut snapshot = vec![world.rank() as f64; 1000];
     /// file.at(8000 * world.rank() as u64).all().write(&snapshot)?;

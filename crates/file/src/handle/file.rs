@@ -1,6 +1,6 @@
 //! A file handle: its pointers, its size, sync and close. Its views are in `file_view`, its access methods in [`access`](crate::access).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockKind, LockScope};
 
 use super::io_thread::IoThread;
-use super::open_options;
+use super::open_options::{self, OpenOptions};
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
 use crate::context::{FileContext, error_agreement, report};
@@ -35,7 +35,7 @@ pub enum Whence {
 
 /// A file that all ranks of a communicator have open.
 ///
-/// Made by [`Open`](crate::Open). Its methods say whether they are *collective*: called by all ranks, in the same order. Dropping it without
+/// Made by [`File::create`], [`File::open`] or [`OpenOptions`]. Its methods say whether they are *collective*: called by all ranks, in the same order. Dropping it without
 /// [`close`](File::close) finishes the operations of this rank and closes its handle; the file is then not deleted on close.
 #[doc(alias = "MPI_File")]
 pub struct File {
@@ -66,6 +66,42 @@ impl std::fmt::Debug for File {
 }
 
 impl File {
+    /// Opens a file for reading. Collective.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// use aqueduct_file::File;
+    /// # Launch::threads(2).run(|world| {
+    /// let file = File::create(world, "memfs:steps")?;
+    /// file.at(8 * world.rank() as u64).all().write(&[1.5])?;
+    /// file.close()?;
+    ///
+    /// let file = File::open(world, "memfs:steps")?;
+    /// let mut all = vec![0.0; world.size()];
+    /// file.at(0).all().read(&mut all)?;
+    /// assert_eq!(all, [1.5, 1.5]);
+    /// file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    #[doc(alias = "MPI_File_open")]
+    pub fn open(comm: &Comm, path: impl AsRef<OsStr>) -> Result<Self> {
+        OpenOptions::new().read(true).open(comm, path)
+    }
+
+    /// Creates a file, or cuts an existing one to length 0, and opens it for reading and writing. Collective.
+    ///
+    /// [`std::fs::File::create`] opens for writing only. Here reading is allowed too: data sieving reads before it writes, and programs verify
+    /// their data. To keep the contents of an existing file, or to refuse it, use [`OpenOptions`].
+    pub fn create(comm: &Comm, path: impl AsRef<OsStr>) -> Result<Self> {
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(comm, path)
+    }
+
+    /// Options for opening a file: [`OpenOptions::new`].
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
     /// With its individual pointer at `start`.
     pub(crate) fn new(open_file: Arc<OpenFile>, path: OsString, comm: Comm, start: u64) -> Self {
         let state = ViewState { view: Arc::new(View::default()), pointer: start };

@@ -6,39 +6,136 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_comm::Comm;
-use aqueduct_device::{self as device, Capabilities, Handle, OpenOptions};
+use aqueduct_device::{self as device, Capabilities, DeviceOpenOptions, Handle};
 
 use super::file::{File, digest};
 use super::hint_exchange;
 use crate::context::AgreedCapabilities;
 use crate::context::error_agreement::agree_flags;
-use crate::context::mode::Mode;
+use crate::context::mode::{self, Mode};
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
 use crate::hints::{BufferOptions, Hints, Info};
 
-/// How to open a file; the same on all ranks, but for hints: where they differ, those of rank 0 hold.
+/// How to open a file, in the style of [`std::fs::OpenOptions`]. The same on all ranks, except hints: where they differ, those of rank 0 are
+/// used.
+///
+/// [`File::open`] and [`File::create`] are short forms for the common cases.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
-/// use aqueduct_file::{Mode, Open};
+/// use aqueduct_file::OpenOptions;
 ///
 /// Launch::threads(2).run(|world| {
-///     let file = Open::new(Mode::read_write().create()).hint("cb_nodes", "1").open(world, "memfs:open")?;
-///     file.close()
+///     let options = OpenOptions::new().read(true).write(true).create(true).hint("cb_nodes", "1");
+///     options.open(world, "memfs:open")?.close()
 /// })?;
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct Open {
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
     mode: Mode,
+    truncate: bool,
     info: Info,
 }
 
-impl Open {
-    /// Opens with this access mode.
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, info: Info::new() }
+impl From<Mode> for OpenOptions {
+    /// Options of an access mode as MPI has it, without truncation and without hints.
+    fn from(mode: Mode) -> Self {
+        Self { mode, ..Self::default() }
+    }
+}
+
+impl OpenOptions {
+    /// No access, no hints: set at least [`read`](Self::read) or [`write`](Self::write).
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allows reading.
+    #[must_use]
+    #[doc(alias = "MPI_MODE_RDONLY")]
+    pub fn read(self, yes: bool) -> Self {
+        self.with_flag(mode::READ, yes)
+    }
+
+    /// Allows writing.
+    #[must_use]
+    #[doc(alias = "MPI_MODE_WRONLY")]
+    #[doc(alias = "MPI_MODE_RDWR")]
+    pub fn write(self, yes: bool) -> Self {
+        self.with_flag(mode::WRITE, yes)
+    }
+
+    /// Creates the file if it does not exist. Needs [`write`](Self::write).
+    #[must_use]
+    #[doc(alias = "MPI_MODE_CREATE")]
+    pub fn create(self, yes: bool) -> Self {
+        self.with_flag(mode::CREATE, yes)
+    }
+
+    /// Creates the file and fails with [`Kind::FileExists`] if it exists, as `create_new` of the standard library. It implies
+    /// [`create`](Self::create).
+    #[must_use]
+    #[doc(alias = "MPI_MODE_EXCL")]
+    #[doc(alias = "create_new")]
+    pub fn exclusive(self, yes: bool) -> Self {
+        self.with_flag(if yes { mode::CREATE | mode::EXCLUSIVE } else { mode::EXCLUSIVE }, yes)
+    }
+
+    /// Cuts the file to length 0. Needs [`write`](Self::write).
+    #[must_use]
+    pub fn truncate(mut self, yes: bool) -> Self {
+        self.truncate = yes;
+        self
+    }
+
+    /// All file pointers start at the end of the file.
+    #[must_use]
+    #[doc(alias = "MPI_MODE_APPEND")]
+    pub fn append(self, yes: bool) -> Self {
+        self.with_flag(mode::APPEND, yes)
+    }
+
+    /// Deletes the file when it is closed.
+    #[must_use]
+    #[doc(alias = "MPI_MODE_DELETE_ON_CLOSE")]
+    pub fn delete_on_close(self, yes: bool) -> Self {
+        self.with_flag(mode::DELETE_ON_CLOSE, yes)
+    }
+
+    /// Promises that the file is not open elsewhere.
+    #[must_use]
+    #[doc(alias = "MPI_MODE_UNIQUE_OPEN")]
+    pub fn unique_open(self, yes: bool) -> Self {
+        self.with_flag(mode::UNIQUE_OPEN, yes)
+    }
+
+    /// Allows only accesses at the shared file pointer, which does not seek.
+    #[must_use]
+    #[doc(alias = "MPI_MODE_SEQUENTIAL")]
+    pub fn sequential(self, yes: bool) -> Self {
+        self.with_flag(mode::SEQUENTIAL, yes)
+    }
+
+    /// The access mode as MPI has it; it does not say whether the file is truncated.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// True if the file is cut to length 0.
+    pub fn is_truncate(&self) -> bool {
+        self.truncate
+    }
+
+    /// The hints.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn with_flag(mut self, flag: u32, yes: bool) -> Self {
+        self.mode = self.mode.with(flag, yes);
+        self
     }
 
     /// Adds a hint.
@@ -81,6 +178,9 @@ impl Open {
             Ok((handle, start, agreed)) => {
                 let open_file = OpenFile::new(shown, resources, handle, agreed, self.mode, hints);
                 let file = File::new(Arc::new(open_file), name.to_owned(), comm.clone(), start);
+                if self.truncate {
+                    file.set_size(0)?;
+                }
                 match buffered {
                     Some(settings) => file.buffered(&settings),
                     None => Ok(file),
@@ -104,7 +204,8 @@ impl Open {
         let failed = |error: aqueduct_comm::Error| Error::from_comm("open", shown, &error);
         let cached = FileResources::take_cached(comm);
         let [id, buffers] = cached.as_ref().map_or([0; 2], FileResources::id);
-        let mine = [u64::from(self.mode.bits()), digest(name), digest(&hints.info_text()), id, buffers];
+        let access = u64::from(self.mode.bits()) | u64::from(self.truncate) << 32;
+        let mine = [access, digest(name), digest(&hints.info_text()), id, buffers];
         let least_and_most = mine.map(|word| [word, word]);
         let all = comm.allreduce_with(&least_and_most, |[least, most], [other_least, other_most]| {
             *least = (*least).min(*other_least);
@@ -169,6 +270,15 @@ impl Open {
         opened.map(|(handle, start)| (handle, start, agreed)).ok_or_else(missing)
     }
 
+    /// Why the options contradict one another, if they do.
+    fn contradiction(&self) -> Option<&'static str> {
+        match self.truncate {
+            true if !self.mode.is_write() => Some("a file opened for reading only cannot be truncated"),
+            true if self.mode.is_append() => Some("truncate and append exclude one another"),
+            _ => self.mode.contradiction(),
+        }
+    }
+
     fn open_device(
         &self,
         comm: &Comm,
@@ -178,13 +288,13 @@ impl Open {
         create: bool,
         unreadable: &Cell<bool>,
     ) -> Result<Arc<dyn Handle>> {
-        if let Some(contradiction) = self.mode.contradiction() {
+        if let Some(contradiction) = self.contradiction() {
             return Err(Error::new(Kind::BadMode, "open", shown, contradiction));
         }
         let options = match (self.mode.is_read(), self.mode.is_write()) {
-            (true, false) => OpenOptions::read_only(),
+            (true, false) => DeviceOpenOptions::read_only(),
             // Data sieving reads before it writes.
-            _ => OpenOptions::read_write(),
+            _ => DeviceOpenOptions::read_write(),
         };
         let exclusive = create && self.mode.is_exclusive();
         let options = options.create(create).exclusive(exclusive).direct(hints.direct).rank(comm.rank());

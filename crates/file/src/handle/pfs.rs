@@ -48,10 +48,10 @@ pub enum PfsMode {
 ///
 /// ```
 /// use aqueduct_comm::Launch;
-/// use aqueduct_file::{Mode, Open, PfsMode};
+/// use aqueduct_file::{File, PfsMode};
 ///
 /// Launch::threads(3).run(|world| {
-///     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:pfs")?;
+///     let file = File::create(world, "memfs:pfs")?;
 ///     let records = file.in_mode(PfsMode::Record { bytes: 16 })?;
 ///     records.write(&[world.rank() as u8; 16])?;
 ///     records.write(&[world.rank() as u8; 16])?;
@@ -72,7 +72,7 @@ impl File {
         let view = match mode {
             PfsMode::Record { bytes } => Layout::bytes(bytes).map_or_else(
                 |error| Err(self.cx().error(Kind::BadLayout, "in_mode", error.to_string())),
-                |record| View::round_robin(self.comm(), &record),
+                |record| View::round_robin_of(self.comm(), &record),
             ),
             _ => Ok(View::default()),
         };

@@ -70,10 +70,10 @@ impl File {
     ///
     /// ```
     /// use aqueduct_comm::Launch;
-    /// use aqueduct_file::{Mode, Open};
+    /// use aqueduct_file::File;
     ///
     /// Launch::threads(2).run(|world| {
-    ///     let file = Open::new(Mode::read_write().create().delete_on_close()).open(world, "memfs:scope")?;
+    ///     let file = File::create(world, "memfs:scope")?;
     ///     let grid = vec![world.rank() as f64; 1000];
     ///     file.scope(|scope| {
     ///         let (left, right) = grid.split_at(500);

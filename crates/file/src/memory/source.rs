@@ -47,10 +47,10 @@ impl<'a> Source<'a> {
     ///
     /// ```
     /// # use aqueduct_comm::Launch;
-    /// use aqueduct_file::{Mode, Open, Source};
+    /// use aqueduct_file::{File, Source};
     ///
     /// # Launch::threads(2).run(|world| {
-    /// let file = Open::new(Mode::read_write().create()).open(world, "memfs:made")?;
+    /// let file = File::create(world, "memfs:made")?;
     /// let make = |from: u64, out: &mut [u8]| {
     ///     out.iter_mut().zip(from..).for_each(|(out, at)| *out = at as u8);
     /// };

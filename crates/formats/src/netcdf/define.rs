@@ -213,7 +213,7 @@ impl NetcdfFile {
             let bytes: u64 = shifts.iter().map(DataShift::bytes).fold(0, u64::saturating_add);
             let detail = format!(
                 "{why}: {bytes} bytes of data would have to move; define more at once before data is written, leave more room \
-                 (`Create::header_room`, `Create::fixed_room`), or let the data be copied with `rearrange`"
+                 (`NetcdfCreateOptions::header_room`, `NetcdfCreateOptions::fixed_room`), or let the data be copied with `rearrange`"
             );
             return Err(self.core.error(Kind::HeaderFull, "define", detail));
         }

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, OnceLock};
 
-use aqueduct_file::{Info, Mode, Open};
+use aqueduct_file::{Info, Mode, OpenOptions};
 
 use super::{
     export, natural, no_file, put, put_handle, running, text, to_mpi_result, with_file, without_file,
@@ -77,7 +77,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
     let wrappers = wrappers();
     let trace = wrappers.trace.clone().filter(|_| traces);
     let resolved = file_name::resolve(&name, &DeviceWrappers { trace, ..wrappers.clone() });
-    let opened = Open::new(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
+    let opened = OpenOptions::from(mode).hints(&info::from_env(&ranks)).hints(&hints).open(&ranks, resolved);
     let file = match (opened, wrong) {
         (_, Some(fault)) => return Err(fault),
         (opened, None) => to_mpi_result(mpi, opened)?,

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_file::{File, Mode, Open, Sink, Source};
+use aqueduct_file::{File, Mode, OpenOptions, Sink, Source};
 
 use super::ObjectFile;
 use super::view::ObjectView;
@@ -59,7 +59,7 @@ impl<T: Object> ObjectFile<T> {
             Some(whole) => {
                 let bytes = store.agree("field", view.bytes(whole, offset, size))?;
                 let mode = if store.mode.is_write() { Mode::read_write() } else { Mode::read_only() };
-                let column = Open::new(mode).open(store.comm.parent(), self.open_file.data.name())?;
+                let column = OpenOptions::from(mode).open(store.comm.parent(), self.open_file.data.name())?;
                 column.set_view(&bytes)?;
                 Some(column)
             }

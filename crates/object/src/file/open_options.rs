@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex};
 
 use aqueduct_comm::{Comm, PooledComm};
-use aqueduct_file::{self as file, File, Info, Mode, Open, WriterLock};
+use aqueduct_file::{self as file, File, Mode, OpenOptions, WriterLock};
 
 use super::ObjectFile;
 use super::meta_file::{
@@ -20,11 +20,12 @@ use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
 ///
 /// ```
 /// use aqueduct_comm::Launch;
-/// use aqueduct_file::Mode;
+/// use aqueduct_file::OpenOptions;
 /// use aqueduct_object::{ObjectOpenOptions, schema::ByteOrder};
 ///
 /// Launch::threads(2).run(|world| {
-///     let open = ObjectOpenOptions::new(Mode::read_write().create().delete_on_close()).byte_order(ByteOrder::Big);
+///     let file = OpenOptions::new().read(true).write(true).create(true).delete_on_close(true);
+///     let open = ObjectOpenOptions::new(file).byte_order(ByteOrder::Big);
 ///     let file = open.open::<f64>(world, "memfs:opened")?;
 ///     file.at(world.rank() as u64).all().write(&[1.5])?;
 ///     file.close()
@@ -33,31 +34,24 @@ use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ObjectOpenOptions {
-    mode: Mode,
-    info: Info,
+    /// How the data is opened. Truncation means that both files are deleted first.
+    file: OpenOptions,
     order: ByteOrder,
     checksums: bool,
-    replace: bool,
     raw: bool,
 }
 
 impl ObjectOpenOptions {
-    /// Opens with this access mode. A file that is created gets little-endian bytes and checksums.
-    pub fn new(mode: Mode) -> Self {
-        Self {
-            mode,
-            info: Info::new(),
-            order: ByteOrder::Little,
-            checksums: true,
-            replace: false,
-            raw: false,
-        }
+    /// Opens with the access and the hints of these options, or with an access mode of MPI. A file that is created gets little-endian bytes
+    /// and checksums. Truncation replaces the file, see [`replace`](Self::replace).
+    pub fn new(options: impl Into<OpenOptions>) -> Self {
+        Self { file: options.into(), order: ByteOrder::Little, checksums: true, raw: false }
     }
 
     /// Adds a hint for the file layer.
     #[must_use]
     pub fn hint(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.info.set(key, value);
+        self.file = self.file.hint(key, value);
         self
     }
 
@@ -78,7 +72,7 @@ impl ObjectOpenOptions {
     /// Deletes the file of this name first, if there is one and nobody is writing it.
     #[must_use]
     pub fn replace(mut self) -> Self {
-        self.replace = true;
+        self.file = self.file.truncate(true);
         self
     }
 
@@ -87,6 +81,10 @@ impl ObjectOpenOptions {
     pub fn raw(mut self) -> Self {
         self.raw = true;
         self
+    }
+
+    fn mode(&self) -> Mode {
+        self.file.mode()
     }
 
     /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
@@ -152,7 +150,7 @@ impl ObjectOpenOptions {
             raw_data: plain,
             meta,
             count_pointer: numbers,
-            mode: self.mode,
+            mode: self.mode(),
             schema,
             order,
             checksums: checksums && self.checksums && !self.raw,
@@ -171,7 +169,7 @@ impl ObjectOpenOptions {
         shown: &str,
         wanted: &Schema,
     ) -> Result<(Vec<u8>, Option<WriterLock>)> {
-        if self.mode.is_sequential() {
+        if self.mode().is_sequential() {
             let detail = "object files are found by number; sequential mode is for plain files";
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
@@ -182,25 +180,25 @@ impl ObjectOpenOptions {
         if self.raw {
             return self.inspect_raw_on_root(own, name, shown, wanted).map(|told| (told, None));
         }
-        if self.replace {
+        if self.file.is_truncate() {
             delete_both(name, shown)?;
         }
-        let create = self.mode.is_create();
-        match Open::new(Mode::read_only()).open(own, meta_name(name)) {
+        let create = self.mode().is_create();
+        match File::open(own, meta_name(name)) {
             // Without a lock: whoever has just created it may be about to take it.
-            Ok(_) if create && self.mode.is_exclusive() => {
+            Ok(_) if create && self.mode().is_exclusive() => {
                 let claimed = file::check_unclaimed(meta_name(name)).err();
                 Err(claimed.and_then(|error| in_use("open", shown, &error)).unwrap_or_else(|| exists(shown)))
             }
             Ok(meta) => {
-                let claim = if self.mode.is_write() { lock_meta("open", name, shown)? } else { None };
+                let claim = if self.mode().is_write() { lock_meta("open", name, shown)? } else { None };
                 Ok((read_state(&meta, shown, own, name)?, claim))
             }
             Err(error) if error.kind() != Kind::NoSuchFile => Err(map_name_error(&error, shown)),
             Err(_) if create => self.create(own, name, shown, wanted),
             Err(_) => {
                 // A missing file is the file layer's to tell.
-                Open::new(Mode::read_only()).open(own, name)?;
+                File::open(own, name)?;
                 let detail = "there is no .meta beside it, so that nobody knows what it holds; open it as raw, or repair it";
                 Err(Error::new(Kind::NoMetadata, "open", shown, detail))
             }
@@ -215,18 +213,18 @@ impl ObjectOpenOptions {
             );
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         };
-        if self.replace
+        if self.file.is_truncate()
             && let Err(error) = file::delete(name)
             && error.kind() != Kind::NoSuchFile
         {
             return Err(error);
         }
-        let mode = match (self.mode.is_create(), self.mode.is_exclusive()) {
+        let mode = match (self.mode().is_create(), self.mode().is_exclusive()) {
             (false, _) => Mode::read_only(),
             (true, false) => Mode::read_write().create(),
             (true, true) => Mode::read_write().exclusive(),
         };
-        let length = Open::new(mode).open(own, name)?.size()?;
+        let length = OpenOptions::from(mode).open(own, name)?.size()?;
         let description = ObjectFileMetadata::new(wanted, self.order, false).encode();
         let slot = new_slot(CommitState::Complete, &description);
         let slot = MetaSlot { count: length / size, length: 0, ..slot };
@@ -240,19 +238,19 @@ impl ObjectOpenOptions {
         shown: &str,
         wanted: &Schema,
     ) -> Result<(Vec<u8>, Option<WriterLock>)> {
-        let exclusive = self.mode.is_exclusive();
+        let exclusive = self.mode().is_exclusive();
         let mode = if exclusive { Mode::read_write().exclusive() } else { Mode::read_write().create() };
-        let data = Open::new(mode).open(own, name).map_err(|error| match error.kind() {
+        let data = OpenOptions::from(mode).open(own, name).map_err(|error| match error.kind() {
             Kind::FileExists => exists(shown),
             _ => error,
         })?;
         if data.size()? > 0 {
-            let detail = "there is data under this name and no .meta; open it as raw, repair it, or replace it with `ObjectOpen::replace`";
+            let detail = "there is data under this name and no .meta; open it as raw, repair it, or replace it with `ObjectOpenOptions::replace`";
             return Err(Error::new(Kind::NoMetadata, "open", shown, detail));
         }
         let description = ObjectFileMetadata::new(wanted, self.order, self.checksums).encode();
         let slot = new_slot(CommitState::Changing, &description);
-        let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
+        let meta = OpenOptions::new().read(true).write(true).create(true).open(own, meta_name(name))?;
         let claim = lock_meta("open", name, shown)?;
         meta.at(DESCRIPTION).write(&description)?;
         meta.at(slot.place()).write(&slot.encode())?;
@@ -265,7 +263,7 @@ impl ObjectOpenOptions {
         let understood = self.decoded(shown, told)?;
         let schema = &understood.schema;
         let migration = Migration::plan(schema, wanted).map_err(|why| wrong_type("open", shown, &why))?;
-        if migration.is_some() && self.mode.is_write() {
+        if migration.is_some() && self.mode().is_write() {
             let why = "a file can be written as its own type only; read it as it is and write a new one";
             return Err(wrong_type("open", shown, &SchemaMismatch::new(schema, wanted, why)));
         }
@@ -289,27 +287,27 @@ impl ObjectOpenOptions {
 
     /// The data and the `.meta`, for this rank alone.
     fn open_own(&self, own: &Comm, name: &OsStr) -> Result<(File, Option<File>)> {
-        let plain = Open::new(Mode::read_only()).open(own, name)?;
+        let plain = File::open(own, name)?;
         if self.raw {
             return Ok((plain, None));
         }
-        let meta = Open::new(self.access()).open(own, meta_name(name))?;
+        let meta = OpenOptions::from(self.access()).open(own, meta_name(name))?;
         Ok((plain, Some(meta)))
     }
 
     /// The data for all ranks, and the file whose shared pointer counts objects, where that of the data counts bytes.
     fn open_all(&self, comm: &Comm, name: &OsStr, constant: bool) -> Result<(File, Option<File>)> {
-        let deletes = self.mode.is_delete_on_close();
+        let deletes = self.mode().is_delete_on_close();
         let mode = if deletes { self.access().delete_on_close() } else { self.access() };
-        let data = Open::new(mode).hints(&self.info).open(comm, name)?;
+        let data = OpenOptions::from(mode).hints(self.file.info()).open(comm, name)?;
         // A `.meta` that shall be deleted has to be opened so.
         let needed = !self.raw && (deletes || !constant);
-        let numbers = needed.then(|| Open::new(mode).open(comm, meta_name(name))).transpose()?;
+        let numbers = needed.then(|| OpenOptions::from(mode).open(comm, meta_name(name))).transpose()?;
         Ok((data, numbers))
     }
 
     fn access(&self) -> Mode {
-        if self.mode.is_write() { Mode::read_write() } else { Mode::read_only() }
+        if self.mode().is_write() { Mode::read_write() } else { Mode::read_only() }
     }
 }
 
@@ -367,7 +365,8 @@ fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
 }
 
 fn exists(shown: &str) -> Error {
-    let detail = "it exists and was to be created; replace it with `ObjectOpen::replace`, or open it";
+    let detail =
+        "the file exists (exclusive create); replace it with `ObjectOpenOptions::replace`, or open it";
     Error::new(Kind::FileExists, "open", shown, detail)
 }
 
@@ -409,7 +408,7 @@ fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<
         return Err(Error::new(Kind::Incomplete, "open", shown, detail));
     }
     let description = read_description(meta, &slot, shown)?;
-    let length = Open::new(Mode::read_only()).open(own, name)?.size()?;
+    let length = File::open(own, name)?.size()?;
     if length < slot.length {
         let detail =
             format!("the data is cut off: it has {length} bytes, and {} were committed", slot.length);

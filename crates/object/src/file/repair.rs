@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{File, Mode, Open};
+use aqueduct_file::{File, OpenOptions};
 
 use super::meta_file::{
     BLOCK, ChecksumUnits, CommitState, DESCRIPTION, IndexEntry, MetaArea, MetaSlot, ObjectFileMetadata, UNIT,
@@ -81,8 +81,8 @@ pub fn repair<T: Object>(comm: &Comm, name: impl AsRef<OsStr>) -> Result<RepairR
 }
 
 fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<RepairReport> {
-    let data = Open::new(Mode::read_write()).open(own, name)?;
-    let meta = Open::new(Mode::read_write().create()).open(own, meta_name(name))?;
+    let data = OpenOptions::new().read(true).write(true).open(own, name)?;
+    let meta = OpenOptions::new().read(true).write(true).create(true).open(own, meta_name(name))?;
     let _claim = lock_meta("repair", name, shown)?;
     let known = read_slot(&meta, shown).and_then(|slot| {
         let description = read_description(&meta, &slot, shown)?;

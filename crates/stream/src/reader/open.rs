@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{self as file, File, Mode, Open};
+use aqueduct_file::{self as file, File};
 
 use super::{IncompleteStep, Reader, StoredStep, checksum_matches};
 use crate::declare::stream::Reduction;
@@ -21,7 +21,7 @@ const LONGEST: u64 = 1 << 30;
 impl Reader {
     /// Opens a stream file and finds out what is complete. Collective; reading is then for each rank alone.
     pub fn open(comm: &Comm, name: &str) -> Result<Self> {
-        let open = |name: &str| Open::new(Mode::read_only()).open(comm, name);
+        let open = |name: &str| File::open(comm, name);
         let steps = open(&steps_name(name)).map_err(|error| missing(comm, name, error))?;
         let data = open(name).map_err(|error| without_data(name, error))?;
         let found = agree(comm, "open", name, read_steps_file(name, &steps))?;
@@ -133,7 +133,7 @@ fn one_size(comm: &Comm, name: &str, data: &File) -> Result<u64> {
 fn missing(comm: &Comm, name: &str, error: file::Error) -> Error {
     let told = |detail: &str| Error::new(error.kind(), "open", name, detail);
     match error.kind() {
-        file::Kind::NoSuchFile if Open::new(Mode::read_only()).open(&comm.comm_self(), name).is_ok() => told(
+        file::Kind::NoSuchFile if File::open(&comm.comm_self(), name).is_ok() => told(
             "there is no .steps beside it, so that it is no stream file, or was moved without it; move both together",
         ),
         file::Kind::NoSuchFile => told("the stream file does not exist; check its name"),

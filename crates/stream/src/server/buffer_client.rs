@@ -2,14 +2,14 @@
 //!
 //! ```
 //! use aqueduct_comm::Launch;
-//! use aqueduct_file::{BufferOptions, Capacity, Mode, Open};
+//! use aqueduct_file::{BufferOptions, Capacity, OpenOptions};
 //! use aqueduct_stream::{Role, split_io_servers};
 //!
 //! Launch::threads(3).run(|world| {
 //!     match split_io_servers(world, 1)? {
 //!         Role::Server(server) => server.memory(16 << 20).serve().map(drop)?,
 //!         Role::Compute(crew) => {
-//!             let open = Open::new(Mode::read_write().create().delete_on_close());
+//!             let open = OpenOptions::new().read(true).write(true).create(true).delete_on_close(true);
 //!             let file = open.open(crew.comm(), "memfs:conduit")?;
 //!             let file = crew.buffered(file, &BufferOptions::new(Capacity::Bytes(1 << 20)))?;
 //!             let rank = crew.comm().rank() as u64;

@@ -253,14 +253,14 @@ fn write(file: &File, runs: &[StridedRun], bytes: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
     use aqueduct_comm::Launch;
-    use aqueduct_file::{Mode, Open};
+    use aqueduct_file::{Mode, OpenOptions};
 
     #[test]
     fn runs_of_all_kinds_come_to_their_places_in_order() {
         Launch::threads(1)
             .run(|world| {
                 let mode = Mode::read_write().create().delete_on_close();
-                let file = Open::new(mode).open(world, "memfs:line-runs")?;
+                let file = OpenOptions::from(mode).open(world, "memfs:line-runs")?;
                 // One, apart, side by side, backwards, and one over the others.
                 let runs = [(20, 3, 0, 1), (0, 1, 4, 3), (12, 2, 2, 2), (32, 2, -4, 2), (21, 1, 0, 1)];
                 write(&file, &runs, b"abcXYZ1234PPQQ*")?;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{Mode, Open};
+use aqueduct_file::OpenOptions;
 
 use super::buffered_file_writer::{BufferedFileState, BufferedFileWriter};
 use super::client::map_shared_slots;
@@ -148,7 +148,8 @@ impl ServerDispatcher<'_> {
     }
 
     fn start_writer(&self, lines: &mut ServedFile, line: BufferedFileWriter) -> Result<()> {
-        let file = Open::new(Mode::read_write()).open(&self.server.link.comm_self(), &*line.name)?;
+        let file =
+            OpenOptions::new().read(true).write(true).open(&self.server.link.comm_self(), &*line.name)?;
         let line = Arc::new(line);
         let of_thread = Arc::clone(&line);
         let thread =

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{self as file, Mode, Open};
+use aqueduct_file::{self as file, File, Mode};
 use aqueduct_object::schema::Type;
 use aqueduct_object::{DynObjectWriter, Object, ObjectFile, ObjectOpenOptions, Schema};
 
@@ -215,7 +215,7 @@ fn check_free(own: &Comm, name: &str, declared: &Declaration) -> Result<()> {
     for file in common_endings().into_iter().chain(streams).map(|ending| format!("{name}{ending}")) {
         let meta = format!("{file}.meta");
         // What keeps one from being opened keeps it from being created, or is no file.
-        if [&meta, &file].iter().all(|part| Open::new(Mode::read_only()).open(own, part).is_err()) {
+        if [&meta, &file].iter().all(|part| File::open(own, part).is_err()) {
             continue;
         }
         let refuse = |kind, detail: &str| Err(Error::new(kind, "create", file, detail));

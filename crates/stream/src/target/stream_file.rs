@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::layout::{Layout, LayoutError, Member};
-use aqueduct_file::{self as file, File, Mode, Open, Source, View, WriterLock};
+use aqueduct_file::{self as file, File, Mode, OpenOptions, Source, View, WriterLock};
 
 use super::stream_offsets::StreamOffsets;
 use super::{ChunkSource, OutputTarget, StepBatch};
@@ -60,7 +60,7 @@ impl FileTarget {
         let replace = declared.replaces();
         let claimed = if comm.rank() == 0 { make_files(&comm.comm_self(), name, replace) } else { Ok(None) };
         let claim = agree(comm, "create", name, claimed)?;
-        let open = |name: &str| Open::new(Mode::read_write()).open(comm, name);
+        let open = |name: &str| OpenOptions::new().read(true).write(true).open(comm, name);
         let steps = open(&steps_name(name))?;
         let data = open(name)?;
         if replace {
@@ -292,7 +292,7 @@ pub(crate) fn steps_name(name: &str) -> String {
 fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<WriterLock>> {
     let mode = if replace { Mode::read_write().create() } else { Mode::read_write().exclusive() };
     let steps = steps_name(name);
-    if let Err(error) = Open::new(mode).open(own, &steps) {
+    if let Err(error) = OpenOptions::from(mode).open(own, &steps) {
         return Err(refusal(name, &steps, &error));
     }
     let claimed = match file::claim(&steps) {
@@ -300,7 +300,7 @@ fn make_files(own: &Comm, name: &str, replace: bool) -> Result<Option<WriterLock
         // Whatever else is wrong with the file, opening it reports.
         claim => Ok(claim.ok().flatten()),
     };
-    let made = claimed.and_then(|claim| match Open::new(mode).open(own, name) {
+    let made = claimed.and_then(|claim| match OpenOptions::from(mode).open(own, name) {
         Ok(_) => Ok(claim),
         Err(error) if error.kind() == file::Kind::FileExists => Err(of_stream(name, &error, EXISTS)),
         Err(error) => Err(of_stream(name, &error, error.detail())),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::{BufferOptions, Capacity, Mode, Open};
+use aqueduct_file::{BufferOptions, Capacity, OpenOptions};
 use aqueduct_stream::{ComputeGroup, Error, Role, split_io_servers};
 
 /// A rank's part of the file: how many steps are complete, and the steps.
@@ -58,7 +58,8 @@ pub(crate) fn job(world: &Comm, folder: &str, server_dies: bool) -> Result<(), E
 
 fn hand_over(crew: &ComputeGroup, folder: &str, dies: bool) -> Result<(), Error> {
     let (comm, rank) = (crew.comm(), crew.comm().rank());
-    let file = Open::new(Mode::read_write().create()).open(comm, format!("ufs:{}", path(folder)))?;
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).open(comm, format!("ufs:{}", path(folder)))?;
     let file = crew.buffered(file, &BufferOptions::new(Capacity::Bytes(3 * STEP as u64)))?;
     let start = (rank * PART) as u64;
     for step in 0..STEPS {

@@ -147,7 +147,7 @@ fn facts(world: &Comm) -> Result<(), Error> {
 /// The hints in force for a file opened without any.
 fn hints(world: &Comm) -> Result<(), aqueduct_file::Error> {
     let mode = aqueduct_file::Mode::read_write().create().delete_on_close();
-    let file = aqueduct_file::Open::new(mode).hint("cb_nodes", "3").open(world, "memfs:hints")?;
+    let file = aqueduct_file::OpenOptions::from(mode).hint("cb_nodes", "3").open(world, "memfs:hints")?;
     if world.rank() == 0 {
         file.info().iter().for_each(|(key, value)| println!("{key} = {value}"));
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use aqueduct_device::{HandleExt, Kind, OpenOptions, Operation, Result};
+use aqueduct_device::{DeviceOpenOptions, HandleExt, Kind, Operation, Result};
 
 use super::{Case, DeviceUnderTest, contents};
 
@@ -29,29 +29,31 @@ fn kind<T>(outcome: Result<T>) -> Option<Kind> {
 fn closing(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     let (other, second) =
-        (subject.open(&name, &OpenOptions::read_only()).unwrap(), std::sync::Arc::clone(&file));
+        (subject.open(&name, &DeviceOpenOptions::read_only()).unwrap(), std::sync::Arc::clone(&file));
     file.close().unwrap();
     second.write_at(3, b"def").unwrap();
     second.close().unwrap();
     assert_eq!(contents(&*other), b"abcdef", "other handles stay open");
     other.close().unwrap();
-    assert_eq!(contents(&*subject.open(&name, &OpenOptions::read_only()).unwrap()), b"abcdef");
+    assert_eq!(contents(&*subject.open(&name, &DeviceOpenOptions::read_only()).unwrap()), b"abcdef");
 }
 
 fn missing(subject: &DeviceUnderTest) {
     let name = subject.fresh();
-    for options in [OpenOptions::read_only(), OpenOptions::read_write(), OpenOptions::write_only()] {
+    for options in
+        [DeviceOpenOptions::read_only(), DeviceOpenOptions::read_write(), DeviceOpenOptions::write_only()]
+    {
         let error = subject.open(&name, &options).err().expect("a missing file cannot be opened");
         assert_eq!((error.kind(), error.operation()), (Kind::NotFound, Operation::Open));
         assert!(!error.name().is_empty(), "the error names the file");
     }
-    let exclusive_alone = OpenOptions::read_write().exclusive(true).truncate(true);
+    let exclusive_alone = DeviceOpenOptions::read_write().exclusive(true).truncate(true);
     assert_eq!(kind(subject.open(&name, &exclusive_alone)), Some(Kind::NotFound));
 }
 
 fn creating(subject: &DeviceUnderTest) {
     let name = subject.fresh();
-    let create = OpenOptions::read_write().create(true);
+    let create = DeviceOpenOptions::read_write().create(true);
     subject.open(&name, &create).unwrap().write_at(0, b"abc").unwrap();
     let again = subject.open(&name, &create).unwrap();
     assert_eq!(contents(&*again), b"abc", "what is there is not created anew");
@@ -59,7 +61,7 @@ fn creating(subject: &DeviceUnderTest) {
 
 fn exclusive(subject: &DeviceUnderTest) {
     let name = subject.fresh();
-    let exclusive = OpenOptions::read_write().create(true).exclusive(true);
+    let exclusive = DeviceOpenOptions::read_write().create(true).exclusive(true);
     let first = subject.open(&name, &exclusive).unwrap();
     assert_eq!(kind(subject.open(&name, &exclusive)), Some(Kind::AlreadyExists));
     drop(first);
@@ -68,7 +70,7 @@ fn exclusive(subject: &DeviceUnderTest) {
 
 fn truncating(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abcdef");
-    let cut = subject.open(&name, &OpenOptions::write_only().truncate(true)).unwrap();
+    let cut = subject.open(&name, &DeviceOpenOptions::write_only().truncate(true)).unwrap();
     assert_eq!((cut.len().unwrap(), file.len().unwrap()), (0, 0), "also for handles there were");
     cut.write_at(2, b"x").unwrap();
     assert_eq!(contents(&*file), b"\0\0x");
@@ -76,7 +78,7 @@ fn truncating(subject: &DeviceUnderTest) {
 
 fn read_only(subject: &DeviceUnderTest) {
     let (name, _) = subject.create_with(b"abc");
-    let file = subject.open(&name, &OpenOptions::read_only()).unwrap();
+    let file = subject.open(&name, &DeviceOpenOptions::read_only()).unwrap();
     assert_eq!(kind(file.write_at(0, b"x")), Some(Kind::PermissionDenied));
     assert_eq!(kind(file.set_len(1)), Some(Kind::PermissionDenied));
     assert_eq!(kind(file.preallocate(100)), Some(Kind::PermissionDenied));
@@ -85,7 +87,7 @@ fn read_only(subject: &DeviceUnderTest) {
 
 fn write_only(subject: &DeviceUnderTest) {
     let (name, reader) = subject.create_with(b"abc");
-    let file = subject.open(&name, &OpenOptions::write_only()).unwrap();
+    let file = subject.open(&name, &DeviceOpenOptions::write_only()).unwrap();
     assert_eq!(kind(file.read_at(0, &mut [0; 3])), Some(Kind::PermissionDenied));
     file.write_at(1, b"B").unwrap();
     file.set_len(2).unwrap();
@@ -95,14 +97,16 @@ fn write_only(subject: &DeviceUnderTest) {
 
 fn contradictions(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
-    for options in [OpenOptions::read_only().create(true), OpenOptions::read_only().truncate(true)] {
+    for options in
+        [DeviceOpenOptions::read_only().create(true), DeviceOpenOptions::read_only().truncate(true)]
+    {
         assert_eq!(kind(subject.open(&name, &options)), Some(Kind::InvalidArgument));
     }
     assert_eq!(contents(&*file), b"abc");
 }
 
 fn bad_names(subject: &DeviceUnderTest) {
-    let create = OpenOptions::read_write().create(true);
+    let create = DeviceOpenOptions::read_write().create(true);
     for text in ["", "a\0b"] {
         let name = OsStr::new(text);
         assert_eq!(kind(subject.open(name, &create)), Some(Kind::InvalidName), "{text:?}");
@@ -113,11 +117,11 @@ fn bad_names(subject: &DeviceUnderTest) {
 fn reopened(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     drop(file);
-    let file = subject.open(&name, &OpenOptions::read_write()).unwrap();
+    let file = subject.open(&name, &DeviceOpenOptions::read_write()).unwrap();
     assert_eq!(contents(&*file), b"abc");
     file.write_at(3, b"def").unwrap();
     drop(file);
-    let file = subject.open(&name, &OpenOptions::read_only()).unwrap();
+    let file = subject.open(&name, &DeviceOpenOptions::read_only()).unwrap();
     assert_eq!(contents(&*file), b"abcdef");
 }
 
@@ -127,8 +131,8 @@ fn deleting(subject: &DeviceUnderTest) {
     subject.device().delete(&name).unwrap();
     let error = subject.device().delete(&name).expect_err("what is gone cannot be deleted");
     assert_eq!((error.kind(), error.operation()), (Kind::NotFound, Operation::Delete));
-    assert_eq!(kind(subject.open(&name, &OpenOptions::read_only())), Some(Kind::NotFound));
-    let anew = subject.open(&name, &OpenOptions::read_write().create(true).exclusive(true)).unwrap();
+    assert_eq!(kind(subject.open(&name, &DeviceOpenOptions::read_only())), Some(Kind::NotFound));
+    let anew = subject.open(&name, &DeviceOpenOptions::read_write().create(true).exclusive(true)).unwrap();
     assert_eq!(anew.len().unwrap(), 0, "a file of the same name has nothing of the old one");
 }
 
@@ -137,11 +141,11 @@ fn deleting_open(subject: &DeviceUnderTest) {
     let (name, file) = subject.create_with(b"abc");
     if let Err(error) = subject.device().delete(&name) {
         assert_eq!(error.kind(), Kind::Busy);
-        let other = subject.open(&name, &OpenOptions::read_only()).unwrap();
+        let other = subject.open(&name, &DeviceOpenOptions::read_only()).unwrap();
         assert_eq!(contents(&*other), b"abc");
     } else {
-        assert_eq!(kind(subject.open(&name, &OpenOptions::read_only())), Some(Kind::NotFound));
-        let anew = subject.open(&name, &OpenOptions::read_write().create(true)).unwrap();
+        assert_eq!(kind(subject.open(&name, &DeviceOpenOptions::read_only())), Some(Kind::NotFound));
+        let anew = subject.open(&name, &DeviceOpenOptions::read_write().create(true)).unwrap();
         assert_eq!(anew.len().unwrap(), 0);
     }
     file.write_at(3, b"d").unwrap();

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use aqueduct_device::{
-    Handle, HandleExt, Kind, LockKind, LockScope, OpenOptions, Operation, Segment, SyncScope,
+    DeviceOpenOptions, Handle, HandleExt, Kind, LockKind, LockScope, Operation, Segment, SyncScope,
 };
 
 use super::{Case, DeviceUnderTest, contents};
@@ -32,8 +32,8 @@ const LONG: Duration = Duration::from_secs(30);
 
 fn handles_see_each_other(subject: &DeviceUnderTest) {
     let (name, first) = subject.create();
-    let second = subject.open(&name, &OpenOptions::read_write()).unwrap();
-    let reader = subject.open(&name, &OpenOptions::read_only()).unwrap();
+    let second = subject.open(&name, &DeviceOpenOptions::read_write()).unwrap();
+    let reader = subject.open(&name, &DeviceOpenOptions::read_only()).unwrap();
     first.write_at(0, b"abc").unwrap();
     assert_eq!((contents(&*second), contents(&*reader)), (b"abc".to_vec(), b"abc".to_vec()));
     second.write_at(5, b"f").unwrap();
@@ -44,7 +44,7 @@ fn handles_see_each_other(subject: &DeviceUnderTest) {
 
 fn handles_outlive_each_other(subject: &DeviceUnderTest) {
     let (name, first) = subject.create_with(b"abc");
-    let second = subject.open(&name, &OpenOptions::read_write()).unwrap();
+    let second = subject.open(&name, &DeviceOpenOptions::read_write()).unwrap();
     drop(first);
     second.write_at(3, b"d").unwrap();
     assert_eq!(contents(&*second), b"abcd");
@@ -59,7 +59,7 @@ fn disjoint_many_handles(subject: &DeviceUnderTest) {
     let (name, first) = subject.create();
     let mut files = vec![first];
     for rank in 1..4 {
-        files.push(subject.open(&name, &OpenOptions::read_write().rank(rank)).unwrap());
+        files.push(subject.open(&name, &DeviceOpenOptions::read_write().rank(rank)).unwrap());
     }
     write_disjoint(&files);
 }
@@ -126,7 +126,7 @@ fn syncing(subject: &DeviceUnderTest) {
     file.sync(SyncScope::Data).unwrap();
     assert_eq!(contents(&*file), b"aBc");
     drop(file);
-    let reader = subject.open(&name, &OpenOptions::read_only()).unwrap();
+    let reader = subject.open(&name, &DeviceOpenOptions::read_only()).unwrap();
     reader.sync(SyncScope::Entry).unwrap();
     assert_eq!(contents(&*reader), b"aBc");
 }
@@ -153,7 +153,7 @@ fn exclusive_locks(subject: &DeviceUnderTest) {
     if !has_locks(&*first) {
         return;
     }
-    let second = subject.open(&name, &OpenOptions::read_write()).unwrap();
+    let second = subject.open(&name, &DeviceOpenOptions::read_write()).unwrap();
     for (file, holder, waiter) in [
         (&second, LockKind::Exclusive, LockKind::Exclusive),
         (&second, LockKind::Exclusive, LockKind::Shared),
@@ -176,7 +176,7 @@ fn shared_locks(subject: &DeviceUnderTest) {
     if !has_locks(&*first) {
         return;
     }
-    let second = subject.open(&name, &OpenOptions::read_write()).unwrap();
+    let second = subject.open(&name, &DeviceOpenOptions::read_write()).unwrap();
     let _guard = first.lock(0..10, LockKind::Shared).unwrap();
     lock_elsewhere(&second, 5, LockKind::Shared).recv_timeout(LONG).expect("readers of two handles share");
     lock_elsewhere(&first, 5, LockKind::Shared).recv_timeout(LONG).expect("readers of one handle share");
@@ -189,7 +189,7 @@ fn locked_counter(subject: &DeviceUnderTest) {
     }
     thread::scope(|scope| {
         for rank in 0..4 {
-            let own = subject.open(&name, &OpenOptions::read_write().rank(rank)).unwrap();
+            let own = subject.open(&name, &DeviceOpenOptions::read_write().rank(rank)).unwrap();
             scope.spawn(move || {
                 for _ in 0..25 {
                     let _guard = own.lock(0..8, LockKind::Exclusive).unwrap();

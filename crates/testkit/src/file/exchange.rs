@@ -2,7 +2,7 @@
 
 use aqueduct_comm::Comm;
 use aqueduct_file::layout::{Basic, Layout, Vector};
-use aqueduct_file::{File, Info, Mode, Open, View};
+use aqueduct_file::{File, Info, OpenOptions, View};
 
 use super::{Entry, Fixture};
 
@@ -99,7 +99,7 @@ fn odd_nodes(bench: &Fixture<'_>) {
     }
     let (name, comm) = (bench.name(), bench.world.subgroup(&ranks).expect("some of the ranks"));
     let Some(comm) = comm else { return };
-    let open = Open::new(Mode::read_write().create().delete_on_close()).hints(bench.info);
+    let open = OpenOptions::new().read(true).write(true).create(true).delete_on_close(true).hints(bench.info);
     let file = open.open(&comm, &name).expect("a file of some ranks");
     for (buffer, aggregators) in BUFFERS.iter().flat_map(|buffer| ["1", "3", "100"].map(|n| (buffer, n))) {
         two_phase(&file, buffer, aggregators);

@@ -71,7 +71,7 @@ fn views(bench: &Fixture<'_>) {
 fn counts(bench: &Fixture<'_>) {
     let file = bench.fresh();
     for way in AccessMethod::ALL {
-        file.set_view(&View::of(0, &Layout::from(Basic::I32)).expect("a view")).expect("a view");
+        file.set_view(&View::of(0, &Layout::of::<i32>()).expect("a view")).expect("a view");
         let wrong = is_wrong(bench);
         let data = vec![1u8; if wrong { 5 } else { 8 }];
         for place in [file.at(0), file.at_pointer(), file.shared()] {

@@ -58,7 +58,7 @@ fn written_twice(bench: &Fixture<'_>) {
     let file = bench.fresh();
     // Only the last rank's view is wrong.
     let wrong = bench.rank() + 1 == bench.size();
-    let view = if wrong { halves() } else { View::of(0, &Layout::from(Basic::I32)).expect("a view") };
+    let view = if wrong { halves() } else { View::of(0, &Layout::of::<i32>()).expect("a view") };
     let error = file.set_view(&view).expect_err("a view that writes bytes twice");
     assert_eq!(error.kind(), Kind::BadLayout, "{error}");
     file.close().expect("closing");

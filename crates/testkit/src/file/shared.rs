@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aqueduct_comm::Op;
-use aqueduct_file::layout::{Basic, Layout};
+use aqueduct_file::layout::Layout;
 use aqueduct_file::{File, View, Whence, wait_all};
 
 use super::{Entry, Fixture};
@@ -28,7 +28,7 @@ fn record(rank: usize, number: usize, dice: &mut SeededRng) -> Vec<u32> {
 
 fn words(bench: &Fixture<'_>) -> File {
     let file = bench.fresh();
-    file.set_view(&View::of(0, &Layout::from(Basic::U32)).expect("words")).expect("words");
+    file.set_view(&View::of(0, &Layout::of::<u32>()).expect("words")).expect("words");
     file
 }
 

@@ -9,7 +9,7 @@ use super::super::random::SeededRandom;
 use super::image::{CrashImage, SECTOR};
 use super::mapped_image::MappedImage;
 use super::unsynced::UnsyncedChanges;
-use crate::{Device, Handle, Mapping, OpenOptions, RangeLocks, Result, Segment, SegmentMut, SyncScope};
+use crate::{Device, DeviceOpenOptions, Handle, Mapping, RangeLocks, Result, Segment, SegmentMut, SyncScope};
 
 /// The state of a crash wrapper. A handle whose file is not here any more has lost its power.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl CrashState {
         &mut self,
         name: &OsStr,
         inner: Arc<dyn Handle>,
-        options: &OpenOptions,
+        options: &DeviceOpenOptions,
         created: bool,
     ) -> Result<(u64, u64, Arc<RangeLocks>)> {
         let number = match self.names.get(name) {
@@ -129,7 +129,7 @@ impl CrashState {
         }
         if let Err(error) = device.delete(name) {
             if idle && !file.unsynced.is_empty() {
-                file.writer = device.open(name, &OpenOptions::read_write()).ok();
+                file.writer = device.open(name, &DeviceOpenOptions::read_write()).ok();
             }
             return Err(error);
         }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::layout::{Basic, Layout};
-use crate::{Error, Hints, Mode, Open, View};
+use crate::{Error, Hints, OpenOptions, View};
 use aqueduct_comm::{Launch, Traffic};
 use pattern::{BYTES, Kind};
 use simulation::{Cost, Machine, Outcome, together};
@@ -151,7 +151,12 @@ fn the_engine_sends_what_was_computed() {
 /// What each rank sends for a write, the first time and when it is repeated.
 fn measure(kind: Kind, buffer: u64) -> Vec<[Traffic; 2]> {
     let program = |world: &aqueduct_comm::Comm| {
-        let open = Open::new(Mode::read_write().create().delete_on_close()).hint("romio_cb_write", "enable");
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .delete_on_close(true)
+            .hint("romio_cb_write", "enable");
         let open = open.hint("cb_buffer_size", buffer.to_string()).hint("striping_unit", "4096");
         let file = open.open(world, "memfs:measured")?;
         let (start, layout) = kind.layout(world.rank(), world.size());

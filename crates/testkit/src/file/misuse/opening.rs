@@ -1,7 +1,7 @@
 //! Opening what cannot be opened, and doing what a file was not opened for.
 
 use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Kind, Mode, Open, Whence, delete};
+use aqueduct_file::{Kind, Mode, OpenOptions, Whence, delete};
 
 use super::super::Fixture;
 use super::super::memory::AccessMethod;
@@ -15,7 +15,7 @@ pub(super) fn files(bench: &Fixture<'_>) {
     refused(bench.open(&name, Mode::read_only().create()), Kind::BadMode);
     refused(bench.open(&name, Mode::read_write().sequential()), Kind::BadMode);
     for bad in ["", "nosuchdevice:file", "fault=nonsense:memfs:file"] {
-        let outcome = Open::new(Mode::read_write().create()).open(bench.world, bad);
+        let outcome = OpenOptions::new().read(true).write(true).create(true).open(bench.world, bad);
         let error = outcome.expect_err("a name that cannot be");
         assert_eq!(error.kind(), Kind::BadName, "{error}");
     }
@@ -36,7 +36,7 @@ pub(super) fn differing(bench: &Fixture<'_>) {
     refused(bench.open(if wrong { &other } else { &name }, mode), Kind::NotSame);
     refused(bench.open(&name, if wrong { mode.append() } else { mode }), Kind::NotSame);
     // Hints may differ: those of rank 0 hold on all ranks.
-    let hinted = Open::new(mode.delete_on_close()).hints(bench.info);
+    let hinted = OpenOptions::from(mode.delete_on_close()).hints(bench.info);
     let hinted = hinted.hint("cb_nodes", (bench.rank() + 1).to_string());
     let file = hinted.open(bench.world, &name).expect("hints may differ");
     assert_eq!(file.info().get("cb_nodes"), Some("1"));
