@@ -1,4 +1,4 @@
-//! File handles: opening, views and file pointers, the access methods, requests, and the I/O threads that make progress without the caller.
+//! File handles: opening, views and file pointers, the access methods, and requests.
 
 pub mod access;
 mod buffered_file;
@@ -6,12 +6,10 @@ mod collective_access;
 mod file;
 mod file_view;
 mod hint_exchange;
-mod io_thread;
 mod open_options;
 mod pfs;
 mod request;
 mod scope;
-mod waiting;
 
 pub use file::{File, Whence};
 pub use open_options::{OpenOptions, check_name, check_unclaimed, claim, delete, discard, path};

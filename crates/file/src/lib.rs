@@ -106,6 +106,8 @@ mod memory;
 mod plan;
 mod sync;
 mod view;
+#[doc(hidden)]
+pub mod write_behind;
 mod write_buffer;
 
 pub use aqueduct_device::{WriterLock, available_memory};

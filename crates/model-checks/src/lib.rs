@@ -12,7 +12,7 @@
 //! | [`futex_barrier`] | `comm/src/node/futex_barrier.rs` | all ranks meet or none does; a failure ends every wait |
 //! | [`message_matching`] | `comm/src/matching/mailbox.rs` | no message is lost, no wait outlives its sender |
 //! | [`pending_table`] | `file/src/write_buffer/pending_table.rs`, `pending_slots.rs` | an access waits for writes that were accepted before it |
-//! | [`io_queue`] | `file/src/handle/io_thread.rs`, `waiting.rs` | every job is done, in order, before the queue ends |
+//! | [`background_queue`] | `file/src/write_behind/background_queue.rs`, `waiting.rs` | every job is done, in order, before the queue ends |
 
 // The unit tests of the checked files use the threads of std, and run in their own crates.
 #![cfg(not(test))]
@@ -26,24 +26,20 @@ mod sync;
 #[path = "../../comm/src/node/futex_barrier.rs"]
 mod barrier_file;
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../file/src/handle/io_thread.rs"]
-mod io_thread;
-#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../comm/src/matching/mailbox.rs"]
 mod mailbox;
 
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../comm/src/wait_context.rs"]
 mod wait_context;
-#[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../file/src/handle/waiting.rs"]
-mod waiting;
 
+#[allow(dead_code, unreachable_pub, reason = "the models use a part of it, which is public in its crate")]
+mod write_behind;
 #[allow(dead_code, reason = "the models use a part of it")]
 mod write_buffer;
 
+pub mod background_queue;
 pub mod futex_barrier;
-pub mod io_queue;
 pub mod message_matching;
 pub mod pending_table;
 

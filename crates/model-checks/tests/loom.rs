@@ -1,6 +1,6 @@
 //! The models, each as a test. `LOOM_MAX_PREEMPTIONS` makes them explore more, `LOOM_LOG=1` with `LOOM_LOCATION=1` shows where one fails.
 
-use aqueduct_model_checks::{futex_barrier, io_queue, message_matching, pending_table};
+use aqueduct_model_checks::{background_queue, futex_barrier, message_matching, pending_table};
 
 #[test]
 fn loom_barrier_two_ranks_meet_twice() {
@@ -78,16 +78,21 @@ fn loom_pending_table_a_wait_ends_when_the_write_fails() {
 }
 
 #[test]
-fn loom_io_queue_jobs_are_done_in_order_when_the_wait_ends() {
-    io_queue::jobs_are_done_in_order_when_the_wait_ends();
+fn loom_background_queue_jobs_are_done_in_order_when_the_wait_ends() {
+    background_queue::jobs_are_done_in_order_when_the_wait_ends();
 }
 
 #[test]
-fn loom_io_queue_jobs_of_two_threads_are_done_before_the_queue_ends() {
-    io_queue::jobs_of_two_threads_are_done_before_the_queue_ends();
+fn loom_background_queue_jobs_of_two_threads_are_done_before_the_queue_ends() {
+    background_queue::jobs_of_two_threads_are_done_before_the_queue_ends();
 }
 
 #[test]
-fn loom_io_queue_a_wait_ends_while_another_thread_submits() {
-    io_queue::a_wait_ends_while_another_thread_submits();
+fn loom_background_queue_a_wait_ends_while_another_thread_submits() {
+    background_queue::a_wait_ends_while_another_thread_submits();
+}
+
+#[test]
+fn loom_background_queue_a_wait_ends_when_a_job_detaches_the_queue() {
+    background_queue::a_wait_ends_when_a_job_detaches_the_queue();
 }

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 pub use super::collective_access::{CollectiveAccess, Split};
 use super::file::File;
-use super::io_thread::Job;
-use super::request::{Count, Request};
+use super::request::{Count, Request, RequestJob};
 use crate::engine::{AccessPosition, OpenFile, ResolvedAccess, first_byte, operation_name};
 use crate::error::{Error, Kind, Result};
 use crate::hints::TransferDirection;
@@ -232,11 +231,11 @@ impl File {
         first_byte(self.cx(), direction, view, start, etypes)
     }
 
-    pub(crate) fn submit_independent(&self, job: Job) -> Result<()> {
-        self.independent_thread.submit(job).map_err(|source| self.no_thread(&source))
+    pub(crate) fn submit_independent(&self, job: RequestJob) -> Result<()> {
+        self.independent_thread.submit(move |_| job()).map_err(|source| self.no_thread(&source))
     }
 
-    pub(crate) fn submit_collective(&self, job: Job) -> Result<()> {
+    pub(crate) fn submit_collective(&self, job: RequestJob) -> Result<()> {
         let job = if self.cx().comm.allows_background_collectives() {
             job
         } else {
@@ -244,7 +243,7 @@ impl File {
             let operation = self.cx().comm_result("start", self.cx().comm.background_operation())?;
             Box::new(move || operation.perform(job))
         };
-        self.collective_thread.submit(job).map_err(|source| self.no_thread(&source))
+        self.collective_thread.submit(move |_| job()).map_err(|source| self.no_thread(&source))
     }
 
     pub(crate) fn no_thread(&self, source: &std::io::Error) -> Error {

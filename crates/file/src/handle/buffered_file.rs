@@ -94,13 +94,13 @@ impl File {
         let left = || deadline.saturating_duration_since(Instant::now());
         // Independent accesses take as long as the medium does, unless another rank serves their shared file pointer.
         if self.engine.shared_pointer.is_served() {
-            if !self.independent_thread.drain_within(left()) {
+            if !self.independent_thread.drain_within(Some(left())) {
                 return false;
             }
         } else {
             self.independent_thread.drain();
         }
-        self.collective_thread.drain_within(left())
+        self.collective_thread.drain_within(Some(left()))
     }
 
     /// Closes the file on this rank alone, after [`finish_alone`](Self::finish_alone): for a program that ends and has not closed it. Returns what the
@@ -119,8 +119,8 @@ impl File {
     }
 
     fn close_handle(self) -> (Option<FileResources>, Result<()>) {
-        let is_idle = self.independent_thread.drain_within(Duration::ZERO)
-            && self.collective_thread.drain_within(Duration::ZERO);
+        let is_idle = self.independent_thread.drain_within(Some(Duration::ZERO))
+            && self.collective_thread.drain_within(Some(Duration::ZERO));
         if !is_idle {
             std::mem::forget(self);
             return (None, Ok(()));
@@ -143,7 +143,7 @@ impl File {
             let cx = &engine.context;
             let _ = sender.send(cx.comm_result("close", cx.comm.barrier()));
         }))?;
-        if !self.collective_thread.drain_within(deadline.saturating_duration_since(Instant::now())) {
+        if !self.collective_thread.drain_within(Some(deadline.saturating_duration_since(Instant::now()))) {
             let detail = "other ranks have not reached the end of the program in time";
             return Err(self.cx().error(Kind::Communication, "close", detail));
         }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockKind, LockScope};
 
-use super::io_thread::IoThread;
 use super::open_options::{self, OpenOptions};
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
@@ -17,6 +16,7 @@ use crate::engine::OpenFile;
 use crate::error::{Error, Kind, Result};
 use crate::hints::Info;
 use crate::view::View;
+use crate::write_behind::BackgroundQueue;
 use crate::write_buffer::DrainThread;
 
 /// Where a seek counts from.
@@ -44,8 +44,8 @@ pub struct File {
     comm: Comm,
     path: OsString,
     state: Mutex<ViewState>,
-    pub(crate) independent_thread: IoThread,
-    pub(crate) collective_thread: IoThread,
+    pub(crate) independent_thread: BackgroundQueue,
+    pub(crate) collective_thread: BackgroundQueue,
     pub(crate) split: Arc<AtomicBool>,
     /// Dropped last: the threads above write to its buffer.
     pub(crate) drain_thread: Option<DrainThread>,
@@ -110,8 +110,8 @@ impl File {
             comm,
             path,
             state: Mutex::new(state),
-            independent_thread: IoThread::default(),
-            collective_thread: IoThread::default(),
+            independent_thread: BackgroundQueue::new("aqueduct i/o"),
+            collective_thread: BackgroundQueue::new("aqueduct i/o"),
             split: Arc::default(),
             drain_thread: None,
         }

@@ -1,12 +1,12 @@
 //! Non-blocking operations: each request owns its buffer until it is done.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::waiting::wait_while;
 use crate::engine::OpenFile;
 use crate::error::{Error, Kind, Result};
+use crate::write_behind::catch_panic;
+use crate::write_behind::waiting::{wait_while, within};
 
 /// How much an access transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +32,9 @@ impl Count {
         self.bytes / (size_of::<T>() as u64).max(1)
     }
 }
+
+/// The work of a request, for a background thread.
+pub(crate) type RequestJob = Box<dyn FnOnce() + Send>;
 
 /// A non-blocking operation. It owns its buffer: dropping it lets the operation go on, and the buffer with it.
 #[doc(alias = "MPI_Request")]
@@ -137,7 +140,7 @@ impl<B> RequestCell<B> {
     fn wait(&self, longest: Option<Duration>) -> (MutexGuard<'_, RequestState<B>>, bool) {
         let in_progress =
             |state: &mut RequestState<B>| matches!(state, RequestState::Queued(_) | RequestState::Running);
-        wait_while(|| self.lock(), &self.done, longest, in_progress)
+        wait_while(|| self.lock(), &self.done, within(longest), in_progress)
     }
 
     fn lock(&self) -> MutexGuard<'_, RequestState<B>> {
@@ -150,14 +153,9 @@ impl<B> RequestCell<B> {
             *self.lock() = RequestState::Gone;
             return;
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(file, &mut buffer)));
-        let outcome = outcome.unwrap_or_else(|_| {
-            Err(file.context.error(
-                Kind::Io,
-                "request",
-                "the operation panicked; this is a defect, please report it",
-            ))
-        });
+        let outcome = catch_panic(|| work(file, &mut buffer));
+        let outcome =
+            outcome.unwrap_or_else(|panicked| Err(file.context.error(Kind::Io, "request", panicked)));
         *self.lock() = RequestState::Done(Box::new(outcome.map(|count| (buffer, count))));
         self.done.notify_all();
     }

@@ -10,11 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use super::access::Access;
 use super::collective_access::CollectiveAccess;
 use super::file::File;
-use super::io_thread::Job;
-use super::request::Request;
-use super::waiting::wait_while;
+use super::request::{Request, RequestJob};
 use crate::error::Result;
 use crate::memory::{Incoming, Outgoing};
+use crate::write_behind::waiting::{wait_while, within};
 
 /// Operations on borrowed memory; see [`File::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -43,7 +42,7 @@ impl PendingJobs {
 
     fn wait(&self) {
         let lock = || self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(wait_while(lock, &self.ended, None, |count| *count > 0));
+        drop(wait_while(lock, &self.ended, within(None), |count| *count > 0));
     }
 }
 
@@ -134,7 +133,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// A job that the I/O thread may keep: the scope waits for it.
-    fn lend(&self, job: impl FnOnce() + Send + 'scope) -> Job {
+    fn lend(&self, job: impl FnOnce() + Send + 'scope) -> RequestJob {
         self.pending.begin();
         let end = JobGuard(Arc::clone(&self.pending));
         let job: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
@@ -143,6 +142,6 @@ impl<'scope> Scope<'scope, '_> {
         });
         // SAFETY: the two types differ in a lifetime only. What the job borrows lives until the scope ends, and the scope waits, on
         // every path, until `end` has been dropped: after the job ran or was thrown away.
-        unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, Job>(job) }
+        unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'scope>, RequestJob>(job) }
     }
 }
