@@ -19,7 +19,9 @@ mod strategy_report;
 mod tests;
 
 pub(crate) use access_summary::AccessSummary;
-pub(crate) use cost_model::{AccessSize, Calibration, CostModel, Estimate, Smoothing, Streak, THRESHOLDS};
+pub(crate) use cost_model::{
+    AccessSize, Calibration, ConsecutiveCount, CostModel, Estimate, Smoothing, THRESHOLDS,
+};
 pub(crate) use coverage::Coverage;
 pub(crate) use exchange_round::{
     ExchangeRound, IncomingMessage, LocalPart, OutgoingMessage, RemotePart, aggregator_ranges, data_inside,

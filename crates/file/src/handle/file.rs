@@ -35,8 +35,10 @@ pub enum Whence {
 
 /// A file that all ranks of a communicator have open.
 ///
-/// Made by [`File::create`], [`File::open`] or [`OpenOptions`]. Its methods say whether they are *collective*: called by all ranks, in the same order. Dropping it without
-/// [`close`](File::close) finishes the operations of this rank and closes its handle; the file is then not deleted on close.
+/// Made by [`File::create`], [`File::open`] or [`OpenOptions`]. Its methods say whether they are
+/// *collective*: called by all ranks, in the same order. Dropping it without [`close`](File::close)
+/// finishes the operations of this rank and closes its handle; the file is then not deleted on
+/// close.
 #[doc(alias = "MPI_File")]
 pub struct File {
     pub(crate) engine: Arc<OpenFile>,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::hints::TransferDirection;
-use crate::plan::{Streak, THRESHOLDS};
+use crate::plan::{ConsecutiveCount, THRESHOLDS};
 
 /// The history of an open file, by direction.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl AccessHistory {
 pub(super) struct RunHistory {
     /// The end of the last small access.
     sequence_end: u64,
-    sequence: Streak,
+    sequence: ConsecutiveCount,
     /// Where the region begins.
     region_start: u64,
     /// Bytes moved, for each granule; empty before the first access.
@@ -52,7 +52,7 @@ impl RunHistory {
 
     /// Ends the sequence: nothing was gained.
     pub(super) fn end_sequence(&mut self) {
-        self.sequence = Streak::default();
+        self.sequence = ConsecutiveCount::default();
     }
 
     /// Adds an access; true if its bytes were accessed often before, so that they are a hot region.

@@ -2,7 +2,7 @@
 //!
 //! An estimate is computed from the size of the access and the costs of the machine
 //! ([`MachineCosts`], all constants), and corrected by measured times ([`Calibration`]). What is
-//! learnt is learnt in one way: by [`Smoothing`] and [`Streak`], which the detectors of access
+//! learnt is learnt in one way: by [`Smoothing`] and [`ConsecutiveCount`], which the detectors of access
 //! patterns and the pacing of write buffers use too.
 
 mod calibration;
@@ -19,7 +19,7 @@ use crate::layout::Pattern;
 pub(crate) use calibration::Calibration;
 use machine_costs::PAGE;
 pub(crate) use machine_costs::{MachineCosts, THRESHOLDS};
-pub(crate) use smoothing::{Smoothing, Streak};
+pub(crate) use smoothing::{ConsecutiveCount, Smoothing};
 
 /// The size of an access, as far as its cost depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aqueduct_device::units::{ByteRate, ByteSize};
 
-use crate::plan::{Smoothing, Streak};
+use crate::plan::{ConsecutiveCount, Smoothing};
 
 /// About so many snapshots determine the averages.
 const REMEMBERED: u32 = 4;
@@ -78,12 +78,19 @@ pub(crate) struct SnapshotObserver {
     /// How many there were.
     intervals: u32,
     /// The last ones that were like the average.
-    regular: Streak,
+    regular: ConsecutiveCount,
 }
 
 impl SnapshotObserver {
     pub(crate) fn new(cap: u64) -> Self {
-        Self { cap, current: None, largest: None, interval: None, intervals: 0, regular: Streak::default() }
+        Self {
+            cap,
+            current: None,
+            largest: None,
+            interval: None,
+            intervals: 0,
+            regular: ConsecutiveCount::default(),
+        }
     }
 
     /// Records an access of so many bytes that was accepted from `start` to `end`; true if it began a

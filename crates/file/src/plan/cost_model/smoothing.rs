@@ -37,9 +37,9 @@ impl Smoothing {
 
 /// Counts consecutive events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Streak(u32);
+pub(crate) struct ConsecutiveCount(u32);
 
-impl Streak {
+impl ConsecutiveCount {
     /// Adds an event; the number of events since the first one that continued its predecessor.
     pub(crate) fn record(&mut self, continues: bool) -> u32 {
         self.0 = if continues { self.0.saturating_add(1) } else { 0 };
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_streak_ends_with_an_event_that_does_not_continue_it() {
-        let mut streak = Streak::default();
+        let mut streak = ConsecutiveCount::default();
         assert_eq!([true, true, false, true].map(|continues| streak.record(continues)), [1, 2, 0, 1]);
     }
 }
