@@ -51,7 +51,7 @@ pub use aqueduct_stream as stream;
 /// ```
 /// use aqueduct::prelude::*;
 ///
-/// let outcome = aqueduct::run(|world| Open::new(Mode::read_only()).open(world, "memfs:missing").map(drop));
+/// let outcome = aqueduct::run(|world| File::open(world, "memfs:missing").map(drop));
 /// assert_eq!(outcome.unwrap_err().kind(), aqueduct::Kind::NoSuchFile);
 /// ```
 pub fn run<T, E>(program: impl Fn(&comm::Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
