@@ -81,7 +81,7 @@ impl File {
     ///         let second = scope.write(file.at(place + 4000), right)?;
     ///         // … compute, reading the grid …
     ///         assert_eq!(first.wait()?.1.bytes() + second.wait()?.1.bytes(), 8000);
-    ///         Ok(())
+    ///         Ok::<_, aqueduct_file::Error>(())
     ///     })?;
     ///     file.close()
     /// })?;
