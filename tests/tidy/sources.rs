@@ -34,12 +34,12 @@ pub(crate) fn is_rust(source: &Source) -> bool {
     Path::new(&source.path).extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Rust files of libraries and programs, without their unit tests. Test suites, benchmarks and fuzz targets are left out.
+/// Rust files of libraries and programs, without their unit tests. Test suites and fuzz targets are left out.
 pub(crate) fn library_sources() -> Vec<Source> {
     let is_test = |path: &str| {
         path.split('/')
             .map(|part| part.trim_end_matches(".rs"))
-            .any(|part| ["test", "tests", "benches", "fuzz"].contains(&part))
+            .any(|part| ["test", "tests", "fuzz"].contains(&part))
     };
     let mut sources = sources(&[".rs"]);
     sources.retain(|source| format!("/{}", source.path).contains("/src/") && !is_test(&source.path));

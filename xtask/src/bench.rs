@@ -1,19 +1,25 @@
-//! Benchmarks, each printed as ratios from one run.
-
-pub(crate) mod comparison;
-pub(crate) mod formats;
-pub(crate) mod programs;
+//! Builds and starts the benchmarks, which are in `crates/bench`.
 
 use anyhow::Result;
 
 use crate::shell::{cargo, run};
+use crate::test::with_hdf5;
+use crate::{mpiio, packages};
 
-/// What the lowest layers cost.
-pub(crate) fn foundations() -> Result<()> {
-    run(&mut cargo(&["bench", "--package", "aqueduct", "--bench", "foundations"]))
-}
-
-/// What objects cost beside the raw engine.
-pub(crate) fn objects(words: &[&str]) -> Result<()> {
-    run(cargo(&["bench", "--package", "aqueduct", "--bench", "objects", "--"]).args(words))
+/// Runs a benchmark with its arguments. Without a name, or with `--list`, prints them all.
+pub(crate) fn start(words: &[&str]) -> Result<()> {
+    let name = words.first().copied().unwrap_or("--list");
+    let compares_libraries = ["peers", "formats", "programs"].contains(&name) && !words.contains(&"--help");
+    if compares_libraries && let Err(error) = packages::install() {
+        eprintln!("{error:#}; cases that need them are n/a");
+    }
+    if name == "programs" || words.contains(&"--preload") {
+        mpiio::build()?;
+    }
+    let mut command = cargo(&["run", "--release", "--quiet", "--package", "aqueduct-bench"]);
+    if name == "formats" {
+        command.args(["--features", "hdf5"]);
+        with_hdf5(&mut command);
+    }
+    run(command.arg("--").args(words))
 }

@@ -23,19 +23,8 @@ cargo xtask valgrind             run C programs with the library under valgrind
 cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
     aqueduct-comm aqueduct-file  these packages only
 cargo xtask miri                 run the tests of objects, layouts and codecs under Miri; needs nightly and its component miri
-cargo xtask bench foundations    print what the lowest layers cost, as ratios to the bare operations
-cargo xtask bench objects        print what objects cost, as ratios to the raw engine
-    sizes opening particles projection    these parts only
-    --quick                      fewer sizes
-cargo xtask bench programs       print how fast PnetCDF and parallel HDF5 are through the C door, beside Open MPI's own files
-cargo xtask bench formats        print how fast our netCDF and HDF5 are beside PnetCDF and parallel HDF5
-cargo xtask bench peers          print how fast the engine is beside MPI-IO of Open MPI and MPICH; about 25 minutes
-    --quick                      fewer sizes, a few minutes
-    --only tiles,open            these patterns only; also overlap, memory
-    --ranks 2,4                  these numbers of ranks
-    --rounds 3                   how often contenders take turns; 0 only verifies
-    --door                       the C door, preloaded before the peers' program, takes part too
-    --csv PATH                   where the figures go (target/peers/peers.csv)";
+cargo xtask bench [--list]       list the benchmarks
+cargo xtask bench NAME …         run a benchmark with its arguments";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,11 +39,7 @@ fn main() -> ExitCode {
         ["valgrind"] => mpiio::valgrind(),
         ["sanitize", sanitizer, packages @ ..] => sanitize::sanitize(sanitizer, packages),
         ["miri"] => sanitize::miri(),
-        ["bench", "foundations"] => bench::foundations(),
-        ["bench", "objects", words @ ..] => bench::objects(words),
-        ["bench", "programs"] => bench::programs::run(),
-        ["bench", "formats"] => bench::formats::run_all(),
-        ["bench", "peers", options @ ..] => bench::comparison::run(options),
+        ["bench", words @ ..] => bench::start(words),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::FAILURE;

@@ -1,5 +1,5 @@
-/* A collective write that does not wait, beside computation of the same length: ../src/overlap.rs through MPI_File_*. For the door, which
- * takes its device from the environment. */
+/* A non-blocking collective write beside a computation of the same duration: ../src/cases/overlap.rs on MPI_File_*. For the preloaded
+ * library, which takes its device from the environment. */
 
 enum { OVERLAP_BYTES = 32 << 20, OVERLAP_REPETITIONS = 5, OVERLAP_STRIDE = 1 << 16 };
 

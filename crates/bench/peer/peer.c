@@ -15,9 +15,9 @@
 
 enum { SHARED_PIECE = 4096, EXPLICIT_PIECE = 64, CHUNK = 1 << 20 };
 
-/* ---- a cell: pattern:coordination:direction:bytes:cache ---- */
+/* ---- a case: pattern:coordination:direction:bytes:cache ---- */
 
-struct cell {
+struct bench_case {
     const char *text;
     char pattern[32];
     int collective, read, direct;
@@ -30,34 +30,34 @@ static const char *prefix;
 static int64_t file_length;
 /* The hints of files that are timed and verified. */
 static MPI_Info hints;
-/* What went wrong on this rank in the present cell; empty: nothing. */
+/* What went wrong on this rank in the present case; empty: nothing. */
 static char trouble[256];
 
-static int is(const struct cell *cell, const char *pattern)
+static int is(const struct bench_case *entry, const char *pattern)
 {
-    return strcmp(cell->pattern, pattern) == 0;
+    return strcmp(entry->pattern, pattern) == 0;
 }
 
-static int parse(const char *text, struct cell *cell)
+static int parse(const char *text, struct bench_case *entry)
 {
     char coordination[16], direction[8], cache[8];
     long long bytes;
-    cell->text = text;
-    if (sscanf(text, "%31[^:]:%15[^:]:%7[^:]:%lld:%7s", cell->pattern, coordination, direction, &bytes, cache) != 5)
+    entry->text = text;
+    if (sscanf(text, "%31[^:]:%15[^:]:%7[^:]:%lld:%7s", entry->pattern, coordination, direction, &bytes, cache) != 5)
         return 0;
-    cell->collective = strcmp(coordination, "collective") == 0;
-    cell->read = strcmp(direction, "read") == 0;
-    cell->direct = strcmp(cache, "direct") == 0;
-    cell->bytes = bytes;
+    entry->collective = strcmp(coordination, "collective") == 0;
+    entry->read = strcmp(direction, "read") == 0;
+    entry->direct = strcmp(cache, "direct") == 0;
+    entry->bytes = bytes;
     return bytes >= 4096 && (bytes & (bytes - 1)) == 0;
 }
 
-static void path_of(const struct cell *cell, char *path, size_t room)
+static void path_of(const struct bench_case *entry, char *path, size_t room)
 {
-    snprintf(path, room, "%s.%s", prefix, cell->direct ? "direct" : "cached");
+    snprintf(path, room, "%s.%s", prefix, entry->direct ? "direct" : "cached");
 }
 
-/* Remembers the first error of a cell. */
+/* Remembers the first error of a case. */
 static void check(int code, const char *call)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -157,44 +157,44 @@ static MPI_Datatype nested(void)
 }
 
 /* The file type of a pattern with a view, the etype and the displacement; MPI_DATATYPE_NULL: no view is set. */
-static MPI_Datatype view_of(const struct cell *cell, MPI_Datatype *etype, MPI_Offset *displacement)
+static MPI_Datatype view_of(const struct bench_case *entry, MPI_Datatype *etype, MPI_Offset *displacement)
 {
     int piece = 0;
     *etype = MPI_BYTE;
     *displacement = 0;
     /* Numbers of four bytes; there are no objects here. */
-    if (is(cell, "objects"))
+    if (is(entry, "objects"))
         piece = 4;
-    if (piece > 0 || sscanf(cell->pattern, "round-robin-%d", &piece) == 1) {
+    if (piece > 0 || sscanf(entry->pattern, "round-robin-%d", &piece) == 1) {
         *etype = bytes_type(piece);
         MPI_Type_commit(etype);
         *displacement = (MPI_Offset)piece * rank;
         return round_robin(piece);
     }
-    if (is(cell, "tiles"))
-        return tiles(cell->bytes, 1024);
-    if (is(cell, "page-tiles"))
-        return tiles(cell->bytes, 4096);
-    if (is(cell, "blocks"))
-        return blocks(cell->bytes);
-    if (is(cell, "nested"))
+    if (is(entry, "tiles"))
+        return tiles(entry->bytes, 1024);
+    if (is(entry, "page-tiles"))
+        return tiles(entry->bytes, 4096);
+    if (is(entry, "blocks"))
+        return blocks(entry->bytes);
+    if (is(entry, "nested"))
         return nested();
     return MPI_DATATYPE_NULL;
 }
 
-static MPI_File open_cell(const struct cell *cell, MPI_Info info)
+static MPI_File open_case(const struct bench_case *entry, MPI_Info info)
 {
     MPI_File file = MPI_FILE_NULL;
     MPI_Datatype etype, type;
     MPI_Offset displacement;
     char path[4096];
-    path_of(cell, path, sizeof path);
+    path_of(entry, path, sizeof path);
     /* A hint of ours, for when it is our library that is preloaded; the others do not know it. */
-    MPI_Info_set(info, "aqueduct_direct", cell->direct ? "true" : "false");
+    MPI_Info_set(info, "aqueduct_direct", entry->direct ? "true" : "false");
     check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, info, &file), "MPI_File_open");
     if (anyone_in_trouble())
         return MPI_FILE_NULL;
-    type = view_of(cell, &etype, &displacement);
+    type = view_of(entry, &etype, &displacement);
     if (type != MPI_DATATYPE_NULL) {
         MPI_Type_commit(&type);
         check(MPI_File_set_view(file, displacement, etype, type, "native", info), "MPI_File_set_view");
@@ -202,7 +202,7 @@ static MPI_File open_cell(const struct cell *cell, MPI_Info info)
         if (etype != MPI_BYTE)
             MPI_Type_free(&etype);
     }
-    if (is(cell, "atomic"))
+    if (is(entry, "atomic"))
         check(MPI_File_set_atomicity(file, 1), "MPI_File_set_atomicity");
     return file;
 }
@@ -221,69 +221,69 @@ static void checked(int code, MPI_Status *status, int64_t wanted, const char *ca
         snprintf(trouble, sizeof trouble, "%s: %d bytes instead of %lld", call, count, (long long)wanted);
 }
 
-static void explicit_pieces(const struct cell *cell, MPI_File file)
+static void explicit_pieces(const struct bench_case *entry, MPI_File file)
 {
-    MPI_Offset start = (MPI_Offset)cell->bytes * rank;
+    MPI_Offset start = (MPI_Offset)entry->bytes * rank;
     MPI_Status status;
-    for (int64_t at = 0; at < cell->bytes && !trouble[0]; at += EXPLICIT_PIECE)
-        checked(cell->read ? MPI_File_read_at(file, start + at, buffer + at, EXPLICIT_PIECE, MPI_BYTE, &status)
+    for (int64_t at = 0; at < entry->bytes && !trouble[0]; at += EXPLICIT_PIECE)
+        checked(entry->read ? MPI_File_read_at(file, start + at, buffer + at, EXPLICIT_PIECE, MPI_BYTE, &status)
                            : MPI_File_write_at(file, start + at, buffer + at, EXPLICIT_PIECE, MPI_BYTE, &status),
                 &status, EXPLICIT_PIECE, "explicit offset");
 }
 
-static void shared_pieces(const struct cell *cell, MPI_File file)
+static void shared_pieces(const struct bench_case *entry, MPI_File file)
 {
     int (*call)(MPI_File, void *, int, MPI_Datatype, MPI_Status *) =
-        cell->read ? (cell->collective ? MPI_File_read_ordered : MPI_File_read_shared) : NULL;
+        entry->read ? (entry->collective ? MPI_File_read_ordered : MPI_File_read_shared) : NULL;
     MPI_Status status;
-    for (int64_t at = 0; at < cell->bytes; at += SHARED_PIECE) {
+    for (int64_t at = 0; at < entry->bytes; at += SHARED_PIECE) {
         int code = call ? call(file, buffer + at, SHARED_PIECE, MPI_BYTE, &status)
-            : cell->collective ? MPI_File_write_ordered(file, buffer + at, SHARED_PIECE, MPI_BYTE, &status)
+            : entry->collective ? MPI_File_write_ordered(file, buffer + at, SHARED_PIECE, MPI_BYTE, &status)
                                : MPI_File_write_shared(file, buffer + at, SHARED_PIECE, MPI_BYTE, &status);
         checked(code, &status, SHARED_PIECE, "shared pointer");
     }
 }
 
-static void operate(const struct cell *cell, MPI_File file)
+static void operate(const struct bench_case *entry, MPI_File file)
 {
     MPI_Status status;
-    int whole = is(cell, "contiguous") || is(cell, "atomic"), count = (int)cell->bytes, code;
-    MPI_Offset start = whole ? (MPI_Offset)cell->bytes * rank : 0;
-    if (is(cell, "explicit-64")) {
-        explicit_pieces(cell, file);
+    int whole = is(entry, "contiguous") || is(entry, "atomic"), count = (int)entry->bytes, code;
+    MPI_Offset start = whole ? (MPI_Offset)entry->bytes * rank : 0;
+    if (is(entry, "explicit-64")) {
+        explicit_pieces(entry, file);
         return;
     }
-    if (is(cell, "shared") || is(cell, "ordered")) {
-        shared_pieces(cell, file);
+    if (is(entry, "shared") || is(entry, "ordered")) {
+        shared_pieces(entry, file);
         return;
     }
-    if (is(cell, "open")) {
+    if (is(entry, "open")) {
         MPI_File other;
         char path[4096];
-        path_of(cell, path, sizeof path);
+        path_of(entry, path, sizeof path);
         code = MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR, MPI_INFO_NULL, &other);
         check(code, "MPI_File_open");
         if (code == MPI_SUCCESS)
             check(MPI_File_close(&other), "MPI_File_close");
         return;
     }
-    if (cell->collective)
-        code = cell->read ? MPI_File_read_at_all(file, start, buffer, count, MPI_BYTE, &status)
+    if (entry->collective)
+        code = entry->read ? MPI_File_read_at_all(file, start, buffer, count, MPI_BYTE, &status)
                           : MPI_File_write_at_all(file, start, buffer, count, MPI_BYTE, &status);
     else
-        code = cell->read ? MPI_File_read_at(file, start, buffer, count, MPI_BYTE, &status)
+        code = entry->read ? MPI_File_read_at(file, start, buffer, count, MPI_BYTE, &status)
                           : MPI_File_write_at(file, start, buffer, count, MPI_BYTE, &status);
-    checked(code, &status, cell->bytes, cell->read ? "read" : "write");
+    checked(code, &status, entry->bytes, entry->read ? "read" : "write");
 }
 
-static int moves_shared_pointer(const struct cell *cell)
+static int moves_shared_pointer(const struct bench_case *entry)
 {
-    return is(cell, "shared") || is(cell, "ordered");
+    return is(entry, "shared") || is(entry, "ordered");
 }
 
-static void rewind_shared(const struct cell *cell, MPI_File file)
+static void rewind_shared(const struct bench_case *entry, MPI_File file)
 {
-    if (moves_shared_pointer(cell))
+    if (moves_shared_pointer(entry))
         check(MPI_File_seek_shared(file, 0, MPI_SEEK_SET), "MPI_File_seek_shared");
 }
 
@@ -354,28 +354,28 @@ static void meet(void)
     }
 }
 
-static double region(const struct cell *cell, MPI_File file, int64_t times)
+static double region(const struct bench_case *entry, MPI_File file, int64_t times)
 {
     double seconds, slowest;
     meet();
     double start = MPI_Wtime();
     for (int64_t at = 0; at < times; at++)
-        operate(cell, file);
+        operate(entry, file);
     meet();
     seconds = MPI_Wtime() - start;
     MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest;
 }
 
-static int take_samples(const struct cell *cell, MPI_File file, double *samples)
+static int take_samples(const struct bench_case *entry, MPI_File file, double *samples)
 {
-    int64_t most = moves_shared_pointer(cell) ? (file_length > cell->bytes * ranks ? file_length / (cell->bytes * ranks) : 1) : INT64_MAX / MOST_GROWTH;
+    int64_t most = moves_shared_pointer(entry) ? (file_length > entry->bytes * ranks ? file_length / (entry->bytes * ranks) : 1) : INT64_MAX / MOST_GROWTH;
     int64_t times = 1;
     int count = 0;
     double spent = 0;
     for (;;) {
-        rewind_shared(cell, file);
-        double seconds = region(cell, file, times);
+        rewind_shared(entry, file);
+        double seconds = region(entry, file, times);
         if (anyone_in_trouble())
             return 0;
         if (seconds >= LONG) {
@@ -388,8 +388,8 @@ static int take_samples(const struct cell *cell, MPI_File file, double *samples)
         times = times * (int64_t)wanted < most ? times * (int64_t)wanted : most;
     }
     while (count < MOST_SAMPLES && (count == 0 || spent < ROUND)) {
-        rewind_shared(cell, file);
-        double seconds = region(cell, file, times);
+        rewind_shared(entry, file);
+        double seconds = region(entry, file, times);
         spent += seconds;
         samples[count++] = seconds / (double)times;
     }
@@ -400,12 +400,12 @@ static int take_samples(const struct cell *cell, MPI_File file, double *samples)
 
 static double last_seconds;
 
-static void time_cell(const struct cell *cell, char *result, size_t room)
+static void time_case(const struct bench_case *entry, char *result, size_t room)
 {
     double samples[MOST_SAMPLES];
-    MPI_File file = is(cell, "open") ? MPI_FILE_NULL : open_cell(cell, hints);
+    MPI_File file = is(entry, "open") ? MPI_FILE_NULL : open_case(entry, hints);
     size_t used = (size_t)snprintf(result, room, "seconds ");
-    int count = anyone_in_trouble() ? 0 : take_samples(cell, file, samples);
+    int count = anyone_in_trouble() ? 0 : take_samples(entry, file, samples);
     last_seconds = count ? samples[0] : 0;
     for (int at = 0; at < count && used < room; at++) {
         used += (size_t)snprintf(result + used, room - used, "%s%e", at ? "," : "", samples[at]);
@@ -416,30 +416,30 @@ static void time_cell(const struct cell *cell, char *result, size_t room)
         MPI_File_close(&file);
 }
 
-static void verify_cell(const struct cell *cell, char *result, size_t room)
+static void verify_case(const struct bench_case *entry, char *result, size_t room)
 {
     char path[4096];
-    int unordered = is(cell, "shared");
-    struct cell writing = *cell;
+    int unordered = is(entry, "shared");
+    struct bench_case writing = *entry;
     uint64_t sum = 0;
     writing.read = 0;
-    path_of(cell, path, sizeof path);
-    if (!is(cell, "open")) {
-        MPI_File file = open_cell(cell, hints);
+    path_of(entry, path, sizeof path);
+    if (!is(entry, "open")) {
+        MPI_File file = open_case(entry, hints);
         if (!anyone_in_trouble()) {
-            pass(path, cell->bytes * rank, cell->bytes, 1, 0);
+            pass(path, entry->bytes * rank, entry->bytes, 1, 0);
             MPI_Barrier(MPI_COMM_WORLD);
-            fill(cell->bytes);
-            uint64_t before = sum_of(buffer, cell->bytes, 0, unordered), after = before, all[2], mine[2];
+            fill(entry->bytes);
+            uint64_t before = sum_of(buffer, entry->bytes, 0, unordered), after = before, all[2], mine[2];
             double start = MPI_Wtime();
             operate(&writing, file);
             last_seconds = MPI_Wtime() - start;
             MPI_Barrier(MPI_COMM_WORLD);
-            if (cell->read) {
-                rewind_shared(cell, file);
-                memset(buffer, 0, (size_t)cell->bytes);
-                operate(cell, file);
-                after = sum_of(buffer, cell->bytes, 0, unordered);
+            if (entry->read) {
+                rewind_shared(entry, file);
+                memset(buffer, 0, (size_t)entry->bytes);
+                operate(entry, file);
+                after = sum_of(buffer, entry->bytes, 0, unordered);
             }
             mine[0] = before;
             mine[1] = after;
@@ -448,7 +448,7 @@ static void verify_cell(const struct cell *cell, char *result, size_t room)
             if (unordered ? all[0] != all[1] : before != after)
                 snprintf(trouble, sizeof trouble, "rank %d did not read what was written", rank);
             if (rank == 0)
-                sum = pass(path, 0, cell->bytes * ranks, 0, unordered);
+                sum = pass(path, 0, entry->bytes * ranks, 0, unordered);
         }
         if (file != MPI_FILE_NULL)
             MPI_File_close(&file);
@@ -469,7 +469,7 @@ static long status_field(const char *name)
     return value;
 }
 
-static void memory_cell(const struct cell *cell, char *result, size_t room)
+static void memory_case(const struct bench_case *entry, char *result, size_t room)
 {
     static const char *const keys[] = {"cb_buffer_size", "ind_rd_buffer_size", "ind_wr_buffer_size"};
     long more = 0, most = 0;
@@ -477,14 +477,14 @@ static void memory_cell(const struct cell *cell, char *result, size_t room)
     MPI_Info_create(&info);
     for (size_t at = 0; at < sizeof keys / sizeof *keys; at++)
         MPI_Info_set(info, keys[at], "65536");
-    MPI_File file = open_cell(cell, info);
+    MPI_File file = open_case(entry, info);
     if (!anyone_in_trouble()) {
         int clear = open("/proc/self/clear_refs", O_WRONLY);
         if (clear < 0 || write(clear, "5", 1) != 1)
             snprintf(trouble, sizeof trouble, "the peak of memory cannot be reset");
         close(clear);
         long before = status_field("VmRSS:"), files = status_field("RssFile:");
-        operate(cell, file);
+        operate(entry, file);
         /* Mapped pages of files are the page cache's, and stay. */
         more = status_field("VmHWM:") - before - (status_field("RssFile:") - files);
     }
@@ -498,47 +498,47 @@ static void memory_cell(const struct cell *cell, char *result, size_t room)
 #include "overlap.h"
 
 /* Sizes of one pattern come in ascending order: whether this one would take too long, judged by the one before. */
-static int is_capped(const struct cell *cell, const struct cell *before)
+static int is_capped(const struct bench_case *entry, const struct bench_case *before)
 {
-    int same = is(cell, before->pattern) && cell->collective == before->collective && cell->read == before->read &&
-               cell->direct == before->direct;
-    double expected = last_seconds * (double)cell->bytes / (double)(before->bytes ? before->bytes : 1), slowest;
+    int same = is(entry, before->pattern) && entry->collective == before->collective && entry->read == before->read &&
+               entry->direct == before->direct;
+    double expected = last_seconds * (double)entry->bytes / (double)(before->bytes ? before->bytes : 1), slowest;
     MPI_Allreduce(&expected, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return same && cell->bytes > before->bytes && slowest > CAP;
+    return same && entry->bytes > before->bytes && slowest > CAP;
 }
 
-static void report(const struct cell *cell, const char *result)
+static void report(const struct bench_case *entry, const char *result)
 {
-    char told[256];
+    char message[256];
     int mine = trouble[0] ? rank : ranks, first;
     MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (first < ranks) {
-        memcpy(told, trouble, sizeof told);
-        MPI_Bcast(told, sizeof told, MPI_CHAR, first, MPI_COMM_WORLD);
+        memcpy(message, trouble, sizeof message);
+        MPI_Bcast(message, sizeof message, MPI_CHAR, first, MPI_COMM_WORLD);
         trouble[0] = 0;
     }
     if (rank == 0) {
         if (first < ranks)
-            printf("cell %s failed %s\n", cell->text, told);
+            printf("case %s failed %s\n", entry->text, message);
         else
-            printf("cell %s %s\n", cell->text, result);
+            printf("case %s %s\n", entry->text, result);
         fflush(stdout);
     }
 }
 
 int main(int count, char **words)
 {
-    struct cell cell, before;
+    struct bench_case entry, before;
     struct stat status;
     char path[4096], result[4096];
     int64_t largest = 4096;
     int overlaps = count == 3 && strcmp(words[1], "overlap") == 0, level;
-    /* The cells are timed as most programs run: without threads. */
+    /* The cases are timed as most programs run: without threads. */
     MPI_Init_thread(&count, &words, overlaps ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (count < 3) {
-        fprintf(stderr, "peer time|verify|memory FILE CELL...\npeer overlap FILE\n");
+        fprintf(stderr, "peer time|verify|memory FILE CASE...\npeer overlap FILE\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Info_create(&hints);
@@ -555,31 +555,31 @@ int main(int count, char **words)
         return 0;
     }
     for (int at = 3; at < count; at++) {
-        if (!parse(words[at], &cell)) {
-            fprintf(stderr, "%s is no cell\n", words[at]);
+        if (!parse(words[at], &entry)) {
+            fprintf(stderr, "%s is not a case\n", words[at]);
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
-        largest = cell.bytes > largest ? cell.bytes : largest;
+        largest = entry.bytes > largest ? entry.bytes : largest;
     }
     buffer = aligned_alloc(4096, (size_t)largest);
     fill(largest);
     memset(&before, 0, sizeof before);
     for (int at = 3; at < count; at++) {
-        parse(words[at], &cell);
-        if (is_capped(&cell, &before)) {
-            report(&cell, "capped");
+        parse(words[at], &entry);
+        if (is_capped(&entry, &before)) {
+            report(&entry, "capped");
             continue;
         }
         last_seconds = 0;
         trouble[0] = 0;
         if (strcmp(words[1], "time") == 0)
-            time_cell(&cell, result, sizeof result);
+            time_case(&entry, result, sizeof result);
         else if (strcmp(words[1], "verify") == 0)
-            verify_cell(&cell, result, sizeof result);
+            verify_case(&entry, result, sizeof result);
         else
-            memory_cell(&cell, result, sizeof result);
-        report(&cell, result);
-        before = cell;
+            memory_case(&entry, result, sizeof result);
+        report(&entry, result);
+        before = entry;
     }
     MPI_Info_free(&hints);
     free(buffer);

@@ -1,94 +1,121 @@
-//! The patterns of `cargo xtask bench peers` through our engine: one process, or one rank of an MPI job, that does the cells it is
-//! told and prints a line for each. `peer/peer.c` is the same program in C, through `MPI_File_*`; `README.md` says what both do.
+//! All benchmarks of the project. `cargo xtask bench NAME` builds and runs them; `README.md` describes what is measured.
 
-mod case;
-mod contents;
-mod datasets;
-mod memory;
-mod objects;
-mod overlap;
-mod pattern;
-mod runner;
+mod cases;
+mod format_libraries;
+mod in_process;
+mod peers;
+mod table;
 mod timing;
+mod tools;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct::device::AlignedBuffer;
-use aqueduct::file::Counters;
 
-use case::BenchCase;
-use runner::CaseRunner;
-use timing::TimeCap;
+struct Benchmark {
+    name: &'static str,
+    summary: &'static str,
+    run: fn(&[&str]) -> Result<()>,
+}
 
-const USAGE: &str = "\
-aqueduct-bench time|verify|memory FILE CELL…    cells such as tiles:collective:write:1048576:cached
+const BENCHMARKS: [Benchmark; 8] = [
+    Benchmark {
+        name: "foundations",
+        summary: "devices and collective calls against system calls and memcpy",
+        run: in_process::foundations::run,
+    },
+    Benchmark {
+        name: "objects",
+        summary: "object files against raw files [sizes|opening|particles|projection]… [--quick]",
+        run: in_process::objects::run,
+    },
+    Benchmark {
+        name: "streams",
+        summary: "cost and overlap of asynchronous output [visible|overlap|slowed|choice|overflow|cuboids]…",
+        run: in_process::streams::run,
+    },
+    Benchmark {
+        name: "buffering",
+        summary: "cost and overlap of buffered files [visible|computing|overflow]… [--quick]",
+        run: in_process::buffering::run,
+    },
+    Benchmark {
+        name: "checkpoint",
+        summary: "cell files, phase spaces, checkpoints [cells|linear|ascii|waiting]… [MOLECULES]",
+        run: in_process::checkpoint::run,
+    },
+    Benchmark {
+        name: "peers",
+        summary: "the engine against MPI-IO of Open MPI (OMPIO, ROMIO) and MPICH; 25 minutes; see `peers --help`",
+        run: peers::run,
+    },
+    Benchmark {
+        name: "formats",
+        summary: "netCDF and HDF5 against PnetCDF and parallel HDF5",
+        run: format_libraries::formats::run,
+    },
+    Benchmark {
+        name: "programs",
+        summary: "PnetCDF and parallel HDF5 on the interposition library against their own MPI-IO",
+        run: format_libraries::programs::run,
+    },
+];
+
+/// Jobs that `peers` and `formats` start.
+const JOBS: [&str; 5] = ["time", "verify", "memory", "overlap", "datasets"];
+
+const JOB_USAGE: &str = "\
+aqueduct-bench time|verify|memory FILE CASE…    cases such as tiles:collective:write:1048576:cached
 aqueduct-bench overlap FILE
-aqueduct-bench datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS    as peer/datasets.c
-FILE.cached and FILE.direct have to exist and to be large enough.";
+aqueduct-bench datasets FILE netcdf|hdf5 COUNT DOUBLES ROUNDS
+FILE.cached and FILE.direct must exist and be large enough.";
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = Launch::from_env()
-        .and_then(|launch| launch.run(|world| job(world, &words).map_err(|error| format!("{error:#}"))));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        [] | ["--list" | "--help"] => {
+            print_list();
+            Ok(())
+        }
+        [name, rest @ ..] => match BENCHMARKS.iter().find(|benchmark| benchmark.name == *name) {
+            Some(benchmark) => (benchmark.run)(rest),
+            None if JOBS.contains(name) => run_job(&arguments),
+            None => Err(anyhow!("there is no benchmark {name}; `cargo xtask bench --list` prints them all")),
+        },
+    };
     match outcome {
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("aqueduct-bench: {error}");
+            eprintln!("aqueduct-bench: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn job(world: &Comm, words: &[String]) -> Result<()> {
-    let [verb, file, cells @ ..] = words else { bail!("{USAGE}") };
-    let file = PathBuf::from(file);
-    if verb == "overlap" {
-        return overlap::run(world, &file);
+fn print_list() {
+    for Benchmark { name, summary, .. } in &BENCHMARKS {
+        println!("{name:12} {summary}");
     }
-    if verb == "datasets" {
-        return datasets::run(world, &file, cells);
-    }
-    let cells: Vec<BenchCase> = cells.iter().map(|text| text.parse()).collect::<Result<_>>()?;
-    let path = file.with_extension("cached");
-    let file_len = std::fs::metadata(&path).with_context(|| format!("looking for {}", path.display()))?.len();
-    let largest = cells.iter().map(|cell| cell.bytes).max().unwrap_or(0);
-    let mut buffer = AlignedBuffer::new(largest as usize);
-    // Touched, so that the memory is there before anything is measured.
-    contents::fill(world.rank() as u64, &mut buffer);
-    let mut bench = CaseRunner { world, file, file_len, buffer };
-    let mut cap = TimeCap::new();
-    for cell in &cells {
-        if cap.forbids(&cell.family(), cell.bytes) {
-            say(world, cell, "capped");
-            continue;
-        }
-        let result = match verb.as_str() {
-            "time" => {
-                let (samples, counters) = bench.time(cell).with_context(|| cell.to_string())?;
-                cap.record(cell.family(), cell.bytes, samples.iter().copied().fold(f64::INFINITY, f64::min));
-                let texts: Vec<String> = samples.iter().map(|seconds| format!("{seconds:e}")).collect();
-                format!("seconds {}{}", texts.join(","), counters.map(counted).unwrap_or_default())
-            }
-            "verify" => format!("sum {:016x}", bench.verify(cell).with_context(|| cell.to_string())?),
-            "memory" => format!("memory {}", bench.memory(cell).with_context(|| cell.to_string())?),
-            _ => bail!("{USAGE}"),
-        };
-        say(world, cell, &result);
-    }
+}
+
+/// Runs a job on this rank, or on thread ranks.
+fn run_job(words: &[String]) -> Result<()> {
+    let job = |world: &Comm| job(world, words).map_err(|error| format!("{error:#}"));
+    Launch::from_env()?.run(job)?;
     Ok(())
 }
 
-/// What one operation did on this rank.
-fn counted(counters: Counters) -> String {
-    let Counters { system_calls, copied, messages, allocations, .. } = counters;
-    format!(" counted {system_calls},{copied},{messages},{allocations}")
-}
-
-fn say(world: &Comm, cell: &BenchCase, result: &str) {
-    if world.rank() == 0 {
-        println!("cell {cell} {result}");
+fn job(world: &Comm, words: &[String]) -> Result<()> {
+    let [verb, file, rest @ ..] = words else {
+        bail!("FILE is missing\n{JOB_USAGE}");
+    };
+    let file = Path::new(file);
+    match verb.as_str() {
+        "overlap" => cases::overlap::run(world, file),
+        "datasets" => format_libraries::dataset_program::run(world, file, rest),
+        _ => cases::run(world, verb, file, rest),
     }
 }

@@ -1,0 +1,68 @@
+//! The program that `peers` compares: executes cases on the ranks of this job and prints a line for each. `peer/peer.c` is the same
+//! program in C, on `MPI_File_*`; `README.md` describes both.
+
+mod bench_case;
+mod contents;
+mod object_case;
+pub(crate) mod overlap;
+mod pattern;
+mod resident_memory;
+mod runner;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use aqueduct::comm::Comm;
+use aqueduct::device::AlignedBuffer;
+use aqueduct::file::Counters;
+
+pub(crate) use bench_case::{
+    BenchCase, CacheMode, CaseFamily, Coordination, OPEN_SIZE, PATTERNS, PatternSpec, size_with_unit,
+};
+
+use crate::timing::TimeCap;
+use runner::CaseRunner;
+
+/// Executes the cases by `time`, `verify` or `memory`. `file` is the name of the files without extension. Collective.
+pub(crate) fn run(world: &Comm, verb: &str, file: &Path, cases: &[String]) -> Result<()> {
+    let cases: Vec<BenchCase> = cases.iter().map(|text| text.parse()).collect::<Result<_>>()?;
+    let path = file.with_extension("cached");
+    let file_len = std::fs::metadata(&path).with_context(|| format!("finding {}", path.display()))?.len();
+    let largest = cases.iter().map(|case| case.bytes).max().unwrap_or(0);
+    let mut buffer = AlignedBuffer::new(largest as usize);
+    // Touches the memory before anything is measured.
+    contents::fill(world.rank() as u64, &mut buffer);
+    let mut runner = CaseRunner { world, file: file.to_owned(), file_len, buffer };
+    let mut cap = TimeCap::new();
+    for case in &cases {
+        if cap.forbids(&case.family, case.bytes) {
+            print(world, case, "capped");
+            continue;
+        }
+        let result = match verb {
+            "time" => {
+                let (samples, counters) = runner.time(case).with_context(|| case.to_string())?;
+                cap.record(case.family, case.bytes, samples.iter().copied().fold(f64::INFINITY, f64::min));
+                let texts: Vec<String> = samples.iter().map(|seconds| format!("{seconds:e}")).collect();
+                format!("seconds {}{}", texts.join(","), counters.map(counted).unwrap_or_default())
+            }
+            "verify" => format!("sum {:016x}", runner.verify(case).with_context(|| case.to_string())?),
+            "memory" => format!("memory {}", runner.memory(case).with_context(|| case.to_string())?),
+            _ => bail!("{verb} is none of time, verify, memory"),
+        };
+        print(world, case, &result);
+    }
+    Ok(())
+}
+
+/// The counters of one operation on this rank.
+fn counted(counters: Counters) -> String {
+    let Counters { system_calls, copied, messages, allocations, .. } = counters;
+    format!(" counted {system_calls},{copied},{messages},{allocations}")
+}
+
+fn print(world: &Comm, case: &BenchCase, result: &str) {
+    if world.rank() == 0 {
+        println!("case {case} {result}");
+    }
+}

@@ -1,0 +1,270 @@
+//! The cases of the comparison: the access patterns, and for each its coordination, directions, sizes and cache modes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, Result, bail, ensure};
+
+use super::pattern::AccessPattern;
+
+/// Whether an access is independent or collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Coordination {
+    Independent,
+    Collective,
+}
+
+/// Whether data is written or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CaseDirection {
+    Write,
+    Read,
+}
+
+/// Through the page cache, or with `O_DIRECT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CacheMode {
+    Cached,
+    Direct,
+}
+
+/// An access pattern and the cases in which it is measured.
+#[derive(Debug)]
+pub(crate) struct PatternSpec {
+    pub(crate) name: &'static str,
+    pub(crate) access: AccessPattern,
+    pub(crate) coordinations: &'static [Coordination],
+    pub(crate) directions: &'static [CaseDirection],
+    pub(crate) caches: &'static [CacheMode],
+    /// The largest size per rank; larger ones add no information.
+    pub(crate) largest: u64,
+}
+
+use CacheMode::{Cached, Direct};
+use CaseDirection::{Read, Write};
+use Coordination::{Collective, Independent};
+
+const BOTH: &[Coordination] = &[Independent, Collective];
+const DIRECTIONS: &[CaseDirection] = &[Write, Read];
+const LARGEST: u64 = 64 << 20;
+
+/// Contiguous is the first: the others are compared with it.
+pub(crate) const PATTERNS: [PatternSpec; 14] = [
+    transfer("contiguous", AccessPattern::Contiguous, &[Cached, Direct]),
+    transfer("round-robin-4", AccessPattern::RoundRobin { piece: 4 }, &[Cached]),
+    transfer("round-robin-64", AccessPattern::RoundRobin { piece: 64 }, &[Cached]),
+    transfer("round-robin-4096", AccessPattern::RoundRobin { piece: 4096 }, &[Cached, Direct]),
+    transfer("tiles", AccessPattern::Tiles { row: 1024 }, &[Cached]),
+    transfer("page-tiles", AccessPattern::Tiles { row: 4096 }, &[Direct]),
+    transfer("blocks", AccessPattern::Blocks, &[Cached]),
+    transfer("nested", AccessPattern::Nested, &[Cached]),
+    calls("explicit-64", AccessPattern::Explicit, &[Independent], 1 << 20),
+    calls("shared", AccessPattern::Shared, &[Independent], 16 << 20),
+    calls("ordered", AccessPattern::Ordered, &[Collective], 1 << 20),
+    transfer("atomic", AccessPattern::Atomic, &[Cached]),
+    PatternSpec {
+        name: "open",
+        access: AccessPattern::Open,
+        coordinations: &[Collective],
+        directions: &[Write],
+        caches: &[Cached],
+        largest: OPEN_SIZE,
+    },
+    calls("objects", AccessPattern::Objects, &[Collective], LARGEST),
+];
+
+/// The size in the cases of `open`, which transfers no data.
+pub(crate) const OPEN_SIZE: u64 = 4096;
+
+const fn transfer(name: &'static str, access: AccessPattern, caches: &'static [CacheMode]) -> PatternSpec {
+    PatternSpec { name, access, coordinations: BOTH, directions: DIRECTIONS, caches, largest: LARGEST }
+}
+
+const fn calls(
+    name: &'static str,
+    access: AccessPattern,
+    coordinations: &'static [Coordination],
+    largest: u64,
+) -> PatternSpec {
+    PatternSpec { name, access, coordinations, directions: DIRECTIONS, caches: &[Cached], largest }
+}
+
+/// Everything but the size: cases of one family differ only in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CaseFamily {
+    pub(crate) pattern: &'static str,
+    pub(crate) cache: CacheMode,
+    pub(crate) coordination: Coordination,
+    pub(crate) direction: CaseDirection,
+}
+
+/// A family and a size per rank; as text `tiles:collective:write:1048576:cached`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BenchCase {
+    pub(crate) family: CaseFamily,
+    /// Bytes of each rank: a power of two, at least 4 KiB.
+    pub(crate) bytes: u64,
+}
+
+impl BenchCase {
+    pub(crate) fn access(&self) -> AccessPattern {
+        let spec = PATTERNS.iter().find(|spec| spec.name == self.family.pattern);
+        spec.unwrap_or(&PATTERNS[0]).access
+    }
+
+    pub(crate) fn is_collective(&self) -> bool {
+        self.family.coordination == Collective
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.family.direction == Read
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.family.cache == Direct
+    }
+
+    /// The case that writes what this one reads.
+    pub(crate) fn as_write(&self) -> Self {
+        Self { family: CaseFamily { direction: Write, ..self.family }, ..*self }
+    }
+}
+
+impl CaseFamily {
+    /// Whether the other differs at most in direction: data that cannot be written cannot be read back.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        Self { direction: other.direction, ..*self } == *other
+    }
+}
+
+impl PatternSpec {
+    /// All cases of these sizes, those of a family in ascending order of size.
+    pub(crate) fn cases(&'static self, sizes: &[u64]) -> Vec<BenchCase> {
+        let mut cases = Vec::new();
+        for &cache in self.caches {
+            for &coordination in self.coordinations {
+                for &direction in self.directions {
+                    let family = CaseFamily { pattern: self.name, cache, coordination, direction };
+                    cases.extend(self.sizes(sizes).into_iter().map(|bytes| BenchCase { family, bytes }));
+                }
+            }
+        }
+        cases
+    }
+
+    fn sizes(&self, wanted: &[u64]) -> Vec<u64> {
+        if self.largest == OPEN_SIZE {
+            return vec![OPEN_SIZE];
+        }
+        wanted.iter().copied().filter(|bytes| *bytes <= self.largest).collect()
+    }
+}
+
+impl fmt::Display for CaseFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pattern, coordination, direction, cache } = self;
+        let coordination = match coordination {
+            Independent => "independent",
+            Collective => "collective",
+        };
+        let direction = match direction {
+            Write => "write",
+            Read => "read",
+        };
+        let cache = match cache {
+            Cached => "cached",
+            Direct => "direct",
+        };
+        write!(f, "{pattern}:{coordination}:{direction}:{cache}")
+    }
+}
+
+impl fmt::Display for BenchCase {
+    /// As the programs parse it: the size is before the cache mode.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.family.to_string();
+        let (front, cache) = family.rsplit_once(':').unwrap_or((&family, ""));
+        write!(f, "{front}:{}:{cache}", self.bytes)
+    }
+}
+
+impl FromStr for BenchCase {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split(':').collect();
+        let [pattern, coordination, direction, bytes, cache] = words[..] else {
+            bail!("{text}: a case is pattern:coordination:direction:bytes:cache");
+        };
+        let spec = PATTERNS.iter().find(|spec| spec.name == pattern);
+        let pattern = spec.with_context(|| format!("{text}: there is no pattern {pattern}"))?.name;
+        let is_second = |word: &str, first: &str, second: &str| {
+            ensure!(word == first || word == second, "{text}: {word} is neither {first} nor {second}");
+            Ok(word == second)
+        };
+        let coordination =
+            if is_second(coordination, "independent", "collective")? { Collective } else { Independent };
+        let direction = if is_second(direction, "write", "read")? { Read } else { Write };
+        let cache = if is_second(cache, "cached", "direct")? { Direct } else { Cached };
+        let bytes: u64 =
+            bytes.parse().with_context(|| format!("{text}: {bytes} is not a number of bytes"))?;
+        ensure!(
+            bytes.is_power_of_two() && bytes >= 4096,
+            "{text}: the number of bytes must be a power of two, 4096 or more"
+        );
+        Ok(Self { family: CaseFamily { pattern, cache, coordination, direction }, bytes })
+    }
+}
+
+/// A size with its unit.
+pub(crate) fn size_with_unit(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_ordered_by_family_and_size() {
+        let cases = PATTERNS[0].cases(&[65536, 1 << 20]);
+        assert_eq!(cases.len(), 2 * 2 * 2 * 2);
+        assert_eq!(cases[0].to_string(), "contiguous:independent:write:65536:cached");
+        assert_eq!(cases[1].to_string(), "contiguous:independent:write:1048576:cached");
+        assert_eq!(cases[15].to_string(), "contiguous:collective:read:1048576:direct");
+    }
+
+    #[test]
+    fn small_calls_have_a_largest_size_and_opening_has_one_size() {
+        let named = |name| PATTERNS.iter().find(|pattern| pattern.name == name).unwrap();
+        assert_eq!(named("explicit-64").cases(&[65536, 1 << 20, 64 << 20]).len(), 4);
+        assert_eq!(named("open").cases(&[65536, 1 << 20]).len(), 1);
+    }
+
+    #[test]
+    fn every_case_is_parsed_from_its_text() {
+        for case in PATTERNS.iter().flat_map(|pattern| pattern.cases(&[65536])) {
+            assert_eq!(case.to_string().parse::<BenchCase>().unwrap(), case);
+        }
+        let case: BenchCase = "round-robin-64:collective:read:65536:direct".parse().unwrap();
+        assert_eq!(case.access(), AccessPattern::RoundRobin { piece: 64 });
+        assert!(case.is_collective() && case.is_read() && case.is_direct() && !case.as_write().is_read());
+    }
+
+    #[test]
+    fn invalid_cases_are_errors() {
+        for invalid in [
+            "tiles",
+            "zigzag:collective:read:65536:cached",
+            "tiles:alone:read:65536:cached",
+            "tiles:collective:read:65537:cached",
+            "tiles:collective:read:1024:cached",
+            "tiles:collective:read:many:cached",
+        ] {
+            assert!(invalid.parse::<BenchCase>().is_err(), "{invalid}");
+        }
+    }
+}

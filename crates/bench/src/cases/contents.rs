@@ -1,0 +1,93 @@
+//! The data that ranks write, and checksums to verify it. `peer/peer.c` does the same.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::pattern::SHARED_PIECE;
+
+const CHUNK: usize = 1 << 20;
+
+/// Fills memory with the data of a rank.
+pub(crate) fn fill(rank: u64, bytes: &mut [u8]) {
+    for (at, word) in bytes.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&word_of(rank, at as u64).to_le_bytes());
+    }
+}
+
+fn word_of(rank: u64, at: u64) -> u64 {
+    (rank << 48 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A checksum weighted by position. If pieces have no order, the position is that inside a piece of the shared file pointer.
+#[derive(Default)]
+pub(crate) struct ContentSum {
+    unordered: bool,
+    at: u64,
+    pub(crate) value: u64,
+}
+
+impl ContentSum {
+    /// `unordered`: the sum does not depend on the order of the pieces.
+    pub(crate) fn new(unordered: bool) -> Self {
+        Self { unordered, ..Self::default() }
+    }
+
+    /// Adds more bytes, a multiple of 8.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        let period = if self.unordered { (SHARED_PIECE / 8) as u64 } else { u64::MAX };
+        for word in bytes.chunks_exact(8) {
+            let word = word.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let weight = 2 * (self.at % period) + 1;
+            self.value = self.value.wrapping_add((word ^ word >> 29).wrapping_mul(weight));
+            self.at += 1;
+        }
+    }
+}
+
+/// The checksum of the first bytes of a file, read with system calls only.
+pub(crate) fn sum_of_file(path: &Path, bytes: u64, unordered: bool) -> Result<u64> {
+    let file = File::open(path).with_context(|| format!("opening {} to check it", path.display()))?;
+    let (mut chunk, mut sum) = (vec![0; CHUNK], ContentSum::new(unordered));
+    for first in (0..bytes).step_by(CHUNK) {
+        let part = &mut chunk[..CHUNK.min((bytes - first) as usize)];
+        file.read_exact_at(part, first).with_context(|| format!("reading {} to check it", path.display()))?;
+        sum.add(part);
+    }
+    Ok(sum.value)
+}
+
+/// Overwrites a part of a file with zeros, so that data of an earlier case cannot be mistaken for new data.
+pub(crate) fn clear(path: &Path, first: u64, bytes: u64) -> Result<()> {
+    let context = || format!("clearing {}", path.display());
+    let file = File::options().write(true).open(path).with_context(context)?;
+    let zeros = vec![0; CHUNK];
+    for at in (0..bytes).step_by(CHUNK) {
+        let part = &zeros[..CHUNK.min((bytes - at) as usize)];
+        file.write_all_at(part, first + at).with_context(context)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_depends_on_the_order_of_pieces_unless_unordered() {
+        let mut data = vec![0; 2 * SHARED_PIECE];
+        fill(3, &mut data);
+        let swapped = [&data[SHARED_PIECE..], &data[..SHARED_PIECE]].concat();
+        let sum = |bytes: &[u8], unordered| {
+            let mut sum = ContentSum::new(unordered);
+            sum.add(bytes);
+            sum.value
+        };
+        assert_ne!(sum(&data, false), sum(&swapped, false));
+        assert_eq!(sum(&data, true), sum(&swapped, true));
+        data[77] ^= 1;
+        assert_ne!(sum(&data, true), sum(&swapped, true));
+    }
+}
