@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask mpiio` and `cargo xtask bench`.
+//! Commands for development: `cargo xtask test`, `cargo xtask bench` and others.
 
 mod bench;
 mod fast;
@@ -23,6 +23,7 @@ cargo xtask valgrind             run C programs with the library under valgrind
 cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
     aqueduct-comm aqueduct-file  these packages only
 cargo xtask miri                 run the tests of objects, layouts and codecs under Miri; needs nightly and its component miri
+cargo xtask release-checks       install the tools of RELEASING.md and check packages, dependencies, spelling, API changes
 cargo xtask bench [--list]       list the benchmarks
 cargo xtask bench NAME …         run a benchmark with its arguments";
 
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         ["valgrind"] => mpiio::valgrind(),
         ["sanitize", sanitizer, packages @ ..] => sanitize::sanitize(sanitizer, packages),
         ["miri"] => sanitize::miri(),
+        ["release-checks"] => publishing::check_release(),
         ["bench", words @ ..] => bench::start(words),
         _ => {
             eprintln!("{USAGE}");

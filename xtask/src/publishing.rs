@@ -1,12 +1,14 @@
-//! Checks of what a release needs: packages of all crates, the oldest supported compiler, dependencies, spelling.
+//! Checks that a release needs: packages of all crates, the oldest supported compiler, dependencies, spelling, API changes.
 //!
-//! Tools that are not installed are named in a notice and their checks are skipped; `RELEASING.md` says how to install them.
+//! `cargo xtask test` runs those that take seconds and need no network. Tools that are not installed are named in a notice and their checks are
+//! skipped. `cargo xtask release-checks` installs the tools and runs all checks.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
 use crate::shell::{cargo, command, root, run, succeeds};
+use crate::test::with_hdf5;
 
 /// Packages with `publish = false`.
 const NOT_PUBLISHED: [&str; 6] = [
@@ -18,19 +20,56 @@ const NOT_PUBLISHED: [&str; 6] = [
     "xtask",
 ];
 
-/// All of these checks. They need no registry.
+/// Tools of these checks: a command that succeeds if the tool is installed, and the package that has it.
+const TOOLS: [(&[&str], &str); 3] = [
+    (&["cargo", "deny", "--version"], "cargo-deny"),
+    (&["typos", "--version"], "typos-cli"),
+    (&["cargo", "semver-checks", "--version"], "cargo-semver-checks"),
+];
+
+/// The checks that take seconds. They need no registry.
 pub(crate) fn check() -> Result<()> {
-    package()?;
+    package(&["--no-verify", "--offline"])?;
     minimum_rust_version()?;
-    dependencies()?;
-    spelling()
+    if is_installed("cargo-deny") {
+        dependencies(&["bans", "licenses", "sources"])?;
+    }
+    if is_installed("typos-cli") {
+        run(&mut command("typos", &[]))?;
+    }
+    Ok(())
 }
 
-/// Packages every published crate as `cargo publish` does: metadata, versions of path dependencies, files. Nothing is built.
-fn package() -> Result<()> {
-    let mut command =
-        cargo(&["package", "--workspace", "--no-verify", "--offline", "--allow-dirty", "--quiet"]);
-    command.args(NOT_PUBLISHED.iter().flat_map(|name| ["--exclude", name]));
+/// All checks. Installs missing tools; builds every crate from its package; looks for advisories.
+pub(crate) fn check_release() -> Result<()> {
+    for (probe, package) in TOOLS {
+        if !succeeds(&mut command(probe[0], &probe[1..])) {
+            run(&mut cargo(&["install", "--locked", package]))?;
+        }
+    }
+    run(&mut command("typos", &[]))?;
+    dependencies(&["advisories", "bans", "licenses", "sources"])?;
+    minimum_rust_version()?;
+    package(&[])?;
+    api_changes()
+}
+
+/// Whether a tool is installed; prints a notice if not.
+fn is_installed(package: &str) -> bool {
+    let probe = TOOLS.iter().find(|(_, name)| *name == package).map(|(probe, _)| *probe);
+    let installed = probe.is_some_and(|probe| succeeds(&mut command(probe[0], &probe[1..])));
+    if !installed {
+        skip(&format!("the check by {package}"), &format!("cargo install --locked {package}"));
+    }
+    installed
+}
+
+/// Packages every published crate as `cargo publish` does: metadata, versions of path dependencies, files. Verification builds each crate from
+/// its package, with the others in a local registry, in a target directory of its own.
+fn package(options: &[&str]) -> Result<()> {
+    let mut command = cargo(&["package", "--workspace", "--allow-dirty", "--quiet"]);
+    command.args(options).args(NOT_PUBLISHED.iter().flat_map(|name| ["--exclude", name]));
+    with_hdf5(&mut command);
     run(&mut command)
 }
 
@@ -55,22 +94,26 @@ fn minimum_rust_version() -> Result<()> {
     run(check.env_remove("CARGO").env("CARGO_TARGET_DIR", root().join("target/minimum-rust-version")))
 }
 
-/// Licenses, advisories, duplicate versions and sources of dependencies, by `deny.toml`.
-fn dependencies() -> Result<()> {
-    if !succeeds(&mut cargo(&["deny", "--version"])) {
-        skip("the check of dependencies", "cargo install --locked cargo-deny");
-        return Ok(());
-    }
-    run(&mut cargo(&["deny", "--all-features", "check"]))
+/// Checks of dependencies by `deny.toml`. Advisories need the network.
+fn dependencies(checks: &[&str]) -> Result<()> {
+    let mut command = cargo(&["deny", "--all-features", "check", "--hide-inclusion-graph"]);
+    run(command.args(checks))
 }
 
-/// Spelling, by `typos.toml`.
-fn spelling() -> Result<()> {
-    if !succeeds(&mut command("typos", &["--version"])) {
-        skip("the check of spelling", "cargo install --locked typos-cli");
+/// Compares the public API of each library with the last released version, by the newest tag `v…` of this branch.
+fn api_changes() -> Result<()> {
+    let tag = command("git", &["describe", "--tags", "--abbrev=0", "--match", "v*"]).output()?;
+    if !tag.status.success() {
+        println!("notice: the check of API changes is skipped; no version is tagged yet");
         return Ok(());
     }
-    run(&mut command("typos", &[]))
+    let tag = String::from_utf8_lossy(&tag.stdout).trim().to_owned();
+    let mut command = cargo(&["semver-checks", "--workspace", "--baseline-rev", &tag]);
+    // A library for C programs: its Rust API is empty.
+    command.args(["--exclude", "aqueduct-mpiio"]);
+    command.args(NOT_PUBLISHED.iter().flat_map(|name| ["--exclude", name]));
+    with_hdf5(&mut command);
+    run(&mut command)
 }
 
 fn skip(what: &str, remedy: &str) {
