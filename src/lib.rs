@@ -20,7 +20,8 @@
 //! |---|---|---|
 //! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
 //! | [`formats`] | `aqueduct-formats` | files of other systems: [`netcdf`], HDF5 with the feature `hdf5` |
-//! | [`checkpoint`] | `aqueduct-checkpoint` | coming back: checkpoints committed all or nothing, cell files, the formats of `MarDyn` |
+//! | [`mardyn`] | `aqueduct-mardyn` | phase-space files of the program `MarDyn` |
+//! | [`checkpoint`] | `aqueduct-checkpoint` | checkpoint and restart: atomically committed checkpoints, files of particles sorted by cell |
 //! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
 //! | [`stream`] | `aqueduct-stream` | hidden output: streams of a time-stepping program, written while it computes |
 //! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
@@ -40,6 +41,7 @@ pub use aqueduct_formats as formats;
 #[cfg(feature = "hdf5")]
 pub use aqueduct_formats::hdf5;
 pub use aqueduct_formats::netcdf;
+pub use aqueduct_mardyn as mardyn;
 pub use aqueduct_stream as stream;
 
 /// Runs `program` on every rank and returns what the ranks of this process returned; see

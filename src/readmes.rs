@@ -23,3 +23,6 @@ struct AqueductStreamReadme;
 
 #[doc = include_str!("../crates/checkpoint/README.md")]
 struct AqueductCheckpointReadme;
+
+#[doc = include_str!("../crates/mardyn/README.md")]
+struct AqueductMardynReadme;

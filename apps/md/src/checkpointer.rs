@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use aqueduct::checkpoint::mardyn::PhaseSpace;
 use aqueduct::checkpoint::{Checkpoint, Generation, Interval, Molecule, Retention, Store};
 use aqueduct::comm::{Comm, Op};
+use aqueduct::mardyn::PhaseSpace;
 
 use crate::decomposition::Decomposition;
 use crate::grid::SimulationGrid;

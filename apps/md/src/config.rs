@@ -17,7 +17,7 @@
 //! `#` begins a comment.
 
 use anyhow::{Context, Result, bail, ensure};
-use aqueduct::checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
+use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
 use crate::decomposition::DecompositionMethod;
 use crate::lattice_generator::{Lattice, LatticeGenerator};

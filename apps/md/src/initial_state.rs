@@ -1,9 +1,9 @@
 //! Where a run begins: molecules from files or from a generator.
 
 use anyhow::{Context, Result, ensure};
-use aqueduct::checkpoint::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::checkpoint::{Molecule, SpatialRegion};
 use aqueduct::comm::{Comm, Op};
+use aqueduct::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
 use crate::cell_box::CellBox;
 use crate::config::{Config, MoleculeSource};

@@ -20,8 +20,8 @@ pub mod xyz;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use aqueduct::checkpoint::mardyn::{PhaseSpace, PhaseSpaceFormat};
 use aqueduct::comm::Comm;
+use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFormat};
 
 use crate::config::{Config, OutputKind, OutputLine};
 use crate::result_row::ResultRow;

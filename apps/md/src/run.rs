@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use aqueduct::checkpoint::mardyn::PhaseSpace;
 use aqueduct::comm::Comm;
+use aqueduct::mardyn::PhaseSpace;
 
 use crate::checkpointer::{CheckpointCost, CheckpointPolicy, Checkpointer, RestoredState, StartMode};
 use crate::config::Config;

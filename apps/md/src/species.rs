@@ -1,7 +1,7 @@
 //! The components of a phase space as what the forces know of them.
 
 use anyhow::{Result, ensure};
-use aqueduct::checkpoint::mardyn::{Component, PhaseSpace};
+use aqueduct::mardyn::{Component, PhaseSpace};
 
 use crate::potential::{LennardJonesCentre, Potential};
 

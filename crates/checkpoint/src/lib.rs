@@ -1,23 +1,22 @@
-//! Coming back: checkpoints that are committed all or nothing, cell files, and the phase-space files of `MarDyn`.
+//! Checkpoint and restart: atomically committed checkpoints, and files of particles sorted by cell.
 //!
 //! | | |
 //! |---|---|
 //! | [`Store`] | a folder of checkpoints: generations of named parts of all ranks, restored on any number of ranks |
 //! | [`particle_cells`] | particles in one file, cell by cell: a rank reads the cells its box overlaps |
-//! | [`mardyn`] | the four formats of `MarDyn` |
-//! | [`Interval`] | how often a checkpoint pays |
+//! | [`Interval`] | the checkpoint interval that costs the least time |
 
 mod error;
+mod existing_file;
 mod grid;
 mod interval;
-pub mod mardyn;
 mod molecule;
-mod open_options;
 pub mod particle_cells;
 mod region;
 mod store;
 
 pub use error::{Error, Kind, Result};
+pub use existing_file::ExistingFile;
 pub use grid::CellGrid;
 pub use interval::Interval;
 pub use molecule::{Molecule, Particle};

@@ -24,13 +24,14 @@
 //! The bytes are in `docs/format-cells.md`.
 
 mod cell_file;
-pub(crate) mod cell_offsets;
+pub mod cell_offsets;
 mod cell_table;
 pub(crate) mod particle_order;
 pub(crate) mod row_checksums;
 
+pub(crate) use cell_file::write_rows;
 pub use cell_file::{CellFile, CellSummary, replace, summary, verify, write};
-pub(crate) use cell_file::{view, write_rows};
+pub use particle_order::{CellRun, ParticleOrder};
 
 #[cfg(doc)]
 use crate::CellGrid;

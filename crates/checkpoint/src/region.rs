@@ -31,11 +31,11 @@ impl SpatialRegion {
             at >= low && (at < high || (at >= length[d] && high >= length[d]))
         })
     }
-}
 
-/// Whether a place lies in the domain, its upper faces included.
-pub(crate) fn inside(position: [f64; 3], length: [f64; 3]) -> bool {
-    (0..3).all(|d| position[d] >= 0.0 && position[d] <= length[d])
+    /// Whether a position lies in the box, all faces included.
+    pub fn contains_closed(&self, position: [f64; 3]) -> bool {
+        (0..3).all(|d| position[d] >= self.low[d] && position[d] <= self.high[d])
+    }
 }
 
 #[cfg(test)]
@@ -51,10 +51,8 @@ mod tests {
             let holders = halves.iter().filter(|half| half.contains([x, 2.0, 0.0], length)).count();
             assert_eq!(holders, 1, "{x}");
         }
-        assert!(
-            !inside([0.0, -1e-300, 0.0], length)
-                && inside([2.0; 3], length)
-                && !inside([f64::NAN; 3], length)
-        );
+        let domain = SpatialRegion::of(length);
+        assert!(!domain.contains_closed([0.0, -1e-300, 0.0]) && domain.contains_closed([2.0; 3]));
+        assert!(!domain.contains_closed([f64::NAN; 3]));
     }
 }

@@ -1,29 +1,28 @@
 //! Cell files: any ranks, few accesses, and damage that is found.
 
-mod cases;
+mod fixture;
 
 use aqueduct_checkpoint::particle_cells::{self, CellFile};
 use aqueduct_checkpoint::{CellGrid, Error, Kind, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
-use cases::{BOTH, by_id, bytes_of, molecules, put_bytes, same, space};
+use fixture::{DECOMPOSITIONS, LENGTH, by_id, bytes_of, molecules, put_bytes, same};
 
 #[test]
 fn any_number_of_ranks_reads_what_any_other_wrote() {
-    let space = space();
-    let all = molecules(500, 21, &space);
+    let all = molecules(500, 21);
     for writers in 1..=7 {
-        for how in BOTH {
+        for how in DECOMPOSITIONS {
             let name = format!("memfs:cells-{writers}-{how:?}").to_lowercase();
             let write = |world: &Comm| {
-                let mine = how.mine(writers, world.rank(), &all, space.length);
-                particle_cells::write(world, &name, &how.grid(writers, space.length), &mine)
+                let mine = how.local_molecules(writers, world.rank(), &all, LENGTH);
+                particle_cells::write(world, &name, &how.grid(writers, LENGTH), &mine)
             };
             Launch::threads(writers).run(write).unwrap();
             for readers in 1..=7 {
-                for other in BOTH {
+                for other in DECOMPOSITIONS {
                     let read = |world: &Comm| {
                         let file = CellFile::<Molecule>::open(world, &name)?;
-                        let region = other.region(readers, world.rank(), space.length);
+                        let region = other.region(readers, world.rank(), LENGTH);
                         Ok::<_, Error>((file.read(&region)?, file.read_share()?))
                     };
                     let (read, shares): (Vec<_>, Vec<_>) =

@@ -1,6 +1,6 @@
 //! The power is cut in every operation of the writing of a cell file, over an older one: a reader then finds one of them whole, or an error.
 
-mod cases;
+mod fixture;
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use aqueduct_checkpoint::{Error, Kind, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
-use cases::{Decomposition, by_id, molecules, same, space};
+use fixture::{Decomposition, LENGTH, by_id, molecules, same};
 
 /// What a reader has found, and how often.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ struct Found {
 }
 
 fn write(world: &Comm, name: &str, all: &[Molecule]) -> Result<(), Error> {
-    let (how, length) = (Decomposition::Tree, space().length);
-    let mine = how.mine(world.size(), world.rank(), all, length);
+    let (how, length) = (Decomposition::KdTree, LENGTH);
+    let mine = how.local_molecules(world.size(), world.rank(), all, length);
     particle_cells::replace(world, name, &how.grid(world.size(), length), &mine)
 }
 
@@ -39,7 +39,7 @@ fn read(name: &str) -> (Result<Vec<Molecule>, Error>, bool) {
 }
 
 fn cut_everywhere(ranks: usize, found: &mut Found) {
-    let [older, newer] = [31, 32].map(|seed| molecules(60, seed, &space()));
+    let [older, newer] = [31, 32].map(|seed| molecules(60, seed));
     for seed in 0..8_u64 {
         for after in 0.. {
             let crash = CrashDevice::new(Arc::new(MemFs::new())).after(after, seed * 1000 + after);

@@ -1,7 +1,7 @@
 //! Stores: generations are whole or not there, and come back on any number of ranks.
 
-mod cases;
-#[path = "cases/state.rs"]
+mod fixture;
+#[path = "fixture/state.rs"]
 mod state;
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Error, Kind, Result, Retention, Store};
 use aqueduct_comm::{Comm, Launch};
-use cases::{BOTH, Decomposition};
+use fixture::{DECOMPOSITIONS, Decomposition};
 
 use state::{COLUMNS, Pair, ROWS, Walker, check, rows, save};
 
@@ -17,7 +17,7 @@ use state::{COLUMNS, Pair, ROWS, Walker, check, rows, save};
 fn any_number_of_ranks_comes_back_to_what_any_other_left() {
     for writers in 1..=7 {
         let folder = tempfile::tempdir().unwrap();
-        let how = BOTH[writers % 2];
+        let how = DECOMPOSITIONS[writers % 2];
         let write = |world: &Comm| {
             let mut store = Store::open_or_create(world, folder.path())?;
             save(world, &mut store, 5, how, false)?;
@@ -28,7 +28,7 @@ fn any_number_of_ranks_comes_back_to_what_any_other_left() {
         };
         Launch::threads(writers).run(write).unwrap();
         for readers in 1..=7 {
-            let how = BOTH[(readers / 2) % 2];
+            let how = DECOMPOSITIONS[(readers / 2) % 2];
             let read = |world: &Comm| check(world, &Store::open_or_create(world, folder.path())?, how);
             assert_eq!(
                 Launch::threads(readers).run(read).unwrap(),
@@ -102,10 +102,10 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
             let prefix = format!("fault=seed={},{fault}:ufs:", turn + 1000 * usize::from(later));
             let told = Launch::threads(2).run(|world| {
                 let mut store = Store::open_or_create(world, folder.path())?;
-                save(world, &mut store, 1, Decomposition::Tree, false)?;
+                save(world, &mut store, 1, Decomposition::KdTree, false)?;
                 drop(store);
                 let mut store = Store::open_or_create(world, folder.path())?.with_device(&prefix);
-                let outcome = save(world, &mut store, 2, Decomposition::Tree, later)
+                let outcome = save(world, &mut store, 2, Decomposition::KdTree, later)
                     .and_then(|()| store.wait().map(|_| ()));
                 Ok::<_, Error>(outcome.err())
             });
@@ -159,14 +159,14 @@ fn a_damaged_generation_is_passed_over_and_told() {
                 let passed = latest.skipped();
                 assert!(passed.len() == 1 && passed[0].generation == 3);
                 assert!(passed[0].error.kind() == Kind::Damaged, "{}", passed[0].error);
-                Ok::<_, Error>((latest.number(), check(world, &store, Decomposition::Tree)?))
+                Ok::<_, Error>((latest.number(), check(world, &store, Decomposition::KdTree)?))
             };
             assert_eq!(Launch::threads(3).run(look).unwrap(), [(2, Some(2)); 3], "{}", file.display());
         }
         std::fs::write(&file, &bytes).unwrap();
     }
     let sound =
-        |world: &Comm| check(world, &Store::open_or_create(world, folder.path())?, Decomposition::Tree);
+        |world: &Comm| check(world, &Store::open_or_create(world, folder.path())?, Decomposition::KdTree);
     assert_eq!(Launch::threads(1).run(sound).unwrap(), [Some(3)]);
 }
 

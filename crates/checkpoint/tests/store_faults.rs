@@ -1,8 +1,8 @@
 //! What a store survives beside power cuts and full disks: leftovers that cannot be removed, old generations that cannot be pruned, things that someone has put
 //! into the folder, a file system without `flock`.
 
-mod cases;
-#[path = "cases/state.rs"]
+mod fixture;
+#[path = "fixture/state.rs"]
 #[allow(dead_code, reason = "some of it is for others")]
 mod state;
 
@@ -12,7 +12,7 @@ use std::process::Command;
 
 use aqueduct_checkpoint::{Checkpoint, Error, Kind, Retention, Store};
 use aqueduct_comm::{Comm, Launch};
-use cases::Decomposition;
+use fixture::Decomposition;
 use state::{check, save};
 
 /// Where the job of `a_job` has its store; without it there is no job.
@@ -28,7 +28,7 @@ fn commit(folder: &Path, keep: Retention, step: u64) -> (u64, Vec<String>) {
         let mut store = Store::open_or_create(world, folder)?.retention(keep);
         save(world, &mut store, step, Decomposition::Regular, true)?;
         let generation = store.wait()?.expect("one was under way");
-        assert_eq!(check(world, &store, Decomposition::Tree)?, Some(step));
+        assert_eq!(check(world, &store, Decomposition::KdTree)?, Some(step));
         Ok((generation, store.take_warnings()))
     })
 }

@@ -4,9 +4,9 @@ mod folder;
 
 use std::fs;
 
-use aqueduct::checkpoint::mardyn::{PhaseSpace, PhaseSpaceFormat};
 use aqueduct::checkpoint::{ArrayBlock, CellGrid, Checkpoint, Molecule, Store, particle_cells};
 use aqueduct::comm::{Comm, Launch};
+use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFormat};
 use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
 use aqueduct::object::{Object, ObjectFile};
 use aqueduct::stream::{Cuboid, Output, Reduction, Stream, Streams};

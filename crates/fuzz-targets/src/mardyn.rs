@@ -1,9 +1,9 @@
 //! The phase-space files of `MarDyn`: heads as text and as XML, molecules as text, rows, netCDF variables and cells.
 
-use aqueduct_checkpoint::mardyn::{
-    AxialSite, Charge, Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat, Tersoff,
+use aqueduct_mardyn::{
+    AxialSite, CellGrid, Charge, Component, Error, Molecule, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat,
+    Result, SpatialRegion, Tersoff,
 };
-use aqueduct_checkpoint::{CellGrid, Error, Molecule, Result, SpatialRegion};
 
 use crate::FuzzTarget;
 use crate::input::{check_named, join, load, remove_all, run_rank, split, store};

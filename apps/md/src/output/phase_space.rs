@@ -1,9 +1,9 @@
 //! The checkpoints of `MarDyn`, in its four formats; and molecules as files want them.
 
 use anyhow::{Context, Result};
-use aqueduct::checkpoint::mardyn::{MoleculeFormat, PhaseSpace, PhaseSpaceFormat};
 use aqueduct::checkpoint::{CellGrid, Molecule};
 use aqueduct::comm::Op;
+use aqueduct::mardyn::{MoleculeFormat, PhaseSpace, PhaseSpaceFormat};
 
 use crate::exchange;
 use crate::simulation::Simulation;

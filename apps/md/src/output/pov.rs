@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
-use aqueduct::checkpoint::mardyn::{Component, PhaseSpace};
 use aqueduct::file::OpenOptions;
+use aqueduct::mardyn::{Component, PhaseSpace};
 
 use super::parallel_text;
 use crate::exchange;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::liquid::{gather, on};
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
-use aqueduct::checkpoint::mardyn::{Component, LennardJones, PhaseSpace, PhaseSpaceFormat};
 use aqueduct::comm::Comm;
+use aqueduct::mardyn::{Component, LennardJones, PhaseSpace, PhaseSpaceFormat};
 use aqueduct_md::config::Config;
 use aqueduct_md::decomposition::DecompositionMethod;
 use aqueduct_md::output::{phase_space, xyz};
@@ -82,7 +82,7 @@ fn every_number_of_ranks(format: PhaseSpaceFormat) {
     let path = folder.path().join("components").display().to_string();
     on(1, |world| {
         let grid = aqueduct::checkpoint::CellGrid::whole(space.length).expect("a box has a volume");
-        let files = aqueduct::checkpoint::mardyn::PhaseSpaceFiles::one(format!("{path}.inp"));
+        let files = aqueduct::mardyn::PhaseSpaceFiles::one(format!("{path}.inp"));
         Ok(PhaseSpaceFormat::OldStyle.write(world, &files, &space, &grid, &[])?)
     });
     for (writers, manner) in (1..=7)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::liquid::{gather, on};
 use aqueduct::checkpoint::Molecule;
-use aqueduct::checkpoint::mardyn::PhaseSpaceFormat;
+use aqueduct::mardyn::PhaseSpaceFormat;
 use aqueduct_md::config::Config;
 use aqueduct_md::run::{self, RunSettings};
 use aqueduct_testkit::external_tools as judge;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::liquid::{gather, on};
 use anyhow::Result;
-use aqueduct::checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::checkpoint::{CellGrid, Checkpoint, Molecule, SpatialRegion, Store};
 use aqueduct::comm::{Comm, Launch};
+use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct_md::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
 use aqueduct_md::config::{Config, OutputKind, OutputLine};
 use aqueduct_md::result_row::ResultRow;

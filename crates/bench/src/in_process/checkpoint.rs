@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use aqueduct::checkpoint::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::checkpoint::{CellGrid, Checkpoint, Error, Molecule, SpatialRegion, Store, particle_cells};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::file::{File, OpenOptions};
+use aqueduct::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use rustix::time::ClockId;
 
 use super::is_wanted;

@@ -4,16 +4,15 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use aqueduct_comm::Comm;
-use aqueduct_file::layout::{Basic, Layout};
-use aqueduct_file::{Counters, File, Mode, Source, View};
+use aqueduct_file::{Counters, File, Mode, Source};
 
-use super::cell_offsets::{assign_offsets, blocks, order_particles};
+use super::cell_offsets::{assign_offsets, block_view, blocks, order_particles};
 use super::cell_table::{self, CellEntry, CellFileFlaw, CellHeader, ENTRY, HEADER};
 use super::row_checksums::{CellChecksums, ParticleRows};
 use crate::error::{Error, Kind, Result, agree, on_root};
+use crate::existing_file::ExistingFile;
 use crate::grid::CellGrid;
 use crate::molecule::Particle;
-use crate::open_options::{ExistingFile, write_behind_open};
 use crate::region::SpatialRegion;
 
 /// Checksums are compared in pieces of this size.
@@ -58,11 +57,11 @@ pub(crate) fn write_rows(
     let runs = &rows.order.runs;
     let placed = assign_offsets(comm, name, grid, runs)?;
     let data = cell_table::data(grid);
-    let file = write_behind_open(Mode::write_only(), existing).open(comm, name)?;
+    let file = existing.create_options(Mode::write_only()).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(data + rows.row * placed.total)?;
     let places = placed.first.iter().zip(runs).map(|(first, run)| (*first, run.count));
-    let view = view(name, data, &blocks(places, rows.row))?;
+    let view = block_view(name, data, &blocks(places, rows.row))?;
     let sums = CellChecksums::new(rows);
     let make = |from: u64, out: &mut [u8]| sums.fill(from, out);
     file.with_view(&view).all().write(Source::generated(rows.bytes.len() as u64, &make))?;
@@ -81,16 +80,6 @@ pub(crate) fn write_rows(
     agree(comm, "write", name, first)?;
     file.sync()?;
     file.close()
-}
-
-/// The view of blocks of bytes behind a place.
-pub(crate) fn view(name: &str, start: u64, blocks: &[(u64, i64)]) -> Result<View> {
-    let byte = Layout::from(Basic::U8);
-    let made = byte.hindexed(blocks.iter().copied()).map_err(|error| error.to_string());
-    let bad = |detail: String| Error::new(Kind::Damaged, "access", name, detail);
-    let view =
-        made.and_then(|filetype| View::new(start, &byte, &filetype).map_err(|error| error.to_string()));
-    view.map_err(bad)
 }
 
 /// A cell file that was opened: its table is known, its particles can be read.
@@ -212,7 +201,7 @@ impl RawCellFile {
     fn read(&self, runs: &[(u64, u64)], bytes: &mut [u8], mut look: impl FnMut(&[u8])) -> Result<()> {
         let name = self.file.name();
         let places = self.cells(runs).map(|(_, cell)| (cell.first, cell.count));
-        let view = view(name, self.header.data(), &blocks(places, self.header.row))?;
+        let view = block_view(name, self.header.data(), &blocks(places, self.header.row))?;
         let read = self.file.with_view(&view).all().read(&mut *bytes)?.bytes();
         let short = (read < bytes.len() as u64).then(|| "the file ends before its last cell".to_owned());
         let mut rest = &*bytes;

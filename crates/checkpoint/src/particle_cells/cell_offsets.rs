@@ -3,6 +3,8 @@
 //! That no two ranks hold a cell comes out on the way, for the price of a comparison: equal cells would stand side by side.
 
 use aqueduct_comm::Comm;
+use aqueduct_file::View;
+use aqueduct_file::layout::{Basic, Layout};
 use bytemuck::{Pod, Zeroable};
 
 use super::particle_order::{CellRun, ParticleOrder};
@@ -13,25 +15,27 @@ use crate::molecule::Particle;
 /// A cell that holds particles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct OccupiedCell {
-    pub(crate) cell: u64,
-    pub(crate) count: u64,
+pub struct OccupiedCell {
+    /// The number of the cell.
+    pub cell: u64,
+    /// How many particles it holds.
+    pub count: u64,
 }
 
 /// What comes out.
-pub(crate) struct CellOffsets {
+pub struct CellOffsets {
     /// For each run of this rank, how many particles lie before it in the file.
-    pub(crate) first: Vec<u64>,
+    pub first: Vec<u64>,
     /// All cells that hold particles, in order; at rank 0 only.
-    pub(crate) cells: Vec<OccupiedCell>,
+    pub cells: Vec<OccupiedCell>,
     /// Whose they are, by rank and number of the run; at rank 0 only.
-    pub(crate) owners: Vec<(u32, u32)>,
+    pub owners: Vec<(u32, u32)>,
     /// Particles of all ranks.
-    pub(crate) total: u64,
+    pub total: u64,
 }
 
 /// The order of this rank's particles, if all ranks can put theirs in one. Collective.
-pub(crate) fn order_particles<P: Particle>(
+pub fn order_particles<P: Particle>(
     comm: &Comm,
     name: &str,
     grid: &CellGrid,
@@ -42,12 +46,7 @@ pub(crate) fn order_particles<P: Particle>(
 }
 
 /// Collective.
-pub(crate) fn assign_offsets(
-    comm: &Comm,
-    name: &str,
-    grid: &CellGrid,
-    runs: &[CellRun],
-) -> Result<CellOffsets> {
+pub fn assign_offsets(comm: &Comm, name: &str, grid: &CellGrid, runs: &[CellRun]) -> Result<CellOffsets> {
     let talk = |error| Error::from_comm("write", name, &error);
     let mine: Vec<OccupiedCell> =
         runs.iter().map(|run| OccupiedCell { cell: run.cell, count: run.count }).collect();
@@ -98,7 +97,7 @@ fn sort_cells(name: &str, grid: &CellGrid, all: &[Vec<OccupiedCell>]) -> Result<
 }
 
 /// Where runs of rows lie in a file, joined where they touch: (length in bytes, place).
-pub(crate) fn blocks(runs: impl Iterator<Item = (u64, u64)>, row: u64) -> Vec<(u64, i64)> {
+pub fn blocks(runs: impl Iterator<Item = (u64, u64)>, row: u64) -> Vec<(u64, i64)> {
     let mut blocks: Vec<(u64, i64)> = Vec::new();
     for (first, count) in runs.filter(|(_, count)| *count > 0) {
         let (place, len) = ((first * row) as i64, count * row);
@@ -108,4 +107,14 @@ pub(crate) fn blocks(runs: impl Iterator<Item = (u64, u64)>, row: u64) -> Vec<(u
         }
     }
     blocks
+}
+
+/// The view of blocks of bytes whose offsets count from `start`.
+pub fn block_view(name: &str, start: u64, blocks: &[(u64, i64)]) -> Result<View> {
+    let byte = Layout::from(Basic::U8);
+    let made = byte.hindexed(blocks.iter().copied()).map_err(|error| error.to_string());
+    let bad = |detail: String| Error::new(Kind::Damaged, "access", name, detail);
+    let view =
+        made.and_then(|filetype| View::new(start, &byte, &filetype).map_err(|error| error.to_string()));
+    view.map_err(bad)
 }

@@ -2,22 +2,24 @@
 
 use crate::grid::CellGrid;
 use crate::molecule::{Molecule, Particle};
-use crate::region;
+use crate::region::SpatialRegion;
 
 /// Particles of a cell that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CellRun {
-    pub(crate) cell: u64,
-    pub(crate) count: u64,
+pub struct CellRun {
+    /// The number of the cell.
+    pub cell: u64,
+    /// How many particles of this rank it holds.
+    pub count: u64,
 }
 
 /// In which order a rank's particles lie in a file of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ParticleOrder {
+pub struct ParticleOrder {
     /// Which particle comes when; none: as they lie.
     indices: Option<Vec<u32>>,
     /// The cells, ascending.
-    pub(crate) runs: Vec<CellRun>,
+    pub runs: Vec<CellRun>,
 }
 
 impl ParticleOrder {
@@ -58,7 +60,7 @@ impl ParticleOrder {
     }
 
     /// The particles in this order.
-    pub(crate) fn pick<'p, P>(&'p self, particles: &'p [P]) -> impl Iterator<Item = &'p P> {
+    pub fn pick<'p, P>(&'p self, particles: &'p [P]) -> impl Iterator<Item = &'p P> {
         let straight = if self.indices.is_none() { particles } else { &[] };
         let picked = self.indices.iter().flatten().map(|index| &particles[*index as usize]);
         straight.iter().chain(picked)
@@ -107,7 +109,7 @@ fn pick_any(row: usize, rows: &[u8], indices: &[u32], out: &mut [u8]) {
 #[inline]
 fn cell_of<P: Particle>(grid: &CellGrid, particle: &P) -> Result<u64, String> {
     let position = particle.position();
-    if region::inside(position, grid.length()) {
+    if SpatialRegion::of(grid.length()).contains_closed(position) {
         Ok(grid.cell_of(position))
     } else {
         Err(outside(grid, position))

@@ -9,7 +9,7 @@ use super::commit::sums;
 use super::manifest::ManifestEntry;
 use super::part::ArrayBlock;
 use crate::error::{Error, Kind, Result, agree};
-use crate::open_options::{ExistingFile, write_behind_open};
+use crate::existing_file::ExistingFile;
 
 /// Writes all blocks in one collective access.
 pub(super) fn write(
@@ -30,7 +30,7 @@ pub(super) fn write(
             format!("an array of {:?} is too large; give its sides in elements", block.shape),
         )
     })?;
-    let file = write_behind_open(Mode::read_write(), ExistingFile::Replace).open(comm, name)?;
+    let file = ExistingFile::Replace.create_options(Mode::read_write()).open(comm, name)?;
     file.set_size(length)?;
     file.with_view(&view(name, element, block)?).all().write(bytes)?;
     file.sync()?;

@@ -12,7 +12,7 @@ use super::outline::CheckpointOutline;
 use super::part::{Checkpoint, CheckpointPart, is_name};
 use super::{Retention, array, decode_numbers, encode_numbers, folder, object_list, part_path};
 use crate::error::{Error, Kind, Result, agree, on_root};
-use crate::open_options::ExistingFile;
+use crate::existing_file::ExistingFile;
 use crate::particle_cells;
 use crate::particle_cells::row_checksums::ParticleRows;
 

@@ -6,7 +6,7 @@ use aqueduct_file::{File, Mode};
 use super::commit::sums;
 use super::manifest::ManifestEntry;
 use crate::error::{Error, Kind, Result, agree};
-use crate::open_options::{ExistingFile, write_behind_open};
+use crate::existing_file::ExistingFile;
 
 /// Writes the objects, and where they end where their size does not tell.
 pub(super) fn write(
@@ -24,7 +24,7 @@ pub(super) fn write(
     let total = comm.allreduce(Op::Sum, &mine).map_err(talk)?;
     let index = size.is_none().then_some(total[0]);
     let length = total[0] + index.map_or(0, |_| 8 * total[1]);
-    let file = write_behind_open(Mode::read_write(), ExistingFile::Replace).open(comm, name)?;
+    let file = ExistingFile::Replace.create_options(Mode::read_write()).open(comm, name)?;
     file.set_size(length)?;
     file.at(before[0]).all().write(bytes)?;
     if index.is_some() {

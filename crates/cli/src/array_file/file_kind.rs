@@ -5,9 +5,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use aqueduct::checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::comm::Comm;
 use aqueduct::file::{File, Kind};
+use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
 use super::finding::FormatMismatch;
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
-use aqueduct::checkpoint::mardyn::{self, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::comm::Comm;
+use aqueduct::mardyn::{self, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
 use super::{Array, ArrayFile, ArrayPart, AttributeValue, Finding, NamedAttribute, molecule};
 

@@ -3,10 +3,10 @@
 use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, anyhow, bail, ensure};
-use aqueduct::checkpoint::mardyn::{PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 use aqueduct::checkpoint::{CellGrid, Molecule, particle_cells};
 use aqueduct::comm::Comm;
 use aqueduct::file::File;
+use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
 use super::{
     Array, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, ElementType, NamedAttribute, NumberType,

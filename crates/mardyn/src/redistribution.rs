@@ -1,11 +1,11 @@
 //! Molecules on their way between ranks.
 
+use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Op};
+use aqueduct_file::{Error, Kind, Result};
 
-use crate::error::{Error, Kind, Result};
-use crate::grid::CellGrid;
-use crate::molecule::{Molecule, find_duplicate};
-use crate::region::SpatialRegion;
+use crate::molecule_values::find_duplicate;
+use crate::phase_space::PhaseSpace;
 
 /// What each rank's region holds, wherever it was.
 pub(super) fn by_region(
@@ -101,7 +101,7 @@ pub(super) fn by_cell(
 }
 
 /// Whether every id occurs once among all ranks. `molecules` are this rank's share of the rows, in the order of the file; `row` is where they begin.
-pub(super) fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -> Result<()> {
+fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -> Result<()> {
     let talk = |error| Error::from_comm("read", name, &error);
     let size = comm.size() as u64;
     let double = if size == 1 {
@@ -128,4 +128,27 @@ pub(super) fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], 
     let shown: Vec<String> = rows.iter().take(5).map(|row| (row + 1).to_string()).collect();
     let detail = format!("molecule {id} occurs {} times: rows {}", rows.len(), shown.join(", "));
     Err(Error::new(Kind::Damaged, "read", name, detail))
+}
+
+/// What all formats of rows have in common after the rows were read: their number, their ids, and where they belong.
+pub(super) fn distribute_rows(
+    comm: &Comm,
+    name: &str,
+    space: &PhaseSpace,
+    molecules: Vec<Molecule>,
+    region: Option<&SpatialRegion>,
+) -> Result<Vec<Molecule>> {
+    let talk = |error| Error::from_comm("read", name, &error);
+    let mine = molecules.len() as u64;
+    let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(talk)?.unwrap_or(0);
+    let total = comm.allreduce_one(Op::Sum, mine).map_err(talk)?;
+    if total != space.molecules {
+        let detail = format!("the head says {} molecules, but {total} are there", space.molecules);
+        return Err(Error::new(Kind::Damaged, "read", name, detail));
+    }
+    check_unique_ids(comm, name, &molecules, before)?;
+    match region {
+        Some(region) => by_region(comm, name, molecules, region, space.length),
+        None => Ok(molecules),
+    }
 }

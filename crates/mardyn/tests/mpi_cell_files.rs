@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aqueduct_checkpoint::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
-use aqueduct_checkpoint::{Error, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
+use aqueduct_mardyn::{Error, Molecule, PhaseSpaceFiles, PhaseSpaceFormat, SpatialRegion};
 use aqueduct_testkit::external_tools;
 use aqueduct_testkit::launcher::TestLauncher;
 
@@ -32,8 +31,8 @@ fn molecule(n: u64) -> Molecule {
 /// The program, compiled for an MPI.
 fn compiled(mpi: &str, folder: &Path) -> Option<PathBuf> {
     let compiler = external_tools::command(&format!("mpicc.{mpi}"))?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/mardyn_cells.c");
-    let program = folder.join(format!("mardyn_cells.{mpi}"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/mpi_cell_writer.c");
+    let program = folder.join(format!("mpi_cell_writer.{mpi}"));
     let status = Command::new(compiler).arg("-O1").arg("-o").arg(&program).arg(source).arg("-lm").status();
     assert!(status.unwrap().success());
     Some(program)

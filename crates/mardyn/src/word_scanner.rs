@@ -1,5 +1,7 @@
 //! Words of a text, with the lines they stand in.
 
+use aqueduct_file::{Error, Kind};
+
 /// What is wrong with a text, and in which line, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LineError {
@@ -10,6 +12,11 @@ pub(super) struct LineError {
 impl LineError {
     pub(super) fn new(line: u64, what: impl Into<String>) -> Self {
         Self { line, what: what.into() }
+    }
+
+    /// The error of an operation on the file of the text.
+    pub(super) fn damaged(&self, operation: &'static str, name: &str) -> Error {
+        Error::new(Kind::Damaged, operation, name, format!("line {}: {}", self.line, self.what))
     }
 }
 

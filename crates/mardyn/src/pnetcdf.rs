@@ -1,19 +1,18 @@
 //! `PnetCDF`: a header, and a netCDF file with a variable per cell.
 
+use aqueduct_checkpoint::particle_cells::cell_offsets::{assign_offsets, order_particles};
+use aqueduct_checkpoint::{CellGrid, ExistingFile, Molecule, SpatialRegion};
 use aqueduct_comm::Comm;
+use aqueduct_comm::agreement::agree;
+use aqueduct_file::{Error, Kind, Result};
 use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfFile, NetcdfOpenOptions, Values};
 
-use super::binary::write_header;
-use super::mpi_cells::MoleculeCellCounts;
-use super::old_style::find_defect;
-use super::phase_space::{MoleculeFormat, PhaseSpace};
-use super::{PhaseSpaceFiles, text_header};
-use crate::error::{Error, Kind, Result, agree};
-use crate::grid::CellGrid;
-use crate::molecule::Molecule;
-use crate::open_options::ExistingFile;
-use crate::particle_cells::cell_offsets::{assign_offsets, order_particles};
-use crate::region::SpatialRegion;
+use crate::cell_counts::MoleculeCellCounts;
+use crate::header_file::write_header;
+use crate::molecule_values::{VALUES, molecule, values};
+use crate::phase_space::{MoleculeFormat, PhaseSpace};
+use crate::phase_space_format::PhaseSpaceFiles;
+use crate::text_header;
 
 /// Doubles of a molecule: its numbers, its id, its component from 0.
 const WIDTH: usize = 15;
@@ -95,11 +94,11 @@ pub(super) fn write(
 }
 
 fn packed(molecule: &Molecule) -> [f64; WIDTH] {
-    let mut values = [0.0; WIDTH];
-    values[..13].copy_from_slice(&molecule.numbers());
-    values[13] = molecule.id as f64;
-    values[14] = molecule.component as f64;
-    values
+    let mut packed = [0.0; WIDTH];
+    packed[..VALUES].copy_from_slice(&values(molecule));
+    packed[VALUES] = molecule.id as f64;
+    packed[VALUES + 1] = molecule.component as f64;
+    packed
 }
 
 /// Each rank reads the cells that its region overlaps, or an even share of them.
@@ -145,11 +144,11 @@ fn unpacked(row: &[f64], space: &PhaseSpace) -> std::result::Result<Molecule, St
         if sane { Ok(value as u64) } else { Err(format!("{value} is no {what}")) }
     };
     let numbers = std::array::from_fn(|index| row[index]);
-    let molecule = Molecule::from_numbers(whole(row[13], "id")?, whole(row[14], "component")?, &numbers);
+    let molecule = molecule(whole(row[13], "id")?, whole(row[14], "component")?, &numbers);
     if molecule.component > i32::MAX as u64 {
         return Err(format!("molecule {} is of component {}", molecule.id, molecule.component));
     }
-    find_defect(&molecule, space).map_or(Ok(molecule), Err)
+    space.find_defect(&molecule).map_or(Ok(molecule), Err)
 }
 
 /// The cells of the file, from its attributes and dimensions.

@@ -1,15 +1,16 @@
 //! `Binary`: a header, and rows of bytes.
 
+use aqueduct_checkpoint::{ExistingFile, Molecule, SpatialRegion};
+use aqueduct_comm::agreement::agree;
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{File, Mode, OpenOptions};
+use aqueduct_file::{Error, File, Kind, Mode, Result};
 
-use super::old_style::{find_defect, finish};
-use super::phase_space::{MoleculeFormat, PhaseSpace};
-use super::{PhaseSpaceFiles, text_header, xml_header};
-use crate::error::{Error, Kind, Result, agree, on_root};
-use crate::molecule::{Molecule, UPRIGHT};
-use crate::open_options::{ExistingFile, write_behind_open};
-use crate::region::SpatialRegion;
+use crate::header_file::write_header;
+use crate::molecule_values::{default_values, molecule, values};
+use crate::phase_space::{MoleculeFormat, PhaseSpace};
+use crate::phase_space_format::PhaseSpaceFiles;
+use crate::redistribution::distribute_rows;
+use crate::{text_header, xml_header};
 
 /// Rows are packed in pieces of about this size.
 const PIECE: usize = 4 << 20;
@@ -28,7 +29,7 @@ pub(super) fn write(
     let before = comm.exclusive_scan_one(Op::Sum, count).map_err(talk)?.unwrap_or(0);
     let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
     let size = space.molecule_format.size();
-    let file = write_behind_open(Mode::write_only(), existing).open(comm, &files.data)?;
+    let file = existing.create_options(Mode::write_only()).open(comm, &files.data)?;
     // An older, longer file would leave its end.
     file.set_size(total * size as u64)?;
     let mut place = before * size as u64;
@@ -57,25 +58,12 @@ pub(super) fn write(
     write_header(comm, &files.header, &head, existing)
 }
 
-/// Rank 0 writes a small file.
-pub(super) fn write_header(comm: &Comm, name: &str, head: &str, existing: ExistingFile) -> Result<()> {
-    on_root(comm, "write", name, || {
-        let file = OpenOptions::from(existing.creating(Mode::write_only())).open(&comm.comm_self(), name)?;
-        file.set_size(0)?;
-        file.at(0).write(head.as_bytes())?;
-        file.sync()?;
-        file.close()?;
-        Ok(Vec::new())
-    })?;
-    Ok(())
-}
-
 fn put(piece: &mut Vec<u8>, molecule: &Molecule, rows: MoleculeFormat) {
     piece.extend_from_slice(&molecule.id.to_le_bytes());
     if rows != MoleculeFormat::Irv {
         piece.extend_from_slice(&(molecule.component as u32 + 1).to_le_bytes());
     }
-    for value in &molecule.numbers()[..rows.numbers()] {
+    for value in &values(molecule)[..rows.numbers()] {
         piece.extend_from_slice(&value.to_le_bytes());
     }
 }
@@ -109,11 +97,11 @@ pub(super) fn read(
     }
     agree(comm, "read", name, outcome)?;
     file.close()?;
-    finish(comm, name, space, molecules, region)
+    distribute_rows(comm, name, space, molecules, region)
 }
 
 fn load(
-    file: &aqueduct_file::File,
+    file: &File,
     row: u64,
     bytes: &mut [u8],
     space: &PhaseSpace,
@@ -131,7 +119,7 @@ fn load(
     for (bytes, index) in bytes.chunks_exact(size).zip(0..) {
         let place = start + index * size as u64;
         let molecule = take(bytes, space.molecule_format).map_err(|what| damaged(place, what))?;
-        if let Some(what) = find_defect(&molecule, space) {
+        if let Some(what) = space.find_defect(&molecule) {
             return Err(damaged(place, what));
         }
         molecules.push(molecule);
@@ -150,10 +138,9 @@ fn take(bytes: &[u8], rows: MoleculeFormat) -> std::result::Result<Molecule, Str
     if component == 0 {
         return Err(format!("molecule {id} is of component 0; they count from 1"));
     }
-    let mut numbers = [0.0; 13];
-    numbers[6..10].copy_from_slice(&UPRIGHT);
+    let mut numbers = default_values();
     for (index, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
         *number = f64::from_le_bytes(word(first + 8 * index));
     }
-    Ok(Molecule::from_numbers(id, u64::from(component) - 1, &numbers))
+    Ok(molecule(id, u64::from(component) - 1, &numbers))
 }

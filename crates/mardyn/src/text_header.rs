@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::component::{AxialSite, Charge, Component, LennardJones, Tersoff};
-use super::number_text;
-use super::phase_space::{MoleculeFormat, PhaseSpace, VERSION};
-use super::word_scanner::{LineError, WordScanner, printable};
+use crate::component::{AxialSite, Charge, Component, LennardJones, Tersoff};
+use crate::number_text;
+use crate::phase_space::{MoleculeFormat, PhaseSpace, VERSION};
+use crate::word_scanner::{LineError, WordScanner, printable};
 
 /// First words that are taken for the first line.
 const NAMES: [&str; 7] = ["mardyn", "MOLDY", "ls1r1", "mrdyn", "MDProject", "MarDyn", "MARDYN"];
@@ -268,11 +268,11 @@ fn line(text: &mut String, key: &str, numbers: &[f64]) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// A head that has everything.
-    pub(in super::super) fn rich() -> PhaseSpace {
+    fn rich() -> PhaseSpace {
         let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
         let mut water = Component::single(0.016, 1e-4, 5.9);
         water.charges = vec![Charge { position: [0.0, -0.1, 0.0], mass: 0.0, charge: -1.04 }; 2];

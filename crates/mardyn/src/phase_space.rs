@@ -1,6 +1,8 @@
 //! What a phase-space file says about all of its molecules.
 
-use super::component::Component;
+use aqueduct_checkpoint::{Molecule, SpatialRegion};
+
+use crate::component::Component;
 
 /// The head of a phase-space file.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +66,18 @@ impl PhaseSpace {
             molecules: 0,
             molecule_format: MoleculeFormat::Icrvqd,
         }
+    }
+
+    /// Why a molecule cannot be one of this phase space, if it cannot.
+    pub(crate) fn find_defect(&self, molecule: &Molecule) -> Option<String> {
+        let id = molecule.id;
+        if !self.components.is_empty() && molecule.component >= self.components.len() as u64 {
+            let (component, most) = (molecule.component + 1, self.components.len());
+            return Some(format!("molecule {id} is of component {component}, but there are {most}"));
+        }
+        let (position, length) = (molecule.position, self.length);
+        (!SpatialRegion::of(length).contains_closed(position))
+            .then(|| format!("molecule {id} at {position:?} is outside of the box {length:?}"))
     }
 }
 

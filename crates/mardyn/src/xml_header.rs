@@ -1,8 +1,8 @@
 //! The XML header of binary files: as much of XML as it takes.
 
-use super::number_text;
-use super::phase_space::{MoleculeFormat, PhaseSpace};
-use super::word_scanner::{LineError, count_lines, printable};
+use crate::number_text;
+use crate::phase_space::{MoleculeFormat, PhaseSpace};
+use crate::word_scanner::{LineError, count_lines, printable};
 
 /// Elements may be nested so deep.
 const DEEPEST: usize = 64;

@@ -1,20 +1,19 @@
 //! `MPI-IO`: a header, and the cell file that `MarDyn` once wrote.
 
+use aqueduct_checkpoint::particle_cells::cell_offsets::{
+    OccupiedCell, assign_offsets, block_view, blocks, order_particles,
+};
+use aqueduct_checkpoint::{CellGrid, ExistingFile, Molecule, SpatialRegion};
 use aqueduct_comm::Comm;
-use aqueduct_file::{File, Mode};
+use aqueduct_comm::agreement::{agree, from_root};
+use aqueduct_file::{Error, File, Kind, Mode, Result};
 
-use super::binary::write_header;
-use super::old_style::find_defect;
-use super::phase_space::{MoleculeFormat, PhaseSpace};
-use super::redistribution::by_region;
-use super::{PhaseSpaceFiles, text_header};
-use crate::error::{Error, Kind, Result, agree, on_root};
-use crate::grid::CellGrid;
-use crate::molecule::{Molecule, find_duplicate};
-use crate::open_options::{ExistingFile, write_behind_open};
-use crate::particle_cells::cell_offsets::{OccupiedCell, assign_offsets, blocks, order_particles};
-use crate::particle_cells::view;
-use crate::region::SpatialRegion;
+use crate::cell_counts::MoleculeCellCounts;
+use crate::header_file::write_header;
+use crate::molecule_values::{molecule, values};
+use crate::phase_space::{MoleculeFormat, PhaseSpace};
+use crate::phase_space_format::PhaseSpaceFiles;
+use crate::text_header;
 
 /// Bytes of a molecule.
 const ROW: u64 = 116;
@@ -37,13 +36,13 @@ pub(super) fn write(
     let head = if comm.rank() == 0 { head(name, grid, &placed.cells, placed.total) } else { Ok(Vec::new()) };
     let head = agree(comm, "write", name, head)?;
     let start = FIXED + 4 * grid.count();
-    let file = write_behind_open(Mode::write_only(), existing).open(comm, name)?;
+    let file = existing.create_options(Mode::write_only()).open(comm, name)?;
     file.set_size(0)?;
     file.set_size(start + ROW * placed.total)?;
     let mut bytes = Vec::with_capacity(molecules.len() * ROW as usize);
     order.pick(molecules).for_each(|molecule| put(&mut bytes, molecule));
     let places = placed.first.iter().zip(&order.runs).map(|(first, run)| (*first, run.count));
-    let view = view(name, start, &blocks(places, ROW))?;
+    let view = block_view(name, start, &blocks(places, ROW))?;
     file.with_view(&view).all().write(&bytes)?;
     let first = if comm.rank() == 0 { file.at(0).write(&head).map(|_| ()) } else { Ok(()) };
     agree(comm, "write", name, first)?;
@@ -81,7 +80,7 @@ fn head(name: &str, grid: &CellGrid, cells: &[OccupiedCell], total: u64) -> Resu
 fn put(bytes: &mut Vec<u8>, molecule: &Molecule) {
     bytes.extend_from_slice(&molecule.id.to_le_bytes());
     bytes.extend_from_slice(&(molecule.component as u32).to_le_bytes());
-    molecule.numbers().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+    values(molecule).iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
 }
 
 /// Each rank reads the cells that its region overlaps, or an even share of them.
@@ -92,13 +91,14 @@ pub(super) fn read(
     region: Option<&SpatialRegion>,
 ) -> Result<Vec<Molecule>> {
     let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
-    let head = on_root(comm, "read", name, || load(comm, name, space))?;
+    let loaded = if comm.rank() == 0 { load(comm, name, space) } else { Ok(Vec::new()) };
+    let head = from_root(comm, "read", name, loaded)?;
     let stored = decode(&head, space).map_err(damaged)?;
     let cells = stored.wanted(comm, region);
     let blocks = blocks(cells.iter().map(|cell| (stored.firsts[*cell], stored.counts[*cell])), ROW);
     let start = head.len() as u64;
     let file = File::open(comm, name)?;
-    let view = view(name, start, &blocks)?;
+    let view = block_view(name, start, &blocks)?;
     let mut bytes = vec![0; blocks.iter().map(|(length, _)| *length as usize).sum()];
     let read = file.with_view(&view).all().read(&mut bytes)?.bytes();
     let taken = if read == bytes.len() as u64 {
@@ -109,77 +109,6 @@ pub(super) fn read(
     let molecules = agree(comm, "read", name, taken)?;
     file.close()?;
     stored.finish(comm, name, space, molecules, region)
-}
-
-/// How many molecules the cells of a file hold.
-pub(super) struct MoleculeCellCounts {
-    grid: CellGrid,
-    /// Whether the cells fill the box. Where they do not, the file does not tell which cell has the molecules of the rest.
-    fills: bool,
-    pub(super) counts: Vec<u64>,
-    /// How many lie before each cell.
-    firsts: Vec<u64>,
-}
-
-/// Programs may put a molecule that is so close to the face of a cell, as a fraction of the box, on either side of it.
-const FACE: f64 = 1e-9;
-
-impl MoleculeCellCounts {
-    /// The cells of `grid`, whose edges are `edge` in the file.
-    pub(super) fn new(grid: CellGrid, edge: [f64; 3], counts: Vec<u64>) -> Self {
-        let sum = |before: &mut u64, count: &u64| {
-            let first = *before;
-            *before += count;
-            Some(first)
-        };
-        let firsts = counts.iter().scan(0, sum).collect();
-        let rest = |d: usize| grid.length()[d] - grid.cells()[d] as f64 * edge[d];
-        let fills = (0..3).all(|d| rest(d).abs() <= FACE * grid.length()[d]);
-        Self { grid, fills, counts, firsts }
-    }
-
-    /// The cells that a region overlaps; without one, or where they do not fill the box, those whose first molecule is in this rank's share.
-    pub(super) fn wanted(&self, comm: &Comm, region: Option<&SpatialRegion>) -> Vec<usize> {
-        let Some(region) = region.filter(|_| self.fills) else {
-            let total: u64 = self.counts.iter().sum();
-            let border = |rank: usize| (u128::from(total) * rank as u128 / comm.size() as u128) as u64;
-            let share = border(comm.rank())..border(comm.rank() + 1);
-            let mine = |cell: &usize| self.counts[*cell] > 0 && share.contains(&self.firsts[*cell]);
-            return (0..self.counts.len()).filter(mine).collect();
-        };
-        if (0..3).any(|d| region.low[d] >= region.high[d]) {
-            return Vec::new();
-        }
-        let margin = self.grid.length().map(|edge| FACE * edge);
-        let wider = SpatialRegion::new(
-            std::array::from_fn(|d| region.low[d] - margin[d]),
-            std::array::from_fn(|d| region.high[d] + margin[d]),
-        );
-        let runs = self.grid.overlapped_runs(&wider);
-        runs.into_iter().flat_map(|(first, count)| first as usize..(first + count) as usize).collect()
-    }
-
-    /// What follows the reading of cells: no molecule twice, and each rank has those of its region.
-    pub(super) fn finish(
-        &self,
-        comm: &Comm,
-        name: &str,
-        space: &PhaseSpace,
-        mut molecules: Vec<Molecule>,
-        region: Option<&SpatialRegion>,
-    ) -> Result<Vec<Molecule>> {
-        let double = find_duplicate(molecules.iter().map(|molecule| molecule.id));
-        let refuse = |id| Err(Error::new(Kind::Damaged, "read", name, format!("molecule {id} occurs twice")));
-        agree(comm, "read", name, double.map_or(Ok(()), refuse))?;
-        match region {
-            Some(region) if self.fills => {
-                molecules.retain(|molecule| region.contains(molecule.position, space.length));
-                Ok(molecules)
-            }
-            Some(region) => by_region(comm, name, molecules, region, space.length),
-            None => Ok(molecules),
-        }
-    }
 }
 
 /// The bytes before the molecules, if they and the length of the file agree.
@@ -246,10 +175,10 @@ fn take_all(
     for (row, place) in bytes.chunks_exact(ROW as usize).zip(places) {
         let component = u32::from_le_bytes(row[8..].first_chunk().copied().unwrap_or_default());
         let numbers = std::array::from_fn(|index| f64::from_bits(word(row, 12 + 8 * index)));
-        let molecule = Molecule::from_numbers(word(row, 0), u64::from(component), &numbers);
+        let molecule = molecule(word(row, 0), u64::from(component), &numbers);
         let wrong = (component > i32::MAX as u32)
             .then(|| format!("molecule {} is of component {}", molecule.id, component as i32));
-        if let Some(what) = wrong.or_else(|| find_defect(&molecule, space)) {
+        if let Some(what) = wrong.or_else(|| space.find_defect(&molecule)) {
             return Err(format!("byte {}: {what}", start + place));
         }
         molecules.push(molecule);

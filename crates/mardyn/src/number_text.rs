@@ -1,6 +1,6 @@
 //! Numbers as text, both ways, fast and exact: a phase space in ASCII is limited by this.
 
-use super::digit_parser;
+use crate::digit_parser;
 
 /// Powers of five that fit 64 bits.
 const FIVES: [u64; 28] = {

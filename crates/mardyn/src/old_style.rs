@@ -1,16 +1,15 @@
 //! `OldStyle`: one ASCII file, a line per molecule.
 
+use aqueduct_checkpoint::{ExistingFile, Molecule, SpatialRegion};
+use aqueduct_comm::agreement::agree;
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::{File, Mode};
+use aqueduct_file::{Error, File, Mode, Result};
 
-use super::phase_space::{MoleculeFormat, PhaseSpace};
-use super::phase_space_reader::damaged_error;
-use super::word_scanner::{LineError, WordScanner, count_lines, printable};
-use super::{digit_parser, number_text, redistribution, text_header};
-use crate::error::{Error, Kind, Result, agree};
-use crate::molecule::{Molecule, UPRIGHT};
-use crate::open_options::{ExistingFile, write_behind_open};
-use crate::region::{self, SpatialRegion};
+use crate::molecule_values::{VALUES, default_values, molecule, values};
+use crate::phase_space::{MoleculeFormat, PhaseSpace};
+use crate::redistribution::distribute_rows;
+use crate::word_scanner::{LineError, WordScanner, count_lines, printable};
+use crate::{digit_parser, number_text, text_header};
 
 /// Text is made and taken apart in pieces of this size: the processor's cache holds them on their way to the file and from it.
 const PIECE: usize = 256 << 10;
@@ -33,7 +32,7 @@ pub(super) fn write(
         .allreduce_one(Op::Sum, molecules.len() as u64)
         .map_err(|error| Error::from_comm("write", name, &error))?;
     let head = text_header::encode(space, total, space.molecule_format);
-    let file = write_behind_open(Mode::write_only(), existing).open(comm, name)?;
+    let file = existing.create_options(Mode::write_only()).open(comm, name)?;
     file.set_size(0)?;
     let mut place = head.len() as u64;
     let mut rest = molecules;
@@ -80,7 +79,7 @@ fn put_row(out: &mut [u8], molecule: &Molecule, rows: MoleculeFormat) -> usize {
         out[at] = b' ';
         at += 1 + number_text::put_whole(&mut out[at + 1..], molecule.component + 1);
     }
-    at += number_text::put_floats(&mut out[at..], &molecule.numbers()[..rows.numbers()]);
+    at += number_text::put_floats(&mut out[at..], &values(molecule)[..rows.numbers()]);
     out[at] = b'\n';
     at + 1
 }
@@ -105,48 +104,12 @@ pub(super) fn read(
     // Lines are counted from the beginning of the file, wherever this rank's share begins.
     let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
     let outcome = outcome.and_then(|()| match lines.flaw {
-        Some(flaw) => {
-            Err(damaged_error("read", name, &LineError::new(line + before + flaw.line - 1, flaw.what)))
-        }
+        Some(flaw) => Err(LineError::new(line + before + flaw.line - 1, flaw.what).damaged("read", name)),
         None => Ok(()),
     });
     agree(comm, "read", name, outcome)?;
     file.close()?;
-    finish(comm, name, space, lines.molecules, region)
-}
-
-/// What all formats of rows have in common after the rows were read: their number, their ids, and where they belong.
-pub(super) fn finish(
-    comm: &Comm,
-    name: &str,
-    space: &PhaseSpace,
-    molecules: Vec<Molecule>,
-    region: Option<&SpatialRegion>,
-) -> Result<Vec<Molecule>> {
-    let talk = |error| Error::from_comm("read", name, &error);
-    let mine = molecules.len() as u64;
-    let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(talk)?.unwrap_or(0);
-    let total = comm.allreduce_one(Op::Sum, mine).map_err(talk)?;
-    if total != space.molecules {
-        let detail = format!("the head says {} molecules, but {total} are there", space.molecules);
-        return Err(Error::new(Kind::Damaged, "read", name, detail));
-    }
-    redistribution::check_unique_ids(comm, name, &molecules, before)?;
-    match region {
-        Some(region) => redistribution::by_region(comm, name, molecules, region, space.length),
-        None => Ok(molecules),
-    }
-}
-
-/// What is wrong with a molecule that was read.
-pub(super) fn find_defect(molecule: &Molecule, space: &PhaseSpace) -> Option<String> {
-    let id = molecule.id;
-    if !space.components.is_empty() && molecule.component >= space.components.len() as u64 {
-        let (component, most) = (molecule.component + 1, space.components.len());
-        return Some(format!("molecule {id} is of component {component}, but there are {most}"));
-    }
-    (!region::inside(molecule.position, space.length))
-        .then(|| format!("molecule {id} at {:?} is outside of the box {:?}", molecule.position, space.length))
+    distribute_rows(comm, name, space, lines.molecules, region)
 }
 
 /// Lines becoming molecules.
@@ -227,7 +190,7 @@ impl MoleculeLineParser<'_> {
             return;
         }
         let mut scan = WordScanner::new(bytes);
-        let mut numbers = still();
+        let mut numbers = default_values();
         digit_parser::blanks(bytes, &mut self.blanks);
         let mut next = 0;
         loop {
@@ -238,8 +201,8 @@ impl MoleculeLineParser<'_> {
             if let Some(ends) = ends
                 && let Some((id, component)) = usual_row(bytes, scan.at(), ends, &mut numbers)
             {
-                let molecule = Molecule::from_numbers(id, component, &numbers);
-                if find_defect(&molecule, self.space).is_none() {
+                let molecule = molecule(id, component, &numbers);
+                if self.space.find_defect(&molecule).is_none() {
                     self.molecules.push(molecule);
                     next += ends.len();
                     scan.skip_line(ends.last().map_or(0, |end| *end as usize + 1));
@@ -249,7 +212,7 @@ impl MoleculeLineParser<'_> {
             let Some(first) = scan.word() else { break };
             let checked = row(&mut scan, first, self.space);
             let checked =
-                checked.and_then(|molecule| find_defect(&molecule, self.space).map_or(Ok(molecule), Err));
+                checked.and_then(|molecule| self.space.find_defect(&molecule).map_or(Ok(molecule), Err));
             match checked {
                 Ok(molecule) => self.molecules.push(molecule),
                 Err(what) => {
@@ -263,17 +226,10 @@ impl MoleculeLineParser<'_> {
     }
 }
 
-/// The numbers of a molecule that has none.
-fn still() -> [f64; 13] {
-    let mut numbers = [0.0; 13];
-    numbers[6..10].copy_from_slice(&UPRIGHT);
-    numbers
-}
-
 /// Id and component of a molecule, and its numbers, from a line as programs write it: words that begin at `line` and end at `ends`, the last of which is
 /// that of the line. None where more care is needed.
 #[inline]
-fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; 13]) -> Option<(u64, u64)> {
+fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; VALUES]) -> Option<(u64, u64)> {
     let whole = |start: usize, end: usize| {
         let found = number_text::whole_prefix(text.get(start..)?);
         found.filter(|(_, length)| start + length == end).map(|(value, _)| value)
@@ -314,7 +270,7 @@ fn row(
             format!("{} is no component of molecule {id}; they count from 1", printable(word))
         })?;
     }
-    let mut numbers = still();
+    let mut numbers = default_values();
     for (count, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
         let word = scan.word_on_line().ok_or_else(|| {
             format!(
@@ -329,5 +285,5 @@ fn row(
     if let Some(word) = scan.word_on_line() {
         return Err(format!("{} behind molecule {id}: rows {} end before it", printable(word), rows.name()));
     }
-    Ok(Molecule::from_numbers(id, component - 1, &numbers))
+    Ok(molecule(id, component - 1, &numbers))
 }

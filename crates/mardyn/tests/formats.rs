@@ -1,25 +1,28 @@
 //! The four formats: any number of ranks, any decomposition, the same molecules bit for bit; bytes as the documents have them; what is malformed is told
 //! with its place.
 
-mod cases;
+#[path = "../../checkpoint/tests/fixture/mod.rs"]
+mod fixture;
+mod phase_spaces;
 
-use aqueduct_checkpoint::mardyn::{
-    Component, MoleculeFormat, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat, convert,
-};
-use aqueduct_checkpoint::{CellGrid, Error, Kind, Molecule, Result, SpatialRegion};
 use aqueduct_comm::{Comm, Launch};
-use cases::{BOTH, Decomposition, by_id, molecules, same, space};
+use aqueduct_mardyn::{
+    CellGrid, Component, Error, Kind, Molecule, MoleculeFormat, PhaseSpace, PhaseSpaceFiles,
+    PhaseSpaceFormat, Result, SpatialRegion, convert,
+};
+use fixture::{DECOMPOSITIONS, Decomposition, by_id, molecules, same};
+use phase_spaces::full_phase_space;
 
 fn one<T: Send>(work: impl Fn(&Comm) -> Result<T> + Sync) -> T {
     Launch::threads(1).run(work).unwrap().remove(0)
 }
 
 fn bytes_of(name: &str) -> Vec<u8> {
-    one(|world| cases::bytes_of(world, name))
+    one(|world| fixture::bytes_of(world, name))
 }
 
 fn put_bytes(name: &str, bytes: &[u8]) {
-    one(|world| cases::put_bytes(world, name, bytes));
+    one(|world| fixture::put_bytes(world, name, bytes));
 }
 
 /// Writes by so many ranks.
@@ -32,7 +35,7 @@ fn write(
     how: Decomposition,
 ) {
     let work = |world: &Comm| {
-        let mine = how.mine(ranks, world.rank(), all, space.length);
+        let mine = how.local_molecules(ranks, world.rank(), all, space.length);
         format.write(world, files, space, &how.grid(ranks, space.length), &mine)
     };
     Launch::threads(ranks).run(work).unwrap();
@@ -57,16 +60,16 @@ fn read(
 
 #[test]
 fn any_number_of_ranks_reads_what_any_other_wrote() {
-    let space = space();
-    let all = molecules(300, 11, &space);
+    let space = full_phase_space();
+    let all = molecules(300, 11);
     for format in PhaseSpaceFormat::ALL {
         for writers in 1..=7 {
-            for how in BOTH {
+            for how in DECOMPOSITIONS {
                 let files =
                     format.files(&format!("memfs:any-{}-{writers}-{how:?}", format.name()).to_lowercase());
                 write(format, &files, &space, &all, writers, how);
                 for readers in 1..=7 {
-                    for other in BOTH {
+                    for other in DECOMPOSITIONS {
                         let (_, found) = read(format, &files, readers, other);
                         let case =
                             format!("{format:?}, {writers} ranks {how:?} to {readers} ranks {other:?}");
@@ -80,8 +83,8 @@ fn any_number_of_ranks_reads_what_any_other_wrote() {
 
 #[test]
 fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
-    let space = space();
-    let all = molecules(200, 12, &space);
+    let space = full_phase_space();
+    let all = molecules(200, 12);
     // A header that is no XML has room for components.
     let files = |format: PhaseSpaceFormat, tag: &str| match format {
         PhaseSpaceFormat::Binary => {
@@ -90,7 +93,7 @@ fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
         _ => format.files(&format!("memfs:{tag}-{}", format.name()).to_lowercase()),
     };
     let first = files(PhaseSpaceFormat::MpiIo, "conversion");
-    write(PhaseSpaceFormat::MpiIo, &first, &space, &all, 3, Decomposition::Tree);
+    write(PhaseSpaceFormat::MpiIo, &first, &space, &all, 3, Decomposition::KdTree);
     let mut before = (PhaseSpaceFormat::MpiIo, first);
     for (step, format) in
         PhaseSpaceFormat::ALL.into_iter().chain(PhaseSpaceFormat::ALL.into_iter().rev()).enumerate()
@@ -122,8 +125,8 @@ fn before_rows(world: &Comm, files: &PhaseSpaceFiles) -> Result<Vec<Molecule>> {
 
 #[test]
 fn shares_are_all_and_without_regions_the_order_is_that_of_the_file() {
-    let space = space();
-    let all = molecules(100, 13, &space);
+    let space = full_phase_space();
+    let all = molecules(100, 13);
     for format in PhaseSpaceFormat::ALL {
         let files = format.files(&format!("memfs:shares-{}", format.name()).to_lowercase());
         write(format, &files, &space, &all, 1, Decomposition::Regular);
@@ -150,7 +153,7 @@ fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
         for format in [PhaseSpaceFormat::OldStyle, PhaseSpaceFormat::Binary] {
             let files = format.files(&format!("memfs:rows-{}-{}", rows.name(), format.name()).to_lowercase());
             write(format, &files, &space, &all, 2, Decomposition::Regular);
-            let (head, found) = read(format, &files, 3, Decomposition::Tree);
+            let (head, found) = read(format, &files, 3, Decomposition::KdTree);
             assert!(same(&found, &all) && head.molecule_format == rows);
             if format == PhaseSpaceFormat::Binary {
                 assert_eq!(bytes_of(&files.data).len(), 9 * size);

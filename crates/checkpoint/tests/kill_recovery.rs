@@ -4,8 +4,8 @@
 //! back: the seed says how many and how much. Measured by its own steps, it is killed inside of them however slow the machine is. `AQUEDUCT_KILLS` says how
 //! often.
 
-mod cases;
-#[path = "cases/state.rs"]
+mod fixture;
+#[path = "fixture/state.rs"]
 #[allow(dead_code, reason = "some of it is for others")]
 mod state;
 
@@ -17,7 +17,7 @@ use aqueduct_checkpoint::{Result, Store};
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_testkit::launcher::{JobOutput, TestLauncher};
 use aqueduct_testkit::rng::SeededRng;
-use cases::BOTH;
+use fixture::DECOMPOSITIONS;
 use state::{check, save};
 
 /// Where the job has its checkpoints; without it there is no job.
@@ -52,7 +52,7 @@ impl Doom {
 
 /// Comes back, and goes on until it is killed.
 fn job(world: &Comm, folder: &Path, turn: u64) -> Result<()> {
-    let (how, doom) = (BOTH[(turn % 2) as usize], Doom::new(turn, world.size()));
+    let (how, doom) = (DECOMPOSITIONS[(turn % 2) as usize], Doom::new(turn, world.size()));
     let mut since = Instant::now();
     let mut store = Store::open_or_create(world, folder)?;
     let back = check(world, &store, how)?.unwrap_or(0);
@@ -82,8 +82,9 @@ fn a_job() {
 /// What is left: the step of the latest generation, which was looked at as a whole.
 fn left(folder: &Path, turn: u64) -> u64 {
     let ranks = 1 + (turn % 5) as usize;
-    let look =
-        |world: &Comm| check(world, &Store::open_or_create(world, folder)?, BOTH[(turn / 2 % 2) as usize]);
+    let look = |world: &Comm| {
+        check(world, &Store::open_or_create(world, folder)?, DECOMPOSITIONS[(turn / 2 % 2) as usize])
+    };
     Launch::threads(ranks).run(look).unwrap()[0].unwrap_or(0)
 }
 

@@ -1,28 +1,36 @@
-//! How files are opened that are written as a whole.
+//! Files that are written as a whole, and existing files of the same name.
 
 use aqueduct_comm::Comm;
 use aqueduct_file::{File, Kind, Mode, OpenOptions};
 
 use crate::error::{Error, Result, on_root};
 
-/// What becomes of a file that is there already.
+/// What a writer of a whole file does with an existing file of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExistingFile {
+pub enum ExistingFile {
+    /// It returns an error.
     Refuse,
+    /// It replaces the file.
     Replace,
 }
 
 impl ExistingFile {
     /// The mode that creates a file.
-    pub(crate) fn creating(self, mode: Mode) -> Mode {
+    pub fn create_mode(self, mode: Mode) -> Mode {
         match self {
             Self::Refuse => mode.exclusive(),
             Self::Replace => mode.create(),
         }
     }
 
-    /// Makes sure that no file of this name speaks for data that is about to be written: refuses it, or deletes it. Collective.
-    pub(crate) fn clear(self, comm: &Comm, name: &str) -> Result<()> {
+    /// Options that create a file that is synced as soon as all of it is written. Its bytes may go to the medium before the sync.
+    pub fn create_options(self, mode: Mode) -> OpenOptions {
+        OpenOptions::from(self.create_mode(mode)).hint("aqueduct_write_behind", "true")
+    }
+
+    /// Makes sure that no header of this name describes data that is about to be written: returns an error if the file exists, or
+    /// deletes it. Collective.
+    pub fn clear(self, comm: &Comm, name: &str) -> Result<()> {
         on_root(comm, "write", name, || {
             match self {
                 Self::Refuse => {
@@ -40,9 +48,4 @@ impl ExistingFile {
         })?;
         Ok(())
     }
-}
-
-/// A file that is synced as soon as all of it is written: its bytes may be on their way to the medium meanwhile.
-pub(crate) fn write_behind_open(mode: Mode, existing: ExistingFile) -> OpenOptions {
-    OpenOptions::from(existing.creating(mode)).hint("aqueduct_write_behind", "true")
 }

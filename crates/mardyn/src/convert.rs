@@ -1,10 +1,11 @@
 //! From one format to another.
 
+use aqueduct_checkpoint::CellGrid;
 use aqueduct_comm::Comm;
+use aqueduct_file::{Error, Kind, Result};
 
-use super::{PhaseSpaceFiles, PhaseSpaceFormat, redistribution};
-use crate::error::{Error, Kind, Result};
-use crate::grid::CellGrid;
+use crate::phase_space_format::{PhaseSpaceFiles, PhaseSpaceFormat};
+use crate::redistribution;
 
 /// A cell of a converted file has about so many molecules.
 const CELL: u64 = 1 << 16;

@@ -1,14 +1,16 @@
 //! Real files of the field, where they are: `AQUEDUCT_MARDYN_DATA` names the folder, else one beside the repository is looked for. They are not part of
 //! the repository; where they are missing the test is skipped, and says so.
 
-mod cases;
+#[path = "../../checkpoint/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::path::{Path, PathBuf};
 
-use aqueduct_checkpoint::mardyn::{MoleculeFormat, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat, convert};
-use aqueduct_checkpoint::{Error, Molecule, SpatialRegion};
 use aqueduct_comm::Launch;
-use cases::{by_id, same};
+use aqueduct_mardyn::{
+    Error, Molecule, MoleculeFormat, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat, SpatialRegion, convert,
+};
+use fixture::{by_id, same};
 
 fn folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mardyn");
