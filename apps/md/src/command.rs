@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use aqueduct::comm::{Comm, Launch};
-use aqueduct_md::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
-use aqueduct_md::config::Config;
+use aqueduct_md::input::config::Config;
+use aqueduct_md::restart::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
+use aqueduct_md::restart::stop_condition::{StopCondition, StopReason};
+use aqueduct_md::restart::wall_time::{duration, moment};
 use aqueduct_md::run::{self, RunSettings};
-use aqueduct_md::stop_condition::{StopCondition, StopReason};
-use aqueduct_md::wall_time::{duration, moment};
 use signal_hook::consts::SIGTERM;
 
 /// What is simulated where no configuration is given.

@@ -1,10 +1,13 @@
 //! Which rank has which cells: a tree of cuts through the grid. Pure: every rank computes the same one.
 
+pub mod cell_box;
+pub mod grid;
+pub mod halo;
 mod kd_tree;
 mod regular;
 
-use crate::cell_box::CellBox;
-use crate::grid::SimulationGrid;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
 
 /// How the box is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

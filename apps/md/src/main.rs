@@ -4,7 +4,7 @@ mod command;
 
 use std::process::ExitCode;
 
-use aqueduct_md::stop_condition::StopReason;
+use aqueduct_md::restart::stop_condition::StopReason;
 use clap::Parser;
 
 /// The run has ended before its last step, with a checkpoint to go on from: `EX_TEMPFAIL` of sysexits.h.

@@ -9,8 +9,10 @@ pub mod lock;
 pub mod output_marks;
 pub mod parallel_text;
 pub mod phase_space;
+pub mod plot;
 pub mod pov;
 pub mod result;
+pub mod result_row;
 pub mod stale_files;
 pub mod vis;
 #[cfg(all(test, feature = "hdf5"))]
@@ -23,10 +25,10 @@ use anyhow::Result;
 use aqueduct::comm::Comm;
 use aqueduct::mardyn::{PhaseSpace, PhaseSpaceFormat};
 
-use crate::config::{Config, OutputKind, OutputLine};
-use crate::result_row::ResultRow;
+use crate::input::config::{Config, OutputKind, OutputLine};
+use crate::input::units::SimulationUnits;
+use crate::output::result_row::ResultRow;
 use crate::simulation::Simulation;
-use crate::units::SimulationUnits;
 use h5md::H5mdOutput;
 use output_marks::OutputMarks;
 use result::{ResultTable, TableMark};

@@ -6,18 +6,20 @@ use anyhow::Result;
 use aqueduct::comm::Comm;
 use aqueduct::mardyn::PhaseSpace;
 
-use crate::checkpointer::{CheckpointCost, CheckpointPolicy, Checkpointer, RestoredState, StartMode};
-use crate::config::Config;
-use crate::grid::SimulationGrid;
-use crate::initial_state::{self, InitialState};
+use crate::decomposition::grid::SimulationGrid;
+use crate::force::species;
+use crate::input::config::Config;
+use crate::input::initial_state::{self, InitialState};
 use crate::output::lock::OutputLocks;
 use crate::output::output_marks::OutputMarks;
+use crate::output::result_row::ResultRow;
 use crate::output::{OutputState, Outputs};
 use crate::progress::{self, RunProgress};
-use crate::result_row::ResultRow;
+use crate::restart::checkpointer::{
+    CheckpointCost, CheckpointPolicy, Checkpointer, RestoredState, StartMode,
+};
+use crate::restart::stop_condition::{StopCondition, StopReason};
 use crate::simulation::{Model, Simulation};
-use crate::species;
-use crate::stop_condition::{StopCondition, StopReason};
 
 /// What to do.
 #[derive(Clone, Debug)]

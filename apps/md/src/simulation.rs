@@ -1,17 +1,18 @@
 //! A running simulation: what a rank knows, and how it takes a step.
 
+pub mod exchange;
+
 use anyhow::{Result, bail, ensure};
 use aqueduct::comm::{Comm, Op};
 
-use crate::cell_box::CellBox;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
+use crate::decomposition::halo::{self, Neighbour};
 use crate::decomposition::{Decomposition, DecompositionMethod};
-use crate::energy::Energies;
-use crate::exchange;
-use crate::force::{self, Force};
-use crate::grid::SimulationGrid;
-use crate::halo::{self, Neighbour};
-use crate::linked_cells::{self, LinkedCells};
-use crate::potential::Potential;
+use crate::force::energy::Energies;
+use crate::force::linked_cells::{self, LinkedCells};
+use crate::force::pair_forces::{self, Force};
+use crate::force::potential::Potential;
 use aqueduct::checkpoint::Molecule;
 
 /// What does not change while it runs.
@@ -73,14 +74,13 @@ impl<'w> Simulation<'w> {
             );
         }
         let decomposition = Decomposition::regular(&model.grid, world.size());
-        let pulls = Vec::new();
         let mut simulation = Self {
             world,
             model,
             decomposition,
             neighbours: Vec::new(),
             molecules,
-            forces: pulls,
+            forces: Vec::new(),
             step,
             time,
         };
@@ -170,7 +170,7 @@ impl<'w> Simulation<'w> {
         let starts = linked_cells::sort(grid, &brick, &mut self.molecules);
         let ghosts = exchange::ghosts(self.world, &brick, &self.neighbours, &self.molecules, &starts)?;
         let cells = LinkedCells::new(grid, &brick, &self.molecules, &ghosts);
-        self.forces = force::forces(&brick, &cells, &self.model.potential);
+        self.forces = pair_forces::forces(&brick, &cells, &self.model.potential);
         let finite = |pull: &Force| pull.force.iter().all(|force| force.is_finite());
         if let Some(at) = self.forces.iter().position(|pull| !finite(pull)) {
             let Molecule { id, position, .. } = self.molecules[at];

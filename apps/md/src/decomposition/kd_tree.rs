@@ -1,8 +1,8 @@
 //! Boxes of equal load by a k-d tree.
 
 use super::TreeCut;
-use crate::cell_box::CellBox;
-use crate::grid::SimulationGrid;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
 
 /// The cut through `brick` after which the heaviest of `ranks` ranks has least to do; of equal ones that across the longest axis.
 pub(super) fn best_cut(grid: &SimulationGrid, load: &[u64], brick: &CellBox, ranks: usize) -> TreeCut {

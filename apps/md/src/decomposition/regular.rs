@@ -1,7 +1,7 @@
 //! Equal boxes on a grid of ranks.
 
 use super::TreeCut;
-use crate::cell_box::CellBox;
+use crate::decomposition::cell_box::CellBox;
 
 /// The cuts of a grid of ranks as those of a tree: first between slabs of x, then of y, then of z.
 pub(super) struct RegularCuts {

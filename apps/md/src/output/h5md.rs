@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Op};
 use aqueduct::formats::h5md::{self, Creator, Trajectory, TrajectoryFrame};
 
-use crate::exchange;
+use crate::input::units::SimulationUnits;
 use crate::simulation::Simulation;
-use crate::units::SimulationUnits;
+use crate::simulation::exchange;
 
 const CREATOR: Creator<'static> = Creator { author: "md", program: "md", version: env!("CARGO_PKG_VERSION") };
 

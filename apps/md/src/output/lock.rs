@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use aqueduct::comm::Comm;
 
-use crate::config::OutputLine;
+use crate::input::config::OutputLine;
 
 /// The locks of all prefixes of a run, held by rank 0: `<prefix>.lock`, with `flock`. They end with the process; the files are removed when the run ends.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ mod tests {
     use aqueduct::comm::Launch;
 
     use super::*;
-    use crate::config::OutputKind;
+    use crate::input::config::OutputKind;
 
     #[test]
     fn a_prefix_has_one_run_at_a_time() {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use crate::config::{OutputKind, OutputLine};
+use crate::input::config::{OutputKind, OutputLine};
 
 /// How far each output is: numbers whose meaning its writer knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use aqueduct::checkpoint::{CellGrid, Molecule};
 use aqueduct::comm::Op;
 use aqueduct::mardyn::{MoleculeFormat, PhaseSpace, PhaseSpaceFormat};
 
-use crate::exchange;
 use crate::simulation::Simulation;
+use crate::simulation::exchange;
 
 /// Writes all molecules into files that begin with `prefix`, in place of those of an earlier run. Collective.
 pub fn write(

@@ -10,8 +10,8 @@ use aqueduct::file::OpenOptions;
 use aqueduct::mardyn::{Component, PhaseSpace};
 
 use super::parallel_text;
-use crate::exchange;
 use crate::simulation::Simulation;
+use crate::simulation::exchange;
 
 /// Writes the molecules of all ranks into a scene of their own. Collective.
 pub fn write(simulation: &Simulation, space: &PhaseSpace, name: &str) -> Result<()> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::plot;
-use crate::result_row::ResultRow;
+use crate::output::plot;
+use crate::output::result_row::ResultRow;
 
 /// The table `<prefix>.res`, kept by rank 0. No other program writes it meanwhile, where the file system has locks.
 pub struct ResultTable {

@@ -11,9 +11,9 @@ use aqueduct::comm::Comm;
 use aqueduct::file::{File, OpenOptions};
 
 use super::parallel_text;
-use crate::exchange;
+use crate::input::units::SimulationUnits;
 use crate::simulation::Simulation;
-use crate::units::SimulationUnits;
+use crate::simulation::exchange;
 
 const HEAD: &str = "      id t          x          y          z     q0     q1     q2     q3        c\n";
 

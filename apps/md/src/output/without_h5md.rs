@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use aqueduct::comm::Comm;
 
+use crate::input::units::SimulationUnits;
 use crate::simulation::Simulation;
-use crate::units::SimulationUnits;
 
 /// Nothing can be written here.
 pub enum H5mdUnavailable {}

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use aqueduct::formats::xyz::{Atom, XyzFrame, XyzWriter};
 
-use crate::exchange;
+use crate::input::units::SimulationUnits;
 use crate::simulation::Simulation;
-use crate::units::SimulationUnits;
+use crate::simulation::exchange;
 
 /// Symbols of elements stand for components: viewers know how to draw them.
 const SYMBOLS: [&str; 8] = ["Ar", "Kr", "Xe", "Ne", "O", "N", "C", "H"];

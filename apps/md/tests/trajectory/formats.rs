@@ -7,12 +7,13 @@ use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::Comm;
 use aqueduct::mardyn::{Component, LennardJones, PhaseSpace, PhaseSpaceFormat};
-use aqueduct_md::config::Config;
 use aqueduct_md::decomposition::DecompositionMethod;
+use aqueduct_md::input::config::Config;
+use aqueduct_md::input::initial_state;
+use aqueduct_md::input::units::SimulationUnits;
 use aqueduct_md::output::{phase_space, xyz};
+use aqueduct_md::run;
 use aqueduct_md::simulation::Simulation;
-use aqueduct_md::units::SimulationUnits;
-use aqueduct_md::{initial_state, run};
 
 /// Argon, another, and a molecule of two centres that is carried along.
 fn space() -> PhaseSpace {

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
 use aqueduct::comm::{Comm, Launch};
+use aqueduct_md::decomposition::grid::SimulationGrid;
 use aqueduct_md::decomposition::{Decomposition, DecompositionMethod};
-use aqueduct_md::grid::SimulationGrid;
-use aqueduct_md::lattice_generator::{Lattice, LatticeGenerator};
-use aqueduct_md::potential::{LennardJonesCentre, Potential};
+use aqueduct_md::force::potential::{LennardJonesCentre, Potential};
+use aqueduct_md::input::lattice_generator::{Lattice, LatticeGenerator};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 
 pub(crate) const ARGON: LennardJonesCentre =

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::liquid::{gather, on};
 use aqueduct::checkpoint::Molecule;
 use aqueduct::mardyn::PhaseSpaceFormat;
-use aqueduct_md::config::Config;
+use aqueduct_md::input::config::Config;
 use aqueduct_md::run::{self, RunSettings};
 use aqueduct_testkit::external_tools as judge;
 

@@ -3,8 +3,8 @@
 use crate::liquid::{ARGON, begin, gather, liquid, on};
 use aqueduct::checkpoint::Molecule;
 use aqueduct_md::decomposition::DecompositionMethod;
-use aqueduct_md::grid::SimulationGrid;
-use aqueduct_md::potential::{LennardJonesCentre, Potential};
+use aqueduct_md::decomposition::grid::SimulationGrid;
+use aqueduct_md::force::potential::{LennardJonesCentre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 use proptest::prelude::*;
 

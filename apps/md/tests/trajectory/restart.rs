@@ -9,9 +9,9 @@ use anyhow::Result;
 use aqueduct::checkpoint::{CellGrid, Checkpoint, Molecule, SpatialRegion, Store};
 use aqueduct::comm::{Comm, Launch};
 use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
-use aqueduct_md::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
-use aqueduct_md::config::{Config, OutputKind, OutputLine};
-use aqueduct_md::result_row::ResultRow;
+use aqueduct_md::input::config::{Config, OutputKind, OutputLine};
+use aqueduct_md::output::result_row::ResultRow;
+use aqueduct_md::restart::checkpointer::{CheckpointInterval, CheckpointPolicy, StartMode};
 use aqueduct_md::run::{self, RunSettings};
 
 fn job(

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use aqueduct::mardyn::{Component, PhaseSpace};
 
-use crate::potential::{LennardJonesCentre, Potential};
+use crate::force::potential::{LennardJonesCentre, Potential};
 
 /// What acts between the molecules of a phase space.
 pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {

@@ -10,8 +10,8 @@ use aqueduct::comm::{Comm, Op};
 use aqueduct::mardyn::PhaseSpace;
 
 use crate::decomposition::Decomposition;
-use crate::grid::SimulationGrid;
-use crate::initial_state;
+use crate::decomposition::grid::SimulationGrid;
+use crate::input::initial_state;
 use crate::output::output_marks::OutputMarks;
 use crate::output::{OutputState, phase_space};
 use crate::simulation::Simulation;

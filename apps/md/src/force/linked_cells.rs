@@ -2,8 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::cell_box::CellBox;
-use crate::grid::SimulationGrid;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
 use aqueduct::checkpoint::Molecule;
 
 /// A copy of a neighbour's molecule: as much as forces need.

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::result_row::ResultRow;
+use crate::output::result_row::ResultRow;
 
 /// Name, colour and column of a curve.
 type Curve = (&'static str, RGBColor, fn(&ResultRow) -> f64);

@@ -11,7 +11,7 @@ const BINS: usize = (2046 / SPAN as usize) + 1;
 /// A sum of `f64`s kept exactly: mantissas are added up as integers, in a bin for each range of exponents.
 ///
 /// ```
-/// use aqueduct_md::exact_sum::ExactSum;
+/// use aqueduct_md::force::exact_sum::ExactSum;
 /// let mut forth = ExactSum::default();
 /// [1e100, 1.0, -1e100, 0.1].iter().for_each(|term| forth.add(*term));
 /// assert_eq!(forth.value(), 1.1);

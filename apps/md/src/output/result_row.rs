@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 
-use crate::energy::Energies;
+use crate::force::energy::Energies;
 
 /// What a state amounts to, at a step.
 #[derive(Clone, Copy, Debug, PartialEq)]

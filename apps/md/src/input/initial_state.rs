@@ -5,11 +5,11 @@ use aqueduct::checkpoint::{Molecule, SpatialRegion};
 use aqueduct::comm::{Comm, Op};
 use aqueduct::mardyn::{Component, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
-use crate::cell_box::CellBox;
-use crate::config::{Config, MoleculeSource};
 use crate::decomposition::Decomposition;
-use crate::grid::SimulationGrid;
-use crate::lattice_generator::LatticeGenerator;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
+use crate::input::config::{Config, MoleculeSource};
+use crate::input::lattice_generator::LatticeGenerator;
 
 /// What a run begins with: the phase space, the same on all ranks, and molecules that lie about where they belong.
 pub struct InitialState {

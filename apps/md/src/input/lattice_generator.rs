@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use aqueduct::comm::Comm;
 
 use crate::decomposition::Decomposition;
-use crate::exact_sum::ExactSum;
-use crate::grid::SimulationGrid;
+use crate::decomposition::grid::SimulationGrid;
+use crate::force::exact_sum::ExactSum;
 use aqueduct::checkpoint::Molecule;
 
 /// More molecules than any memory holds, and few enough for the arithmetic of their places.

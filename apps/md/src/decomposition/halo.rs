@@ -1,8 +1,8 @@
 //! Which cells a rank needs of the others, and they of it: pure planning.
 
-use crate::cell_box::CellBox;
 use crate::decomposition::Decomposition;
-use crate::grid::SimulationGrid;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
 
 /// Cells that go from one rank to another, or to the other side of the box.
 #[derive(Clone, Debug, PartialEq)]

@@ -20,9 +20,9 @@ use anyhow::{Context, Result, bail, ensure};
 use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
 use crate::decomposition::DecompositionMethod;
-use crate::lattice_generator::{Lattice, LatticeGenerator};
+use crate::input::lattice_generator::{Lattice, LatticeGenerator};
+use crate::input::units::SimulationUnits;
 use crate::simulation::Thermostat;
-use crate::units::SimulationUnits;
 
 /// What a configuration says.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use aqueduct::comm::Comm;
 
-use crate::exact_sum::ExactSum;
-use crate::force::Force;
-use crate::potential::Potential;
+use crate::force::exact_sum::ExactSum;
+use crate::force::pair_forces::Force;
+use crate::force::potential::Potential;
 use aqueduct::checkpoint::Molecule;
 
 /// Sums over all molecules of all ranks: the same, to the bit, for every decomposition.

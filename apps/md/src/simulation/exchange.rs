@@ -3,11 +3,11 @@
 use anyhow::{Result, bail};
 use aqueduct::comm::{Comm, Op, Plain};
 
-use crate::cell_box::CellBox;
 use crate::decomposition::Decomposition;
-use crate::grid::SimulationGrid;
-use crate::halo::Neighbour;
-use crate::linked_cells::Ghost;
+use crate::decomposition::cell_box::CellBox;
+use crate::decomposition::grid::SimulationGrid;
+use crate::decomposition::halo::Neighbour;
+use crate::force::linked_cells::Ghost;
 use aqueduct::checkpoint::Molecule;
 
 const MOVED: u32 = 1;
