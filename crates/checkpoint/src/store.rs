@@ -20,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use aqueduct_comm::Comm;
+use aqueduct_report::{Component, Report};
 
 use crate::error::{Error, Kind, Result, agree, on_root, system};
 use commit::{CommitOutcome, StoreLocation};
@@ -315,13 +316,13 @@ impl Drop for Store {
         if let Err(error) = self.wait_for_commit() {
             // Where it happened, not where it was heard of.
             if error.rank().is_none() {
-                let line = format!("aqueduct: a checkpoint that nobody waited for has failed: {error}\n");
-                eprint!("{line}");
+                let message = format!("a checkpoint that was not waited for has failed: {error}");
+                Report::new(Component::Checkpoint).warn(&message);
             }
             self.comm.report_failure(error.to_string());
         }
         if self.comm.rank() == 0 {
-            self.warnings.iter().for_each(|warning| eprintln!("aqueduct: {warning}"));
+            self.warnings.iter().for_each(|warning| Report::new(Component::Checkpoint).warn(warning));
         }
     }
 }

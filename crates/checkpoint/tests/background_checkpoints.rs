@@ -153,7 +153,7 @@ fn a_failure_that_nobody_waits_for_is_printed() {
     let output = command.env(FOLDER, folder.path()).env(JOB, "leave").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(told.contains("aqueduct: a checkpoint that nobody waited for has failed: "), "{told}");
+    assert!(told.contains("aqueduct: a checkpoint that was not waited for has failed: "), "{told}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) use reduce::ReduceTarget;
 
 use std::sync::{MutexGuard, OnceLock, PoisonError};
 
+use aqueduct_report::{Component, Report};
+
 use crate::collective_id::{CollectiveId, CollectiveKind};
 use crate::comm::CommInner;
 use crate::matching::mailbox::MatchKey;
@@ -167,10 +169,9 @@ fn checking() -> bool {
         let value = std::env::var_os("AQUEDUCT_CHECK").unwrap_or_default();
         if !["", "0", "1"].iter().any(|known| value == *known) {
             let value = value.display();
-            let line = format!(
-                "aqueduct: AQUEDUCT_CHECK={value} has no effect: it takes 1 to compare collective calls, or 0\n"
-            );
-            eprint!("{line}");
+            let message =
+                format!("AQUEDUCT_CHECK={value} has no effect: it takes 1 to compare collective calls, or 0");
+            Report::new(Component::Comm).warn(&message);
         }
         cfg!(debug_assertions) || value == "1"
     })

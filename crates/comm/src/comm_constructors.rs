@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use aqueduct_report::{Component, Report};
+
 use crate::collective::CollectiveCall;
 use crate::collective_id::{CollectiveId, CollectiveKind};
 use crate::comm::CommInner;
@@ -107,10 +109,8 @@ impl CommInner {
             // All ranks see the same error of this kind: without shared memory each rank is a node of its own.
             Err(error) if error.kind() == Kind::System => {
                 if wire.rank() == 0 {
-                    let line = format!(
-                        "aqueduct: ranks cannot share memory and will send messages instead: {error}\n"
-                    );
-                    eprint!("{line}");
+                    let message = format!("ranks cannot share memory and send messages instead: {error}");
+                    Report::new(Component::Comm).warn(&message);
                 }
                 let apart = Self { world_nodes: (0..size as u32).collect(), ..together };
                 Ok(apart.child(&all, 1)?.expect("this rank is one of all"))

@@ -3,15 +3,17 @@
 pub(crate) mod counters;
 pub(crate) mod error_agreement;
 pub(crate) mod mode;
-pub mod report;
+pub(crate) mod report;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aqueduct_comm::{Comm, Traffic};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, LockScope};
+use aqueduct_report::{Component, Report, is_enabled};
 
 use crate::error::{Error, Kind, Result};
 use crate::hints::{Hints, Strategy, TransferDirection};
@@ -207,16 +209,16 @@ impl FileContext {
         error_agreement::agree(&self.comm, operation, &self.name, mine)
     }
 
-    /// Reports the strategy of an access to the standard error stream or a trace, if one of them is on and the strategy has changed.
+    /// Reports the strategy of an access, with its estimate in nanoseconds, to the user or a trace, if one of them is on and the strategy has changed.
     pub(crate) fn report_strategy<R: fmt::Display>(
         &self,
         scope: AccessScope,
         direction: TransferDirection,
-        strategy: Strategy,
+        (strategy, estimate): (Strategy, f64),
         report: impl FnOnce() -> R,
     ) {
-        let prints = report::is_on() && self.comm.rank() == 0;
-        if !prints && !self.capabilities.keeps_annotations {
+        let reports = is_enabled() && self.comm.rank() == 0;
+        if !reports && !self.capabilities.keeps_annotations {
             return;
         }
         let mut last_reported = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,9 +226,12 @@ impl FileContext {
         if *last != Some(strategy) {
             *last = Some(strategy);
             let report = report();
-            if prints {
-                let line = format!("aqueduct: {}: {report}\n", self.name);
-                eprint!("{line}");
+            if reports {
+                let estimate = estimate.is_finite().then(|| Duration::from_nanos(estimate as u64));
+                Report::new(Component::File)
+                    .file(&self.name)
+                    .strategy(strategy.name(), estimate)
+                    .emit(&report);
             }
             self.handle.annotate(&report);
         }

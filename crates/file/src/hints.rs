@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Once;
 
 use aqueduct_device::units::ByteSize;
+use aqueduct_report::{Component, Report};
 
 pub use buffer_options::{BufferOptions, Capacity};
 pub use strategy::Strategy;
@@ -71,11 +72,11 @@ impl Info {
             let text = std::fs::read_to_string(&path).map_err(|error| {
                 let path = path.display();
                 SAID[which].call_once(|| {
-                    let line = format!(
-                        "aqueduct: {variable}={path} has no effect, the file cannot be read ({error}): it takes the path of a file with a key and \
-                         a value per line\n"
+                    let message = format!(
+                        "{variable}={path} has no effect, the file cannot be read ({error}): it takes the path of a file with a key and \
+                         a value per line"
                     );
-                    eprint!("{line}");
+                    Report::new(Component::File).warn(&message);
                 });
             });
             text.ok().map(|text| Self::parse(&text))

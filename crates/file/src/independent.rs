@@ -255,12 +255,17 @@ impl IndependentIo {
         let mapping = RunMapping { is_present, costs, is_retry };
         let plan = plan(RunFacts { mapping: Some(mapping), ..facts });
         if !is_forced {
-            cx.report_strategy(AccessScope::Independent, direction, plan.estimate.strategy, || {
-                let size = AccessSize { span: bytes, bytes, runs: 1, new_pages: false };
-                let estimates = mapping.estimates(bytes).to_vec();
-                let scope = AccessScope::Independent;
-                StrategyReport { direction, scope, size, chosen: plan.estimate, estimates }
-            });
+            cx.report_strategy(
+                AccessScope::Independent,
+                direction,
+                (plan.estimate.strategy, plan.estimate.nanoseconds),
+                || {
+                    let size = AccessSize { span: bytes, bytes, runs: 1, new_pages: false };
+                    let estimates = mapping.estimates(bytes).to_vec();
+                    let scope = AccessScope::Independent;
+                    StrategyReport { direction, scope, size, chosen: plan.estimate, estimates }
+                },
+            );
         }
         plan
     }
@@ -323,7 +328,7 @@ pub(crate) fn report_plan(
     chosen: Estimate,
 ) {
     let scope = model.scope;
-    cx.report_strategy(scope, direction, chosen.strategy, || {
+    cx.report_strategy(scope, direction, (chosen.strategy, chosen.nanoseconds), || {
         let estimates = model.estimates(direction, &size);
         StrategyReport { direction, scope, size, chosen, estimates }
     });

@@ -113,14 +113,18 @@ mod write_buffer;
 pub use aqueduct_device::{WriterLock, available_memory};
 pub use context::counters::Counters;
 pub use context::mode::Mode;
-pub use context::report as verbose;
 pub use error::{Class, Error, Kind, Result};
 pub use handle::access::{self, Access, CollectiveAccess, Etypes, Split};
+#[cfg(feature = "ndarray")]
+pub use handle::array_access::{ArrayAccess, CollectiveArrayAccess};
 pub use handle::{
     Count, File, OpenOptions, Pfs, PfsMode, Request, Scope, Whence, check_name, check_unclaimed, claim,
     delete, discard, path, wait_all, wait_any, wait_some,
 };
 pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
+#[cfg(feature = "ndarray")]
+#[doc(hidden)]
+pub use memory::array_memory;
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use view::{Conversion, Representation, View};
 pub use write_buffer::{BufferStatus, DrainTarget, Level};

@@ -26,9 +26,9 @@ use std::time::Instant;
 
 use aqueduct_comm::Comm;
 use aqueduct_device::Handle;
+use aqueduct_report::{Component, Report};
 
 use crate::context::counters::CounterCells;
-use crate::context::report;
 use crate::error::{Error, Result};
 use crate::hints::BufferOptions;
 use crate::memory::chunks::WriteData;
@@ -315,10 +315,9 @@ impl WriteBuffer {
         let (before, pacing) = (state.pacing, state.observer.pacing());
         state.pacing = pacing;
         drop(state);
-        let Some(pacing) = pacing.filter(|_| self.reports && report::is_on()) else { return };
+        let Some(pacing) = pacing.filter(|_| self.reports) else { return };
         if before.is_none_or(|before| before.rate.is_some() != pacing.rate.is_some()) {
-            let line = format!("aqueduct: {}: {pacing}\n", self.name);
-            eprint!("{line}");
+            Report::new(Component::File).file(&self.name).emit(&pacing);
         }
     }
 

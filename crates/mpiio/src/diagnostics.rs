@@ -2,28 +2,22 @@
 //! done and a summary per file.
 
 use std::io::Write;
-use std::sync::{Once, OnceLock};
+use std::sync::Once;
 
 use aqueduct_comm::Comm;
+use aqueduct_report::{Component, Report, is_enabled};
 
 use crate::host::Mpi;
 use crate::host::MpiError;
 
-/// Whether the environment asks for it.
-pub(crate) fn is_wanted() -> bool {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    let ask = || std::env::var_os("AQUEDUCT_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0");
-    *WANTED.get_or_init(ask)
-}
-
-/// One line, in one piece: other ranks write too.
+/// Prints a line.
 pub(crate) fn print_line(text: &str) {
-    let _ = std::io::stderr().write_all(format!("aqueduct: {text}\n").as_bytes());
+    Report::new(Component::Mpiio).warn(&text);
 }
 
 /// An error in words: MPI gives the program a class only.
 pub(crate) fn print_error(call: &str, fault: &MpiError) {
-    if is_wanted() {
+    if is_enabled() {
         print_line(&format!("{call}: {fault}"));
     }
 }
@@ -34,7 +28,7 @@ pub(crate) fn print_banner(mpi: &Mpi, comm: &Comm) {
     FIRST.call_once(|| {
         let version = mpi.version();
         append_handshake(&format!("opened {version}"));
-        if !is_wanted() || comm.rank() != 0 {
+        if !is_enabled() || comm.rank() != 0 {
             return;
         }
         let (ranks, nodes) = (comm.size(), comm.node_count());

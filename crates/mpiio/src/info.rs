@@ -67,7 +67,7 @@ pub(crate) fn from_env(ranks: &Comm) -> Info {
     if info.get("aqueduct_buffer").is_none() || ranks.node_count() == 1 || everywhere {
         return info;
     }
-    if diagnostics::is_wanted() && ranks.rank() == 0 {
+    if aqueduct_report::is_enabled() && ranks.rank() == 0 {
         SAID.call_once(|| {
             diagnostics::print_line(
                 "files are not buffered: the ranks are on several machines; if the program syncs before ranks read or write over what \

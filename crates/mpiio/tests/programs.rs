@@ -213,7 +213,7 @@ fn without_a_window_nobody_hangs() {
     let words = [&shared.path, &out].map(|path| path.to_str().expect("UTF-8"));
     let output = Job { mpi: OPEN_MPI, ranks: 3, door: true, variables: &variables }.run(&words);
     assert!(!output.success && output.printed.contains("MPI_File_write_shared"), "{}", output.text());
-    assert!(output.said.contains("cannot count together: MPI_Win_allocate"), "{}", output.said);
+    assert!(output.said.contains("cannot use a remote counter: MPI_Win_allocate"), "{}", output.said);
 }
 
 #[test]

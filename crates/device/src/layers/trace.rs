@@ -13,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use event::TraceEvent;
 
+use aqueduct_report::{Component, Report};
+
 use super::parameters::LayerParameters;
 use crate::{
     Capabilities, Device, DeviceOpenOptions, Error, Handle, LockGuard, LockKind, MappedAccess, Mapping,
@@ -216,8 +218,8 @@ impl TraceLog {
     /// For moments that nobody can be told at: a trace that cannot be written is said once and goes on in memory; the data is not harmed.
     fn flush_or_warn(&mut self) {
         if let Err(error) = self.flush() {
-            let line = format!("aqueduct: the trace cannot be written and ends here: {error}\n");
-            eprint!("{line}");
+            let message = format!("the trace cannot be written and ends here: {error}");
+            Report::new(Component::Device).warn(&message);
             self.sink = TraceSink::Memory;
         }
     }

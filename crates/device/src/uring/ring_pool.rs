@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
+use aqueduct_report::{Component, Report};
+
 use super::ring::IoRing;
 
 /// The rings of one device.
@@ -26,8 +28,8 @@ impl RingPool {
         if let Err(error) = outcome {
             static SAID: Once = Once::new();
             SAID.call_once(|| {
-                let line = format!("aqueduct: no io_uring ({error}): the device uring works as ufs\n");
-                eprint!("{line}");
+                let message = format!("no io_uring ({error}): the device uring works as ufs");
+                Report::new(Component::Device).warn(&message);
             });
         }
         outcome.is_ok()
@@ -73,9 +75,8 @@ fn report_setting(value: &OsStr) {
     static REPORTED: Once = Once::new();
     let value = value.display();
     REPORTED.call_once(|| {
-        let line = format!(
-            "aqueduct: AQUEDUCT_URING={value} has no effect: it takes off to do without io_uring, or on\n"
-        );
-        eprint!("{line}");
+        let message =
+            format!("AQUEDUCT_URING={value} has no effect: it takes off to do without io_uring, or on");
+        Report::new(Component::Device).warn(&message);
     });
 }

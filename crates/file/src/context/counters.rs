@@ -4,7 +4,6 @@ use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::report;
 use crate::hints::TransferDirection;
 
 /// Declares each counter once: as a number, as an atomic counter, as a word of a reduction.
@@ -92,9 +91,9 @@ counters! {
     lock_waits,
     /// Rounds of collective accesses that were planned; an access with a cached plan counts none.
     planned,
-    /// Nanoseconds in reads, where the engine is [verbose](crate::verbose), else 0.
+    /// Nanoseconds in reads, if reports are enabled, else 0.
     read_nanos,
-    /// Nanoseconds in writes, where the engine is [verbose](crate::verbose), else 0.
+    /// Nanoseconds in writes, if reports are enabled, else 0.
     write_nanos,
 }
 
@@ -119,7 +118,7 @@ impl CounterCells {
 
     /// Starts an operation: everything that this thread does until the timer is dropped is counted.
     pub(crate) fn start_operation(&self, direction: TransferDirection) -> OpTimer<'_> {
-        let start = report::is_on().then(Instant::now);
+        let start = aqueduct_report::is_enabled().then(Instant::now);
         let (calls, waits) = (aqueduct_device::syscalls(), aqueduct_device::lock_waits());
         OpTimer { counters: self, direction, start, calls, waits }
     }

@@ -1,11 +1,11 @@
 //! Buffered files: enabling the write buffer, its status, and finishing it.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aqueduct_report::{Component, Report, is_enabled};
+
 use super::file::File;
-use crate::context::report;
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Kind, Result};
 use crate::hints::BufferOptions;
@@ -67,13 +67,9 @@ impl File {
             return Ok(());
         }
         let written = self.flush_or_sync();
-        if report::is_on() && self.cx().comm.rank() == 0 {
-            // One call, because other processes write to the same stream.
-            let line = |status| format!("aqueduct: {}: {status}\n", self.cx().name);
-            self.buffering()
-                .map(line)
-                .iter()
-                .for_each(|line| _ = std::io::stderr().write_all(line.as_bytes()));
+        if is_enabled() && self.cx().comm.rank() == 0 {
+            let report = Report::new(Component::File).file(&self.cx().name);
+            self.buffering().iter().for_each(|status| report.emit(status));
         }
         self.cx().agree("close", written)
     }

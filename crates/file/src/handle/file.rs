@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockKind, LockScope};
+use aqueduct_report::is_enabled;
 
 use super::open_options::{self, OpenOptions};
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
-use crate::context::{FileContext, error_agreement, report};
+use crate::context::report::CounterReport;
+use crate::context::{FileContext, error_agreement};
 use crate::engine::OpenFile;
 use crate::error::{Error, Kind, Result};
 use crate::hints::Info;
@@ -144,10 +146,8 @@ impl File {
         let failures = all.last().copied().unwrap_or(0);
         let agree = |outcome| error_agreement::agree(&comm, "close", &name, outcome);
         let outcome = if failures > 0 { agree(outcome) } else { outcome };
-        if report::is_on() && comm.rank() == 0 {
-            let all = Counters::from_words(&all);
-            let line = format!("{}\n", report::CounterReport { file: &name, ranks: comm.size(), all });
-            eprint!("{line}");
+        if is_enabled() && comm.rank() == 0 {
+            CounterReport { ranks: comm.size(), all: Counters::from_words(&all) }.emit(&name);
         }
         if delete {
             let deleted = if comm.rank() == 0 { open_options::delete(&path) } else { Ok(()) };

@@ -1,18 +1,18 @@
 //! The exchange of hints between ranks: if ranks give different hints, those of rank 0 are used on all ranks.
 
 use aqueduct_comm::Comm;
+use aqueduct_report::{Component, Report, is_enabled};
 
 use super::file::File;
-use crate::context::report;
 use crate::error::{Error, Result};
 use crate::hints::{Hints, Info};
 
 /// With `AQUEDUCT_VERBOSE`, reports values of known hints that are ignored because they are invalid.
 pub(crate) fn report_objections(file: &str, info: &Info) {
-    if report::is_on() {
+    if is_enabled() {
         for (key, value, form) in Hints::objections(info) {
-            let line = format!("aqueduct: {file}: the hint {key} = {value:?} is ignored: it takes {form}\n");
-            eprint!("{line}");
+            let message = format!("the hint {key} = {value:?} is ignored: it takes {form}");
+            Report::new(Component::File).file(file).emit(&message);
         }
     }
 }
@@ -21,12 +21,10 @@ pub(crate) fn report_objections(file: &str, info: &Info) {
 pub(crate) fn of_first_rank(comm: &Comm, file: &str, mine: &Info) -> aqueduct_comm::Result<Info> {
     let encoded = comm.broadcast_vec(0, encode(mine))?;
     let first = decode(&encoded);
-    if report::is_on() && first != *mine {
+    if is_enabled() && first != *mine {
         let rank = comm.rank();
-        let line = format!(
-            "aqueduct: {file}: rank {rank} gave other hints than rank 0, whose hints are used on all ranks\n"
-        );
-        eprint!("{line}");
+        let message = format!("rank {rank} gave other hints than rank 0, whose hints are used on all ranks");
+        Report::new(Component::File).file(file).emit(&message);
     }
     Ok(first)
 }

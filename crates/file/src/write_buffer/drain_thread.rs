@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use aqueduct_report::{Component, Report};
+
 use super::block_queue::{BlockEntry, BlockStorage, BufferedBlock};
 use super::buffer_state::BufferState;
 use super::footprint::ByteSpan;
@@ -68,8 +70,7 @@ impl Drop for DrainThread {
         buffer.target.iter().for_each(|target| target.end());
         let state = buffer.lock();
         if let Some(error) = state.failure.as_ref().filter(|_| !state.is_failure_reported) {
-            let line = format!("aqueduct: {error}\n");
-            eprint!("{line}");
+            Report::new(Component::File).warn(error);
         }
     }
 }

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use aqueduct_report::{Component, Report};
+
 use crate::diagnostics;
 use crate::host::Mpi;
 use crate::host::{MpiError, Outcome};
@@ -110,8 +112,7 @@ impl ErrorHandler {
         match self.action {
             HandlerAction::Return | HandlerAction::Unknown => {}
             HandlerAction::Abort => {
-                let line = format!("aqueduct: {call}: {fault}\n");
-                eprint!("{line}");
+                Report::new(Component::Mpiio).warn(&format!("{call}: {fault}"));
                 // SAFETY: a valid communicator; it does not return.
                 unsafe { (mpi.functions.abort)(mpi.constants.handles.comm_world, code) };
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
+use aqueduct_report::{Component, Report};
 
 use crate::error::{Error, Kind, Result};
 use crate::pack::packer::Packer;
@@ -231,8 +232,7 @@ impl Ending {
     fn report(&self) {
         if let Some(reason) = self.board.take_unreported() {
             let message = format!("output {:?}, dropped without `finish`: {reason}", self.name);
-            let line = format!("aqueduct: {message}\n");
-            eprint!("{line}");
+            Report::new(Component::Stream).warn(&message);
             self.comm.report_failure(message);
         }
     }

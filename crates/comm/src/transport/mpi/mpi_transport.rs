@@ -6,12 +6,13 @@
 mod closing;
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
+
+use aqueduct_report::{Component, Report};
 
 use super::ThreadLevel;
 use super::abi::{Abi, MpiAbi};
@@ -115,8 +116,7 @@ impl<A: Abi> MpiTransport<A> {
 
     /// Ends the whole job, with a message.
     pub(crate) fn abort(&self, message: &str) {
-        // In one piece: other ranks may be writing, too.
-        let _ = std::io::stderr().write_all(format!("aqueduct: {message}\n").as_bytes());
+        Report::new(Component::Comm).warn(&message);
         self.mpi.abort(self.comm, 1);
     }
 
@@ -417,8 +417,8 @@ impl<A: Abi> Transport for MpiTransport<A> {
         let make = || {
             let made = CounterWindow::new(&self.mpi, self.comm, self.rank);
             if let (Err(error), 0) = (&made, self.rank) {
-                let line = format!("aqueduct: ranks on different nodes cannot count together: {error}\n");
-                eprint!("{line}");
+                let message = format!("ranks on different nodes cannot use a remote counter: {error}");
+                Report::new(Component::Comm).warn(&message);
             }
             made.ok()
         };
