@@ -1,6 +1,8 @@
 //! File handles: opening, views and file pointers, the access methods, and requests.
 
 pub mod access;
+#[cfg(feature = "ndarray")]
+pub(crate) mod array_access;
 mod buffered_file;
 mod collective_access;
 mod file;

@@ -1,5 +1,7 @@
 //! The memory side of an access: slices, layouts over slices, and buffers that a request owns.
 
+#[cfg(feature = "ndarray")]
+pub mod array_memory;
 pub(crate) mod chunks;
 mod sink;
 mod source;

@@ -56,6 +56,8 @@
 //! `docs/netcdf.md` has what is supported and what is not.
 
 mod access;
+#[cfg(feature = "ndarray")]
+mod array_access;
 mod byteswap;
 mod data_move;
 mod decode;

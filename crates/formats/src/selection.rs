@@ -104,6 +104,33 @@ pub(crate) struct ArrayBounds<'a> {
     pub(crate) extendible: bool,
 }
 
+/// The values in memory of an access: their number, and their shape if they are an array.
+#[derive(Clone, Copy)]
+pub(crate) struct ValueExtent<'a> {
+    pub(crate) values: u64,
+    pub(crate) shape: Option<&'a [usize]>,
+}
+
+impl From<usize> for ValueExtent<'_> {
+    fn from(values: usize) -> Self {
+        Self { values: values as u64, shape: None }
+    }
+}
+
+#[cfg(any(test, feature = "hdf5"))]
+impl From<u64> for ValueExtent<'_> {
+    fn from(values: u64) -> Self {
+        Self { values, shape: None }
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl<'a, T, D: ndarray::Dimension> From<&'a ndarray::ArrayRef<T, D>> for ValueExtent<'a> {
+    fn from(array: &'a ndarray::ArrayRef<T, D>) -> Self {
+        Self { values: array.len() as u64, shape: Some(array.shape()) }
+    }
+}
+
 /// The start, count and stride of a selection, inside its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedSelection {
@@ -138,7 +165,7 @@ impl Selection {
         &self,
         target: ArrayBounds<'_>,
         writes: bool,
-        values: u64,
+        ValueExtent { values, shape }: ValueExtent<'_>,
     ) -> Result<ResolvedSelection, String> {
         let ArrayBounds { what, name, lengths, .. } = target;
         let block = self.resolve(target, writes, values)?;
@@ -151,6 +178,15 @@ impl Selection {
                     "the block of {count:?} from {start:?} on is not inside {what} {name:?} of shape {shape}: dimension {dimension}: {why}"
                 )
             })?;
+        }
+        let is_equal = |(one, other): (&usize, &u64)| *one as u64 == *other;
+        if let Some(shape) = shape
+            && !(shape.len() == block.count.len() && shape.iter().zip(&block.count).all(is_equal))
+        {
+            let count = &block.count;
+            return Err(format!(
+                "the selection of {what} {name:?} has the shape {count:?}, the array in memory has the shape {shape:?}; they must be equal"
+            ));
         }
         let wanted = volume(&block.count);
         if wanted != Some(values) {
@@ -237,15 +273,17 @@ mod tests {
         let target = ArrayBounds { what: "variable", name: "field", lengths: &[4, 6], extendible: false };
         // The number of values does not matter.
         for values in [4, 8] {
-            let error = Selection::block([3, 2], [2, 2]).resolve_checked(target, true, values).unwrap_err();
+            let error = Selection::block([3, 2], [2, 2])
+                .resolve_checked(target, true, u64::into(values))
+                .unwrap_err();
             let expected = "the block of [2, 2] from [3, 2] on is not inside variable \"field\" of shape [4, 6]: \
                             dimension 0: 2 from 3 on exceed its length of 4";
             assert_eq!(error, expected);
         }
         let grows = ArrayBounds { extendible: true, lengths: &[u64::MAX, 6], ..target };
-        let error = Selection::block([0, 5], [1, 2]).resolve_checked(grows, true, 2).unwrap_err();
+        let error = Selection::block([0, 5], [1, 2]).resolve_checked(grows, true, 2_u64.into()).unwrap_err();
         assert!(error.contains("of shape [unlimited, 6]: dimension 1"), "{error}");
-        let error = Selection::block([0, 0], [2, 2]).resolve_checked(target, true, 8).unwrap_err();
+        let error = Selection::block([0, 0], [2, 2]).resolve_checked(target, true, 8_u64.into()).unwrap_err();
         assert!(error.contains("has 4 values ([2, 2]), 8 were given"), "{error}");
     }
 }

@@ -157,6 +157,24 @@ impl Generation {
         CellFile::open(&self.comm, &self.file(entry))?.read(region)
     }
 
+    /// Reads a box of an array into an array in memory, which has the shape of the box and may be transposed or sliced. Collective.
+    #[cfg(feature = "ndarray")]
+    pub fn read_ndarray<T: Object + Plain, D: ndarray::Dimension>(
+        &self,
+        name: &str,
+        block: &ArrayBlock,
+        array: &mut ndarray::ArrayRef<T, D>,
+    ) -> Result<()> {
+        let checked = aqueduct_file::array_memory::check_shape(array.shape(), &block.slab.count);
+        let checked = checked.map_err(|detail| {
+            Error::new(Kind::BadArgument, "read", self.shown(), format!("part {name:?}: {detail}"))
+        });
+        agree(&self.comm, "read", &self.shown(), checked)?;
+        let values = self.array::<T>(name, block)?;
+        array.iter_mut().zip(values).for_each(|(element, value)| *element = value);
+        Ok(())
+    }
+
     /// A box of an array, any. Collective.
     pub fn array<T: Object + Plain>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
         let entry = self.part(name, "array", T::schema().signature());

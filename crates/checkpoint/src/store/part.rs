@@ -121,6 +121,53 @@ impl<'a> Checkpoint<'a> {
         self.add(name, part)
     }
 
+    /// Adds this rank's box of a global array. The array in memory has the shape of the box; it is copied if it is transposed or sliced.
+    ///
+    /// ```
+    /// use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Store};
+    /// use aqueduct_comm::Launch;
+    /// use ndarray::{Array2, s};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let name = folder.path().join("checkpoints");
+    /// Launch::threads(2).run(|world| {
+    ///     let rank = world.rank();
+    ///     let block = ArrayBlock::new([4, 3], [2 * rank as u64, 0], [2, 3]);
+    ///     // In memory with a border of ghost cells.
+    ///     let local = Array2::from_elem((4, 5), rank as f64);
+    ///     let mut store = Store::open_or_create(world, &name)?;
+    ///     let mut checkpoint = Checkpoint::new(1);
+    ///     let inner = local.slice(s![1..3, 1..4]);
+    ///     checkpoint.ndarray("field", &block, &inner);
+    ///     store.write(&checkpoint)?;
+    ///     let mut whole = Array2::<f64>::zeros((4, 3));
+    ///     let latest = store.latest()?.expect("one was written");
+    ///     latest.read_ndarray("field", &ArrayBlock::new([4, 3], [0, 0], [4, 3]), &mut whole)?;
+    ///     assert_eq!(whole.column(1).to_vec(), [0.0, 0.0, 1.0, 1.0]);
+    ///     Ok::<_, aqueduct_checkpoint::Error>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "ndarray")]
+    pub fn ndarray<T: Object + Plain, D: ndarray::Dimension>(
+        &mut self,
+        name: &str,
+        block: &ArrayBlock,
+        array: &'a ndarray::ArrayRef<T, D>,
+    ) -> &mut Self {
+        if let Err(detail) = aqueduct_file::array_memory::check_shape(array.shape(), &block.slab.count) {
+            return self.add(name, CheckpointPart::Invalid(detail));
+        }
+        if let Some(values) = array.as_slice() {
+            return self.array(name, block, values);
+        }
+        let values: Vec<T> = array.iter().copied().collect();
+        let mut copied = Checkpoint::new(self.step);
+        copied.array(name, block, &values);
+        self.parts.extend(copied.into_owned().parts);
+        self
+    }
+
     /// Adds a list of objects: those of rank 0 come first. They are encoded, which is a copy.
     pub fn objects<T: Object>(&mut self, name: &str, objects: &[T]) -> &mut Self {
         let mut bytes = Vec::new();

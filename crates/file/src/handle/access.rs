@@ -3,9 +3,9 @@
 //! | position | independent | collective |
 //! |---|---|---|
 //! | explicit offset | `file.at(o).read(…)` | `file.at(o).all().read(…)` |
-//! | individual pointer | `file.next().read(…)` | `file.next().all().read(…)` |
+//! | individual pointer | `file.at_pointer().read(…)` | `file.at_pointer().all().read(…)` |
 //! | shared pointer | `file.shared().read(…)` | `file.shared().all().read(…)`, in rank order |
-//! | a view of its own | `file.through(&view).read(…)` | `file.through(&view).all().read(…)` |
+//! | a view of its own | `file.with_view(&view).read(…)` | `file.with_view(&view).all().read(…)` |
 //!
 //! Instead of `read`: `write`; `start_read`, `start_write` do not wait; collective also `begin_read`, `begin_write`, the split form.
 

@@ -1,11 +1,17 @@
 //! Access: a part of a dataset, alone or together.
 
+#[cfg(feature = "ndarray")]
+use aqueduct_file::array_memory::{with_values, with_values_mut};
 use aqueduct_object::{Object, decode_all};
+#[cfg(feature = "ndarray")]
+use ndarray::{ArrayRef, Dimension};
 
 use super::datatype::Datatype;
 use super::file::{DatasetId, Hdf5File};
 use crate::error::{Kind, Result};
 use crate::selection::Selection;
+#[cfg(feature = "ndarray")]
+use crate::selection::ValueExtent;
 
 impl Hdf5File {
     /// A part of a dataset, for this rank alone; [`all`](DatasetAccess::all) makes it a collective access.
@@ -134,6 +140,71 @@ impl CollectiveDatasetAccess<'_> {
         queue.get_bytes(self.0.dataset, self.0.slab, &mut bytes);
         queue.run_all()?;
         Ok(bytes)
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl DatasetAccess<'_> {
+    /// Writes an array, which has the shape of the selection and may be transposed or sliced.
+    pub fn write_array<T: Object + Clone, D: Dimension>(self, array: &ArrayRef<T, D>) -> Result<()> {
+        with_values(array, |values| {
+            let mut queue = self.file.queue();
+            queue.put_values(self.dataset, &self.slab, values, array.into());
+            queue.run()
+        })
+    }
+
+    /// Fills an array, which has the shape of the selection and may be transposed or sliced.
+    pub fn read_array<T: Object + Clone, D: Dimension>(self, array: &mut ArrayRef<T, D>) -> Result<()> {
+        let shape = array.shape().to_vec();
+        with_values_mut(array, |values| {
+            let extent = ValueExtent { values: values.len() as u64, shape: Some(&shape) };
+            let mut queue = self.file.queue();
+            queue.get_values(self.dataset, &self.slab, values, extent);
+            queue.run()
+        })
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl CollectiveDatasetAccess<'_> {
+    /// As [`DatasetAccess::write_array`]. Collective.
+    ///
+    /// ```
+    /// # use aqueduct_comm::Launch;
+    /// # use aqueduct_formats::hdf5::Hdf5CreateOptions;
+    /// # use ndarray::Array2;
+    /// # Launch::threads(2).run(|world| {
+    /// # let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:arrays.h5")?;
+    /// # let grid = file.define(|file| file.dataset::<f64>("grid", &[4, 6]))?;
+    /// // Each rank has three columns of a 4 × 6 dataset, in memory with the first dimension the fastest.
+    /// let local = Array2::from_shape_fn((3, 4), |(x, y)| (10 * y + x) as f64);
+    /// let start = 3 * world.rank() as u64;
+    /// file.at(grid, [0..4, start..start + 3]).all().write_array(&local.t())?;
+    /// let mut row = Array2::<f64>::zeros((1, 6));
+    /// file.at(grid, [2..3, 0..6]).all().read_array(&mut row)?;
+    /// assert_eq!(row.row(0).to_vec(), [20.0, 21.0, 22.0, 20.0, 21.0, 22.0]);
+    /// # file.close()
+    /// # })?;
+    /// # Ok::<(), aqueduct_comm::Error>(())
+    /// ```
+    pub fn write_array<T: Object + Clone, D: Dimension>(self, array: &ArrayRef<T, D>) -> Result<()> {
+        with_values(array, |values| {
+            let mut queue = self.0.file.queue();
+            queue.put_values(self.0.dataset, &self.0.slab, values, array.into());
+            queue.run_all()
+        })
+    }
+
+    /// As [`DatasetAccess::read_array`]. Collective.
+    pub fn read_array<T: Object + Clone, D: Dimension>(self, array: &mut ArrayRef<T, D>) -> Result<()> {
+        let shape = array.shape().to_vec();
+        with_values_mut(array, |values| {
+            let extent = ValueExtent { values: values.len() as u64, shape: Some(&shape) };
+            let mut queue = self.0.file.queue();
+            queue.get_values(self.0.dataset, &self.0.slab, values, extent);
+            queue.run_all()
+        })
     }
 }
 

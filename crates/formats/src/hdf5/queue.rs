@@ -14,7 +14,7 @@ use super::storage_map::{StorageMap, StorageRegion, map_storage};
 use crate::byte_region::ByteRegion;
 use crate::error::{Kind, Result};
 use crate::merge::{MergedRegions, merge_regions};
-use crate::selection::{ArrayBounds, ResolvedSelection, Selection};
+use crate::selection::{ArrayBounds, ResolvedSelection, Selection, ValueExtent};
 
 /// Accesses that wait to be done as one: however many datasets they are to, the file layer sees one write and one read.
 ///
@@ -69,7 +69,7 @@ impl Hdf5File {
         id: DatasetId,
         slab: &Selection,
         ty: Option<&Datatype>,
-        values: u64,
+        values: ValueExtent<'_>,
     ) -> Result<(ResolvedSelection, StorageMap)> {
         let writes = operation == "write";
         if writes {
@@ -90,7 +90,8 @@ impl Hdf5File {
         };
         let bad = |what: String| self.core.error(Kind::BadArgument, operation, what);
         let block = slab.resolve_checked(target, writes, values).map_err(bad)?;
-        let places = if values == 0 { Ok(StorageMap::default()) } else { map_storage(dataset, &block) };
+        let places =
+            if values.values == 0 { Ok(StorageMap::default()) } else { map_storage(dataset, &block) };
         let kind = if dataset.unreadable().is_some() { Kind::Unsupported } else { Kind::BadArgument };
         let places =
             places.map_err(|what| self.core.error(kind, operation, format!("dataset {path:?}: {what}")))?;
@@ -170,10 +171,18 @@ impl<'q> Hdf5Queue<'q> {
         slab: impl Into<Selection>,
         values: &'q [T],
     ) -> &mut Self {
+        self.put_values(id, &slab.into(), values, values.len().into())
+    }
+
+    pub(super) fn put_values<T: Object>(
+        &mut self,
+        id: DatasetId,
+        slab: &Selection,
+        values: &'q [T],
+        extent: ValueExtent<'_>,
+    ) -> &mut Self {
         let ty = Datatype::of::<T>().map_err(|what| self.file.core.error(Kind::WrongType, "write", what));
-        let cut = ty.and_then(|ty| {
-            self.file.resolve_access("write", id, &slab.into(), Some(&ty), values.len() as u64)
-        });
+        let cut = ty.and_then(|ty| self.file.resolve_access("write", id, slab, Some(&ty), extent));
         self.add_put(id, cut, || encode_all(values))
     }
 
@@ -181,7 +190,7 @@ impl<'q> Hdf5Queue<'q> {
     pub fn put_bytes(&mut self, id: DatasetId, slab: impl Into<Selection>, bytes: &'q [u8]) -> &mut Self {
         let cut = self
             .elements("write", id, bytes.len())
-            .and_then(|count| self.file.resolve_access("write", id, &slab.into(), None, count));
+            .and_then(|count| self.file.resolve_access("write", id, &slab.into(), None, count.into()));
         self.add_put(id, cut, || Cow::Borrowed(bytes))
     }
 
@@ -211,10 +220,21 @@ impl<'q> Hdf5Queue<'q> {
         slab: impl Into<Selection>,
         values: &'q mut [T],
     ) -> &mut Self {
+        let extent = values.len().into();
+        self.get_values(id, &slab.into(), values, extent)
+    }
+
+    pub(super) fn get_values<T: Object>(
+        &mut self,
+        id: DatasetId,
+        slab: &Selection,
+        values: &'q mut [T],
+        extent: ValueExtent<'_>,
+    ) -> &mut Self {
         let ty = Datatype::of::<T>().map_err(|what| self.file.core.error(Kind::WrongType, "read", what));
         let count = values.len();
         let cut = ty.and_then(|ty| {
-            let (_, places) = self.file.resolve_access("read", id, &slab.into(), Some(&ty), count as u64)?;
+            let (_, places) = self.file.resolve_access("read", id, slab, Some(&ty), extent)?;
             Ok((places, count * ty.size() as usize))
         });
         self.add_get(id, cut, Box::new(values))
@@ -224,7 +244,7 @@ impl<'q> Hdf5Queue<'q> {
     pub fn get_bytes(&mut self, id: DatasetId, slab: impl Into<Selection>, bytes: &'q mut [u8]) -> &mut Self {
         let length = bytes.len();
         let cut = self.elements("read", id, length).and_then(|count| {
-            let (_, places) = self.file.resolve_access("read", id, &slab.into(), None, count)?;
+            let (_, places) = self.file.resolve_access("read", id, &slab.into(), None, count.into())?;
             Ok((places, length))
         });
         self.add_get(id, cut, Box::new(RawDestination(bytes)))

@@ -9,7 +9,7 @@ use super::slab_bytes::SlabBytes;
 use super::value::{self, NetcdfValue, RawValues};
 use crate::error::{Kind, Result};
 use crate::merge::{MergedRegions, merge_regions};
-use crate::selection::Selection;
+use crate::selection::{Selection, ValueExtent};
 
 impl NetcdfFile {
     /// A part of a variable, for this rank alone; [`all`](VariableAccess::all) makes it a collective access.
@@ -65,7 +65,11 @@ impl<'d> VariableAccess<'d> {
 
     /// Writes values, those of the last dimension side by side.
     pub fn write<T: NetcdfValue>(self, values: &[T]) -> Result<()> {
-        let cut = self.file.resolve_access::<T>("write", self.variable, &self.slab, true, values.len())?;
+        self.write_values(values, values.len().into())
+    }
+
+    pub(super) fn write_values<T: NetcdfValue>(self, values: &[T], extent: ValueExtent<'_>) -> Result<()> {
+        let cut = self.file.resolve_access::<T>("write", self.variable, &self.slab, true, extent)?;
         let view = self.file.view("write", &cut)?;
         self.file.core.file.with_view(&view).write(stored(values, &store(values.into())))?;
         if !values.is_empty() {
@@ -76,7 +80,12 @@ impl<'d> VariableAccess<'d> {
 
     /// Fills `values`, those of the last dimension side by side. Those that nobody has written are zero, or whatever the file was filled with.
     pub fn read<T: NetcdfValue>(self, values: &mut [T]) -> Result<()> {
-        let cut = self.file.resolve_access::<T>("read", self.variable, &self.slab, false, values.len())?;
+        let extent = values.len().into();
+        self.read_values(values, extent)
+    }
+
+    pub(super) fn read_values<T: NetcdfValue>(self, values: &mut [T], extent: ValueExtent<'_>) -> Result<()> {
+        let cut = self.file.resolve_access::<T>("read", self.variable, &self.slab, false, extent)?;
         let view = self.file.view("read", &cut)?;
         let bytes = bytemuck::cast_slice_mut::<T, u8>(values);
         let count = self.file.core.file.with_view(&view).read(&mut *bytes)?.bytes();
@@ -96,8 +105,12 @@ impl<'d> VariableAccess<'d> {
 impl CollectiveVariableAccess<'_> {
     /// As [`VariableAccess::write`]. Collective: all ranks then know of the records that any of them has written.
     pub fn write<T: NetcdfValue>(self, values: &[T]) -> Result<()> {
+        self.write_values(values, values.len().into())
+    }
+
+    pub(super) fn write_values<T: NetcdfValue>(self, values: &[T], extent: ValueExtent<'_>) -> Result<()> {
         let Self(VariableAccess { file: dataset, variable, slab }) = self;
-        let cut = dataset.resolve_access::<T>("write", variable, &slab, true, values.len());
+        let cut = dataset.resolve_access::<T>("write", variable, &slab, true, extent);
         let reach = cut.and_then(|cut| Ok((dataset.view("write", &cut)?, cut.records)));
         let mine = reach.as_ref().map_or(0, |(_, records)| *records);
         let ((view, _), [records]) = dataset.agree_with_max("write", reach, [mine])?;
@@ -108,8 +121,13 @@ impl CollectiveVariableAccess<'_> {
 
     /// As [`VariableAccess::read`]. Collective.
     pub fn read<T: NetcdfValue>(self, values: &mut [T]) -> Result<()> {
+        let extent = values.len().into();
+        self.read_values(values, extent)
+    }
+
+    pub(super) fn read_values<T: NetcdfValue>(self, values: &mut [T], extent: ValueExtent<'_>) -> Result<()> {
         let Self(VariableAccess { file: dataset, variable, slab }) = self;
-        let cut = dataset.resolve_access::<T>("read", variable, &slab, false, values.len());
+        let cut = dataset.resolve_access::<T>("read", variable, &slab, false, extent);
         let view = dataset.core.agree("read", cut.and_then(|cut| dataset.view("read", &cut)))?;
         dataset.read_all(&view, values)
     }
@@ -118,7 +136,7 @@ impl CollectiveVariableAccess<'_> {
     pub fn read_vec<T: NetcdfValue>(self) -> Result<Vec<T>> {
         let Self(VariableAccess { file: dataset, variable, slab }) = self;
         let ready = dataset.fitting("read", variable, &slab).and_then(|values: Vec<T>| {
-            let cut = dataset.resolve_access::<T>("read", variable, &slab, false, values.len())?;
+            let cut = dataset.resolve_access::<T>("read", variable, &slab, false, values.len().into())?;
             Ok((dataset.view("read", &cut)?, values))
         });
         let (view, mut values) = dataset.core.agree("read", ready)?;
@@ -157,7 +175,7 @@ impl NetcdfFile {
         variable: VariableId,
         slab: &Selection,
         writes: bool,
-        values: usize,
+        values: ValueExtent<'_>,
     ) -> Result<SlabBytes> {
         if writes {
             self.core.may_write(operation)?;
@@ -169,7 +187,7 @@ impl NetcdfFile {
             let detail = format!("variable {name:?} is of type {kind}; {given} is another one");
             return Err(self.core.error(Kind::WrongType, operation, detail));
         }
-        let cut = target.slab_bytes(slab, writes, values as u64);
+        let cut = target.slab_bytes(slab, writes, values);
         cut.map_err(|what| self.core.error(Kind::BadArgument, operation, what))
     }
 

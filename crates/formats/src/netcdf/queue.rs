@@ -62,7 +62,7 @@ impl<'q> NetcdfQueue<'q> {
         slab: impl Into<Selection>,
         values: &'q [T],
     ) -> &mut Self {
-        match self.file.resolve_access::<T>("write", variable, &slab.into(), true, values.len()) {
+        match self.file.resolve_access::<T>("write", variable, &slab.into(), true, values.len().into()) {
             Ok(cut) => self.puts.push((cut, values.into())),
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
         }
@@ -77,7 +77,7 @@ impl<'q> NetcdfQueue<'q> {
         slab: impl Into<Selection>,
         values: &'q mut [T],
     ) -> &mut Self {
-        match self.file.resolve_access::<T>("read", variable, &slab.into(), false, values.len()) {
+        match self.file.resolve_access::<T>("read", variable, &slab.into(), false, values.len().into()) {
             Ok(cut) => self.gets.push((cut, values.into())),
             Err(error) => self.failed = self.failed.clone().and(Err(error)),
         }

@@ -3,7 +3,7 @@
 use super::header::Variable;
 use super::sizes::VariableSize;
 use crate::byte_region::{ByteRegion, RegionStride};
-use crate::selection::{self, PerDimension, Selection};
+use crate::selection::{self, PerDimension, Selection, ValueExtent};
 
 /// A variable and what is known of it.
 #[derive(Clone, Copy)]
@@ -51,11 +51,11 @@ impl AccessedVariable<'_> {
         &self,
         slab: &Selection,
         writes: bool,
-        values: u64,
+        values: ValueExtent<'_>,
     ) -> Result<SlabBytes, String> {
         let Self { variable, extent, .. } = self;
         let block = slab.resolve_checked(self.shape(&self.lengths()), writes, values)?;
-        if values == 0 {
+        if values.values == 0 {
             return Ok(SlabBytes { region: None, records: 0 });
         }
         let strides = strides_of(variable.kind.size(), extent, self.record);

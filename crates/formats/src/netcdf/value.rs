@@ -8,6 +8,10 @@ use super::byteswap;
 use super::nc_type::NcType;
 
 /// A number that variables hold: `i8` to `u64`, `f32`, `f64`.
+#[diagnostic::on_unimplemented(
+    message = "netCDF has no type for `{Self}`",
+    note = "store complex numbers as a variable with a last dimension of 2, f16 as f32, bool as i8"
+)]
 pub trait NetcdfValue: Pod + PartialEq + std::fmt::Debug + Send + Sync + sealed::SealedNetcdfValue {
     /// The types that are stored from it and read into it, the usual one first.
     const TYPES: &'static [NcType];
