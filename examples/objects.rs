@@ -64,7 +64,7 @@ fn round_robin(world: &Comm) -> Result<()> {
     file.close()?;
     // end
     let file = ObjectFile::<Cell>::open(world, "memfs:round-robin")?;
-    let levels = file.field::<u32>("level")?.read_all(0..100 * world.size() as u64)?;
+    let levels = file.field::<u32>("level")?.all().read(0..100 * world.size() as u64)?;
     assert!(levels.iter().enumerate().all(|(at, level)| *level as usize == at % world.size()));
     file.close()
 }

@@ -8,7 +8,7 @@ use crate::attributes::{TypeAttributes, VariantAttributes};
 use crate::generics;
 use crate::structs::{StructField, fields};
 
-/// A variant with what is said about it.
+/// A variant and its attributes.
 struct EnumVariant<'a> {
     variant: &'a Variant,
     fields: Vec<StructField<'a>>,
@@ -18,7 +18,7 @@ struct EnumVariant<'a> {
 }
 
 impl EnumVariant<'_> {
-    /// A name for each field while the variant is taken apart; skipped ones have none.
+    /// A binding for each field in the match pattern; skipped fields have none.
     fn bindings(&self) -> Vec<Ident> {
         (0..self.fields.len()).map(|place| format_ident!("field{place}")).collect()
     }
@@ -28,7 +28,7 @@ impl EnumVariant<'_> {
         bound.filter(|(_, field)| !field.attributes.skip).map(|(binding, _)| binding).collect()
     }
 
-    /// `Self::Variant { a: field0, … }`, which all kinds of variants match.
+    /// `Self::Variant { a: field0, … }`, valid for struct, tuple and unit variants.
     fn pattern(&self) -> TokenStream {
         let ident = &self.variant.ident;
         let stored =
@@ -65,18 +65,19 @@ impl EnumVariant<'_> {
     }
 
     fn describe(&self, krate: &TokenStream) -> TokenStream {
-        let (name, was) = (&self.name, &self.aliases);
+        let (name, aliases) = (&self.name, &self.aliases);
         let described =
             self.fields.iter().filter(|field| !field.attributes.skip).map(|field| field.describe(krate));
-        quote!(#krate::schema::Variant::new(#name, ::std::vec![#(#described),*]) #(.with_alias(#was))*)
+        quote!(#krate::schema::Variant::new(#name, ::std::vec![#(#described),*]) #(.with_alias(#aliases))*)
     }
 }
 
 fn enum_variants(data: &DataEnum) -> Result<Vec<EnumVariant<'_>>> {
     let mut found: Vec<EnumVariant<'_>> = Vec::new();
     for (variant, number) in data.variants.iter().zip(0..) {
-        let words = VariantAttributes::parse(&variant.attrs)?;
-        let name = words.rename.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), Span::call_site()));
+        let attributes = VariantAttributes::parse(&variant.attrs)?;
+        let name =
+            attributes.rename.unwrap_or_else(|| LitStr::new(&variant.ident.to_string(), Span::call_site()));
         if found.iter().any(|other| other.name.value() == name.value()) {
             let why = format!("two variants would be stored as {:?}; rename one of them", name.value());
             return Err(Error::new_spanned(variant, why));
@@ -85,7 +86,7 @@ fn enum_variants(data: &DataEnum) -> Result<Vec<EnumVariant<'_>>> {
             variant,
             fields: fields(&variant.fields)?,
             name,
-            aliases: words.aliases,
+            aliases: attributes.aliases,
             number,
         });
     }
@@ -94,17 +95,16 @@ fn enum_variants(data: &DataEnum) -> Result<Vec<EnumVariant<'_>>> {
 
 pub(crate) fn expand(input: &DeriveInput, data: &DataEnum, krate: &TokenStream) -> Result<TokenStream> {
     if data.variants.is_empty() {
-        let why = "an enum without variants has no value that could be stored; give it a variant";
+        let why = "an enum without variants has no values to store; add a variant";
         return Err(Error::new_spanned(&input.ident, why));
     }
-    let words = TypeAttributes::parse(&input.attrs)?;
-    if let Some(removed) = words.removed.first() {
-        let why =
-            "`removed` is for structures; a variant that files may hold must stay, or they could not be read";
+    let attributes = TypeAttributes::parse(&input.attrs)?;
+    if let Some(removed) = attributes.removed.first() {
+        let why = "`removed` applies to structures; keep the variant, because files may hold values of it";
         return Err(Error::new_spanned(removed, why));
     }
     let all = enum_variants(data)?;
-    let name = words.rename.unwrap_or_else(|| LitStr::new(&input.ident.to_string(), Span::call_site()));
+    let name = attributes.rename.unwrap_or_else(|| LitStr::new(&input.ident.to_string(), Span::call_site()));
     let plain = all.iter().all(|choice| choice.fields.iter().all(|field| field.attributes.skip));
     let (size, category) =
         if plain { (quote!(Some(4)), quote!(Constant)) } else { (quote!(None), quote!(Variable)) };

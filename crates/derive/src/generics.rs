@@ -1,9 +1,9 @@
-//! Which type parameters must be objects themselves.
+//! The bounds of type parameters.
 
 use proc_macro2::TokenStream;
 use syn::{GenericArgument, Generics, Ident, PathArguments, Type, parse_quote};
 
-/// The generics with the bound that each parameter needs: those that stored fields mention, other than in `PhantomData`, are objects; all live for ever.
+/// The generics with their bounds: `Object` for parameters that stored fields mention outside of `PhantomData`, and `'static` for all.
 pub(crate) fn add_object_bounds<'t>(
     generics: &Generics,
     krate: &TokenStream,

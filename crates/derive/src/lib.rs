@@ -1,8 +1,8 @@
-//! `#[derive(Object)]`: everything that storing a type takes, computed from its fields at compile time.
+//! `#[derive(Object)]`: the schema, the size and the encoding of a type, computed from its fields at compile time.
 //!
-//! The trait, the attributes and examples are in the documentation of `aqueduct-object`; this crate only writes the implementation.
-//! It writes an `unsafe impl`: a type is declared to be moved as it lies in memory only where the compiler has found, in a constant, that
-//! its fields follow one another without padding and that every one of them may be moved so.
+//! The trait, the attributes and examples are in the documentation of `aqueduct-object`; this crate generates the implementation.
+//! It generates an `unsafe impl`: a type is declared trivial (copied as its bytes in memory) only if a constant expression shows that its
+//! fields are trivial and without padding.
 
 mod attributes;
 mod enums;
@@ -14,13 +14,13 @@ use proc_macro::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, parse_macro_input};
 
-/// Makes a type an object: see `aqueduct_object::Object`.
+/// Implements `aqueduct_object::Object`.
 #[proc_macro_derive(Object, attributes(object))]
 pub fn derive_object(input: TokenStream) -> TokenStream {
     expand(&parse_macro_input!(input), &quote!(::aqueduct_object))
 }
 
-/// The same for programs that use the facade and know `aqueduct` alone.
+/// The same for programs that depend on the facade crate `aqueduct` only.
 #[proc_macro_derive(FacadeObject, attributes(object))]
 pub fn derive_facade_object(input: TokenStream) -> TokenStream {
     expand(&parse_macro_input!(input), &quote!(::aqueduct::object))

@@ -1,4 +1,4 @@
-//! Structures: fields in the order of their declaration, one after the other.
+//! Structures: fields in the order of their declaration, without gaps.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -7,9 +7,9 @@ use syn::{DataStruct, DeriveInput, Error, Fields, Index, LitStr, Member, Result,
 use crate::attributes::{DefaultValue, FieldAttributes, TypeAttributes};
 use crate::{generics, unsupported};
 
-/// A field with what is said about it.
+/// A field and its attributes.
 pub(crate) struct StructField<'a> {
-    /// How it is reached and constructed.
+    /// Its name or index in the structure.
     pub(crate) member: Member,
     pub(crate) ty: &'a Type,
     /// Its name in files.
@@ -21,8 +21,8 @@ pub(crate) struct StructField<'a> {
 pub(crate) fn fields(fields: &Fields) -> Result<Vec<StructField<'_>>> {
     let mut found: Vec<StructField<'_>> = Vec::new();
     for (place, field) in fields.iter().enumerate() {
-        let words = FieldAttributes::parse(&field.attrs)?;
-        if !words.skip {
+        let attributes = FieldAttributes::parse(&field.attrs)?;
+        if !attributes.skip {
             unsupported::check_field_type(&field.ty)?;
         }
         let (member, plain) = match &field.ident {
@@ -31,24 +31,24 @@ pub(crate) fn fields(fields: &Fields) -> Result<Vec<StructField<'_>>> {
             }
             None => (Member::Unnamed(Index::from(place)), place.to_string()),
         };
-        let name = words.rename.clone().unwrap_or_else(|| LitStr::new(&plain, Span::call_site()));
+        let name = attributes.rename.clone().unwrap_or_else(|| LitStr::new(&plain, Span::call_site()));
         if let Some(bad) = name.value().chars().find(|letter| ".[]".contains(*letter) || letter.is_control())
         {
-            let why = format!("{bad:?} is used in the paths of nested fields; choose a name without it");
+            let why = format!("{bad:?} separates the parts of a field path; choose a name without it");
             return Err(Error::new_spanned(&name, why));
         }
-        let stored = found.iter().filter(|other| !other.attributes.skip && !words.skip);
+        let stored = found.iter().filter(|other| !other.attributes.skip && !attributes.skip);
         if stored.into_iter().any(|other| other.name.value() == name.value()) {
             let why = format!("two fields would be stored as {:?}; rename one of them", name.value());
             return Err(Error::new_spanned(field, why));
         }
-        found.push(StructField { member, ty: &field.ty, name, attributes: words });
+        found.push(StructField { member, ty: &field.ty, name, attributes });
     }
     Ok(found)
 }
 
 impl StructField<'_> {
-    /// The value it has where nothing is stored.
+    /// The value if none is stored.
     fn default_value(&self) -> TokenStream {
         match &self.attributes.default {
             Some(DefaultValue::Expression(expression)) => quote!(#expression),
@@ -56,7 +56,7 @@ impl StructField<'_> {
         }
     }
 
-    /// `member: value`, decoded or made.
+    /// `member: value`, decoded or the default.
     pub(crate) fn decode(&self, krate: &TokenStream) -> TokenStream {
         let (member, ty, name) = (&self.member, self.ty, &self.name);
         if self.attributes.skip {
@@ -66,40 +66,40 @@ impl StructField<'_> {
         quote!(#member: <#ty as #krate::Object>::decode(input).map_err(|error| error.inside(#name))?)
     }
 
-    /// How it enters the schema.
+    /// The expression of its schema entry.
     pub(crate) fn describe(&self, krate: &TokenStream) -> TokenStream {
         let (ty, name) = (self.ty, &self.name);
         let unit = self.attributes.unit.iter();
         let description = self.attributes.description.iter();
-        let was = &self.attributes.aliases;
+        let aliases = &self.attributes.aliases;
         let default = self.attributes.default.as_ref().map(|_| {
             let value = self.default_value();
             quote!(.with_default(#krate::encode::<#ty>(&{ #value })))
         });
         quote! {
             #krate::schema::Field::new(#name, builder.describe::<#ty>())
-                #(.with_unit(#unit))* #(.with_description(#description))* #(.with_alias(#was))* #default
+                #(.with_unit(#unit))* #(.with_description(#description))* #(.with_alias(#aliases))* #default
         }
     }
 }
 
 pub(crate) fn expand(input: &DeriveInput, data: &DataStruct, krate: &TokenStream) -> Result<TokenStream> {
-    let words = TypeAttributes::parse(&input.attrs)?;
+    let attributes = TypeAttributes::parse(&input.attrs)?;
     let all = fields(&data.fields)?;
     let stored: Vec<&StructField<'_>> = all.iter().filter(|field| !field.attributes.skip).collect();
-    let name = words.rename.unwrap_or_else(|| LitStr::new(&input.ident.to_string(), Span::call_site()));
+    let name = attributes.rename.unwrap_or_else(|| LitStr::new(&input.ident.to_string(), Span::call_site()));
     let types = || stored.iter().map(|field| field.ty);
     let members: Vec<&Member> = stored.iter().map(|field| &field.member).collect();
     let (types_a, types_b) = (types(), types());
     let decoded = all.iter().map(|field| field.decode(krate));
     let described = stored.iter().map(|field| field.describe(krate));
     let skips = all.len() > stored.len();
-    let removed = &words.removed;
+    let removed = &attributes.removed;
     let generics = generics::add_object_bounds(&input.generics, krate, &types());
     let (implementation, _, conditions) = generics.split_for_impl();
     let (ident, (_, arguments, _)) = (&input.ident, input.generics.split_for_impl());
     Ok(quote! {
-        // SAFETY: the category is trivial only where the fields are, lie in the order of the encoding and leave no byte out.
+        // SAFETY: the category is trivial only if all fields are trivial, in encoding order and without padding.
         #[automatically_derived]
         unsafe impl #implementation #krate::Object for #ident #arguments #conditions {
             const SIZE: ::core::option::Option<usize> =

@@ -1,23 +1,23 @@
-//! What cannot be an object: said at the place where it stands, with the reason and the way out.
+//! Types that cannot be objects: compile errors at the field, with the reason and the remedy.
 
 use syn::{DataUnion, DeriveInput, Error, GenericArgument, PathArguments, Result, Type};
 
-/// Types of the standard library that hold something else than values, and what to do about each.
+/// Types of the standard library that are not plain values, and the remedy for each.
 const UNSUPPORTED_TYPES: [(&str, &str); 14] = [
-    ("Cell", "it can change while it is read; store the value itself"),
-    ("RefCell", "it can change while it is read; store the value itself"),
-    ("UnsafeCell", "it can change while it is read; store the value itself"),
-    ("Mutex", "a lock has no meaning in a file; store the value it guards"),
-    ("RwLock", "a lock has no meaning in a file; store the value it guards"),
+    ("Cell", "it can change during the encoding; store the value"),
+    ("RefCell", "it can change during the encoding; store the value"),
+    ("UnsafeCell", "it can change during the encoding; store the value"),
+    ("Mutex", "a lock cannot be stored; store the value that it guards"),
+    ("RwLock", "a lock cannot be stored; store the value that it guards"),
     ("OnceLock", "it may be empty; use Option"),
     ("OnceCell", "it may be empty; use Option"),
-    ("Weak", "what it points to may be gone; store the value or its number"),
+    ("Weak", "the value may have been dropped; store the value or an index"),
     ("File", "an open file is not data; store its name"),
-    ("Instant", "it means nothing to another process; store seconds as f64"),
+    ("Instant", "it is valid in this process only; store seconds as f64"),
     ("Sender", "a channel is not data"),
     ("Receiver", "a channel is not data"),
     ("JoinHandle", "a thread is not data"),
-    ("Pin", "stored data has no address; store the value itself"),
+    ("Pin", "stored data has no address; store the value"),
 ];
 
 /// Lifetimes: an object owns its data.
@@ -25,7 +25,7 @@ pub(crate) fn check_lifetimes(input: &DeriveInput) -> Result<()> {
     match input.generics.lifetimes().next() {
         Some(found) => Err(Error::new_spanned(
             found,
-            "an object owns its data: what is read from a file or a message has nobody to borrow from; \
+            "an object owns its data, because a decoded object has nothing to borrow from; \
              use String for &str, Vec<T> for &[T], Box<T> or T for &T",
         )),
         None => Ok(()),
@@ -36,26 +36,26 @@ pub(crate) fn check_lifetimes(input: &DeriveInput) -> Result<()> {
 pub(crate) fn union_error(data: &DataUnion) -> Error {
     Error::new_spanned(
         data.union_token,
-        "a union cannot be an object: which of its fields holds the value is not known; use an enum",
+        "a union cannot be an object, because the active field is not known; use an enum",
     )
 }
 
-/// A field's type, looked through as far as it can be seen without knowing what names mean.
+/// Checks the type of a field by its syntax: name resolution is not available in a derive macro.
 pub(crate) fn check_field_type(ty: &Type) -> Result<()> {
     let because = |why: &str| {
-        let way = "or leave the field out with #[object(skip)]";
-        Err(Error::new_spanned(ty, format!("this cannot be part of an object: {why}, {way}")))
+        let remedy = "or leave the field out with #[object(skip)]";
+        Err(Error::new_spanned(ty, format!("this cannot be part of an object: {why}, {remedy}")))
     };
     match ty {
         Type::Reference(_) => {
             because("a reference points into this process; own the data (String, Vec<T>, Box<T>)")
         }
         Type::Ptr(_) => because(
-            "a pointer means nothing to another process; own the data (Box<T>, Vec<T>) or store a number",
+            "a pointer is valid in this process only; own the data (Box<T>, Vec<T>) or store an index",
         ),
-        Type::FnPtr(_) => because("a function is code, not data; store an enum that names it"),
+        Type::FnPtr(_) => because("a function is code, not data; store an enum instead"),
         Type::TraitObject(_) => because(
-            "a trait object may be of any type, so that nobody could read it back; use an enum of the types there are",
+            "the type of a trait object is not known when it is read; use an enum of the possible types",
         ),
         Type::Never(_) => because("the type `!` has no value"),
         Type::Slice(_) => because("a slice has no size of its own; use Vec<T>"),
@@ -65,7 +65,7 @@ pub(crate) fn check_field_type(ty: &Type) -> Result<()> {
         Type::Tuple(tuple) => tuple.elems.iter().try_for_each(check_field_type),
         Type::Path(path) => {
             let Some(last) = path.path.segments.last() else { return Ok(()) };
-            // A program may have a `Cell` of its own: only what is named as the standard library's is known.
+            // A program may define its own `Cell`: only paths of the standard library are matched.
             let first = &path.path.segments[0].ident;
             let standard =
                 path.path.segments.len() > 1 && ["std", "core", "alloc"].iter().any(|name| first == name);

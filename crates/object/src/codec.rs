@@ -1,14 +1,14 @@
-//! The encoded form: written by an [`Encoder`], taken apart by a [`Decoder`] that believes nothing.
+//! The encoded form: written by an [`Encoder`], read by a [`Decoder`] that checks every length and value.
 
 use std::fmt;
 
-/// Values may be nested so deep (trees, lists of boxes), lest hostile bytes exhaust the stack.
+/// The limit of nesting (trees, lists of boxes): malformed bytes must not exhaust the stack.
 pub(crate) const DEEPEST: usize = 500;
 
-/// Elements without bytes may be so many: nothing else bounds their number.
+/// The limit of the number of elements without bytes, which the length of the input does not bound.
 const MOST_EMPTY: u64 = 1 << 24;
 
-/// Takes encoded bytes.
+/// Appends encoded values to a buffer.
 #[derive(Debug)]
 pub struct Encoder<'a> {
     out: &'a mut Vec<u8>,
@@ -33,7 +33,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Bytes that are no value of the type wanted.
+/// The bytes are not a value of the requested type.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DecodeError {
     what: String,
@@ -43,19 +43,19 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// What is wrong at byte `at` of the encoded form.
+    /// An error at byte `at` of the encoded form.
     pub fn new(what: impl Into<String>, at: usize) -> Self {
         Self { what: what.into(), at, path: Vec::new() }
     }
 
-    /// Says in which field it happened.
+    /// Adds the name of the enclosing field.
     #[must_use]
     pub fn inside(mut self, field: &'static str) -> Self {
         self.path.push(field);
         self
     }
 
-    /// The byte of the encoded form that it happened at.
+    /// The position of the error in the encoded form, in bytes.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Encoded bytes, taken from front to back.
+/// Reads encoded bytes from the first to the last.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
@@ -90,27 +90,27 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// From the first of these bytes on.
+    /// Starts at the first of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, depth: 0 }
     }
 
-    /// How many bytes have been taken.
+    /// The number of bytes that have been read.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// The number of bytes that are left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// An error at this place.
+    /// An error at the current position.
     pub fn error(&self, what: impl Into<String>) -> DecodeError {
         DecodeError::new(what, self.at)
     }
 
-    /// The error for a variant that an enum does not have; its number has just been taken.
+    /// The error for a variant that an enum does not have; its number has just been read.
     #[doc(hidden)]
     #[cold]
     pub fn no_variant(&self, name: &str, number: u32) -> DecodeError {
@@ -137,8 +137,8 @@ impl<'a> Decoder<'a> {
         Ok(array)
     }
 
-    /// A length, if so many elements of this size can follow; one of variable size (`None`) has at
-    /// least a byte.
+    /// A length, if that number of elements of this size can follow. An element of variable size (`None`) has at
+    /// least one byte.
     #[inline]
     pub(crate) fn take_len_of(&mut self, element: Option<usize>) -> Result<usize, DecodeError> {
         let start = self.at;
@@ -154,7 +154,7 @@ impl<'a> Decoder<'a> {
         Ok(len as usize)
     }
 
-    /// What lies one level deeper: all that can contain itself comes by here.
+    /// Decodes a nested value; every type that can contain itself calls this.
     #[inline]
     pub fn nested<R>(
         &mut self,
@@ -173,7 +173,7 @@ impl<'a> Decoder<'a> {
     pub fn end(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
-            left => Err(self.error(format!("{left} bytes more than the value has"))),
+            left => Err(self.error(format!("{left} bytes after the end of the value"))),
         }
     }
 }

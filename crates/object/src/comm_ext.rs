@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::into_objects::{EncodedBatch, IntoObjects};
 use crate::object::{Object, cast};
 
-/// What ends every message of objects, so that what it is can be told.
+/// The end of every message of objects; it identifies the message.
 const MAGIC: [u8; 4] = *b"AQO1";
 /// Count, hash, length of the name, magic.
 const TRAILER: usize = 8 + 8 + 4 + 4;
@@ -25,12 +25,12 @@ const TRAILER: usize = 8 + 8 + 4 + 4;
 ///
 /// Launch::threads(3).run(|world| {
 ///     let mine = Species { name: format!("s{}", world.rank()), charges: vec![1.0; world.rank()] };
-///     // One object to the next rank, and what came from the previous one.
+///     // One object to the next rank, one from the previous rank.
 ///     let (next, previous) = ((world.rank() + 1) % 3, (world.rank() + 2) % 3);
 ///     world.send_objects(next, 7, Single(&mine))?;
 ///     let (got, _) = world.receive_object::<Species>(previous, 7)?;
 ///     assert_eq!(got.charges.len(), previous);
-///     // All of them, at every rank: each rank may bring any number.
+///     // The objects of all ranks on every rank; each rank passes any number.
 ///     let all = world.allgather_objects(Single(&mine))?;
 ///     assert_eq!(all[previous][0], got);
 ///     // The longest name, by a closure.
@@ -41,11 +41,11 @@ const TRAILER: usize = 8 + 8 + 4 + 4;
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
 ///
-/// What is sent: `&[T]`, `&Vec<T>`, [`Single`](crate::Single) object, [`FromIter`](crate::FromIter) of an iterator. What
-/// comes: a new vector, an existing slice (`_into`), or any container that grows (`_onto`).
+/// Sent are `&[T]`, `&Vec<T>`, [`Single`](crate::Single) object, [`FromIter`](crate::FromIter) of an iterator. Received
+/// are a new vector, an existing slice (`_into`), or any container that can be extended (`_onto`).
 /// Counts may differ from rank to rank. A message of another type is an error that names both.
 pub trait ObjectCommExt {
-    /// Sends objects to rank `to`; when it returns they may be changed.
+    /// Sends objects to rank `to`. They may be changed when it returns.
     fn send_objects<'a, T: Object>(
         &self,
         to: usize,
@@ -53,7 +53,7 @@ pub trait ObjectCommExt {
         objects: impl IntoObjects<'a, T>,
     ) -> Result<()>;
 
-    /// Starts sending objects to rank `to`: their encoded form is under way, they may be changed at once.
+    /// Starts sending objects to rank `to`: it sends their encoded form, so they may be changed at once.
     fn start_send_objects<'a, T: Object>(
         &self,
         to: usize,
@@ -84,13 +84,13 @@ pub trait ObjectCommExt {
             (Some(object), 0) => Ok((object, status)),
             (last, rest) => {
                 let count = rest + usize::from(last.is_some());
-                let detail = format!("it holds {count} objects and one is wanted; use receive_objects");
+                let detail = format!("the message has {count} objects, expected one; use receive_objects");
                 Err(Error::new(Kind::BadArgument, "receive_object", message(status.source, tag), detail))
             }
         }
     }
 
-    /// Overwrites the front of `objects` with those of the next message; how many they are. More than there is room for is an error.
+    /// Receives the next message into the first elements of `objects`; returns the number of objects. A message with more objects than fit is an error.
     fn receive_objects_into<T: Object>(
         &self,
         from: impl Into<MessageSource>,
@@ -100,7 +100,7 @@ pub trait ObjectCommExt {
         let (received, status) = self.receive_objects(from, tag)?;
         let count = received.len();
         if count > objects.len() {
-            let detail = format!("it holds {count} objects and there is room for {}", objects.len());
+            let detail = format!("the message has {count} objects, the slice has {}", objects.len());
             let place = message(status.source, tag);
             return Err(Error::new(Kind::BadArgument, "receive_objects_into", &place, detail));
         }
@@ -108,7 +108,7 @@ pub trait ObjectCommExt {
         Ok((count, status))
     }
 
-    /// Appends the objects of the next message to a container; how many they are.
+    /// Appends the objects of the next message to a container; returns their number.
     fn receive_objects_onto<T: Object>(
         &self,
         from: impl Into<MessageSource>,
@@ -121,29 +121,29 @@ pub trait ObjectCommExt {
         Ok((count, status))
     }
 
-    /// `root`'s object at every rank; what the others hand in is overwritten.
+    /// Broadcasts the object of `root`; it overwrites those of the other ranks.
     fn broadcast_object<T: Object>(&self, root: usize, object: &mut T) -> Result<()>;
 
-    /// `root`'s objects at every rank; what the others hand in is replaced, its length too.
+    /// Broadcasts the objects of `root`; they replace those of the other ranks, with their number.
     fn broadcast_objects<T: Object>(&self, root: usize, objects: &mut Vec<T>) -> Result<()>;
 
-    /// The objects of each rank at `root`, by rank; nothing elsewhere.
+    /// Gathers the objects of each rank at `root`, by rank; `None` on the other ranks.
     fn gather_objects<'a, T: Object>(
         &self,
         root: usize,
         objects: impl IntoObjects<'a, T>,
     ) -> Result<Option<Vec<Vec<T>>>>;
 
-    /// Deals out `root`'s parts, of any lengths, part `r` to rank `r`. Only `root`'s count.
+    /// Scatters the parts of `root`, of any lengths: part `r` to rank `r`. The argument of other ranks is ignored.
     fn scatter_objects<T: Object, P: AsRef<[T]>>(&self, root: usize, parts: &[P]) -> Result<Vec<T>>;
 
-    /// The objects of each rank at every rank, by rank.
+    /// Gathers the objects of each rank on every rank, by rank.
     fn allgather_objects<'a, T: Object>(&self, objects: impl IntoObjects<'a, T>) -> Result<Vec<Vec<T>>>;
 
-    /// Sends part `r` to rank `r`; what each rank sent here, by rank.
+    /// Sends part `r` to rank `r`; returns the part that each rank sent to this one, by rank.
     fn all_to_all_objects<T: Object, P: AsRef<[T]>>(&self, parts: &[P]) -> Result<Vec<Vec<T>>>;
 
-    /// One object out of those of all ranks, at `root`: `combine` is applied from rank 0 up and has to be associative.
+    /// Reduces the objects of all ranks to one, at `root`. `combine` is applied in rank order and must be associative.
     fn reduce_object<T: Object>(
         &self,
         root: usize,
@@ -151,10 +151,10 @@ pub trait ObjectCommExt {
         combine: impl FnMut(T, T) -> T,
     ) -> Result<Option<T>>;
 
-    /// As [`reduce_object`](ObjectCommExt::reduce_object), the result at every rank.
+    /// As [`reduce_object`](ObjectCommExt::reduce_object), with the result on every rank.
     fn allreduce_object<T: Object>(&self, object: T, combine: impl FnMut(T, T) -> T) -> Result<T>;
 
-    /// As [`reduce_object`](ObjectCommExt::reduce_object), object by object of slices of equal length.
+    /// As [`reduce_object`](ObjectCommExt::reduce_object), element by element of slices of equal length.
     fn reduce_objects<T: Object>(
         &self,
         root: usize,
@@ -295,7 +295,7 @@ impl ObjectCommExt for Comm {
     ) -> Result<Option<Vec<T>>> {
         let counts = check::<T>(self, "reduce_objects", objects.len())?;
         if let Some(other) = counts.iter().position(|count| *count != counts[0]) {
-            let detail = format!("rank 0 brings {} objects and rank {other} {}", counts[0], counts[other]);
+            let detail = format!("rank 0 passes {} objects, rank {other} {}", counts[0], counts[other]);
             return Err(Error::new(Kind::BadArgument, "reduce_objects", "all ranks", detail));
         }
         let Some(all) = self.gather_objects(root, objects)? else { return Ok(None) };
@@ -306,9 +306,9 @@ impl ObjectCommExt for Comm {
     }
 }
 
-/// A receive of objects under way. Dropping it cancels it.
+/// A non-blocking receive of objects. Dropping it cancels it.
 #[derive(Debug)]
-#[must_use = "a receive gives its objects to `wait`"]
+#[must_use = "`wait` returns the objects"]
 pub struct ObjectReceiveRequest<T> {
     bytes: ReceiveRequest<u8>,
     tag: u32,
@@ -324,7 +324,7 @@ impl<T: Object> ObjectReceiveRequest<T> {
         decode_message(&bytes, status, self.tag)
     }
 
-    /// The objects, if the message has come; after that, an error.
+    /// The objects, if the message has arrived; an error if they were returned before.
     pub fn test(&mut self) -> Result<Option<(Vec<T>, Status)>> {
         let received = self.bytes.test();
         let received = received.map_err(|error| Error::from_comm("receive_objects", "message", &error))?;
@@ -336,7 +336,7 @@ fn message(rank: usize, tag: u32) -> String {
     format!("message of rank {rank} with tag {tag}")
 }
 
-/// A message: the objects, then what they are.
+/// A message: the encoded objects, then their number and type.
 fn encode_message<T: Object>(packed: EncodedBatch<'_>) -> Vec<u8> {
     let (schema, count) = (T::schema(), packed.count as u64);
     let name = schema.name();
@@ -357,7 +357,7 @@ fn decode_message<T: Object>(bytes: &[u8], status: Status, tag: u32) -> Result<(
         let detail = format!("it was sent as {sent} and received as {}", wanted.name());
         Error::new(Kind::WrongType, "receive_objects", &place, detail)
     };
-    let plain = || wrong("something that is no object");
+    let plain = || wrong("data that is not an object");
     let (rest, magic) = bytes.split_last_chunk::<4>().ok_or_else(plain)?;
     let (rest, name_len) = rest.split_last_chunk::<4>().ok_or_else(plain)?;
     let (rest, hash) = rest.split_last_chunk::<8>().ok_or_else(plain)?;
@@ -376,7 +376,7 @@ fn decode_message<T: Object>(bytes: &[u8], status: Status, tag: u32) -> Result<(
     Ok((objects, Status { source: status.source, bytes: data.len() }))
 }
 
-/// The name of the other type; types of one name differ inside.
+/// The name of the other type; types of the same name differ in their fields.
 fn differing(other: &str, wanted: &str) -> String {
     if other == wanted { format!("another {other}, with other fields,") } else { other.to_owned() }
 }
@@ -401,7 +401,7 @@ fn decode_parts<T: Object>(call: &'static str, all: &[Vec<u8>], counts: &[u64]) 
     all.iter().zip(counts).map(|(bytes, count)| decode_part(call, bytes, *count as usize)).collect()
 }
 
-/// Compares the types of all ranks; how many objects each of them brings. One small meeting, a second only where types differ.
+/// Compares the types of all ranks and returns the number of objects of each. One small collective call, and a second one if types differ.
 fn check<T: Object>(comm: &Comm, call: &'static str, count: usize) -> Result<Vec<u64>> {
     let schema = T::schema();
     let all = map_comm_error(call, comm.allgather(&[[schema.hash(), count as u64]]))?;
@@ -410,6 +410,6 @@ fn check<T: Object>(comm: &Comm, call: &'static str, count: usize) -> Result<Vec
     };
     let names = map_comm_error(call, comm.allgather_varied(schema.name().as_bytes()))?;
     let name = |rank: usize| String::from_utf8_lossy(&names[rank]).into_owned();
-    let detail = format!("rank 0 brings {} and rank {other} {}", name(0), differing(&name(other), &name(0)));
+    let detail = format!("rank 0 passes {}, rank {other} {}", name(0), differing(&name(other), &name(0)));
     Err(Error::new(Kind::WrongType, call, "all ranks", detail))
 }

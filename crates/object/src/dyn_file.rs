@@ -1,4 +1,4 @@
-//! Object files whose type the program does not know: for tools, and for who gets objects encoded.
+//! Object files of a type that is known at run time only: for tools, and for writers of encoded objects.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::error::{Kind, Result};
 use crate::file::{IndexEntry, ObjectOpenOptions, ObjectView, OpenObjectFile, WrittenObjects};
 use crate::schema::{ByteOrder, Schema, swap};
 
-/// An object file that is read without knowing its type; see [`ObjectOpen::open_dyn`](crate::ObjectOpenOptions::open_dyn).
+/// An object file that is read by the schema in it; see [`ObjectOpenOptions::open_dyn`](crate::ObjectOpenOptions::open_dyn).
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -35,7 +35,7 @@ pub struct DynObjectFile {
 }
 
 impl ObjectOpenOptions {
-    /// Opens `name` for reading without knowing its type: the file says what it holds. Collective.
+    /// Opens `name` for reading with the schema that the file has. Collective.
     pub fn open_dyn(comm: &Comm, name: impl AsRef<OsStr>) -> Result<DynObjectFile> {
         Ok(DynObjectFile { store: Self::open_any(comm, name.as_ref())? })
     }
@@ -52,30 +52,30 @@ impl ObjectOpenOptions {
 }
 
 impl DynObjectFile {
-    /// What the objects are.
+    /// The schema of the objects.
     pub fn schema(&self) -> &Schema {
         &self.store.schema
     }
 
-    /// In which order the bytes of numbers are.
+    /// The byte order of numbers.
     pub fn byte_order(&self) -> ByteOrder {
         self.store.order
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn count(&self) -> Result<u64> {
         self.store.count()
     }
 
-    /// The encoded form of objects of constant size, in the byte order of the file; compared with their checksums.
+    /// The encoded form of objects of constant size, in the byte order of the file. Checksums are compared.
     pub fn read(&self, objects: Range<u64>) -> Result<Vec<u8>> {
         let Some(size) = self.store.schema.size() else {
-            let detail = "the objects have different sizes; a program that knows their type reads them";
+            let detail = "the objects have variable size; read them with their type, or with `show`";
             return Err(self.store.error(Kind::Unsupported, "read", detail));
         };
         let count = self.count()?;
         if objects.start > objects.end || objects.end > count {
-            let detail = format!("objects {objects:?} are asked for, there are {count}");
+            let detail = format!("objects {objects:?} are out of range, the file has {count}");
             return Err(self.store.error(Kind::BadArgument, "read", detail));
         }
         let bytes = objects.start * size..objects.end * size;
@@ -85,12 +85,12 @@ impl DynObjectFile {
         Ok(read)
     }
 
-    /// Objects as text, whatever their size: fields with their names, see [`Schema::show`]; compared with their checksums.
+    /// Objects of any size as text, fields with their names; see [`Schema::show`]. Checksums are compared.
     pub fn show(&self, objects: Range<u64>) -> Result<Vec<String>> {
         let store = &self.store;
         if let Some(size) = store.schema.size() {
             let mut bytes = self.read(objects.clone())?;
-            // Objects of no bytes are there all the same.
+            // Objects without bytes are counted too.
             let one = |(number, at): (u64, u64)| {
                 let part = &mut bytes[(at * size) as usize..((at + 1) * size) as usize];
                 self.shown(part, number, number * size)
@@ -109,7 +109,7 @@ impl DynObjectFile {
         entries.into_iter().map(one).collect()
     }
 
-    /// The object of bytes as they lie in the file, from `offset` on.
+    /// The text of the object whose stored bytes begin at `offset`.
     fn shown(&self, bytes: &mut [u8], number: u64, offset: u64) -> Result<String> {
         let schema = &self.store.schema;
         let turned = match self.store.order {
@@ -122,7 +122,7 @@ impl DynObjectFile {
             self.store.error(
                 Kind::Damaged,
                 "read",
-                format!("{place}: {why}; the data is no {}", schema.name()),
+                format!("{place}: {why}; the data is not of type {}", schema.name()),
             )
         })
     }
@@ -133,7 +133,7 @@ impl DynObjectFile {
     }
 }
 
-/// An object file that is written without knowing its type: objects come encoded, are put behind those that are committed, and committed; see
+/// An object file that is written with encoded objects of a schema: they are appended after the committed ones, and committed; see
 /// [`ObjectOpenOptions::open_encoded`](crate::ObjectOpenOptions::open_encoded).
 ///
 /// ```
@@ -145,7 +145,7 @@ impl DynObjectFile {
 /// Launch::threads(2).run(|world| {
 ///     let open = ObjectOpenOptions::new(Mode::read_write().exclusive());
 ///     let file = open.open_encoded(world, "memfs:written", &String::schema())?;
-///     // Each rank has one text of ten bytes; that of rank 1 lies behind that of rank 0.
+///     // Each rank has one text of ten bytes; that of rank 1 follows that of rank 0.
 ///     let (rank, text) = (world.rank() as u64, encode(&format!("r{}", world.rank())));
 ///     let layout = Layout::bytes(10).unwrap();
 ///     let place = Layout::structure([Member { count: 1, displacement: 10 * rank as i64, layout }]).unwrap();
@@ -164,13 +164,13 @@ pub struct DynObjectWriter {
 }
 
 impl DynObjectWriter {
-    /// How many objects are committed.
+    /// The number of committed objects.
     pub fn count(&self) -> u64 {
         self.store.changes().slot.count
     }
 
-    /// Makes room for so many objects, of all ranks, of so many bytes together, behind those that are committed. `mine` has this rank's bytes among them.
-    /// Once between commits. Collective.
+    /// Appends space for `count` objects of all ranks, `bytes` in total, after the committed ones. `mine` describes this rank's bytes in it. Called once
+    /// between two commits. Collective.
     pub fn extend(&self, count: u64, bytes: u64, mine: &Layout) -> Result<()> {
         let (first, start) = {
             let changes = self.store.changes();
@@ -185,30 +185,32 @@ impl DynObjectWriter {
                 View::new(start, &Layout::from(Basic::Byte), mine)
             }),
             None => {
-                let detail = format!("{count} objects cannot have {bytes} bytes, or reach behind every file");
+                let detail = format!(
+                    "{count} objects cannot have {bytes} bytes, or the end exceeds the maximum file size (2^63-1 bytes)"
+                );
                 Err(self.store.error(Kind::BadArgument, "write", detail))
             }
         };
         match view.and_then(|view| view) {
             Ok(view) => self.store.data.set_view(&view),
             Err(error) => {
-                // The others learn of it when they set theirs.
+                // The other ranks fail when they set their views.
                 let _ = self.store.data.refuse_view(error.clone());
                 Err(error)
             }
         }
     }
 
-    /// Writes this rank's bytes, from number `at` of its part of the new room on. Collective.
+    /// Writes this rank's bytes, from byte `at` of its part of the new space on. Collective.
     pub fn write<'a>(&self, at: u64, bytes: impl Into<Source<'a>>) -> Result<()> {
         self.store.data.at(at).all().write(bytes).map(drop)
     }
 
-    /// Says where this rank's new objects lie, one after the other: the first is number `first` of the new ones and begins at byte `start` of their room. Only
-    /// for objects of variable size, which cannot be found without.
+    /// Adds this rank's new objects to the index: they follow each other, the first is number `first` of the new ones and begins at byte `start` of the
+    /// new space. For objects of variable size only.
     pub fn index(&self, first: u64, start: u64, lengths: &[u64]) -> Result<()> {
         if self.store.size().is_some() {
-            let detail = "objects of constant size are found without an index";
+            let detail = "objects of constant size have no index";
             return Err(self.store.error(Kind::BadArgument, "write", detail));
         }
         let (count, length) = {
@@ -226,7 +228,7 @@ impl DynObjectWriter {
         Ok(())
     }
 
-    /// Makes everything that all ranks have written durable and, at once, what readers see. Collective.
+    /// Makes everything that all ranks have written durable, and visible to readers at once. Collective.
     pub fn commit(&self) -> Result<()> {
         self.store.commit()
     }
@@ -238,7 +240,7 @@ impl DynObjectWriter {
     }
 }
 
-/// Objects that were written without a view.
+/// A record of objects that were written without a view.
 fn written_objects(start: u64, offset: u64, ends: Vec<u64>, high: u64) -> WrittenObjects {
     WrittenObjects { view: Arc::new(ObjectView::all()), start, offset, ends, high }
 }

@@ -1,4 +1,4 @@
-//! A file of objects that all ranks have open.
+//! A file of objects, open on all ranks.
 
 mod access;
 mod checksums;
@@ -11,6 +11,7 @@ mod open_file;
 mod open_options;
 mod repair;
 mod request;
+mod scope;
 mod view;
 
 use std::ffi::OsStr;
@@ -27,16 +28,20 @@ use crate::into_objects::EncodedBatch;
 use crate::schema::{ByteOrder, Migration, Schema, swap};
 use crate::schema_decoder::decode_migrated;
 
-pub use access::ObjectAccess;
-pub use field_access::FieldAccess;
+pub use access::{CollectiveObjectAccess, ObjectAccess};
+pub use field_access::{CollectiveFieldAccess, FieldAccess};
 pub(crate) use meta_file::IndexEntry;
 pub(crate) use open_file::{OpenObjectFile, WrittenObjects};
 pub use open_options::ObjectOpenOptions;
 pub use repair::{RepairReport, repair};
 pub use request::{ObjectSplitRequest, ReadRequest, WriteRequest};
+pub use scope::{Collective, Independent};
 pub use view::ObjectView;
 
-/// A file of objects that all ranks of a communicator have open: the data, and `<name>.meta` that says what it is.
+/// The detail of errors for positions that no file can have.
+const BEYOND_LIMIT: &str = "the position exceeds the maximum file size (2^63-1 bytes)";
+
+/// A file of objects, open on all ranks of a communicator: the data, and `<name>.meta` with the schema, the index and checksums.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -62,27 +67,27 @@ pub use view::ObjectView;
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 /// * Offsets, counts and views count objects, whatever their size.
-/// * [`commit`](ObjectFile::commit), and [`close`](ObjectFile::close), which commits, make all that was written visible to readers at
-///   once and durable. After a crash a reader finds the last committed state, or is told that the file is not complete.
-/// * Objects of constant size are visible to the other ranks as the bytes of a plain file are; those of variable size once they are committed.
-/// * One program at a time writes a file: whoever opens it for writing meanwhile is refused with [`InUse`](aqueduct_file::Kind::InUse). The lock ends with
-///   the program, however that ends.
-/// * Files opened for reading are compared with their checksums, block by block, when a block is first touched.
+/// * [`commit`](ObjectFile::commit), and [`close`](ObjectFile::close), which commits, make everything that was written durable
+///   and visible to readers at once. After a crash a reader finds the last committed state, or gets the error that the file is incomplete.
+/// * Objects of constant size become visible to other ranks like the bytes of a plain file, those of variable size by the commit.
+/// * One program at a time writes a file: another one that opens it for writing gets the error [`InUse`](aqueduct_file::Kind::InUse). The lock ends with
+///   the process.
+/// * In a file opened for reading, the checksum of a block is compared when the block is first read.
 ///
 /// Dropping it without `close` commits nothing.
 pub struct ObjectFile<T> {
     pub(crate) open_file: Arc<OpenObjectFile>,
     pub(crate) migration: Option<Migration>,
-    /// Whether objects lie in the file as in memory.
+    /// True if the stored bytes of objects are their bytes in memory.
     pub(crate) is_plain: bool,
     position: Mutex<ViewPosition>,
     pub(crate) split: Arc<AtomicBool>,
     objects: PhantomData<fn() -> T>,
 }
 
-/// What a rank sees, and where it is.
+/// The view and the individual file pointer of a rank.
 struct ViewPosition {
     view: Arc<ObjectView>,
     pointer: u64,
@@ -100,12 +105,12 @@ impl<T: Object> ObjectFile<T> {
         ObjectOpenOptions::new(Mode::read_write().exclusive()).open(comm, name)
     }
 
-    /// Creates a file in place of the one of this name, if there is one and nobody is writing it. Collective.
+    /// Creates a file in place of the one of this name, if there is one and no program is writing it. Collective.
     pub fn replace(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         ObjectOpenOptions::new(Mode::read_write().exclusive()).replace().open(comm, name)
     }
 
-    /// Opens a file for reading. Collective. The type in the file has to be `T`, or one that `T`'s rules about older files lead from.
+    /// Opens a file for reading. Collective. The type in the file must be `T`, or one that `T` can be migrated from by its attributes.
     pub fn open(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         ObjectOpenOptions::new(Mode::read_only()).open(comm, name)
     }
@@ -130,23 +135,23 @@ impl<T: Object> ObjectFile<T> {
         Ok(file)
     }
 
-    /// Lets the file layer see what this rank sees, where objects have constant size.
+    /// Sets the view of the data file, if objects have constant size.
     fn apply_view(&self, view: &ObjectView) -> Result<()> {
         let Some(size) = self.open_file.size() else { return Ok(()) };
         match view.bytes(size, 0, size) {
             Ok(bytes) => self.open_file.data.set_view(&bytes),
             Err(error) => {
-                // The others learn of it when they set theirs.
+                // The other ranks fail when they set their views.
                 let _ = self.open_file.data.refuse_view(error.clone());
                 Err(error)
             }
         }
     }
 
-    /// Sets which objects this rank sees; pointers go to the start. Collective, with a view of its own on each rank.
+    /// Sets the view of this rank and moves the pointers to the start. Collective; each rank passes its own view.
     pub fn set_view(&self, view: &ObjectView) -> Result<()> {
         self.apply_view(view)?;
-        // The shared pointer of the data goes to the start with its view.
+        // Setting a view moves the shared pointer of the data to the start.
         if let Some(numbers) = &self.open_file.count_pointer {
             numbers.seek_shared(0, Whence::Start)?;
         }
@@ -154,22 +159,22 @@ impl<T: Object> ObjectFile<T> {
         Ok(())
     }
 
-    /// Which objects this rank sees.
+    /// The view of this rank.
     pub fn view(&self) -> Arc<ObjectView> {
         Arc::clone(&self.lock().view)
     }
 
-    /// How many objects there are; in a file that is being written, as far as this rank knows.
+    /// The number of objects; in a file that is being written, as far as this rank knows.
     pub fn count(&self) -> Result<u64> {
         self.open_file.count()
     }
 
-    /// How many objects this rank sees through its view.
+    /// The number of objects in the view of this rank.
     pub fn count_in_view(&self) -> Result<u64> {
         Ok(self.view().count_before(self.count()?))
     }
 
-    /// Moves this rank's pointer; where it then is, in objects of the view.
+    /// Moves this rank's pointer; returns its new position, in objects of the view.
     pub fn seek(&self, offset: i64, whence: Whence) -> Result<u64> {
         let base = match whence {
             Whence::Start => 0,
@@ -177,53 +182,53 @@ impl<T: Object> ObjectFile<T> {
             Whence::End => self.count_in_view()?,
         };
         let to = base.checked_add_signed(offset).ok_or_else(|| {
-            let detail = format!("object {base} {offset:+} lies before the start of the view");
+            let detail = format!("object {base} {offset:+} is before the start of the view");
             self.open_file.error(Kind::BadArgument, "seek", detail)
         })?;
         self.lock().pointer = to;
         Ok(to)
     }
 
-    /// Where this rank's pointer is, in objects of the view.
+    /// The position of this rank's pointer, in objects of the view.
     pub fn position(&self) -> u64 {
         self.lock().pointer
     }
 
-    /// Moves the pointer that all ranks share. Collective, with the same arguments on all ranks.
+    /// Moves the shared pointer. Collective, with the same arguments on all ranks.
     pub fn seek_shared(&self, to: u64) -> Result<()> {
         let numbers = self.open_file.count_pointer();
         let to = i64::try_from(to)
-            .map_err(|_| self.open_file.error(Kind::BadArgument, "seek_shared", "behind every file"));
+            .map_err(|_| self.open_file.error(Kind::BadArgument, "seek_shared", BEYOND_LIMIT));
         numbers.seek_shared(self.open_file.agree("seek_shared", to)?, Whence::Start)?;
         Ok(())
     }
 
-    /// Where the pointer that all ranks share is.
+    /// The position of the shared pointer.
     pub fn position_shared(&self) -> Result<u64> {
         self.open_file.count_pointer().position_shared()
     }
 
-    /// What the file says its objects are.
+    /// The schema in the file.
     pub fn schema(&self) -> &Schema {
         &self.open_file.schema
     }
 
-    /// In which order the file has the bytes of numbers.
+    /// The byte order of numbers in the file.
     pub fn byte_order(&self) -> ByteOrder {
         self.open_file.order
     }
 
-    /// Whether what was synced outlives the process and a restart of the machine: not on `memfs:` and tmpfs.
+    /// True if synced data survives the process and a restart of the machine: not on `memfs:` and tmpfs.
     pub fn is_persistent(&self) -> bool {
         self.open_file.data.is_persistent()
     }
 
-    /// The name it was opened by.
+    /// The name that it was opened with.
     pub fn name(&self) -> &str {
         &self.open_file.name
     }
 
-    /// What this rank has done with the data since the file was opened, and the messages that it took, all talk about this file included.
+    /// The counters of this rank since the file was opened, with all messages about this file.
     pub fn counters(&self) -> Counters {
         let (counters, talk, before) =
             (self.open_file.data.counters(), self.open_file.comm.traffic(), self.open_file.traffic_at_open);
@@ -231,22 +236,22 @@ impl<T: Object> ObjectFile<T> {
         Counters { messages: counters.messages + messages, sent: counters.sent + sent, ..counters }
     }
 
-    /// The ranks that have it open.
+    /// The communicator that it was opened on.
     pub fn comm(&self) -> &Comm {
         &self.open_file.comm
     }
 
-    /// Cuts the file to its first `count` objects, or extends it by objects of zeros, of constant size. Collective, with the same count on all ranks.
+    /// Truncates the file to its first `count` objects, or extends it with zeros. For objects of constant size. Collective, with the same count on all
+    /// ranks.
     pub fn set_count(&self, count: u64) -> Result<()> {
         let store = &self.open_file;
         let Some(size) = store.size() else {
             let detail =
-                "objects of variable size cannot be cut off or made of zeros; write those that shall be";
+                "the number of objects of variable size cannot be set; write the objects to a new file";
             return store.agree("set_count", Err(store.error(Kind::Unsupported, "set_count", detail)));
         };
-        let length = count
-            .checked_mul(size)
-            .ok_or_else(|| store.error(Kind::BadArgument, "set_count", "behind every file"));
+        let length =
+            count.checked_mul(size).ok_or_else(|| store.error(Kind::BadArgument, "set_count", BEYOND_LIMIT));
         let length = store.agree("set_count", length)?;
         let old = store.raw_data.size()?;
         let overwrites = length < store.changes().slot.length;
@@ -262,12 +267,12 @@ impl<T: Object> ObjectFile<T> {
         Ok(())
     }
 
-    /// Makes everything that all ranks have written durable and, at once, what readers see. Collective.
+    /// Makes everything that all ranks have written durable, and visible to readers at once. Collective.
     pub fn commit(&self) -> Result<()> {
         self.open_file.commit()
     }
 
-    /// Compares all data with its checksums, the ranks sharing the work. Collective. What was written since the last commit has none: commit first.
+    /// Compares all data with its checksums, the ranks share the work. Collective. Data written since the last commit has no checksums: commit first.
     pub fn verify(&self) -> Result<()> {
         self.open_file.verify_all()
     }
@@ -280,13 +285,12 @@ impl<T: Object> ObjectFile<T> {
         store.close(committed)
     }
 
-    /// Takes `count` objects from the pointer; where they begin.
+    /// Advances the pointer by `count` objects; returns its position before.
     pub(crate) fn take_pointer(&self, count: u64) -> Result<u64> {
         let mut place = self.lock();
         let start = place.pointer;
         let end = start.checked_add(count);
-        place.pointer =
-            end.ok_or_else(|| self.open_file.error(Kind::BadArgument, "access", "behind every file"))?;
+        place.pointer = end.ok_or_else(|| self.open_file.error(Kind::BadArgument, "access", BEYOND_LIMIT))?;
         Ok(start)
     }
 
@@ -294,7 +298,7 @@ impl<T: Object> ObjectFile<T> {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects as they lie in the file.
+    /// Encoded objects in the byte order of the file.
     pub(crate) fn encode_stored<'a>(&self, mut packed: EncodedBatch<'a>) -> Result<EncodedBatch<'a>> {
         if self.open_file.order == ByteOrder::Big {
             let turned = swap(self.open_file.schema.root(), ByteOrder::Little, packed.bytes.to_mut());
@@ -303,7 +307,7 @@ impl<T: Object> ObjectFile<T> {
         Ok(packed)
     }
 
-    /// The objects of bytes as they lie in the file; the first is object `number` at byte `offset` of the data, for messages.
+    /// Decodes the stored bytes of objects. `number` and `offset` of the first are for error messages.
     pub(crate) fn decode_stored(
         &self,
         bytes: &mut [u8],
@@ -318,7 +322,8 @@ impl<T: Object> ObjectFile<T> {
                 format!("objects {number} and following")
             };
             let place = format!("{what}, from byte {offset} of the data on");
-            let detail = format!("{place}: {error}; the data is no {}", self.open_file.schema.name());
+            let detail =
+                format!("{place}: {error}; the data is not of type {}", self.open_file.schema.name());
             self.open_file.error(Kind::Damaged, "read", detail)
         };
         if self.open_file.order == ByteOrder::Big {
@@ -328,8 +333,8 @@ impl<T: Object> ObjectFile<T> {
     }
 }
 
-/// An error that all ranks learn of.
+/// The error of a collective call between begin and end of a split one.
 pub(crate) fn split_pending(store: &OpenObjectFile) -> Error {
-    let detail = "a split operation is under way on this file; end it before the next collective one";
+    let detail = "a split operation is active on this file; end it before the next collective one";
     store.error(Kind::BadArgument, "collective access", detail)
 }

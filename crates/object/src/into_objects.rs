@@ -1,21 +1,21 @@
-//! What is written and sent: one object, a slice, or whatever an iterator goes through.
+//! Objects to be written or sent: one object, a slice, or the items of an iterator.
 
 use std::borrow::Cow;
 
 use crate::codec::Encoder;
 use crate::object::{Object, cast};
 
-/// Objects in their encoded form, one after the other.
+/// The encoded form of objects, without gaps.
 #[derive(Clone, Debug)]
 pub struct EncodedBatch<'a> {
-    /// Borrowed where the objects lie in memory as in the encoding.
+    /// Borrowed if the objects are trivial.
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) count: usize,
-    /// Where each object ends, where their sizes differ.
+    /// The end of each object, if their sizes differ.
     pub(crate) ends: Vec<u64>,
 }
 
-/// Objects to be written or sent: `&[T]`, `&Vec<T>`, `&[T; N]`, [`Single`] object, or [`FromIter`] that an iterator goes through.
+/// Objects to be written or sent: `&[T]`, `&Vec<T>`, `&[T; N]`, [`Single`] object, or [`FromIter`] of an iterator.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -31,10 +31,10 @@ pub struct EncodedBatch<'a> {
 /// assert_eq!(bytes(FromIter(map.values())), 16);
 /// ```
 pub trait IntoObjects<'a, T: Object> {
-    /// Their encoded form: without a copy for trivial types that lie one after the other.
+    /// Their encoded form; borrowed for slices of trivial types.
     fn encode_batch(self) -> EncodedBatch<'a>;
 
-    /// The objects, where they lie one after the other.
+    /// The objects, if they are a slice.
     fn slice(&self) -> Option<&'a [T]> {
         None
     }
@@ -44,23 +44,23 @@ pub trait IntoObjects<'a, T: Object> {
 #[derive(Clone, Copy, Debug)]
 pub struct Single<'a, T>(pub &'a T);
 
-/// All objects that an iterator goes through: a range of any container.
+/// All objects of an iterator, for example over a range of a container.
 #[derive(Clone, Copy, Debug)]
 pub struct FromIter<I>(pub I);
 
 impl EncodedBatch<'_> {
-    /// How many objects there are.
+    /// The number of objects.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many bytes they have.
+    /// The number of bytes.
     pub fn size(&self) -> usize {
         self.ends.last().map_or(self.bytes.len(), |end| *end as usize)
     }
 }
 
-/// Objects of variable size that are not encoded yet: only where each will end.
+/// The ends of objects of variable size, which are encoded later.
 pub(crate) fn measure_batch<'a, T: Object>(objects: &[T]) -> EncodedBatch<'a> {
     let mut end = 0;
     let ends = objects.iter().map(|object| {
@@ -113,7 +113,7 @@ impl<'a, T: Object, I: IntoIterator<Item = &'a T>> IntoObjects<'a, T> for FromIt
     }
 }
 
-/// Objects encoded one by one, in one piece of memory: of `room` bytes, or more if they need it.
+/// Encodes objects one by one into one buffer with an initial capacity of `room` bytes.
 fn encode_each<'a, 't, T: Object>(objects: impl Iterator<Item = &'t T>, room: usize) -> EncodedBatch<'a> {
     let (mut count, mut bytes) = (0, Vec::with_capacity(room));
     let mut ends = Vec::with_capacity(if T::SIZE.is_none() { objects.size_hint().0 } else { 0 });

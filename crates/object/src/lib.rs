@@ -1,4 +1,4 @@
-//! Typed objects: sent between ranks, stored in files, found again.
+//! Typed objects: schema, encoding, messages between ranks, object files.
 //!
 //! ```
 //! use aqueduct_object::{Category, Object};
@@ -16,17 +16,17 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Object`] | what can be sent and stored; derived, never written by hand |
-//! | [`Category`] | how much work that is, known at compile time |
+//! | [`Object`] | the trait of types that can be sent and stored; derived |
+//! | [`Category`] | whether values are copied as memory, or encoded; known at compile time |
 //! | [`schema`] | types as values: printed, compared, hashed, as a numpy dtype |
 //! | [`ObjectCommExt`] | objects between ranks |
-//! | [`ObjectFile`], [`ObjectOpenOptions`] | objects in files: all ways of access, commit, checksums |
-//! | [`DynObjectFile`], [`DynObjectWriter`], [`SchemaDecoder`] | files and objects of which only the schema is known |
+//! | [`ObjectFile`], [`ObjectOpenOptions`] | objects in files: independent and collective access, commit, checksums |
+//! | [`DynObjectFile`], [`DynObjectWriter`], [`SchemaDecoder`] | files and objects whose type is known at run time only |
 //! | [`ObjectView`] | which objects a rank sees |
 //! | [`FieldAccess`] | one field of all objects |
-//! | [`repair`] | a file that is not complete, or whose `.meta` is gone |
+//! | [`repair`] | repairs a file that is incomplete, or whose `.meta` is missing or damaged |
 //!
-//! The bytes are in `docs/format-object.md`.
+//! `docs/format-object.md` specifies the format.
 
 extern crate self as aqueduct_object;
 
@@ -46,8 +46,9 @@ pub use comm_ext::{ObjectCommExt, ObjectReceiveRequest};
 pub use dyn_file::{DynObjectFile, DynObjectWriter};
 pub use error::{Error, Kind, Result};
 pub use file::{
-    FieldAccess, ObjectAccess, ObjectFile, ObjectOpenOptions, ObjectSplitRequest, ObjectView, ReadRequest,
-    RepairReport, WriteRequest, repair,
+    Collective, CollectiveFieldAccess, CollectiveObjectAccess, FieldAccess, Independent, ObjectAccess,
+    ObjectFile, ObjectOpenOptions, ObjectSplitRequest, ObjectView, ReadRequest, RepairReport, WriteRequest,
+    repair,
 };
 pub use into_objects::{EncodedBatch, FromIter, IntoObjects, Single};
 #[doc(hidden)]

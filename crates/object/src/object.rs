@@ -1,6 +1,6 @@
-//! What an object is.
+//! The trait of objects, and encoding and decoding of values.
 //!
-//! `unsafe` here: the trait is, because trivial types are moved as bytes; see its section on safety.
+//! `unsafe` here: the trait is unsafe, because trivial types are copied as bytes; see its section on safety.
 #![allow(unsafe_code)]
 
 pub(crate) mod cast;
@@ -22,14 +22,14 @@ use crate::schema::{Schema, Type};
 pub use category::{Category, fold};
 pub use schema_builder::SchemaBuilder;
 
-/// A value that can be sent to other ranks and stored in files. Derive it; there is nothing to write by hand.
+/// A value that can be sent to other ranks and stored in files. Derive it.
 ///
 /// ```
 /// use aqueduct_object::{Object, decode, encode};
 ///
 /// #[derive(Object, Debug, PartialEq)]
 /// struct Particle {
-///     #[object(unit = "m", description = "where it is")]
+///     #[object(unit = "m", description = "position of the centre")]
 ///     position: [f64; 3],
 ///     #[object(rename = "v", unit = "m/s")]
 ///     velocity: [f64; 3],
@@ -46,47 +46,48 @@ pub use schema_builder::SchemaBuilder;
 /// # Ok::<(), aqueduct_object::DecodeError>(())
 /// ```
 ///
-/// # What can be a field
+/// # Types of fields
 /// All numbers, `bool`, `char`, `()`, `String`; arrays and tuples; `Option`, `Box`, `Rc`, `Arc` (their values); `Vec`, `VecDeque`,
-/// `BTreeMap`, `HashMap`, `BTreeSet`, `HashSet`; `PhantomData`; other objects, enums and trees among them.
+/// `BTreeMap`, `HashMap`, `BTreeSet`, `HashSet`; `PhantomData`; other objects, including enums and trees. With the feature `num-complex` also `Complex<f32>` and `Complex<f64>`, with
+/// the feature `half` also `half::f16`.
 ///
 /// ```compile_fail
 /// #[derive(aqueduct_object::Object)]
-/// struct Unknown { handle: std::process::Command } // Command is no object: the compiler says so, and what to do
+/// struct Unknown { handle: std::process::Command } // a compile error: Command does not implement Object
 /// ```
 ///
 /// # Attributes
-/// | `#[object(…)]` | on | means |
+/// | `#[object(…)]` | on | meaning |
 /// |---|---|---|
-/// | `skip` | field | not stored; made by `Default`, or by `default = …` |
+/// | `skip` | field | not stored; its value is `Default::default()` or that of `default = …` |
 /// | `rename = "…"` | field, variant, type | its name in files |
-/// | `default`, `default = …` | field | the value where a file has no such field |
-/// | `was("…")` | field, variant | names it has in older files |
-/// | `removed("…")` | type | fields that older files may have besides |
-/// | `unit = "…"`, `description = "…"` | field | told by the file |
+/// | `default`, `default = …` | field | the value if a file has no such field |
+/// | `alias = "…"` | field, variant | a name in older files; may be repeated |
+/// | `removed("…")` | type | fields of older files that are dropped |
+/// | `unit = "…"`, `description = "…"` | field | stored in the schema of the file |
 ///
-/// # How it is encoded
+/// # Encoding
 /// Fields in the order of their declaration without gaps, numbers little-endian, `usize` as 64 bits, `bool` as 0 or 1, `char` and the number of a
-/// variant as 32 bits; an option's presence as a byte; before text, lists, sets and maps their length as 64 bits. `docs/format-object.md` has all of it.
+/// variant as 32 bits; an option's presence as a byte; before text, lists, sets and maps their length as 64 bits. `docs/format-object.md` specifies it.
 ///
 /// # Safety
-/// An implementation says [`Category::Trivial`] only where the type has no padding, every pattern of bits is a valid value, and memory on a
-/// little-endian machine is the encoded form. The derive finds that out in constants.
+/// An implementation may declare [`Category::Trivial`] only if the type has no padding, every bit pattern is a valid value, and its bytes in
+/// memory on a little-endian machine are the encoded form. The derive macro computes this in constants.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an object or a part of one",
-    label = "nobody has said how to store a `{Self}`",
-    note = "if it is your type, put #[derive(Object)] on it; if not, store what it holds in fields of your own, \
+    label = "`{Self}` does not implement `Object`",
+    note = "if it is your type, add #[derive(Object)]; if not, store its contents in fields of your own types, \
             or leave the field out with #[object(skip)]"
 )]
 pub unsafe trait Object: Sized + 'static {
-    /// How values are moved.
+    /// How values are encoded.
     const CATEGORY: Category;
 
-    /// Bytes of the encoded form, where all values have the same.
+    /// Bytes of the encoded form, if all values have the same size.
     const SIZE: Option<usize>;
 
-    /// The type as a value; [`schema`](Object::schema) is what programs call.
-    fn describe(scribe: &mut SchemaBuilder) -> Type;
+    /// Builds the schema; programs call [`schema`](Object::schema).
+    fn describe(builder: &mut SchemaBuilder) -> Type;
 
     /// Bytes of this value's encoded form.
     fn encoded_size(&self) -> usize;
@@ -94,17 +95,17 @@ pub unsafe trait Object: Sized + 'static {
     /// Appends the encoded form.
     fn encode(&self, out: &mut Encoder<'_>);
 
-    /// Takes a value from its encoded form.
+    /// Decodes a value.
     fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError>;
 
-    /// Names, types, nesting, sizes, offsets and units: made once per type.
+    /// Names, types, nesting, sizes, offsets and units. Built once per type.
     fn schema() -> Arc<Schema> {
         static MADE: OnceLock<Mutex<HashMap<TypeId, Arc<Schema>>>> = OnceLock::new();
         let made = || MADE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(schema) = made().get(&TypeId::of::<Self>()) {
             return Arc::clone(schema);
         }
-        // Made outside the lock: defaults of fields are values of the program's making, which may want schemas too.
+        // Built without holding the lock: the expressions of field defaults may call `schema` too.
         let schema = Arc::new(Schema::new(SchemaBuilder::default().describe::<Self>()));
         Arc::clone(made().entry(TypeId::of::<Self>()).or_insert(schema))
     }
@@ -117,7 +118,7 @@ pub fn encode<T: Object>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// The encoded form of values, one after the other: without a copy where they lie in memory like that.
+/// The encoded form of values without gaps; borrowed if the values are trivial.
 ///
 /// ```
 /// assert_eq!(*aqueduct_object::encode_all(&[1u16, 2]), [1, 0, 2, 0]);
@@ -133,7 +134,7 @@ pub fn encode_all<T: Object>(values: &[T]) -> Cow<'_, [u8]> {
     )
 }
 
-/// So many values, of an encoded form that has no more.
+/// Decodes exactly `count` values.
 ///
 /// ```
 /// assert_eq!(aqueduct_object::decode_all::<u16>(&[1, 0, 2, 0], 2)?, [1, 2]);
@@ -146,12 +147,12 @@ pub fn decode_all<T: Object>(bytes: &[u8], count: usize) -> Result<Vec<T>, Decod
     Ok(values)
 }
 
-/// The encoded form of values, to be overwritten, where they lie in memory like that.
+/// The bytes of trivial values, to be overwritten with their encoded form.
 pub fn bytes_mut<T: Object>(values: &mut [T]) -> Option<&mut [u8]> {
     cast::bytes_mut(values)
 }
 
-/// The value of an encoded form, all of it.
+/// Decodes one value, which must take all bytes.
 pub fn decode<T: Object>(bytes: &[u8]) -> Result<T, DecodeError> {
     let mut input = Decoder::new(bytes);
     let value = T::decode(&mut input)?;

@@ -1,4 +1,4 @@
-//! Types as values: names, types, nesting, sizes, offsets, units. What a file says about its objects.
+//! Types as values: names, types, nesting, sizes, offsets, units. The description of the objects in a file.
 //!
 //! ```
 //! use aqueduct_object::Object;
@@ -41,12 +41,12 @@ pub(crate) use migrate::Migration;
 pub use mismatch::SchemaMismatch;
 pub(crate) use walk::{TypeContext, skip};
 
-/// What an object is made of.
+/// The type of an object or of a part of one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "numbers are named as in Rust")]
 pub enum Type {
-    /// Nothing: no bytes.
+    /// No bytes.
     Unit,
     /// 0 or 1 in a byte.
     Bool,
@@ -62,24 +62,25 @@ pub enum Type {
     I32,
     I64,
     I128,
+    F16,
     F32,
     F64,
-    /// UTF-8, its length in bytes before it.
+    /// A length in bytes, then UTF-8.
     Text,
-    /// So many of the same.
+    /// A constant number of elements.
     Array {
         of: Box<Type>,
         len: u64,
     },
-    /// One after the other.
+    /// Unnamed parts.
     Tuple(Vec<Type>),
-    /// There or not.
+    /// A value or none.
     Option(Box<Type>),
-    /// Any number, in order.
+    /// Any number of elements, ordered.
     List(Box<Type>),
-    /// Any number, all different.
+    /// Any number of different elements.
     Set(Box<Type>),
-    /// Keys with values.
+    /// Keys and values.
     Map {
         key: Box<Type>,
         value: Box<Type>,
@@ -88,8 +89,9 @@ pub enum Type {
     Struct(Struct),
     /// One of several variants.
     Enum(Enum),
-    /// The structure or enum that this is inside of, so many of them further out: trees contain themselves.
-    Up(u32),
+    /// A reference to an enclosing structure or enum, counted from the innermost one: trees contain themselves.
+    #[serde(rename = "up")]
+    Recursive(u32),
 }
 
 /// A structure.
@@ -97,9 +99,9 @@ pub enum Type {
 pub struct Struct {
     /// Its name.
     pub name: String,
-    /// Its fields, in the order of their bytes.
+    /// Its fields, in the order of the encoding.
     pub fields: Vec<Field>,
-    /// Fields that older files may have besides.
+    /// Fields of older files that are dropped.
     #[serde(skip)]
     pub removed: Vec<String>,
 }
@@ -109,19 +111,19 @@ pub struct Struct {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     #[serde(rename = "type")]
     pub ty: Type,
-    /// What its numbers count.
+    /// The unit of its numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// What it means.
+    /// A description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Names it has in older files.
+    /// Its names in older files.
     #[serde(skip)]
     pub aliases: Vec<String>,
-    /// The encoded form of the value it has where a file lacks it.
+    /// The encoded form of its value if a file does not have it.
     #[serde(skip)]
     pub default: Option<Vec<u8>>,
 }
@@ -140,17 +142,17 @@ pub struct Enum {
 pub struct Variant {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// Names it has in older files.
+    /// Its names in older files.
     #[serde(skip)]
     pub aliases: Vec<String>,
 }
 
-/// What a type is, as a value: printable, comparable, with a hash that does not change.
+/// A type as a value: printable, comparable, with a stable hash.
 ///
-/// Two schemas are equal where names, types, order and units are; descriptions and rules about older files play no role.
+/// Two schemas are equal if their names, types, order and units are. Descriptions and the attributes for migration are not compared.
 ///
 /// In JSON it is the name of the type, the type, and the hash, as in the description of an object file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -184,12 +186,12 @@ impl Schema {
         &self.root
     }
 
-    /// The name of the objects' type, for people.
+    /// The name of the type, for messages.
     pub fn name(&self) -> String {
         self.root.name()
     }
 
-    /// Names, types, order and units in one line: what the hash is of.
+    /// Names, types, order and units in one line: the input of the hash.
     pub fn signature(&self) -> &str {
         &self.signature
     }
@@ -199,24 +201,24 @@ impl Schema {
         self.hash
     }
 
-    /// Bytes of the encoded form, where all values have the same.
+    /// Bytes of the encoded form, if all values have the same size.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Refuses what no type can be: a reference to an enclosing type that there is not, sizes beyond every file, fields of one name.
+    /// Checks a decoded schema: references to enclosing types, sizes below 2^63, different names of fields.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.root.check(0)
     }
 }
 
 impl Type {
-    /// Bytes of the encoded form, where all values have the same and it is less than 2^63.
+    /// Bytes of the encoded form, if all values have the same size and it is less than 2^63.
     pub fn size(&self) -> Option<u64> {
         let size = match self {
             Self::Unit | Self::Array { len: 0, .. } => 0,
             Self::Bool | Self::U8 | Self::I8 => 1,
-            Self::U16 | Self::I16 => 2,
+            Self::U16 | Self::I16 | Self::F16 => 2,
             Self::Char | Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
             Self::U128 | Self::I128 => 16,
@@ -230,12 +232,12 @@ impl Type {
             | Self::List(_)
             | Self::Set(_)
             | Self::Map { .. }
-            | Self::Up(_) => return None,
+            | Self::Recursive(_) => return None,
         };
         i64::try_from(size).is_ok().then_some(size)
     }
 
-    /// The name, or the signature of what has none.
+    /// The name, or the signature of a type without a name.
     pub fn name(&self) -> String {
         match self {
             Self::Struct(structure) => structure.name.clone(),
@@ -284,14 +286,14 @@ impl Type {
                     write_signature_list(out, "{", &variant.fields, "}", Field::sign);
                 });
             }
-            Self::Up(levels) => {
+            Self::Recursive(levels) => {
                 let _ = write!(out, "^{levels}");
             }
             simple => out.push_str(simple.word()),
         }
     }
 
-    /// What a type without parts is called.
+    /// The name of a type without parts.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Unit => "()",
@@ -307,6 +309,7 @@ impl Type {
             Self::I32 => "i32",
             Self::I64 => "i64",
             Self::I128 => "i128",
+            Self::F16 => "f16",
             Self::F32 => "f32",
             Self::F64 => "f64",
             Self::Text => "text",
@@ -316,7 +319,9 @@ impl Type {
 
     fn check(&self, depth: u32) -> Result<(), String> {
         match self {
-            Self::Up(levels) if *levels >= depth => return Err(format!("^{levels} leads out of the type")),
+            Self::Recursive(levels) if *levels >= depth => {
+                return Err(format!("^{levels} refers to an enclosing type that does not exist"));
+            }
             Self::Array { of, .. } | Self::Option(of) | Self::List(of) | Self::Set(of) => of.check(depth)?,
             Self::Map { key, value } => key.check(depth).and_then(|()| value.check(depth))?,
             Self::Tuple(parts) => parts.iter().try_for_each(|part| part.check(depth))?,
@@ -326,7 +331,7 @@ impl Type {
             }
             _ => {}
         }
-        // Parts of constant size whose sum has none: it is too large.
+        // All parts have constant size and the sum has none: it is too large.
         let constant = match self {
             Self::Array { of, .. } => of.size().is_some(),
             Self::Tuple(parts) => parts.iter().all(|part| part.size().is_some()),
@@ -334,7 +339,7 @@ impl Type {
             _ => false,
         };
         if constant && self.size().is_none() {
-            return Err(format!("{} is larger than every file", self.name()));
+            return Err(format!("{} exceeds the maximum file size", self.name()));
         }
         Ok(())
     }
@@ -348,7 +353,7 @@ fn distinct(fields: &[Field], depth: u32) -> Result<(), String> {
     let mut names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
     names.sort_unstable();
     if let Some([twice, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("there are two fields {twice:?}"));
+        return Err(format!("two fields have the name {twice:?}"));
     }
     fields.iter().try_for_each(|field| field.ty.check(depth + 1))
 }
@@ -371,33 +376,33 @@ fn write_signature_list<T>(
 }
 
 impl Field {
-    /// A field without unit, description and rules.
+    /// A field without unit, description, aliases and default.
     pub fn new(name: &str, ty: Type) -> Self {
         Self { name: name.to_owned(), ty, unit: None, description: None, aliases: Vec::new(), default: None }
     }
 
-    /// What its numbers count.
+    /// The unit of its numbers.
     #[must_use]
     pub fn with_unit(mut self, unit: &str) -> Self {
         self.unit = Some(unit.to_owned());
         self
     }
 
-    /// What it means.
+    /// A description.
     #[must_use]
     pub fn with_description(mut self, description: &str) -> Self {
         self.description = Some(description.to_owned());
         self
     }
 
-    /// A name it has in older files.
+    /// Adds a name in older files.
     #[must_use]
     pub fn with_alias(mut self, name: &str) -> Self {
         self.aliases.push(name.to_owned());
         self
     }
 
-    /// The encoded form of the value it has where a file lacks it.
+    /// The encoded form of its value if a file does not have it.
     #[must_use]
     pub fn with_default(mut self, default: Vec<u8>) -> Self {
         self.default = Some(default);
@@ -420,7 +425,7 @@ impl Variant {
         Self { name: name.to_owned(), fields, aliases: Vec::new() }
     }
 
-    /// A name it has in older files.
+    /// Adds a name in older files.
     #[must_use]
     pub fn with_alias(mut self, name: &str) -> Self {
         self.aliases.push(name.to_owned());

@@ -1,4 +1,4 @@
-//! Encoded objects of a type that is described somewhere, as values of a type of the program.
+//! Decoding of objects by a stored schema, into values of a type of the program.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use crate::codec::{DecodeError, Decoder};
 use crate::object::{Object, decode_all};
 use crate::schema::{Migration, Schema, SchemaMismatch};
 
-/// How encoded objects that a schema describes become values of `T`: the same type, or one whose rules about older files lead from it.
+/// Decodes objects of a stored schema into values of `T`. The schema is that of `T`, or one that `T` can be migrated from by its attributes.
 ///
 /// ```
 /// use aqueduct_object::{SchemaDecoder, Object, encode_all};
@@ -30,18 +30,18 @@ pub struct SchemaDecoder<T> {
 }
 
 impl<T: Object> SchemaDecoder<T> {
-    /// Of objects that `found` describes; where that cannot be, an error that shows both types.
+    /// A decoder of objects of the schema `found`. If `T` cannot be decoded from them, the error shows both types.
     pub fn new(found: &Schema) -> Result<Self, SchemaMismatch> {
         Ok(Self { migration: Migration::plan(found, &T::schema())?, values: PhantomData })
     }
 
-    /// So many values, of an encoded form that has no more.
+    /// Decodes exactly `count` values.
     pub fn decode(&self, bytes: &[u8], count: usize) -> Result<Vec<T>, DecodeError> {
         decode_migrated(self.migration.as_ref(), bytes, count)
     }
 }
 
-/// So many values, of an encoded form that has no more, and may be that of an older type.
+/// Decodes exactly `count` values, which may be of an older type.
 pub(crate) fn decode_migrated<T: Object>(
     migration: Option<&Migration>,
     bytes: &[u8],

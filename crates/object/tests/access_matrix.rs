@@ -6,6 +6,7 @@ mod cases;
 #[path = "cases/files.rs"]
 mod files;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Launch};
@@ -44,45 +45,43 @@ fn variable_objects_by_every_method() {
     all_methods::<Variable>("variable");
 }
 
-#[test]
-fn split_form_of_an_independent_access_is_refused() {
-    run(2, 1, |world| {
-        let file = ObjectFile::<Variable>::create(world, "memfs:independent-split")?;
-        let refused = file.at(0).begin_write(some(0..1)).map(drop).unwrap_err();
-        assert_eq!(refused.kind(), Kind::BadArgument);
-        assert!(file.shared().begin_read(1).is_err());
-        file.close()
-    });
+/// Waits until a read is done, then overwrites the file: what is read later differs from what was written.
+fn overwrite_when(world: &Comm, path: &Path, is_done: impl Fn() -> bool) -> Result<(), Error> {
+    assert!(!is_done(), "the device has a latency of 100 ms");
+    let begin = Instant::now();
+    while !is_done() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the read makes no progress before wait");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    world.barrier()?;
+    if world.rank() == 0 {
+        let length = std::fs::metadata(path).unwrap().len();
+        std::fs::write(path, vec![0xff; length as usize]).unwrap();
+    }
+    Ok(world.barrier()?)
 }
 
-/// A request is under way from its start: the bytes are read before `wait`, and `is_done` says when.
+/// A non-blocking read makes progress from its start: the bytes are read before `wait`, and `is_done` returns true then.
 fn reads_before_wait<T: Numbered>(collective: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("objects");
     let name = format!("throttle=1GB/s,100ms:ufs:{}", path.display());
     run(2, 1, |world| {
+        let first = world.rank() as u64;
         let file = ObjectFile::<T>::create(world, path.as_os_str())?;
-        file.at(4 * world.rank() as u64)
-            .all()
-            .write(&some::<T>(4 * world.rank() as u64..4 * world.rank() as u64 + 4))?;
+        file.at(4 * first).all().write(&some::<T>(4 * first..4 * first + 4))?;
         file.close()?;
         let file = ObjectOpenOptions::new(Mode::read_only()).unchecked().open::<T>(world, &name)?;
-        let access = file.at(world.rank() as u64);
-        let request = if collective { access.all().start_read(6)? } else { access.start_read(6)? };
-        assert!(!request.is_done(), "the device needs 100 ms");
-        let begin = Instant::now();
-        while !request.is_done() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "nobody reads");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        world.barrier()?;
-        // What is read from now on is not what was written.
-        if world.rank() == 0 {
-            let length = std::fs::metadata(&path).unwrap().len();
-            std::fs::write(&path, vec![0xff; length as usize]).unwrap();
-        }
-        world.barrier()?;
-        assert_eq!(request.wait()?, some::<T>(world.rank() as u64..world.rank() as u64 + 6));
+        let objects = if collective {
+            let request = file.at(first).all().start_read(6)?;
+            overwrite_when(world, &path, || request.is_done())?;
+            request.wait()?
+        } else {
+            let request = file.at(first).start_read(6)?;
+            overwrite_when(world, &path, || request.is_done())?;
+            request.wait()?
+        };
+        assert_eq!(objects, some::<T>(first..first + 6));
         file.close()
     });
 }
@@ -106,7 +105,7 @@ fn contiguous_views_of_different_counts_do_not_overlap() {
         run(4, 2, |world| {
             let view = ObjectView::contiguous(world, counts[world.rank()])?;
             let before: u64 = counts[..world.rank()].iter().sum();
-            // The view serves one file after the other, and one round after the other.
+            // The same view is used for several files and several rounds.
             for part in ["a", "b"] {
                 let file = ObjectFile::<T>::replace(world, format!("{name}-{part}"))?;
                 file.set_view(&view)?;

@@ -1,5 +1,5 @@
-//! The power is cut in every operation of a story: a reader then finds the last committed state, the one that was being committed, or is
-//! told that the file is not complete. Nothing else.
+//! Simulated power cuts in every operation of a sequence of writes and commits. A reader then finds the last committed state, the one that was being
+//! committed, or the error that the file is incomplete.
 
 use std::sync::Arc;
 
@@ -37,11 +37,11 @@ impl Numbered for Loose {
     }
 }
 
-/// What was committed, and what may be besides.
+/// The committed state, and the states that a reader may find as well.
 #[derive(Default)]
 struct Progress {
     committed: Option<Vec<u64>>,
-    /// What the commit that was under way would have committed.
+    /// The state of the commit that was in progress.
     next: Option<Vec<u64>>,
     overwriting: bool,
 }
@@ -50,8 +50,8 @@ fn objects<T: Numbered>(numbers: &[u64]) -> Vec<T> {
     numbers.iter().map(|number| T::number(*number)).collect()
 }
 
-/// Appends, commits, appends across several blocks, overwrites, appends: until the power fails.
-fn story<T: Numbered>(world: &Comm, name: &str, progress: &mut Progress) -> Result<(), Error> {
+/// Appends, commits, appends across several blocks, overwrites and appends, until the power cut.
+fn write_until_cut<T: Numbered>(world: &Comm, name: &str, progress: &mut Progress) -> Result<(), Error> {
     let file = ObjectOpenOptions::new(Mode::read_write().create()).open::<T>(world, name)?;
     let mut numbers: Vec<u64> = Vec::new();
     let rounds: [(u64, &[u64]); 6] = [
@@ -78,7 +78,7 @@ fn story<T: Numbered>(world: &Comm, name: &str, progress: &mut Progress) -> Resu
     file.close()
 }
 
-/// What a reader finds.
+/// Checks what a reader finds; true if the file could be read.
 fn found<T: Numbered>(name: &str) -> Result<Vec<T>, Error> {
     let read = |world: &Comm| {
         Ok::<_, Error>(ObjectFile::<T>::open(world, name).and_then(|file| file.at(0).read_vec(9999)))
@@ -86,7 +86,7 @@ fn found<T: Numbered>(name: &str) -> Result<Vec<T>, Error> {
     Launch::threads(1).run(read).unwrap().remove(0)
 }
 
-fn judge<T: Numbered>(name: &str, progress: &Progress, context: &str) -> bool {
+fn check_reader<T: Numbered>(name: &str, progress: &Progress, context: &str) -> bool {
     let states = [progress.committed.as_ref(), progress.next.as_ref()];
     match found::<T>(name) {
         Ok(found) => {
@@ -107,7 +107,7 @@ fn judge<T: Numbered>(name: &str, progress: &Progress, context: &str) -> bool {
     }
 }
 
-/// Cuts the power in every operation; how often something could be read, and how often not.
+/// Cuts the power in every operation; returns how often the file could be read, and how often not.
 fn cut_everywhere<T: Numbered>(prefix: &str, ranks: usize) -> (usize, usize) {
     let (mut read, mut refused) = (0, 0);
     for seed in 0..4u64 {
@@ -118,15 +118,15 @@ fn cut_everywhere<T: Numbered>(prefix: &str, ranks: usize) -> (usize, usize) {
             let name = format!("{prefix}:a");
             let run = |world: &Comm| {
                 let mut progress = Progress::default();
-                let outcome = story::<T>(world, &name, &mut progress);
+                let outcome = write_until_cut::<T>(world, &name, &mut progress);
                 Ok::<_, Error>((progress, outcome.is_ok()))
             };
-            let mut told = Launch::threads(ranks).run(run).unwrap();
-            let done = told.iter().all(|(_, done)| *done);
-            // Any rank may know of the commit; none can know of one that did not happen.
-            told.sort_by_key(|(progress, _)| progress.committed.as_ref().map_or(0, Vec::len));
+            let mut outcomes = Launch::threads(ranks).run(run).unwrap();
+            let done = outcomes.iter().all(|(_, done)| *done);
+            // Any rank may have returned from the commit, and none from one that did not happen.
+            outcomes.sort_by_key(|(progress, _)| progress.committed.as_ref().map_or(0, Vec::len));
             let context = format!("{prefix}, power cut after {after} changes, seed {seed}");
-            if judge::<T>(&name, &told.pop().unwrap().0, &context) {
+            if check_reader::<T>(&name, &outcomes.pop().unwrap().0, &context) {
                 read += 1;
             } else {
                 refused += 1;
@@ -141,25 +141,25 @@ fn cut_everywhere<T: Numbered>(prefix: &str, ranks: usize) -> (usize, usize) {
 }
 
 #[test]
-fn every_cut_of_objects_of_constant_size() {
+fn power_cuts_with_objects_of_constant_size() {
     let (read, refused) = cut_everywhere::<Fixed>("cut-fixed", 1);
     assert!(read > 20 && refused > 20, "{read} read, {refused} refused");
 }
 
 #[test]
-fn every_cut_of_objects_of_variable_size() {
+fn power_cuts_with_objects_of_variable_size() {
     let (read, refused) = cut_everywhere::<Loose>("cut-loose", 1);
     assert!(read > 20 && refused > 20, "{read} read, {refused} refused");
 }
 
 #[test]
-fn every_cut_of_two_ranks() {
+fn power_cuts_with_two_ranks() {
     cut_everywhere::<Fixed>("cut-two", 2);
     cut_everywhere::<Loose>("cut-both", 2);
 }
 
 #[test]
-fn what_is_not_complete_can_be_repaired() {
+fn incomplete_files_can_be_repaired() {
     Launch::threads(2)
         .run(|world| {
             let name = "memfs:crash-repair";
@@ -176,7 +176,7 @@ fn what_is_not_complete_can_be_repaired() {
             let file = ObjectFile::<Fixed>::open(world, name)?;
             assert_eq!(file.at(0).all().read_vec(9)?, objects(&[1, 9, 3, 4]));
             file.close()?;
-            // Without its .meta.
+            // The .meta is missing.
             world.barrier()?;
             if world.rank() == 0 {
                 aqueduct_file::delete("memfs:crash-repair.meta")?;

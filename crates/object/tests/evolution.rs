@@ -1,4 +1,4 @@
-//! Older files, newer types: by declared rules, or an error that shows both.
+//! Older files and newer types: migration by the attributes of the type, or an error that shows both types.
 
 use aqueduct_comm::Launch;
 use aqueduct_file::Mode;
@@ -40,7 +40,7 @@ mod old {
 #[derive(Object, Clone, Debug, PartialEq)]
 enum Phase {
     Liquid,
-    #[object(was("Solid"))]
+    #[object(alias = "Solid")]
     Crystal {
         lattice: u8,
         #[object(default = 0.5)]
@@ -52,7 +52,7 @@ enum Phase {
 #[derive(Object, Clone, Debug, PartialEq)]
 #[object(removed("junk"))]
 struct Atom {
-    #[object(was("pos"), unit = "m")]
+    #[object(alias = "pos", unit = "m")]
     position: [f64; 3],
     charge: i32,
     #[object(default = "unnamed".to_owned())]
@@ -105,8 +105,8 @@ fn fields_are_added_removed_renamed_and_reordered() {
                 bonds: vec![newer_bond(0), newer_bond(3)],
             };
             assert_eq!(atoms, [newer(Phase::Gas), newer(Phase::Crystal { lattice: 7, order: 0.5 })]);
-            // A field by its name in the file.
-            assert_eq!(file.field::<[f64; 3]>("pos")?.read_all(1..2)?, [[1.0, 2.0, 3.0]]);
+            // A field is accessed by its name in the file.
+            assert_eq!(file.field::<[f64; 3]>("pos")?.all().read(1..2)?, [[1.0, 2.0, 3.0]]);
             file.close()?;
             let refused = ObjectOpenOptions::new(Mode::read_write()).open::<Atom>(world, name).unwrap_err();
             assert_eq!(refused.kind(), Kind::WrongType, "older files are read, not written");
@@ -117,7 +117,7 @@ fn fields_are_added_removed_renamed_and_reordered() {
 }
 
 #[test]
-fn constant_sizes_may_change() {
+fn the_size_of_constant_objects_may_change() {
     #[derive(Object, Debug, PartialEq)]
     #[object(rename = "Fixed")]
     struct Newer {
@@ -148,7 +148,7 @@ fn refusal<T: Object>() -> String {
 }
 
 #[test]
-fn wrong_types_are_shown_side_by_side() {
+fn the_error_of_a_wrong_type_shows_both_types() {
     #[derive(Object)]
     #[object(rename = "Fixed")]
     struct More {

@@ -1,4 +1,4 @@
-//! Objects in files: every way of access, every category, any number of ranks.
+//! Objects in files: every access method, every category, several numbers of ranks.
 
 #[path = "cases/files.rs"]
 mod cases;
@@ -24,22 +24,22 @@ fn ways<T: Numbered>(name: &str) {
 }
 
 #[test]
-fn trivial_objects_in_all_ways() {
+fn trivial_objects_by_all_methods() {
     ways::<Trivial>("memfs:files-trivial");
 }
 
 #[test]
-fn constant_objects_in_all_ways() {
+fn constant_objects_by_all_methods() {
     ways::<Constant>("memfs:files-constant");
 }
 
 #[test]
-fn variable_objects_in_all_ways() {
+fn variable_objects_by_all_methods() {
     ways::<Variable>("memfs:files-variable");
 }
 
 #[test]
-fn the_operating_systems_files_too() {
+fn objects_in_files_of_the_operating_system() {
     let folder = tempfile::tempdir().unwrap();
     for device in ["ufs", "uring"] {
         let name = format!("{device}:{}/a", folder.path().display());
@@ -71,7 +71,7 @@ fn views_over_objects_of_variable_size() {
 }
 
 #[test]
-fn overwriting_in_place_and_anew() {
+fn objects_are_overwritten_in_place_or_at_the_end() {
     fn overwrite<T: Numbered>(world: &Comm, name: &str) -> Result<(), Error> {
         let file = ObjectFile::<T>::create(world, name)?;
         file.at(50 * world.rank() as u64).all().write(&some::<T>(0..50))?;
@@ -92,7 +92,7 @@ fn overwriting_in_place_and_anew() {
 }
 
 #[test]
-fn fields_alone() {
+fn one_field_is_read_and_written() {
     run(3, |world| {
         let (rank, name) = (world.rank() as u64, "memfs:fields");
         for order in [ByteOrder::Little, ByteOrder::Big] {
@@ -102,18 +102,18 @@ fn fields_alone() {
             let ids = file.field::<u64>("id")?;
             assert_eq!(ids.offset(), Some(1));
             assert_eq!(
-                ids.read_all(50 * rank..50 * rank + 70)?,
+                ids.all().read(50 * rank..50 * rank + 70)?,
                 (50 * rank..50 * rank + 70).collect::<Vec<_>>()
             );
             assert_eq!(file.field::<f32>("inner.1")?.read(299..400)?, [299.0]);
             assert_eq!(ids.write(10 * rank, &[7, 8])?, 2);
-            assert!(ids.write(299, &[7, 8]).is_err(), "only of objects that are there");
+            assert!(ids.write(299, &[7, 8]).is_err(), "objects after the end of the file have no fields");
             world.barrier()?;
             let changed = file.at(10 * rank).read_vec(3)?;
             assert_eq!(changed.iter().map(|object| object.id).collect::<Vec<_>>(), [7, 8, 10 * rank + 2]);
-            assert_eq!(changed[1].inner.0, 10 * rank as u16 + 1, "the rest stays");
+            assert_eq!(changed[1].inner.0, 10 * rank as u16 + 1, "other fields keep their values");
             file.set_view(&ObjectView::round_robin(world))?;
-            let tags = file.field::<u16>("inner.0")?.read_all(0..100)?;
+            let tags = file.field::<u16>("inner.0")?.all().read(0..100)?;
             assert!(tags.iter().zip(0..).all(|(tag, place)| u64::from(*tag) == 3 * place + rank));
             for (path, kind) in [("nothing", Kind::BadArgument), ("flag", Kind::WrongType)] {
                 assert_eq!(file.field::<u64>(path).err().map(|error| error.kind()), Some(kind));
@@ -127,7 +127,7 @@ fn fields_alone() {
         let file = ObjectFile::<Variable>::create(world, "memfs:fields-variable")?;
         file.at(10 * world.rank() as u64).all().write(&some::<Variable>(0..10))?;
         file.commit()?;
-        let names = file.field::<String>("name")?.read_all(3..6)?;
+        let names = file.field::<String>("name")?.all().read(3..6)?;
         assert_eq!(names, ["nnn", "nnnn", "nnnnn"]);
         let paths = file.field::<Vec<[f32; 2]>>("path")?;
         assert_eq!(paths.read(12..13)?, [vec![[2.0, 1.0]; 2]]);
@@ -190,15 +190,10 @@ fn misuse_is_an_error_on_all_ranks() {
         let name = "memfs:misuse";
         let file = ObjectFile::<u64>::create(world, name)?;
         file.set_view(&ObjectView::mask("00")?)?;
-        assert_eq!(
-            file.at(0).all().write(&[1]).unwrap_err().kind(),
-            Kind::BadArgument,
-            "a view that sees nothing"
-        );
+        assert_eq!(file.at(0).all().write(&[1]).unwrap_err().kind(), Kind::BadArgument, "the view is empty");
         file.set_view(&ObjectView::all())?;
         let outcome = file.at(if world.rank() == 0 { 0 } else { u64::MAX - 1 }).all().write(&[1, 2]);
         assert_eq!(outcome.unwrap_err().kind(), Kind::BadArgument);
-        assert!(file.at(0).begin_write(vec![1]).is_err());
         file.at(0).all().write(&[5])?;
         file.close()?;
         let file = ObjectFile::<u64>::open(world, name)?;

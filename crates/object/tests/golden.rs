@@ -1,5 +1,5 @@
-//! The bytes of object files as they were when version 1 of the format was fixed. A test that fails here has made old files unreadable, or
-//! new ones to old programs: that takes a new version, not new bytes in this file.
+//! The bytes of object files in version 1 of the format. A failure means that old files cannot be read, or that new files cannot be read by old
+//! programs: then the format needs a new version, and these bytes stay.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
@@ -38,18 +38,18 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap()).collect()
 }
 
-/// Where the index begins in files as small as these.
+/// The offset of the index in these small files.
 const INDEX: usize = 8704;
-/// The entry of an object that was never written.
+/// The entry of an object that was not written.
 const UNWRITTEN: &str = "ffffffffffffffff0000000000000000";
 
-/// A file, as hexadecimal digits; what is not said is zeros.
+/// A file as hexadecimal digits; bytes that are not listed are zero.
 struct Golden {
     data: &'static str,
-    /// Where in the `.meta`, and the bytes there.
+    /// Offsets in the `.meta`, and the bytes there.
     slots: &'static [(usize, &'static str)],
     description: &'static str,
-    /// The entries of objects that are there; none where there is no index.
+    /// The entries of written objects; none without an index.
     index: &'static [&'static str],
     index_sum: &'static str,
 }
@@ -187,13 +187,13 @@ impl Golden {
     }
 }
 
-/// Bytes that are not zero, in lines of offset and digits: two of them are easily compared.
+/// The bytes that are not zero, in lines of offset and digits, for comparison.
 fn shown(meta: &[u8]) -> String {
     let lines = meta.chunks(16).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0));
     lines.map(|(at, line)| format!("{:6} {}\n", 16 * at, hex(line))).collect::<Vec<_>>().concat()
 }
 
-/// What is written today are these bytes, and these bytes are read today.
+/// Writes and reads exactly these bytes.
 fn pinned<T>(golden: &Golden, order: ByteOrder, objects: &[T])
 where
     T: Object + Clone + PartialEq + std::fmt::Debug + Sync,
@@ -222,9 +222,8 @@ where
     Launch::threads(2).run(read).unwrap();
 }
 
-/// A reader that was written from the document alone finds the objects in the pinned bytes, and nothing else. Skipped, and says so, where there is
-/// no Python.
-fn told_by_the_document(golden: &Golden, expected: &[&str]) {
+/// A reader in Python that follows the format document finds the objects in these bytes. Skipped with a message if there is no Python.
+fn read_by_the_document(golden: &Golden, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("golden");
     std::fs::write(&path, bytes(golden.data)).unwrap();
@@ -242,7 +241,7 @@ fn told_by_the_document(golden: &Golden, expected: &[&str]) {
 }
 
 #[test]
-fn the_document_tells_what_the_bytes_mean() {
+fn a_reader_after_the_document_finds_the_objects() {
     let cells =
         [r#"{"pressure": 1.5, "flag": true, "id": 258}"#, r#"{"pressure": -2.0, "flag": false, "id": 3}"#];
     let shapes = [
@@ -253,7 +252,7 @@ fn the_document_tells_what_the_bytes_mean() {
     for (golden, expected) in
         [(&CELLS, &cells[..]), (&BIG_CELLS, &cells), (&SHAPES, &shapes), (&BIG_SHAPES, &shapes)]
     {
-        told_by_the_document(golden, expected);
+        read_by_the_document(golden, expected);
     }
 }
 

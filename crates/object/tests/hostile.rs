@@ -1,5 +1,5 @@
-//! Bad input: cut off, bits flipped, swapped, of another version, with hostile sizes. Whatever it is: an error that names the file, or the objects
-//! as they were committed; never a panic, never anything else.
+//! Damaged input: truncated, with flipped bits, swapped parts, another version, wrong sizes. The outcome is an error that names the file, or the committed
+//! objects; never a panic.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::{Error, Kind, Object, ObjectFile};
@@ -18,7 +18,7 @@ enum Loose {
     Tree { children: Vec<Loose>, map: std::collections::BTreeMap<u8, char> },
 }
 
-/// A number from a seed: small, fast, the same everywhere.
+/// A small pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -75,7 +75,7 @@ fn read<T: Object + Send>(path: &str) -> Result<Vec<T>, Error> {
     Launch::threads(1).run(job).unwrap().remove(0)
 }
 
-/// Changes the files in `cases` ways; how many were noticed.
+/// Changes the files in `cases` ways; returns how many changes were detected.
 fn storm<T: Object + Send + Sync + PartialEq + std::fmt::Debug>(
     path: &str,
     objects: &[T],
@@ -106,7 +106,7 @@ fn storm<T: Object + Send + Sync + PartialEq + std::fmt::Debug>(
 }
 
 #[test]
-fn files_changed_in_many_ways() {
+fn damaged_files_are_errors_or_the_committed_objects() {
     let folder = tempfile::tempdir().unwrap();
     let (fixed, loose) = files();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -114,7 +114,7 @@ fn files_changed_in_many_ways() {
     assert!(storm(&path("loose"), &loose, 1500) > 700);
 }
 
-/// Encoded objects and schemas, without the cost of files: the decoders believe nothing.
+/// Encoded objects and schemas, without files: the decoders check every length and value.
 #[test]
 fn a_hundred_thousand_mutations_of_encoded_objects() {
     let (_, loose) = files();
@@ -139,7 +139,7 @@ fn a_hundred_thousand_mutations_of_encoded_objects() {
 }
 
 #[test]
-fn each_kind_of_damage_has_its_name() {
+fn each_kind_of_damage_has_its_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a").to_str().unwrap().to_owned();
     let meta_path = format!("{path}.meta");
@@ -159,14 +159,14 @@ fn each_kind_of_damage_has_its_name() {
     std::fs::write(&path, &flipped).unwrap();
     refused(Kind::Damaged, "checksum of bytes 0 to 650");
     std::fs::write(&path, &data[..640]).unwrap();
-    refused(Kind::Damaged, "it has 640 bytes, and 650 were committed");
+    refused(Kind::Damaged, "it has 640 bytes, 650 were committed");
     std::fs::remove_file(&meta_path).unwrap();
     refused(Kind::NoMetadata, "open it as raw, or repair it");
     std::fs::write(&meta_path, &meta[..8000]).unwrap();
-    refused(Kind::Damaged, "cut off");
+    refused(Kind::Damaged, "truncated");
     std::fs::write(&meta_path, &data).unwrap();
-    refused(Kind::Damaged, "neither state");
-    // A later version: a valid slot, but for the number.
+    refused(Kind::Damaged, "neither slot");
+    // A later version: a slot that is valid except for the version.
     let mut later = meta.clone();
     later[8] = 2;
     let sum = crc32c::crc32c(&later[..508]);

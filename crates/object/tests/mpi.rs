@@ -1,14 +1,14 @@
-//! Objects between ranks and in files under real launchers: Open MPI and MPICH.
+//! Messages and files of objects under the launchers of Open MPI and MPICH.
 //!
-//! The program that they start is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped,
-//! and said so; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+//! The launcher starts this program: each rank of the job runs the test `a_job`. A launcher that is not installed is skipped with a message;
+//! `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
 #[path = "cases/access_matrix.rs"]
 mod access_matrix;
+#[path = "cases/comm_ext.rs"]
+mod comm_ext;
 #[path = "cases/files.rs"]
 mod files;
-#[path = "cases/talk.rs"]
-mod talk;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::Error;
@@ -17,7 +17,7 @@ use aqueduct_testkit::mpi_job::{self, MpiJob};
 use files::{Constant, Numbered, Trivial, VIEWS, Variable, read_all_ways, write_all_ways};
 
 const JOB: MpiJob = MpiJob::new(env!("CARGO_TARGET_TMPDIR"));
-/// What is left by a job for others to read: so many objects per rank, and one in every way.
+/// The file that a job writes for other readers.
 const LEFT: &str = "left";
 const PER_RANK: usize = 13;
 
@@ -29,7 +29,7 @@ fn first(world: &Comm, count: usize, work: impl Fn(&Comm) -> Result<(), Error>) 
     Ok(world.barrier()?)
 }
 
-/// Every number of writers, each with another number of readers: all ways of access, and every view.
+/// Every number of writers, each with another number of readers: all access methods and views.
 fn in_files<T: Numbered>(world: &Comm, name: &str, order: ByteOrder) -> Result<(), Error> {
     for writers in 1..=world.size() {
         let readers = world.size() + 1 - writers;
@@ -44,7 +44,7 @@ fn in_files<T: Numbered>(world: &Comm, name: &str, order: ByteOrder) -> Result<(
 }
 
 fn job(world: &Comm, folder: &str) -> Result<(), Error> {
-    talk::all(world)?;
+    comm_ext::all(world)?;
     in_files::<Trivial>(world, &format!("ufs:{folder}/trivial"), ByteOrder::Little)?;
     in_files::<Constant>(world, &format!("uring:{folder}/constant"), ByteOrder::Big)?;
     in_files::<Variable>(world, &format!("ufs:{folder}/variable"), ByteOrder::Little)?;
@@ -71,7 +71,7 @@ fn under(name: &str) {
         let path = mpi_job::path(&folder);
         let expected = format!("objects passed on {ranks} ranks of {nodes} nodes");
         assert!(output.contains(&expected), "{output}");
-        // What MPI processes wrote, threads read.
+        // Thread ranks read what MPI processes wrote.
         let (left, total) = (format!("{path}/{LEFT}"), (PER_RANK * ranks) as u64);
         Launch::threads(3).run(|world| read_all_ways::<Variable>(world, &left, total)).unwrap();
     }

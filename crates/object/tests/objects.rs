@@ -1,4 +1,4 @@
-//! Types become objects: their categories, schemas and encoded forms.
+//! The categories, schemas and encoded forms of objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::marker::PhantomData;
@@ -114,7 +114,7 @@ fn round_trip<T: Object + std::fmt::Debug + PartialEq>(value: &T) -> Vec<u8> {
 }
 
 #[test]
-fn everything_comes_back() {
+fn all_types_of_fields_are_decoded_as_they_were_encoded() {
     round_trip(&everything());
     round_trip(&Nothing);
     round_trip(&Generic::<Pair, 2> {
@@ -128,7 +128,7 @@ fn everything_comes_back() {
 }
 
 #[test]
-fn bytes_are_as_the_format_says() {
+fn encoded_bytes_follow_the_format() {
     assert_eq!(round_trip(&Padded { tag: 7, value: 1.0 }), [7, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
     assert_eq!(round_trip(&Colour::Green), [1, 0, 0, 0]);
     assert_eq!(round_trip(&Some(0x0102u16)), [1, 2, 1]);
@@ -160,7 +160,7 @@ fn categories_are_known_at_compile_time() {
 
 #[test]
 fn fields_that_the_compiler_reorders_are_stored_in_their_order() {
-    // The compiler puts the u32 first: without padding, but not in order.
+    // The compiler puts the u32 first: without padding, in another order.
     #[derive(Object, Debug, PartialEq)]
     struct Reordered {
         a: u8,
@@ -174,7 +174,7 @@ fn fields_that_the_compiler_reorders_are_stored_in_their_order() {
 }
 
 #[test]
-fn skipped_fields_are_made_anew() {
+fn skipped_fields_get_their_defaults() {
     #[derive(Object, Debug, PartialEq)]
     struct Partly {
         kept: u32,
@@ -190,7 +190,7 @@ fn skipped_fields_are_made_anew() {
 }
 
 #[test]
-fn schemas_tell_names_units_and_nesting() {
+fn schemas_have_names_units_and_nesting() {
     #[derive(Object)]
     #[object(rename = "particle")]
     struct Particle {
@@ -234,7 +234,7 @@ fn schemas_tell_names_units_and_nesting() {
 
 #[test]
 fn hashes_do_not_change() {
-    // Files of earlier versions hold these numbers.
+    // Files of earlier versions have these hashes.
     assert_eq!(format!("{:016x}", Point::schema().hash()), "d212113c899b9843");
     assert_ne!(Point::schema().hash(), Pair::schema().hash());
 }
@@ -301,7 +301,7 @@ fn showcase(inner: Option<Box<Showcase>>) -> Showcase {
 }
 
 #[test]
-fn every_kind_of_value_is_shown_as_rust_does() {
+fn values_are_printed_in_the_debug_form_of_rust() {
     let value = showcase(Some(Box::new(showcase(None))));
     let shown = Showcase::schema().show(&encode(&value)).unwrap();
     assert_eq!(shown.replace("[(); 3]", "[(), (), ()]"), format!("{value:?}"));
@@ -309,7 +309,7 @@ fn every_kind_of_value_is_shown_as_rust_does() {
 }
 
 #[test]
-fn bytes_that_are_no_object_are_errors() {
+fn bytes_that_are_not_an_object_are_errors() {
     let schema = Showcase::schema();
     let bytes = encode(&showcase(None));
     for end in 0..bytes.len() {
@@ -317,4 +317,40 @@ fn bytes_that_are_no_object_are_errors() {
     }
     assert!(schema.show(&[&bytes[..], &[0]].concat()).is_err());
     assert!(schema.show(&[&[2][..], &bytes[1..]].concat()).unwrap_err().to_string().contains("neither"));
+}
+
+#[cfg(all(feature = "half", feature = "num-complex"))]
+#[test]
+fn complex_and_half_precision_numbers_are_trivial_objects() {
+    use half::f16;
+    use num_complex::Complex;
+
+    assert_eq!((Complex::<f64>::CATEGORY, Complex::<f64>::SIZE), (Category::Trivial, Some(16)));
+    assert_eq!((f16::CATEGORY, f16::SIZE), (Category::Trivial, Some(2)));
+    // The fields that h5py writes, and the dtypes of numpy.
+    assert_eq!(Complex::<f32>::schema().signature(), "Complex{r:f32,i:f32}");
+    let little = aqueduct_object::schema::ByteOrder::Little;
+    assert_eq!(Complex::<f32>::schema().dtype(little).unwrap(), "[('r', '<f4'), ('i', '<f4')]");
+    assert_eq!(f16::schema().dtype(little).unwrap(), "'<f2'");
+    let value = Complex::new(1.5f64, -2.0);
+    assert_eq!(decode::<Complex<f64>>(&encode(&value)), Ok(value));
+    for (number, shown) in
+        [(1.5, "1.5"), (-0.25, "-0.25"), (65504.0, "65504.0"), (5.960_464_5e-8, "5.9604645e-8")]
+    {
+        let half = f16::from_f64(number);
+        assert_eq!(decode::<f16>(&encode(&half)), Ok(half));
+        assert_eq!(f16::schema().show(&encode(&half)).unwrap(), shown);
+    }
+    aqueduct_comm::Launch::threads(3)
+        .run(|world| {
+            let file = aqueduct_object::ObjectFile::replace(world, "memfs:complex")?;
+            let mine = vec![(Complex::new(world.rank() as f32, 1.0), f16::ONE); 2];
+            file.shared().all().write(&mine)?;
+            file.close()?;
+            let file = aqueduct_object::ObjectFile::<(Complex<f32>, f16)>::open(world, "memfs:complex")?;
+            let all = file.at(0).all().read_vec(10)?;
+            assert!(all.iter().enumerate().all(|(at, (value, _))| value.re == (at / 2) as f32), "{all:?}");
+            file.close()
+        })
+        .unwrap();
 }

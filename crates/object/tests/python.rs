@@ -1,4 +1,4 @@
-//! The Python reader of the documentation reads what we write. Skipped, and says so, where there is no numpy; `AQUEDUCT_REQUIRE_NUMPY=1` makes that a failure.
+//! The Python reader of the documentation reads object files. Skipped with a message if there is no numpy; `AQUEDUCT_REQUIRE_NUMPY=1` makes that a failure.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ assert data["inner"]["on"][5].tolist() == [True, True] and chr(data["letter"][2]
 print("read")
 "#;
 
-/// The first python3 on the path may be one beside the system's, which has the packages.
+/// The first python3 on the path may lack the packages that the system's python3 has.
 fn python_with_numpy() -> Option<&'static str> {
     ["python3", "/usr/bin/python3"].into_iter().find(|python| {
         let found = Command::new(python).args(["-c", "import numpy"]).output();

@@ -1,5 +1,5 @@
 //! Random values of about forty types of all kinds: encoded and decoded; written by N ranks through one view and read by M ranks through every
-//! view, on every device, in both byte orders; sent around.
+//! view, on every device, in both byte orders; sent between ranks.
 
 #[path = "random/kinds.rs"]
 mod kinds;
@@ -14,14 +14,14 @@ use proptest::prelude::*;
 
 use kinds::{Any, Generic, Grid, Held, Outer, Padded, Point};
 use values::Random;
-use way::{read, runner, talk, way, write};
+use way::{exchange, read, runner, way, write};
 
-/// At most so many objects in a file.
+/// The maximum number of objects in a file.
 const MOST: usize = 24;
-/// So many files of each type.
+/// The number of files of each type.
 const FILES: u32 = 60;
 
-fn comes_back<T: Random>(kind: &str, cases: u32) {
+fn is_decoded<T: Random>(kind: &str, cases: u32) {
     let outcome = runner(cases).run(&T::random(), |value| {
         let bytes = encode(&value);
         prop_assert_eq!(bytes.len(), value.encoded_size());
@@ -29,9 +29,9 @@ fn comes_back<T: Random>(kind: &str, cases: u32) {
         prop_assert_eq!(T::SIZE.is_none(), T::CATEGORY == Category::Variable);
         let back = decode::<T>(&bytes);
         prop_assert_eq!(back.as_ref(), Ok(&value));
-        // A part of it is an error, and so is more.
+        // Fewer and more bytes are errors.
         let half = decode::<T>(&bytes[..bytes.len() / 2]);
-        prop_assert!(bytes.is_empty() || half.is_err(), "half of it: {:?}", half);
+        prop_assert!(bytes.is_empty() || half.is_err(), "half of the bytes: {:?}", half);
         prop_assert!(decode::<T>(&[&bytes[..], &[0]].concat()).is_err());
         Ok(())
     });
@@ -47,7 +47,7 @@ fn in_files<T: Random>(kind: &str) {
         prop_assert!(written.is_ok(), "writing: {}", written.unwrap_err());
         let read = way.launch(way.readers).run(|world| {
             read::<T>(world, &name, &way, &bytes)?;
-            talk::<T>(world, &bytes)
+            exchange::<T>(world, &bytes)
         });
         prop_assert!(read.is_ok(), "reading: {}", read.unwrap_err());
         Ok(())
@@ -56,11 +56,11 @@ fn in_files<T: Random>(kind: &str) {
 }
 
 #[test]
-fn values_come_back_from_their_bytes() {
-    comes_back::<Any>("any", 20_000);
-    comes_back::<Grid>("trivial", 200);
-    comes_back::<Outer>("constant", 200);
-    comes_back::<Vec<Any>>("lists", 1_000);
+fn values_are_decoded_as_they_were_encoded() {
+    is_decoded::<Any>("any", 20_000);
+    is_decoded::<Grid>("trivial", 200);
+    is_decoded::<Outer>("constant", 200);
+    is_decoded::<Vec<Any>>("lists", 1_000);
 }
 
 #[test]

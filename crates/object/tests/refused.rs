@@ -1,6 +1,6 @@
-//! What cannot be an object is refused by the compiler, with the reason and the way out.
+//! Compile errors: types that cannot be objects, wrong attributes, and the split form of an independent access.
 
 #[test]
-fn what_cannot_be_an_object_says_why() {
+fn compile_errors_give_the_reason_and_the_remedy() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

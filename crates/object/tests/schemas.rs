@@ -1,7 +1,6 @@
-//! Random types: schemas nobody has written down, with random values of them, travel as derived types do. What a type has here is decided while the
-//! test runs; the bytes expected come from a model of the format.
+//! Random schemas and random values of them are written and read like derived types. The expected bytes come from a model of the format.
 //!
-//! `unsafe` here: implementations of the unsafe trait `Object`, which say nothing of what it is unsafe for: none is trivial.
+//! `unsafe` here: implementations of the unsafe trait `Object`; none of them is trivial, which is what the contract is about.
 #![allow(unsafe_code)]
 
 #[path = "random/types.rs"]
@@ -22,21 +21,21 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use types::{Leaves, Value, any_type, any_value, big, little, old_value, older};
-use way::{Way, read, runner, talk, way, write};
+use way::{Way, exchange, read, runner, way, write};
 
-/// So many schemas of each kind.
+/// The number of schemas of each kind.
 const SCHEMAS: u32 = 150;
-/// At most so many objects in a file.
+/// The maximum number of objects in a file.
 const MOST: usize = 16;
-/// Objects of constant size have one of these, made up by bytes where the random part is smaller.
+/// The sizes of objects of constant size; smaller random parts are padded.
 const SIZES: [usize; 3] = [3, 24, 61];
 
 thread_local! {
-    /// What this rank's objects are.
+    /// The schema of this rank's objects.
     static SCHEMA: RefCell<Option<Arc<Schema>>> = const { RefCell::new(None) };
 }
 
-/// An object of whatever type the test has made up, of `SIZE` bytes or, where that is 0, any number of them.
+/// An object of a random type, of `SIZE` bytes, or of variable size if that is 0.
 #[derive(Clone, Debug, PartialEq)]
 struct Made<const SIZE: usize>(Vec<u8>);
 
@@ -74,7 +73,7 @@ unsafe impl<const SIZE: usize> Object for Made<SIZE> {
     }
 }
 
-/// A structure with a random part that makes it of `size` bytes; of any size where `size` is 0.
+/// A structure of `size` bytes with a random part; of variable size if `size` is 0.
 fn filled(part: Type, size: usize, behind: bool) -> Option<Type> {
     let more = match (part.size(), size) {
         (None, 0) => return Some(part),
@@ -87,7 +86,7 @@ fn filled(part: Type, size: usize, behind: bool) -> Option<Type> {
     Some(Type::Struct(Struct { name: "Whole".to_owned(), fields, removed: Vec::new() }))
 }
 
-/// A random type of so many bytes, and objects of it.
+/// A random type of `size` bytes, and objects of it.
 fn objects(size: usize) -> impl Strategy<Value = (Arc<Schema>, Vec<Value>)> {
     let whole = (any_type(), any::<bool>());
     let whole = whole.prop_filter_map("another size", move |(part, behind)| filled(part, size, behind));
@@ -97,7 +96,7 @@ fn objects(size: usize) -> impl Strategy<Value = (Arc<Schema>, Vec<Value>)> {
     })
 }
 
-/// The bytes of the data, as any program finds them.
+/// The bytes of the data file.
 fn data(name: &str, world: &Comm) -> Result<Vec<u8>, Error> {
     let file = File::open(world, name)?;
     let mut bytes = vec![0; file.size()? as usize];
@@ -106,7 +105,7 @@ fn data(name: &str, world: &Comm) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Reads one part of all objects, for one of the parts that all have.
+/// Reads a field that all objects have.
 fn project<const SIZE: usize>(
     world: &Comm,
     name: &str,
@@ -148,7 +147,7 @@ fn column<const SIZE: usize, F: Object>(
 ) -> Result<Vec<Vec<u8>>, Error> {
     let file = ObjectFile::<Made<SIZE>>::open(world, name)?;
     let field = file.field::<F>(path)?;
-    let values = field.read_all(0..count)?;
+    let values = field.all().read(0..count)?;
     drop(field);
     file.close()?;
     Ok(values.iter().map(encode).collect())
@@ -162,7 +161,7 @@ fn travels<const SIZE: usize>(way: Way, pick: usize, name: &str, schema: &Arc<Sc
         write::<Made<SIZE>>(world, name, &way, &bytes)
     });
     written.unwrap_or_else(|error| panic!("writing {}: {error}", schema.signature()));
-    // Of variable size, the order in the data is that of one writer only.
+    // The data of variable objects is in the order of writes, which is defined for one writer.
     if SIZE > 0 || way.writers == 1 {
         let stored = match way.order {
             ByteOrder::Little => values.iter().flat_map(little).collect::<Vec<u8>>(),
@@ -175,7 +174,7 @@ fn travels<const SIZE: usize>(way: Way, pick: usize, name: &str, schema: &Arc<Sc
         Made::<SIZE>::means(schema);
         read::<Made<SIZE>>(world, name, &way, &bytes)?;
         project::<SIZE>(world, name, pick, &bytes)?;
-        talk::<Made<SIZE>>(world, &bytes)
+        exchange::<Made<SIZE>>(world, &bytes)
     });
     read.unwrap_or_else(|error| panic!("reading {}: {error}", schema.signature()));
 }
@@ -203,7 +202,7 @@ fn random_types_of_constant_size() {
     in_files::<{ SIZES[2] }>(SCHEMAS);
 }
 
-/// Not by chance alone: the types that a reference leads to have other types around them than the reference.
+/// A recursive reference leads to a type with other enclosing types than the reference has.
 #[test]
 fn types_that_contain_each_other() {
     let list = |ty: Type| Type::List(Box::new(ty));
@@ -211,8 +210,8 @@ fn types_that_contain_each_other() {
         let fields = fields.into_iter().map(|(name, ty)| Field::new(name, ty)).collect();
         Type::Struct(Struct { name: name.to_owned(), fields, removed: Vec::new() })
     };
-    let inner = structure("Inner", [("id", Type::U8), ("middles", list(Type::Up(1)))]);
-    let middle = structure("Middle", [("outers", list(Type::Up(1))), ("inners", list(inner))]);
+    let inner = structure("Inner", [("id", Type::U8), ("middles", list(Type::Recursive(1)))]);
+    let middle = structure("Middle", [("outers", list(Type::Recursive(1))), ("inners", list(inner))]);
     let outer = structure("Outer", [("middle", middle), ("tail", Type::U16)]);
     let schema = Arc::new(Schema::new(outer.clone()));
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -224,14 +223,14 @@ fn types_that_contain_each_other() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Fields were added anywhere, in types that contain themselves too: old files are read as what the program has now.
+/// Fields are added in random places, also in recursive types: old files are read with the new type.
 #[test]
-fn random_types_that_have_grown() {
+fn random_types_with_added_fields() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let name = folder.path().join("objects").display().to_string();
     let outcome = runner(2 * SCHEMAS).run(&(objects(0), way()), |((new, values), way)| {
         let old = Arc::new(Schema::new(older(new.root())));
-        // Old objects that had constant size, or none at all, are another kind.
+        // Old objects of constant size, or without bytes, are another case.
         if old == new || old.size().is_some() {
             return Ok(());
         }

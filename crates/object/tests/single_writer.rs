@@ -33,7 +33,7 @@ fn second_writer_of_an_object_file_is_refused() {
         assert_in_use(&name, ObjectFile::<u32>::create(world, &name).map(drop));
         assert_in_use(&name, ObjectOpenOptions::new(Mode::read_write()).open::<u32>(world, &name).map(drop));
         assert_in_use(&name, repair::<u32>(world, &name).map(drop));
-        // Readers are not kept out, and nothing was touched.
+        // Readers can open the file, which is unchanged.
         let reader = ObjectFile::<u32>::open(world, &name)?;
         assert_eq!(reader.at(0).read_vec(9)?, [1, 2, 3, 4, 1, 2, 3, 4]);
         reader.close()?;

@@ -1,9 +1,9 @@
-//! Many objects of variable size are written while they are encoded: the same file, the same outcome on all ranks.
+//! Many objects of variable size are encoded and written in parts: the file is the same, and the outcome is the same on all ranks.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_object::{Error, FromIter, ObjectFile};
 
-/// Objects of so many ranks: 60 000 of rank 0 have about 8 MiB, those of rank 1 a few KiB, rank 2 has none, rank 3 one of 5 MiB.
+/// The objects of a rank: 60 000 of rank 0 have about 8 MiB, those of rank 1 a few KiB, rank 2 has none, rank 3 one of 5 MiB.
 fn mine(rank: usize) -> Vec<Vec<u32>> {
     let make = |id: usize| vec![id as u32; id % 64 + 1];
     match rank % 4 {
@@ -22,7 +22,7 @@ fn write(world: &Comm, name: &str) -> Result<(), Error> {
     let file = ObjectFile::<Vec<u32>>::replace(world, name)?;
     let (place, objects) = (first(world.rank()), mine(world.rank()));
     file.at(place).all().write(&objects)?;
-    // The same again, alone, behind them: those who have an iterator encode first.
+    // The same objects again after them, independently: objects of an iterator are encoded first.
     let behind = first(world.size()) + place;
     if world.rank() == 1 {
         file.at(behind).write(FromIter(objects.iter()))?
@@ -44,7 +44,7 @@ fn read(world: &Comm, name: &str, writers: usize) -> Result<(), Error> {
 }
 
 #[test]
-fn few_and_many_objects_side_by_side() {
+fn ranks_with_few_and_many_objects() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["memfs:streamed".to_owned(), format!("ufs:{}/a", folder.path().display())] {
         for (writers, readers) in [(1, 2), (4, 3), (5, 1)] {
@@ -55,7 +55,7 @@ fn few_and_many_objects_side_by_side() {
 }
 
 #[test]
-fn a_device_that_fails_in_between_fails_all_ranks() {
+fn a_failing_device_is_an_error_on_all_ranks() {
     let mut failed = 0;
     for failing in 1..12 {
         let name = format!("fault=write=#{failing}:memfs:streamed-{failing}");

@@ -33,6 +33,10 @@ impl ValueKind {
 }
 
 /// A number that streams carry.
+#[diagnostic::on_unimplemented(
+    message = "streams have no kind for arrays of `{Self}`",
+    note = "store a complex array as an array with a last dimension of 2, f16 as f32, bool as u8; or use a stream of objects"
+)]
 pub trait StreamValue: Plain + sealed::SealedStreamValue {
     /// Which kind it is.
     const KIND: ValueKind;

@@ -152,7 +152,7 @@ fn a_newer_type_reads_what_an_older_one_stored() {
     #[derive(Object, Debug, PartialEq)]
     #[object(rename = "Note")]
     struct Newer {
-        #[object(was("text"))]
+        #[object(alias = "text")]
         words: String,
         weight: u16,
         #[object(default = 9)]

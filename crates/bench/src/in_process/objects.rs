@@ -245,7 +245,7 @@ fn projection(world: &Comm, path_of: &dyn Fn(&str) -> String) -> Result<RoundTim
         world,
         128 * count as usize,
         || file.at(start).all().read(black_box(&mut all)).map(drop),
-        || masses.read_all(start..start + count).map(drop),
+        || masses.all().read(start..start + count).map(drop),
     )?;
     drop(masses);
     file.close()?;

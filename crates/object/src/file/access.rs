@@ -1,18 +1,20 @@
-//! Access to objects: where × together or alone × read or write × wait or not, in one chain of words as files have it.
+//! Access to objects: position × independent or collective × read or write × blocking or not, in the same chain of methods as files have.
 //!
-//! | where | alone | together |
+//! | position | independent | collective |
 //! |---|---|---|
 //! | explicit number | `file.at(n).read(…)` | `file.at(n).all().read(…)` |
-//! | individual pointer | `file.next().read(…)` | `file.next().all().read(…)` |
+//! | individual pointer | `file.at_pointer().read(…)` | `file.at_pointer().all().read(…)` |
 //! | shared pointer | `file.shared().read(…)` | `file.shared().all().read(…)`, in rank order |
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aqueduct_file::{Access as Bytes, Count, Sink, Source};
+use aqueduct_file::{Access as ByteAccess, Count};
 
 use super::open_file::WrittenObjects;
 use super::request::{ObjectSplitRequest, ReadRequest, WriteRequest};
+use super::scope::{Collective, Independent, ObjectScope};
 use super::view::ObjectView;
 use super::{ObjectFile, split_pending};
 use crate::error::{Error, Kind, Result};
@@ -21,46 +23,49 @@ use crate::object::cast;
 use crate::schema::ByteOrder;
 use crate::{Encoder, Object};
 
-/// Bytes of objects of variable size that are encoded before they are written.
+/// Bytes of objects of variable size that are encoded between two writes.
 const PART: usize = 1 << 20;
 
 /// Where an access begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectPosition {
-    At(u64),
-    Next,
-    Shared,
+    Number(u64),
+    IndividualPointer,
+    SharedPointer,
 }
 
-/// A place in a file of objects, for this rank alone or, after [`all`](ObjectAccess::all), for all ranks together.
+/// A position in a file of objects, for an independent or, after [`all`](ObjectAccess::all), a collective access.
 #[derive(Debug)]
-pub struct ObjectAccess<'f, T> {
-    pub(crate) file: &'f ObjectFile<T>,
+pub struct ObjectAccess<'f, T, S = Independent> {
+    file: &'f ObjectFile<T>,
     position: ObjectPosition,
-    pub(crate) collective: bool,
+    scope: PhantomData<S>,
 }
+
+/// A position in a file of objects, for a collective access.
+pub type CollectiveObjectAccess<'f, T> = ObjectAccess<'f, T, Collective>;
 
 impl<T: Object> ObjectFile<T> {
     /// At object `number` of the view; no pointer moves.
     pub fn at(&self, number: u64) -> ObjectAccess<'_, T> {
-        ObjectAccess { file: self, position: ObjectPosition::At(number), collective: false }
+        ObjectAccess::new(self, ObjectPosition::Number(number))
     }
 
     /// At this rank's own pointer, which moves on.
     pub fn at_pointer(&self) -> ObjectAccess<'_, T> {
-        ObjectAccess { file: self, position: ObjectPosition::Next, collective: false }
+        ObjectAccess::new(self, ObjectPosition::IndividualPointer)
     }
 
     /// At the pointer that all ranks share, which moves on.
     pub fn shared(&self) -> ObjectAccess<'_, T> {
-        ObjectAccess { file: self, position: ObjectPosition::Shared, collective: false }
+        ObjectAccess::new(self, ObjectPosition::SharedPointer)
     }
 }
 
-/// Objects and where they go.
+/// A range of the objects that a view shows.
 pub(crate) struct ViewRange {
     pub(crate) view: Arc<ObjectView>,
-    /// The first place in the view.
+    /// The first object, counted in the view.
     pub(crate) start: u64,
     pub(crate) count: u64,
 }
@@ -76,7 +81,7 @@ impl ViewRange {
         Some(first.checked_mul(size)?..last.checked_add(1)?.checked_mul(size)?)
     }
 
-    /// One behind the highest object.
+    /// The number after the highest object.
     fn end_object(&self) -> Option<u64> {
         if self.count == 0 {
             return Some(0);
@@ -86,10 +91,36 @@ impl ViewRange {
 }
 
 impl<'f, T: Object> ObjectAccess<'f, T> {
-    /// Together with all other ranks: a collective operation, each rank with its own number of objects. At the shared pointer, in rank order.
+    /// A collective access, each rank with its own number of objects. At the shared pointer, in rank order.
     #[must_use]
-    pub fn all(self) -> Self {
-        Self { collective: true, ..self }
+    pub fn all(self) -> CollectiveObjectAccess<'f, T> {
+        ObjectAccess::new(self.file, self.position)
+    }
+}
+
+impl<'f, T: Object> CollectiveObjectAccess<'f, T> {
+    /// Begins a split write; until it is ended, no other collective operation on this file.
+    pub fn begin_write(self, objects: Vec<T>) -> Result<ObjectSplitRequest<WriteRequest<T>>>
+    where
+        T: Send,
+    {
+        let pending = Arc::clone(&self.file.split);
+        Ok(ObjectSplitRequest::new(self.start_write(objects)?, pending))
+    }
+
+    /// Begins a split read; until it is ended, no other collective operation on this file.
+    pub fn begin_read(self, count: u64) -> Result<ObjectSplitRequest<ReadRequest<'f, T, Collective>>>
+    where
+        T: Send,
+    {
+        let pending = Arc::clone(&self.file.split);
+        Ok(ObjectSplitRequest::new(self.start_read(count)?, pending))
+    }
+}
+
+impl<'f, T: Object, S: ObjectScope> ObjectAccess<'f, T, S> {
+    fn new(file: &'f ObjectFile<T>, position: ObjectPosition) -> Self {
+        Self { file, position, scope: PhantomData }
     }
 
     /// Writes objects; how many.
@@ -105,8 +136,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         Ok(count)
     }
 
-    /// Writes many objects of variable size, a part of them encoded at a time: memory that the processor's cache holds instead of memory of their
-    /// size.
+    /// Writes many objects of variable size in parts of [`PART`] bytes, so that the encoded form stays in the processor's cache.
     fn write_encoding(&self, objects: &[T]) -> Result<u64> {
         let prepared = self.prepare_write(measure_batch(objects));
         let (offset, _, written) = prepared.map_err(|error| self.fail_write(error))?;
@@ -122,45 +152,36 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         }
         if at + part.len() as u64 != end {
             let name = self.file.open_file.schema.name();
-            let detail =
-                format!("encoded_size of {name} is not what encode makes; mend its implementation of Object");
+            let detail = format!(
+                "{name}::encoded_size() disagrees with {name}::encode(); fix the implementation of Object"
+            );
             return Err(self.fail_write(self.file.open_file.error(Kind::BadArgument, "write", detail)));
         }
-        // If the ranks write together, it is in this that they meet.
+        // If the write is collective, this last part is the collective call.
         self.write_bytes(at, &part)?;
         self.file.open_file.record_write(written);
         Ok(objects.len() as u64)
     }
 
     fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        match self.place(offset) {
-            place if self.collective => place.all().write(bytes)?,
-            place => place.write(bytes)?,
-        };
-        Ok(())
+        S::write(self.place(offset), bytes.into()).map(drop)
     }
 
-    /// A write that cannot be: if the ranks write together, this one takes part in it with its error, so that the others learn of it.
     fn fail_write(&self, error: Error) -> Error {
-        if self.collective {
-            // The error brought is the one that comes back.
-            let _ = self.place(0).all().write(Source::failing(error.clone()));
-        }
-        error
+        S::fail_write(self.place(0), error)
     }
 
-    /// The same for a read.
     fn fail_read(&self, error: Error) -> Error {
         let store = &self.file.open_file;
-        if self.collective && store.size().is_some() {
-            let _ = self.place(0).all().read(Sink::failing(error.clone()));
-        } else if self.collective {
-            let _ = store.agree("read", Err::<(), _>(error.clone()));
+        if store.size().is_some() {
+            return S::fail_read(self.place(0), error);
         }
+        // Objects of variable size are read independently; only the outcome is collective.
+        let _ = store.outcome::<S, _>("read", Err::<(), _>(error.clone()));
         error
     }
 
-    /// Overwrites objects with those of the file, from the front; how many, less at the end of the file.
+    /// Reads into `objects`, from the first on; how many, less at the end of the file.
     pub fn read(self, objects: &mut [T]) -> Result<u64> {
         let placed = self.prepare_read(objects.len() as u64).map_err(|error| self.fail_read(error))?;
         if let (true, Some(bytes)) =
@@ -187,13 +208,12 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         self.load(&placed)
     }
 
-    /// Starts writing objects, which the request keeps meanwhile.
+    /// Starts writing objects, which the request owns until it is done.
     pub fn start_write(self, objects: Vec<T>) -> Result<WriteRequest<T>>
     where
         T: Send,
     {
         if self.file.is_plain && self.file.open_file.size().is_some() {
-            let count = objects.len() as u64;
             let packed = EncodedBatch {
                 bytes: cast::bytes(&objects).unwrap_or_default().into(),
                 count: objects.len(),
@@ -201,73 +221,44 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
             };
             let (offset, _, written) = self.agreed("write", self.prepare_write(packed))?;
             self.file.open_file.record_write(written);
-            return WriteRequest::start_plain(self.place(offset), self.collective, objects, count);
+            return WriteRequest::start_plain::<S>(self.place(offset), objects);
         }
         let (offset, packed, written) =
             self.agreed("write", self.prepare_write(objects.as_slice().encode_batch()))?;
         self.file.open_file.record_write(written);
         let bytes = packed.bytes.into_owned();
-        WriteRequest::start_encoded(self.place(offset), self.collective, objects, bytes)
+        WriteRequest::start_encoded::<S>(self.place(offset), objects, bytes)
     }
 
     /// Starts reading up to `count` objects.
-    pub fn start_read(self, count: u64) -> Result<ReadRequest<'f, T>>
+    pub fn start_read(self, count: u64) -> Result<ReadRequest<'f, T, S>>
     where
         T: Send,
     {
         let placed = self.agreed("read", self.prepare_read(count))?;
-        ReadRequest::start(self.file, &placed, self.collective)
-    }
-
-    /// Begins a split write, together only; until it is ended, no other collective operation on this file.
-    pub fn begin_write(self, objects: Vec<T>) -> Result<ObjectSplitRequest<WriteRequest<T>>>
-    where
-        T: Send,
-    {
-        let pending = Arc::clone(&self.file.split);
-        let request = self.require_collective()?.start_write(objects)?;
-        Ok(ObjectSplitRequest::new(request, pending))
-    }
-
-    /// Begins a split read, together only; until it is ended, no other collective operation on this file.
-    pub fn begin_read(self, count: u64) -> Result<ObjectSplitRequest<ReadRequest<'f, T>>>
-    where
-        T: Send,
-    {
-        let pending = Arc::clone(&self.file.split);
-        let request = self.require_collective()?.start_read(count)?;
-        Ok(ObjectSplitRequest::new(request, pending))
+        ReadRequest::start(self.file, &placed)
     }
 
     fn agreed<R>(&self, operation: &'static str, mine: Result<R>) -> Result<R> {
-        self.file.open_file.outcome(self.collective, operation, mine)
+        self.file.open_file.outcome::<S, _>(operation, mine)
     }
 
-    fn require_collective(self) -> Result<Self> {
-        if self.collective {
-            return Ok(self);
-        }
-        let detail = "the split form is for all ranks together: put .all() before it";
-        Err(self.file.open_file.error(Kind::BadArgument, "begin", detail))
-    }
-
-    /// The place in the file layer: an object of the view where sizes are constant, a byte where they are not.
-    fn place(&self, offset: u64) -> Bytes<'f> {
+    /// The position in the data file: an object of the view if sizes are constant, else a byte.
+    fn place(&self, offset: u64) -> ByteAccess<'f> {
         self.file.open_file.data.at(offset)
     }
 
     fn start(&self, count: u64) -> Result<u64> {
         let numbers = self.file.open_file.count_pointer();
         match self.position {
-            ObjectPosition::At(number) => Ok(number),
-            ObjectPosition::Next => self.file.take_pointer(count),
-            ObjectPosition::Shared if self.collective => Ok(numbers.reserve_ordered(count)?),
-            ObjectPosition::Shared => Ok(numbers.reserve_shared(count)?),
+            ObjectPosition::Number(number) => Ok(number),
+            ObjectPosition::IndividualPointer => self.file.take_pointer(count),
+            ObjectPosition::SharedPointer => S::reserve(numbers, count),
         }
     }
 
-    /// Takes the place of a write and marks what it changes; where the file layer writes, what, and what is to be noted when it has. The outcome is
-    /// this rank's own, but all ranks take room together.
+    /// Resolves the position of a write and marks the bytes that it changes. Returns the offset in the data file, the bytes, and the record for
+    /// the index. The outcome is this rank's own; the allocation of space is collective if the access is.
     fn prepare_write<'a>(&self, packed: EncodedBatch<'a>) -> Result<(u64, EncodedBatch<'a>, WrittenObjects)> {
         let store = &self.file.open_file;
         let start = self.start(packed.count as u64);
@@ -282,8 +273,8 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         });
         let room = match (store.size(), &mut prepared) {
             (None, Ok((placed, packed))) => self.find_room(placed, packed).map(Some),
-            // The others count this rank's part, empty, before they go on.
-            (None, Err(_)) if self.collective => store.data.reserve_ordered(0).map(|_| None),
+            // The other ranks wait for this rank's part of the prefix sum; it is empty.
+            (None, Err(_)) if S::IS_COLLECTIVE => store.data.reserve_ordered(0).map(|_| None),
             (Some(_), _) | (None, Err(_)) => Ok(None),
         };
         let (placed, packed) = prepared?;
@@ -293,14 +284,10 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         Ok((offset, packed, written))
     }
 
-    /// Room in the data for objects of variable size, by prefix sums if all ranks write together; where it is, and where each object ends in it.
+    /// Allocates space in the data for objects of variable size, by prefix sums if the write is collective; its offset, and the end of each object.
     fn find_room(&self, placed: &ViewRange, packed: &mut EncodedBatch<'_>) -> Result<(u64, Vec<u64>)> {
         let (store, bytes) = (&self.file.open_file, packed.size() as u64);
-        let offset = if self.collective {
-            store.data.reserve_ordered(bytes)?
-        } else {
-            store.data.reserve_shared(bytes)?
-        };
+        let offset = S::reserve(&store.data, bytes)?;
         let first = placed.view.number(placed.start).unwrap_or(0);
         let overwrites = placed.count > 0 && first < store.changes().slot.count;
         store.mark_dirty(offset..offset + bytes, overwrites)?;
@@ -309,7 +296,7 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
 
     fn may_write(&self, placed: &ViewRange) -> Result<()> {
         let store = &self.file.open_file;
-        if self.collective && self.file.split.load(Ordering::SeqCst) {
+        if S::IS_COLLECTIVE && self.file.split.load(Ordering::SeqCst) {
             return Err(split_pending(store));
         }
         if !store.mode.is_write() {
@@ -318,17 +305,17 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         if placed.byte_span(store.size().unwrap_or(1)).is_none_or(|hull| i64::try_from(hull.end).is_err()) {
             let (count, start) = (placed.count, placed.start);
             let detail = format!(
-                "{count} objects from {start} on: the view sees none there, or they reach behind every file"
+                "{count} objects from object {start} on: the view ends before, or they exceed the maximum file size (2^63-1 bytes)"
             );
             return Err(store.error(Kind::BadArgument, "write", detail));
         }
         Ok(())
     }
 
-    /// Takes the place of a read, cut at the end of the file. The outcome is this rank's own.
+    /// Resolves the position of a read, up to the end of the file. The outcome is this rank's own.
     fn prepare_read(&self, count: u64) -> Result<ViewRange> {
         let (store, start) = (&self.file.open_file, self.start(count)?);
-        if self.collective && self.file.split.load(Ordering::SeqCst) {
+        if S::IS_COLLECTIVE && self.file.split.load(Ordering::SeqCst) {
             return Err(split_pending(store));
         }
         let view = self.file.view();
@@ -336,31 +323,31 @@ impl<'f, T: Object> ObjectAccess<'f, T> {
         Ok(ViewRange { view, start, count: count.min(there) })
     }
 
-    /// Reads objects of constant size as they lie in the file.
+    /// Reads the bytes of objects of constant size.
     fn read_bytes(&self, placed: &ViewRange, bytes: &mut [u8]) -> Result<Count> {
         let place = self.place(placed.start);
-        let count = if self.collective { place.all().read(&mut *bytes)? } else { place.read(&mut *bytes)? };
-        self.file.check_read(placed, self.collective, count, bytes.len() as u64)
+        let count = S::read(place, (&mut *bytes).into())?;
+        self.file.check_read::<S>(placed, count, bytes.len() as u64)
     }
 
-    /// Reads objects that are not in the file as they are in memory.
+    /// Reads and decodes objects whose encoded form differs from memory.
     fn load(&self, placed: &ViewRange) -> Result<Vec<T>> {
         let store = &self.file.open_file;
         let Some(size) = store.size() else {
             let read = self.file.gather(placed);
-            return store.outcome(self.collective, "read", read);
+            return store.outcome::<S, _>("read", read);
         };
         let mut bytes = vec![0; (placed.count * size) as usize];
         self.read_bytes(placed, &mut bytes)?;
         let number = placed.view.number(placed.start).unwrap_or(0);
         let loaded =
             self.file.decode_stored(&mut bytes, placed.count as usize, number, number.saturating_mul(size));
-        store.outcome(self.collective, "read", loaded)
+        store.outcome::<S, _>("read", loaded)
     }
 }
 
 impl<T: Object> ObjectFile<T> {
-    /// Whether objects are written while they are encoded: many of variable size, in the order of bytes they have in memory.
+    /// True if objects are encoded and written in parts: many of variable size, in the byte order of memory.
     fn streams(&self, objects: &[T]) -> bool {
         let mut bytes = 0;
         let mut is_much = |object: &T| {
@@ -370,23 +357,22 @@ impl<T: Object> ObjectFile<T> {
         T::SIZE.is_none() && self.open_file.order == ByteOrder::Little && objects.iter().any(&mut is_much)
     }
 
-    /// Compares checksums of what was read, and whether it is all there.
-    pub(crate) fn check_read(
+    /// Compares the checksums and the length of what was read.
+    pub(crate) fn check_read<S: ObjectScope>(
         &self,
         placed: &ViewRange,
-        together: bool,
         count: Count,
         wanted: u64,
     ) -> Result<Count> {
         let store = &self.open_file;
-        let hull = placed.byte_span(store.size().unwrap_or(1)).unwrap_or(0..0);
-        let verified = if together { store.verify_collective(hull) } else { store.verify(hull) };
-        verified?;
+        store.verify_in::<S>(placed.byte_span(store.size().unwrap_or(1)).unwrap_or(0..0))?;
         if count.bytes() == wanted {
             return Ok(count);
         }
-        let detail =
-            format!("the data ended after {} of {wanted} bytes; it was cut while it was read", count.bytes());
+        let detail = format!(
+            "the data ended after {} of {wanted} bytes; the file was truncated during the read",
+            count.bytes()
+        );
         Err(store.error(Kind::Damaged, "read", detail))
     }
 }

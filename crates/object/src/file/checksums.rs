@@ -1,4 +1,4 @@
-//! Checksums of the data: computed when it is committed, compared when it is read.
+//! Checksums of the data: computed by the commit, compared by reads.
 
 use std::ops::Range;
 
@@ -6,13 +6,14 @@ use aqueduct_file::Count;
 
 use super::meta_file::{BLOCK, ChecksumUnits, CommitState, SUMS, UNIT};
 use super::open_file::{OpenObjectFile, merged};
+use super::scope::ObjectScope;
 use crate::error::{Kind, Result};
 
-/// Blocks that are read at once.
+/// The number of blocks that are read at a time.
 const BATCH: u64 = 16;
 
 impl OpenObjectFile {
-    /// The CRCs of whole blocks of the data as it lies in the file.
+    /// The CRCs of whole blocks of the stored data.
     pub(super) fn compute_checksums(&self, blocks: Range<u64>) -> Result<Vec<u32>> {
         let mut sums = Vec::with_capacity((blocks.end - blocks.start) as usize);
         let mut buffer = vec![0; (BATCH * BLOCK) as usize];
@@ -26,37 +27,37 @@ impl OpenObjectFile {
         Ok(sums)
     }
 
-    /// The CRC of what lies behind the last whole block below `length`.
+    /// The CRC of the bytes between the last whole block and `length`.
     pub(super) fn compute_tail_checksum(&self, length: u64) -> Result<u32> {
         let mut bytes = vec![0; (length % BLOCK) as usize];
         self.read_bytes(length - length % BLOCK, &mut bytes)?;
         Ok(crc32c::crc32c(&bytes))
     }
 
-    /// Bytes of the data that must be there.
+    /// Reads bytes of the data; fewer are an error.
     pub(crate) fn read_bytes(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let count = self.raw_data.at(offset).read(&mut *bytes)?;
         self.check_length(offset, bytes.len(), count)
     }
 
-    /// Fails where fewer bytes than wanted were read from `offset` on.
+    /// Fails if fewer bytes than wanted were read from `offset` on.
     pub(crate) fn check_length(&self, offset: u64, wanted: usize, count: Count) -> Result<()> {
         if count.bytes() == wanted as u64 {
             return Ok(());
         }
         let end = offset + count.bytes();
-        let detail = format!("the data ends at byte {end}, and {wanted} bytes from {offset} on are wanted");
+        let detail = format!("the data ends at byte {end}, expected {wanted} bytes from byte {offset} on");
         Err(self.error(Kind::Damaged, "read", detail))
     }
 
-    /// Whether all blocks of these bytes have been compared.
+    /// True if all blocks of these bytes have been compared.
     fn is_verified(&self, bytes: &Range<u64>) -> bool {
         let changes = self.changes();
         let mut blocks = bytes.start / BLOCK..bytes.end.div_ceil(BLOCK);
         bytes.is_empty() || blocks.all(|block| changes.verified.get(block as usize).is_some_and(|done| *done))
     }
 
-    /// Compares the sums of all blocks that these bytes touch, once per block.
+    /// Compares the checksums of all blocks of these bytes, once per block.
     pub(crate) fn verify(&self, bytes: Range<u64>) -> Result<()> {
         if !self.verifies() || self.is_verified(&bytes) {
             return Ok(());
@@ -64,14 +65,14 @@ impl OpenObjectFile {
         self.compare(bytes.start / BLOCK..bytes.end.div_ceil(BLOCK))
     }
 
-    /// Compares all data with its checksums, the work dealt out to all ranks. Collective.
+    /// Compares all data with its checksums; the ranks share the work. Collective.
     pub(crate) fn verify_all(&self) -> Result<()> {
         let (length, changed) = {
             let changes = self.changes();
             (changes.slot.length, !changes.dirty.is_empty() || changes.slot.state == CommitState::Changing)
         };
         if changed {
-            let detail = "there are changes that have not been committed; commit first";
+            let detail = "there are uncommitted changes; commit first";
             return self.agree("verify", Err(self.error(Kind::BadArgument, "verify", detail)));
         }
         if !self.checksums {
@@ -81,7 +82,12 @@ impl OpenObjectFile {
         self.agree("verify", self.compare(blocks))
     }
 
-    /// As [`verify`](Store::verify), the work dealt out to all ranks. Collective.
+    /// Compares the checksums of bytes that were read, collectively if the access is collective.
+    pub(crate) fn verify_in<S: ObjectScope>(&self, bytes: Range<u64>) -> Result<()> {
+        if S::IS_COLLECTIVE { self.verify_collective(bytes) } else { self.verify(bytes) }
+    }
+
+    /// As [`verify`](Self::verify); the ranks share the work. Collective.
     pub(crate) fn verify_collective(&self, bytes: Range<u64>) -> Result<()> {
         if !self.verifies() || self.changes().all_verified {
             return Ok(());
@@ -119,14 +125,14 @@ impl OpenObjectFile {
         changes.verified[blocks.start as usize..blocks.end as usize].fill(true);
     }
 
-    /// Compares the sums of these blocks with the committed ones; the last one may be the rest.
+    /// Compares the checksums of these blocks with the committed ones. The last block may be partial.
     pub(crate) fn compare(&self, blocks: Range<u64>) -> Result<()> {
         let slot = self.changes().slot.clone();
         let whole = slot.length / BLOCK;
         let bad = |block: u64| {
             let (start, end) = (block * BLOCK, ((block + 1) * BLOCK).min(slot.length));
             let detail =
-                format!("the data has changed since it was committed: checksum of bytes {start} to {end}");
+                format!("the data has changed since the commit: wrong checksum of bytes {start} to {end}");
             Err(self.error(Kind::Damaged, "read", detail))
         };
         let inner = blocks.start..blocks.end.min(whole);
@@ -159,8 +165,9 @@ impl OpenObjectFile {
 
     pub(super) fn bad_unit(&self, what: &str, start: u64, unit: u64) -> crate::Error {
         let place = start + unit * UNIT as u64;
-        let detail =
-            format!("the {what} in the .meta have changed, in the {UNIT} bytes from {place} on; repair it");
+        let detail = format!(
+            "the {what} in the .meta are damaged, in the {UNIT} bytes from byte {place} on; repair the file"
+        );
         self.error(Kind::Damaged, "read", detail)
     }
 }

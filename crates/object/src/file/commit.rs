@@ -1,4 +1,4 @@
-//! Commit: what was written becomes what a reader sees, all at once.
+//! Commit: makes everything that was written visible to readers at once.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ use super::meta_file::{
 use super::open_file::{OpenObjectFile, WrittenObjects, merged};
 use crate::error::{Kind, Result};
 
-/// What all ranks have changed, as rank 0 needs it.
+/// The changes of all ranks, on rank 0.
 struct CommitData {
     count: u64,
     length: u64,
-    /// Whole blocks whose sums are new, and the sums.
+    /// The whole blocks that have changed, and their checksums.
     sums: Vec<(Range<u64>, Vec<u32>)>,
     entries: Vec<(u64, IndexEntry)>,
     generation: u64,
 }
 
 impl OpenObjectFile {
-    /// Makes everything that all ranks have written durable and, at once, what a reader sees. Collective.
+    /// Makes everything that all ranks have written durable, and visible to readers at once. Collective.
     pub(crate) fn commit(&self) -> Result<()> {
         if !self.mode.is_write() {
             return self.agree(
@@ -61,7 +61,7 @@ impl OpenObjectFile {
         };
         let slot = self.map_comm_error("commit", self.comm.broadcast_vec(0, self.agree("commit", slot)?))?;
         let slot = MetaSlot::decode(&slot)
-            .map_err(|_| self.error(Kind::Communication, "commit", "rank 0 told no state"))?;
+            .map_err(|_| self.error(Kind::Communication, "commit", "rank 0 sent no state"))?;
         let mut changes = self.changes();
         (changes.high, changes.slot) = (slot.count, slot);
         changes.dirty.clear();
@@ -70,20 +70,21 @@ impl OpenObjectFile {
         Ok(())
     }
 
-    /// Objects at the end that a view left out are there, as zeros.
+    /// Extends the data with zeros for objects at the end that no rank has written.
     fn fill(&self, length: u64) -> Result<()> {
         let found = self.raw_data.size()?;
         if found >= length {
             return Ok(());
         }
-        let detail =
-            format!("the data has {found} bytes where {length} were written; did another program cut it?");
+        let detail = format!(
+            "the data has {found} bytes, {length} were written; another program may have truncated it"
+        );
         Err(self.error(Kind::Damaged, "commit", detail))
     }
 
-    /// The sums of all blocks that any rank changed: each rank reads its share of them once, and rank 0 gets all. The outer outcome is that of the
-    /// ranks' talk, the inner one this rank's own.
-    #[allow(clippy::type_complexity, reason = "two outcomes of one thing")]
+    /// The checksums of all blocks that any rank has changed: each rank reads its share once, rank 0 gathers them. The outer result is that of the
+    /// communication, the inner one that of this rank.
+    #[allow(clippy::type_complexity, reason = "a result of this rank inside a result of the communication")]
     fn gather_sums(&self, dirty: &[Range<u64>], length: u64) -> Result<Result<Vec<(Range<u64>, Vec<u32>)>>> {
         if !self.checksums {
             return Ok(Ok(Vec::new()));
@@ -93,16 +94,16 @@ impl OpenObjectFile {
         let all = self.map_comm_error("commit", self.comm.allgather_varied(&flat))?.concat();
         let whole = length / BLOCK;
         let blocks = all.iter().map(|[start, end]| start / BLOCK..end.div_ceil(BLOCK).min(whole));
-        // Blocks between the committed length and the new one are new, whoever wrote them.
+        // Blocks between the committed length and the new one are new on all ranks.
         let grown = committed / BLOCK..whole;
         let blocks = merged(blocks.chain([grown]).filter(|blocks| !blocks.is_empty()).collect());
         let mut gathered = Ok(Vec::new());
         for blocks in blocks {
-            // A rank that cannot read its share stays in the exchange: the others count on it.
+            // A rank that cannot read its share takes part in the gather: the other ranks wait for it.
             let mine = self.compute_checksums(self.share(&blocks));
-            let told = mine.as_ref().map_or(&[][..], Vec::as_slice);
+            let sums = mine.as_ref().map_or(&[][..], Vec::as_slice);
             let parts =
-                self.map_comm_error("commit", self.comm.gather_varied(0, told))?.unwrap_or_default().concat();
+                self.map_comm_error("commit", self.comm.gather_varied(0, sums))?.unwrap_or_default().concat();
             gathered = gathered.and_then(|mut all: Vec<_>| {
                 mine?;
                 all.push((blocks, parts));
@@ -124,7 +125,7 @@ impl OpenObjectFile {
         Ok(all.concat().into_iter().map(entry).collect())
     }
 
-    /// Rank 0: index and sums, then the slot.
+    /// Rank 0: writes the index and the checksums, then the slot.
     fn write_state(&self, gathered: CommitData) -> Result<MetaSlot> {
         let Some(meta) = &self.meta else { return Ok(self.changes().slot.clone()) };
         let old = self.changes().slot.clone();
@@ -149,7 +150,7 @@ impl OpenObjectFile {
         Ok(slot)
     }
 
-    /// Room for so many units: where there is, or twice as much at the end, with what is in use copied.
+    /// Space for so many units: in place if it is large enough, else twice as much at the end, with a copy of the units in use.
     fn grow_area(&self, area: MetaArea, used: u64, units: u64, end: u64) -> Result<(MetaArea, u64)> {
         let Some(meta) = self.meta.as_ref().filter(|_| units > area.room) else { return Ok((area, end)) };
         let larger = MetaArea { start: end, room: units.max(2 * area.room).max(8) };
@@ -165,7 +166,7 @@ impl OpenObjectFile {
         for (blocks, sums) in sums {
             let units = blocks.start / SUMS..blocks.end.div_ceil(SUMS);
             let place = slot.sums.start + units.start * UNIT as u64;
-            // Units in use are read first: others of their sums stay.
+            // Units in use are read first: their other checksums are kept.
             let used = (old.length / BLOCK).div_ceil(SUMS).min(units.end).saturating_sub(units.start);
             let kept = if used == 0 { Vec::new() } else { self.read_meta(place, used * UNIT as u64)? };
             let mut all =

@@ -1,16 +1,17 @@
-//! Projection: one field of all or some objects, without moving the rest.
+//! Projection: access to one field of objects, without transferring the others.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aqueduct_file::{File, Mode, OpenOptions, Sink, Source};
+use aqueduct_file::{File, Mode, OpenOptions};
 
 use super::ObjectFile;
+use super::scope::{Collective, Independent, ObjectScope};
 use super::view::ObjectView;
 use crate::codec::Decoder;
 use crate::error::{Kind, Result, wrong_type};
-use crate::into_objects::IntoObjects;
+use crate::into_objects::{EncodedBatch, IntoObjects};
 use crate::object::cast;
 use crate::schema::{ByteOrder, Schema, SchemaMismatch, Type, TypeContext, skip, swap};
 use crate::{DecodeError, Object};
@@ -19,7 +20,7 @@ use crate::{DecodeError, Object};
 pub struct FieldAccess<'f, T, F> {
     file: &'f ObjectFile<T>,
     view: Arc<ObjectView>,
-    /// The same data, seen as this field alone; none where objects have different sizes.
+    /// The data with a view of this field only; none if objects have variable size.
     column: Option<File>,
     offset: u64,
     size: u64,
@@ -43,8 +44,8 @@ impl<T: Object> ObjectFile<T> {
     ///     let body = Body { position: [1.0, 2.0, 3.0], mass: world.rank() as f64 };
     ///     file.at(10 * world.rank() as u64).all().write(&vec![body; 10])?;
     ///     file.commit()?;
-    ///     // 8 bytes of each object's 32 are moved.
-    ///     let masses = file.field::<f64>("mass")?.read_all(5..15)?;
+    ///     // 8 of the 32 bytes of each object are read.
+    ///     let masses = file.field::<f64>("mass")?.all().read(5..15)?;
     ///     assert_eq!(masses, [[0.0; 5], [1.0; 5]].concat());
     ///     file.close()
     /// })?;
@@ -74,39 +75,50 @@ impl<T: Object> ObjectFile<T> {
         let found = store.schema.locate(path).map_err(|error| bad(&error))?;
         let (there, wanted) = (Schema::new(found.ty.clone()), F::schema());
         if there != *wanted {
-            let why = format!("field {path:?} holds {} and is wanted as {}", there.name(), wanted.name());
+            let why = format!("field {path:?} is of type {}, requested as {}", there.name(), wanted.name());
             return Err(wrong_type("field", &store.name, &SchemaMismatch::new(&there, &wanted, why)));
         }
         if there.size() == Some(0) {
-            return Err(bad(&"a field without bytes"));
+            return Err(bad(&"the field has no bytes"));
         }
-        // Behind parts of variable size the place differs from object to object.
+        // After parts of variable size the offset differs between objects.
         Ok((there, found.offset.unwrap_or(0), found.steps))
     }
 }
 
-impl<T: Object, F: Object> FieldAccess<'_, T, F> {
-    /// The field of these objects of the view, less at the end of the file.
+/// One field of the objects that a rank sees, for collective access; see [`FieldAccess::all`].
+#[derive(Clone, Copy)]
+pub struct CollectiveFieldAccess<'a, 'f, T, F>(&'a FieldAccess<'f, T, F>);
+
+impl<T: Object, F: Object> CollectiveFieldAccess<'_, '_, T, F> {
+    /// As [`FieldAccess::read`], each rank with its own range. Collective.
+    pub fn read(self, objects: Range<u64>) -> Result<Vec<F>> {
+        self.0.get::<Collective>(objects)
+    }
+
+    /// As [`FieldAccess::write`], each rank with its own values. Collective.
+    pub fn write<'v>(self, start: u64, values: impl IntoObjects<'v, F>) -> Result<u64> {
+        self.0.put::<Collective>(start, values.encode_batch())
+    }
+}
+
+impl<'f, T: Object, F: Object> FieldAccess<'f, T, F> {
+    /// Collective access to the field.
+    pub fn all(&self) -> CollectiveFieldAccess<'_, 'f, T, F> {
+        CollectiveFieldAccess(self)
+    }
+
+    /// Reads the field of these objects of the view; fewer at the end of the file.
     pub fn read(&self, objects: Range<u64>) -> Result<Vec<F>> {
-        self.get(objects, false)
+        self.get::<Independent>(objects)
     }
 
-    /// As [`read`](FieldAccess::read), all ranks together, each with its own range. Collective.
-    pub fn read_all(&self, objects: Range<u64>) -> Result<Vec<F>> {
-        self.get(objects, true)
+    /// Overwrites the field of the objects from `start` of the view on; how many. Other fields keep their values.
+    pub fn write<'v>(&self, start: u64, values: impl IntoObjects<'v, F>) -> Result<u64> {
+        self.put::<Independent>(start, values.encode_batch())
     }
 
-    /// Overwrites the field of objects from `start` of the view on; how many. Other fields stay as they are.
-    pub fn write<'a>(&self, start: u64, values: impl IntoObjects<'a, F>) -> Result<u64> {
-        self.put(start, values, false)
-    }
-
-    /// As [`write`](FieldAccess::write), all ranks together, each with its own values. Collective.
-    pub fn write_all<'a>(&self, start: u64, values: impl IntoObjects<'a, F>) -> Result<u64> {
-        self.put(start, values, true)
-    }
-
-    fn get(&self, objects: Range<u64>, together: bool) -> Result<Vec<F>> {
+    fn get<S: ObjectScope>(&self, objects: Range<u64>) -> Result<Vec<F>> {
         let store = &self.file.open_file;
         let count = store.count().map(|count| {
             let there = self.view.count_before(count);
@@ -114,36 +126,22 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
         });
         let Some(column) = &self.column else {
             let read = count.and_then(|count| self.pick(objects.start, count));
-            return store.outcome(together, "read", read);
+            return store.outcome::<S, _>("read", read);
         };
         let place = column.at(objects.start);
-        let count = count.inspect_err(|error| {
-            if together {
-                // The others learn of it in their read; what comes back is the error that was brought.
-                let _ = place.all().read(Sink::failing(error.clone()));
-            }
-        })?;
+        let count = count.map_err(|error| S::fail_read(place, error))?;
         if store.order == ByteOrder::Little
             && let Some(mut values) = cast::zeroed::<F>(count as usize)
             && let Some(bytes) = cast::bytes_mut(&mut values)
         {
-            if together {
-                place.all().read(bytes)?
-            } else {
-                place.read(bytes)?
-            };
-            self.verify(objects.start, count, together)?;
+            S::read(place, bytes.into())?;
+            self.verify::<S>(objects.start, count)?;
             return Ok(values);
         }
         let mut bytes = vec![0; (count * self.size) as usize];
-        if together {
-            place.all().read(&mut bytes)?
-        } else {
-            place.read(&mut bytes)?
-        };
-        self.verify(objects.start, count, together)?;
-        let values = self.decoded(&mut bytes, count as usize);
-        store.outcome(together, "read", values)
+        S::read(place, (&mut bytes).into())?;
+        self.verify::<S>(objects.start, count)?;
+        store.outcome::<S, _>("read", self.decoded(&mut bytes, count as usize))
     }
 
     fn decoded(&self, bytes: &mut [u8], count: usize) -> Result<Vec<F>> {
@@ -157,16 +155,16 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
     }
 
     /// Compares the checksums of the objects whose fields were read.
-    fn verify(&self, start: u64, count: u64, together: bool) -> Result<()> {
+    fn verify<S: ObjectScope>(&self, start: u64, count: u64) -> Result<()> {
         let (store, whole) = (&self.file.open_file, self.file.open_file.size().unwrap_or(1));
         let hull = match (count > 0).then(|| (self.view.number(start), self.view.number(start + count - 1))) {
             Some((Some(first), Some(last))) => first * whole..(last + 1) * whole,
             _ => 0..0,
         };
-        if together { store.verify_collective(hull) } else { store.verify(hull) }
+        store.verify_in::<S>(hull)
     }
 
-    /// Objects of different sizes are read whole, and the field taken out of them.
+    /// Reads whole objects of variable size and decodes the field.
     fn pick(&self, start: u64, count: u64) -> Result<Vec<F>> {
         let store = &self.file.open_file;
         let mut values = Vec::with_capacity(count as usize);
@@ -189,13 +187,12 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
         Ok(values)
     }
 
-    fn put<'a>(&self, start: u64, values: impl IntoObjects<'a, F>, together: bool) -> Result<u64> {
+    fn put<S: ObjectScope>(&self, start: u64, mut packed: EncodedBatch<'_>) -> Result<u64> {
         let store = &self.file.open_file;
-        let mut packed = values.encode_batch();
         let count = packed.count as u64;
         let mut prepare = || {
             let whole = store.size().ok_or_else(|| {
-                let detail = "fields of objects of variable size cannot be written alone; write the objects";
+                let detail = "fields of objects of variable size cannot be written; write the objects";
                 store.error(Kind::Unsupported, "write", detail)
             })?;
             if !store.mode.is_write() {
@@ -204,8 +201,7 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
             let last = self.view.number(start.saturating_add(count.saturating_sub(1)));
             let there = store.count()?;
             if count > 0 && last.is_none_or(|last| last >= there) {
-                let detail =
-                    format!("there are {there} objects; a field can be written of objects that are there");
+                let detail = format!("the file has {there} objects; write the objects before their fields");
                 return Err(store.error(Kind::BadArgument, "write", detail));
             }
             if store.order == ByteOrder::Big {
@@ -221,30 +217,21 @@ impl<T: Object, F: Object> FieldAccess<'_, T, F> {
         };
         let prepared = prepare();
         let Some(column) = &self.column else {
-            return store.outcome(together, "write", prepared).map(|()| 0);
+            return store.outcome::<S, _>("write", prepared).map(|()| 0);
         };
         let place = column.at(start);
-        prepared.inspect_err(|error| {
-            if together {
-                let _ = place.all().write(Source::failing(error.clone()));
-            }
-        })?;
-        let bytes: &[u8] = &packed.bytes;
-        if together {
-            place.all().write(bytes)?
-        } else {
-            place.write(bytes)?
-        };
+        prepared.map_err(|error| S::fail_write(place, error))?;
+        S::write(place, packed.bytes.as_ref().into())?;
         Ok(count)
     }
 
-    /// Where the field begins in an object, if that is the same for all.
+    /// The offset of the field in an object, if it is the same in all objects.
     pub fn offset(&self) -> Option<u64> {
         self.column.is_some().then_some(self.offset)
     }
 }
 
-/// Goes to the part that the steps lead to.
+/// Skips to the part that the steps of a path lead to.
 fn walk<'s>(
     ty: &'s Type,
     steps: &[usize],
@@ -258,7 +245,7 @@ fn walk<'s>(
         Type::Array { of, .. } => Some(of.as_ref()),
         _ => None,
     };
-    let missing = || DecodeError::new("a path that leads nowhere", 0);
+    let missing = || DecodeError::new("the path does not exist in the type", 0);
     around.enter(ty).map_err(|why| input.error(why))?;
     for place in 0..*step {
         skip(part(place).ok_or_else(missing)?, input, around)?;

@@ -1,4 +1,4 @@
-//! Reading objects of variable size, which lie in many places of the data: at once, or as requests under way.
+//! Reading objects of variable size, which are in many parts of the data: blocking and non-blocking.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use super::meta_file::IndexEntry;
 use crate::Object;
 use crate::error::Result;
 
-/// Objects that lie no further apart than this, in bytes, are read in one access.
+/// Objects with gaps of at most this number of bytes are read in one access.
 const GAP: u64 = 1 << 16;
 
 impl<T: Object> ObjectFile<T> {
-    /// Reads objects of variable size, those that lie near one another in one access.
+    /// Reads objects of variable size, with one access for objects near each other.
     pub(crate) fn gather(&self, placed: &ViewRange) -> Result<Vec<T>> {
         let entries = self.open_file.entries(&placed.view, placed.start, placed.count)?;
         let mut objects = Vec::new();
@@ -28,7 +28,7 @@ impl<T: Object> ObjectFile<T> {
         Ok(objects.into_iter().flatten().collect())
     }
 
-    /// Starts reading objects of variable size: one access for those that lie near one another.
+    /// Starts reading objects of variable size, with one access for objects near each other.
     pub(crate) fn start_gather(&self, placed: &ViewRange) -> Result<PendingGather> {
         let entries = self.open_file.entries(&placed.view, placed.start, placed.count)?;
         let start = |group: Vec<usize>| {
@@ -40,7 +40,7 @@ impl<T: Object> ObjectFile<T> {
         Ok(PendingGather { entries, reads })
     }
 
-    /// The objects of reads that were started.
+    /// Waits for the started reads and decodes their objects.
     pub(crate) fn finish_gather(&self, PendingGather { entries, reads }: PendingGather) -> Result<Vec<T>> {
         let mut objects = Vec::new();
         objects.resize_with(entries.len(), || None);
@@ -52,7 +52,7 @@ impl<T: Object> ObjectFile<T> {
         Ok(objects.into_iter().flatten().collect())
     }
 
-    /// Compares checksums of what was read of a group, and decodes its objects into their places.
+    /// Compares the checksums of a group and decodes its objects.
     fn decode_group(
         &self,
         entries: &[(u64, IndexEntry)],
@@ -72,14 +72,14 @@ impl<T: Object> ObjectFile<T> {
     }
 }
 
-/// Reads of objects of variable size under way, and which objects each of them has.
+/// Non-blocking reads of objects of variable size, each with its objects.
 pub(crate) struct PendingGather {
     entries: Vec<(u64, IndexEntry)>,
     reads: Vec<(Request<Vec<u8>>, Vec<usize>)>,
 }
 
 impl PendingGather {
-    /// Whether all reads are done.
+    /// True if all reads are done.
     pub(crate) fn is_done(&self) -> bool {
         self.reads.iter().all(|(request, _)| request.is_done())
     }
@@ -92,7 +92,7 @@ fn extent(entries: &[(u64, IndexEntry)], group: &[usize]) -> Range<u64> {
     start..ends.max().unwrap_or(start)
 }
 
-/// The places of entries, by where they lie, in groups without large gaps.
+/// The indices of entries, sorted by offset, in groups without large gaps.
 fn groups(entries: &[(u64, IndexEntry)]) -> Vec<Vec<usize>> {
     let mut places: Vec<usize> = (0..entries.len()).collect();
     places.sort_by_key(|at| entries[*at].1.offset);

@@ -1,4 +1,4 @@
-//! Where objects of variable size lie.
+//! The index: the offsets and lengths of objects of variable size.
 
 use super::meta_file::{ENTRIES, IndexEntry, UNIT};
 use super::open_file::{OpenObjectFile, WrittenObjects};
@@ -6,7 +6,7 @@ use super::view::ObjectView;
 use crate::error::{Kind, Result};
 
 impl WrittenObjects {
-    /// Where object `number` was written, if it is one of these.
+    /// The entry of object `number`, if it is one of these.
     fn find(&self, number: u64) -> Option<IndexEntry> {
         let at = self.view.place(number)?.checked_sub(self.start)? as usize;
         let end = *self.ends.get(at)?;
@@ -25,7 +25,7 @@ impl WrittenObjects {
 }
 
 impl OpenObjectFile {
-    /// The entries of `count` objects of a view, from place `start` on.
+    /// The entries of `count` objects of a view, from its object `start` on.
     pub(crate) fn entries(
         &self,
         view: &ObjectView,
@@ -52,19 +52,20 @@ impl OpenObjectFile {
             .map_err(|unit| self.bad_unit("index", slot.index.start, units.start + unit))?;
         let size = self.raw_data.size()?;
         let entry = |number: u64| {
-            // What this rank wrote last is what it reads.
+            // A rank reads what it wrote last.
             let own = mine.iter().rev().find_map(|written| written.find(number));
             let stored = || index.get(number.checked_sub(units.start * ENTRIES)? as usize).copied();
             let entry = own.or_else(stored).unwrap_or(IndexEntry::NONE);
             if entry == IndexEntry::NONE {
-                let detail =
-                    format!("object {number} was never written, or by another rank and not yet committed");
+                let detail = format!(
+                    "object {number} was not written, or was written by another rank and not committed yet"
+                );
                 return Err(self.error(Kind::Damaged, "read", detail));
             }
             if entry.offset.checked_add(entry.length).is_none_or(|end| end > size) {
                 let (offset, length) = (entry.offset, entry.length);
                 let detail = format!(
-                    "object {number} should have {length} bytes from {offset} on, behind the data; repair it"
+                    "the index gives object {number} {length} bytes from byte {offset} on, after the end of the data; repair the file"
                 );
                 return Err(self.error(Kind::Damaged, "read", detail));
             }

@@ -1,31 +1,31 @@
-//! The bytes of `<name>.meta`: see `docs/format-object.md`. Nothing here touches a file.
+//! Encoding and decoding of `<name>.meta`; `docs/format-object.md` specifies it. No I/O.
 
 use serde::{Deserialize, Serialize};
 
 use crate::schema::{ByteOrder, Schema, Type};
 
-/// The only version there is.
+/// The version of the format.
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const MAGIC: [u8; 8] = *b"AQUEMETA";
-/// Bytes of a slot, of a unit of the index and of a unit of the sums.
+/// Bytes of a slot, of a unit of the index and of a unit of the checksums.
 pub(crate) const UNIT: usize = 512;
-/// Where the description begins.
+/// The offset of the description.
 pub(crate) const DESCRIPTION: u64 = 8192;
-/// Bytes of a block of data: what a sum is of.
+/// Bytes of a block of data, which has one checksum.
 pub(crate) const BLOCK: u64 = 1 << 16;
-/// Sums in a unit.
+/// Checksums in a unit.
 pub(crate) const SUMS: u64 = 127;
 /// Index entries in a unit.
 pub(crate) const ENTRIES: u64 = 31;
 
-/// Whether what a slot describes may be read.
+/// The state of the file that a slot describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitState {
     Changing = 1,
     Complete = 2,
 }
 
-/// A place in the `.meta` that grows.
+/// An extendible area of the `.meta`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MetaArea {
     pub(crate) start: u64,
@@ -33,7 +33,7 @@ pub(crate) struct MetaArea {
     pub(crate) room: u64,
 }
 
-/// A state of the file.
+/// A committed state of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MetaSlot {
     pub(crate) state: CommitState,
@@ -48,17 +48,17 @@ pub(crate) struct MetaSlot {
     pub(crate) end: u64,
 }
 
-/// Why a slot cannot be used.
+/// The reason why a slot cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SlotError {
-    /// Nothing was ever written there.
+    /// It was never written.
     Empty,
     Damaged,
     Version(u32),
 }
 
 impl MetaSlot {
-    /// Where the slot of this generation lies.
+    /// The offset of the slot of this generation.
     pub(crate) fn place(&self) -> u64 {
         4096 * (self.generation % 2)
     }
@@ -109,13 +109,13 @@ impl MetaSlot {
     }
 }
 
-/// Ends a unit with its CRC.
+/// Appends the CRC of a unit.
 pub(crate) fn seal(unit: &mut [u8]) {
     let sum = crc32c::crc32c(&unit[..UNIT - 4]);
     unit[UNIT - 4..UNIT].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether a unit's CRC is right.
+/// True if the CRC of a unit is correct.
 pub(crate) fn is_sealed(unit: &[u8]) -> bool {
     short(unit, UNIT - 4) == crc32c::crc32c(&unit[..UNIT - 4])
 }
@@ -138,7 +138,7 @@ pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(number)
 }
 
-/// Where an object of variable size lies in the data.
+/// The offset and length of an object of variable size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
     pub(crate) offset: u64,
@@ -146,10 +146,10 @@ pub(crate) struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Of an object that was never written.
+    /// The entry of an object that was not written.
     pub(crate) const NONE: Self = Self { offset: u64::MAX, length: 0 };
 
-    /// The entries of a whole number of units; none if a unit is damaged: then its number.
+    /// The entries of whole units; the number of a damaged unit is the error.
     pub(crate) fn decode_all(units: &[u8]) -> Result<Vec<Self>, u64> {
         let mut entries = Vec::with_capacity(units.len() / UNIT * ENTRIES as usize);
         for (number, unit) in units.chunks_exact(UNIT).enumerate() {
@@ -165,7 +165,7 @@ impl IndexEntry {
         Ok(entries)
     }
 
-    /// Whole units of these entries, the last one filled up.
+    /// These entries in whole units, the last one padded.
     pub(crate) fn encode_all(entries: &[Self]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((entries.len() / ENTRIES as usize + 1) * UNIT);
         for group in entries.chunks(ENTRIES as usize) {
@@ -181,11 +181,11 @@ impl IndexEntry {
     }
 }
 
-/// Sums and their units.
+/// Encoding of checksums in units.
 pub(crate) struct ChecksumUnits;
 
 impl ChecksumUnits {
-    /// The sums of a whole number of units; else the number of the damaged one.
+    /// The checksums of whole units; the number of a damaged unit is the error.
     pub(crate) fn decode_all(units: &[u8]) -> Result<Vec<u32>, u64> {
         let mut sums = Vec::with_capacity(units.len() / 4);
         for (number, unit) in units.chunks_exact(UNIT).enumerate() {
@@ -211,7 +211,7 @@ impl ChecksumUnits {
     }
 }
 
-/// What the file says about its objects.
+/// The description of the objects, in JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ObjectFileMetadata {
     format: String,
@@ -242,11 +242,11 @@ impl ObjectFileMetadata {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // Types of Rust have string keys only, which always become JSON.
+        // The maps in it have string keys, so that encoding as JSON does not fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The description and its schema, if they make sense.
+    /// Decodes and checks the description and its schema.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Schema), String> {
         let found: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if found.format != "aqueduct-object" {
@@ -256,7 +256,7 @@ impl ObjectFileMetadata {
         schema.check()?;
         let hash = format!("{:016x}", schema.hash());
         if found.hash != hash || found.object_size != schema.size() {
-            return Err("hash or object size is not that of the schema".to_owned());
+            return Err("the hash or the object size does not match the schema".to_owned());
         }
         Ok((found, schema))
     }

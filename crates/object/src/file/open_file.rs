@@ -1,4 +1,4 @@
-//! An open object file without its type: the files it consists of, and what has been changed since the last commit.
+//! An open object file, independent of its type: its files, and the changes since the last commit.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,60 +7,61 @@ use aqueduct_comm::{PooledComm, Traffic};
 use aqueduct_file::{File, Mode, WriterLock};
 
 use super::meta_file::{CommitState, MetaSlot};
+use super::scope::ObjectScope;
 use super::view::ObjectView;
 use crate::error::{Error, Kind, Result, agree};
 use crate::schema::{ByteOrder, Schema};
 
-/// What a type does not matter for.
+/// The part of an open object file that does not depend on its type.
 pub(crate) struct OpenObjectFile {
     pub(crate) name: Arc<str>,
-    /// For the talk of this file alone.
+    /// A communicator for this file only.
     pub(crate) comm: PooledComm,
-    /// What had been sent through it when the file was opened: the talk may have been another file's before.
+    /// Its traffic when the file was opened: a pooled communicator may have served another file before.
     pub(crate) traffic_at_open: Traffic,
-    /// Accessed by all ranks, together and alone.
+    /// The data, opened on all ranks.
     pub(crate) data: File,
-    /// The same, opened by this rank for itself: bytes, whatever the view is.
+    /// The data, opened by this rank, without a view.
     pub(crate) raw_data: File,
-    /// `<name>.meta`, opened by this rank for itself; none for raw files.
+    /// `<name>.meta`, opened by this rank; none for raw files.
     pub(crate) meta: Option<File>,
-    /// Holds the shared pointer, which counts objects; none where that of `data` does, because all objects have one size.
+    /// The file whose shared pointer counts objects; none if that of `data` does, because objects have constant size.
     pub(crate) count_pointer: Option<File>,
     pub(crate) mode: Mode,
     pub(crate) schema: Arc<Schema>,
     pub(crate) order: ByteOrder,
     pub(crate) checksums: bool,
-    /// That no other program writes the file; on rank 0.
+    /// The lock against other writers; on rank 0.
     pub(super) writer_lock: Option<WriterLock>,
     pub(super) changes: Mutex<UncommittedChanges>,
 }
 
-/// The committed state, and what this rank has changed since.
+/// The committed state, and the changes of this rank since.
 pub(crate) struct UncommittedChanges {
     pub(crate) slot: MetaSlot,
-    /// Bytes of the data.
+    /// The changed bytes of the data.
     pub(crate) dirty: Vec<Range<u64>>,
-    /// Behind the highest object written.
+    /// The number after the highest object written.
     pub(crate) high: u64,
-    /// Objects of variable size, written and not yet in the index.
+    /// Objects of variable size that are not in the index yet.
     pub(crate) written: Vec<WrittenObjects>,
-    /// Blocks whose sums have been compared.
+    /// The blocks whose checksums have been compared.
     pub(crate) verified: Vec<bool>,
-    /// Whether all ranks know that all blocks have been: then they need not ask one another.
+    /// True if all ranks know that all blocks have been compared: reads then need no collective call.
     pub(crate) all_verified: bool,
 }
 
-/// Objects that were written, those of variable size one after the other in the data.
+/// Objects that one access has written; those of variable size follow each other in the data.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenObjects {
-    /// Which objects they are: places of a view, from one on.
+    /// The view that they were written through, and the first of them in it.
     pub(crate) view: Arc<ObjectView>,
     pub(crate) start: u64,
-    /// Where the first lies.
+    /// The offset of the first in the data.
     pub(crate) offset: u64,
-    /// Where each ends, counted from the first; none where objects have constant size.
+    /// The end of each, counted from the offset; empty if objects have constant size.
     pub(crate) ends: Vec<u64>,
-    /// Behind the highest of them.
+    /// The number after the highest of them.
     pub(crate) high: u64,
 }
 
@@ -77,9 +78,9 @@ impl OpenObjectFile {
         agree(&self.comm, operation, &self.name, outcome)
     }
 
-    /// The outcome of an access: agreed by all ranks if they make it together.
-    pub(crate) fn outcome<R>(&self, together: bool, operation: &'static str, mine: Result<R>) -> Result<R> {
-        if together { self.agree(operation, mine) } else { mine }
+    /// The outcome of an access: that of this rank, or if it is collective an error on all ranks if any of them failed.
+    pub(crate) fn outcome<S: ObjectScope, R>(&self, operation: &'static str, mine: Result<R>) -> Result<R> {
+        if S::IS_COLLECTIVE { self.agree(operation, mine) } else { mine }
     }
 
     pub(crate) fn map_comm_error<R>(
@@ -90,10 +91,10 @@ impl OpenObjectFile {
         outcome.map_err(|error| Error::from_comm(operation, &self.name, &error))
     }
 
-    /// Lets go of all files, after this outcome of the last commit. Collective.
+    /// Closes all files, after this outcome of the last commit. Collective.
     pub(crate) fn close(self, committed: Result<()>) -> Result<()> {
-        // Devices refuse to delete what is open: everything else is let go first. The lock, too, before the ranks meet: after that any of them may
-        // open the file again.
+        // Devices do not delete open files: everything else is closed first. The lock too, before the collective close: after that any rank may open
+        // the file again.
         drop((self.writer_lock, self.raw_data, self.meta));
         self.data.close()?;
         if let Some(numbers) = self.count_pointer {
@@ -105,7 +106,7 @@ impl OpenObjectFile {
         committed
     }
 
-    /// Bytes of an object, where all have the same.
+    /// Bytes of an object, if objects have constant size.
     pub(crate) fn size(&self) -> Option<u64> {
         self.schema.size()
     }
@@ -115,7 +116,7 @@ impl OpenObjectFile {
         self.count_pointer.as_ref().unwrap_or(&self.data)
     }
 
-    /// How many objects can be read: those committed, and in a file that is being written what this rank knows of.
+    /// The number of objects that can be read: the committed ones, and in a file that is being written those that this rank knows of.
     pub(crate) fn count(&self) -> Result<u64> {
         let (committed, high) = {
             let changes = self.changes();
@@ -127,12 +128,12 @@ impl OpenObjectFile {
         }
     }
 
-    /// Whether sums are compared while reading: what is being written has none yet.
+    /// True if reads compare checksums: not in a file that is being written.
     pub(crate) fn verifies(&self) -> bool {
         self.checksums && self.meta.is_some() && !self.mode.is_write()
     }
 
-    /// Notes what has been written.
+    /// Records objects that were written.
     pub(crate) fn record_write(&self, written: WrittenObjects) {
         let mut changes = self.changes();
         changes.high = changes.high.max(written.high);
@@ -141,7 +142,7 @@ impl OpenObjectFile {
         }
     }
 
-    /// Notes that bytes of the data are about to change. What is committed is marked, durably, before it is overwritten.
+    /// Records bytes of the data that will change. Before committed data is overwritten, the file is durably marked as changing.
     pub(crate) fn mark_dirty(&self, bytes: Range<u64>, overwrites: bool) -> Result<()> {
         if self.meta.is_none() || bytes.is_empty() {
             return Ok(());
@@ -168,7 +169,7 @@ impl OpenObjectFile {
         Ok(())
     }
 
-    /// Writes a slot, durably. Ranks that do it at once write the same bytes.
+    /// Writes a slot and syncs it. Ranks that do so concurrently write the same bytes.
     pub(super) fn write_slot(&self, slot: &MetaSlot) -> Result<()> {
         let Some(meta) = &self.meta else { return Ok(()) };
         meta.at(slot.place()).write(&slot.encode())?;
@@ -180,8 +181,9 @@ impl OpenObjectFile {
         let Some(meta) = &self.meta else { return Ok(Vec::new()) };
         let end = start.checked_add(length).filter(|end| meta.size().is_ok_and(|size| *end <= size));
         if end.is_none() {
-            let detail =
-                format!("the .meta is cut off: it should have {length} bytes from {start} on; repair it");
+            let detail = format!(
+                "the .meta is truncated: expected {length} bytes from byte {start} on; repair the file"
+            );
             return Err(self.error(Kind::Damaged, "read", detail));
         }
         let mut bytes = vec![0; length as usize];
@@ -190,7 +192,7 @@ impl OpenObjectFile {
     }
 }
 
-/// Ranges in order, those that touch joined.
+/// Sorted ranges; adjacent and overlapping ones are merged.
 pub(crate) fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Opening and creating object files, collectively: rank 0 looks first, then all open what it found.
+//! Collective opening and creation of object files: rank 0 inspects the file, then all ranks open it.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result, agree, from_root, wrong_type};
 use crate::object::cast;
 use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
 
-/// How to open an object file; the same on all ranks.
+/// Options for opening an object file; the same on all ranks.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -34,7 +34,7 @@ use crate::schema::{ByteOrder, Migration, Schema, SchemaMismatch, Type};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ObjectOpenOptions {
-    /// How the data is opened. Truncation means that both files are deleted first.
+    /// The options of the data file. With truncation, both files are deleted first.
     file: OpenOptions,
     order: ByteOrder,
     checksums: bool,
@@ -55,28 +55,28 @@ impl ObjectOpenOptions {
         self
     }
 
-    /// In which order a new or raw file has the bytes of numbers; others say it themselves.
+    /// The byte order of a new or raw file; an existing file has its own.
     #[must_use]
     pub fn byte_order(mut self, order: ByteOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// Without checksums in a new file; without comparing them in one that is there.
+    /// Stores no checksums in a new file, and does not compare those of an existing one.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.checksums = false;
         self
     }
 
-    /// Deletes the file of this name first, if there is one and nobody is writing it.
+    /// Deletes the file of this name first, if there is one and no program is writing it.
     #[must_use]
     pub fn replace(mut self) -> Self {
         self.file = self.file.truncate(true);
         self
     }
 
-    /// A plain array without `.meta`, as other programs write and read it: objects of constant size, no checksums, no commit.
+    /// A plain array without `.meta`, for exchange with other programs: objects of constant size, no checksums, no commit.
     #[must_use]
     pub fn raw(mut self) -> Self {
         self.raw = true;
@@ -90,27 +90,27 @@ impl ObjectOpenOptions {
     /// Opens `name` on all ranks of `comm`. Collective: it succeeds on all ranks or on none.
     pub fn open<T: Object>(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<ObjectFile<T>> {
         let wanted = T::schema();
-        let understand = |shown: &str, told: &[u8]| self.check_type(shown, told, &wanted);
+        let understand = |shown: &str, metadata: &[u8]| self.check_type(shown, metadata, &wanted);
         let (store, migration) = self.open_inspected(comm, name.as_ref(), &wanted, understand)?;
         let straight = migration.is_none() && store.order == ByteOrder::Little && cast::is_plain::<T>();
         ObjectFile::new(store, migration, straight)
     }
 
-    /// An existing file, opened for reading with the schema that it has. Collective.
+    /// Opens an existing file for reading, with its own schema. Collective.
     pub(crate) fn open_any(comm: &Comm, name: &OsStr) -> Result<OpenObjectFile> {
         let open = Self::new(Mode::read_only());
-        let understand = |shown: &str, told: &[u8]| open.decoded(shown, told);
+        let understand = |shown: &str, metadata: &[u8]| open.decoded(shown, metadata);
         let nothing = Schema::new(Type::U8);
         Ok(open.open_inspected(comm, name, &nothing, understand)?.0)
     }
 
-    /// A file of objects of this schema. Collective.
+    /// Opens a file of objects of this schema. Collective.
     pub(crate) fn open_schema(&self, comm: &Comm, name: &OsStr, schema: &Schema) -> Result<OpenObjectFile> {
-        let understand = |shown: &str, told: &[u8]| self.check_type(shown, told, schema);
+        let understand = |shown: &str, metadata: &[u8]| self.check_type(shown, metadata, schema);
         Ok(self.open_inspected(comm, name, schema, understand)?.0)
     }
 
-    /// The file, once all ranks have understood what rank 0 has found; one that is created has the schema that is wanted.
+    /// Opens the file after all ranks have decoded the metadata that rank 0 has read. A new file gets the schema `wanted`.
     fn open_inspected(
         &self,
         comm: &Comm,
@@ -128,9 +128,10 @@ impl ObjectOpenOptions {
         } else {
             Ok((Vec::new(), None))
         };
-        let (found, claim) = found.map_or_else(|error| (Err(error), None), |(told, claim)| (Ok(told), claim));
-        let told = from_root(&line, "open", &shown, found)?;
-        let mine = understand(&shown, &told).and_then(|what| Ok((what, self.open_own(&own, name)?)));
+        let (found, claim) =
+            found.map_or_else(|error| (Err(error), None), |(metadata, claim)| (Ok(metadata), claim));
+        let metadata = from_root(&line, "open", &shown, found)?;
+        let mine = understand(&shown, &metadata).and_then(|what| Ok((what, self.open_own(&own, name)?)));
         let (AgreedMetadata { longer, slot, schema, order, checksums, migration }, (plain, meta)) =
             agree(&line, "open", &shown, mine)?;
         let (data, numbers) = self.open_all(comm, name, schema.size().is_some())?;
@@ -161,7 +162,7 @@ impl ObjectOpenOptions {
         Ok((store, migration))
     }
 
-    /// Rank 0: what there is, or what was made (whether the data is longer than what was committed, a slot and a description), and the right to write it.
+    /// Rank 0: the encoded metadata of the existing or created file (a flag for uncommitted data at the end, a slot, a description), and the writer lock.
     fn inspect_on_root(
         &self,
         own: &Comm,
@@ -170,22 +171,22 @@ impl ObjectOpenOptions {
         wanted: &Schema,
     ) -> Result<(Vec<u8>, Option<WriterLock>)> {
         if self.mode().is_sequential() {
-            let detail = "object files are found by number; sequential mode is for plain files";
+            let detail = "object files are accessed by object number; sequential mode is for plain files";
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
         if wanted.size() == Some(0) {
-            let detail = format!("objects of {} have no bytes: there is nothing to store", wanted.name());
+            let detail = format!("objects of type {} have no bytes to store", wanted.name());
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
         }
         if self.raw {
-            return self.inspect_raw_on_root(own, name, shown, wanted).map(|told| (told, None));
+            return self.inspect_raw_on_root(own, name, shown, wanted).map(|metadata| (metadata, None));
         }
         if self.file.is_truncate() {
             delete_both(name, shown)?;
         }
         let create = self.mode().is_create();
         match File::open(own, meta_name(name)) {
-            // Without a lock: whoever has just created it may be about to take it.
+            // Without the lock: the program that has just created the file may not have taken it yet.
             Ok(_) if create && self.mode().is_exclusive() => {
                 let claimed = file::check_unclaimed(meta_name(name)).err();
                 Err(claimed.and_then(|error| in_use("open", shown, &error)).unwrap_or_else(|| exists(shown)))
@@ -197,9 +198,9 @@ impl ObjectOpenOptions {
             Err(error) if error.kind() != Kind::NoSuchFile => Err(map_name_error(&error, shown)),
             Err(_) if create => self.create(own, name, shown, wanted),
             Err(_) => {
-                // A missing file is the file layer's to tell.
+                // The file layer reports a missing file.
                 File::open(own, name)?;
-                let detail = "there is no .meta beside it, so that nobody knows what it holds; open it as raw, or repair it";
+                let detail = "the file has no .meta, so its type is not known; open it as raw, or repair it";
                 Err(Error::new(Kind::NoMetadata, "open", shown, detail))
             }
         }
@@ -208,7 +209,7 @@ impl ObjectOpenOptions {
     fn inspect_raw_on_root(&self, own: &Comm, name: &OsStr, shown: &str, wanted: &Schema) -> Result<Vec<u8>> {
         let Some(size) = wanted.size() else {
             let detail = format!(
-                "objects of {} have different sizes: without a .meta they could not be found again",
+                "objects of type {} have variable size, which needs a .meta with an index; do not open the file as raw",
                 wanted.name()
             );
             return Err(Error::new(Kind::Unsupported, "open", shown, detail));
@@ -245,7 +246,7 @@ impl ObjectOpenOptions {
             _ => error,
         })?;
         if data.size()? > 0 {
-            let detail = "there is data under this name and no .meta; open it as raw, repair it, or replace it with `ObjectOpenOptions::replace`";
+            let detail = "the data file exists and has no .meta; open it as raw, repair it, or replace it with `ObjectOpenOptions::replace`";
             return Err(Error::new(Kind::NoMetadata, "open", shown, detail));
         }
         let description = ObjectFileMetadata::new(wanted, self.order, self.checksums).encode();
@@ -258,26 +259,26 @@ impl ObjectOpenOptions {
         Ok(([&[0], &slot.encode()[..], &description].concat(), claim))
     }
 
-    /// All ranks: what rank 0 found, compared with what this program wants.
-    fn check_type(&self, shown: &str, told: &[u8], wanted: &Schema) -> Result<AgreedMetadata> {
-        let understood = self.decoded(shown, told)?;
+    /// All ranks: decodes the metadata from rank 0 and compares the schema with the program's.
+    fn check_type(&self, shown: &str, metadata: &[u8], wanted: &Schema) -> Result<AgreedMetadata> {
+        let understood = self.decoded(shown, metadata)?;
         let schema = &understood.schema;
         let migration = Migration::plan(schema, wanted).map_err(|why| wrong_type("open", shown, &why))?;
         if migration.is_some() && self.mode().is_write() {
-            let why = "a file can be written as its own type only; read it as it is and write a new one";
+            let why = "a file can be written with its own type only; read it and write a new file";
             return Err(wrong_type("open", shown, &SchemaMismatch::new(schema, wanted, why)));
         }
         Ok(AgreedMetadata { migration, ..understood })
     }
 
-    /// All ranks: what rank 0 found.
-    fn decoded(&self, shown: &str, told: &[u8]) -> Result<AgreedMetadata> {
+    /// All ranks: decodes the metadata from rank 0.
+    fn decoded(&self, shown: &str, metadata: &[u8]) -> Result<AgreedMetadata> {
         let broken = |why: String| {
             Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta: {why}"))
         };
-        let missing = || broken("it is missing".to_owned());
-        let (longer, told) = told.split_first().ok_or_else(missing)?;
-        let (slot, description) = told.split_at_checked(UNIT).ok_or_else(missing)?;
+        let missing = || broken("missing".to_owned());
+        let (longer, metadata) = metadata.split_first().ok_or_else(missing)?;
+        let (slot, description) = metadata.split_at_checked(UNIT).ok_or_else(missing)?;
         let slot = MetaSlot::decode(slot).map_err(|_| broken("its slot".to_owned()))?;
         let (description, schema) = ObjectFileMetadata::decode(description).map_err(broken)?;
         let order = if self.raw { self.order } else { description.byte_order };
@@ -285,7 +286,7 @@ impl ObjectOpenOptions {
         Ok(AgreedMetadata { longer, slot, schema: Arc::new(schema), order, checksums, migration: None })
     }
 
-    /// The data and the `.meta`, for this rank alone.
+    /// The data and the `.meta`, opened by this rank.
     fn open_own(&self, own: &Comm, name: &OsStr) -> Result<(File, Option<File>)> {
         let plain = File::open(own, name)?;
         if self.raw {
@@ -295,12 +296,12 @@ impl ObjectOpenOptions {
         Ok((plain, Some(meta)))
     }
 
-    /// The data for all ranks, and the file whose shared pointer counts objects, where that of the data counts bytes.
+    /// The data, opened on all ranks, and the file whose shared pointer counts objects, if that of the data counts bytes.
     fn open_all(&self, comm: &Comm, name: &OsStr, constant: bool) -> Result<(File, Option<File>)> {
         let deletes = self.mode().is_delete_on_close();
         let mode = if deletes { self.access().delete_on_close() } else { self.access() };
         let data = OpenOptions::from(mode).hints(self.file.info()).open(comm, name)?;
-        // A `.meta` that shall be deleted has to be opened so.
+        // A `.meta` that is deleted on close is opened with that mode.
         let needed = !self.raw && (deletes || !constant);
         let numbers = needed.then(|| OpenOptions::from(mode).open(comm, meta_name(name))).transpose()?;
         Ok((data, numbers))
@@ -311,7 +312,7 @@ impl ObjectOpenOptions {
     }
 }
 
-/// What rank 0 has told, and what it means for this program.
+/// The metadata from rank 0, decoded.
 struct AgreedMetadata {
     longer: bool,
     slot: MetaSlot,
@@ -322,7 +323,7 @@ struct AgreedMetadata {
 }
 
 impl OpenObjectFile {
-    /// Cuts off what was written and never committed, and puts the pointer into the data where it begins.
+    /// Truncates uncommitted data, and moves the pointer into the data to the end.
     fn begin(&self, longer: bool) -> Result<()> {
         let length = self.changes().slot.length;
         if longer && self.meta.is_some() && self.mode.is_write() {
@@ -335,8 +336,8 @@ impl OpenObjectFile {
     }
 }
 
-/// Takes the lock of the one writer that a file may have, on its `.meta`. None where there are no locks, and where the `.meta` cannot be locked for
-/// another reason, which opening it for writing reports.
+/// Takes the writer lock on the `.meta`. None if the file system has no locks, or if the `.meta` cannot be locked for another reason, which opening it
+/// for writing reports.
 pub(super) fn lock_meta(operation: &'static str, name: &OsStr, shown: &str) -> Result<Option<WriterLock>> {
     match file::claim(meta_name(name)) {
         Ok(claim) => Ok(claim),
@@ -344,13 +345,13 @@ pub(super) fn lock_meta(operation: &'static str, name: &OsStr, shown: &str) -> R
     }
 }
 
-/// The error of a file that another program writes, if that is the error of its `.meta`.
+/// The error of the `.meta` as one of the file, if another program is writing it.
 fn in_use(operation: &'static str, shown: &str, error: &file::Error) -> Option<Error> {
     let is_in_use = error.kind() == Kind::InUse;
     is_in_use.then(|| Error::new(error.kind(), operation, shown, error.detail()))
 }
 
-/// Deletes the data and the `.meta`, if there are any and nobody is writing them.
+/// Deletes the data and the `.meta`, if they exist and no program is writing them.
 fn delete_both(name: &OsStr, shown: &str) -> Result<()> {
     let _claim = lock_meta("open", name, shown)?;
     for part in [meta_name(name), name.to_owned()] {
@@ -370,7 +371,7 @@ fn exists(shown: &str) -> Error {
     Error::new(Kind::FileExists, "open", shown, detail)
 }
 
-/// An error of the `.meta` that is one of the whole file where its name cannot be a file's.
+/// The error of the `.meta` as one of the file, if its name cannot be that of a file.
 fn map_name_error(error: &file::Error, shown: &str) -> Error {
     match error.kind() {
         Kind::BadName => Error::new(error.kind(), "open", shown, error.detail()),
@@ -400,18 +401,17 @@ pub(super) fn new_slot(state: CommitState, description: &[u8]) -> MetaSlot {
     }
 }
 
-/// The slot in force and the description of a `.meta`, if they describe a complete file.
+/// The current slot and the description of a `.meta`, if they describe a complete file.
 fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<u8>> {
     let slot = read_slot(meta, shown)?;
     if slot.state == CommitState::Changing {
-        let detail = "it is not complete: it is being written, or its writer stopped before the commit; repair makes it readable as it is";
+        let detail = "the file is incomplete: it is being written, or its writer ended before the commit; repair it to read its data";
         return Err(Error::new(Kind::Incomplete, "open", shown, detail));
     }
     let description = read_description(meta, &slot, shown)?;
     let length = File::open(own, name)?.size()?;
     if length < slot.length {
-        let detail =
-            format!("the data is cut off: it has {length} bytes, and {} were committed", slot.length);
+        let detail = format!("the data is truncated: it has {length} bytes, {} were committed", slot.length);
         return Err(Error::new(Kind::Damaged, "open", shown, detail));
     }
     let (_, schema) = ObjectFileMetadata::decode(&description).map_err(|why| {
@@ -419,7 +419,7 @@ fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<
     })?;
     if schema.size().is_some_and(|size| slot.count.checked_mul(size) != Some(slot.length)) {
         let detail = format!(
-            "{} objects cannot have {} bytes; the .meta belongs to other data",
+            "{} objects cannot have {} bytes; the .meta does not belong to this data",
             slot.count, slot.length
         );
         return Err(Error::new(Kind::Damaged, "open", shown, detail));
@@ -427,7 +427,7 @@ fn read_state(meta: &File, shown: &str, own: &Comm, name: &OsStr) -> Result<Vec<
     Ok([&[u8::from(length > slot.length)], &slot.encode()[..], &description].concat())
 }
 
-/// The slot in force.
+/// The current slot.
 pub(super) fn read_slot(meta: &File, shown: &str) -> Result<MetaSlot> {
     let mut best: Option<MetaSlot> = None;
     let (mut empty, mut version) = (0, None);
@@ -444,27 +444,32 @@ pub(super) fn read_slot(meta: &File, shown: &str) -> Result<MetaSlot> {
     }
     if let Some(number) = version {
         let detail = format!(
-            "it has version {number} of the format, and this library knows {VERSION}; use a newer one"
+            "the file has version {number} of the format, this library supports {VERSION}; use a newer library"
         );
         return Err(Error::new(Kind::UnknownVersion, "open", shown, detail));
     }
     best.ok_or_else(|| {
         if empty == 2 {
-            let detail = "it is not complete: its writer stopped while creating it; replace it";
+            let detail = "the file is incomplete: its writer ended while creating it; replace it";
             return Error::new(Kind::Incomplete, "open", shown, detail);
         }
         let detail =
-            "neither state in the .meta can be read: it is damaged, or no .meta of an object file; repair it";
+            "neither slot of the .meta is valid: it is damaged, or not the .meta of an object file; repair the file";
         Error::new(Kind::Damaged, "open", shown, detail)
     })
 }
 
 pub(super) fn read_description(meta: &File, slot: &MetaSlot, shown: &str) -> Result<Vec<u8>> {
     let damaged = |why: &str| {
-        Error::new(Kind::Damaged, "open", shown, format!("the description in the .meta {why}; repair it"))
+        Error::new(
+            Kind::Damaged,
+            "open",
+            shown,
+            format!("the description in the .meta {why}; repair the file"),
+        )
     };
     if meta.size()?.saturating_sub(DESCRIPTION) < slot.description_length {
-        return Err(damaged("is cut off"));
+        return Err(damaged("is truncated"));
     }
     let mut bytes = vec![0; slot.description_length as usize];
     meta.at(DESCRIPTION).read(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Repair: a `.meta` made anew from the data, as far as the data tells.
+//! Repair: creates a new `.meta` from the data.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,17 +15,17 @@ use crate::codec::Decoder;
 use crate::error::{Error, Kind, Result, agree};
 use crate::schema::{ByteOrder, Schema, TypeContext, skip, swap};
 
-/// What was found and done.
+/// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// How many objects can be read now.
+    /// The number of objects that can be read.
     pub objects: u64,
-    /// How many bytes behind them were cut off.
+    /// The number of bytes after them that were truncated.
     pub cut: u64,
-    /// Whether committed objects were being overwritten: some of them may be old and some new.
+    /// True if committed objects were being overwritten: some of them may be old and some new.
     pub mixed: bool,
-    /// Whether the `.meta` could not be read and was made anew from the program's type.
+    /// True if the `.meta` could not be read and was created from the program's type.
     pub rebuilt: bool,
 }
 
@@ -33,20 +33,20 @@ impl fmt::Display for RepairReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} objects can be read", self.objects)?;
         if self.cut > 0 {
-            write!(f, "; {} bytes behind them were cut off", self.cut)?;
+            write!(f, "; {} bytes after them were truncated", self.cut)?;
         }
         if self.mixed {
-            f.write_str("; they were being overwritten, so that some may be old and some new")?;
+            f.write_str("; they were being overwritten: some may be old and some new")?;
         }
         if self.rebuilt {
-            f.write_str("; the .meta was made anew")?;
+            f.write_str("; the .meta was created from the type of the program")?;
         }
         Ok(())
     }
 }
 
-/// Makes a file readable that is not complete, or whose `.meta` is damaged or gone: objects that are there are kept, a rest is cut off, index
-/// and checksums are made anew. What the data holds is believed. Collective; rank 0 works.
+/// Makes a file readable that is incomplete, or whose `.meta` is damaged or missing: whole objects are kept, a partial one at the end is truncated, the
+/// index and the checksums are computed from the data. Damaged data is not detected. Collective; rank 0 does the work.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -75,9 +75,9 @@ pub fn repair<T: Object>(comm: &Comm, name: impl AsRef<OsStr>) -> Result<RepairR
             .map(|done| vec![done.objects, done.cut, u64::from(done.mixed), u64::from(done.rebuilt)]),
         None => Ok(Vec::new()),
     };
-    let told = comm.broadcast_vec(0, agree(comm, "repair", &shown, done)?).map_err(talk)?;
-    let told = |at: usize| told.get(at).copied().unwrap_or(0);
-    Ok(RepairReport { objects: told(0), cut: told(1), mixed: told(2) != 0, rebuilt: told(3) != 0 })
+    let numbers = comm.broadcast_vec(0, agree(comm, "repair", &shown, done)?).map_err(talk)?;
+    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+    Ok(RepairReport { objects: number(0), cut: number(1), mixed: number(2) != 0, rebuilt: number(3) != 0 })
 }
 
 fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<RepairReport> {
@@ -112,7 +112,7 @@ fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<Re
         ..new_slot(CommitState::Complete, &description)
     };
     (slot.count, slot.length) = (found.count, found.length);
-    // Nobody may take what is being made for what there was.
+    // A reader must not take the file for the old one while it is repaired.
     meta.set_size(0)?;
     data.set_size(found.length)?;
     meta.at(DESCRIPTION).write(&description)?;
@@ -135,7 +135,7 @@ fn repair_on_root<T: Object>(own: &Comm, name: &OsStr, shown: &str) -> Result<Re
     Ok(RepairReport { objects: found.count, cut: length - found.length, mixed, rebuilt })
 }
 
-/// What the data holds.
+/// The objects in the data.
 struct RecoveredObjects {
     count: u64,
     length: u64,
@@ -154,10 +154,10 @@ fn recover_objects(
         return Ok(RecoveredObjects { count, length: count * size, entries: Vec::new() });
     }
     if old.state == CommitState::Changing && old.count > 0 {
-        let detail = "objects of variable size were being overwritten: which bytes are which cannot be told; write them again";
+        let detail = "objects of variable size were being overwritten, so the valid bytes are not known; write the objects again";
         return Err(Error::new(Kind::Unsupported, "repair", data.name(), detail));
     }
-    // One after the other, as far as they make sense.
+    // Consecutive objects, up to the first that cannot be decoded.
     let mut bytes = vec![0; length as usize];
     data.at(0).read(&mut bytes)?;
     let (mut entries, mut at) = (Vec::new(), 0);
@@ -169,11 +169,11 @@ fn recover_objects(
     Ok(RecoveredObjects { count: entries.len() as u64, length: at as u64, entries })
 }
 
-/// How long the object is that begins here, if one does.
+/// The length of the object that begins here, if one does.
 fn object_length(schema: &Schema, order: ByteOrder, bytes: &[u8]) -> Option<usize> {
     let mut turned;
     let bytes = if order == ByteOrder::Big {
-        // Turned as far as it makes sense: the object's own bytes are.
+        // The swap fails after the end of the object; the bytes of the object are swapped.
         turned = bytes.to_vec();
         let _ = swap(schema.root(), ByteOrder::Big, &mut turned);
         &turned

@@ -1,18 +1,20 @@
-//! Accesses under way.
+//! Non-blocking accesses.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aqueduct_file::{Access as Bytes, Incoming, Outgoing, Request, Sink, Source};
+use aqueduct_file::{Access as ByteAccess, Incoming, Outgoing, Request, Sink, Source};
 
 use super::ObjectFile;
 use super::access::ViewRange;
 use super::gather::PendingGather;
+use super::scope::{Collective, Independent, ObjectScope};
 use crate::Object;
 use crate::error::Result;
 use crate::object::cast;
 
-/// Trivial objects that a request keeps.
+/// Trivial objects that a request owns.
 struct PlainObjects<T>(Vec<T>);
 
 impl<T: Object + Send> Outgoing for PlainObjects<T> {
@@ -27,7 +29,7 @@ impl<T: Object + Send> Incoming for PlainObjects<T> {
     }
 }
 
-/// A write under way. It owns its objects: dropping it lets the write go on.
+/// A non-blocking write. It owns its objects: dropping it does not cancel the write.
 #[must_use = "a write is only known to be done after `wait`"]
 pub struct WriteRequest<T>(PendingObjectWrite<T>);
 
@@ -37,24 +39,16 @@ enum PendingObjectWrite<T> {
 }
 
 impl<T: Object + Send> WriteRequest<T> {
-    pub(crate) fn start_plain(
-        place: Bytes<'_>,
-        together: bool,
-        objects: Vec<T>,
-        _count: u64,
-    ) -> Result<Self> {
-        let buffer = PlainObjects(objects);
-        let request = if together { place.all().start_write(buffer)? } else { place.start_write(buffer)? };
-        Ok(Self(PendingObjectWrite::Plain(request)))
+    pub(crate) fn start_plain<S: ObjectScope>(place: ByteAccess<'_>, objects: Vec<T>) -> Result<Self> {
+        S::start_write(place, PlainObjects(objects)).map(|request| Self(PendingObjectWrite::Plain(request)))
     }
 
-    pub(crate) fn start_encoded(
-        place: Bytes<'_>,
-        together: bool,
+    pub(crate) fn start_encoded<S: ObjectScope>(
+        place: ByteAccess<'_>,
         objects: Vec<T>,
         bytes: Vec<u8>,
     ) -> Result<Self> {
-        let request = if together { place.all().start_write(bytes)? } else { place.start_write(bytes)? };
+        let request = S::start_write(place, bytes)?;
         Ok(Self(PendingObjectWrite::Encoded(request, objects)))
     }
 
@@ -66,7 +60,7 @@ impl<T: Object + Send> WriteRequest<T> {
         }
     }
 
-    /// Whether it is done.
+    /// True if it is done.
     pub fn is_done(&self) -> bool {
         match &self.0 {
             PendingObjectWrite::Plain(request) => request.is_done(),
@@ -75,24 +69,24 @@ impl<T: Object + Send> WriteRequest<T> {
     }
 }
 
-/// A read under way.
-#[must_use = "a read gives its objects to `wait`"]
-pub struct ReadRequest<'f, T> {
+/// A non-blocking read.
+#[must_use = "`wait` returns the objects"]
+pub struct ReadRequest<'f, T, S = Independent> {
     file: &'f ObjectFile<T>,
     placed: ViewRange,
-    collective: bool,
+    scope: PhantomData<S>,
     reading: PendingObjectRead<T>,
 }
 
 enum PendingObjectRead<T> {
     Plain(Request<PlainObjects<T>>),
     Encoded(Request<Vec<u8>>),
-    /// Objects of variable size, in many places; or why they cannot be read, which all ranks learn when they wait.
+    /// Objects of variable size, in many parts of the file; or the error that `wait` returns, on all ranks if collective.
     Gather(Result<PendingGather>),
 }
 
-impl<'f, T: Object + Send> ReadRequest<'f, T> {
-    pub(crate) fn start(file: &'f ObjectFile<T>, placed: &ViewRange, together: bool) -> Result<Self> {
+impl<'f, T: Object + Send, S: ObjectScope> ReadRequest<'f, T, S> {
+    pub(crate) fn start(file: &'f ObjectFile<T>, placed: &ViewRange) -> Result<Self> {
         let placed = ViewRange { view: Arc::clone(&placed.view), start: placed.start, count: placed.count };
         let place = file.open_file.data.at(placed.start);
         let reading = match (
@@ -101,49 +95,39 @@ impl<'f, T: Object + Send> ReadRequest<'f, T> {
         ) {
             (None, _) => PendingObjectRead::Gather(file.start_gather(&placed)),
             (Some(_), Some(objects)) => {
-                let buffer = PlainObjects(objects);
-                PendingObjectRead::Plain(if together {
-                    place.all().start_read(buffer)?
-                } else {
-                    place.start_read(buffer)?
-                })
+                PendingObjectRead::Plain(S::start_read(place, PlainObjects(objects))?)
             }
             (Some(size), None) => {
-                let bytes = vec![0; (placed.count * size) as usize];
-                PendingObjectRead::Encoded(if together {
-                    place.all().start_read(bytes)?
-                } else {
-                    place.start_read(bytes)?
-                })
+                PendingObjectRead::Encoded(S::start_read(place, vec![0; (placed.count * size) as usize])?)
             }
         };
-        Ok(Self { file, placed, collective: together, reading })
+        Ok(Self { file, placed, scope: PhantomData, reading })
     }
 
-    /// Waits until it is done; the objects. If all ranks read together, all wait together too: checksums are compared.
+    /// Waits until it is done, compares checksums and returns the objects. Collective if the read is.
     pub fn wait(self) -> Result<Vec<T>> {
-        let Self { file, placed, collective: together, reading } = self;
+        let Self { file, placed, reading, .. } = self;
         let size = file.open_file.size().unwrap_or(0);
         match reading {
             PendingObjectRead::Plain(request) => {
                 let (objects, count) = request.wait()?;
-                file.check_read(&placed, together, count, placed.count * size)?;
+                file.check_read::<S>(&placed, count, placed.count * size)?;
                 Ok(objects.0)
             }
             PendingObjectRead::Encoded(request) => {
                 let (mut bytes, count) = request.wait()?;
-                file.check_read(&placed, together, count, placed.count * size)?;
+                file.check_read::<S>(&placed, count, placed.count * size)?;
                 let number = placed.view.number(placed.start).unwrap_or(0);
                 file.decode_stored(&mut bytes, placed.count as usize, number, number.saturating_mul(size))
             }
             PendingObjectRead::Gather(gathering) => {
                 let read = gathering.and_then(|gathering| file.finish_gather(gathering));
-                file.open_file.outcome(together, "read", read)
+                file.open_file.outcome::<S, _>("read", read)
             }
         }
     }
 
-    /// Whether the bytes have been read, so that `wait` does not wait for them.
+    /// True if the bytes have been read, so that `wait` does not block for them.
     pub fn is_done(&self) -> bool {
         match &self.reading {
             PendingObjectRead::Plain(request) => request.is_done(),
@@ -153,8 +137,8 @@ impl<'f, T: Object + Send> ReadRequest<'f, T> {
     }
 }
 
-/// A collective operation between its begin and its end.
-#[must_use = "a split operation is done after `end`"]
+/// A split collective operation, between its begin and its end.
+#[must_use = "a split operation is complete after `end`"]
 pub struct ObjectSplitRequest<R> {
     request: R,
     pending: Arc<AtomicBool>,
@@ -175,7 +159,7 @@ impl<T: Object + Send> ObjectSplitRequest<WriteRequest<T>> {
     }
 }
 
-impl<T: Object + Send> ObjectSplitRequest<ReadRequest<'_, T>> {
+impl<T: Object + Send> ObjectSplitRequest<ReadRequest<'_, T, Collective>> {
     /// Waits until it is done; the objects.
     pub fn end(self) -> Result<Vec<T>> {
         self.pending.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Views: which objects of a file a rank sees. A view belongs to no file and no type.
+//! Views: the objects of a file that a rank accesses. A view is independent of files and types.
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::View;
@@ -6,7 +6,7 @@ use aqueduct_file::layout::{Layout, LayoutError};
 
 use crate::error::{Error, Kind, Result, agree};
 
-/// Which objects of a file a rank sees: from an object on, a pattern that repeats.
+/// The objects of a file that a rank accesses: a pattern that repeats from a first object on.
 ///
 /// ```
 /// use aqueduct_object::ObjectView;
@@ -14,29 +14,29 @@ use crate::error::{Error, Kind, Result, agree};
 /// // Of every five objects the first two.
 /// let view = ObjectView::mask("11000")?;
 /// assert_eq!((0..5).map(|at| view.number(at).unwrap()).collect::<Vec<_>>(), [0, 1, 5, 6, 10]);
-/// // The same, behind a header of three objects.
+/// // The same, after a header of three objects.
 /// assert_eq!(view.starting_at(3).number(2), Some(8));
 /// # Ok::<(), aqueduct_object::Error>(())
 /// ```
 ///
 /// | | objects of 3 ranks a, b, c |
 /// |---|---|
-/// | [`ObjectView::all`] | every rank sees everything |
+/// | [`ObjectView::all`] | every rank accesses all objects |
 /// | [`ObjectView::contiguous`] of 2, 4 and 3 | `a a b b b b c c c`, and again from a |
 /// | [`ObjectView::block`] of 12 | `a a a a b b b b c c c c`, and again from a |
 /// | [`ObjectView::round_robin`] | `a b c a b c a b c` |
 /// | [`ObjectView::cyclic`] of 2 | `a a b b c c a a b b c c` |
-/// | [`ObjectView::mask`], [`bools`](ObjectView::bools), [`pattern`](ObjectView::pattern) | one's own |
+/// | [`ObjectView::mask`], [`bools`](ObjectView::bools), [`pattern`](ObjectView::pattern) | a pattern of the program |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectView {
-    /// The object that the first period begins with.
+    /// The first object of the first period.
     start: u64,
     period: u64,
     /// Runs of objects in a period: first, length.
     runs: Vec<(u64, u64)>,
-    /// How many objects of a period are seen before each run.
+    /// The number of objects of the view in a period before each run.
     before: Vec<u64>,
-    /// How many objects of a period are seen.
+    /// The number of objects of the view in a period.
     seen: u64,
 }
 
@@ -52,22 +52,22 @@ impl ObjectView {
         Self { start: 0, period: 1, runs: vec![(0, 1)], before: vec![0], seen: 1 }
     }
 
-    /// A mask of ones and zeros, such as `"11000"`, that repeats: a rank sees the objects under a one.
+    /// A mask of ones and zeros, such as `"11000"`, that repeats: the view has the objects at the ones.
     pub fn mask(mask: &str) -> Result<Self> {
         let bit = |letter: char| match letter {
             '0' => Ok(false),
             '1' => Ok(true),
-            other => Err(refused(format!("{other:?} in the mask {mask:?}: a mask is made of 0 and 1"))),
+            other => Err(refused(format!("{other:?} in the mask {mask:?}: a mask consists of 0 and 1"))),
         };
         Self::bools(&mask.chars().map(bit).collect::<Result<Vec<bool>>>()?)
     }
 
-    /// A mask as a list, that repeats.
+    /// A mask as a slice, that repeats.
     pub fn bools(mask: &[bool]) -> Result<Self> {
         Self::pattern(mask.len() as u64, |object| mask[object as usize])
     }
 
-    /// One's own pattern of `period` objects, that repeats.
+    /// A pattern of `period` objects that repeats, given by a function.
     ///
     /// ```
     /// # use aqueduct_object::ObjectView;
@@ -86,8 +86,8 @@ impl ObjectView {
         Self::of_runs(period, runs)
     }
 
-    /// Each rank its own `count` objects, those of rank 0 first; the whole may repeat, as time steps do, so that no rank ever reaches into the part of
-    /// another. The counts may differ. Collective; the view is then a value that serves any number of files.
+    /// Each rank has `count` objects of its own, in rank order. The pattern repeats, for example for time steps, so that no rank accesses the part of
+    /// another. The counts may differ. Collective; the view can be used for any number of files.
     ///
     /// ```
     /// # use aqueduct_comm::Launch;
@@ -102,11 +102,11 @@ impl ObjectView {
     /// # Ok::<(), aqueduct_comm::Error>(())
     /// ```
     pub fn contiguous(comm: &Comm, count: u64) -> Result<Self> {
-        // A bound that keeps every sum of counts below 2^64.
+        // With this bound every sum of counts is less than 2^64.
         let countable = if count <= u64::MAX / comm.size() as u64 {
             Ok(())
         } else {
-            Err(refused(format!("{count} objects on each rank reach behind every file; give fewer")))
+            Err(refused(format!("{count} objects per rank exceed the maximum file size; pass fewer")))
         };
         agree(comm, "view", "view", countable)?;
         let before = comm.exclusive_scan(Op::Sum, &[count])?.map_or(0, |before| before[0]);
@@ -115,7 +115,7 @@ impl ObjectView {
         Self::of_runs(total.max(1), runs)
     }
 
-    /// One block of `total` objects each, as equal as blocks of one length can be; the whole may repeat, as time steps do.
+    /// One block of `total` objects per rank, of equal lengths except the last ones. The pattern repeats, for example for time steps.
     pub fn block(comm: &Comm, total: u64) -> Result<Self> {
         let length = total.div_ceil(comm.size() as u64);
         let first = (length * comm.rank() as u64).min(total);
@@ -123,23 +123,23 @@ impl ObjectView {
         Self::of_runs(total, runs)
     }
 
-    /// One object each, in turn.
+    /// Objects distributed round-robin over the ranks.
     pub fn round_robin(comm: &Comm) -> Self {
-        // One object of as many as there are ranks is always a view.
+        // One object of a period with one object per rank is a valid view.
         Self::cyclic(comm, 1).unwrap_or_default()
     }
 
-    /// `block` objects each, in turn.
+    /// Blocks of `block` objects distributed round-robin over the ranks.
     pub fn cyclic(comm: &Comm, block: u64) -> Result<Self> {
         let period = block.checked_mul(comm.size() as u64);
-        let period =
-            period.ok_or_else(|| refused(format!("rounds of {block} objects reach behind every file")))?;
+        let period = period
+            .ok_or_else(|| refused(format!("rounds of {block} objects exceed the maximum file size")))?;
         Self::of_runs(period, vec![(block * comm.rank() as u64, block)])
     }
 
     fn of_runs(period: u64, runs: Vec<(u64, u64)>) -> Result<Self> {
         if period == 0 {
-            return Err(refused("a pattern without objects; give it at least one".to_owned()));
+            return Err(refused("the pattern has no objects; it needs at least one".to_owned()));
         }
         let mut seen = 0;
         let mut add = |length: u64| {
@@ -150,13 +150,13 @@ impl ObjectView {
         Ok(Self { start: 0, period, runs, before, seen })
     }
 
-    /// The same from object `start` of the file on.
+    /// The same pattern from object `start` of the file on.
     #[must_use]
     pub fn starting_at(&self, start: u64) -> Self {
         Self { start, ..self.clone() }
     }
 
-    /// The number in the file of the object that this view has at `place`; none behind every file, or if it sees nothing.
+    /// The number in the file of object `place` of this view; none beyond the maximum file size, or if the view is empty.
     pub fn number(&self, place: u64) -> Option<u64> {
         let (round, within) = (place.checked_div(self.seen)?, place.checked_rem(self.seen)?);
         let run = self.before.partition_point(|before| *before <= within) - 1;
@@ -164,7 +164,7 @@ impl ObjectView {
         round.checked_mul(self.period)?.checked_add(inside)?.checked_add(self.start)
     }
 
-    /// How many objects it sees before object `number` of the file.
+    /// The number of objects of the view before object `number` of the file.
     pub fn count_before(&self, number: u64) -> u64 {
         let Some(behind) = number.checked_sub(self.start) else { return 0 };
         let (rounds, within) = (behind / self.period, behind % self.period);
@@ -177,24 +177,24 @@ impl ObjectView {
         whole.saturating_add(partly)
     }
 
-    /// The place that object `number` of the file has in this view, if it sees it.
+    /// The position of object `number` of the file in this view, if the view has it.
     pub fn place(&self, number: u64) -> Option<u64> {
         let place = self.count_before(number);
         (self.number(place) == Some(number)).then_some(place)
     }
 
-    /// Whether it sees all objects from its start on.
+    /// True if it has all objects from its start on.
     pub(crate) fn is_dense(&self) -> bool {
         self.seen == self.period
     }
 
-    /// The same for the file layer: `part` bytes at `offset` of objects of `size` bytes.
+    /// The view of the file layer: `part` bytes at `offset` of objects of `size` bytes.
     pub(crate) fn bytes(&self, size: u64, offset: u64, part: u64) -> Result<View> {
         let broken = |error: LayoutError| refused(error.to_string());
         let etype = Layout::bytes(part).map_err(broken)?;
         let wide = |objects: u64| {
             let bytes = objects.checked_mul(size).and_then(|bytes| i64::try_from(bytes).ok());
-            bytes.ok_or_else(|| refused("the pattern reaches behind every file".to_owned()))
+            bytes.ok_or_else(|| refused("the pattern exceeds the maximum file size".to_owned()))
         };
         let displacement = wide(self.start)? as u64 + offset;
         if self.is_dense() && part == size {
@@ -217,7 +217,7 @@ fn refused(detail: String) -> Error {
 mod tests {
     use super::*;
 
-    /// The numbers a view sees below a limit, found by looking at each.
+    /// The numbers of a view below a limit, found by testing each.
     fn model(mask: &[bool], start: u64, limit: u64) -> Vec<u64> {
         (start..limit).filter(|number| mask[((number - start) % mask.len() as u64) as usize]).collect()
     }

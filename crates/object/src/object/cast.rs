@@ -1,19 +1,19 @@
 //! Trivial objects as bytes, and bytes as trivial objects.
 //!
-//! `unsafe` here: what the contract of [`Object`] says about trivial types is relied upon. They have no padding, so that all their bytes may be
-//! read; every pattern of bits is a value, so that all their bytes may be written; and they own nothing, so that overwriting forgets nothing.
+//! `unsafe` here: it relies on the contract of [`Object`] about trivial types. They have no padding, so all their bytes may be read; every bit
+//! pattern is a value, so all their bytes may be written; they own nothing, so overwriting leaks nothing.
 #![allow(unsafe_code)]
 
 use std::alloc;
 
 use super::{Category, Object};
 
-/// Whether values of the type lie in memory as in the encoding.
+/// True if the bytes of values in memory are their encoded form.
 pub(crate) const fn is_plain<T: Object>() -> bool {
     cfg!(target_endian = "little") && matches!(T::CATEGORY, Category::Trivial)
 }
 
-/// The encoded form of the values, where that is how they lie in memory.
+/// The bytes of trivial values: their encoded form.
 #[inline]
 pub(crate) fn bytes<T: Object>(values: &[T]) -> Option<&[u8]> {
     if const { !is_plain::<T>() } {
@@ -23,18 +23,18 @@ pub(crate) fn bytes<T: Object>(values: &[T]) -> Option<&[u8]> {
     Some(unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) })
 }
 
-/// The encoded form of the values, to be overwritten, where that is how they lie in memory.
+/// The bytes of trivial values, to be overwritten with their encoded form.
 #[inline]
 pub(crate) fn bytes_mut<T: Object>(values: &mut [T]) -> Option<&mut [u8]> {
     if const { !is_plain::<T>() } {
         return None;
     }
-    // SAFETY: as above, and every pattern of bits is a value of a trivial type.
+    // SAFETY: as above, and every bit pattern is a value of a trivial type.
     Some(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) })
 }
 
-/// `len` values whose bytes are zero, without touching them: the system hands out zeroed pages.
-#[allow(clippy::same_length_and_capacity, reason = "the memory was allocated for exactly so many")]
+/// `len` trivial values whose bytes are zero. The allocator may return zeroed pages, which are not written.
+#[allow(clippy::same_length_and_capacity, reason = "the memory was allocated for exactly `len` values")]
 pub(crate) fn zeroed<T: Object>(len: usize) -> Option<Vec<T>> {
     if const { !is_plain::<T>() } {
         return None;
@@ -43,7 +43,7 @@ pub(crate) fn zeroed<T: Object>(len: usize) -> Option<Vec<T>> {
     if layout.size() == 0 {
         return values(&[], len);
     }
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let memory = unsafe { alloc::alloc_zeroed(layout) };
     if memory.is_null() {
         alloc::handle_alloc_error(layout);
@@ -52,14 +52,14 @@ pub(crate) fn zeroed<T: Object>(len: usize) -> Option<Vec<T>> {
     Some(unsafe { Vec::from_raw_parts(memory.cast(), len, len) })
 }
 
-/// The values of an encoded form, where that is how they lie in memory.
+/// Trivial values from their encoded form.
 #[inline]
 pub(crate) fn values<T: Object>(encoded: &[u8], len: usize) -> Option<Vec<T>> {
     if const { !is_plain::<T>() } || encoded.len() != len.checked_mul(size_of::<T>())? {
         return None;
     }
     let mut values = Vec::<T>::with_capacity(len);
-    // SAFETY: the vector has room for `len` values, which is as many bytes as `encoded` has; every pattern of bits is a value.
+    // SAFETY: the vector has room for `len` values, which is as many bytes as `encoded` has; every bit pattern is a value.
     unsafe {
         std::ptr::copy_nonoverlapping(encoded.as_ptr(), values.as_mut_ptr().cast(), encoded.len());
         values.set_len(len);
@@ -67,13 +67,13 @@ pub(crate) fn values<T: Object>(encoded: &[u8], len: usize) -> Option<Vec<T>> {
     Some(values)
 }
 
-/// One value of an encoded form, where that is how it lies in memory.
+/// One trivial value from its encoded form.
 #[inline]
 pub(crate) fn value<T: Object>(encoded: &[u8]) -> Option<T> {
     if const { !is_plain::<T>() } || encoded.len() != size_of::<T>() {
         return None;
     }
-    // SAFETY: as many bytes as the value has, of which every pattern is one; they need not be aligned.
+    // SAFETY: the bytes have the size of the value, and every bit pattern is a value; they need not be aligned.
     Some(unsafe { encoded.as_ptr().cast::<T>().read_unaligned() })
 }
 

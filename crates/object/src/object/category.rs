@@ -1,10 +1,10 @@
-//! How much work storing a type is: known at compile time, computed from its parts.
+//! Categories of types: computed from their parts at compile time.
 
 use std::fmt;
 
 use super::Object;
 
-/// How a type is moved between memory and files or messages.
+/// How values are transferred between memory and files or messages.
 ///
 /// ```
 /// use aqueduct_object::{Category, Object};
@@ -12,7 +12,7 @@ use super::Object;
 /// #[derive(Object)]
 /// struct Point { x: f64, y: f64 }
 /// #[derive(Object)]
-/// struct Tagged { tag: u8, value: f64 } // the compiler puts padding behind the tag
+/// struct Tagged { tag: u8, value: f64 } // the compiler inserts padding after the tag
 /// #[derive(Object)]
 /// struct Cloud { points: Vec<Point> }
 ///
@@ -22,14 +22,14 @@ use super::Object;
 /// assert_eq!((Point::SIZE, Tagged::SIZE, Cloud::SIZE), (Some(16), Some(9), None));
 /// ```
 ///
-/// The category says how, never what: the stored bytes are the same for a type with padding and for one without.
+/// The category does not affect the stored bytes: a type with padding and one without are encoded in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// Moved as it lies in memory, without a copy.
+    /// Transferred as its bytes in memory, without a copy.
     Trivial,
-    /// Of constant size, but not as in memory (padding, boxes, `bool`, `char`): at most one copy.
+    /// Of constant size, with an encoded form that differs from memory (padding, boxes, `bool`, `char`): at most one copy.
     Constant,
-    /// Each value has its own size, which is found first.
+    /// Each value has its own size, which is computed first.
     Variable,
 }
 
@@ -43,12 +43,12 @@ impl fmt::Display for Category {
     }
 }
 
-/// Constants folded over the parts of a type; what the derive writes calls to.
+/// Constants folded over the parts of a type; used by the code that the derive macro generates.
 #[doc(hidden)]
 pub mod fold {
     use super::{Category, Object};
 
-    /// What is to be known of a part.
+    /// The properties of a part.
     #[derive(Clone, Copy)]
     pub struct FieldLayout {
         offset: usize,
@@ -73,8 +73,8 @@ pub mod fold {
         Some(sum)
     }
 
-    /// The category of a structure of `whole` bytes in memory. It is trivial where nothing is left out, all parts are trivial, and they
-    /// lie in memory as in the encoding.
+    /// The category of a structure of `whole` bytes in memory. It is trivial if no field is skipped, all parts are trivial, and their
+    /// offsets in memory are those of the encoding.
     pub const fn category(parts: &[FieldLayout], whole: usize, skips: bool) -> Category {
         let (mut linear, mut sum, mut at) = (!skips, 0, 0);
         while at < parts.len() {

@@ -1,6 +1,6 @@
-//! Arrays, tuples, options, and what is stored as the value it holds.
+//! Arrays, tuples, options, and pointers, which are stored as their values.
 //!
-//! `unsafe` here: implementations promise what the contract of [`Object`] says about trivial types.
+//! `unsafe` here: implementations guarantee the contract of [`Object`] about trivial types.
 #![allow(unsafe_code)]
 
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use super::{Object, SchemaBuilder, cast};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::schema::Type;
 
-// SAFETY: elements follow one another without padding.
+// SAFETY: elements of an array have no padding between them.
 unsafe impl<T: Object, const N: usize> Object for [T; N] {
     const CATEGORY: Category = match T::CATEGORY {
-        // Without elements nothing varies.
+        // Without elements the size is constant.
         Category::Variable if N == 0 => Category::Constant,
         category => category,
     };
@@ -24,8 +24,8 @@ unsafe impl<T: Object, const N: usize> Object for [T; N] {
         None => None,
     };
 
-    fn describe(scribe: &mut SchemaBuilder) -> Type {
-        Type::Array { of: Box::new(scribe.describe::<T>()), len: N as u64 }
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        Type::Array { of: Box::new(builder.describe::<T>()), len: N as u64 }
     }
 
     #[inline]
@@ -42,16 +42,16 @@ unsafe impl<T: Object, const N: usize> Object for [T; N] {
     fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         if const { cast::is_plain::<T>() } {
             let bytes = input.take(size_of::<Self>())?;
-            return cast::value(bytes).ok_or_else(|| input.error("an array of another size"));
+            return cast::value(bytes).ok_or_else(|| input.error("the array has another size"));
         }
         let values = input.take_all::<T>(N)?;
-        values.try_into().map_err(|_| input.error("an array of another length"))
+        values.try_into().map_err(|_| input.error("the array has another length"))
     }
 }
 
 macro_rules! tuples {
     ($($name:ident $place:tt),+) => {
-        // SAFETY: trivial only where the constant finds no padding and no other order.
+        // SAFETY: trivial only if the constant shows that there is no padding and no other order.
         unsafe impl<$($name: Object),+> Object for ($($name,)+) {
             const SIZE: Option<usize> = fold::size(&[$($name::SIZE),+]);
             const CATEGORY: Category = fold::category(
@@ -60,8 +60,8 @@ macro_rules! tuples {
                 false,
             );
 
-            fn describe(scribe: &mut SchemaBuilder) -> Type {
-                Type::Tuple(vec![$(scribe.describe::<$name>()),+])
+            fn describe(builder: &mut SchemaBuilder) -> Type {
+                Type::Tuple(vec![$(builder.describe::<$name>()),+])
             }
 
             #[inline]
@@ -96,8 +96,8 @@ unsafe impl<T: Object> Object for Option<T> {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(scribe: &mut SchemaBuilder) -> Type {
-        Type::Option(Box::new(scribe.describe::<T>()))
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        Type::Option(Box::new(builder.describe::<T>()))
     }
 
     #[inline]
@@ -129,8 +129,8 @@ macro_rules! pointers {
                 None => Category::Variable,
             };
 
-            fn describe(scribe: &mut SchemaBuilder) -> Type {
-                scribe.describe::<T>()
+            fn describe(builder: &mut SchemaBuilder) -> Type {
+                builder.describe::<T>()
             }
 
             #[inline]

@@ -18,7 +18,7 @@ unsafe impl Object for String {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(_scribe: &mut SchemaBuilder) -> Type {
+    fn describe(_builder: &mut SchemaBuilder) -> Type {
         Type::Text
     }
 
@@ -38,7 +38,7 @@ unsafe impl Object for String {
         let start = input.position();
         let text = str::from_utf8(input.take(len)?);
         let bad = |error: std::str::Utf8Error| {
-            DecodeError::new("text that is not UTF-8", start + error.valid_up_to())
+            DecodeError::new("the text is not UTF-8", start + error.valid_up_to())
         };
         text.map(str::to_owned).map_err(bad)
     }
@@ -49,8 +49,8 @@ unsafe impl<T: Object> Object for Vec<T> {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(scribe: &mut SchemaBuilder) -> Type {
-        Type::List(Box::new(scribe.describe::<T>()))
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        Type::List(Box::new(builder.describe::<T>()))
     }
 
     #[inline]
@@ -76,8 +76,8 @@ unsafe impl<T: Object> Object for VecDeque<T> {
     const CATEGORY: Category = Category::Variable;
     const SIZE: Option<usize> = None;
 
-    fn describe(scribe: &mut SchemaBuilder) -> Type {
-        Type::List(Box::new(scribe.describe::<T>()))
+    fn describe(builder: &mut SchemaBuilder) -> Type {
+        Type::List(Box::new(builder.describe::<T>()))
     }
 
     fn encoded_size(&self) -> usize {
@@ -111,8 +111,8 @@ macro_rules! sets {
             const CATEGORY: Category = Category::Variable;
             const SIZE: Option<usize> = None;
 
-            fn describe(scribe: &mut SchemaBuilder) -> Type {
-                Type::Set(Box::new(scribe.describe::<T>()))
+            fn describe(builder: &mut SchemaBuilder) -> Type {
+                Type::Set(Box::new(builder.describe::<T>()))
             }
 
             fn encoded_size(&self) -> usize {
@@ -143,8 +143,8 @@ macro_rules! maps {
             const CATEGORY: Category = Category::Variable;
             const SIZE: Option<usize> = None;
 
-            fn describe(scribe: &mut SchemaBuilder) -> Type {
-                Type::Map { key: Box::new(scribe.describe::<K>()), value: Box::new(scribe.describe::<V>()) }
+            fn describe(builder: &mut SchemaBuilder) -> Type {
+                Type::Map { key: Box::new(builder.describe::<K>()), value: Box::new(builder.describe::<V>()) }
             }
 
             fn encoded_size(&self) -> usize {

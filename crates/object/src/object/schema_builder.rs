@@ -43,7 +43,7 @@ impl SchemaBuilder {
     fn named<T: Object>(&mut self, describe: impl FnOnce(&mut Self) -> Type) -> Type {
         let id = TypeId::of::<T>();
         if let Some(levels) = self.open.iter().rev().position(|open| *open == id) {
-            return Type::Up(levels as u32);
+            return Type::Recursive(levels as u32);
         }
         self.open.push(id);
         let described = describe(self);

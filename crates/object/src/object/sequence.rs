@@ -4,7 +4,7 @@ use super::{Object, cast};
 use crate::codec::{DecodeError, Decoder, Encoder};
 
 impl Encoder<'_> {
-    /// Appends values, in one copy where they lie in memory as in the encoding.
+    /// Appends values, by one copy if they are trivial.
     #[inline]
     pub fn put_all<T: Object>(&mut self, values: &[T]) {
         match cast::bytes(values) {
@@ -15,13 +15,13 @@ impl Encoder<'_> {
 }
 
 impl Decoder<'_> {
-    /// A length, if so many elements of `T` can follow.
+    /// A length, if that number of elements of `T` can follow.
     #[inline]
     pub fn take_len<T: Object>(&mut self) -> Result<usize, DecodeError> {
         self.take_len_of(T::SIZE)
     }
 
-    /// The next `len` values, in one copy where they lie in memory as in the encoding.
+    /// The next `len` values, by one copy if they are trivial.
     #[inline]
     pub fn take_all<T: Object>(&mut self, len: usize) -> Result<Vec<T>, DecodeError> {
         if const { cast::is_plain::<T>() }
@@ -30,7 +30,7 @@ impl Decoder<'_> {
         {
             return Ok(values);
         }
-        // Hostile lengths cost no more memory than there are bytes; real ones grow.
+        // The capacity is bounded by the number of bytes: a wrong length must not exhaust memory.
         let mut values = Vec::with_capacity(len.min(self.remaining() / size_of::<T>().max(1) + 1));
         self.nested(|input| {
             for _ in 0..len {

@@ -1,4 +1,4 @@
-//! Byte orders: the canonical, little-endian form of an object turned into the big-endian one and back.
+//! Byte orders: conversion of encoded objects between little-endian, the canonical form, and big-endian.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::Type;
 use super::walk::TypeContext;
 
-/// In which order the bytes of numbers are stored.
+/// The byte order of stored numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ByteOrder {
-    /// The least significant byte first: the canonical form.
+    /// The least significant byte first; the canonical form.
     #[default]
     Little,
     /// The most significant byte first.
@@ -27,8 +27,8 @@ impl fmt::Display for ByteOrder {
     }
 }
 
-/// Turns the numbers of encoded objects, one after the other, from one byte order into the other; `from` is what they are in.
-/// Bytes that are no objects of the type are an error that tells where.
+/// Swaps the byte order of the numbers of consecutive encoded objects; `from` is their present order. If the bytes are not objects of the type, the
+/// error has the position.
 pub(crate) fn swap(ty: &Type, from: ByteOrder, bytes: &mut [u8]) -> Result<(), String> {
     let mut turn = ByteSwapper { bytes, at: 0, from };
     let mut around = TypeContext::default();
@@ -36,7 +36,7 @@ pub(crate) fn swap(ty: &Type, from: ByteOrder, bytes: &mut [u8]) -> Result<(), S
         let start = turn.at;
         turn.value(ty, &mut around).map_err(|why| format!("{why} at byte {}", turn.at))?;
         if turn.at == start {
-            return Err(format!("objects without bytes, and {} bytes", turn.bytes.len()));
+            return Err(format!("the objects have no bytes, found {} bytes", turn.bytes.len()));
         }
     }
     Ok(())
@@ -57,9 +57,9 @@ impl ByteSwapper<'_> {
         Ok(&mut self.bytes[self.at - len..self.at])
     }
 
-    /// So many numbers of this width.
+    /// Swaps `count` numbers of this width.
     fn numbers(&mut self, width: u64, count: u64) -> Result<(), String> {
-        let bytes = self.take(width.checked_mul(count).ok_or("sizes beyond every file")?)?;
+        let bytes = self.take(width.checked_mul(count).ok_or("the size exceeds the maximum file size")?)?;
         match width {
             0 | 1 => {}
             2 => bytes.chunks_exact_mut(2).for_each(|number| number.swap(0, 1)),
@@ -68,7 +68,7 @@ impl ByteSwapper<'_> {
         Ok(())
     }
 
-    /// A number that says what follows: turned, and read as it is in canonical form.
+    /// Swaps a length or the number of a variant, and returns its value.
     fn number<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let from = self.from;
         let bytes = self.take(N as u64)?;

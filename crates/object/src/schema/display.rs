@@ -1,4 +1,4 @@
-//! Encoded objects for people, by their schema alone.
+//! Encoded objects as text, by their schema.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::{Field, Schema, Type};
 use crate::codec::{DecodeError, Decoder};
 
 impl Schema {
-    /// An object in its encoded form as text: its fields with their names, values as Rust shows them.
+    /// An encoded object as text: fields with their names, values in Rust's `Debug` form.
     ///
     /// ```
     /// use aqueduct_object::{Object, encode};
@@ -31,7 +31,7 @@ impl Schema {
     }
 }
 
-/// On the way through an object.
+/// The state of printing an object.
 struct ValueFormatter<'s, 'i, 'b> {
     input: &'i mut Decoder<'b>,
     around: TypeContext<'s>,
@@ -48,7 +48,7 @@ impl<'s> ValueFormatter<'s, '_, '_> {
                 1 => self.inside(["Some(", ")"], |show| show.value(of))?,
                 other => return Err(self.input.error(format!("{other} is neither 0 nor 1"))),
             },
-            // Any number of them has no bytes.
+            // Elements without bytes: their number is not bounded by the input.
             Type::Array { of, len } if of.size() == Some(0) && *len > 0 => {
                 self.inside(["[", "]"], |show| show.value(of))?;
                 self.text.insert_str(self.text.len() - 1, &format!("; {len}"));
@@ -91,7 +91,7 @@ impl<'s> ValueFormatter<'s, '_, '_> {
         Ok(())
     }
 
-    /// Named fields with their names; those that only have numbers, in their order.
+    /// Named fields with their names; unnamed ones in their order.
     fn fields(&mut self, name: &str, fields: &'s [Field]) -> Result<(), DecodeError> {
         self.text.push_str(name);
         if fields.is_empty() {
@@ -140,7 +140,7 @@ impl<'s> ValueFormatter<'s, '_, '_> {
         let len = self.input.take_len_of(Some(1))?;
         let bytes = self.input.take(len)?;
         let text = std::str::from_utf8(bytes).map_err(|why| self.input.error(why.to_string()))?;
-        // Writing into memory does not fail.
+        // Writing to a string does not fail.
         let _ = write!(self.text, "{text:?}");
         Ok(())
     }
@@ -161,7 +161,10 @@ impl<'s> ValueFormatter<'s, '_, '_> {
             Type::Char => {
                 let number = u32::from_le_bytes(self.input.take_array()?);
                 let found = char::from_u32(number);
-                format!("{:?}", found.ok_or_else(|| self.input.error(format!("{number} is no character")))?)
+                format!(
+                    "{:?}",
+                    found.ok_or_else(|| self.input.error(format!("{number} is not a character")))?
+                )
             }
             Type::U8 => number!(u8),
             Type::U16 => number!(u16),
@@ -173,11 +176,24 @@ impl<'s> ValueFormatter<'s, '_, '_> {
             Type::I32 => number!(i32),
             Type::I64 => number!(i64),
             Type::I128 => number!(i128),
+            Type::F16 => format!("{:?}", f16_to_f32(u16::from_le_bytes(self.input.take_array()?))),
             Type::F32 => number!(f32),
             Type::F64 => number!(f64),
-            other => return Err(self.input.error(format!("{} cannot be shown", other.name()))),
+            other => return Err(self.input.error(format!("{} cannot be printed", other.name()))),
         };
         self.text.push_str(&shown);
         Ok(())
     }
+}
+
+/// The value of a number of IEEE 754 `binary16`, which `f32` holds exactly.
+fn f16_to_f32(bits: u16) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));
+    let magnitude = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    };
+    if bits >> 15 == 0 { magnitude } else { -magnitude }
 }

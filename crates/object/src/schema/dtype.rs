@@ -1,4 +1,4 @@
-//! Schemas for numpy: the dtype of objects of constant size.
+//! The numpy dtype of objects of constant size.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use super::{ByteOrder, Schema, Type};
 /// Objects of variable size have no dtype.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DtypeError {
-    /// Which part of the type has no constant size.
+    /// The part of the type that has no constant size.
     pub part: String,
 }
 
 impl fmt::Display for DtypeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "numpy has no dtype for {}: its values have different sizes", self.part)
+        write!(f, "numpy has no dtype for {}: its values have variable size", self.part)
     }
 }
 
@@ -60,6 +60,7 @@ fn format(ty: &Type, order: ByteOrder) -> Result<String, DtypeError> {
         Type::I16 => format!("'{sign}i2'"),
         Type::Char | Type::U32 => format!("'{sign}u4'"),
         Type::I32 => format!("'{sign}i4'"),
+        Type::F16 => format!("'{sign}f2'"),
         Type::F32 => format!("'{sign}f4'"),
         Type::U64 => format!("'{sign}u8'"),
         Type::I64 => format!("'{sign}i8'"),
@@ -93,7 +94,7 @@ fn field(name: &str, ty: &Type, order: ByteOrder) -> Result<String, DtypeError> 
     })
 }
 
-/// What nested arrays hold, and their shape as a tuple.
+/// The element type of nested arrays, and their shape as a tuple.
 fn element(mut ty: &Type) -> (&Type, String) {
     let mut lengths = Vec::new();
     while let Type::Array { of, len } = ty {

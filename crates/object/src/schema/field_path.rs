@@ -1,21 +1,21 @@
-//! Paths: where a nested field lies.
+//! Paths of nested fields.
 
 use std::fmt;
 
 use super::{Schema, Type};
 
-/// A field that was looked for and found.
+/// The location of a field.
 #[derive(Clone, Debug)]
 pub struct FieldLocation<'s> {
-    /// Where it begins in the encoded form; none behind a part of variable size.
+    /// Its offset in the encoded form; none after a part of variable size.
     pub offset: Option<u64>,
-    /// What it holds.
+    /// Its type.
     pub ty: &'s Type,
-    /// Which parts lead to it, from the outside in.
+    /// The indices of the parts that lead to it, from the outside in.
     pub(crate) steps: Vec<usize>,
 }
 
-/// There is no field of this path.
+/// The path is not that of a field.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NoSuchField {
     path: String,
@@ -62,7 +62,7 @@ fn words(path: &str) -> impl Iterator<Item = String> {
 }
 
 struct PathStep<'s> {
-    /// What lies before it, `copies` times.
+    /// The parts before it, `copies` times.
     before: Vec<&'s Type>,
     copies: u64,
     ty: &'s Type,
@@ -70,7 +70,8 @@ struct PathStep<'s> {
 }
 
 fn step<'s>(ty: &'s Type, word: &str) -> Result<PathStep<'s>, String> {
-    let number = || word.parse::<usize>().map_err(|_| format!("{} is entered by a number", ty.name()));
+    let number =
+        || word.parse::<usize>().map_err(|_| format!("a part of {} is selected by a number", ty.name()));
     match ty {
         Type::Struct(structure) => {
             let place = structure.fields.iter().position(|field| field.name == word).ok_or_else(|| {
@@ -92,6 +93,6 @@ fn step<'s>(ty: &'s Type, word: &str) -> Result<PathStep<'s>, String> {
             }
             Ok(PathStep { before: vec![of], copies: place as u64, ty: of, place })
         }
-        other => Err(format!("{} has no fields that every value has", other.name())),
+        other => Err(format!("{} has no fields that exist in every value", other.name())),
     }
 }

@@ -1,4 +1,4 @@
-//! A schema as it is written down: what it is, and a hash that tells whether it is that still.
+//! The JSON form of a schema: the type and a hash that is checked when it is read.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,13 +22,13 @@ impl From<Schema> for SchemaJson {
 impl TryFrom<SchemaJson> for Schema {
     type Error = String;
 
-    fn try_from(told: SchemaJson) -> Result<Self, String> {
-        let schema = Self::new(told.schema);
+    fn try_from(json: SchemaJson) -> Result<Self, String> {
+        let schema = Self::new(json.schema);
         schema.check()?;
-        if told.hash == format!("{:016x}", schema.hash()) {
+        if json.hash == format!("{:016x}", schema.hash()) {
             return Ok(schema);
         }
-        Err(format!("the hash of {} is not that of its schema", told.name))
+        Err(format!("the hash of {} does not match its schema", json.name))
     }
 }
 

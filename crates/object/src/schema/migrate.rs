@@ -1,31 +1,31 @@
-//! Older files for newer types: fields added with a default, removed, renamed, by the rules that the type declares.
+//! Migration of objects in older files to newer types: fields added with a default, removed and renamed, by the attributes of the type.
 
 use super::walk::{TypeContext, length, skip};
 use super::{Enum, Field, Schema, SchemaMismatch, Struct, Type};
 use crate::codec::{DecodeError, Decoder};
 
-/// How objects of one schema become objects of another.
+/// The migration of objects of one schema to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Migration {
     root: MigrationStep,
-    /// The schema of what is read, which steps refer to.
+    /// The schema of the file, which steps refer to.
     from: Type,
 }
 
-/// How a value becomes another.
+/// The migration of a value.
 #[derive(Clone, Debug)]
 enum MigrationStep {
-    /// It stays as it is.
+    /// It is copied.
     Keep,
-    /// Every element by the same step, behind a length.
+    /// A length, then every element by the same step.
     Many(Vec<MigrationStep>),
     /// Every element by the same step.
     Array(Box<MigrationStep>),
     Option(Box<MigrationStep>),
     Tuple(Vec<MigrationStep>),
-    /// Where each new field comes from.
+    /// The origin of each new field.
     Fields(Vec<FieldOrigin>),
-    /// Which number each variant gets, and where its fields come from.
+    /// The new number of each variant, and the origins of its fields.
     Variants(Vec<(u32, Vec<FieldOrigin>)>),
     /// The step of an enclosing type.
     Up(usize),
@@ -38,7 +38,7 @@ enum FieldOrigin {
 }
 
 impl Migration {
-    /// How objects of schema `from` are read as objects of schema `to`; none where they are the same.
+    /// The migration from schema `from` to schema `to`; none if they are the same.
     pub(crate) fn plan(from: &Schema, to: &Schema) -> Result<Option<Self>, SchemaMismatch> {
         if from == to {
             return Ok(None);
@@ -48,7 +48,7 @@ impl Migration {
         Ok(Some(Self { root, from: from.root().clone() }))
     }
 
-    /// Turns one encoded object into the other schema, appended to `out`.
+    /// Migrates one encoded object and appends it to `out`.
     pub(crate) fn apply(&self, input: &mut Decoder<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         let mut run = MigrationWalker { around: TypeContext::default(), steps: Vec::new() };
         run.value(&self.from, &self.root, input, out)
@@ -59,7 +59,7 @@ fn step(from: &Type, to: &Type) -> Result<MigrationStep, String> {
     if !recursive(from) && from.signature() == to.signature() {
         return Ok(MigrationStep::Keep);
     }
-    let differ = || Err(format!("the file has {} where the program wants {}", from.name(), to.name()));
+    let differ = || Err(format!("the file has {}, the program has {}", from.name(), to.name()));
     match (from, to) {
         (Type::Struct(from), Type::Struct(to)) if from.name == to.name => {
             fields(&from.name, &from.fields, &to.fields, &to.removed).map(MigrationStep::Fields)
@@ -83,7 +83,9 @@ fn step(from: &Type, to: &Type) -> Result<MigrationStep, String> {
             .map(|(from, to)| step(from, to))
             .collect::<Result<_, _>>()
             .map(MigrationStep::Tuple),
-        (Type::Up(levels), Type::Up(wanted)) if levels == wanted => Ok(MigrationStep::Up(*levels as usize)),
+        (Type::Recursive(levels), Type::Recursive(wanted)) if levels == wanted => {
+            Ok(MigrationStep::Up(*levels as usize))
+        }
         (simple, wanted) if !simple.word().is_empty() && simple.word() == wanted.word() => {
             Ok(MigrationStep::Keep)
         }
@@ -91,10 +93,10 @@ fn step(from: &Type, to: &Type) -> Result<MigrationStep, String> {
     }
 }
 
-/// Whether it refers to a type around it: then equal words may mean different things.
+/// True if it refers to an enclosing type: then equal signatures may mean different types.
 fn recursive(ty: &Type) -> bool {
     match ty {
-        Type::Up(_) => true,
+        Type::Recursive(_) => true,
         Type::Array { of, .. } | Type::Option(of) | Type::List(of) | Type::Set(of) => recursive(of),
         Type::Map { key, value } => recursive(key) || recursive(value),
         Type::Tuple(parts) => parts.iter().any(recursive),
@@ -118,7 +120,7 @@ fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Resul
                 if from[place].unit != field.unit {
                     let unit = |field: &Field| field.unit.clone().unwrap_or("no unit".to_owned());
                     let (there, here) = (unit(&from[place]), unit(field));
-                    return Err(format!("field {:?} of {name} is in {there} in the file and in {here} here", field.name));
+                    return Err(format!("field {:?} of {name} has the unit {there} in the file and {here} in the program", field.name));
                 }
                 used[place] = true;
                 let inside = step(&from[place].ty, &field.ty);
@@ -127,7 +129,7 @@ fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Resul
             (None, Some(default)) => FieldOrigin::Default(default.clone()),
             (None, None) => {
                 return Err(format!(
-                    "the file has no field {:?} of {name}; say #[object(default)] or #[object(was(\"…\"))] if it may be missing or had another name",
+                    "the file has no field {:?} of {name}; add #[object(default)] or #[object(alias = \"…\")] if it may be missing or had another name",
                     field.name
                 ));
             }
@@ -136,7 +138,7 @@ fn fields(name: &str, from: &[Field], to: &[Field], removed: &[String]) -> Resul
     let unused = from.iter().zip(&used).find(|(old, used)| !**used && !removed.contains(&old.name));
     match unused {
         Some((old, _)) => Err(format!(
-            "the file has a field {:?} that {name} lacks; say #[object(removed(\"{}\"))] on the type if it may be dropped",
+            "the file has a field {:?} that {name} lacks; add #[object(removed(\"{}\"))] on the type if it may be dropped",
             old.name, old.name
         )),
         None => Ok(origins),
@@ -158,7 +160,7 @@ fn variants(from: &Enum, to: &Enum) -> Result<Vec<(u32, Vec<FieldOrigin>)>, Stri
 
 struct MigrationWalker<'m> {
     around: TypeContext<'m>,
-    /// The steps of the structures and enums around, as `around` has their types.
+    /// The steps of the enclosing structures and enums, parallel to `around`.
     steps: Vec<&'m MigrationStep>,
 }
 
@@ -177,11 +179,12 @@ impl<'m> MigrationWalker<'m> {
             out.extend_from_slice(start.clone().take(len)?);
             return Ok(());
         }
-        // The steps around change as the types around do.
+        // The enclosing steps change with the enclosing types.
         let (step, kept, mut left) = match step {
             MigrationStep::Up(levels) => {
                 let place = self.steps.len().checked_sub(levels + 1);
-                let place = place.ok_or_else(|| input.error("a type that leads out of itself"))?;
+                let place = place
+                    .ok_or_else(|| input.error("the type refers to an enclosing type that does not exist"))?;
                 let left = self.steps.split_off(place);
                 (left[0], place, left)
             }
@@ -241,11 +244,11 @@ impl<'m> MigrationWalker<'m> {
             (Type::Tuple(parts), MigrationStep::Tuple(steps)) => {
                 parts.iter().zip(steps).try_for_each(|(part, step)| self.value(part, step, input, out))
             }
-            _ => Err(input.error("a plan that does not fit the type")),
+            _ => Err(input.error("the migration does not match the type")),
         }
     }
 
-    /// Finds where each old field lies, then writes the new ones in their order.
+    /// Locates each old field, then writes the new ones in their order.
     fn fields(
         &mut self,
         old: &'m [Field],

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Schema;
 
-/// Two types that do not fit: why, and both of them.
+/// Two types that do not match: the reason, and both of them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SchemaMismatch {
     why: String,
@@ -12,7 +12,7 @@ pub struct SchemaMismatch {
 }
 
 impl SchemaMismatch {
-    /// `found` is what there is, `wanted` what the program reads it as.
+    /// `found` is the stored type, `wanted` that of the program.
     pub(crate) fn new(found: &Schema, wanted: &Schema, why: impl Into<String>) -> Self {
         Self { why: why.into(), table: side_by_side(found, wanted) }
     }

@@ -1,4 +1,4 @@
-//! Schemas for people.
+//! Schemas as text: one line per field.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(crate) struct OutlineLine {
 }
 
 impl OutlineLine {
-    /// What counts when two types are compared.
+    /// The text by which two types are compared.
     pub(crate) fn compared(&self) -> String {
         match &self.unit {
             Some(unit) => format!("{} in {unit}", self.text),
@@ -60,7 +60,7 @@ impl Schema {
     }
 }
 
-/// The lines of what is inside a type.
+/// The lines of the parts of a type.
 fn inner(ty: &Type, depth: usize, offset: Option<u64>, lines: &mut Vec<OutlineLine>) {
     match ty {
         Type::Struct(structure) => fields(&structure.fields, depth, offset, lines),
@@ -102,7 +102,7 @@ fn indent(depth: usize) -> String {
     "  ".repeat(depth)
 }
 
-/// The type in a word, without what is inside structures.
+/// The name of the type, without the fields of structures.
 fn short(ty: &Type) -> String {
     match ty {
         Type::Struct(structure) => structure.name.clone(),
@@ -113,7 +113,7 @@ fn short(ty: &Type) -> String {
         Type::List(of) => format!("list of {}", short(of)),
         Type::Set(of) => format!("set of {}", short(of)),
         Type::Map { key, value } => format!("map of {} to {}", short(key), short(value)),
-        Type::Up(levels) => format!("the type {} levels up", levels + 1),
+        Type::Recursive(levels) => format!("the type {} levels up", levels + 1),
         simple => simple.word().to_owned(),
     }
 }

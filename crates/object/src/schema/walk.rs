@@ -1,32 +1,32 @@
-//! Walking through encoded objects by their schema alone: how long they are, without the type.
+//! Traversal of encoded objects by their schema: their lengths, without the Rust type.
 
 use super::Type;
 use crate::codec::{DEEPEST, DecodeError, Decoder};
 
-/// Where in a schema a walk is: the structures and enums around it, outermost first.
+/// The position of a traversal in a schema: the enclosing structures and enums, outermost first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TypeContext<'s> {
     named: Vec<&'s Type>,
     depth: usize,
 }
 
-/// What was around a type before it was entered.
+/// The context before a type was entered.
 pub(crate) struct SavedContext<'s> {
     kept: usize,
-    /// Left behind on the way up: what a reference leads to has other types around it than the reference has.
+    /// The contexts that a recursive reference leaves: its target has other enclosing types.
     left: Vec<&'s Type>,
 }
 
 impl<'s> TypeContext<'s> {
-    /// The type that is meant, and what was around it; what is around its parts from now on.
+    /// Enters a type: resolves a recursive reference and returns the type with the context before.
     pub(crate) fn enter(&mut self, ty: &'s Type) -> Result<(&'s Type, SavedContext<'s>), String> {
         if self.depth > DEEPEST {
             return Err(format!("values nested more than {DEEPEST} deep"));
         }
         let (meant, outside) = match ty {
-            Type::Up(levels) => {
+            Type::Recursive(levels) => {
                 let place = self.named.len().checked_sub(*levels as usize + 1);
-                let place = place.ok_or("a type that leads out of itself")?;
+                let place = place.ok_or("the type refers to an enclosing type that does not exist")?;
                 let left = self.named.split_off(place);
                 (left[0], SavedContext { kept: place, left })
             }
@@ -46,7 +46,7 @@ impl<'s> TypeContext<'s> {
     }
 }
 
-/// Takes one value of the type, unseen.
+/// Skips one value of the type.
 pub(crate) fn skip<'s>(
     ty: &'s Type,
     input: &mut Decoder<'_>,
@@ -85,11 +85,11 @@ fn parts<'s>(ty: &'s Type, input: &mut Decoder<'_>, around: &mut TypeContext<'s>
             let variant = variant.ok_or_else(|| input.no_variant(&choice.name, number))?;
             variant.fields.iter().try_for_each(|field| skip(&field.ty, input, around))
         }
-        simple => Err(input.error(format!("{} cannot be walked through", simple.name()))),
+        simple => Err(input.error(format!("{} cannot be skipped", simple.name()))),
     }
 }
 
-/// How many elements with these parts follow, if so many can.
+/// The number of elements with these parts that follow, if so many can.
 pub(super) fn length(of: &[&Type], input: &mut Decoder<'_>) -> Result<usize, DecodeError> {
     match combined_size(of) {
         Some(0) => input.take_len_of(Some(0)),
@@ -97,12 +97,12 @@ pub(super) fn length(of: &[&Type], input: &mut Decoder<'_>) -> Result<usize, Dec
     }
 }
 
-/// Bytes of an element with these parts, where all have the same.
+/// Bytes of an element with these parts, if all have constant size.
 fn combined_size(of: &[&Type]) -> Option<u64> {
     of.iter().try_fold(0u64, |sum, part| sum.checked_add(part.size()?))
 }
 
-/// A length, and so many times these parts.
+/// Skips a length and that number of elements with these parts.
 fn many<'s>(
     of: &[&'s Type],
     input: &mut Decoder<'_>,

@@ -20,7 +20,7 @@ pub(crate) enum Completion {
     Split,
 }
 
-/// How objects are accessed.
+/// An access method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Method {
     position: Position,
@@ -28,7 +28,7 @@ pub(crate) struct Method {
     completion: Completion,
 }
 
-/// All that MPI-IO has; at the shared pointer the collective ones are its ordered ones, and the split form is collective only.
+/// All methods of MPI-IO. At the shared pointer the collective ones are the ordered ones; the split form is collective only.
 pub(crate) fn methods() -> Vec<Method> {
     let mut methods = Vec::new();
     for position in [Position::Explicit, Position::Individual, Position::Shared] {
@@ -44,7 +44,7 @@ pub(crate) fn methods() -> Vec<Method> {
 }
 
 impl Method {
-    /// Whether ranks access objects in whatever order they come.
+    /// True if the order of the ranks is not defined.
     fn is_unordered(self) -> bool {
         self.position == Position::Shared && !self.collective
     }
@@ -58,25 +58,29 @@ impl Method {
             }
             Position::Shared => file.shared(),
         };
-        Ok(if self.collective { access.all() } else { access })
+        Ok(access)
     }
 
     fn write<T: Numbered>(self, file: &ObjectFile<T>, first: u64, objects: &[T]) -> Result<(), Error> {
-        let access = self.access(file, first)?;
-        match self.completion {
-            Completion::Blocking => assert_eq!(access.write(objects)?, objects.len() as u64),
-            Completion::NonBlocking => assert_eq!(access.start_write(objects.to_vec())?.wait()?, objects),
-            Completion::Split => assert_eq!(access.begin_write(objects.to_vec())?.end()?, objects),
+        let (access, owned) = (self.access(file, first)?, objects.to_vec());
+        match (self.collective, self.completion) {
+            (false, Completion::Blocking) => assert_eq!(access.write(objects)?, objects.len() as u64),
+            (true, Completion::Blocking) => assert_eq!(access.all().write(objects)?, objects.len() as u64),
+            (false, _) => assert_eq!(access.start_write(owned)?.wait()?, objects),
+            (true, Completion::NonBlocking) => assert_eq!(access.all().start_write(owned)?.wait()?, objects),
+            (true, Completion::Split) => assert_eq!(access.all().begin_write(owned)?.end()?, objects),
         }
         Ok(())
     }
 
     fn read<T: Numbered>(self, file: &ObjectFile<T>, first: u64, count: u64) -> Result<Vec<T>, Error> {
         let access = self.access(file, first)?;
-        match self.completion {
-            Completion::Blocking => access.read_vec(count),
-            Completion::NonBlocking => access.start_read(count)?.wait(),
-            Completion::Split => access.begin_read(count)?.end(),
+        match (self.collective, self.completion) {
+            (false, Completion::Blocking) => access.read_vec(count),
+            (true, Completion::Blocking) => access.all().read_vec(count),
+            (false, _) => access.start_read(count)?.wait(),
+            (true, Completion::NonBlocking) => access.all().start_read(count)?.wait(),
+            (true, Completion::Split) => access.all().begin_read(count)?.end(),
         }
     }
 }
@@ -90,7 +94,7 @@ pub(crate) fn write_and_read<T: Numbered>(world: &Comm, name: &str, method: Meth
     for round in 0..2 {
         let first = round * total + before;
         method.write(&file, first, &some(first..first + mine))?;
-        // The next round begins behind what all ranks have written in this one.
+        // The next round begins after the objects that all ranks have written in this one.
         world.barrier()?;
     }
     assert_eq!(file.position_shared()?, if method.position == Position::Shared { 2 * total } else { 0 });

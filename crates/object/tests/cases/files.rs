@@ -1,11 +1,11 @@
-//! What object files have to do, on any transport and device: every way of access, every category, every view.
+//! Cases for object files on any transport and device: every access method, category and view.
 
 use aqueduct_comm::Comm;
 use aqueduct_file::{Mode, Whence};
 use aqueduct_object::schema::ByteOrder;
 use aqueduct_object::{Error, FromIter, Object, ObjectFile, ObjectOpenOptions, ObjectView, Single};
 
-/// How many kinds of views there are.
+/// The number of kinds of views.
 pub(crate) const VIEWS: usize = 7;
 
 #[derive(Object, Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub(crate) struct Variable {
     path: Vec<[f32; 2]>,
 }
 
-/// An object that is known by its number.
+/// An object that is made from its number.
 pub(crate) trait Numbered: Object + Clone + std::fmt::Debug + PartialEq + Send {
     fn number(number: u64) -> Self;
 }
@@ -57,7 +57,7 @@ pub(crate) fn some<T: Numbered>(numbers: impl IntoIterator<Item = u64>) -> Vec<T
     numbers.into_iter().map(T::number).collect()
 }
 
-/// All ways of writing: object `n` of the file is number `n`, 12 objects per rank.
+/// All methods of writing: object `n` of the file is number `n`, 12 objects per rank.
 pub(crate) fn write_all_ways<T: Numbered>(world: &Comm, name: &str, order: ByteOrder) -> Result<u64, Error> {
     let (rank, size) = (world.rank() as u64, world.size() as u64);
     let file = ObjectOpenOptions::new(Mode::read_write().create())
@@ -65,7 +65,7 @@ pub(crate) fn write_all_ways<T: Numbered>(world: &Comm, name: &str, order: ByteO
         .byte_order(order)
         .open::<T>(world, name)?;
     let mine = |first: u64, count: u64| some::<T>(first..first + count);
-    // One block of two objects per rank and way.
+    // One block of two objects per rank and method.
     let block = |way: u64| way * 2 * size + 2 * rank;
     let objects = mine(block(0), 2);
     assert_eq!(file.at(block(0)).write(&objects)?, 2);
@@ -113,7 +113,7 @@ pub(crate) fn read_all_ways<T: Numbered>(world: &Comm, name: &str, total: u64) -
     file.close()
 }
 
-/// Every view of rank `r` of `size`, and what it sees of 60 objects.
+/// A view of each kind.
 pub(crate) fn views(world: &Comm) -> Vec<ObjectView> {
     let (rank, size) = (world.rank() as u64, world.size());
     let mask: String = (0..size).map(|at| if at == world.rank() { "110" } else { "000" }).collect();
@@ -129,21 +129,21 @@ pub(crate) fn views(world: &Comm) -> Vec<ObjectView> {
     ]
 }
 
-/// Writes 60 objects, or those of them that a view of this kind lets be seen.
+/// Writes 60 objects through a view of this kind.
 pub(crate) fn write_through_view<T: Numbered>(world: &Comm, name: &str, kind: usize) -> Result<(), Error> {
     let view = views(world).swap_remove(kind);
     let seen = (0..60).filter_map(|place| view.number(place)).take_while(|number| *number < 60);
     let seen: Vec<u64> = seen.collect();
     let file = ObjectFile::<T>::replace(world, name)?;
     file.set_view(&view)?;
-    // Each rank its own number of objects, in two calls.
+    // Each rank has its own number of objects, in two calls.
     let (first, second) = seen.split_at(world.rank() + 1);
     file.at_pointer().all().write(&some::<T>(first.iter().copied()))?;
     file.at_pointer().all().write(&some::<T>(second.iter().copied()))?;
     file.close()
 }
 
-/// Reads through every view what was written through one of this kind.
+/// Reads through every view what was written through a view of this kind.
 pub(crate) fn read_through_views<T: Numbered>(world: &Comm, name: &str, kind: usize) -> Result<(), Error> {
     let file = ObjectFile::<T>::open(world, name)?;
     let count = file.count()?;
@@ -151,7 +151,7 @@ pub(crate) fn read_through_views<T: Numbered>(world: &Comm, name: &str, kind: us
         file.set_view(&view)?;
         let numbers: Vec<u64> = (0..file.count_in_view()?).filter_map(|place| view.number(place)).collect();
         assert!(numbers.iter().all(|number| *number < count));
-        // Objects that no rank wrote cannot be read where sizes differ; here only the mask and the shifted view leave some out.
+        // Objects of variable size that were not written cannot be read; the mask and the shifted view leave some out.
         if kind == 4 || kind == 5 {
             continue;
         }

@@ -139,7 +139,7 @@ impl<T: Random, U: Random, const N: usize> Random for Generic<T, U, N> {
 }
 
 choices! {
-    // Any of them: every object of a file is of another kind. One type, so that compiling it takes seconds and not minutes.
+    // One enum of all kinds, so that each object of a file may be of another kind, and compiling takes seconds and not minutes.
     Any {
         Point(object: Point), Grid(object: Grid), Padded(object: Padded), Reordered(object: Reordered),
         Flags(object: Flags), Wide(object: Wide), Integers(object: Integers), Held(object: Held),

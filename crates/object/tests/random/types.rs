@@ -1,5 +1,5 @@
-//! Random types and random values of them, as bytes: an independent model of the encoding, which knows `docs/format-object.md` and nothing of the
-//! library's own walks through schemas.
+//! Random types and random values of them, as bytes: an independent model of the encoding after `docs/format-object.md`, without code of the
+//! library.
 
 use aqueduct_object::schema::{Enum, Field, Struct, Type, Variant};
 use aqueduct_object::{DecodeError, Decoder};
@@ -8,17 +8,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Union;
 
-/// Types are nested so deep.
+/// The maximum nesting of types.
 const DEPTH: u32 = 3;
-/// Values of types that contain themselves do so as often.
+/// The maximum nesting of values of recursive types.
 const ROUNDS: u32 = 2;
 
-/// A number, or bytes that have no order.
+/// A number, or bytes without a byte order.
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
     little: Vec<u8>,
     turns: bool,
-    /// Whether older values lack it.
+    /// True if older values do not have it.
     added: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn big(value: &Value) -> Vec<u8> {
     value.iter().flat_map(turned).collect()
 }
 
-/// The field that structures may have been given in the meantime, and what it is where a file lacks it.
+/// The field that is added to structures, and its default.
 const ADDED: (&str, [u8; 2]) = ("added", [7, 0]);
 
 /// The type as it was before fields were added.
@@ -73,11 +73,11 @@ pub(crate) fn any_type() -> BoxedStrategy<Type> {
     nested(DEPTH, 0, false)
 }
 
-/// A type inside `around` structures and enums. One may be meant again where an empty list or an option ends the recursion: `guarded`.
+/// A type inside `around` structures and enums. A recursive reference is allowed if an empty list or an option can end the recursion: `guarded`.
 fn nested(depth: u32, around: u32, guarded: bool) -> BoxedStrategy<Type> {
     let mut kinds = vec![(4, leaf())];
     if guarded && around > 0 {
-        kinds.push((3, (0..around).prop_map(Type::Up).boxed()));
+        kinds.push((3, (0..around).prop_map(Type::Recursive).boxed()));
     }
     if depth > 0 {
         let inner = |guarded| nested(depth - 1, around, guarded);
@@ -137,10 +137,10 @@ fn choice(depth: u32, around: u32) -> BoxedStrategy<Type> {
     prop_oneof![1 => bare, 2 => full].boxed()
 }
 
-/// The type that is meant, and the structures and enums around it and around its parts.
+/// The type with references resolved, and the structures and enums that enclose it and its parts.
 fn meant<'t>(ty: &'t Type, around: &[&'t Type]) -> (&'t Type, Vec<&'t Type>) {
     let (meant, mut around) = match ty {
-        Type::Up(levels) => {
+        Type::Recursive(levels) => {
             let place = around.len() - 1 - *levels as usize;
             (around[place], around[..place].to_vec())
         }
@@ -162,7 +162,7 @@ fn number(little: &[u8]) -> Value {
 }
 
 fn value(ty: &Type, around: &[&Type], rounds: u32) -> BoxedStrategy<Value> {
-    let rounds_left = if matches!(ty, Type::Up(_)) { rounds - 1 } else { rounds };
+    let rounds_left = if matches!(ty, Type::Recursive(_)) { rounds - 1 } else { rounds };
     let (ty, around) = meant(ty, around);
     let part = |ty: &Type| value(ty, &around, rounds_left);
     let counted = |parts: Vec<Value>| [number(&(parts.len() as u64).to_le_bytes()), parts.concat()].concat();
@@ -213,7 +213,7 @@ fn text(text: String) -> Value {
     [length, vec![Atom { little: text.into_bytes(), turns: false, added: false }]].concat()
 }
 
-/// Bytes of what has no parts, as the table of the format has them.
+/// Bytes of a type without parts, from the table of the format.
 fn width(ty: &Type) -> usize {
     match ty {
         Type::Unit => 0,
@@ -226,10 +226,10 @@ fn width(ty: &Type) -> usize {
     }
 }
 
-/// Parts that every value has, by their paths: what has no parts itself.
+/// The parts that every value has and that have no parts, by their paths.
 pub(crate) type Leaves = Vec<(String, Type, Vec<u8>)>;
 
-/// Takes a value from its canonical form; its parts by path are added to `leaves`, where there is a path.
+/// Decodes a value from its canonical form; adds its parts with their paths to `leaves`.
 pub(crate) fn take(
     ty: &Type,
     around: &[&Type],
@@ -237,7 +237,7 @@ pub(crate) fn take(
     input: &mut Decoder<'_>,
     leaves: &mut Leaves,
 ) -> Result<(), DecodeError> {
-    let reference = matches!(ty, Type::Up(_));
+    let reference = matches!(ty, Type::Recursive(_));
     let (ty, around) = meant(ty, around);
     let path = path.filter(|_| !reference);
     let below = |name: &str| {
@@ -287,7 +287,7 @@ pub(crate) fn take(
     }
 }
 
-/// What lies between two places.
+/// The bytes between two positions.
 fn taken(from: &Decoder<'_>, to: &Decoder<'_>) -> Vec<u8> {
     from.clone().take(to.position() - from.position()).expect("it has just been taken").to_vec()
 }

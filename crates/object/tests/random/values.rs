@@ -1,4 +1,4 @@
-//! Random values of what the language and its library have.
+//! Random values of the types of Rust and its standard library.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -10,10 +10,10 @@ use aqueduct_object::Object;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Lists are short: what is nested in one another multiplies.
+/// The maximum length of lists; nested lists multiply.
 const LENGTH: std::ops::Range<usize> = 0..4;
 
-/// An object of which there are random values.
+/// An object with random values.
 pub(crate) trait Random: Object + Clone + std::fmt::Debug + PartialEq {
     fn random() -> BoxedStrategy<Self>;
 }

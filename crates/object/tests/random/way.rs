@@ -1,5 +1,5 @@
-//! How random objects travel: written by N ranks through one view, read by M ranks through every view, on every device, in both byte orders;
-//! sent around.
+//! Writing of random objects by N ranks through one view, reading by M ranks through every view, on every device, in both byte orders;
+//! sending between ranks.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Mode;
@@ -10,10 +10,10 @@ use aqueduct_object::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// So many kinds of views.
+/// The number of kinds of views.
 const VIEWS: usize = 6;
 
-/// Objects that can be looked at.
+/// Objects that can be compared and printed.
 pub(crate) trait Comparable: Object + Clone + std::fmt::Debug + PartialEq {}
 
 impl<T: Object + Clone + std::fmt::Debug + PartialEq> Comparable for T {}
@@ -46,7 +46,7 @@ pub(crate) fn way() -> impl Strategy<Value = Way> {
     )
 }
 
-/// A view of each kind, which together see each of `total` objects once, where `total` is not 0.
+/// A view of each kind. The views of all ranks have each of `total` objects once; `total` is not 0.
 fn view(world: &Comm, kind: usize, total: u64) -> Result<ObjectView, Error> {
     let (rank, size) = (world.rank() as u64, world.size() as u64);
     let mine = |object: u64| object % 5 % size == rank;
@@ -60,13 +60,13 @@ fn view(world: &Comm, kind: usize, total: u64) -> Result<ObjectView, Error> {
     })
 }
 
-/// The objects that a view sees of all, where it is not blind.
+/// The objects of a view that is not empty.
 fn seen(view: &ObjectView, total: u64) -> Vec<usize> {
     let numbers = (0..).map_while(|place| view.number(place)).take_while(|number| *number < total);
     numbers.map(|number| number as usize).collect()
 }
 
-/// The same on every rank: values such as those behind an `Rc` cannot be handed over, their bytes can.
+/// The same objects on every rank: values such as an `Rc` cannot be sent to threads, their bytes can.
 fn decoded<T: Object>(bytes: &[Vec<u8>]) -> Vec<T> {
     bytes.iter().map(|bytes| decode(bytes).expect("what was encoded")).collect()
 }
@@ -77,7 +77,7 @@ pub(crate) fn write<T: Object>(world: &Comm, name: &str, way: &Way, bytes: &[Vec
     let file = if way.checksums { open } else { open.unchecked() }.open::<T>(world, name)?;
     let view = view(world, way.view, total.max(1))?;
     let mine = seen(&view, total);
-    // In two parts with a commit in between; a rank that sees nothing writes nothing, through the whole file.
+    // In two parts with a commit between them; a rank with an empty view writes nothing, through the view of the whole file.
     file.set_view(&if mine.is_empty() { ObjectView::all() } else { view })?;
     let (first, second) = mine.split_at(mine.len() / 2);
     file.at_pointer().all().write(FromIter(first.iter().map(|at| &all[*at])))?;
@@ -110,8 +110,8 @@ pub(crate) fn read<T: Comparable>(
     file.close()
 }
 
-/// Every rank gets what the others have.
-pub(crate) fn talk<T: Comparable>(world: &Comm, bytes: &[Vec<u8>]) -> Result<(), Error> {
+/// Every rank receives the objects of the others.
+pub(crate) fn exchange<T: Comparable>(world: &Comm, bytes: &[Vec<u8>]) -> Result<(), Error> {
     let all = decoded::<T>(bytes);
     let part = |rank: usize| all.iter().skip(rank).step_by(world.size()).cloned().collect::<Vec<T>>();
     let parts: Vec<Vec<T>> = (0..world.size()).map(part).collect();
@@ -124,13 +124,13 @@ pub(crate) fn talk<T: Comparable>(world: &Comm, bytes: &[Vec<u8>]) -> Result<(),
     Ok(())
 }
 
-/// So many cases of one type; a failure is shown with the smallest values that fail.
+/// A runner of `cases` cases; it reports the smallest values that fail.
 pub(crate) fn runner(cases: u32) -> TestRunner {
     TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() })
 }
 
 impl Way {
-    /// Ranks on nodes of this way's size.
+    /// Ranks on nodes of `per_node` ranks.
     pub(crate) fn launch(&self, ranks: usize) -> Launch {
         Launch::threads(ranks).node_ranks(self.per_node)
     }

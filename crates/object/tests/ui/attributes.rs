@@ -1,4 +1,4 @@
-//! Words that mean nothing, or contradict one another.
+//! Attributes that are unknown or contradict each other.
 
 use aqueduct_object::Object;
 

@@ -1,4 +1,4 @@
-//! What objects between ranks have to do, on any transport: every call, every category, unequal counts, wrong types.
+//! Cases for messages of objects on any transport: every call, every category, unequal counts, wrong types.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -58,27 +58,27 @@ fn messages<T: Numbered>(world: &Comm) -> Result<(), Error> {
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
     let mine = some::<T>(rank, rank + 2);
     let theirs = some::<T>(previous, previous + 2);
-    // A vector, a part of it, one, and what an iterator goes through.
+    // A vector, a part of it, one object, and an iterator.
     world.send_objects(next, 1, &mine)?;
     world.send_objects(next, 1, &mine[1..])?;
     world.send_objects(next, 1, Single(&mine[0]))?;
     let map: BTreeMap<usize, T> = mine.iter().cloned().enumerate().collect();
     world.send_objects(next, 1, FromIter(map.range(1..).map(|(_, object)| object)))?;
     world.send_objects::<T>(next, 1, &[])?;
-    // A new vector, an existing slice, one object, a container that grows.
+    // A new vector, an existing slice, one object, a container that is extended.
     let (got, status) = world.receive_objects::<T>(previous, 1)?;
     assert_eq!((&got, status.source), (&theirs, previous));
     assert_eq!(status.bytes, theirs.iter().map(T::encoded_size).sum::<usize>());
     let mut room = vec![T::number(7); previous + 4];
     assert_eq!(world.receive_objects_into(previous, 1, &mut room)?.0, previous + 1);
     assert_eq!(room[..=previous], theirs[1..]);
-    assert_eq!(room[previous + 1], T::number(7), "behind them nothing changes");
+    assert_eq!(room[previous + 1], T::number(7), "objects after them are unchanged");
     assert_eq!(world.receive_object::<T>(previous, 1)?.0, theirs[0]);
     let mut grows = VecDeque::from([T::number(9)]);
     assert_eq!(world.receive_objects_onto(previous, 1, &mut grows)?.0, previous + 1);
     assert_eq!((&grows[0], &grows[1]), (&T::number(9), &theirs[1]));
     assert_eq!(world.receive_objects::<T>(MessageSource::Rank(previous), 1)?.0, []);
-    // Without waiting.
+    // Non-blocking.
     let first = world.start_receive_objects::<T>(previous, 2)?;
     let mut second = world.start_receive_objects::<T>(MessageSource::Any, 3)?;
     let sending = world.start_send_objects(next, 2, &mine)?;
@@ -167,7 +167,7 @@ fn wrong_types(world: &Comm) -> Result<(), Error> {
     Ok(())
 }
 
-/// All of it.
+/// All cases.
 pub(crate) fn all(world: &Comm) -> Result<(), Error> {
     messages::<Trivial>(world)?;
     messages::<Constant>(world)?;
