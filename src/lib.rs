@@ -1,8 +1,8 @@
-//! Aqueduct carries the data of parallel programs to storage and back.
+//! Parallel I/O for programs on many ranks: MPI-IO semantics, collective I/O, netCDF and HDF5 files, asynchronous output, checkpoints.
 //!
-//! The same program runs on threads of one process, with nothing to install, and on MPI processes, with whichever MPI library
-//! the launcher belongs to. [`run`] starts it; every rank gets a [`Comm`](comm::Comm) to talk to the others and opens
-//! [`file`](mod@file)s on any [`device`] by name.
+//! A program runs on threads of one process, which needs no other software, or on MPI processes, with the MPI library of the launcher.
+//! [`run`] starts it; every rank gets a [`Comm`](comm::Comm), its communicator, and opens [`file`](mod@file)s by name. The prefix of a name selects
+//! the storage back end ([`device`]).
 //!
 //! ```
 //! use aqueduct::prelude::*;
@@ -16,18 +16,28 @@
 //! # Ok::<(), aqueduct::Error>(())
 //! ```
 //!
-//! | layer | crate | what it is for |
+//! | layer | crate | contents |
 //! |---|---|---|
-//! | [`comm`] | `aqueduct-comm` | ranks that talk: collective calls, messages, shared memory; threads or MPI |
-//! | [`formats`] | `aqueduct-formats` | files of other systems: [`netcdf`], HDF5 with the feature `hdf5` |
+//! | [`stream`] | `aqueduct-stream` | asynchronous output of time-stepping programs: streams, reductions, I/O servers |
+//! | [`checkpoint`] | `aqueduct-checkpoint` | checkpoint and restart on any number of ranks, committed all or nothing; particle cell files |
 //! | [`mardyn`] | `aqueduct-mardyn` | phase-space files of the program `MarDyn` |
-//! | [`checkpoint`] | `aqueduct-checkpoint` | checkpoint and restart: atomically committed checkpoints, files of particles sorted by cell |
-//! | [`object`] | `aqueduct-object` | typed objects: sent between ranks, stored in files, found again |
-//! | [`stream`] | `aqueduct-stream` | hidden output: streams of a time-stepping program, written while it computes |
-//! | [`file`](mod@file) | `aqueduct-file` | what access means: layouts, views, pointers, plans; all of MPI-IO |
-//! | [`device`] | `aqueduct-device` | where bytes live: files, `io_uring`, memory; wrappers that fail, slow down, trace, crash |
+//! | [`formats`] | `aqueduct-formats` | [`netcdf`] classic files, HDF5 files with the feature `hdf5`, conventions on them |
+//! | [`object`] | `aqueduct-object` | typed objects: schema, encoding, messages between ranks, object files |
+//! | [`file`](mod@file) | `aqueduct-file` | MPI-IO semantics: layouts, views, file pointers, independent and collective I/O, write buffering |
+//! | [`comm`] | `aqueduct-comm` | ranks as threads or MPI processes: messages, collective calls, shared memory |
+//! | [`device`] | `aqueduct-device` | storage back ends: POSIX files, `io_uring`, memory; layers that inject faults, throttle, trace and simulate crashes |
 //!
-//! A layer knows those below and nothing above.
+//! A crate depends only on crates below it.
+//!
+//! # Features
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `hdf5` | HDF5 files; needs the serial C library |
+//! | `ndarray` | access with arrays and views of the crate `ndarray`: `File::array`, `write_array` and `read_array` of variables and datasets, `Checkpoint::ndarray` |
+//! | `num-complex`, `half` | elements of the types `Complex<f32>`, `Complex<f64>` and `half::f16` in files, objects and checkpoints |
+//! | `tracing` | reports and warnings as events of the crate `tracing` |
 
 #[cfg(doctest)]
 mod readmes;
@@ -43,6 +53,8 @@ pub use aqueduct_formats::hdf5;
 pub use aqueduct_formats::netcdf;
 pub use aqueduct_mardyn as mardyn;
 pub use aqueduct_stream as stream;
+#[cfg(feature = "ndarray")]
+pub use ndarray;
 
 /// Runs `program` on every rank and returns what the ranks of this process returned; see
 /// [`comm::run`] for the environment variables.
@@ -64,18 +76,22 @@ where
     aqueduct_comm::run(program).map_err(Error::from)
 }
 
-/// Typed objects: sent between ranks, stored in files, found again. See `aqueduct-object`.
+/// Typed objects: schema, encoding, messages between ranks, object files. See `aqueduct-object`.
 pub mod object {
-    /// For programs that know this crate alone.
+    /// The derive macro for programs that depend on this crate only.
     pub use aqueduct_derive::FacadeObject as Object;
     pub use aqueduct_object::*;
 }
 
-/// What most programs need.
+/// The types of the README and the guides: ranks, files, typed objects, streams and checkpoints.
 pub mod prelude {
+    pub use aqueduct_checkpoint::{ArrayBlock, Checkpoint, Retention, Store};
     pub use aqueduct_comm::{Comm, Launch, Op};
+    pub use aqueduct_file::hyperslab::Hyperslab;
     pub use aqueduct_file::layout::Layout;
-    pub use aqueduct_file::{File, OpenOptions, View, Whence};
+    pub use aqueduct_file::{BufferOptions, Capacity, File, OpenOptions, View, Whence};
+    pub use aqueduct_formats::Selection;
+    pub use aqueduct_stream::{Output, Reduction, Stream, Streams};
 
     pub use crate::object::{Object, ObjectCommExt, ObjectFile, ObjectView, Single};
 }

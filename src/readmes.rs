@@ -1,4 +1,4 @@
-//! The examples of the crates' README files, compiled and run as documentation tests.
+//! The examples of the README files and guides, compiled and run as documentation tests.
 
 #[doc = include_str!("../crates/comm/README.md")]
 struct AqueductCommReadme;
@@ -26,3 +26,19 @@ struct AqueductCheckpointReadme;
 
 #[doc = include_str!("../crates/mardyn/README.md")]
 struct AqueductMardynReadme;
+
+#[doc = include_str!("../crates/report/README.md")]
+struct AqueductReportReadme;
+
+#[doc = include_str!("../README.md")]
+struct AqueductReadme;
+
+#[doc = include_str!("../docs/guide-rust.md")]
+struct RustGuide;
+
+#[doc = include_str!("../docs/guide-restart.md")]
+struct RestartGuide;
+
+#[cfg(feature = "hdf5")]
+#[doc = include_str!("../docs/guide-hdf5.md")]
+struct Hdf5Guide;

@@ -18,13 +18,13 @@ fn lines(source: &str) -> Vec<usize> {
 fn the_document_counts_right() {
     let rows = DOCUMENT.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let number = |word: &str| word.trim().parse::<usize>().expect("a number of lines");
-    let told: Vec<(usize, usize)> = rows
+    let found: Vec<(usize, usize)> = rows
         .take_while(|line| line.starts_with('|'))
         .map(|row| row.split('|').collect::<Vec<_>>())
         .map(|words| (number(words[2]), number(words[3])))
         .collect();
     let counted: Vec<(usize, usize)> = lines(OURS).into_iter().zip(lines(PLAIN)).collect();
-    assert_eq!((told.len(), told), (5, counted));
+    assert_eq!((found.len(), found), (5, counted));
 }
 
 /// Compiles the program in C with a library and runs it on three ranks. Skipped, and says so, where there is none.
@@ -44,9 +44,9 @@ fn plain(implementation: &str, launch: &[&str]) {
     run.args(["120", &format!("mpirun.{implementation}")]).args(launch).args(["-n", "3"]).arg(&program);
     run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     let done = run.arg(folder.path()).output().expect("the launcher starts");
-    let told = String::from_utf8_lossy(&done.stdout);
+    let found = String::from_utf8_lossy(&done.stdout);
     assert_eq!(
-        told.trim(),
+        found.trim(),
         "all five read back what they wrote",
         "{}",
         String::from_utf8_lossy(&done.stderr)
