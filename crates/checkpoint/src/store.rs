@@ -15,11 +15,11 @@ pub use generation::{Generation, PartSummary, SkippedGeneration};
 pub use part::{ArrayBlock, Checkpoint};
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use aqueduct_comm::Comm;
+use aqueduct_file::write_behind::{BackgroundQueue, catch_panic};
 use aqueduct_report::{Component, Report};
 
 use crate::error::{Error, Kind, Result, agree, on_root, system};
@@ -99,7 +99,8 @@ pub struct Store {
     retention: Retention,
     /// Held by rank 0 from its first write on.
     lock: Option<StoreLock>,
-    pending_commit: Option<JoinHandle<Result<CommitOutcome>>>,
+    thread: BackgroundQueue,
+    pending_commit: Option<Receiver<Result<CommitOutcome>>>,
     /// Not taken yet.
     warnings: Vec<String>,
     /// All that there were.
@@ -131,6 +132,7 @@ impl Store {
             location: place,
             retention: Retention::Last(2),
             lock: None,
+            thread: BackgroundQueue::new("aqueduct store"),
             pending_commit: None,
             warnings,
             reported_warnings: told,
@@ -174,30 +176,29 @@ impl Store {
             self.record_outcome(outcome);
             return Ok(());
         }
-        let (comm, place, keep, owned) =
+        let started = self.thread.start().map_err(|error| system("start", &self.location.folder, error));
+        // The thread of one rank would wait for that of another one that has none.
+        agree(&self.comm, "start", &self.location.folder.to_string_lossy(), started)?;
+        let (comm, location, retention, owned) =
             (self.writer.clone(), self.location.clone(), self.retention, checkpoint.into_owned());
-        let (go, may_go) = mpsc::channel::<()>();
-        let work = move || match may_go.recv() {
-            Ok(()) => commit::commit(&comm, &place, keep, &owned),
-            Err(_) => Err(Error::new(
-                Kind::Communication,
-                "start",
-                place.folder.to_string_lossy(),
-                "another rank could start no thread, and says why; `Store::write` needs none",
-            )),
+        let (sender, outcome) = channel();
+        let commit = move || {
+            let panicked = |detail| {
+                Err(Error::new(Kind::Communication, "write", location.folder.to_string_lossy(), detail))
+            };
+            let commit = || commit::commit(&comm, &location, retention, &owned);
+            _ = sender.send(catch_panic(commit).unwrap_or_else(panicked));
         };
-        let started = thread::Builder::new().name("checkpoint".into()).spawn(work);
-        let started = started.map_err(|error| system("start", &self.location.folder, error));
-        // Where one rank has no thread, those of the others would wait for it: none begins before all are there.
-        let thread = agree(&self.comm, "start", &self.location.folder.to_string_lossy(), started)?;
-        let _ = go.send(());
-        self.pending_commit = Some(thread);
+        self.thread
+            .submit(move |_| commit())
+            .map_err(|error| system("start", &self.location.folder, error))?;
+        self.pending_commit = Some(outcome);
         Ok(())
     }
 
-    /// Whether one is under way on this rank.
+    /// True while a started checkpoint is being written by this rank.
     pub fn is_busy(&self) -> bool {
-        self.pending_commit.as_ref().is_some_and(|thread| !thread.is_finished())
+        !self.thread.is_idle()
     }
 
     /// Waits for the checkpoint that is under way; its generation, if there was one. Collective.
@@ -281,17 +282,13 @@ impl Store {
     }
 
     fn wait_for_commit(&mut self) -> Result<Option<u64>> {
-        let Some(thread) = self.pending_commit.take() else { return Ok(None) };
-        let gone = |_| {
-            Error::new(
-                Kind::Communication,
-                "write",
-                self.location.folder.to_string_lossy(),
-                "the I/O thread panicked, and has said why; the generations before are whole",
-            )
-        };
-        let outcome = thread.join().map_err(gone).flatten()?;
-        Ok(Some(self.record_outcome(outcome)))
+        let Some(pending) = self.pending_commit.take() else { return Ok(None) };
+        self.thread.drain();
+        match pending.recv() {
+            Ok(outcome) => Ok(Some(self.record_outcome(outcome?))),
+            // The thread sends before a job ends.
+            Err(_) => Ok(None),
+        }
     }
 
     /// Makes sure that no other program writes here, from now on. The first checkpoint does it, too; a program that changes other files with its

@@ -93,6 +93,11 @@ impl BackgroundQueue {
         Ok(())
     }
 
+    /// True if all jobs are done.
+    pub fn is_idle(&self) -> bool {
+        self.shared.lock().is_idle()
+    }
+
     /// Waits until all jobs are done.
     pub fn drain(&self) {
         self.drain_within(None);

@@ -1,9 +1,7 @@
 //! The thread that writes accepted data to the file, in order; it sleeps when there is none.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aqueduct_report::{Component, Report};
@@ -17,6 +15,7 @@ use crate::error::{Error, Kind};
 use crate::independent::IndependentIo;
 use crate::layout::Strip;
 use crate::memory::chunks::WriteData;
+use crate::write_behind::{BackgroundQueue, catch_panic};
 
 /// A paced thread sleeps at most so long before it checks whether other ranks wait.
 const NAP: Duration = Duration::from_millis(2);
@@ -27,7 +26,7 @@ const STRIPS: usize = 1024;
 /// The threads of a buffered file: one writes, and one waits for the drain target, if there is one. Dropping it writes everything first.
 pub(crate) struct DrainThread {
     shared: DrainContext,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<BackgroundQueue>,
 }
 
 /// What the threads use of an open file.
@@ -44,17 +43,14 @@ impl DrainThread {
         let mut drain = Self { shared, threads: Vec::new() };
         drain.spawn("aqueduct buffer", work)?;
         if drain.shared.buffer.target.is_some() {
-            drain.spawn("aqueduct reservoir", |shared| shared.buffer.await_target())?;
+            drain.spawn("aqueduct target", |shared| shared.buffer.await_target())?;
         }
         Ok(drain)
     }
 
-    fn spawn(&mut self, name: &str, work: fn(&DrainContext)) -> std::io::Result<()> {
-        let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            aqueduct_comm::forbid_mpi_on_thread();
-            work(&shared);
-        })?;
+    fn spawn(&mut self, name: &'static str, work: fn(&DrainContext)) -> std::io::Result<()> {
+        let (thread, shared) = (BackgroundQueue::new(name), self.shared.clone());
+        thread.submit(move |_| work(&shared))?;
         self.threads.push(thread);
         Ok(())
     }
@@ -65,8 +61,7 @@ impl Drop for DrainThread {
         let buffer = &self.shared.buffer;
         buffer.lock().stopped = true;
         buffer.change.notify_all();
-        // They never panic: panics of writes are caught, and become the file's failure.
-        self.threads.drain(..).for_each(|thread| _ = thread.join());
+        self.threads.clear();
         buffer.target.iter().for_each(|target| target.end());
         let state = buffer.lock();
         if let Some(error) = state.failure.as_ref().filter(|_| !state.is_failure_reported) {
@@ -155,8 +150,7 @@ impl DrainContext {
             BlockStorage::Spilled(range) => self.write_spilled(first, range, pieces),
             BlockStorage::Remote => Ok(()),
         };
-        catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| {
-            let detail = "the operation panicked; this is a defect, please report it";
+        catch_panic(write).unwrap_or_else(|detail| {
             Err(FailedWrite::new(first, 0, self.context.error(Kind::Io, "write", detail)))
         })
     }

@@ -65,7 +65,7 @@ struct LeaderState {
     /// Bytes of the largest window.
     capacity: u64,
     plan: Option<GatherPlan>,
-    windows: [Vec<u8>; 2],
+    windows: DoubleBuffer,
     apart: Vec<Vec<u8>>,
 }
 
@@ -128,7 +128,7 @@ impl LeaderTarget {
             group,
             capacity,
             plan: None,
-            windows: Default::default(),
+            windows: DoubleBuffer::new(),
             apart: Vec::new(),
         };
         let lists = declared.streams.iter().map(|about| about.region == StreamRegion::List).collect();
@@ -192,7 +192,7 @@ impl LeaderState {
     /// Writes what the group has together with the other leaders.
     fn write(
         &mut self,
-        target: &mut dyn OutputTarget,
+        target: &mut Option<Box<dyn OutputTarget>>,
         parcel: &StepBatch,
         members: GroupMembers<'_>,
     ) -> Result<()> {
@@ -216,13 +216,8 @@ impl LeaderState {
             apart: &mut self.apart,
             memory_peak,
         };
-        let relay = DoubleBuffer {
-            batch: &parcel,
-            windows,
-            threads: group.allows_background_collectives(),
-            buffers: &mut self.windows,
-        };
-        let outcome = relay.run(target, |window| gathered.fill(window));
+        let threads = group.allows_background_collectives();
+        let outcome = self.windows.run(target, &parcel, (windows, threads), |window| gathered.fill(window));
         gathered.take_rest()?;
         outcome
     }
@@ -237,12 +232,9 @@ impl OutputTarget for LeaderTarget {
         };
         let (group, name, memory_peak) = (&self.group, &*self.name, &*self.memory_peak);
         let outcome = match (&mut self.lead, &mut self.target, wanted) {
-            (Some(lead), Some(target), Ok(wanted)) => {
+            (Some(lead), target, Ok(wanted)) => {
                 let members = GroupMembers { group, name, own: supply, wanted: &wanted.bytes, memory_peak };
-                lead.write(&mut **target, parcel, members)
-            }
-            (Some(_), None, Ok(_)) => {
-                Err(Error::new(Kind::Incomplete, "write", name, "the leader has no target"))
+                lead.write(target, parcel, members)
             }
             (None, _, Ok(wanted)) => {
                 let (own, wanted) = (PortionReader::new(supply), &wanted.bytes);

@@ -4,12 +4,12 @@
 //! fetched out of the client's slots as soon as there is room for them, so that the slots are a way and the server's memory is the level.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_comm::Comm;
 use aqueduct_file::File;
 use aqueduct_file::layout::{Basic, Layout, LayoutError};
+use aqueduct_file::write_behind::catch_panic;
 
 use super::job_queue::{ClientItem, NextChunk, ServerJob, ServerJobQueue, ServerPhase};
 use super::output_writer::{HeldChunk, PooledBytes, ServerMemoryGauge, await_job};
@@ -140,7 +140,6 @@ impl BufferedFileWriter {
 
     /// Writes until the client has ended, or something fails.
     pub(super) fn run(&self, file: File) {
-        aqueduct_comm::forbid_mpi_on_thread();
         let work = || {
             while let Some(job) = self.next() {
                 if self.perform(&file, &job)? {
@@ -149,10 +148,8 @@ impl BufferedFileWriter {
             }
             Ok(())
         };
-        let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-            let detail = "the thread that writes panicked; this is a defect, please report it";
-            Err(Error::new(Kind::Unsupported, "write", &self.name, detail))
-        });
+        let panicked = |detail| Err(Error::new(Kind::Unsupported, "write", &self.name, detail));
+        let outcome = catch_panic(work).unwrap_or_else(panicked);
         // Whoever is told of the end may delete the file.
         let closed = file.close();
         let failure = outcome.err().or(closed.err());

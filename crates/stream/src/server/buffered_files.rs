@@ -1,19 +1,18 @@
 //! Buffered files at a server: opening them for all clients, and what becomes of them.
 
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
 
 use aqueduct_comm::Comm;
 use aqueduct_file::OpenOptions;
+use aqueduct_file::write_behind::BackgroundQueue;
 
 use super::buffered_file_writer::{BufferedFileState, BufferedFileWriter};
 use super::client::map_shared_slots;
-use super::dispatcher::{LEAST, ServerDispatcher, ServerReport};
+use super::dispatcher::{LEAST, ServerDispatcher, ServerReport, start_writer};
 use super::job_queue::ClientItem;
 use super::output_writer::{HeldChunk, PooledBytes, ServerMemoryGauge};
 use super::protocol::{BufferGrant, SERVER, StridedRun, data_tag};
 use crate::error::{EncodedError, Error, Kind, Result};
-use crate::write::thread_affinity;
 
 /// Slots of a client: one is filled while another is fetched.
 const SLOTS: u32 = 2;
@@ -21,7 +20,8 @@ const SLOTS: u32 = 2;
 /// A buffered file: a line for each client.
 pub(super) struct ServedFile {
     clients: Vec<Arc<BufferedFileWriter>>,
-    threads: Vec<JoinHandle<()>>,
+    /// A thread for each client.
+    threads: Vec<BackgroundQueue>,
     /// What of the server's memory is set aside for it, and what of that slots take.
     budget: u64,
     slots: u64,
@@ -46,7 +46,7 @@ impl ServedFile {
     /// Writes what is held, and ends. No line waits for another rank.
     pub(super) fn close(self, service: &mut ServerReport) {
         self.clients.iter().for_each(|line| line.terminate());
-        self.threads.into_iter().for_each(|thread| _ = thread.join());
+        drop(self.threads);
         self.pool.give_back(self.slots);
         service.files += 1;
         for line in &self.clients {
@@ -152,12 +152,7 @@ impl ServerDispatcher<'_> {
             OpenOptions::new().read(true).write(true).open(&self.server.link.comm_self(), &*line.name)?;
         let line = Arc::new(line);
         let of_thread = Arc::clone(&line);
-        let thread =
-            thread_affinity::start("aqueduct server", &self.server.pinned, move || of_thread.run(file));
-        let thread = thread.map_err(|error| {
-            let detail = format!("no thread could be started: {error}");
-            Error::new(Kind::Unsupported, "open", &line.name, detail)
-        })?;
+        let thread = start_writer("open", &line.name, &self.server.pinned, move || of_thread.run(file))?;
         lines.clients.push(line);
         lines.threads.push(thread);
         Ok(())

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aqueduct_comm::Comm;
+use aqueduct_file::write_behind::StallTimer;
 
 use super::protocol::{
     ANSWER, BufferGrant, DATA, OpenRequest, REQUEST, SERVER, ServerRequest, ServerUpdate, decode_json,
@@ -17,7 +18,6 @@ use crate::declare::declaration::Declaration;
 use crate::error::{EncodedError, Error, Kind, Result};
 use crate::pack::packer::Packer;
 use crate::target::StepBatch;
-use crate::write::activity::WaitLimit;
 use crate::write::progress::{ProgressUpdate, RemoteProgress};
 use crate::write::writer::RemoteWriter;
 
@@ -222,7 +222,7 @@ impl RemoteWriter for OutputClient {
         if !ended && !dropped && self.send_request(&ServerRequest::Drop(self.number)).is_err() {
             return Some((0, None));
         }
-        let mut patience = WaitLimit::new(limit);
+        let mut timer = StallTimer::new(limit);
         loop {
             let heard = self.receive_update(false);
             let last = self.lock().last.clone();
@@ -231,7 +231,7 @@ impl RemoteWriter for OutputClient {
                 let failure = last.failure.map(EncodedError::into_error);
                 return Some((last.visible, failure.filter(|error| error.kind() != Kind::Incomplete)));
             }
-            if patience.is_over(last.activity) {
+            if timer.is_over(last.activity()) {
                 return None;
             }
             std::thread::sleep(POLL);

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
 
 use aqueduct_comm::{Comm, MessageSource};
+use aqueduct_file::write_behind::{BackgroundQueue, StallTimer, wait_while};
 
 use super::buffered_files::{ServedFile, rows};
 use super::client::map_shared_slots;
@@ -21,7 +21,8 @@ use crate::aggregate::{AggregationGroup, MemberShare};
 use crate::declare::declaration::Declaration;
 use crate::error::{EncodedError, Error, Kind, Result, agree};
 use crate::target::{FileTarget, OutputTarget};
-use crate::write::activity::{PATIENCE, await_end};
+use crate::write::double_buffer::DoubleBuffer;
+use crate::write::stall_limit::STALL_LIMIT;
 use crate::write::thread_affinity;
 
 /// The smallest chunk that is worth a message.
@@ -104,7 +105,7 @@ pub(super) struct ServerDispatcher<'a> {
 /// An output and the thread that writes it.
 struct OutputThread {
     output: Arc<ServedOutput>,
-    thread: JoinHandle<()>,
+    thread: BackgroundQueue,
     /// Which clients have a row of the symmetric buffers.
     rows: Vec<Option<usize>>,
     /// What of the server's memory is set aside for it.
@@ -281,18 +282,10 @@ impl ServerDispatcher<'_> {
             target: Some(target),
             comm: meeting,
             last_plan: None,
-            windows: Default::default(),
+            windows: DoubleBuffer::new(),
         };
-        let thread = thread_affinity::start("aqueduct server", &self.server.pinned, || writer.run());
-        let refuse = |error| {
-            Error::new(
-                Kind::Unsupported,
-                "create",
-                &desk.name,
-                format!("no thread could be started: {error}"),
-            )
-        };
-        Ok((OutputThread { thread: thread.map_err(refuse)?, output: desk, rows, budget }, persistent))
+        let thread = start_writer("create", &desk.name, &self.server.pinned, || writer.run())?;
+        Ok((OutputThread { thread, output: desk, rows, budget }, persistent))
     }
 
     /// Ends all outputs: those that still hold steps of all clients write them first. Where a client was lost, waits for other ranks have a limit: these may
@@ -304,11 +297,13 @@ impl ServerDispatcher<'_> {
             desk.terminate();
             match lost {
                 Some(error) => {
-                    let look = |state: &ServedOutputState| (state.ended, state.activity);
-                    await_end(&desk.change, desk.lock(), Some(PATIENCE), look);
+                    let mut timer = StallTimer::new(Some(STALL_LIMIT));
+                    let left = |state: &ServedOutputState| timer.left(state.activity);
+                    let _ = wait_while(|| desk.lock(), &desk.change, left, |state| !state.ended);
                     desk.fail(error);
+                    counter.thread.detach();
                 }
-                None => _ = counter.thread.join(),
+                None => counter.thread.drain(),
             }
             let state = desk.lock();
             service.outputs += 1;
@@ -321,6 +316,21 @@ impl ServerDispatcher<'_> {
         service.memory_peak = self.pool.peak();
         service
     }
+}
+
+/// Starts a thread that writes an output or a file.
+pub(super) fn start_writer(
+    operation: &'static str,
+    name: &str,
+    cpus: &[usize],
+    work: impl FnOnce() + Send + 'static,
+) -> Result<BackgroundQueue> {
+    let started = thread_affinity::pinned_queue("aqueduct server", cpus);
+    let started = started.and_then(|queue| queue.submit(|_| work()).map(|()| queue));
+    started.map_err(|error| {
+        let detail = format!("no thread could be started: {error}");
+        Error::new(Kind::Unsupported, operation, name, detail)
+    })
 }
 
 /// Half of the available memory, divided by the ranks that share it.

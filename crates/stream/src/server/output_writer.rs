@@ -1,11 +1,11 @@
 //! One output at a server: the clients' side hands in, a thread takes out and writes.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use aqueduct_comm::{Comm, Op};
+use aqueduct_file::write_behind::{JobActivity, catch_panic};
 
 use super::gather::ClientGather;
 use super::job_queue::{ClientItem, NextChunk, ServerJob, ServerJobQueue, ServerPhase};
@@ -14,7 +14,6 @@ use super::shared_slots::SharedSlots;
 use crate::aggregate::{AggregationGroup, GatherPlan};
 use crate::error::{EncodedError, Error, Kind, Result};
 use crate::target::{BatchEntry, FailedSource, OutputTarget, StepBatch};
-use crate::write::activity::Activity;
 use crate::write::double_buffer::DoubleBuffer;
 
 /// A chunk that a server knows of.
@@ -100,7 +99,7 @@ pub(super) struct ServedOutputState {
     pub(super) batches: u64,
     pub(super) bytes: u64,
     pub(super) ended: bool,
-    pub(super) activity: Activity,
+    pub(super) activity: JobActivity,
     /// Which clients have dropped the output: they wait for its end.
     dropped: Vec<bool>,
 }
@@ -114,13 +113,14 @@ impl ServedOutputState {
             batches: 0,
             bytes: 0,
             ended: false,
-            activity: Activity::default(),
+            activity: JobActivity::default(),
             dropped: vec![false; clients],
         }
     }
 
     fn news_for(&self, client: usize) -> ServerUpdate {
-        ServerUpdate { activity: self.activity, ..self.updates[client].clone() }
+        let JobActivity { turns, waits } = self.activity;
+        ServerUpdate { turns, waits, ..self.updates[client].clone() }
     }
 }
 
@@ -295,21 +295,19 @@ pub(super) struct OutputWriter {
     /// The writers of all servers.
     pub(super) comm: Comm,
     pub(super) last_plan: Option<(Vec<usize>, GatherPlan)>,
-    pub(super) windows: [Vec<u8>; 2],
+    pub(super) windows: DoubleBuffer,
 }
 
 impl OutputWriter {
     /// Works until the output has ended.
     pub(super) fn run(mut self) {
-        aqueduct_comm::forbid_mpi_on_thread();
         loop {
             // A failure is a job too: the other servers wait for this one.
             let job = self.output.next().unwrap_or(ServerJob::Gone);
             let (begin, step) = (Instant::now(), step_of(&job));
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.perform(job))).unwrap_or_else(|_| {
-                let detail = "the thread that writes panicked; this is a defect, please report it";
-                Err(Error::new(Kind::Unsupported, "write", &self.output.name, detail))
-            });
+            let outcome = catch_panic(|| self.perform(job));
+            let panicked = |detail| Err(Error::new(Kind::Unsupported, "write", &self.output.name, detail));
+            let outcome = outcome.unwrap_or_else(panicked);
             let spent = begin.elapsed().as_nanos() as u64;
             match outcome {
                 Ok(news) => {
@@ -407,10 +405,7 @@ impl OutputWriter {
         let desk = Arc::clone(&self.output);
         let mut fetched = ClientGather::new(&desk, &assembly);
         let windows = assembly.windows(desk.window);
-        let Some(target) = &mut self.target else { return Err(self.gone()) };
-        let relay = DoubleBuffer { batch: &parcel, windows, threads: true, buffers: &mut self.windows };
-        let outcome = relay.run(&mut **target, |window| fetched.fill(window));
-        outcome?;
+        self.windows.run(&mut self.target, &parcel, (windows, true), |window| fetched.fill(window))?;
         let parcels = {
             let mut state = desk.lock();
             state.batches += 1;

@@ -4,12 +4,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use aqueduct_comm::Comm;
+use aqueduct_file::write_behind::JobActivity;
 
 use crate::aggregate::MemberShare;
 use crate::declare::stream_info::StreamInfo;
 use crate::error::{EncodedError, Error, Kind, Result};
 use crate::target::StepBatch;
-use crate::write::activity::Activity;
 
 /// The server's rank among its clients.
 pub(crate) const SERVER: usize = 0;
@@ -87,8 +87,9 @@ pub(crate) struct ServerUpdate {
     /// How long the server has written.
     pub(crate) nanoseconds: u64,
     pub(crate) failure: Option<EncodedError>,
-    /// What the thread that writes is doing; of interest to clients that have dropped the output.
-    pub(crate) activity: Activity,
+    /// The activity of the thread that writes, for clients that have dropped the output.
+    pub(crate) turns: u64,
+    pub(crate) waits: bool,
 }
 
 impl ServerUpdate {
@@ -100,9 +101,14 @@ impl ServerUpdate {
         self.finished |= news.finished;
         self.nanoseconds = self.nanoseconds.max(news.nanoseconds);
         self.failure = self.failure.take().or(news.failure);
-        if news.activity.turns > self.activity.turns {
-            self.activity = news.activity;
+        if news.turns > self.turns {
+            (self.turns, self.waits) = (news.turns, news.waits);
         }
+    }
+
+    /// The activity of the thread that writes.
+    pub(crate) fn activity(&self) -> JobActivity {
+        JobActivity { turns: self.turns, waits: self.waits }
     }
 }
 

@@ -1,62 +1,74 @@
-//! Windows of a parcel, put together by one thread while another writes those before.
+//! Double buffering: windows of a batch are assembled by one thread while another one writes those before.
 
-use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+
+use aqueduct_file::write_behind::{BackgroundQueue, catch_panic};
 
 use crate::error::{Error, Kind, Result};
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
 
-/// How a parcel is handed on in windows.
-pub(crate) struct DoubleBuffer<'a> {
-    pub(crate) batch: &'a StepBatch,
-    /// How many windows there are.
-    pub(crate) windows: u64,
-    /// Whether another thread may write.
-    pub(crate) threads: bool,
-    /// Memory for two windows, kept from parcel to parcel.
-    pub(crate) buffers: &'a mut [Vec<u8>; 2],
+/// Memory for two windows, and the thread that writes one of them.
+pub(crate) struct DoubleBuffer {
+    buffers: [Vec<u8>; 2],
+    writer: BackgroundQueue,
 }
 
-impl DoubleBuffer<'_> {
-    /// Hands on what `fill` puts together, window by window, to the target. One window needs no second thread.
+impl DoubleBuffer {
+    pub(crate) fn new() -> Self {
+        Self { buffers: Default::default(), writer: BackgroundQueue::new("aqueduct window") }
+    }
+
+    /// Writes the windows that `fill` assembles; with `threads`, on a thread of its own if there are several. A target
+    /// that panics is dropped.
     pub(crate) fn run(
-        self,
-        target: &mut dyn OutputTarget,
+        &mut self,
+        target: &mut Option<Box<dyn OutputTarget>>,
+        batch: &StepBatch,
+        (windows, threads): (u64, bool),
         mut fill: impl FnMut(&mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
-        let Self { batch: parcel, windows, threads, buffers } = self;
+        let failed = |detail: &str| Error::new(Kind::Unsupported, "write", "the output", detail);
+        let Some(mut owned) = target.take() else { return Err(failed("the output has ended")) };
         if windows < 2 || !threads {
-            let mut direct = InlineWindowSource { fill, windows, given: 0, buffer: &mut buffers[0] };
-            return target.write(parcel, &mut direct);
+            let mut direct = InlineWindowSource { fill, windows, given: 0, buffer: &mut self.buffers[0] };
+            return target.insert(owned).write(batch, &mut direct);
         }
         let ((pass, passed), (free, freed)) = (channel(), channel());
-        buffers.iter_mut().for_each(|buffer| _ = free.send(std::mem::take(buffer)));
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(move || {
-                aqueduct_comm::forbid_mpi_on_thread();
-                let mut relayed = ThreadedWindowSource { passed, free, windows, given: 0, current: None };
-                let outcome = target.write(parcel, &mut relayed);
-                relayed.let_go();
-                outcome
-            });
-            for _ in 0..windows {
-                // Whoever writes may have given up.
-                let Ok(mut buffer) = freed.recv() else { break };
-                let filled = fill(&mut buffer).map(|()| buffer);
-                let failed = filled.is_err();
-                if pass.send(filled).is_err() || failed {
-                    break;
-                }
+        self.buffers.iter_mut().for_each(|buffer| _ = free.send(std::mem::take(buffer)));
+        let (sender, outcome) = channel();
+        let batch = Arc::new(batch.clone());
+        self.writer
+            .submit(move |_| {
+                let mut source = ThreadedWindowSource { passed, free, windows, given: 0, current: None };
+                let outcome = catch_panic(|| {
+                    let outcome = owned.write(&batch, &mut source);
+                    (owned, outcome)
+                });
+                source.release();
+                drop(source);
+                let _ = sender.send(outcome);
+            })
+            .map_err(|error| failed(&format!("no thread could be started: {error}")))?;
+        for _ in 0..windows {
+            // The writer may have failed.
+            let Ok(mut buffer) = freed.recv() else { break };
+            let filled = fill(&mut buffer).map(|()| buffer);
+            let failed = filled.is_err();
+            if pass.send(filled).is_err() || failed {
+                break;
             }
-            drop(pass);
-            let outcome = writer.join().unwrap_or_else(|panic| resume_unwind(panic));
-            buffers.iter_mut().zip(freed.try_iter()).for_each(|(kept, buffer)| *kept = buffer);
-            outcome
-        })
+        }
+        drop(pass);
+        let outcome = outcome.recv().unwrap_or(Err("the thread that writes has ended"));
+        self.buffers.iter_mut().zip(freed.try_iter()).for_each(|(kept, buffer)| *kept = buffer);
+        let (owned, outcome) = outcome.map_err(failed)?;
+        *target = Some(owned);
+        outcome
     }
 }
 
-/// Windows put together as they are asked for.
+/// Windows that are assembled when they are requested.
 struct InlineWindowSource<'a, F> {
     fill: F,
     windows: u64,
@@ -83,18 +95,18 @@ impl<F: FnMut(&mut Vec<u8>) -> Result<()>> ChunkSource for InlineWindowSource<'_
     }
 }
 
-/// Windows as they come from the other thread.
+/// Windows that the other thread has assembled.
 struct ThreadedWindowSource {
     passed: Receiver<Result<Vec<u8>>>,
     free: Sender<Vec<u8>>,
     windows: u64,
     given: u64,
-    /// The one that is being written.
+    /// The window that is being written.
     current: Option<Vec<u8>>,
 }
 
 impl ThreadedWindowSource {
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         if let Some(buffer) = self.current.take() {
             let _ = self.free.send(buffer);
         }
@@ -107,7 +119,7 @@ impl ChunkSource for ThreadedWindowSource {
     }
 
     fn next(&mut self) -> Result<&[u8]> {
-        self.let_go();
+        self.release();
         if self.given == self.windows {
             return Ok(&[]);
         }
@@ -125,20 +137,23 @@ impl ChunkSource for ThreadedWindowSource {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
-    /// Keeps what it gets, up to a number of windows.
-    struct Keeps(Vec<u8>, u64);
+    /// Stores a limited number of windows.
+    struct LimitedTarget(Arc<Mutex<Vec<u8>>>, u64);
 
-    impl OutputTarget for Keeps {
-        fn write(&mut self, _parcel: &StepBatch, supply: &mut dyn ChunkSource) -> Result<()> {
-            for number in 0..supply.chunks() {
+    impl OutputTarget for LimitedTarget {
+        fn write(&mut self, _batch: &StepBatch, source: &mut dyn ChunkSource) -> Result<()> {
+            for number in 0..source.chunks() {
                 if number == self.1 {
-                    return Err(Error::new(Kind::NoSpace, "write", "kept", "full"));
+                    return Err(Error::new(Kind::NoSpace, "write", "the target", "full"));
                 }
-                self.0.extend_from_slice(supply.next()?);
+                let window = source.next()?.to_vec();
+                self.0.lock().unwrap().extend(window);
             }
-            assert!(supply.next()?.is_empty());
+            assert!(source.next()?.is_empty());
             Ok(())
         }
 
@@ -151,12 +166,13 @@ mod tests {
         }
     }
 
-    /// Relays windows 0, 1, 2 …; filling the one of this number fails. What was kept, how many were filled, and the outcome.
-    fn relay(windows: u64, threads: bool, most: u64, bad: u64) -> (Vec<u8>, u64, Result<()>) {
-        let parcel = StepBatch { step: 0, closing: false, entries: Vec::new() };
-        let (mut target, mut buffers, mut filled) = (Keeps(Vec::new(), most), [Vec::new(), Vec::new()], 0);
-        let relay = DoubleBuffer { batch: &parcel, windows, threads, buffers: &mut buffers };
-        let outcome = relay.run(&mut target, |buffer| {
+    /// Writes windows 0, 1, 2 …; filling the one of the number `bad` fails. The stored bytes, the number of filled windows, and
+    /// the outcome.
+    fn write_windows(windows: u64, threads: bool, most: u64, bad: u64) -> (Vec<u8>, u64, Result<()>) {
+        let batch = StepBatch { step: 0, closing: false, entries: Vec::new() };
+        let (stored, mut filled) = (Arc::default(), 0);
+        let mut target = Some(Box::new(LimitedTarget(Arc::clone(&stored), most)) as Box<dyn OutputTarget>);
+        let outcome = DoubleBuffer::new().run(&mut target, &batch, (windows, threads), |buffer| {
             if filled == bad {
                 return Err(Error::new(Kind::BadArgument, "fill", "a window", "bad"));
             }
@@ -165,20 +181,22 @@ mod tests {
             filled += 1;
             Ok(())
         });
-        (target.0, filled, outcome)
+        assert!(target.is_some());
+        let stored = stored.lock().unwrap().clone();
+        (stored, filled, outcome)
     }
 
     #[test]
-    fn windows_come_in_order_and_failures_end_both_sides() {
+    fn windows_are_written_in_order_and_failures_end_both_threads() {
         for threads in [false, true] {
             for windows in 0..6 {
-                let (kept, filled, outcome) = relay(windows, threads, u64::MAX, u64::MAX);
+                let (kept, filled, outcome) = write_windows(windows, threads, u64::MAX, u64::MAX);
                 let expected: Vec<u8> = (0..windows as u8).flat_map(|number| [number; 3]).collect();
                 assert!(outcome.is_ok() && kept == expected && filled == windows);
                 for stop in 0..windows {
-                    let (kept, _, outcome) = relay(windows, threads, stop, u64::MAX);
+                    let (kept, _, outcome) = write_windows(windows, threads, stop, u64::MAX);
                     assert_eq!((kept.len() as u64, outcome.unwrap_err().detail()), (3 * stop, "full"));
-                    let (kept, _, outcome) = relay(windows, threads, u64::MAX, stop);
+                    let (kept, _, outcome) = write_windows(windows, threads, u64::MAX, stop);
                     assert_eq!((kept.len() as u64, outcome.unwrap_err().detail()), (3 * stop, "bad"));
                 }
             }

@@ -1,27 +1,22 @@
-//! Threads that stay on their processors.
+//! Binding background threads to processors.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc;
 
-/// Starts a thread that stays on the given processors; on any, if none are given. An error if it cannot.
-pub(crate) fn start<T: Default + Send + 'static>(
-    name: &str,
-    cpus: &[usize],
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<JoinHandle<T>> {
-    let (tell, told) = std::sync::mpsc::channel();
+use aqueduct_file::write_behind::BackgroundQueue;
+
+/// A queue whose thread runs on the given processors only; on any, if there are none. Fails if the thread
+/// cannot be started or bound.
+pub(crate) fn pinned_queue(name: &'static str, cpus: &[usize]) -> io::Result<BackgroundQueue> {
+    let queue = BackgroundQueue::new(name);
+    let (sender, outcome) = mpsc::channel();
     let cpus = cpus.to_vec();
-    let thread = Builder::new().name(name.to_owned()).spawn(move || {
-        let pinned = pin(&cpus);
-        let fine = pinned.is_ok();
-        let _ = tell.send(pinned);
-        if fine { work() } else { T::default() }
-    })?;
-    told.recv().unwrap_or(Ok(()))?;
-    Ok(thread)
+    queue.submit(move |_| _ = sender.send(pin(&cpus)))?;
+    outcome.recv().unwrap_or(Ok(()))?;
+    Ok(queue)
 }
 
-/// Keeps this thread on the given processors; on any, if none are given.
+/// Binds this thread to the given processors; to none, if there are none.
 fn pin(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());

@@ -9,10 +9,10 @@ use aqueduct_report::{Component, Report};
 use crate::error::{Error, Kind, Result};
 use crate::pack::packer::Packer;
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
-use crate::write::activity::{PATIENCE, stuck};
 use crate::write::buffer_limits::BufferLimits;
 use crate::write::io_thread::StreamIoThread;
 use crate::write::progress::ProgressCell;
+use crate::write::stall_limit::{STALL_LIMIT, stalled};
 
 /// Passes batches to their target.
 pub(crate) struct StreamWriter {
@@ -202,7 +202,7 @@ impl ServerWriter {
     }
 
     fn give_up(&mut self) {
-        self.progress.fail(stuck("the server"));
+        self.progress.fail(stalled("the server"));
         self.settle();
     }
 
@@ -214,7 +214,7 @@ impl ServerWriter {
 
 impl Drop for ServerWriter {
     fn drop(&mut self) {
-        if !self.await_end(Some(PATIENCE)) {
+        if !self.await_end(Some(STALL_LIMIT)) {
             self.give_up();
         }
     }
@@ -248,7 +248,7 @@ impl Drop for StreamWriter {
         let (name, comm, board) = (Arc::clone(&self.name), self.comm.clone(), Arc::clone(&self.progress));
         let ending = Ending { name, comm, board };
         let Some(mut hand) = self.backend.take() else { return ending.report() };
-        if hand.await_end(Some(PATIENCE)) {
+        if hand.await_end(Some(STALL_LIMIT)) {
             drop(hand);
             return ending.report();
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use aqueduct_comm::{Comm, Launch};
 
 use crate::target::{ChunkSource, FileTarget, OutputTarget, StepBatch};
-use crate::write::activity::PATIENCE;
+use crate::write::stall_limit::STALL_LIMIT;
 use crate::{
     Declaration, Error, Kind, Options, Output, OutputMode, Reader, Result, Role, Stream, StreamKey, Streams,
     split_io_servers,
@@ -14,7 +14,7 @@ use crate::{
 
 const STEPS: u64 = 3;
 /// Longer than anybody waits for other ranks.
-const LONG: Duration = PATIENCE.saturating_mul(3);
+const LONG: Duration = STALL_LIMIT.saturating_mul(3);
 
 /// A stream file on a medium that takes long: for each step, or for each sync.
 struct SlowTarget {
@@ -178,6 +178,6 @@ fn rank_that_is_ahead_and_fails_keeps_nobody_waiting() {
         }
     });
     assert!(run.unwrap_err().to_string().contains("it is tired"));
-    assert!(begin.elapsed() < 100 * PATIENCE, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < 100 * STALL_LIMIT, "{:?}", begin.elapsed());
     assert_eq!(["memfs:fails-ahead", "memfs:served-fails-ahead"].map(complete_steps), [1, 1]);
 }
