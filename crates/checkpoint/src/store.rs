@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use aqueduct_comm::Comm;
-use aqueduct_file::write_behind::{BackgroundQueue, catch_panic};
+use aqueduct_comm::{Comm, Op};
+use aqueduct_file::write_behind::{BackgroundQueue, BudgetUser, MemoryBudget, OwnerLimits, catch_panic};
 use aqueduct_report::{Component, Report};
 
 use crate::error::{Error, Kind, Result, agree, on_root, system};
@@ -166,16 +166,21 @@ impl Store {
         Ok(self.record_outcome(outcome))
     }
 
-    /// Begins to commit a checkpoint, after the one that is under way: copies what is still borrowed, and returns. Where threads cannot talk for a
-    /// rank (an MPI that forbids it, between nodes), it is written at once. An error of the one before is told here. Collective.
+    /// Begins to commit a checkpoint, after the one that is being written: copies the borrowed data, and returns. The error of
+    /// the one before is returned here. Collective.
+    ///
+    /// The checkpoint is written at once, without a copy, if background threads cannot communicate for their rank (between nodes,
+    /// with an MPI that forbids it), or if the copy of some rank does not fit into the memory budget of its process: half of the
+    /// limit, less what other data holds that is written in the background.
     pub fn start(&mut self, checkpoint: Checkpoint<'_>) -> Result<()> {
         self.wait_for_commit()?;
         self.lock()?;
-        if !self.comm.allows_background_collectives() {
+        let memory = self.take_copy_memory(&checkpoint)?;
+        let Some(memory) = memory.filter(|_| self.comm.allows_background_collectives()) else {
             let outcome = commit::commit(&self.writer, &self.location, self.retention, &checkpoint)?;
             self.record_outcome(outcome);
             return Ok(());
-        }
+        };
         let started = self.thread.start().map_err(|error| system("start", &self.location.folder, error));
         // The thread of one rank would wait for that of another one that has none.
         agree(&self.comm, "start", &self.location.folder.to_string_lossy(), started)?;
@@ -187,13 +192,27 @@ impl Store {
                 Err(Error::new(Kind::Communication, "write", location.folder.to_string_lossy(), detail))
             };
             let commit = || commit::commit(&comm, &location, retention, &owned);
-            _ = sender.send(catch_panic(commit).unwrap_or_else(panicked));
+            let outcome = catch_panic(commit).unwrap_or_else(panicked);
+            drop((owned, memory));
+            _ = sender.send(outcome);
         };
         self.thread
             .submit(move |_| commit())
             .map_err(|error| system("start", &self.location.folder, error))?;
         self.pending_commit = Some(outcome);
         Ok(())
+    }
+
+    /// Takes the memory of the copy of a checkpoint; none if there is too little on some rank. Collective.
+    fn take_copy_memory(&self, checkpoint: &Checkpoint<'_>) -> Result<Option<BudgetUser>> {
+        let budget = MemoryBudget::of_process(&self.comm);
+        let limits = OwnerLimits { cap: budget.level().cap / 2, ..OwnerLimits::default() };
+        let memory = budget.join(limits);
+        let fits = u8::from(memory.take(checkpoint.borrowed_bytes()));
+        let fits = self.comm.allreduce_one(Op::Min, fits);
+        let folder = self.location.folder.to_string_lossy();
+        let fits = fits.map_err(|error| Error::from_comm("start", folder, &error))?;
+        Ok((fits == 1).then_some(memory))
     }
 
     /// True while a started checkpoint is being written by this rank.

@@ -127,4 +127,5 @@ pub use hints::{BufferOptions, Capacity, Hints, Info, Strategy, Toggle};
 pub use memory::array_memory;
 pub use memory::{Incoming, LaidOut, Outgoing, Sink, Source};
 pub use view::{Conversion, Representation, View};
-pub use write_buffer::{BufferStatus, DrainTarget, Level};
+pub use write_behind::{Level, memory_level};
+pub use write_buffer::{BufferStatus, DrainTarget};

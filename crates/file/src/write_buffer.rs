@@ -12,11 +12,9 @@ mod buffer_state;
 mod drain_target;
 mod drain_thread;
 mod footprint;
-mod memory_quota;
 mod pacing;
 mod pending_slots;
 mod pending_table;
-mod rank_budget;
 mod spill;
 mod status;
 
@@ -33,7 +31,8 @@ use crate::error::{Error, Result};
 use crate::hints::BufferOptions;
 use crate::memory::chunks::WriteData;
 use crate::view::View;
-pub use admission::Level;
+use crate::write_behind::memory_ledger::Allocation;
+use crate::write_behind::{BudgetUser, MemoryBudget, process_ranks};
 use admission::{Admission, AdmissionControl, BlockCosts};
 use block_queue::{BlockEntry, BlockStorage, BufferedBlock, WritePart};
 use buffer_state::BufferState;
@@ -41,11 +40,9 @@ pub use drain_target::DrainTarget;
 pub(crate) use drain_thread::{DrainContext, DrainThread};
 use footprint::ByteSpan;
 pub(crate) use footprint::Footprint;
-use memory_quota::Allocation;
 use pacing::SnapshotObserver;
 use pending_slots::CollectiveSeq;
 use pending_table::PendingTable;
-use rank_budget::{FileBudget, RankBudget};
 use spill::{SpillFile, SpillRing};
 pub use status::BufferStatus;
 
@@ -59,8 +56,8 @@ pub(crate) struct WriteBuffer {
     block: usize,
     list: usize,
     pending_table: PendingTable,
-    /// The file's part of the rank's memory budget.
-    budget: Arc<FileBudget>,
+    /// The file's access to the memory budget.
+    budget: Arc<BudgetUser>,
     spill: Option<SpillFile>,
     /// The level between this buffer and the file, if there is one.
     target: Option<Arc<dyn DrainTarget>>,
@@ -113,7 +110,10 @@ impl WriteBuffer {
     ) -> aqueduct_comm::Result<Self> {
         let pending_table = PendingTable::new(comm)?;
         let memory = options.memory.bytes(pending_table.node_size());
-        let block = (memory / BLOCKS).next_power_of_two().clamp(4 << 10, 4 << 20) as usize;
+        let budget = MemoryBudget::of_process(comm);
+        // The minimums of all ranks, a block each, are a small part of the limit of the process.
+        let shared = memory.min(budget.level().cap / process_ranks(comm) as u64);
+        let block = (shared / BLOCKS).next_power_of_two().clamp(4 << 10, 4 << 20) as usize;
         let list = (block / 1024).max(4);
         let costs = BlockCosts {
             block: (block + list * size_of::<BlockEntry>() + size_of::<BufferedBlock>()) as u64,
@@ -123,8 +123,7 @@ impl WriteBuffer {
         let spill = options.spill.as_deref().and_then(|folder| SpillFile::new(folder).ok());
         let spilled = if spill.is_some() { options.spill_size.unwrap_or(4 * memory) } else { 0 };
         let admission = AdmissionControl::new(memory, spilled, costs);
-        let budget =
-            Arc::new(RankBudget::of(comm.thread_id()).join(admission.memory().cap, admission.reserved()));
+        let budget = Arc::new(budget.join_rank(comm.thread_id(), admission.limits()));
         let state = BufferState::new(
             admission,
             Arc::clone(&budget),
@@ -278,7 +277,7 @@ impl WriteBuffer {
         state.check_not_failed()?;
         if outcome.is_err() {
             state.ring.take_back(len);
-            self.budget.give(state.admission.unspilled(len));
+            self.budget.release(state.admission.unspilled(len));
             state.admission.spill_is_broken();
             return Ok(None);
         }

@@ -9,5 +9,5 @@ mod member_share;
 
 pub(crate) use self::gather_plan::GatherPlan;
 pub(crate) use self::group::AggregationGroup;
-pub(crate) use self::leaders::{LeaderOptions, LeaderTarget};
+pub(crate) use self::leaders::{LeaderOptions, LeaderTarget, PORTION};
 pub(crate) use self::member_share::MemberShare;

@@ -1,19 +1,18 @@
 //! How an output is made: mode, buffers, memory, durability.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use aqueduct_comm::{Comm, Op};
 
-use crate::aggregate::{LeaderOptions, LeaderTarget};
+use crate::aggregate::{LeaderOptions, LeaderTarget, PORTION};
 use crate::declare::declaration::Declaration;
 use crate::declare::stream::Streams;
 use crate::declare::stream_info::StreamRegion;
 use crate::error::{Error, Kind, Result, agree, with_exists_hint};
-use crate::output::{BufferMemory, Output};
+use crate::output::Output;
 use crate::server::{BufferGrant, ComputeGroup, OutputClient};
 use crate::target::{FileTarget, OutputTarget};
-use crate::write::buffer_limits::{BufferLimits, share_of_available};
+use crate::write::buffer_limits::{BufferLimits, OutputMemory};
 use crate::write::mode_policy::{DataDistribution, ModeChoice, OutputMode};
 
 /// What gathering takes, in buffers: up to two where bytes are given in other portions than they were packed, what a leader gathers, what
@@ -164,15 +163,14 @@ impl Options {
             limits.capacity = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
         }
         let own = comm.dup().map_err(talk)?;
-        let gathered = Arc::new(AtomicU64::new(0));
+        let memory = limits.join(comm, PORTION);
         let target: Box<dyn OutputTarget> = if mode.gather {
-            let memory_peak = Arc::clone(&gathered);
+            let memory_peak = Arc::clone(&memory.gathered);
             let plan = LeaderOptions { size: self.group, capacity: limits.capacity, memory_peak };
             Box::new(LeaderTarget::create(&own, name, &declared, plan, target)?)
         } else {
             target(&own, &declared)?
         };
-        let memory = BufferMemory { limits, extra_buffers: extra, gathered };
         Output::local(mode, (comm, &own, name), declared, target, &self.pinned, memory)
     }
 
@@ -213,13 +211,20 @@ impl Options {
         let largest = comm.allreduce_one(Op::Max, declared.bytes_of_a_step()).map_err(talk)?;
         let least = comm.allreduce_one(Op::Min, limits.capacity).map_err(talk)?;
         let slot = least.min(largest.max(SYMMETRIC));
-        let room = BufferGrant { slots: self.buffers as u32, slot, allowance: 0 };
+        let limits = BufferLimits { capacity: slot, ..limits };
+        let memory = limits.join(comm, slot);
+        // Slots are allocated now: the first one is a part of the minimum, the others as far as there is memory.
+        let slots = (0..limits.chunks(largest)).take_while(|_| memory.budget.take(slot)).count().max(1);
+        let room = BufferGrant { slots: slots as u32, slot, allowance: 0 };
         let client = OutputClient::open(crew, name, &declared, self.durable_every, room);
         let client = Arc::new(agree(comm, "create", name, client)?);
-        let limits = BufferLimits { capacity: client.capacity(), expected: 0, ..limits };
+        // The extra chunk is a message to the server.
+        let cap = client.capacity() * (slots + 1) as u64;
+        let limits = BufferLimits { capacity: client.capacity(), ..limits };
+        let memory = OutputMemory { limits, cap, ..memory };
         let own = comm.dup().map_err(talk)?;
         let mode = ModeChoice::served(self.mode, crew.servers());
-        Ok(Output::served(mode, (&own, name), declared, client, limits))
+        Ok(Output::served(mode, (&own, name), declared, client, memory))
     }
 
     fn declare(&self, comm: &Comm, name: &str, streams: &Streams) -> Result<Declaration> {
@@ -247,14 +252,12 @@ impl Options {
 
     /// The limits of this rank's buffers, of which so many more are needed elsewhere.
     fn limits(&self, comm: &Comm, name: &str, more: usize) -> Result<BufferLimits> {
-        let memory = self.memory.unwrap_or_else(|| share_of_available(comm));
-        let shares = self.buffers + more;
-        let capacity = memory / shares as u64;
-        if capacity < 64 {
+        let limits = BufferLimits::new(comm, self.memory, self.buffers, more);
+        if limits.capacity < 64 {
             let detail = "the memory is too small: a buffer needs 64 bytes at least";
             return Err(Error::new(Kind::BadArgument, "create", name, detail));
         }
-        Ok(BufferLimits { buffers: self.buffers, capacity, expected: 0, durable_every: self.durable_every })
+        Ok(BufferLimits { durable_every: self.durable_every, ..limits })
     }
 
     fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {

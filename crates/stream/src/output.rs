@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
@@ -18,7 +17,7 @@ use crate::pack::packer::{Packer, StreamData};
 use crate::server::OutputClient;
 use crate::target::{BatchEntry, OutputTarget, StepBatch};
 use crate::value::{StreamValue, ValueKind};
-use crate::write::buffer_limits::BufferLimits;
+use crate::write::buffer_limits::OutputMemory;
 use crate::write::mode_policy::{ModeChoice, OutputMode};
 use crate::write::progress::{OutputProgress, ProgressCell, Receipt, RemoteProgress};
 use crate::write::writer::StreamWriter;
@@ -32,19 +31,11 @@ pub struct Output {
     progress: Arc<ProgressCell>,
     writer: StreamWriter,
     mode: ModeChoice,
-    memory: BufferMemory,
+    memory: OutputMemory,
     steps: u64,
     /// An error of this rank that the others have not learnt of yet.
     unreported: Option<Error>,
     totals: OutputTotals,
-}
-
-/// What buffers may take, and what gathering for others has taken beside them.
-pub(crate) struct BufferMemory {
-    pub(crate) limits: BufferLimits,
-    /// Buffers that are needed beside those that rotate.
-    pub(crate) extra_buffers: usize,
-    pub(crate) gathered: Arc<AtomicU64>,
 }
 
 /// What an output has done on this rank.
@@ -94,12 +85,6 @@ impl fmt::Display for OutputReport {
     }
 }
 
-impl BufferMemory {
-    fn cap(&self) -> u64 {
-        self.limits.capacity * (self.limits.buffers + self.extra_buffers) as u64
-    }
-}
-
 impl Output {
     /// An output that the ranks write themselves; its I/O threads communicate by `own`. Collective over `comm`.
     pub(crate) fn local(
@@ -108,13 +93,13 @@ impl Output {
         declaration: Arc<Declaration>,
         target: Box<dyn OutputTarget>,
         pinned: &[usize],
-        memory: BufferMemory,
+        memory: OutputMemory,
     ) -> Result<Self> {
         let progress = Arc::new(ProgressCell::default());
         progress.set_persistent(target.is_persistent());
         let name: Arc<str> = name.into();
         let pinned = mode.thread.then_some(pinned);
-        let writer = StreamWriter::local((&name, own), target, &progress, memory.limits, pinned);
+        let writer = StreamWriter::local((&name, own), target, &progress, &memory, pinned);
         let writer = writer.map_err(|error| {
             let detail = format!(
                 "the I/O thread could not be started: {error}; use the blocking mode, or other processors"
@@ -131,14 +116,12 @@ impl Output {
         (comm, name): (&Comm, &str),
         declaration: Arc<Declaration>,
         client: Arc<OutputClient>,
-        limits: BufferLimits,
+        memory: OutputMemory,
     ) -> Self {
         let progress = Arc::new(ProgressCell::with_remote(Arc::clone(&client) as Arc<dyn RemoteProgress>));
         progress.set_persistent(client.is_persistent());
         let name: Arc<str> = name.into();
-        let writer = StreamWriter::remote((&name, comm), client, &progress, limits);
-        // One more buffer: a message to the server.
-        let memory = BufferMemory { limits, extra_buffers: 1, gathered: Arc::default() };
+        let writer = StreamWriter::remote((&name, comm), client, &progress);
         Self::new(mode, name, declaration, writer, (progress, memory))
     }
 
@@ -147,7 +130,7 @@ impl Output {
         name: Arc<str>,
         declaration: Arc<Declaration>,
         writer: StreamWriter,
-        (progress, memory): (Arc<ProgressCell>, BufferMemory),
+        (progress, memory): (Arc<ProgressCell>, OutputMemory),
     ) -> Self {
         let streams = declaration.streams.iter().zip(&declaration.shares);
         let accumulators = streams.map(|(info, share)| {
@@ -210,8 +193,8 @@ impl Output {
         drop(packing);
         let report = self.report();
         let (driver, board, steps) = (self.writer, self.progress, self.steps);
-        let (buffers, writing) = driver.finish(steps);
-        let memory_peak = buffers + self.memory.gathered.load(Ordering::Relaxed);
+        let (remote, writing) = driver.finish(steps);
+        let memory_peak = remote.unwrap_or_else(|| self.memory.peak());
         board.check()?;
         board.update(|progress| progress.in_memory = 0);
         board.close();
@@ -226,7 +209,7 @@ impl Output {
             steps: self.steps,
             bytes: self.totals.bytes,
             memory_peak: 0,
-            memory_cap: self.memory.cap(),
+            memory_cap: self.memory.cap,
             reduction_memory: kept,
             computing: self.totals.computing,
             in_commit: self.totals.in_commit,

@@ -190,6 +190,16 @@ impl<'a> Checkpoint<'a> {
         self.add(name, CheckpointPart::Value { schema: T::schema(), bytes: encode(value) })
     }
 
+    /// Bytes that [`into_owned`](Self::into_owned) copies.
+    pub(super) fn borrowed_bytes(&self) -> u64 {
+        let borrowed = |part: &CheckpointPart<'_>| match part {
+            CheckpointPart::Cells { rows: Cow::Borrowed(bytes), .. }
+            | CheckpointPart::Array { bytes: Cow::Borrowed(bytes), .. } => bytes.len() as u64,
+            _ => 0,
+        };
+        self.parts.iter().map(|(_, part)| borrowed(part)).sum()
+    }
+
     /// The same without borrows: the one copy of an asynchronous checkpoint.
     pub fn into_owned(self) -> Checkpoint<'static> {
         let owned = |part| match part {

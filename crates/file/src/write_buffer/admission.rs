@@ -8,7 +8,8 @@
 //!   from every state: Failed, which is final
 //! ```
 
-use super::memory_quota::Allocation;
+use crate::write_behind::memory_ledger::Allocation;
+use crate::write_behind::{Level, OwnerLimits};
 
 /// Where the next data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,40 +37,6 @@ pub(crate) enum FillState {
     Overflowing,
     /// A write has failed.
     Failed,
-}
-
-/// A limit, and how much of it is and was used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Level {
-    /// The limit in bytes.
-    pub cap: u64,
-    /// Bytes in use.
-    pub held: u64,
-    /// The most bytes that were in use.
-    pub peak: u64,
-}
-
-impl Level {
-    fn new(cap: u64) -> Self {
-        Self { cap, held: 0, peak: 0 }
-    }
-
-    pub(super) fn room(&self) -> u64 {
-        self.cap - self.held
-    }
-
-    pub(super) fn take(&mut self, bytes: u64) -> bool {
-        let fits = bytes <= self.room();
-        if fits {
-            self.held += bytes;
-            self.peak = self.peak.max(self.held);
-        }
-        fits
-    }
-
-    pub(super) fn give(&mut self, bytes: u64) {
-        self.held -= bytes;
-    }
 }
 
 /// The memory of blocks and lists.
@@ -107,9 +74,11 @@ impl AdmissionControl {
         Self { costs, memory, spill, blocks, kept: 0, failed: false, broken: false, waits: 0 }
     }
 
-    /// The memory that is reserved for spilled data.
-    pub(crate) fn reserved(&self) -> u64 {
-        self.memory.cap - self.blocks
+    /// The limits of its memory: the minimum is a block and, with a spill file, what spilled data needs.
+    pub(crate) fn limits(&self) -> OwnerLimits {
+        let spilled = if self.spill.cap > 0 { self.costs.block + self.costs.list } else { 0 };
+        let minimum = self.costs.block + spilled;
+        OwnerLimits { cap: self.memory.cap, minimum, reserved: self.memory.cap - self.blocks }
     }
 
     /// Admits up to `wanted` bytes; `take` allocates from the memory of all files of the rank.

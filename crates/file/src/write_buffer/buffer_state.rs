@@ -9,18 +9,18 @@ use super::footprint::{ByteSpan, Footprint};
 use super::pacing::{Pacing, SnapshotObserver};
 use super::pending_slots::{PendingSlot, PendingSlots};
 use super::pending_table::PendingWrites;
-use super::rank_budget::{FileBudget, MemoryBlock};
 use super::spill::SpillRing;
 use crate::error::{Error, Result};
 use crate::view::View;
+use crate::write_behind::BudgetUser;
 
 /// With more blocks than this, the published spans are not recomputed and may be too large.
 const FEW: usize = 256;
 
 pub(super) struct BufferState {
     pub(super) admission: AdmissionControl,
-    /// The file's part of the rank's memory budget.
-    budget: Arc<FileBudget>,
+    /// The file's access to the memory budget.
+    budget: Arc<BudgetUser>,
     pub(super) ring: SpillRing,
     pub(super) queue: VecDeque<BufferedBlock>,
     /// Blocks of the drain target, each with the number of pieces that were handed to it up to then.
@@ -52,7 +52,7 @@ pub(super) struct BufferState {
 impl BufferState {
     pub(super) fn new(
         admission: AdmissionControl,
-        budget: Arc<FileBudget>,
+        budget: Arc<BudgetUser>,
         ring: SpillRing,
         observer: SnapshotObserver,
     ) -> Self {
@@ -177,14 +177,14 @@ impl BufferState {
         match block.store {
             BlockStorage::Memory(bytes) => {
                 let cost = self.admission.written();
-                self.put_back(MemoryBlock { bytes, cost }, None);
+                self.put_back(bytes, cost, None);
             }
             BlockStorage::Spilled(range) => {
                 let len = range.end - range.start;
                 self.ring.give(len);
-                self.budget.give(self.admission.unspilled(len));
+                self.budget.release(self.admission.unspilled(len));
             }
-            BlockStorage::Remote => self.budget.give(self.admission.remote_written()),
+            BlockStorage::Remote => self.budget.release(self.admission.remote_written()),
         }
         self.advance(block.last, block.filled as u64);
     }
@@ -195,20 +195,20 @@ impl BufferState {
             BlockStorage::Spilled(range) => {
                 let len = range.end - range.start;
                 self.ring.give(len);
-                self.budget.give(self.admission.spill_handed_over(len));
+                self.budget.release(self.admission.spill_handed_over(len));
             }
             BlockStorage::Memory(bytes) => {
                 let (cost, list) = self.admission.handed_over();
-                self.put_back(MemoryBlock { bytes, cost }, Some(list));
+                self.put_back(bytes, cost, Some(list));
             }
             BlockStorage::Remote => {}
         }
         self.remote.push_back((pieces, block));
     }
 
-    fn put_back(&self, block: MemoryBlock, list: Option<u64>) {
+    fn put_back(&self, bytes: Vec<u8>, cost: u64, list: Option<u64>) {
         let keep = self.pacing.map_or(u64::MAX, |pacing| pacing.keep);
-        self.budget.put_back(block, list, self.admission.memory().held, keep);
+        self.budget.put_block(bytes, cost, list, self.admission.memory().held, keep);
     }
 
     /// So many pieces of the drain target are in the file.
@@ -244,7 +244,7 @@ impl BufferState {
     /// A write has failed: nothing that was accepted after it is written.
     pub(super) fn fail(&mut self, error: Error) {
         self.failure = Some(error);
-        self.admission.fail().into_iter().for_each(|allocation| self.budget.give(allocation));
+        self.admission.fail().into_iter().for_each(|allocation| self.budget.release(allocation));
         self.queue.clear();
         self.remote.clear();
         self.pending.written = self.pending.accepted;

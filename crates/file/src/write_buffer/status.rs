@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::admission::Level;
+use crate::write_behind::Level;
 
 /// The progress of a rank's buffered writes, and the memory that they use; see [`File::buffering`](crate::File::buffering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

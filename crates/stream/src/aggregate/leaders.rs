@@ -15,7 +15,7 @@ use crate::write::double_buffer::DoubleBuffer;
 
 /// What a leader gathers at a time: so much that a meeting is little beside it, and so little that of a large step the first part is written,
 /// and still in the processor's cache, while the next is gathered.
-const PORTION: u64 = 4 << 20;
+pub(crate) const PORTION: u64 = 4 << 20;
 
 /// The group of each rank, given the node of each: ranks of a node that follow one another, or so many at a time. Groups follow one another as
 /// their ranks do, so that points and lists keep the order of the ranks.

@@ -335,5 +335,6 @@ pub(super) fn start_writer(
 
 /// Half of the available memory, divided by the ranks that share it.
 fn half_of_available(link: &Comm) -> u64 {
-    4 * crate::write::buffer_limits::share_of_available(link)
+    let ranks = link.ranks_of_node(link.node_of(link.rank())).len() as u64;
+    (aqueduct_file::available_memory() / 2 / ranks).max(4 << 20)
 }

@@ -1,17 +1,18 @@
 //! The I/O thread of an output on one rank: it executes batches in order; their chunks are passed in buffers
 //! that are reused.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::{Comm, Op};
-use aqueduct_file::write_behind::{BackgroundQueue, JobContext, catch_panic, wait_while};
+use aqueduct_file::write_behind::{BackgroundQueue, BudgetUser, JobContext, catch_panic};
 
 use crate::error::{Error, Kind, Result};
 use crate::pack::packer::Packer;
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
-use crate::write::buffer_limits::BufferLimits;
+use crate::write::buffer_limits::{BufferLimits, OutputMemory};
 use crate::write::progress::ProgressCell;
 use crate::write::stall_limit::{STALL_LIMIT, stalled};
 use crate::write::thread_affinity;
@@ -30,8 +31,9 @@ struct IoThreadShared {
     progress: Arc<ProgressCell>,
     limits: BufferLimits,
     target: Mutex<TargetState>,
-    buffers: Mutex<RotatingBuffers>,
-    change: Condvar,
+    memory: Arc<BudgetUser>,
+    /// Buffers that hold chunks which are not written.
+    in_use: AtomicUsize,
 }
 
 /// What only the thread uses.
@@ -44,34 +46,24 @@ struct TargetState {
     busy: Duration,
 }
 
-struct RotatingBuffers {
-    free: Vec<Vec<u8>>,
-    /// The number of buffers, free or in use.
-    made: usize,
-    /// The capacity of all of them in bytes.
-    memory: u64,
-}
-
 impl StreamIoThread {
     /// Starts the thread, on these processors if some are given.
     pub(crate) fn start(
         comm: &Comm,
         target: Box<dyn OutputTarget>,
         progress: &Arc<ProgressCell>,
-        limits: BufferLimits,
+        memory: &OutputMemory,
         pinned: &[usize],
     ) -> std::io::Result<Self> {
-        // Allocated and touched now, so that the first steps are as fast as the others.
-        let bytes = limits.expected.min(limits.capacity) as usize;
-        let free: Vec<Vec<u8>> = (0..limits.buffers).map(|_| prefaulted_buffer(bytes)).collect();
-        let memory = free.iter().map(|buffer| buffer.capacity() as u64).sum();
+        prefault_buffers(memory);
+        let limits = memory.limits;
         let shared = Arc::new(IoThreadShared {
             comm: comm.clone(),
             progress: Arc::clone(progress),
             limits,
             target: Mutex::new(TargetState { target: Some(target), batches: 0, busy: Duration::ZERO }),
-            buffers: Mutex::new(RotatingBuffers { made: free.len(), memory, free }),
-            change: Condvar::new(),
+            memory: Arc::clone(&memory.budget),
+            in_use: AtomicUsize::new(0),
         });
         let queue = thread_affinity::pinned_queue("aqueduct stream", pinned)?;
         Ok(Self { shared, queue, ended: false })
@@ -92,10 +84,8 @@ impl StreamIoThread {
         let (mut job, mut outcome) = (Some(job), Ok(()));
         if let Ok(packing) = packing {
             for _ in 0..count.unwrap_or(0) {
-                let mut buffer = self.take_buffer();
-                let before = buffer.capacity();
+                let mut buffer = self.take_buffer(packing);
                 let filled = packing.fill(&mut buffer);
-                self.shared.buffers().memory += (buffer.capacity() - before) as u64;
                 // Values that cannot be copied become an empty chunk, which is an error of this rank.
                 let length = *filled.as_ref().unwrap_or(&0);
                 let _ = sender.send((buffer, length));
@@ -120,8 +110,8 @@ impl StreamIoThread {
         });
     }
 
-    /// Ends the output and the thread: the memory of the buffers in bytes, and the time spent writing.
-    pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
+    /// Ends the output and the thread; the time spent writing.
+    pub(crate) fn finish(mut self, steps: u64) -> Duration {
         self.ended = true;
         self.submit(move |shared, context| {
             shared.attempt(None, |target| {
@@ -133,7 +123,7 @@ impl StreamIoThread {
             shared.progress.close();
         });
         self.queue.drain();
-        (self.shared.buffers().memory, self.shared.target().busy)
+        self.shared.target().busy
     }
 
     /// Waits until the thread has written everything that was accepted, and ends it. False if it has waited for
@@ -162,20 +152,19 @@ impl StreamIoThread {
         let _ = self.queue.submit(job);
     }
 
-    /// A buffer that is not in use; waits until there is one.
-    fn take_buffer(&self) -> Vec<u8> {
-        let buffers = self.limits().buffers;
-        let waits = |state: &mut RotatingBuffers| state.free.is_empty() && state.made >= buffers;
-        let shared = &self.shared;
-        let (mut state, _) = wait_while(|| shared.buffers(), &shared.change, |_| None, waits);
-        state.free.pop().unwrap_or_else(|| {
-            state.made += 1;
-            Vec::new()
-        })
-    }
-
-    fn limits(&self) -> BufferLimits {
-        self.shared.limits
+    /// A buffer for the next chunk; waits until one is free or there is memory for it.
+    fn take_buffer(&self, packing: &Packer<'_>) -> Vec<u8> {
+        let (shared, length) = (&self.shared, packing.next_length());
+        let most = shared.limits.chunks(packing.size());
+        loop {
+            let returns = shared.memory.returns();
+            let is_free = shared.in_use.load(Ordering::Relaxed) < most;
+            if let Some(buffer) = is_free.then(|| shared.memory.take_buffer(length)).flatten() {
+                shared.in_use.fetch_add(1, Ordering::Relaxed);
+                return buffer;
+            }
+            shared.memory.wait(returns);
+        }
     }
 }
 
@@ -189,17 +178,13 @@ impl Drop for StreamIoThread {
 }
 
 impl IoThreadShared {
-    fn buffers(&self) -> MutexGuard<'_, RotatingBuffers> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn target(&self) -> MutexGuard<'_, TargetState> {
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn release(&self, buffer: Vec<u8>) {
-        self.buffers().free.push(buffer);
-        self.change.notify_all();
+        self.in_use.fetch_sub(1, Ordering::Relaxed);
+        self.memory.put_buffer(buffer);
     }
 
     /// Returns when all ranks have come to the same job; fails if one has dropped the output. Collective.
@@ -306,14 +291,12 @@ impl ChunkSource for QueuedChunks<'_> {
             return Ok(&[]);
         }
         self.given += 1;
-        let (buffer, length) = self.chunks.recv().unwrap_or_default();
-        if length == 0 {
-            self.shared.release(buffer);
+        self.current = self.chunks.recv().ok();
+        if self.current().is_empty() {
             let detail = "its rank could not pass all chunks of the step";
             return Err(Error::new(Kind::BadArgument, "write", "the output", detail));
         }
-        let (buffer, length) = self.current.insert((buffer, length));
-        Ok(&buffer[..*length])
+        Ok(self.current())
     }
 
     fn current(&self) -> &[u8] {
@@ -329,10 +312,14 @@ impl Drop for QueuedChunks<'_> {
     }
 }
 
-/// A buffer whose pages are allocated.
-fn prefaulted_buffer(bytes: usize) -> Vec<u8> {
-    let mut buffer = Vec::new();
-    buffer.reserve_exact(bytes);
-    buffer.resize(bytes, 0);
-    buffer
+/// Allocates the buffers of the expected steps and touches their pages, so that the first steps are as fast as the others.
+fn prefault_buffers(memory: &OutputMemory) {
+    let BufferLimits { expected, capacity, .. } = memory.limits;
+    let bytes = expected.min(capacity) as usize;
+    let wanted = if bytes == 0 { 0 } else { memory.limits.chunks(expected) };
+    let taken: Vec<Vec<u8>> = (0..wanted).map_while(|_| memory.budget.take_buffer(bytes)).collect();
+    for mut buffer in taken {
+        buffer.resize(bytes, 0);
+        memory.budget.put_buffer(buffer);
+    }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Comm;
+use aqueduct_file::write_behind::BudgetUser;
 use aqueduct_report::{Component, Report};
 
 use crate::error::{Error, Kind, Result};
 use crate::pack::packer::Packer;
 use crate::target::{ChunkSource, OutputTarget, StepBatch};
-use crate::write::buffer_limits::BufferLimits;
+use crate::write::buffer_limits::OutputMemory;
 use crate::write::io_thread::StreamIoThread;
 use crate::write::progress::ProgressCell;
 use crate::write::stall_limit::{STALL_LIMIT, stalled};
@@ -20,7 +21,6 @@ pub(crate) struct StreamWriter {
     comm: Comm,
     finished: bool,
     progress: Arc<ProgressCell>,
-    limits: BufferLimits,
     /// `None` after a failure.
     backend: Option<WriterBackend>,
 }
@@ -62,6 +62,8 @@ pub(crate) trait RemoteWriter: Send + Sync {
 /// The program itself writes.
 struct InlineWriter {
     target: Box<dyn OutputTarget>,
+    memory: Arc<BudgetUser>,
+    durable_every: Option<u64>,
     buffer: Vec<u8>,
     batches: u64,
     writing: Duration,
@@ -73,14 +75,14 @@ impl StreamWriter {
         (name, comm): (&Arc<str>, &Comm),
         target: Box<dyn OutputTarget>,
         progress: &Arc<ProgressCell>,
-        limits: BufferLimits,
+        memory: &OutputMemory,
         pinned: Option<&[usize]>,
     ) -> std::io::Result<Self> {
         let backend = match pinned {
-            None => WriterBackend::Inline(InlineWriter::new(target)),
-            Some(cpus) => WriterBackend::Thread(StreamIoThread::start(comm, target, progress, limits, cpus)?),
+            None => WriterBackend::Inline(InlineWriter::new(target, memory)),
+            Some(cpus) => WriterBackend::Thread(StreamIoThread::start(comm, target, progress, memory, cpus)?),
         };
-        Ok(Self::new((name, comm), backend, progress, limits))
+        Ok(Self::new((name, comm), backend, progress))
     }
 
     /// A remote writer gets the batches.
@@ -88,20 +90,14 @@ impl StreamWriter {
         (name, comm): (&Arc<str>, &Comm),
         client: Arc<dyn RemoteWriter>,
         progress: &Arc<ProgressCell>,
-        limits: BufferLimits,
     ) -> Self {
         let backend = ServerWriter { client, progress: Arc::clone(progress), settled: false };
-        Self::new((name, comm), WriterBackend::Server(backend), progress, limits)
+        Self::new((name, comm), WriterBackend::Server(backend), progress)
     }
 
-    fn new(
-        (name, comm): (&Arc<str>, &Comm),
-        backend: WriterBackend,
-        progress: &Arc<ProgressCell>,
-        limits: BufferLimits,
-    ) -> Self {
+    fn new((name, comm): (&Arc<str>, &Comm), backend: WriterBackend, progress: &Arc<ProgressCell>) -> Self {
         let (name, comm, progress) = (Arc::clone(name), comm.clone(), Arc::clone(progress));
-        Self { name, comm, progress, limits, backend: Some(backend), finished: false }
+        Self { name, comm, progress, backend: Some(backend), finished: false }
     }
 
     /// Writes a parcel, or hands it over; or takes part with this rank's error.
@@ -113,7 +109,7 @@ impl StreamWriter {
                 self.settle(outcome.map_err(|error| error.in_step(step)))
             }
             Some(WriterBackend::Inline(own)) => {
-                let outcome = own.write(&parcel, packing, &self.progress, self.limits);
+                let outcome = own.write(&parcel, packing, &self.progress);
                 self.settle(outcome.map_err(|error| error.in_step(parcel.step)))
             }
             None => self.progress.check(),
@@ -138,19 +134,20 @@ impl StreamWriter {
         }
     }
 
-    /// Ends the file: the peak of the memory of buffers in bytes, and the time spent writing.
+    /// Ends the file: the peak of the memory of a remote writer's client in bytes, and the time spent writing.
     /// Failures are on the progress cell; `Output::finish` returns them.
-    pub(crate) fn finish(mut self, steps: u64) -> (u64, Duration) {
+    pub(crate) fn finish(mut self, steps: u64) -> (Option<u64>, Duration) {
         self.finished = true;
         let (outcome, usage) = match self.backend.take() {
-            Some(WriterBackend::Server(served)) => (served.client.finish(steps), served.client.usage()),
-            Some(WriterBackend::Inline(own)) => {
-                let usage = (own.buffer.capacity() as u64, own.writing);
-                (own.target.finish(steps), usage)
+            Some(WriterBackend::Server(served)) => {
+                let outcome = served.client.finish(steps);
+                let (memory, writing) = served.client.usage();
+                (outcome, (Some(memory), writing))
             }
+            Some(WriterBackend::Inline(own)) => (own.target.finish(steps), (None, own.writing)),
             // The thread updates the progress itself.
-            Some(WriterBackend::Thread(thread)) => return thread.finish(steps),
-            None => return (0, Duration::ZERO),
+            Some(WriterBackend::Thread(thread)) => return (None, thread.finish(steps)),
+            None => return (None, Duration::ZERO),
         };
         match outcome {
             Ok(()) => self.progress.update(|progress| (progress.visible, progress.durable) = (steps, steps)),
@@ -264,8 +261,9 @@ impl Drop for StreamWriter {
 }
 
 impl InlineWriter {
-    fn new(target: Box<dyn OutputTarget>) -> Self {
-        Self { target, buffer: Vec::new(), batches: 0, writing: Duration::ZERO }
+    fn new(target: Box<dyn OutputTarget>, memory: &OutputMemory) -> Self {
+        let (durable_every, memory) = (memory.limits.durable_every, Arc::clone(&memory.budget));
+        Self { target, memory, durable_every, buffer: Vec::new(), batches: 0, writing: Duration::ZERO }
     }
 
     fn write(
@@ -273,17 +271,17 @@ impl InlineWriter {
         parcel: &StepBatch,
         packing: Result<&mut Packer<'_>, Error>,
         board: &ProgressCell,
-        limits: BufferLimits,
     ) -> Result<()> {
         let begin = Instant::now();
         if !parcel.entries.is_empty() {
-            let mut supply = PackedChunks { packing, buffer: &mut self.buffer, length: 0 };
+            let mut supply =
+                PackedChunks { packing, memory: &self.memory, buffer: &mut self.buffer, length: 0 };
             self.target.write(parcel, &mut supply)?;
             self.batches += 1;
         }
         board.update(|progress| progress.visible = parcel.step + 1);
         if !parcel.entries.is_empty()
-            && limits.durable_every.is_some_and(|every| self.batches.is_multiple_of(every))
+            && self.durable_every.is_some_and(|every| self.batches.is_multiple_of(every))
         {
             self.sync(board)?;
         }
@@ -301,6 +299,7 @@ impl InlineWriter {
 /// Chunks packed as they are asked for.
 struct PackedChunks<'a, 'p, 'd> {
     packing: Result<&'p mut Packer<'d>, Error>,
+    memory: &'a BudgetUser,
     buffer: &'a mut Vec<u8>,
     /// Of the last chunk.
     length: usize,
@@ -320,6 +319,12 @@ impl ChunkSource for PackedChunks<'_, '_, '_> {
         let unlaid = |error: crate::pack::packer::PackError| {
             Error::new(Kind::BadArgument, "commit", "the output", error.to_string())
         };
+        let needed = packing.next_length();
+        if self.buffer.capacity() < needed {
+            self.memory.put_buffer(std::mem::take(self.buffer));
+            // A chunk is a part of the minimum, so that it is granted.
+            *self.buffer = self.memory.take_buffer(needed).unwrap_or_default();
+        }
         self.length = packing.fill(self.buffer).map_err(unlaid)?;
         Ok(self.current())
     }
