@@ -50,11 +50,11 @@ pub struct Report<'a> {
 
 /// True if reports are shown: a subscriber takes events at level INFO, or `AQUEDUCT_VERBOSE` is set and not 0.
 pub fn is_enabled() -> bool {
+    static VERBOSE: OnceLock<bool> = OnceLock::new();
     #[cfg(feature = "tracing")]
     if has_subscriber() {
         return tracing::level_filters::LevelFilter::current() >= tracing::level_filters::LevelFilter::INFO;
     }
-    static VERBOSE: OnceLock<bool> = OnceLock::new();
     let ask = || std::env::var_os("AQUEDUCT_VERBOSE").is_some_and(|value| !value.is_empty() && value != "0");
     *VERBOSE.get_or_init(ask)
 }
