@@ -24,7 +24,15 @@ const INTERPRETED: [(&str, &[&str]); 8] = [
     ("aqueduct-file", &["--test", "layout", "--", "arrays::", "bounds::", "errors::", "shapes::"]),
     (
         "aqueduct-formats",
-        &["--lib", "--", "netcdf::decode", "netcdf::encode", "netcdf::value", "netcdf::name", "region::"],
+        &[
+            "--lib",
+            "--",
+            "netcdf::header_decode",
+            "netcdf::header_encode",
+            "netcdf::value",
+            "netcdf::name",
+            "region::",
+        ],
     ),
     ("aqueduct-stream", &["--lib", "--", "record::", "description::"]),
     ("aqueduct-checkpoint", &["--lib", "--", "cell_table::", "manifest::"]),

@@ -2,21 +2,21 @@
 //! the aggregators, access large contiguous parts of the file.
 //!
 //! Each round of a two-phase access has one window of the file per aggregator. A rank's data bytes in a window are one slice of its data,
-//! because views never go backwards. Inside a node ranks copy directly into windows in shared memory ([`intra_node`]); between nodes each
-//! node sends the data of its ranks for a window in one message ([`inter_node`]). A rank that fails takes part until all ranks know; the
+//! because views never go backwards. Inside a node ranks copy directly into windows in shared memory ([`two_phase_intra_node`]); between nodes each
+//! node sends the data of its ranks for a window in one message ([`two_phase_inter_node`]). A rank that fails takes part until all ranks know; the
 //! outcome is agreed at the end.
 //!
 //! Two-phase I/O: del Rosario, Bordawekar, Choudhary, "Improved parallel I/O via a two-phase run-time access strategy", 1993,
 //! <https://doi.org/10.1145/165660.165667>.
 
 mod aggregation_buffers;
-mod agreement;
-mod inter_node;
 mod inter_node_buffers;
 mod inter_node_setup;
-mod intra_node;
+mod plan_agreement;
 mod plan_cache;
 mod strip_codec;
+mod two_phase_inter_node;
+mod two_phase_intra_node;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,10 +33,10 @@ use crate::memory::chunks::{ReadBuffer, WriteData};
 use crate::memory::window::MemoryWindow;
 use crate::plan::{ExchangePlan, FileDomains};
 pub(crate) use aggregation_buffers::AggregationBuffers;
-use agreement::{AgreedExchange, AgreedPlan};
-use inter_node::InterNodeExchange;
 use inter_node_buffers::InterNodeBuffers;
+use plan_agreement::{AgreedExchange, AgreedPlan};
 use plan_cache::{CachedPlan, PlanCache, RoundSource};
+use two_phase_inter_node::InterNodeExchange;
 
 /// The state of collective I/O on an open file.
 pub(crate) struct CollectiveIo {

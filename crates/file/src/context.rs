@@ -1,7 +1,6 @@
 //! The context of an open file: what every layer needs to access it, without policy and without caches.
 
 pub(crate) mod counters;
-pub(crate) mod error_agreement;
 pub(crate) mod mode;
 pub(crate) mod report;
 
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aqueduct_comm::{Comm, Traffic};
+use aqueduct_comm::{PooledComm, Traffic, agreement};
 use aqueduct_device::{Capabilities, Handle, LockGuard, LockKind, LockScope};
 use aqueduct_report::{Component, Report, is_enabled};
 
@@ -48,7 +47,7 @@ pub(crate) struct AgreedCapabilities {
 pub(crate) struct FileContext {
     pub(crate) name: Arc<str>,
     /// For the collective calls of this file only.
-    pub(crate) comm: Comm,
+    pub(crate) comm: PooledComm,
     pub(crate) handle: Arc<dyn Handle>,
     pub(crate) capabilities: Capabilities,
     /// True if synced data survives a restart of the machine, on all ranks.
@@ -68,7 +67,7 @@ pub(crate) struct FileContext {
 impl FileContext {
     pub(crate) fn new(
         name: Arc<str>,
-        comm: Comm,
+        comm: PooledComm,
         handle: Arc<dyn Handle>,
         agreed: AgreedCapabilities,
         mode: Mode,
@@ -204,9 +203,9 @@ impl FileContext {
         outcome.map_err(|error| Error::from_comm(operation, &self.name, &error))
     }
 
-    /// The outcome of a collective call, agreed; see [`agree`](error_agreement::agree).
+    /// The outcome of a collective call, agreed; see [`agree`](agreement::agree).
     pub(crate) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
-        error_agreement::agree(&self.comm, operation, &self.name, mine)
+        agreement::agree(&self.comm, operation, &self.name, mine)
     }
 
     /// Reports the strategy of an access, with its estimate in nanoseconds, to the user or a trace, if one of them is on and the strategy has changed.

@@ -7,6 +7,7 @@ mod shared_pointer;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use aqueduct_comm::PooledComm;
 use aqueduct_device::{Handle, SyncScope};
 
 use crate::collective::{CollectiveIo, CollectivePart};
@@ -62,13 +63,13 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     pub(crate) fn new(
         name: Arc<str>,
-        resources: FileResources,
+        comm: PooledComm<FileResources>,
         handle: Arc<dyn Handle>,
         agreed: AgreedCapabilities,
         mode: Mode,
         hints: Hints,
     ) -> Self {
-        let FileResources { comm, pointer, buffers } = resources;
+        let (comm, FileResources { pointer, buffers }) = comm.detach();
         Self {
             context: Arc::new(FileContext::new(name, comm, handle, agreed, mode, hints)),
             independent: Arc::default(),
@@ -279,16 +280,17 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Closes the device handle; what the next file can use.
-    pub(crate) fn into_resources(self) -> (FileResources, Result<()>) {
-        let Self { context, independent, collective, shared_pointer, .. } = self;
+    /// Closes the device handle; the communicator with what the next file can use.
+    pub(crate) fn into_resources(self) -> (Option<PooledComm<FileResources>>, Result<()>) {
+        let Self { context, independent, collective, shared_pointer: pointer, .. } = self;
         // The file is unmapped before it is closed.
         drop(independent);
-        let (name, comm) = (Arc::clone(&context.name), context.comm.clone());
         // The drain thread, which shares the context, has ended.
-        let closed = Arc::into_inner(context).map_or(Ok(()), |context| context.handle.close());
-        let closed = closed.map_err(|error| Error::device("close", &name, error));
-        (FileResources { comm, pointer: shared_pointer, buffers: collective.into_buffers() }, closed)
+        let Some(context) = Arc::into_inner(context) else { return (None, Ok(())) };
+        let closed = context.handle.close();
+        let closed = closed.map_err(|error| Error::device("close", &context.name, error));
+        let resources = FileResources { pointer, buffers: collective.into_buffers() };
+        (Some(context.comm.attach(resources)), closed)
     }
 }
 

@@ -250,17 +250,21 @@ impl StdError for Error {
 }
 
 impl SharedError for Error {
-    fn encode(&self) -> ([u8; 2], &str) {
-        ([self.kind() as u8, 0], self.detail())
+    fn encode(&self) -> (u8, &str) {
+        (self.kind() as u8, self.detail())
     }
 
-    fn decode(
-        operation: &'static str,
-        path: &str,
-        ([code, _], detail): ([u8; 2], String),
-        rank: usize,
-    ) -> Self {
+    fn decode(operation: &'static str, path: &str, code: u8, detail: String, rank: usize) -> Self {
         Self::new(Kind::from_code(code), operation, path, detail).on_rank(rank)
+    }
+
+    /// All ranks fail with the same error class. A rank whose own error has that class keeps it.
+    fn resolve(self, agreed: Self) -> Self {
+        if self.class() == agreed.class() { self } else { agreed.after(self.transferred()) }
+    }
+
+    fn not_same(operation: &'static str, path: &str, detail: String, rank: usize) -> Self {
+        Self::new(Kind::NotSame, operation, path, detail).on_rank(rank)
     }
 
     fn from_comm(operation: &'static str, path: &str, error: &comm::Error) -> Self {

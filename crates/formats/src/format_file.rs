@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use aqueduct_comm::agreement::from_root;
+use aqueduct_comm::agreement::{agree_same, from_root};
 use aqueduct_comm::{Comm, PooledComm, Traffic};
 use aqueduct_file::{self as file, Counters, File, Info, Mode, WriterLock};
 
@@ -180,6 +180,18 @@ impl FormatFile {
         numbers: [u64; N],
     ) -> Result<(T, [u64; N])> {
         agree_with_max(&self.comm, operation, &self.name, mine, numbers)
+    }
+
+    /// As [`agree_with_max`](Self::agree_with_max); an error if `value` differs between ranks.
+    pub(crate) fn agree_same<T, const N: usize>(
+        &self,
+        operation: &'static str,
+        mine: Result<T>,
+        what: &str,
+        value: Option<u64>,
+        numbers: [u64; N],
+    ) -> Result<(T, [u64; N])> {
+        agree_same(&self.comm, operation, &self.name, mine, what, value, numbers)
     }
 
     pub(crate) fn may_write(&self, operation: &'static str) -> Result<()> {

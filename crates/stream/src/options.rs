@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aqueduct_comm::agreement::{agree_same, hash_of};
 use aqueduct_comm::{Comm, Op};
 
 use crate::aggregate::{LeaderOptions, LeaderTarget, PORTION};
@@ -148,8 +149,7 @@ impl Options {
         streams: &Streams,
         target: impl FnOnce(&Comm, &Arc<Declaration>) -> Result<Box<dyn OutputTarget>>,
     ) -> Result<Output> {
-        agree(comm, "create", name, self.check(name))?;
-        self.check_same(comm, name)?;
+        self.check_same(comm, name, self.check(name))?;
         let declared = Arc::new(self.declare(comm, name, streams)?);
         let target =
             |comm: &Comm, declared: &Arc<Declaration>| target(comm, declared).map_err(with_exists_hint);
@@ -202,8 +202,7 @@ impl Options {
             let detail = "an output that servers write is created on the crew's communicator: Crew::comm";
             Err(Error::new(Kind::BadArgument, "create", name, detail))
         };
-        agree(comm, "create", name, same)?;
-        self.check_same(comm, name)?;
+        self.check_same(comm, name, same)?;
         let declared = Arc::new(self.declare(comm, name, streams)?);
         let talk = |error: aqueduct_comm::Error| Error::from_comm("create", name, &error);
         let limits = agree(comm, "create", name, self.limits(comm, name, 1))?;
@@ -260,16 +259,12 @@ impl Options {
         Ok(BufferLimits { durable_every: self.durable_every, ..limits })
     }
 
-    fn check_same(&self, comm: &Comm, name: &str) -> Result<()> {
-        let (group, served) = (self.group.unwrap_or(0) as u64, u64::from(self.compute_group.is_some()));
-        let replace = u64::from(self.replace);
-        let mine = [self.mode as u64, self.durable_every.unwrap_or(0), group, served, replace];
-        let mut first = mine;
-        comm.broadcast(0, &mut first).map_err(|error| Error::from_comm("create", name, &error))?;
-        let detail = "this rank and rank 0 gave different modes, groups, servers, durability or leave to replace; give the same on all ranks";
-        let same =
-            if mine == first { Ok(()) } else { Err(Error::new(Kind::NotSame, "create", name, detail)) };
-        agree(comm, "create", name, same)
+    /// The agreed outcome `mine`; an error if the options differ between ranks. Collective.
+    fn check_same(&self, comm: &Comm, name: &str, mine: Result<()>) -> Result<()> {
+        let Self { mode, durable_every, group, replace, .. } = self;
+        let options = hash_of(&(*mode as u64, durable_every, group, self.compute_group.is_some(), replace));
+        let what = "mode, group, servers, durability or replacement";
+        agree_same(comm, "create", name, mine, what, Some(options), []).map(|((), [])| ())
     }
 }
 

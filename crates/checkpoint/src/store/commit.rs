@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use aqueduct_comm::{Comm, Op};
+use aqueduct_comm::Comm;
+use aqueduct_comm::agreement::first_differing_ranks;
 use aqueduct_file::{File, OpenOptions};
 
 use super::held_generations::HeldGenerations;
@@ -106,12 +107,8 @@ fn check_same_on_all(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> R
     };
     agree(comm, "write", shown, mine())?;
     let talk = |error| Error::from_comm("write", shown, &error);
-    let mine = checkpoint.fingerprint();
-    let first = comm.broadcast_vec(0, vec![mine]).map_err(talk)?;
-    let differ = comm.allreduce_one(Op::Max, u8::from(first != [mine])).map_err(talk)?;
-    if differ == 0 {
-        return Ok(());
-    }
+    let fingerprint = Some(checkpoint.fingerprint());
+    let [Some(_)] = first_differing_ranks(comm, [fingerprint]).map_err(talk)? else { return Ok(()) };
     let mine = CheckpointOutline::of(checkpoint);
     let first = comm.broadcast_vec(0, mine.encode()).map_err(talk)?;
     let outcome = match mine.difference(&first) {

@@ -11,9 +11,9 @@ use std::ops::Range;
 use aqueduct_comm::Op;
 
 use super::TwoPhaseAccess;
-use super::inter_node::InterNodeExchange;
 use super::inter_node_buffers::InterNodeBuffers;
 use super::strip_codec::WindowStrips;
+use super::two_phase_inter_node::InterNodeExchange;
 use crate::error::{Kind, Result};
 use crate::hints::TransferDirection;
 use crate::layout::Strip;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aqueduct_comm::PooledComm;
 use aqueduct_report::{Component, Report, is_enabled};
 
 use super::file::File;
@@ -114,7 +115,7 @@ impl File {
         closed
     }
 
-    fn close_handle(self) -> (Option<FileResources>, Result<()>) {
+    fn close_handle(self) -> (Option<PooledComm<FileResources>>, Result<()>) {
         let is_idle = self.independent_thread.drain_within(Some(Duration::ZERO))
             && self.collective_thread.drain_within(Some(Duration::ZERO));
         if !is_idle {
@@ -123,8 +124,7 @@ impl File {
         }
         let engine = Arc::clone(&self.engine);
         drop(self);
-        let (resources, closed) = Arc::into_inner(engine).map(OpenFile::into_resources).unzip();
-        (resources, closed.unwrap_or(Ok(())))
+        Arc::into_inner(engine).map_or((None, Ok(())), OpenFile::into_resources)
     }
 
     /// Waits until no rank needs the shared file pointer of another one any more, but no longer than until the deadline: for a program that ends and has

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aqueduct_comm::agreement::{self, agree_same, hash_of};
 use aqueduct_comm::{Comm, Op};
 use aqueduct_device::{LockKind, LockScope};
 use aqueduct_report::is_enabled;
@@ -12,9 +13,9 @@ use aqueduct_report::is_enabled;
 use super::open_options::{self, OpenOptions};
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
+use crate::context::FileContext;
 use crate::context::report::CounterReport;
-use crate::context::{FileContext, error_agreement};
-use crate::engine::OpenFile;
+use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Info;
 use crate::view::View;
@@ -44,8 +45,6 @@ pub enum Whence {
 #[doc(alias = "MPI_File")]
 pub struct File {
     pub(crate) engine: Arc<OpenFile>,
-    /// The communicator it was opened on; the collective calls of the file use a copy.
-    comm: Comm,
     path: OsString,
     state: Mutex<ViewState>,
     pub(crate) independent_thread: BackgroundQueue,
@@ -107,11 +106,10 @@ impl File {
     }
 
     /// With its individual pointer at `start`.
-    pub(crate) fn new(open_file: Arc<OpenFile>, path: OsString, comm: Comm, start: u64) -> Self {
+    pub(crate) fn new(open_file: Arc<OpenFile>, path: OsString, start: u64) -> Self {
         let state = ViewState { view: Arc::new(View::default()), pointer: start };
         Self {
             engine: open_file,
-            comm,
             path,
             state: Mutex::new(state),
             independent_thread: BackgroundQueue::new("aqueduct i/o"),
@@ -131,7 +129,7 @@ impl File {
     pub fn close(self) -> Result<()> {
         self.wait_idle();
         let written = self.finish_buffer();
-        let (open_file, path, parent) = (Arc::clone(&self.engine), self.path.clone(), self.comm.clone());
+        let (open_file, path) = (Arc::clone(&self.engine), self.path.clone());
         drop(self);
         let cx = &open_file.context;
         let (name, delete, mut words) =
@@ -139,12 +137,12 @@ impl File {
         let failed = |error: aqueduct_comm::Error| Error::from_comm("close", &name, &error);
         let comm = cx.comm.clone();
         // Devices do not delete open files: every rank closes its handle before any continues.
-        let (resources, closed) = Arc::into_inner(open_file).map(OpenFile::into_resources).unzip();
-        let outcome = written.and(closed.unwrap_or(Ok(())));
+        let (resources, closed) = Arc::into_inner(open_file).map_or((None, Ok(())), OpenFile::into_resources);
+        let outcome = written.and(closed);
         words.push(u64::from(outcome.is_err()));
         let all = comm.allreduce(Op::Sum, &words).map_err(failed)?;
         let failures = all.last().copied().unwrap_or(0);
-        let agree = |outcome| error_agreement::agree(&comm, "close", &name, outcome);
+        let agree = |outcome| agreement::agree(&comm, "close", &name, outcome);
         let outcome = if failures > 0 { agree(outcome) } else { outcome };
         if is_enabled() && comm.rank() == 0 {
             CounterReport { ranks: comm.size(), all: Counters::from_words(&all) }.emit(&name);
@@ -153,16 +151,14 @@ impl File {
             let deleted = if comm.rank() == 0 { open_options::delete(&path) } else { Ok(()) };
             agree(deleted)?;
         }
-        if let Some(resources) = resources {
-            resources.cache(&parent);
-        }
+        resources.into_iter().for_each(FileResources::release);
         outcome
     }
 
     /// The ranks that have it open: the communicator it was opened on.
     #[doc(alias = "MPI_File_get_group")]
     pub fn comm(&self) -> &Comm {
-        &self.comm
+        self.cx().comm.parent()
     }
 
     /// The name it was opened by.
@@ -219,13 +215,10 @@ impl File {
         work: impl FnOnce(&FileContext) -> Result<()>,
     ) -> Result<()> {
         self.wait_idle();
-        let same = self.check_same(operation, &size.to_ne_bytes());
-        let allowed = same
-            .and_then(|()| self.cx().check_not_poisoned(operation))
-            .and_then(|()| self.check_writable(operation));
+        let allowed = self.cx().check_not_poisoned(operation).and_then(|()| self.check_writable(operation));
         // All buffered writes are in the file before it changes its size.
         let allowed = allowed.and_then(|()| self.engine.flush());
-        self.cx().agree(operation, allowed)?;
+        self.agree_same(operation, allowed, "size", size)?;
         // Truncated parts are extended again, and have no pages any more.
         self.engine.independent.forget_pages(size);
         let outcome = if self.cx().comm.rank() == 0 { work(self.cx()) } else { Ok(()) };
@@ -262,12 +255,10 @@ impl File {
     pub fn seek_shared(&self, offset: i64, whence: Whence) -> Result<u64> {
         self.wait_idle();
         let view = self.view();
-        let mut key = offset.to_ne_bytes().to_vec();
-        key.push(whence as u8);
-        let same =
-            self.check_same("seek_shared", &key).and_then(|()| self.check_not_sequential("seek_shared"));
-        let same = same.and_then(|()| if whence == Whence::End { self.engine.flush() } else { Ok(()) });
-        self.cx().agree("seek_shared", same)?;
+        let allowed = self.check_not_sequential("seek_shared");
+        let allowed = allowed.and_then(|()| if whence == Whence::End { self.engine.flush() } else { Ok(()) });
+        let target = hash_of(&(offset, whence as u8));
+        self.agree_same("seek_shared", allowed, "target of the seek", target)?;
         let here = self.engine.shared_pointer.advance_ordered(self.cx(), "seek_shared", 0)?;
         let to = self.seek_target("seek_shared", &view, offset, whence, here);
         let to = self.cx().agree("seek_shared", to)?;
@@ -320,16 +311,14 @@ impl File {
     #[doc(alias = "MPI_File_set_atomicity")]
     pub fn set_atomic(&self, atomic: bool) -> Result<()> {
         self.wait_idle();
-        let same = self.check_same("set_atomic", &[u8::from(atomic)]);
         let needed = if self.cx().comm.is_one_process() { LockScope::Process } else { LockScope::System };
-        let able = same.and_then(|()| {
-            if atomic && self.cx().comm.size() > 1 && self.cx().capabilities.locks < needed {
-                let detail = "this device has no locks that reach all ranks; put the file on ufs:";
-                return Err(self.cx().error(Kind::Unsupported, "set_atomic", detail));
-            }
-            Ok(())
-        });
-        self.cx().agree("set_atomic", able.and_then(|()| self.engine.flush()))?;
+        let able = if atomic && self.cx().comm.size() > 1 && self.cx().capabilities.locks < needed {
+            let detail = "this device has no locks that reach all ranks; put the file on ufs:";
+            Err(self.cx().error(Kind::Unsupported, "set_atomic", detail))
+        } else {
+            self.engine.flush()
+        };
+        self.agree_same("set_atomic", able, "atomic mode", u64::from(atomic))?;
         if atomic && self.cx().comm.node_count() > 1 && self.cx().mode.is_write() {
             self.probe_locks()?;
         }
@@ -398,44 +387,13 @@ impl File {
         Err(self.cx().error(Kind::Unsupported, operation, detail))
     }
 
-    /// Fails on ranks whose value differs from that of rank 0. Collective.
-    fn check_same(&self, operation: &'static str, value: &[u8]) -> Result<()> {
-        self.compare(operation, Some(value), 0).0
-    }
-
-    /// Whether all ranks that give a value give the same, and whether any rank gives hints. Collective.
-    pub(super) fn compare(
-        &self,
-        operation: &'static str,
-        value: Option<&[u8]>,
-        hints: usize,
-    ) -> (Result<()>, bool) {
-        let least_and_most = value.map_or([u64::MAX, 0], |value| [digest(value); 2]);
-        let words = [least_and_most, [0, hints as u64]];
-        let all = self.cx().comm.allreduce_with(&words, |[least, most], [other_least, other_most]| {
-            *least = (*least).min(*other_least);
-            *most = (*most).max(*other_most);
-        });
-        let words = match self.cx().comm_result(operation, all) {
-            Ok(words) => words,
-            Err(error) => return (Err(error), false),
-        };
-        let ([least, most], has_hints) = (words[0], words[1][1] > 0);
-        if least >= most {
-            return (Ok(()), has_hints);
-        }
-        let detail = "the ranks gave different arguments; give the same on all ranks";
-        (Err(self.cx().error(Kind::NotSame, operation, detail)), has_hints)
+    /// The agreed outcome of a collective call; an error if `value` differs between ranks.
+    fn agree_same(&self, operation: &'static str, mine: Result<()>, what: &str, value: u64) -> Result<()> {
+        let cx = self.cx();
+        agree_same(&cx.comm, operation, &cx.name, mine, what, Some(value), []).map(|((), [])| ())
     }
 
     pub(super) fn view_state(&self) -> MutexGuard<'_, ViewState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-pub(super) fn digest(value: &(impl std::hash::Hash + ?Sized)) -> u64 {
-    use std::hash::{DefaultHasher, Hasher};
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

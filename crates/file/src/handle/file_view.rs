@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::file::{File, ViewState, digest};
-use crate::context::error_agreement::agree_flags;
+use aqueduct_comm::agreement::{agree_same, agree_with_flags, hash_of};
+
+use super::file::{File, ViewState};
 use crate::error::{Error, Kind, Result};
 use crate::hints::Info;
 use crate::layout::Layout;
@@ -20,11 +21,17 @@ impl File {
     /// As [`set_view`](File::set_view), and changes hints as [`set_info`](File::set_info) does, if any rank gives some.
     pub fn set_view_and_info(&self, view: &View, info: &Info) -> Result<()> {
         self.wait_idle();
-        let key = [view.etype().extent() as u64, digest(view.representation().name())];
-        let (same, has_info) = self.compare("set_view", Some(bytemuck::bytes_of(&key)), info.iter().count());
-        let allowed = same.and_then(|()| self.check_view(view));
-        self.change_view(allowed.map(|()| view))?;
-        if has_info { self.adopt_info("set_view", info) } else { Ok(()) }
+        let key = hash_of(&(view.etype().extent(), view.representation().name()));
+        let hints = self.compare_views(Some(key), info.iter().count())?;
+        self.change_view(self.check_view(view).map(|()| view))?;
+        if hints > 0 { self.adopt_info("set_view", info) } else { Ok(()) }
+    }
+
+    /// Fails if the keys of views differ between ranks that have one; the largest number of hints that a rank gives. Collective.
+    fn compare_views(&self, key: Option<u64>, hints: usize) -> Result<u64> {
+        let (cx, what) = (self.cx(), "extent of the etype or the representation");
+        let same = agree_same(&cx.comm, "set_view", &cx.name, Ok(()), what, key, [hints as u64]);
+        same.map(|((), [hints])| hints)
     }
 
     /// Changes the view of this rank, if all ranks can. Collective, after another collective call.
@@ -40,7 +47,7 @@ impl File {
         // In one machine's page cache, a rank with a contiguous view needs no other rank to access its bytes.
         let one_page_cache = cx.capabilities.maps && cx.comm.node_count() == 1;
         let is_contiguous = view.as_ref().is_ok_and(|view| one_page_cache && view.pattern().is_contiguous());
-        match agree_flags(&cx.comm, "set_view", &cx.name, view, [is_contiguous]) {
+        match agree_with_flags(&cx.comm, "set_view", &cx.name, view, [is_contiguous]) {
             Ok((view, [all_views_contiguous])) => {
                 *self.view_state() = ViewState { view: Arc::new(view.clone()), pointer: 0 };
                 self.engine.collective.change_views(all_views_contiguous);
@@ -74,7 +81,7 @@ impl File {
     /// Takes part in [`set_view`](File::set_view) for a rank that has no view to set: all ranks fail. Collective with it.
     pub fn refuse_view(&self, error: Error) -> Result<()> {
         self.wait_idle();
-        let _ = self.compare("set_view", None, 0);
+        self.compare_views(None, 0)?;
         self.change_view(Err(error))
     }
 

@@ -5,13 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aqueduct_comm::Comm;
+use aqueduct_comm::agreement::{agree_with_flags, differing_argument, first_differing_ranks, hash_of};
+use aqueduct_comm::{Comm, PooledComm};
 use aqueduct_device::{self as device, Capabilities, DeviceOpenOptions, Handle};
 
-use super::file::{File, digest};
+use super::file::File;
 use super::hint_exchange;
 use crate::context::AgreedCapabilities;
-use crate::context::error_agreement::agree_flags;
 use crate::context::mode::{self, Mode};
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};
@@ -172,12 +172,12 @@ impl OpenOptions {
         if comm.rank() == 0 {
             hint_exchange::report_objections(&shown, &self.info.over(&Info::from_env()));
         }
-        let resources = self.compare(comm, name, &shown, &mut hints)?;
+        let own_comm = self.compare(comm, name, &shown, &mut hints)?;
         let buffered = hints.buffered.clone();
-        match self.open_on_all(&resources, name, &shown, &mut hints) {
+        match self.open_on_all(&own_comm, name, &shown, &mut hints) {
             Ok((handle, start, agreed)) => {
-                let open_file = OpenFile::new(shown, resources, handle, agreed, self.mode, hints);
-                let file = File::new(Arc::new(open_file), name.to_owned(), comm.clone(), start);
+                let open_file = OpenFile::new(shown, own_comm, handle, agreed, self.mode, hints);
+                let file = File::new(Arc::new(open_file), name.to_owned(), start);
                 if self.truncate {
                     file.set_size(0)?;
                 }
@@ -187,58 +187,51 @@ impl OpenOptions {
                 }
             }
             Err(error) => {
-                resources.cache(comm);
+                FileResources::release(own_comm);
                 Err(error)
             }
         }
     }
 
-    /// Checks that all ranks give the same arguments, and finds resources for the file. If hints differ, those of rank 0 are used.
+    /// Checks that all ranks give the same arguments, and finds a communicator for the file. If hints differ, those of rank 0 are used.
     fn compare(
         &self,
         comm: &Comm,
         name: &OsStr,
         shown: &Arc<str>,
         hints: &mut Hints,
-    ) -> Result<FileResources> {
+    ) -> Result<PooledComm<FileResources>> {
         let failed = |error: aqueduct_comm::Error| Error::from_comm("open", shown, &error);
-        let cached = FileResources::take_cached(comm);
-        let [id, buffers] = cached.as_ref().map_or([0; 2], FileResources::id);
+        let idle = PooledComm::<FileResources>::take_idle(comm);
+        let [id, shape] = idle.as_ref().map_or([0; 2], |idle| [idle.context_id(), idle.attached.shape()]);
         let access = u64::from(self.mode.bits()) | u64::from(self.truncate) << 32;
-        let mine = [access, digest(name), digest(&hints.info_text()), id, buffers];
-        let least_and_most = mine.map(|word| [word, word]);
-        let all = comm.allreduce_with(&least_and_most, |[least, most], [other_least, other_most]| {
-            *least = (*least).min(*other_least);
-            *most = (*most).max(*other_most);
-        });
-        let differs: Vec<bool> = all.map_err(failed)?.iter().map(|[least, most]| least != most).collect();
-        let which = ["access modes", "names"].into_iter().zip(&differs).find(|(_, differs)| **differs);
-        if let Some((which, _)) = which {
-            cached.into_iter().for_each(|resources| resources.cache(comm));
-            let detail = format!("the ranks gave different {which}; give the same on all ranks");
-            return Err(Error::new(Kind::NotSame, "open", shown, detail));
+        let values = [access, hash_of(name), hash_of(&hints.info_text()), id, shape].map(Some);
+        let [access, name, other_hints, id, shape] = first_differing_ranks(comm, values).map_err(failed)?;
+        let arguments = [("access mode", access), ("name", name)];
+        if let Some((what, rank)) = arguments.into_iter().find_map(|(what, rank)| Some((what, rank?))) {
+            idle.into_iter().for_each(FileResources::release);
+            return Err(differing_argument("open", shown, what, rank));
         }
-        if differs[2] {
+        if other_hints.is_some() {
             *hints = Hints::parse(&hint_exchange::of_first_rank(comm, shown, &hints.info()).map_err(failed)?);
         }
-        match cached {
-            // Resources that some rank does not have are left to a later file.
-            Some(resources) if differs[3] || differs[4] => resources.cache(comm),
-            Some(resources) => return Ok(resources),
+        match idle {
+            // A communicator that some rank does not have is left to a later file.
+            Some(idle) if id.or(shape).is_some() => FileResources::release(idle),
+            Some(idle) => return Ok(idle),
             None => {}
         }
-        FileResources::new(comm).map_err(failed)
+        PooledComm::create(comm, FileResources::new).map_err(failed)
     }
 
     /// Opens the file on all ranks; the handle, the start of file pointers, and what holds on all ranks.
     fn open_on_all(
         &self,
-        resources: &FileResources,
+        comm: &PooledComm<FileResources>,
         name: &OsStr,
         shown: &Arc<str>,
         hints: &mut Hints,
     ) -> Result<(Arc<dyn Handle>, u64, AgreedCapabilities)> {
-        let comm = &resources.comm;
         // An exclusive create is done by one rank. Creates of many nodes at once would only wait for one another.
         let first = self.mode.is_create() && (self.mode.is_exclusive() || comm.node_count() > 1);
         let (asked, unreadable) = (&*hints, Cell::new(false));
@@ -251,7 +244,7 @@ impl OpenOptions {
         let mine =
             if first { open_after_first(comm, shown, open)? } else { open(self.mode.is_create()).map(Some) };
         if let (0, Ok(Some((_, start)))) = (comm.rank(), &mine) {
-            resources.pointer.set(*start).map_err(|error| Error::from_comm("open", shown, &error))?;
+            comm.attached.pointer.set(*start).map_err(|error| Error::from_comm("open", shown, &error))?;
         }
         let missing = || Error::new(Kind::Communication, "open", shown, "rank 0 could not open it");
         let capabilities =
@@ -262,7 +255,7 @@ impl OpenOptions {
         let coherent = is_coherent(comm, asked, capabilities);
         let flags = [one_page_cache, persistent, coherent, !unreadable.get()];
         let (opened, [one_page_cache, persistent, coherent, readable]) =
-            agree_flags(comm, "open", shown, mine, flags)?;
+            agree_with_flags(comm, "open", shown, mine, flags)?;
         if !readable {
             hints.disable_reads();
         }

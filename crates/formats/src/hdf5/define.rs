@@ -241,16 +241,9 @@ impl Hdf5File {
             };
             define(&mut definitions).map(|result| (result, definitions.tree, definitions.changes))
         });
-        let sum = defined.as_ref().map_or(0, |(_, _, changes)| xxh3_64(&encode(changes)));
-        let ((result, tree, changes), [most, least]) =
-            self.core.agree_with_max("define", defined, [sum, !sum])?;
-        if most != !least {
-            return Err(self.core.error(
-                Kind::NotSame,
-                "define",
-                "the ranks make different definitions; they are the same on all",
-            ));
-        }
+        let hash = defined.as_ref().ok().map(|(_, _, changes)| xxh3_64(&encode(changes)));
+        let ((result, tree, changes), []) =
+            self.core.agree_same("define", defined, "list of definitions", hash, [])?;
         if changes.is_empty() {
             return Ok(result);
         }
@@ -270,7 +263,8 @@ impl Hdf5File {
         } else {
             Ok(Default::default())
         };
-        let made = self.core.agree("define", made).inspect_err(|_| {
+        let placed = made.as_ref().map(|(made, _)| made).map_err(Clone::clone);
+        let agreed = self.broadcast_from_root("define", placed).inspect_err(|_| {
             // What was about to be free is in use.
             self.retired_blocks = RetiredBlocks::default();
             let restored = self
@@ -280,8 +274,7 @@ impl Hdf5File {
                 .is_none_or(|(shadow, length)| shadow.restore(length).is_ok());
             self.broken |= !restored;
         });
-        let (made, RootOutcome { phases, marks, moves }) = made?;
-        let made = self.broadcast_from_root("define", &made)?;
+        let (made, (_, RootOutcome { phases, marks, moves })) = (agreed?, made?);
         self.commit_metadata("define", made.outline, &phases).inspect_err(|_| self.broken = true)?;
         self.adopt(tree, &changes, made.placed);
         self.find_marks(marks, &moves);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aqueduct_comm::Op;
+use aqueduct_comm::agreement::from_root;
 use aqueduct_file::Counters;
 use aqueduct_object::{Object, decode, encode};
 
@@ -174,11 +175,14 @@ impl Hdf5File {
         })
     }
 
-    /// What rank 0 tells. Collective.
-    pub(super) fn broadcast_from_root<T: Object>(&self, operation: &'static str, what: &T) -> Result<T> {
-        let told = self.core.comm.broadcast_vec(0, encode(what));
-        let told = told.map_err(|error| self.core.comm_error(operation, &error))?;
-        decode(&told).map_err(|error| self.core.error(Kind::Communication, operation, error.to_string()))
+    /// The object of rank 0, on all ranks; if it failed, its error on all ranks. Collective.
+    pub(super) fn broadcast_from_root<T: Object>(
+        &self,
+        operation: &'static str,
+        mine: Result<&T>,
+    ) -> Result<T> {
+        let bytes = from_root(&self.core.comm, operation, &self.core.name, mine.map(encode))?;
+        decode(&bytes).map_err(|error| self.core.error(Kind::Communication, operation, error.to_string()))
     }
 
     pub(super) fn may_write(&self, operation: &'static str) -> Result<()> {

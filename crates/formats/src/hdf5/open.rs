@@ -179,12 +179,10 @@ impl Hdf5OpenOptions {
         } else {
             Ok(None)
         };
-        let found = made.core.agree("open", found)?;
-        let (tree, shadow, marks) = match found {
-            Some(found) => (found.tree, found.shadow, found.marks),
-            None => Default::default(),
-        };
-        made.tree = made.broadcast_from_root("open", &tree)?;
+        let empty = ObjectTree::new();
+        let tree = found.as_ref().map(|found| found.as_ref().map_or(&empty, |found| &found.tree));
+        made.tree = made.broadcast_from_root("open", tree.map_err(Clone::clone))?;
+        let (shadow, marks) = found?.map(|found| (found.shadow, found.marks)).unwrap_or_default();
         made.metadata_file = shadow;
         let is_set = |node: &&Hdf5Object| node.dataset.is_some();
         let datasets = made.tree.iter().filter(|(_, node)| is_set(node));

@@ -30,7 +30,6 @@ impl Hdf5File {
             })
         };
         let found = if self.is_root() { read() } else { Ok(Vec::new()) };
-        let found = self.core.agree("read", found)?;
-        self.broadcast_from_root("read", &found)
+        self.broadcast_from_root("read", found.as_ref().map_err(Clone::clone))
     }
 }

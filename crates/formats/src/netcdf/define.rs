@@ -250,15 +250,10 @@ impl NetcdfFile {
             let bytes = header.encode_sized(&geometry).map_err(too_large)?;
             Ok((made, geometry, bytes))
         });
-        let digest = sized.as_ref().map_or(0, |(_, _, bytes)| xxh3_64(bytes));
-        let numbers = [digest, !digest, self.records(), self.is_touched().into()];
-        let ((made, geometry, bytes), [most, least, records, touched]) =
-            self.core.agree_with_max(operation, sized, numbers)?;
-        if most != !least {
-            let detail =
-                "the ranks made different definitions; make the same, in the same order, on all ranks";
-            return Err(self.core.error(Kind::NotSame, operation, detail));
-        }
+        let hash = sized.as_ref().ok().map(|(_, _, bytes)| xxh3_64(bytes));
+        let numbers = [self.records(), self.is_touched().into()];
+        let ((made, geometry, bytes), [records, touched]) =
+            self.core.agree_same(operation, sized, "list of definitions", hash, numbers)?;
         self.records.store(records, Ordering::Relaxed);
         let standing = if touched > 0 { ExistingData::Data { records } } else { ExistingData::Empty };
         let sized = SizedHeader { header: &mut header, sizes: &geometry, length: bytes.len() as u64 };

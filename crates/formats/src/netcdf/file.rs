@@ -125,7 +125,7 @@ impl NetcdfFile {
             return Ok(());
         }
         let written = self.write_on_root(
-            super::encode::RECORDS_AT,
+            super::header_encode::RECORDS_AT,
             &NetcdfHeader::encode_records(self.header.version, records),
         );
         self.core.agree("commit", written)?;

@@ -4,11 +4,12 @@ use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use aqueduct_comm::Comm;
+use aqueduct_comm::agreement::from_root;
 use aqueduct_file::File;
 
-use super::decode::NetcdfHeaderError;
 use super::file::NetcdfFile;
 use super::header::NetcdfHeader;
+use super::header_decode::NetcdfHeaderError;
 use super::header_swap::{BEING_REPLACED, find_interrupted_swap};
 use super::layout_planner::ReservedSpace;
 use super::sizes::DatasetSizes;
@@ -163,18 +164,17 @@ impl NetcdfOpenOptions {
     #[doc(alias = "ncmpi_open")]
     pub fn open(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<NetcdfFile> {
         let core = self.options.open(comm, name.as_ref())?;
-        let found =
-            if core.is_root() { read_raw_header(&core.file, &core.name) } else { Ok(RawHeader::default()) };
-        let found = core.agree("open", found)?;
-        let mut numbers = [found.length, found.interrupted.into()];
-        core.comm.broadcast(0, &mut numbers).map_err(|error| core.comm_error("open", &error))?;
-        let bytes =
-            core.comm.broadcast_vec(0, found.bytes).map_err(|error| core.comm_error("open", &error))?;
-        let [length, interrupted] = numbers;
+        let found = if core.is_root() {
+            read_raw_header(&core.file, &core.name).map(RawHeader::encode)
+        } else {
+            Ok(Vec::new())
+        };
+        let found = from_root(&core.comm, "open", &core.name, found)?;
+        let RawHeader { length, bytes, interrupted } = RawHeader::decode(found);
         let header = NetcdfHeader::decode(&bytes, length).map_err(|flaw| damaged(&flaw, &core.name))?;
         let touched = AtomicBool::new(!header.variables.is_empty());
         let dataset = NetcdfFile { reserved: self.room, touched, ..assemble(core, header)? };
-        if interrupted > 0 && self.options.writable {
+        if interrupted && self.options.writable {
             dataset.finish_header("open", &bytes, length)?;
         }
         Ok(dataset)
@@ -182,7 +182,6 @@ impl NetcdfOpenOptions {
 }
 
 /// What rank 0 finds in a file.
-#[derive(Default)]
 struct RawHeader {
     /// Of the file, without the copy of a header.
     length: u64,
@@ -190,6 +189,22 @@ struct RawHeader {
     bytes: Vec<u8>,
     /// Whether they are a copy: a program ended while it replaced the header.
     interrupted: bool,
+}
+
+impl RawHeader {
+    /// The header, then its length and whether it is a copy, for the other ranks.
+    fn encode(self) -> Vec<u8> {
+        let mut bytes = self.bytes;
+        bytes.extend_from_slice(&self.length.to_le_bytes());
+        bytes.push(self.interrupted.into());
+        bytes
+    }
+
+    fn decode(mut bytes: Vec<u8>) -> Self {
+        let interrupted = bytes.pop() == Some(1);
+        let length = bytes.split_off(bytes.len().saturating_sub(8));
+        Self { length: u64::from_le_bytes(length.try_into().unwrap_or_default()), bytes, interrupted }
+    }
 }
 
 fn damaged(flaw: &NetcdfHeaderError, shown: &str) -> Error {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use aqueduct_comm::Op;
+use aqueduct_comm::agreement::from_root;
 
 use super::meta_file::{
     BLOCK, ChecksumUnits, CommitState, ENTRIES, IndexEntry, MetaArea, MetaSlot, SUMS, UNIT,
@@ -59,9 +60,9 @@ impl OpenObjectFile {
         } else {
             Ok(Vec::new())
         };
-        let slot = self.map_comm_error("commit", self.comm.broadcast_vec(0, self.agree("commit", slot)?))?;
+        let slot = from_root(&self.comm, "commit", &self.name, slot)?;
         let slot = MetaSlot::decode(&slot)
-            .map_err(|_| self.error(Kind::Communication, "commit", "rank 0 sent no state"))?;
+            .map_err(|_| self.error(Kind::Communication, "commit", "rank 0 sent no valid slot"))?;
         let mut changes = self.changes();
         (changes.high, changes.slot) = (slot.count, slot);
         changes.dirty.clear();

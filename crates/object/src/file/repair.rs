@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use aqueduct_comm::Comm;
+use aqueduct_comm::agreement::from_root;
 use aqueduct_file::{File, OpenOptions};
 
 use super::meta_file::{
@@ -12,7 +13,7 @@ use super::meta_file::{
 use super::open_options::{lock_meta, meta_name, new_slot, read_description, read_slot};
 use crate::Object;
 use crate::codec::Decoder;
-use crate::error::{Error, Kind, Result, agree};
+use crate::error::{Error, Kind, Result};
 use crate::schema::{ByteOrder, Schema, TypeContext, skip, swap};
 
 /// The result of a repair.
@@ -71,12 +72,14 @@ pub fn repair<T: Object>(comm: &Comm, name: impl AsRef<OsStr>) -> Result<RepairR
     let talk = |error: aqueduct_comm::Error| Error::from_comm("repair", &shown, &error);
     let own = comm.split(Some(comm.rank() as u32), 0).map_err(talk)?;
     let done = match own.filter(|_| comm.rank() == 0) {
-        Some(own) => repair_on_root::<T>(&own, name, &shown)
-            .map(|done| vec![done.objects, done.cut, u64::from(done.mixed), u64::from(done.rebuilt)]),
+        Some(own) => repair_on_root::<T>(&own, name, &shown).map(|done| {
+            let numbers = [done.objects, done.cut, u64::from(done.mixed), u64::from(done.rebuilt)];
+            numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+        }),
         None => Ok(Vec::new()),
     };
-    let numbers = comm.broadcast_vec(0, agree(comm, "repair", &shown, done)?).map_err(talk)?;
-    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+    let report = from_root(comm, "repair", &shown, done)?;
+    let number = |at: usize| report.as_chunks().0.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     Ok(RepairReport { objects: number(0), cut: number(1), mixed: number(2) != 0, rebuilt: number(3) != 0 })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use aqueduct_comm::agreement::{agree_same, hash_of};
 use aqueduct_comm::{Comm, Op};
 
 use crate::declare::cuboid::Cuboid;
@@ -26,8 +27,9 @@ impl Declaration {
         let mut abouts: Vec<StreamInfo> =
             streams.streams.iter().map(|(stream, kind)| StreamInfo::new(stream, *kind)).collect();
         let mine = check_alone(file, streams, &abouts).and_then(|()| check_host_byte_order(file));
-        agree(comm, "create", file, mine)?;
-        check_same(comm, file, &abouts)?;
+        let what = "declaration of the streams, in more than blocks and points,";
+        let hash = mine.is_ok().then(|| hash_of(&StreamFileMetadata::encode(&abouts)));
+        agree_same(comm, "create", file, mine, what, hash, [])?;
         let firsts = count_points(comm, file, streams, &mut abouts)?;
         check_blocks(comm, file, streams)?;
         let pieces = make_shares(file, streams, &abouts, &firsts);
@@ -97,19 +99,6 @@ fn check_alone(file: &str, streams: &Streams, abouts: &[StreamInfo]) -> Result<(
         }
     }
     Ok(())
-}
-
-fn check_same(comm: &Comm, file: &str, abouts: &[StreamInfo]) -> Result<()> {
-    let mine = StreamFileMetadata::encode(abouts);
-    let talk = |error: aqueduct_comm::Error| Error::from_comm("create", file, &error);
-    let first = comm.broadcast_vec(0, mine.clone()).map_err(talk)?;
-    let same = if mine == first {
-        Ok(())
-    } else {
-        let detail = "this rank and rank 0 declare different streams; only blocks and points may differ";
-        Err(refuse(file, Kind::NotSame, detail.to_owned()))
-    };
-    agree(comm, "create", file, same)
 }
 
 /// How many points of each stream the ranks before this one have; all of them together are noted.

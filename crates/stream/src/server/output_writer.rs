@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use aqueduct_comm::{Comm, Op};
+use aqueduct_comm::Comm;
+use aqueduct_comm::agreement::first_differing_ranks;
 use aqueduct_file::write_behind::{JobActivity, catch_panic};
 
 use super::gather::ClientGather;
@@ -361,13 +362,10 @@ impl OutputWriter {
         };
         let talk = |error: aqueduct_comm::Error| Error::from_comm("write", &self.output.name, &error);
         self.output.set_waits(true);
-        let both = self.comm.allreduce(Op::Max, &[code, u64::MAX - code]);
+        let differing = first_differing_ranks(&self.comm, [Some(code)]);
         self.output.set_waits(false);
-        let both = both.map_err(talk)?;
-        if both[0] == u64::MAX || both[0] != u64::MAX - both[1] {
-            return Err(self.gone());
-        }
-        Ok(())
+        let [differing] = differing.map_err(talk)?;
+        if differing.is_some() || matches!(job, ServerJob::Gone) { Err(self.gone()) } else { Ok(()) }
     }
 
     fn gone(&self) -> Error {

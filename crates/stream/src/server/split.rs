@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use aqueduct_comm::{Comm, Op, ThreadLevel};
+use aqueduct_comm::agreement::agree_same;
+use aqueduct_comm::{Comm, ThreadLevel};
 
 use super::protocol::{REQUEST, SERVER, ServerRequest, send_json};
-use crate::error::{Error, Kind, Result, agree};
+use crate::error::{Error, Kind, Result};
 
 /// What a rank is from now on.
 #[derive(Debug)]
@@ -45,12 +46,8 @@ pub struct Server {
 /// nodes, that is one on each. Collective.
 pub fn split_io_servers(world: &Comm, servers: usize) -> Result<Role> {
     let talk = |error: aqueduct_comm::Error| Error::from_comm("split", "the ranks", &error);
-    agree(world, "split", "the ranks", check_server_count(world, servers))?;
-    let asked = world.allreduce(Op::Max, &[servers as u64, u64::MAX - servers as u64]).map_err(talk)?;
-    if asked[0] != u64::MAX - asked[1] {
-        let detail = "the ranks ask for different numbers of servers; give the same on all ranks";
-        return Err(Error::new(Kind::NotSame, "split", "the ranks", detail));
-    }
+    let (allowed, count) = (check_server_count(world, servers), Some(servers as u64));
+    agree_same(world, "split", "the ranks", allowed, "number of servers", count, [])?;
     let (part, serves) = part(world.rank(), world.size(), servers);
     let kind = world.split(Some(u32::from(serves)), 0).map_err(talk)?;
     // The server comes first.

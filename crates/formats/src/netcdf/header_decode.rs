@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::data_move::BEING_MOVED;
-use super::encode::{ATTRIBUTES, DIMENSIONS, MAGIC, VARIABLES};
 use super::header::{Attribute, DimensionId, NetcdfDimension, NetcdfHeader, Variable};
+use super::header_encode::{ATTRIBUTES, DIMENSIONS, MAGIC, VARIABLES};
 use super::header_swap::BEING_REPLACED;
 use super::nc_type::NcType;
 use super::sizes::{DatasetSizes, padded};

@@ -69,7 +69,7 @@ impl CollectiveIo {
         let key = AccessKey { direction, pattern: pattern.clone(), window: window.clone() };
         let mine = self.plan_cache().candidates(&key).add_to(|| AccessSummary::of(pattern, window.clone()));
         let measure = || independent.measure_size(cx, direction, pattern, window);
-        let estimates = compares_costs(&cx.comm, &cx.capabilities) && !window.is_empty();
+        let estimates = compares_costs(&*cx.comm, &cx.capabilities) && !window.is_empty();
         let size = estimates.then(measure);
         let costs = independent.cost_scope(AccessScope::Collective, size);
         let summary = size
@@ -86,7 +86,7 @@ impl CollectiveIo {
             cached.map(|CachedPlan { exchange, rounds }| (exchange, RoundSource::cached(rounds))).unzip();
         let size = size.unwrap_or_else(measure);
         let plan = costs.with_model(cx, |model| {
-            let access = AccessFacts::AllRanks { size, summary: &all, topology: &cx.comm, cached };
+            let access = AccessFacts::AllRanks { size, summary: &all, topology: &*cx.comm, cached };
             let plan = make_plan(PlanInput { direction, model: *model, access });
             if plan.exchange.is_some() {
                 report_plan(cx, direction, model, size, plan.estimate);
