@@ -1,4 +1,4 @@
-//! How threads wait that were started behind the back of a program: whoever wakes one keeps its core.
+//! Scheduling of background threads: while one waits it runs under `SCHED_BATCH`, so that waking it does not preempt the caller.
 //!
 //! `unsafe` here: system calls that rustix lacks.
 #![allow(unsafe_code)]
@@ -16,27 +16,27 @@ pub fn forbid_mpi_on_thread() {
     IS_BACKGROUND_THREAD.set(true);
 }
 
-/// Whether the library started this thread in a host program.
+/// True if the library started this thread in a host program.
 pub(crate) fn is_background_thread() -> bool {
     IS_BACKGROUND_THREAD.get()
 }
 
-/// The manners of one thread. A policy that somebody has chosen for it is left as it is.
+/// The scheduling policy of one thread while it waits. A policy that was set explicitly is not changed.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchScheduling {
     is_default_policy: bool,
 }
 
 impl BatchScheduling {
-    /// Of the calling thread.
-    #[expect(clippy::new_without_default, reason = "it looks at the thread that calls")]
+    /// For the calling thread.
+    #[expect(clippy::new_without_default, reason = "it depends on the calling thread")]
     pub fn new() -> Self {
-        // SAFETY: it only looks.
+        // SAFETY: the call only reads the policy.
         Self { is_default_policy: unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER }
     }
 
-    /// Waits by `wait`. Whoever ends that goes on until its slice of time is over, unless another core is free: a thread that is told of work would otherwise
-    /// take the core from the caller that has just told it. Once it works, it is woken as any other.
+    /// Calls `wait` under `SCHED_BATCH`. The thread that ends the wait keeps its core until its time slice is over, unless another core is free;
+    /// under `SCHED_OTHER` the woken thread would preempt it. After the wait the policy is `SCHED_OTHER` again.
     pub fn wait<R>(self, wait: impl FnOnce() -> R) -> R {
         self.set_policy(libc::SCHED_BATCH);
         let outcome = wait();
@@ -46,8 +46,7 @@ impl BatchScheduling {
 
     fn set_policy(self, policy: libc::c_int) {
         if self.is_default_policy {
-            // SAFETY: an all-zero `sched_param` is the one that both policies want, and it outlives the call. Where the system refuses, nothing is
-            // lost but the courtesy.
+            // SAFETY: both policies require an all-zero `sched_param`, and it outlives the call. A refusal by the system costs time only.
             unsafe { libc::sched_setscheduler(0, policy, &std::mem::zeroed()) };
         }
     }
@@ -58,20 +57,20 @@ mod tests {
     use super::*;
 
     fn policy() -> libc::c_int {
-        // SAFETY: it only looks.
+        // SAFETY: the call only reads the policy.
         unsafe { libc::sched_getscheduler(0) }
     }
 
     #[test]
-    fn a_thread_is_modest_while_it_waits_and_no_longer() {
-        let ordinary = policy() == libc::SCHED_OTHER;
-        let courtesy = BatchScheduling::new();
-        let waiting = courtesy.wait(policy);
-        assert_eq!((waiting == libc::SCHED_BATCH, policy() == libc::SCHED_OTHER), (ordinary, ordinary));
+    fn the_policy_is_batch_during_the_wait_only() {
+        let is_default = policy() == libc::SCHED_OTHER;
+        let scheduling = BatchScheduling::new();
+        let waiting = scheduling.wait(policy);
+        assert_eq!((waiting == libc::SCHED_BATCH, policy() == libc::SCHED_OTHER), (is_default, is_default));
     }
 
     #[test]
-    fn a_policy_that_was_chosen_stays() {
+    fn a_policy_that_was_set_explicitly_stays() {
         let other = std::thread::spawn(|| {
             // SAFETY: as above.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &std::mem::zeroed()) };

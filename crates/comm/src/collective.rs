@@ -1,7 +1,7 @@
-//! Collective calls on bytes: inside a node through its hub, between nodes by messages among the node leaders.
+//! Collective calls on bytes: inside a node through shared memory, between nodes by messages between the node leaders.
 //!
-//! Every algorithm has the same shape: gather in the node, exchange among leaders in a logarithmic number of steps, spread in the
-//! node. With one node the middle part vanishes; with one rank per node the outer parts do.
+//! Every algorithm has three phases: gather in the node, exchange between leaders in a logarithmic number of steps, distribute in the
+//! node. With one node there is no exchange; with one rank per node there is only the exchange.
 
 mod all_to_all;
 mod allgather;
@@ -31,7 +31,7 @@ use crate::node::node_exchange::NodeExchange;
 use crate::topology::Topology;
 use crate::{Error, Kind, Result};
 
-/// The tag of the messages that end the program.
+/// The tag of the messages of the last collective call.
 const LAST_TAG: u32 = u32::MAX;
 
 /// One collective call in progress on one rank.
@@ -39,19 +39,19 @@ pub(crate) struct CollectiveCall<'a> {
     inner: &'a CommInner,
     id: CollectiveId,
     tag: u32,
-    /// The end of the program: ranks that have left it still come to this one.
+    /// The last call of the program: ranks that have departed still take part in it.
     last: bool,
-    _turn: MutexGuard<'a, ()>,
+    _guard: MutexGuard<'a, ()>,
 }
 
 impl<'a> CollectiveCall<'a> {
-    /// Begins `call`, after making sure, in debug builds or when `AQUEDUCT_CHECK=1`, that all ranks make the same one. Inside a node
-    /// that is checked always.
+    /// Begins `call`. Checks, in debug builds or with `AQUEDUCT_CHECK=1`, that all ranks make the same call. Inside a node this is
+    /// always checked.
     pub(crate) fn begin(inner: &'a CommInner, call: CollectiveId) -> Result<Self> {
-        let turn = inner.collective_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where calls are not compared, a rank may come to the end having made fewer of them than others: they meet all the same.
+        let guard = inner.collective_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // If calls are not compared, ranks may reach the end after different numbers of calls: the last call has a fixed tag.
         let tag = if call.is_last() && !checking() { LAST_TAG } else { inner.next_call() };
-        let mut this = Self { inner, id: call, tag, last: call.is_last(), _turn: turn };
+        let mut this = Self { inner, id: call, tag, last: call.is_last(), _guard: guard };
         if inner.topology.node_count() > 1 && checking() {
             this.id = CollectiveId::comparison();
             let calls = this.allgather_varied(&call.encode())?;
@@ -64,11 +64,11 @@ impl<'a> CollectiveCall<'a> {
         Ok(this)
     }
 
-    /// Takes part in a call whose arguments this rank refuses with `error`: the others learn it now, instead of waiting for a rank that
-    /// may be waiting for them by then. What this rank returns is its own error.
+    /// Takes part in a call whose arguments this rank rejects with `error`, so that the other ranks fail instead of waiting for this one.
+    /// Returns `error`.
     pub(crate) fn refuse(inner: &'a CommInner, error: Error) -> Error {
         let refused = CollectiveId::new(CollectiveKind::Refused);
-        // An error here only says that the others made a real call.
+        // An error here only means that the other ranks made a valid call.
         let _ = Self::begin(inner, refused).and_then(|this| this.node_exchange().barrier(refused));
         error
     }
@@ -128,7 +128,7 @@ impl<'a> CollectiveCall<'a> {
             tag: self.tag,
             call: self.id.encode(),
         };
-        // That calls are compared is no part of them.
+        // The comparison of calls is not counted as traffic.
         if self.id != CollectiveId::comparison() {
             self.inner.traffic.count(size_of_val(&values[..]));
         }
@@ -137,15 +137,17 @@ impl<'a> CollectiveCall<'a> {
 
     fn receive(&self, from: usize) -> Result<PacketBody> {
         let context = self.inner.collective_context();
-        let ticket = self.inner.transport.mailbox().post(MatchKey {
+        let receive_id = self.inner.transport.mailbox().post(MatchKey {
             context,
             tag: self.tag,
             source: Some(from as u32),
         });
         let sender = [self.inner.members[from]];
         let senders = if self.last { &[][..] } else { &sender };
-        let wire = &*self.inner.transport;
-        let packet = wire.mailbox().wait(wire, self.id.name(), senders, |mailbox| mailbox.take(ticket))?;
+        let transport = &*self.inner.transport;
+        let packet = transport
+            .mailbox()
+            .wait(transport, self.id.name(), senders, |mailbox| mailbox.take(receive_id))?;
         self.id.check(self.rank(), from, CollectiveId::decode(&packet.header.call))?;
         Ok(packet.body)
     }

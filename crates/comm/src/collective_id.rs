@@ -1,10 +1,10 @@
-//! What a collective call is: its name, root and size, so that ranks can tell when they make different ones.
+//! The identity of a collective call: its name, root and size, which ranks compare.
 
 use std::fmt;
 
 use crate::{Error, Kind, Result};
 
-/// The collective calls there are.
+/// The kinds of collective calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum CollectiveKind {
@@ -40,28 +40,28 @@ const COLLECTIVE_NAMES: [(CollectiveKind, &str); 16] = [
     (CollectiveKind::Split, "split"),
     (CollectiveKind::Region, "region"),
     (CollectiveKind::Finish, "the end of the program"),
-    (CollectiveKind::Refused, "a call whose arguments are wrong"),
+    (CollectiveKind::Refused, "a call with invalid arguments"),
     (CollectiveKind::Route, "route"),
     (CollectiveKind::GatherInto, "gather_into"),
 ];
 
-fn name_of(verb: u32) -> &'static str {
-    if verb == CollectiveId::comparison().kind {
+fn name_of(kind: u32) -> &'static str {
+    if kind == CollectiveId::comparison().kind {
         return "the comparison of collective calls";
     }
     COLLECTIVE_NAMES
         .iter()
-        .find(|(known, _)| *known as u32 == verb)
+        .find(|(known, _)| *known as u32 == kind)
         .map_or("an unknown call", |(_, name)| name)
 }
 
-/// One collective call as a rank makes it. Calls that belong together are equal on all ranks.
+/// A collective call of a rank. It must be equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CollectiveId {
     kind: u32,
     root: u32,
     size: u64,
-    /// Which reduction, element type or step: whatever else must agree.
+    /// The reduction operation, element type or step.
     detail: u32,
 }
 
@@ -72,16 +72,16 @@ impl CollectiveId {
     /// The bytes of an encoded call.
     pub(crate) const LEN: usize = 20;
 
-    pub(crate) fn new(verb: CollectiveKind) -> Self {
-        Self { kind: verb as u32, root: NO_ROOT, size: ANY_SIZE, detail: 0 }
+    pub(crate) fn new(kind: CollectiveKind) -> Self {
+        Self { kind: kind as u32, root: NO_ROOT, size: ANY_SIZE, detail: 0 }
     }
 
-    /// The call by which ranks find out whether they make the same one.
+    /// The call by which ranks compare their calls.
     pub(crate) fn comparison() -> Self {
         Self { kind: 0, root: NO_ROOT, size: ANY_SIZE, detail: 0 }
     }
 
-    /// Whether it ends the program.
+    /// True for the last call of the program.
     pub(crate) fn is_last(self) -> bool {
         self.kind == CollectiveKind::Finish as u32
     }
@@ -124,7 +124,7 @@ impl CollectiveId {
         }
     }
 
-    /// Fails, naming both ranks and both calls, if `theirs` is not this call.
+    /// Fails if `theirs` is another call; the error names both ranks and both calls.
     pub(crate) fn check(self, me: usize, other: usize, theirs: Self) -> Result<()> {
         if self == theirs {
             return Ok(());
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_survives_its_encoding() {
+    fn a_call_is_encoded_and_decoded() {
         let call = CollectiveId::new(CollectiveKind::Reduce).root(3).size(1 << 40).detail(9);
         assert_eq!(CollectiveId::decode(&call.encode()), call);
     }
 
     #[test]
-    fn different_calls_are_named() {
+    fn the_error_names_both_calls() {
         let error = CollectiveId::new(CollectiveKind::Barrier)
             .check(0, 2, CollectiveId::new(CollectiveKind::Broadcast).root(1).size(8))
             .unwrap_err();

@@ -15,14 +15,14 @@ use crate::transport::Transport;
 use crate::{Comm, Error, Kind, Result};
 
 impl Comm {
-    /// Another communicator of the same ranks, whose messages and collective calls never meet those of this one. Collective.
+    /// Another communicator of the same ranks with separate messages and collective calls. Collective.
     #[doc(alias = "MPI_Comm_dup")]
     pub fn dup(&self) -> Result<Self> {
         let all: Vec<usize> = (0..self.size()).collect();
         self.inner.child(&all, 0).map(|child| child.expect("this rank is one of all"))
     }
 
-    /// Splits the ranks by `colour`, ordered by `key`, then by rank; `None` takes no part and gets none. Collective.
+    /// Splits the ranks by `colour`, ordered by `key`, then by rank; a rank with `None` gets no communicator. Collective.
     #[doc(alias = "MPI_Comm_split")]
     pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Self>> {
         let mine = [colour.map_or(-1, i64::from), key];
@@ -38,12 +38,12 @@ impl Comm {
         self.inner.child(&group, colour.unwrap_or(u32::MAX))
     }
 
-    /// A communicator of this rank alone, for calls that want one and talk to nobody. Not collective.
+    /// A communicator of this rank only. Not collective.
     #[doc(alias = "MPI_COMM_SELF")]
     #[must_use]
     pub fn comm_self(&self) -> Self {
         let inner = &self.inner;
-        // What a rank tells itself is told apart from the talk of groups of ranks by a number that none of them has.
+        // The context differs from those of communicators of several ranks by a child number that they do not use.
         let number = inner.self_comms.fetch_add(1, Ordering::Relaxed);
         let alone = CommInner {
             transport: Arc::clone(&inner.transport),
@@ -90,25 +90,25 @@ impl Comm {
 }
 
 impl CommInner {
-    /// The world of a transport: all its ranks, grouped by the machine they share (or by `node_ranks` at a time).
-    pub(crate) fn world(wire: &Arc<dyn Transport>, node_ranks: Option<usize>) -> Result<Comm> {
-        let size = wire.size();
-        let apart = Self::without_topology(Arc::clone(wire));
-        let group = node_ranks.map_or(0, |ranks| wire.rank() / ranks.max(1));
-        let mine = [wire.machine(), group as u64];
+    /// The world of a transport: all its ranks, grouped by machine (and by `node_ranks` consecutive ranks).
+    pub(crate) fn world(transport: &Arc<dyn Transport>, node_ranks: Option<usize>) -> Result<Comm> {
+        let size = transport.size();
+        let apart = Self::without_topology(Arc::clone(transport));
+        let group = node_ranks.map_or(0, |ranks| transport.rank() / ranks.max(1));
+        let mine = [transport.machine(), group as u64];
         let mut machines = vec![[0u64; 2]; size];
-        let meeting = CollectiveCall::begin(&apart, CollectiveId::new(CollectiveKind::Split))?;
-        meeting.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
-        drop(meeting);
+        let call = CollectiveCall::begin(&apart, CollectiveId::new(CollectiveKind::Split))?;
+        call.allgather_into(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut machines))?;
+        drop(call);
         let nodes = Topology::new(machines);
         let world_nodes: Arc<[u32]> = (0..size).map(|rank| nodes.node_of(rank) as u32).collect();
         let together = Self { world_nodes, ..apart };
         let all: Vec<usize> = (0..size).collect();
         match together.child(&all, 0) {
             Ok(world) => Ok(world.expect("this rank is one of all")),
-            // All ranks see the same error of this kind: without shared memory each rank is a node of its own.
+            // All ranks get the same error of this kind: without shared memory each rank is its own node.
             Err(error) if error.kind() == Kind::System => {
-                if wire.rank() == 0 {
+                if transport.rank() == 0 {
                     let message = format!("ranks cannot share memory and send messages instead: {error}");
                     Report::new(Component::Comm).warn(&message);
                 }
@@ -119,12 +119,12 @@ impl CommInner {
         }
     }
 
-    /// The ranks before they know who is near: each one a node of its own.
-    fn without_topology(wire: Arc<dyn Transport>) -> Self {
-        let (rank, size) = (wire.rank(), wire.size());
+    /// The ranks before their topology is known: each one is its own node.
+    fn without_topology(transport: Arc<dyn Transport>) -> Self {
+        let (rank, size) = (transport.rank(), transport.size());
         Self {
-            node_exchange: NodeExchange::single_rank(rank, Arc::<dyn Transport>::clone(&wire)),
-            transport: wire,
+            node_exchange: NodeExchange::single_rank(rank, Arc::<dyn Transport>::clone(&transport)),
+            transport,
             context: 2,
             rank,
             members: (0..size).collect(),
@@ -147,15 +147,17 @@ impl CommInner {
         let neighbours = rank.map_or(&[][..], |rank| topology.neighbours(rank));
         let leader = neighbours.first().filter(|_| neighbours.len() > 1).map(|leader| group[*leader]);
         let len = NodeExchange::block_len(neighbours.len(), &*self.transport);
-        let meeting = CollectiveCall::begin(self, CollectiveId::new(CollectiveKind::Split).detail(1))?;
-        let block = meeting.allocate_block(leader, len, |block| self.transport.register_barrier(block))?;
-        // Only now: ranks must count alike, also when some of them were in another call and none got a child.
+        let call = CollectiveCall::begin(self, CollectiveId::new(CollectiveKind::Split).detail(1))?;
+        let block = call.allocate_block(leader, len, |block| self.transport.register_barrier(block))?;
+        // After the collective call: the numbers stay the same on all ranks if the call fails on some.
         let number = self.children.fetch_add(1, Ordering::Relaxed);
         let Some(rank) = rank else { return Ok(None) };
-        let wire = Arc::clone(&self.transport);
-        let hub = match block {
-            Some(block) => NodeExchange::join(block, topology.local_rank(rank), neighbours.to_vec(), wire)?,
-            None => NodeExchange::single_rank(rank, wire),
+        let transport = Arc::clone(&self.transport);
+        let node_exchange = match block {
+            Some(block) => {
+                NodeExchange::join(block, topology.local_rank(rank), neighbours.to_vec(), transport)?
+            }
+            None => NodeExchange::single_rank(rank, transport),
         };
         let inner = Self {
             transport: Arc::clone(&self.transport),
@@ -164,7 +166,7 @@ impl CommInner {
             members,
             world_nodes: Arc::clone(&self.world_nodes),
             topology,
-            node_exchange: hub,
+            node_exchange,
             next_collective: AtomicU32::new(0),
             children: AtomicU32::new(0),
             self_comms: AtomicU32::new(0),
@@ -176,7 +178,7 @@ impl CommInner {
     }
 }
 
-/// A new even number for a child communicator, the same on all its ranks, different for all others (splitmix64).
+/// An even context for a child communicator, the same on all its ranks, different for others (splitmix64).
 fn child_context(context: u64, child: u64) -> u64 {
     let mut z = context.rotate_left(17) ^ child.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,23 +1,23 @@
-//! The one error type of this layer: what happened, in which call, and who caused it.
+//! The error type of this layer: its kind, the call, and the rank that caused it.
 
 use std::fmt;
 
 /// The outcome of a communication call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, coarse enough to act on.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// An argument that cannot be: a rank outside the communicator, a length that does not divide.
+    /// An invalid argument: a rank outside the communicator, a length that is not a multiple.
     InvalidArgument,
     /// The ranks made different collective calls, or the same one with different sizes or roots.
     Mismatch,
     /// Another rank panicked, returned an error or left the program.
     RankFailed,
-    /// A message does not fit the buffer or type it was received into.
+    /// A message does not fit the buffer or type of its receive.
     Truncated,
-    /// The transport cannot do this.
+    /// The transport does not support this.
     Unsupported,
     /// No usable MPI library was found.
     NoMpi,
@@ -27,11 +27,11 @@ pub enum Kind {
     Mpi,
     /// The operating system reported an error.
     System,
-    /// The rank's own program failed: what [`run`](crate::run) returns.
+    /// The rank's own program failed: the error that [`run`](crate::run) returns.
     Program,
 }
 
-/// An error with its kind, the call it happened in, and what to know about it.
+/// An error with its kind, the call in which it happened, and details.
 pub struct Error {
     kind: Kind,
     call: &'static str,
@@ -41,7 +41,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` in `call`; `detail` says what happened and, where there is one, the way out.
+    /// An error of `kind` in `call`; `detail` says what happened and, if there is one, the remedy.
     pub fn new(kind: Kind, call: &'static str, detail: impl Into<String>) -> Self {
         Self { kind, call, rank: None, detail: detail.into(), source: None }
     }
@@ -53,7 +53,7 @@ impl Error {
         self
     }
 
-    /// Adds the error underneath.
+    /// Adds the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
@@ -69,17 +69,17 @@ impl Error {
         Self::new(Kind::System, call, detail).with_source(source.into())
     }
 
-    /// What went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The call it happened in, as its method is named.
+    /// The name of the method in which it happened.
     pub fn call(&self) -> &'static str {
         self.call
     }
 
-    /// The error underneath: of the system, or what a rank's program returned.
+    /// The underlying error: of the system, or of a rank's program.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.source.as_deref()
     }
@@ -89,7 +89,7 @@ impl Error {
         self.source
     }
 
-    /// The rank that caused it, where it is known: of kind [`RankFailed`](Kind::RankFailed) a rank of the world, else one of the
+    /// The rank that caused it, if known: for kind [`RankFailed`](Kind::RankFailed) a rank of the world, otherwise one of the
     /// communicator.
     pub fn rank(&self) -> Option<usize> {
         self.rank
@@ -116,7 +116,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// What lies beneath the [`cause`](Error::cause), whose text is part of this one's already.
+    /// The source of the [`cause`](Error::cause), whose own text is a part of this error's.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().and_then(std::error::Error::source)
     }

@@ -1,4 +1,4 @@
-//! Starting a parallel program: on threads of this process, or as one of the processes of an MPI job.
+//! Start of a parallel program: on threads of this process, or as one of the processes of an MPI job.
 
 mod host_comm;
 
@@ -19,31 +19,30 @@ use crate::transport::mpi::{self, MpiSelection, MpiSession, ThreadLevel};
 use crate::transport::threads::ThreadWorld;
 use crate::{Comm, Error, Kind, Result};
 
-/// What a rank's program may return as its error.
+/// The error of a rank's program.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Each rank knows all others, so the memory and time of a start grow with the square of their number: beyond this they are not
-/// what anyone wants of one process.
+/// The most ranks as threads. Each rank has data about all others, so the memory and time of a start grow with the square of their number.
 const MAX_THREADS: usize = 1024;
 
-/// Enough for programs that keep arrays on the stack; it costs address space only.
+/// The stack size of a rank. Enough for programs with arrays on the stack; it costs address space only.
 const STACK: usize = 16 << 20;
 
-/// How long an MPI rank that failed only because it was left alone lets the one that left it speak first: that one ends the job.
+/// Time that an MPI rank with an induced failure waits, so that the rank that failed first can abort the job with its message.
 const ABORT_DELAY: Duration = Duration::from_secs(1);
 
-/// Runs `program` on every rank, and returns what the ranks of this process returned.
+/// Runs `program` on every rank, and returns the results of the ranks of this process.
 ///
 /// Started by an MPI launcher (`mpirun`, `mpiexec`, `srun`), this process is one rank of the job. Otherwise `AQUEDUCT_RANKS` threads
-/// of this process are the ranks, by default as many as there are cores. The program is the same.
+/// of this process are the ranks, by default one per core.
 ///
-/// A failure that a rank [reports](Comm::report_failure) where no call could return it, e.g. that of a checkpoint nobody waited for, is its error.
+/// A failure that a rank [reports](Comm::report_failure), for example of a checkpoint in the background, is the error of that rank.
 ///
-/// A launcher that starts several processes without telling MPI of them (`srun` without a PMI plugin, and likewise Flux, PALS, ALPS and MVAPICH) is an
+/// A launcher that starts several processes without PMI (`srun` without a PMI plugin, and likewise Flux, PALS, ALPS and MVAPICH) is an
 /// error of kind [`NoMpi`](Kind::NoMpi) that names the remedy: each process would otherwise run the whole job.
 ///
 /// If a rank panics or returns an error, ranks that wait for it get an error of kind [`RankFailed`](Kind::RankFailed), and `run` returns
-/// the error of the first rank that failed. A failing MPI rank ends the job with its message and a non-zero status.
+/// the error of the first rank that failed. A failing MPI rank aborts the job with its message and a non-zero status.
 ///
 /// ```
 /// let sums = aqueduct_comm::run(|world| world.allreduce_one(aqueduct_comm::Op::Sum, world.rank() as u64))?;
@@ -53,10 +52,10 @@ const ABORT_DELAY: Duration = Duration::from_secs(1);
 ///
 /// | variable | meaning |
 /// |---|---|
-/// | `AQUEDUCT_RANKS` | how many threads are ranks |
-/// | `AQUEDUCT_NODE_RANKS` | pretend that only so many consecutive ranks share a node |
+/// | `AQUEDUCT_RANKS` | the number of threads that are ranks |
+/// | `AQUEDUCT_NODE_RANKS` | simulate nodes of this many consecutive ranks |
 /// | `AQUEDUCT_MPI` | `openmpi`, `mpich`, `abi`, the path of a libmpi, or `none` |
-/// | `AQUEDUCT_MPI_THREADS` | the thread level to ask MPI for: `single`, `funneled`, `serialized`, `multiple` (default) |
+/// | `AQUEDUCT_MPI_THREADS` | the thread level to request from MPI: `single`, `funneled`, `serialized`, `multiple` (default) |
 /// | `AQUEDUCT_CHECK` | `1`: compare collective calls between nodes in release builds too |
 pub fn run<T, E>(program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
 where
@@ -66,7 +65,7 @@ where
     Launch::from_env()?.run(program)
 }
 
-/// How a program is started, for programs and tests that choose it themselves.
+/// Options for starting a parallel program.
 ///
 /// ```
 /// use aqueduct_comm::Launch;
@@ -82,7 +81,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// What the environment says; see [`run`].
+    /// The options from the environment; see [`run`].
     pub fn from_env() -> Result<Self> {
         let ranks = count("AQUEDUCT_RANKS")?.unwrap_or_else(cores);
         Ok(Self { mpi: MpiSelection::from_env(), ranks, node_ranks: node_ranks()? })
@@ -93,21 +92,21 @@ impl Launch {
         Self { mpi: MpiSelection::None, ranks, node_ranks: None }
     }
 
-    /// How many threads are ranks; an MPI job has as many as its launcher started.
+    /// Sets the number of threads that are ranks; in an MPI job the launcher determines it.
     #[must_use]
     pub fn ranks(mut self, ranks: usize) -> Self {
         self.ranks = ranks;
         self
     }
 
-    /// Pretends that only so many consecutive ranks share a node: the others are reached by messages.
+    /// Simulates nodes of this many consecutive ranks: other ranks are reached by messages.
     #[must_use]
     pub fn node_ranks(mut self, ranks: usize) -> Self {
         self.node_ranks = Some(ranks);
         self
     }
 
-    /// Runs `program` on every rank; what each rank of this process returned, in rank order.
+    /// Runs `program` on every rank; the results of the ranks of this process, in rank order.
     pub fn run<T, E>(&self, program: impl Fn(&Comm) -> std::result::Result<T, E> + Sync) -> Result<Vec<T>>
     where
         T: Send,
@@ -143,7 +142,7 @@ impl Launch {
                 let rank_thread =
                     builder.spawn_scoped(scope, move || run_rank(world, rank, self.node_ranks, program));
                 if let Err(source) = &rank_thread {
-                    // Those already started wait for this one: they must learn that it never comes.
+                    // The ranks already started would wait for this one.
                     let cause = format!("its thread could not be started: {source}");
                     world.fail(rank, cause.into());
                 }
@@ -165,28 +164,29 @@ fn run_rank<T, E: Into<AnyError>>(
     node_ranks: Option<usize>,
     program: &(impl Fn(&Comm) -> std::result::Result<T, E> + Sync),
 ) -> Option<T> {
-    let wire: Arc<dyn Transport> = world.transport(rank);
-    // Given up only after a failure is known to all: who waits for this rank shall learn why it does not come.
+    let transport: Arc<dyn Transport> = world.transport(rank);
+    // Dropped only after a failure is recorded: ranks that wait for this one then get the reason.
     let mut handle = None;
-    let outcome = catch_panic(|| run_program(handle.insert(CommInner::world(&wire, node_ranks)?), program));
+    let outcome =
+        catch_panic(|| run_program(handle.insert(CommInner::world(&transport, node_ranks)?), program));
     outcome.map_err(|error| world.fail(rank, error)).ok()
 }
 
-/// The program from its first to its last call.
+/// Runs the program, deferred work and the last collective call.
 fn run_program<T, E: Into<AnyError>>(
     world: &Comm,
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, AnyError> {
-    let wire = &world.inner.transport;
-    let deferred = wire.run_end().accept_deferred();
+    let transport = &world.inner.transport;
+    let deferred = transport.run_end().accept_deferred();
     let value = program(world).map_err(Into::into)?;
     deferred.finish();
-    if let Some(message) = wire.run_end().reported_failure() {
+    if let Some(message) = transport.run_end().reported_failure() {
         return Err(message.into());
     }
-    wire.depart(world.inner.node_exchange.block())?;
+    transport.depart(world.inner.node_exchange.block())?;
     finish(world)?;
-    wire.depart(None)?;
+    transport.depart(None)?;
     Ok(value)
 }
 
@@ -195,23 +195,24 @@ fn run_mpi<T, E: Into<AnyError>>(
     node_ranks: Option<usize>,
     program: impl Fn(&Comm) -> std::result::Result<T, E>,
 ) -> Result<Vec<T>> {
-    let wire = session.transport();
-    // Given up only after the message is out: who waits for this rank would else be the first to complain.
+    let transport = session.transport();
+    // Dropped only after the message is printed: otherwise a rank that waits for this one would report its error first.
     let mut handle = None;
-    let outcome = catch_panic(|| run_program(handle.insert(CommInner::world(&wire, node_ranks)?), program));
+    let outcome =
+        catch_panic(|| run_program(handle.insert(CommInner::world(&transport, node_ranks)?), program));
     match outcome {
         Ok(value) => session.close().map(|()| vec![value]),
         Err(error) => {
-            if wire.has_induced_failure() {
+            if transport.has_induced_failure() {
                 thread::sleep(ABORT_DELAY);
             }
-            session.abort(&format!("rank {} failed: {error}", wire.rank()));
-            Err(program_error(wire.rank(), error))
+            session.abort(&format!("rank {} failed: {error}", transport.rank()));
+            Err(program_error(transport.rank(), error))
         }
     }
 }
 
-/// All ranks come to the end together: one that waits for something else meanwhile is told so instead of waiting for ever.
+/// The last barrier: a rank that waits in another call gets an error instead of waiting forever.
 fn finish(world: &Comm) -> Result<()> {
     CollectiveCall::begin(&world.inner, CollectiveId::new(CollectiveKind::Finish))?.barrier()
 }
@@ -245,10 +246,10 @@ fn wanted_level() -> Result<ThreadLevel> {
     env::var("AQUEDUCT_MPI_THREADS").map_or(Ok(ThreadLevel::Multiple), |level| level.parse())
 }
 
-/// A positive number from the environment; none where the variable is absent or empty.
+/// A positive number from the environment; none if the variable is absent or empty.
 fn count(variable: &str) -> Result<Option<usize>> {
     let Some(text) = env::var_os(variable).filter(|text| !text.is_empty()) else { return Ok(None) };
     let number = text.to_str().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
-    let detail = || format!("{variable}={} is not a number of ranks: give 1 or more", text.display());
+    let detail = || format!("{variable}={} is not a number of ranks; give 1 or more", text.display());
     number.map(Some).ok_or_else(|| Error::new(Kind::InvalidArgument, "run", detail()))
 }

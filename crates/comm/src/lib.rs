@@ -1,10 +1,10 @@
-//! Ranks that talk: one handle, [`Comm`], whether the ranks are threads of this process or processes of an MPI job.
+//! Message passing between ranks: one handle, [`Comm`], for threads of this process and for processes of an MPI job.
 //!
 //! ```
 //! use aqueduct_comm::{Op, run};
 //!
 //! run(|world| -> Result<(), aqueduct_comm::Error> {
-//!     // Each rank has a different number of things; where do this rank's begin?
+//!     // Each rank has a different number of values: the offset of this rank's values.
 //!     let mine = vec![world.rank() as f64; 10 + world.rank()];
 //!     let start = world.exclusive_scan_one(Op::Sum, mine.len() as u64)?.unwrap_or(0);
 //!     let total = world.allreduce_one(Op::Sum, mine.len() as u64)?;
@@ -14,41 +14,41 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! # Two transports, one behaviour
-//! [`run`] looks at the environment. Under `mpirun` this process is one rank, and the MPI library of that launcher is loaded at run time:
-//! Open MPI, MPICH, or any library with the standard interface of MPI 5. Otherwise threads are the ranks. What MPI does for us is carry
-//! packets; matching, communicators and collective calls are the same code on both transports.
+//! # Transports
+//! [`run`] reads the environment. Under `mpirun` this process is one rank, and the MPI library of that launcher is loaded at run time:
+//! Open MPI, MPICH, or any library with the standard ABI of MPI 5. Otherwise threads are the ranks. MPI only transfers packets; matching,
+//! communicators and collective calls are the same code on both transports.
 //!
-//! Ranks of one node share memory: data of collective calls moves by pointer between threads and through a shared block between
-//! processes, [`Comm::shared_region`] lends such memory to the program, and waiting ranks sleep on a futex. Messages travel between nodes
-//! only. `AQUEDUCT_NODE_RANKS=2` pretends that only two ranks share a node, so that all of that is tested on one machine.
+//! Ranks of one node share memory: data of collective calls is read by pointer between threads and through a shared block between
+//! processes, [`Comm::shared_region`] gives such memory to the program, and waiting ranks sleep on a futex. Messages are sent between
+//! nodes only. `AQUEDUCT_NODE_RANKS=2` simulates nodes of two ranks, to test communication between nodes on one machine.
 //!
-//! # Talking
-//! | what | how |
+//! # Calls
+//! | purpose | calls |
 //! |---|---|
-//! | all ranks at once | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` where each rank's count is its own, `_into` for memory there is |
-//! | two ranks | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or from [`MessageSource::Any`] |
-//! | a part of the ranks | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node); all of them, again and again: [`PooledComm`] |
-//! | shared memory | [`shared_region`](Comm::shared_region); one number between nodes where threads may not serve it: [`remote_counter`](Comm::remote_counter) |
+//! | collective calls | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`gather`](Comm::gather), [`scatter`](Comm::scatter), [`allgather`](Comm::allgather), [`all_to_all`](Comm::all_to_all), [`route`](Comm::route), [`reduce`](Comm::reduce), [`allreduce`](Comm::allreduce), [`allreduce_with`](Comm::allreduce_with), [`scan`](Comm::scan), [`exclusive_scan`](Comm::exclusive_scan); `_varied` for different counts per rank, `_into` for existing buffers |
+//! | point-to-point messages | [`send`](Comm::send), [`receive`](Comm::receive), [`start_send`](Comm::start_send), [`start_receive`](Comm::start_receive), [`probe`](Comm::probe); from one rank or [`MessageSource::Any`] |
+//! | communicators | [`dup`](Comm::dup), [`split`](Comm::split), [`subgroup`](Comm::subgroup), [`split_by_node`](Comm::split_by_node); reused ones: [`PooledComm`] |
+//! | shared memory | [`shared_region`](Comm::shared_region); an atomic counter between nodes: [`remote_counter`](Comm::remote_counter) |
 //!
-//! Values are [`Plain`]: numbers and structures of numbers without padding. Reductions are over [`Number`]s with an [`Op`].
+//! Values are [`Plain`]: numbers and structures of numbers without padding. Reductions combine [`Number`]s with an [`Op`].
 //!
-//! # When something goes wrong
+//! # Errors
 //! ```
 //! use aqueduct_comm::{Error, Kind, Launch};
 //!
 //! let outcome = Launch::threads(3).run(|world| -> Result<(), Error> {
 //!     if world.rank() == 1 {
-//!         return Err(Error::new(Kind::Unsupported, "pump", "no water"));
+//!         return Err(Error::new(Kind::Unsupported, "read", "no input"));
 //!     }
 //!     let error = world.barrier().unwrap_err();
 //!     assert_eq!((error.kind(), error.rank()), (Kind::RankFailed, Some(1)));
 //!     Err(error)
 //! });
-//! assert_eq!(outcome.unwrap_err().to_string(), "run: rank 1 failed: pump: no water");
+//! assert_eq!(outcome.unwrap_err().to_string(), "run: rank 1 failed: read: no input");
 //! ```
-//! A rank that fails never leaves another waiting: thread ranks get its name and message, an MPI job ends with them. Ranks that make
-//! different collective calls are told so, both calls named.
+//! No rank waits forever for one that failed: thread ranks get an error with its rank and message, an MPI job is aborted with them. If
+//! ranks make different collective calls, the error names both calls.
 //!
 //! `unsafe` is confined to the modules that share memory and call MPI; each block says why it is sound.
 
@@ -77,7 +77,7 @@ mod traffic;
 mod transport;
 mod wait_context;
 
-/// What we rely on of each MPI implementation's binary interface, open to inspection and tests.
+/// The constants and layouts of each MPI implementation's ABI that this crate relies on, for tests.
 pub mod abi {
     pub use crate::transport::mpi::{Fact, MpiAbi, facts};
 }

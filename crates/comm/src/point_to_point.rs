@@ -1,4 +1,4 @@
-//! Tagged messages between two ranks, blocking and not.
+//! Tagged messages between two ranks, blocking and non-blocking.
 
 use std::marker::PhantomData;
 
@@ -7,12 +7,12 @@ use crate::matching::mailbox::MatchKey;
 use crate::matching::packet::{Packet, PacketBody, PacketHeader, Plain};
 use crate::{Comm, Error, Kind, Result};
 
-/// Whom a message may come from.
+/// The sender of a message to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageSource {
     /// This rank.
     Rank(usize),
-    /// Whoever is first.
+    /// Any rank.
     Any,
 }
 
@@ -22,17 +22,17 @@ impl From<usize> for MessageSource {
     }
 }
 
-/// What is known of a message that has come.
+/// The sender and length of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Who sent it.
+    /// The sender.
     pub source: usize,
     /// Its length in bytes.
     pub bytes: usize,
 }
 
 impl Comm {
-    /// Sends values to rank `to`; when it returns they may be changed. It may wait until the receiver is there.
+    /// Sends values to rank `to`; when it returns they may be changed. It may wait for the receiver.
     #[doc(alias = "MPI_Send")]
     pub fn send<T: Plain>(&self, to: usize, tag: u32, values: &[T]) -> Result<()> {
         self.check_rank(to, "send")?;
@@ -40,7 +40,7 @@ impl Comm {
         self.inner.transport.send(self.inner.members[to], self.header(tag), bytemuck::cast_slice(values))
     }
 
-    /// Starts sending values to rank `to`. They move by pointer where the receiver is a thread of this process.
+    /// Starts sending values to rank `to`. They are passed by pointer if the receiver is a thread of this process.
     #[doc(alias = "MPI_Isend")]
     pub fn start_send<T: Plain>(&self, to: usize, tag: u32, values: Vec<T>) -> Result<SendRequest> {
         self.check_rank(to, "start_send")?;
@@ -56,7 +56,7 @@ impl Comm {
         self.start_receive(from, tag)?.wait()
     }
 
-    /// Receives the next message into the front of `values`. One that does not fit is an error of kind
+    /// Receives the next message into the start of `values`. A message that does not fit is an error of kind
     /// [`Truncated`](Kind::Truncated) and is lost.
     pub fn receive_into<T: Plain>(
         &self,
@@ -66,22 +66,22 @@ impl Comm {
     ) -> Result<Status> {
         let packet = self.start_receive::<T>(from, tag)?.wait_packet("receive_into")?;
         let (status, bytes) = (status_of(&packet), packet.body.bytes());
-        let room: &mut [u8] = bytemuck::cast_slice_mut(values);
-        if bytes.len() > room.len() || !bytes.len().is_multiple_of(size_of::<T>().max(1)) {
+        let buffer: &mut [u8] = bytemuck::cast_slice_mut(values);
+        if bytes.len() > buffer.len() || !bytes.len().is_multiple_of(size_of::<T>().max(1)) {
             let detail = format!(
                 "the message of rank {} has {} bytes, the buffer {} in elements of {}; probe for the size first",
                 status.source,
                 bytes.len(),
-                room.len(),
+                buffer.len(),
                 size_of::<T>()
             );
             return Err(Error::new(Kind::Truncated, "receive_into", detail).caused_by(status.source));
         }
-        room[..bytes.len()].copy_from_slice(bytes);
+        buffer[..bytes.len()].copy_from_slice(bytes);
         Ok(status)
     }
 
-    /// Starts receiving the next message with this tag from `from`. Receives are served in the order they were started.
+    /// Starts receiving the next message with this tag from `from`. Receives are matched in the order in which they were started.
     #[doc(alias = "MPI_Irecv")]
     pub fn start_receive<T: Plain>(
         &self,
@@ -89,32 +89,32 @@ impl Comm {
         tag: u32,
     ) -> Result<ReceiveRequest<T>> {
         let from = from.into();
-        let pattern = self.match_key(from, tag, "start_receive")?;
-        let ticket = self.inner.transport.mailbox().post(pattern);
+        let match_key = self.match_key(from, tag, "start_receive")?;
+        let receive_id = self.inner.transport.mailbox().post(match_key);
         Ok(ReceiveRequest {
             comm: self.clone(),
             from,
-            match_key: pattern,
-            ticket: Some(ticket),
+            match_key,
+            receive_id: Some(receive_id),
             values: PhantomData,
         })
     }
 
-    /// Waits for a message with this tag from `from` and says what it is, without receiving it.
+    /// Waits for a message with this tag from `from` and returns its status, without receiving it.
     #[doc(alias = "MPI_Probe")]
     pub fn probe(&self, from: impl Into<MessageSource>, tag: u32) -> Result<Status> {
         let from = from.into();
-        let pattern = self.match_key(from, tag, "probe")?;
-        let (source, bytes) = self.inner.wait("probe", rank_of(from), |mailbox| mailbox.peek(pattern))?;
+        let match_key = self.match_key(from, tag, "probe")?;
+        let (source, bytes) = self.inner.wait("probe", rank_of(from), |mailbox| mailbox.peek(match_key))?;
         Ok(Status { source: source as usize, bytes })
     }
 
     /// As [`probe`](Comm::probe), but does not wait.
     #[doc(alias = "MPI_Iprobe")]
     pub fn try_probe(&self, from: impl Into<MessageSource>, tag: u32) -> Result<Option<Status>> {
-        let pattern = self.match_key(from.into(), tag, "try_probe")?;
+        let match_key = self.match_key(from.into(), tag, "try_probe")?;
         self.inner.transport.make_progress();
-        let found = self.inner.transport.mailbox().peek(pattern);
+        let found = self.inner.transport.mailbox().peek(match_key);
         if found.is_none() {
             self.inner.transport.check_wait("try_probe")?;
         }
@@ -144,49 +144,49 @@ fn status_of(packet: &Packet) -> Status {
     Status { source: packet.header.source as usize, bytes: packet.body.bytes().len() }
 }
 
-/// A send under way. It owns its values; dropping it lets the send go on.
+/// A send in progress. It owns its values; the send continues if it is dropped.
 #[derive(Debug)]
-#[must_use = "a send is only known to have left after `wait`"]
+#[must_use = "a send is only known to be complete after `wait`"]
 pub struct SendRequest {
     comm: Comm,
     post: Option<u64>,
 }
 
 impl SendRequest {
-    /// Waits until the values have left.
+    /// Waits until the send is complete.
     pub fn wait(mut self) -> Result<()> {
         let Some(post) = self.post.take() else { return Ok(()) };
-        let wire = &self.comm.inner.transport;
-        wire.mailbox().wait(&**wire, "send", &[], |_| match wire.is_sent(post) {
+        let transport = &self.comm.inner.transport;
+        transport.mailbox().wait(&**transport, "send", &[], |_| match transport.is_sent(post) {
             Ok(false) => None,
             Ok(true) => Some(Ok(())),
             Err(error) => Some(Err(error)),
         })?
     }
 
-    /// Whether the values have left.
+    /// True if the send is complete.
     pub fn test(&mut self) -> Result<bool> {
         let Some(post) = self.post else { return Ok(true) };
         self.comm.inner.transport.make_progress();
-        let departed = self.comm.inner.transport.is_sent(post)?;
-        if departed {
+        let is_sent = self.comm.inner.transport.is_sent(post)?;
+        if is_sent {
             self.post = None;
         } else {
             self.comm.inner.transport.check_wait("send")?;
         }
-        Ok(departed)
+        Ok(is_sent)
     }
 }
 
-/// A receive under way. Dropping it cancels it; a message that has come for it stays for the next one.
+/// A receive in progress. Dropping it cancels it; its message is then matched with the next receive.
 #[derive(Debug)]
-#[must_use = "a receive gives its values to `wait`"]
+#[must_use = "`wait` returns the received values"]
 pub struct ReceiveRequest<T: Plain> {
     comm: Comm,
     from: MessageSource,
     match_key: MatchKey,
-    /// None once the message has been handed out.
-    ticket: Option<u64>,
+    /// None after the message has been returned.
+    receive_id: Option<u64>,
     values: PhantomData<T>,
 }
 
@@ -196,34 +196,34 @@ impl<T: Plain> ReceiveRequest<T> {
         unpack(self.wait_packet("receive")?)
     }
 
-    /// The message if it has come; after that, an error.
+    /// The message if it has arrived. An error after the message was returned.
     pub fn test(&mut self) -> Result<Option<(Vec<T>, Status)>> {
-        let ticket = self.ticket.ok_or_else(|| {
-            Error::new(Kind::InvalidArgument, "receive", "this receive has already given its message")
+        let receive_id = self.receive_id.ok_or_else(|| {
+            Error::new(Kind::InvalidArgument, "receive", "the message of this receive was already returned")
         })?;
         self.comm.inner.transport.make_progress();
-        let Some(packet) = self.comm.inner.transport.mailbox().take(ticket) else {
+        let Some(packet) = self.comm.inner.transport.mailbox().take(receive_id) else {
             return self.comm.inner.transport.check_wait("receive").map(|()| None);
         };
-        self.ticket = None;
+        self.receive_id = None;
         unpack(packet).map(Some)
     }
 
     fn wait_packet(mut self, call: &'static str) -> Result<Packet> {
-        let ticket = self.ticket.ok_or_else(|| {
-            Error::new(Kind::InvalidArgument, call, "this receive has already given its message")
+        let receive_id = self.receive_id.ok_or_else(|| {
+            Error::new(Kind::InvalidArgument, call, "the message of this receive was already returned")
         })?;
         let inner = &self.comm.inner;
-        let packet = inner.wait(call, rank_of(self.from), |mailbox| mailbox.take(ticket))?;
-        self.ticket = None;
+        let packet = inner.wait(call, rank_of(self.from), |mailbox| mailbox.take(receive_id))?;
+        self.receive_id = None;
         Ok(packet)
     }
 }
 
 impl<T: Plain> Drop for ReceiveRequest<T> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.comm.inner.transport.mailbox().cancel(self.match_key, ticket);
+        if let Some(receive_id) = self.receive_id {
+            self.comm.inner.transport.mailbox().cancel(self.match_key, receive_id);
         }
     }
 }
@@ -234,7 +234,7 @@ fn unpack<T: Plain>(packet: Packet) -> Result<(Vec<T>, Status)> {
     Ok((values, status))
 }
 
-/// Waits for all receives, in any order of arrival.
+/// Waits for all receives.
 #[doc(alias = "MPI_Waitall")]
 pub fn wait_all<T: Plain>(
     receives: impl IntoIterator<Item = ReceiveRequest<T>>,
@@ -242,26 +242,29 @@ pub fn wait_all<T: Plain>(
     receives.into_iter().map(ReceiveRequest::wait).collect()
 }
 
-/// Waits for one of the receives, whichever comes first, and takes it out of the list; its place in the list and what it brought.
+/// Waits for the first receive that completes and removes it from the list; its index, its values and its status.
 #[doc(alias = "MPI_Waitany")]
 pub fn wait_any<T: Plain>(receives: &mut Vec<ReceiveRequest<T>>) -> Result<(usize, Vec<T>, Status)> {
-    let Some(first) = receives.iter().find(|receive| receive.ticket.is_some()) else {
-        return Err(Error::new(Kind::InvalidArgument, "wait_any", "there is no receive to wait for"));
+    let Some(first) = receives.iter().find(|receive| receive.receive_id.is_some()) else {
+        return Err(Error::new(Kind::InvalidArgument, "wait_any", "the list has no receive in progress"));
     };
-    let wire = std::sync::Arc::clone(&first.comm.inner.transport);
-    let mailbox = wire.mailbox();
+    let transport = std::sync::Arc::clone(&first.comm.inner.transport);
+    let mailbox = transport.mailbox();
     if !receives.iter().all(|receive| std::ptr::eq(receive.comm.inner.transport.mailbox(), mailbox)) {
         let detail =
-            "the receives are of communicators that have no world in common; wait for them one by one";
+            "the receives belong to communicators of different worlds; wait for each of them separately";
         return Err(Error::new(Kind::InvalidArgument, "wait_any", detail));
     }
-    let waiting = receives.iter().filter(|receive| receive.ticket.is_some());
+    let waiting = receives.iter().filter(|receive| receive.receive_id.is_some());
     let senders = waiting.flat_map(|receive| receive.comm.inner.senders(rank_of(receive.from)));
     let senders: Vec<usize> = senders.collect();
-    let (place, packet) = mailbox.wait(&*wire, "wait_any", &senders, |mailbox| {
-        receives.iter().enumerate().find_map(|(place, receive)| Some((place, mailbox.take(receive.ticket?)?)))
+    let (place, packet) = mailbox.wait(&*transport, "wait_any", &senders, |mailbox| {
+        receives
+            .iter()
+            .enumerate()
+            .find_map(|(place, receive)| Some((place, mailbox.take(receive.receive_id?)?)))
     })?;
-    receives.remove(place).ticket = None;
+    receives.remove(place).receive_id = None;
     let (values, status) = unpack(packet)?;
     Ok((place, values, status))
 }

@@ -1,21 +1,21 @@
-//! What the end of [`run`](crate::run) has to know and to do for a rank.
+//! Failures and deferred work for the end of [`run`](crate::run).
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Work that is left to the end of the program; it is given whether the program succeeded.
+/// Work deferred to the end of the program; the argument says whether the program succeeded.
 pub(crate) type DeferredWork = Box<dyn FnOnce(bool) + Send>;
 
-/// Failures that no call could return, and work that is left to the end.
+/// Failures that no call could return, and deferred work.
 #[derive(Default)]
 pub(crate) struct RunEnd {
     /// The first failure.
     failure: OnceLock<String>,
-    /// None where no `run` is under way: nobody would do the work.
+    /// None outside `run`: the work would never be done.
     deferred: Mutex<Option<Vec<DeferredWork>>>,
 }
 
-/// While this lives, work can be deferred. Work that is left when it is dropped belongs to a program that failed.
+/// Allows work to be deferred. Work that is left when it is dropped is done as for a failed program.
 pub(crate) struct AcceptDeferred<'a>(&'a RunEnd);
 
 impl RunEnd {
@@ -33,7 +33,7 @@ impl RunEnd {
         AcceptDeferred(self)
     }
 
-    /// Keeps work for the end; does it at once, as for a program that failed, where there is no end to keep it for.
+    /// Defers work to the end; outside `run` it is done immediately, as for a failed program.
     pub(crate) fn defer(&self, work: DeferredWork) {
         let refused = match &mut *self.lock() {
             Some(deferred) => {
@@ -53,12 +53,12 @@ impl RunEnd {
 }
 
 impl AcceptDeferred<'_> {
-    /// Does all work of a program that succeeded.
+    /// Does all deferred work of a program that succeeded.
     pub(crate) fn finish(self) {
-        self.work_off(true);
+        self.do_work(true);
     }
 
-    fn work_off(&self, succeeded: bool) {
+    fn do_work(&self, succeeded: bool) {
         let works = self.0.lock().take();
         works.into_iter().flatten().for_each(|work| work(succeeded));
     }
@@ -66,7 +66,7 @@ impl AcceptDeferred<'_> {
 
 impl Drop for AcceptDeferred<'_> {
     fn drop(&mut self) {
-        self.work_off(false);
+        self.do_work(false);
     }
 }
 

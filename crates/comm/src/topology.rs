@@ -1,6 +1,6 @@
-//! Which ranks share a node: pure arithmetic on the machine of each rank.
+//! The node of each rank, computed from the machine of each rank.
 
-/// The ranks of a communicator grouped by node. Nodes are ordered by their lowest rank, which leads them.
+/// The ranks of a communicator grouped by node. Nodes are ordered by their lowest rank, which is the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Topology {
     /// The node of each rank.
@@ -10,7 +10,7 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// Groups ranks whose machines are equal.
+    /// Groups ranks with equal machines.
     pub(crate) fn new<M: Eq + std::hash::Hash>(machines: impl IntoIterator<Item = M>) -> Self {
         let mut known = std::collections::HashMap::new();
         let mut nodes: Vec<Vec<usize>> = Vec::new();
@@ -35,7 +35,7 @@ impl Topology {
         &self.nodes[self.node_of(rank)]
     }
 
-    /// The rank's place among those of its node.
+    /// The index of the rank on its node.
     pub(crate) fn local_rank(&self, rank: usize) -> usize {
         self.neighbours(rank).binary_search(&rank).expect("a rank is on its own node")
     }
@@ -52,7 +52,7 @@ impl Topology {
         &self.nodes
     }
 
-    /// Whether each node holds consecutive ranks, so that going through nodes in order is going through ranks in order.
+    /// True if each node has consecutive ranks, so that the order of nodes is the order of ranks.
     pub(crate) fn in_order(&self) -> bool {
         self.node_of.is_sorted()
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_machines_make_a_node() {
+    fn ranks_with_equal_machines_are_one_node() {
         let topology = Topology::new([7, 3, 7, 7, 3]);
         assert_eq!(topology.nodes(), [vec![0, 2, 3], vec![1, 4]]);
         assert_eq!((topology.node_of(4), topology.local_rank(4), topology.leader(1)), (1, 1, 1));

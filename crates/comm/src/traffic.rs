@@ -1,14 +1,14 @@
-//! How much a communicator has sent between nodes and ranks: counts that tests and programs look at.
+//! Counters of the messages of a communicator, for tests and programs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Messages that a rank has sent through a communicator, its own and those of its collective calls. What ranks of a node tell each
-/// other through memory they share is no message.
+/// Messages that a rank has sent through a communicator: point-to-point messages and messages of collective calls. Data exchanged through
+/// shared memory is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many.
+    /// The number of messages.
     pub messages: u64,
-    /// Bytes in them.
+    /// The number of bytes.
     pub bytes: u64,
 }
 

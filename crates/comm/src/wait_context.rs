@@ -1,4 +1,4 @@
-//! What a wait for other ranks needs to know of the transport, so that matching and shared memory do not depend on it.
+//! The part of the transport that waits need, so that matching and shared memory do not depend on the transport.
 
 use std::time::Duration;
 
@@ -23,6 +23,6 @@ pub(crate) trait WaitContext: MakeProgress + Send + Sync {
     /// Records that this rank knows of a failed rank, and of which one if that is known: if this rank fails now, that is the reason.
     fn mark_induced_failure(&self, of: Option<usize>);
 
-    /// Fails where this thread may not move messages, so that its wait for one would never end.
+    /// Fails if this thread may not transfer messages, so that its wait for one would never end.
     fn check_wait(&self, call: &'static str) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Every constant and layout that we rely on, compared with each MPI implementation's own header.
+//! Compares every constant and layout of `comm::abi` with each MPI implementation's header.
 
 use aqueduct_comm::abi::facts;
 use aqueduct_testkit::headers;

@@ -1,6 +1,6 @@
-//! Programs that mean harm: ranks that leave, drop, refuse, mix up their calls and race; nobody may wait for ever.
+//! Erroneous programs: ranks that leave, drop handles, pass invalid arguments, make different calls and race. No rank may wait forever.
 //!
-//! Every program runs under a watchdog: a hang is a failure, not a hang of the tests.
+//! Every program runs with a timeout.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use aqueduct_comm::{Comm, Error, Kind, Launch, MessageSource, Op, ReceiveRequest, Result, wait_any};
 use aqueduct_testkit::rng::SeededRng;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs `program` on every rank, and panics if it takes too long.
 fn watched<T: Send + 'static>(
@@ -19,7 +19,7 @@ fn watched<T: Send + 'static>(
 ) -> Result<Vec<T>> {
     let (done, outcome) = mpsc::channel();
     thread::spawn(move || done.send(launch.run(program)));
-    outcome.recv_timeout(PATIENCE).expect("the ranks wait for ever")
+    outcome.recv_timeout(TIMEOUT).expect("the ranks finish in time")
 }
 
 /// One node, several nodes, nodes of one rank.
@@ -28,7 +28,7 @@ fn launches(ranks: usize) -> [Launch; 3] {
     [all.clone(), all.clone().node_ranks(2), all.node_ranks(1)]
 }
 
-/// Those on which different calls are noticed: all of them in debug builds, else one node.
+/// The launches on which different calls are detected: all of them in debug builds, otherwise one node.
 fn compared(ranks: usize) -> Vec<Launch> {
     let all = launches(ranks);
     if cfg!(debug_assertions) { all.to_vec() } else { all[..1].to_vec() }
@@ -37,7 +37,7 @@ fn compared(ranks: usize) -> Vec<Launch> {
 // Messages.
 
 #[test]
-fn a_dropped_receive_gives_its_message_to_the_next_one_that_waits() {
+fn the_message_of_a_dropped_receive_goes_to_the_next_receive() {
     let program = |world: &Comm| {
         let first = world.start_receive::<u8>(world.rank(), 1)?;
         let second = world.start_receive::<u8>(world.rank(), 1)?;
@@ -49,7 +49,7 @@ fn a_dropped_receive_gives_its_message_to_the_next_one_that_waits() {
 }
 
 #[test]
-fn dropped_receives_do_not_let_messages_overtake() {
+fn dropped_receives_keep_the_order_of_messages() {
     let program = |world: &Comm| {
         let receives: Vec<ReceiveRequest<u8>> =
             (0..3).map(|_| world.start_receive(world.rank(), 1)).collect::<Result<_>>()?;
@@ -63,7 +63,7 @@ fn dropped_receives_do_not_let_messages_overtake() {
 }
 
 #[test]
-fn a_receive_dropped_among_others_keeps_the_order_of_the_rest() {
+fn dropping_the_first_receive_keeps_the_order_of_the_others() {
     let program = |world: &Comm| {
         let start = || world.start_receive::<u8>(world.rank(), 1);
         let (first, second, third) = (start()?, start()?, start()?);
@@ -76,7 +76,7 @@ fn a_receive_dropped_among_others_keeps_the_order_of_the_rest() {
 }
 
 #[test]
-fn wait_any_ends_when_those_it_waits_for_have_left() {
+fn wait_any_fails_when_all_its_senders_have_left() {
     let program = |world: &Comm| match world.rank() {
         0 => {
             let outcome = wait_any(&mut vec![world.start_receive::<u8>(1, 1)?]);
@@ -111,7 +111,7 @@ fn wait_any_waits_for_the_ranks_of_every_communicator_in_the_list() {
 }
 
 #[test]
-fn every_wait_for_a_rank_that_has_returned_ends() {
+fn every_wait_for_a_rank_that_has_returned_fails() {
     type Wait = fn(&Comm) -> Result<()>;
     let waits: [Wait; 5] = [
         |world| world.receive::<u8>(0, 1).map(drop),
@@ -127,7 +127,7 @@ fn every_wait_for_a_rank_that_has_returned_ends() {
             Ok(outcome.err().map(|error| error.kind()))
         };
         let failed = Some(Kind::RankFailed);
-        // Who receives from anyone is told when all have left; the last two wait for each other, and that is their own doing.
+        // A receive from any rank fails only when all have left; the last two ranks would wait for each other.
         if wait as usize != waits[4] as usize {
             assert_eq!(watched(launch.clone(), program).unwrap(), [None, failed, failed]);
         }
@@ -137,7 +137,7 @@ fn every_wait_for_a_rank_that_has_returned_ends() {
 // Handles.
 
 #[test]
-fn a_rank_that_returns_its_communicator_leaves_nobody_waiting_in_it() {
+fn calls_on_a_communicator_fail_after_a_rank_has_returned_it() {
     for launch in launches(4) {
         let program = |world: &Comm| {
             let dup = world.dup()?;
@@ -168,7 +168,7 @@ fn a_communicator_that_one_rank_drops_fails_for_the_others() {
 }
 
 #[test]
-fn regions_too_large_are_the_same_error_on_every_rank() {
+fn a_region_that_is_too_large_is_an_error_on_every_rank() {
     for launch in launches(3) {
         let program = |world: &Comm| {
             let error = world.shared_region(1 << 60).unwrap_err();
@@ -183,7 +183,7 @@ fn regions_too_large_are_the_same_error_on_every_rank() {
 
 type Named = (&'static str, fn(&Comm) -> Result<()>);
 
-/// Each collective call, short and long, with all that a rank can make different.
+/// Each collective call, with short and long data, different roots and arguments.
 const CALLS: [Named; 17] = [
     ("barrier", Comm::barrier),
     ("broadcast", |world| world.broadcast(0, &mut [1u8])),
@@ -204,26 +204,25 @@ const CALLS: [Named; 17] = [
     ("dup", |world| world.dup().map(drop)),
 ];
 
-/// Rank 2 drops a communicator on its way out, and rank 0 complains of it, in words of its own, before rank 2 has come to its end: `run` tells
-/// what rank 2 died of.
+/// Rank 2 drops a communicator and fails. The other ranks fail because of that, before rank 2 has returned: `run` returns the error of rank 2.
 #[test]
-fn the_reason_is_told_not_who_spoke_first() {
+fn run_returns_the_original_error_not_an_induced_one() {
     for late in [false, true] {
-        let told = AtomicBool::new(false);
+        let reported = AtomicBool::new(false);
         let error = Launch::threads(3)
             .run(|world| {
-                let talk = world.dup().unwrap();
+                let comm = world.dup().unwrap();
                 if world.rank() != 2 {
-                    let lost = talk.barrier().unwrap_err();
-                    told.store(true, Ordering::Release);
-                    return Err::<(), _>(format!("rank {}: {lost}", world.rank()));
+                    let induced = comm.barrier().unwrap_err();
+                    reported.store(true, Ordering::Release);
+                    return Err::<(), _>(format!("rank {}: {induced}", world.rank()));
                 }
-                drop(talk);
-                while !told.load(Ordering::Acquire) {
+                drop(comm);
+                while !reported.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
                 if late {
-                    // The others are gone, too, before it has spoken.
+                    // The other ranks have failed before it returns.
                     world.barrier().unwrap_err();
                 }
                 Err("the disk is full".to_owned())
@@ -242,15 +241,15 @@ fn a_rank_that_fails_before_any_call_ends_it_for_all() {
         for (who, by_panic) in [(0, false), (3, true)] {
             let program = move |world: &Comm| {
                 if world.rank() == who {
-                    assert!(!by_panic, "the pump is dry");
-                    return Err(Error::new(Kind::Unsupported, "pump", "the pump is dry"));
+                    assert!(!by_panic, "no input");
+                    return Err(Error::new(Kind::Unsupported, "read", "no input"));
                 }
                 // A root may be done before it could notice; the next call cannot.
                 call(world).and_then(|()| world.barrier())
             };
             let error = watched(launch.clone(), program).unwrap_err();
             assert_eq!((error.kind(), error.rank()), (Kind::Program, Some(who)), "{name}: {error}");
-            assert!(error.to_string().contains("the pump is dry"), "{name}: {error}");
+            assert!(error.to_string().contains("no input"), "{name}: {error}");
         }
     }
 }
@@ -269,7 +268,7 @@ fn a_rank_that_returns_before_any_call_ends_it_for_all() {
     }
 }
 
-/// Checks that `world` is as good as new: its own calls and messages, and those of communicators made of it.
+/// Checks calls and messages of `world` and of a communicator made from it.
 fn still_works(world: &Comm) -> Result<()> {
     let dup = world.dup()?;
     for comm in [world, &dup] {
@@ -284,7 +283,7 @@ fn still_works(world: &Comm) -> Result<()> {
 }
 
 #[test]
-fn any_two_different_calls_are_a_mismatch_for_all_and_harm_nothing() {
+fn any_two_different_calls_are_a_mismatch_on_all_ranks_and_later_calls_work() {
     for launch in compared(4) {
         for (one, call) in CALLS {
             let program = move |world: &Comm| {
@@ -302,12 +301,12 @@ fn any_two_different_calls_are_a_mismatch_for_all_and_harm_nothing() {
 }
 
 #[test]
-fn threads_of_a_rank_that_race_in_one_communicator_get_errors_at_worst() {
+fn racing_threads_of_a_rank_on_one_communicator_get_errors_or_results() {
     for launch in launches(3) {
         let program = |world: &Comm| {
             let dup = world.dup()?;
             thread::scope(|scope| {
-                // Eight bytes and their length look like the address and length of a stream.
+                // Eight bytes and their length have the size of the address and length of a bulk exchange.
                 for len in [8, 1_000] {
                     let dup = &dup;
                     scope.spawn(move || {
@@ -316,7 +315,7 @@ fn threads_of_a_rank_that_race_in_one_communicator_get_errors_at_worst() {
                         }
                     });
                 }
-                // The threads may get out of step by one call: then the last one waits until a rank gives the handle up.
+                // The threads may get out of step by one call: then the last one waits until a rank drops the handle.
             });
             drop(dup);
             world.allreduce_one(Op::Sum, 1u8)
@@ -327,12 +326,12 @@ fn threads_of_a_rank_that_race_in_one_communicator_get_errors_at_worst() {
 
 // Odd topologies against a model.
 
-/// What rank `member` of the world contributes.
+/// The values of rank `member` of the world.
 fn part(member: usize, len: usize) -> Vec<u64> {
     (0..len).map(|at| (member * 1_000 + at * 7) as u64).collect()
 }
 
-/// Every collective call on `comm`, whose ranks are `members` of the world, against what this rank computes for itself.
+/// Every collective call on `comm`, whose ranks are `members` of the world, compared with values computed locally.
 fn model(comm: &Comm, members: &[usize], len: usize) -> Result<()> {
     let (me, size) = (comm.rank(), comm.size());
     let parts: Vec<Vec<u64>> = members.iter().map(|member| part(*member, len + member % 3)).collect();
@@ -365,22 +364,21 @@ fn model(comm: &Comm, members: &[usize], len: usize) -> Result<()> {
 }
 
 #[test]
-fn groups_in_any_order_over_any_nodes_are_as_the_model_says() {
+fn collective_calls_of_groups_in_any_order_over_any_nodes_match_the_model() {
     for (ranks, per_node) in [(7, 7), (7, 1), (7, 2), (7, 3), (9, 4), (8, 5)] {
         let program = move |world: &Comm| {
             for seed in 0..12 {
-                // All ranks roll the same dice.
-                let mut dice = SeededRng::new(seed);
-                let colours: Vec<usize> = (0..ranks).map(|_| dice.below(3)).collect();
-                let keys: Vec<i64> = (0..ranks)
-                    .map(|rank| [-(rank as i64), dice.below(4) as i64][seed as usize % 2])
-                    .collect();
+                // All ranks use the same random numbers.
+                let mut rng = SeededRng::new(seed);
+                let colours: Vec<usize> = (0..ranks).map(|_| rng.below(3)).collect();
+                let keys: Vec<i64> =
+                    (0..ranks).map(|rank| [-(rank as i64), rng.below(4) as i64][seed as usize % 2]).collect();
                 let me = world.rank();
                 let part = world.split(Some(colours[me] as u32), keys[me])?.expect("a colour");
                 let mut members: Vec<usize> =
                     (0..ranks).filter(|rank| colours[*rank] == colours[me]).collect();
                 members.sort_by_key(|rank| (keys[*rank], *rank));
-                model(&part, &members, [0, 1, 40, 700][dice.below(4)])?;
+                model(&part, &members, [0, 1, 40, 700][rng.below(4)])?;
                 let reversed = part.split(Some(0), -(part.rank() as i64))?.expect("a colour");
                 members.reverse();
                 model(&reversed, &members, 3)?;
@@ -401,21 +399,21 @@ fn groups_in_any_order_over_any_nodes_are_as_the_model_says() {
 }
 
 #[test]
-fn a_failure_anywhere_in_a_random_program_ends_it() {
+fn a_failure_anywhere_in_a_random_program_is_returned_by_run() {
     for seed in 0..60 {
-        let mut dice = SeededRng::new(seed);
-        let (ranks, per_node, steps) = (2 + dice.below(5), 1 + dice.below(3), 40);
-        let (who, when, how) = (dice.below(ranks), dice.below(steps), dice.below(3));
+        let mut rng = SeededRng::new(seed);
+        let (ranks, per_node, steps) = (2 + rng.below(5), 1 + rng.below(3), 40);
+        let (who, when, how) = (rng.below(ranks), rng.below(steps), rng.below(3));
         let program = move |world: &Comm| {
-            let mut dice = SeededRng::new(seed);
+            let mut rng = SeededRng::new(seed);
             let dup = world.dup()?;
             for step in 0..steps {
-                let comm = if dice.below(2) == 0 { world } else { &dup };
-                let (_, call) = CALLS[dice.below(CALLS.len())];
+                let comm = if rng.below(2) == 0 { world } else { &dup };
+                let (_, call) = CALLS[rng.below(CALLS.len())];
                 if world.rank() == who && step == when {
                     match how {
-                        0 => panic!("the pump is dry"),
-                        1 => return Err(Error::new(Kind::Unsupported, "pump", "the pump is dry")),
+                        0 => panic!("no input"),
+                        1 => return Err(Error::new(Kind::Unsupported, "read", "no input")),
                         _ => return Ok(()),
                     }
                 }
@@ -428,7 +426,7 @@ fn a_failure_anywhere_in_a_random_program_ends_it() {
             continue;
         }
         let error = outcome.unwrap_err();
-        assert!(how == 2 || error.to_string().contains("the pump is dry"), "seed {seed}: {error}");
+        assert!(how == 2 || error.to_string().contains("no input"), "seed {seed}: {error}");
         assert!(how == 2 || error.rank() == Some(who), "seed {seed}: {error}");
     }
 }
@@ -436,7 +434,7 @@ fn a_failure_anywhere_in_a_random_program_ends_it() {
 // Arguments.
 
 #[test]
-fn values_of_no_size_are_no_reason_to_panic() {
+fn zero_sized_values_are_accepted() {
     let program = |world: &Comm| {
         let nothing = [(), ()];
         world.gather(0, &nothing)?;
@@ -449,7 +447,7 @@ fn values_of_no_size_are_no_reason_to_panic() {
 }
 
 #[test]
-fn a_rank_whose_arguments_are_refused_leaves_nobody_waiting_in_the_call() {
+fn invalid_arguments_of_a_rank_fail_the_call_on_all_ranks() {
     let calls: [Named; 5] = [
         ("all_to_all", |world| {
             world.all_to_all(&vec![0u8; 3 * world.size() + usize::from(world.rank() == 0)]).map(drop)
@@ -470,7 +468,7 @@ fn a_rank_whose_arguments_are_refused_leaves_nobody_waiting_in_the_call() {
             let error = call(world).expect_err(name);
             let expected = if world.rank() == 0 { Kind::InvalidArgument } else { Kind::Mismatch };
             assert_eq!(error.kind(), expected, "{error}");
-            // Rank 0 goes on with something that needs the others to be out of the call.
+            // Rank 0 continues with messages that need the other ranks to have left the call.
             world.send((world.rank() + 1) % 3, 5, &[1u8])?;
             world.receive::<u8>((world.rank() + 2) % 3, 5)?;
             still_works(world)

@@ -1,4 +1,4 @@
-//! A program that a launcher has started without PMI: it ends with a failure that names the remedy, and does not run as a job of its own.
+//! A program started by a launcher without PMI fails with an error that names the remedy.
 
 use std::process::Command;
 

@@ -1,9 +1,9 @@
-//! The conformance suite on thread ranks, on one node and on pretended several.
+//! The conformance suite on thread ranks, on one node and on several simulated nodes.
 
 use aqueduct_comm::{Error, Kind, Launch};
 use aqueduct_testkit::transport::conformance;
 
-fn judge(launch: &Launch) {
+fn check(launch: &Launch) {
     let counts = launch.run(|world| Ok::<_, Error>(conformance(world))).unwrap();
     assert!(counts.iter().all(|count| *count > 40), "{counts:?}");
 }
@@ -12,7 +12,7 @@ macro_rules! sizes {
     ($($name:ident: $launch:expr;)*) => {$(
         #[test]
         fn $name() {
-            judge(&$launch);
+            check(&$launch);
         }
     )*};
 }
@@ -31,14 +31,14 @@ sizes! {
     sixteen_ranks_on_six_nodes: Launch::threads(16).node_ranks(3);
 }
 
-/// Work that is left to the end knows whether the program of its rank succeeded, returned an error or panicked.
+/// Deferred work gets whether the program of its rank succeeded; false if it returned an error or panicked.
 #[test]
 fn deferred_work_is_done_at_the_end_of_every_program() {
     for (ending, expected) in [("success", true), ("error", false), ("panic", false)] {
-        let (told, heard) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let run = Launch::threads(2).run(|world| {
-            let told = told.clone();
-            world.defer_to_end(move |succeeded| told.send(succeeded).unwrap());
+            let sender = sender.clone();
+            world.defer_to_end(move |succeeded| sender.send(succeeded).unwrap());
             match ending {
                 "error" => Err(Error::new(Kind::InvalidArgument, "test", "it fails")),
                 "panic" => panic!("it fails"),
@@ -46,6 +46,6 @@ fn deferred_work_is_done_at_the_end_of_every_program() {
             }
         });
         assert_eq!(run.is_ok(), expected, "{ending}");
-        assert_eq!(heard.try_iter().collect::<Vec<bool>>(), [expected; 2], "{ending}");
+        assert_eq!(receiver.try_iter().collect::<Vec<bool>>(), [expected; 2], "{ending}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every rank's bytes for every other.
+//! All-to-all: each rank sends a part to each rank.
 
 use super::CollectiveCall;
 use super::gather::RankBytes;
@@ -7,7 +7,7 @@ use crate::Result;
 use crate::node::node_exchange::BulkRead;
 
 impl CollectiveCall<'_> {
-    /// Part `r` goes to rank `r`; what each rank sent here comes back, in rank order. Parts may have any lengths.
+    /// Sends part `r` to rank `r`; returns the parts sent to this rank, in rank order. Parts may have any lengths.
     pub(crate) fn all_to_all_varied(&self, parts: &[&[u8]]) -> Result<RankBytes> {
         self.send_off_node(|rank| parts[rank])?;
         let neighbours = self.topology().neighbours(self.rank());
@@ -22,7 +22,7 @@ impl CollectiveCall<'_> {
         Ok(all)
     }
 
-    /// The same for parts of equal length, one after the other in `send` and in `receive`.
+    /// As [`all_to_all_varied`](Self::all_to_all_varied) for parts of equal length, consecutive in `send` and in `receive`.
     pub(crate) fn all_to_all_into(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
         let len = send.len() / self.size();
         if len == 0 {
@@ -30,15 +30,15 @@ impl CollectiveCall<'_> {
         }
         self.send_off_node(|rank| &send[rank * len..(rank + 1) * len])?;
         let topology = self.topology();
-        let mut takes = Vec::with_capacity(self.node_exchange().size());
+        let mut reads = Vec::with_capacity(self.node_exchange().size());
         for (rank, into) in receive.chunks_exact_mut(len).enumerate() {
             if topology.node_of(rank) == self.node() {
-                takes.push(BulkRead { from: topology.local_rank(rank), position: self.rank() * len, into });
+                reads.push(BulkRead { from: topology.local_rank(rank), position: self.rank() * len, into });
             }
         }
-        // Everyone starts with itself and goes round, so that not all read the same rank at once.
-        takes.rotate_left(self.node_exchange().rank());
-        self.node_exchange().exchange_bulk(self.id, &[send], &mut takes)?;
+        // Each rank starts with itself, so that not all ranks read from the same rank at once.
+        reads.rotate_left(self.node_exchange().rank());
+        self.node_exchange().exchange_bulk(self.id, &[send], &mut reads)?;
         for rank in self.off_node_ranks() {
             let body = self.receive(rank)?;
             if body.bytes().len() != len {
@@ -50,21 +50,21 @@ impl CollectiveCall<'_> {
     }
 
     fn node_all_to_all(&self, parts: &[&[u8]]) -> Result<RankBytes> {
-        let hub = self.node_exchange();
+        let exchange = self.node_exchange();
         let starts = starts(parts.iter().map(|part| part.len()));
-        let mut bounds = vec![[0usize; 2]; hub.size()];
-        let position = hub.rank() * size_of::<usize>();
-        let takes = bounds.iter_mut().enumerate();
-        let mut takes: Vec<_> = takes
+        let mut bounds = vec![[0usize; 2]; exchange.size()];
+        let position = exchange.rank() * size_of::<usize>();
+        let reads = bounds.iter_mut().enumerate();
+        let mut reads: Vec<_> = reads
             .map(|(from, pair)| BulkRead { from, position, into: bytemuck::cast_slice_mut(pair) })
             .collect();
-        hub.exchange_bulk(self.id, &[bytemuck::cast_slice(&starts)], &mut takes)?;
+        exchange.exchange_bulk(self.id, &[bytemuck::cast_slice(&starts)], &mut reads)?;
         let mut items: RankBytes = bounds.iter().map(|[start, end]| vec![0; end - start]).collect();
-        let takes = items.iter_mut().enumerate();
-        let mut takes: Vec<_> =
-            takes.map(|(from, into)| BulkRead { from, position: bounds[from][0], into }).collect();
-        takes.rotate_left(hub.rank());
-        hub.exchange_bulk(self.id, parts, &mut takes)?;
+        let reads = items.iter_mut().enumerate();
+        let mut reads: Vec<_> =
+            reads.map(|(from, into)| BulkRead { from, position: bounds[from][0], into }).collect();
+        reads.rotate_left(exchange.rank());
+        exchange.exchange_bulk(self.id, parts, &mut reads)?;
         Ok(items)
     }
 
@@ -72,7 +72,7 @@ impl CollectiveCall<'_> {
         self.off_node_ranks().try_for_each(|rank| self.send(rank, part(rank).to_vec()))
     }
 
-    /// The ranks of other nodes, beginning behind this one, so that not all send to the same rank at once.
+    /// The ranks of other nodes, starting after this rank, so that not all ranks send to the same rank at once.
     fn off_node_ranks(&self) -> impl Iterator<Item = usize> {
         let (me, size) = (self.rank(), self.size());
         let ring = (1..size).map(move |step| (me + step) % size);

@@ -1,4 +1,4 @@
-//! Every rank's bytes for all.
+//! Allgather: the bytes of each rank at all ranks.
 
 use super::gather::{RankBytes, place_by_rank};
 use super::{CollectiveCall, packed_list, powers_below};
@@ -27,7 +27,7 @@ impl CollectiveCall<'_> {
         Ok(all)
     }
 
-    /// `out` = the bytes of all ranks one after the other; all give equally many.
+    /// `out` = the bytes of all ranks, concatenated; all ranks give the same number of bytes.
     pub(crate) fn allgather_into(&self, mine: &[u8], out: &mut [u8]) -> Result<()> {
         let len = mine.len();
         if len == 0 {
@@ -48,17 +48,17 @@ impl CollectiveCall<'_> {
                 out[rank * len..(rank + 1) * len].copy_from_slice(theirs);
             });
         }
-        let takes = out.chunks_exact_mut(len).enumerate();
-        let mut takes: Vec<_> = takes.map(|(from, into)| BulkRead { from, position: 0, into }).collect();
-        // Everyone starts with itself and goes round, so that not all read the same rank at once.
-        takes.rotate_left(self.node_exchange().rank());
-        self.node_exchange().exchange_bulk(self.id, &[mine], &mut takes)
+        let reads = out.chunks_exact_mut(len).enumerate();
+        let mut reads: Vec<_> = reads.map(|(from, into)| BulkRead { from, position: 0, into }).collect();
+        // Each rank starts with itself, so that not all ranks read from the same rank at once.
+        reads.rotate_left(self.node_exchange().rank());
+        self.node_exchange().exchange_bulk(self.id, &[mine], &mut reads)
     }
 
-    /// Among node leaders: the packed bytes of each node, in ⌈log₂ nodes⌉ steps of doubling amounts.
+    /// Between node leaders: the packed bytes of each node, in ⌈log₂ nodes⌉ steps (Bruck's algorithm).
     fn leaders_allgather(&self, mine: Vec<u8>) -> Result<RankBytes> {
         let (me, nodes) = (self.node(), self.topology().node_count());
-        // What is known: the nodes me, me + 1, … in a ring.
+        // The bytes of the nodes me, me + 1, … modulo `nodes`.
         let mut known = vec![mine];
         for distance in powers_below(nodes) {
             let some = &known[..distance.min(nodes - distance)];

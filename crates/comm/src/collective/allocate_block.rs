@@ -1,4 +1,4 @@
-//! Memory for the ranks of a node, made by one of them.
+//! Allocation of memory that the ranks of a node share: one rank creates it, the others attach to it.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::node::shared_region::SharedRegion;
 use crate::{Comm, Error, Kind, Result};
 
 impl CollectiveCall<'_> {
-    /// A block of `len` bytes made by the rank `leader`, at every rank that names it; none at those that name none. `held` sees it
-    /// before anyone can use it. On failure, all ranks get an error of kind `System`.
+    /// A block of `len` bytes created by the rank `leader`, at every rank that names this leader; none at ranks that name none. `register`
+    /// is called with it before any rank uses it. On failure, all ranks get an error of kind `System`.
     pub(crate) fn allocate_block(
         &self,
         leader: Option<usize>,
         len: usize,
-        held: impl FnOnce(&Arc<SharedBlock>),
+        register: impl FnOnce(&Arc<SharedBlock>),
     ) -> Result<Option<Arc<SharedBlock>>> {
-        let offer = BlockShare::make(&self.inner.transport, leader == Some(self.rank()), len);
-        let mut tickets = vec![[0u64; 2]; self.size()];
-        let ticket = offer.handle();
-        self.allgather_into(bytemuck::bytes_of(&ticket), bytemuck::cast_slice_mut(&mut tickets))?;
-        let mine = leader.map(|leader| offer.block(tickets[leader])).transpose();
+        let share = BlockShare::make(&self.inner.transport, leader == Some(self.rank()), len);
+        let mut handles = vec![[0u64; 2]; self.size()];
+        let handle = share.handle();
+        self.allgather_into(bytemuck::bytes_of(&handle), bytemuck::cast_slice_mut(&mut handles))?;
+        let mine = leader.map(|leader| share.block(handles[leader])).transpose();
         if let Ok(Some(block)) = &mine {
-            held(block);
+            register(block);
         }
-        let mut all_well = [u8::from(mine.is_ok())];
-        self.reduce(ReduceTarget::All, Op::Min, &mut all_well)?;
+        let mut all_ok = [u8::from(mine.is_ok())];
+        self.reduce(ReduceTarget::All, Op::Min, &mut all_ok)?;
         match mine {
-            Ok(_) if all_well == [0] => {
-                let detail = "another rank could not get the memory that its node shares";
+            Ok(_) if all_ok == [0] => {
+                let detail = "another rank could not allocate or map the shared memory of its node";
                 Err(Error::new(Kind::System, self.id.name(), detail))
             }
             other => other,

@@ -1,4 +1,4 @@
-//! Memory on offer: one rank of a node makes a block, the others attach to it, and whatever happens the offer is withdrawn.
+//! Sharing of a block of memory: one rank of a node creates it, the others attach to it by its handle.
 
 use std::sync::Arc;
 
@@ -6,41 +6,41 @@ use crate::node::shared_block::SharedBlock;
 use crate::transport::{BlockHandle, Transport};
 use crate::{Error, Kind, Result};
 
-/// The ticket of a rank that has nothing to offer.
+/// The handle of a rank that has created no block.
 const NOTHING: BlockHandle = [u64::MAX; 2];
 
-/// One rank's side of making a common block; dropping it withdraws the offer, so it must live until all have attached.
+/// One rank's side of the creation of a shared block. Dropping it invalidates the handle, so it must live until all ranks have attached.
 pub(crate) struct BlockShare<'a> {
     transport: &'a Arc<dyn Transport>,
     len: usize,
-    /// None where another rank makes the block.
+    /// None if another rank creates the block.
     made: Option<Result<(Arc<SharedBlock>, BlockHandle)>>,
 }
 
 impl<'a> BlockShare<'a> {
-    /// Makes a block of `len` bytes if it is this rank's turn to.
-    pub(crate) fn make(wire: &'a Arc<dyn Transport>, mine: bool, len: usize) -> Self {
-        Self { transport: wire, len, made: mine.then(|| wire.create_block(len)) }
+    /// Creates a block of `len` bytes if `mine` is true.
+    pub(crate) fn make(transport: &'a Arc<dyn Transport>, mine: bool, len: usize) -> Self {
+        Self { transport, len, made: mine.then(|| transport.create_block(len)) }
     }
 
-    /// What to tell the others.
+    /// The handle for the other ranks.
     pub(crate) fn handle(&self) -> BlockHandle {
         match &self.made {
-            Some(Ok((_, ticket))) => *ticket,
+            Some(Ok((_, handle))) => *handle,
             _ => NOTHING,
         }
     }
 
-    /// The block that was made here, else the one behind the ticket of the rank that made it.
+    /// The block that was created here, or the one that `theirs` refers to.
     pub(crate) fn block(&self, theirs: BlockHandle) -> Result<Arc<SharedBlock>> {
         match &self.made {
             Some(Ok((block, _))) => Ok(Arc::clone(block)),
             None if theirs != NOTHING => self.transport.attach_block(theirs, self.len),
             failed => {
-                let detail = format!("this node has no {} bytes of memory to share", self.len);
+                let detail = format!("this node cannot allocate {} bytes of shared memory", self.len);
                 let cause = failed.as_ref().and_then(|made| made.as_ref().err());
                 let cause = cause.map_or(detail.clone(), |cause| format!("{detail}: {cause}"));
-                Err(Error::new(Kind::System, "offer", cause))
+                Err(Error::new(Kind::System, "shared_region", cause))
             }
         }
     }
@@ -48,8 +48,8 @@ impl<'a> BlockShare<'a> {
 
 impl Drop for BlockShare<'_> {
     fn drop(&mut self) {
-        if let Some(Ok((_, ticket))) = &self.made {
-            self.transport.withdraw_block(*ticket);
+        if let Some(Ok((_, handle))) = &self.made {
+            self.transport.withdraw_block(*handle);
         }
     }
 }

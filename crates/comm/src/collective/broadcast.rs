@@ -1,4 +1,4 @@
-//! One rank's bytes for all.
+//! Broadcast: the bytes of one rank at all ranks.
 
 use super::{CollectiveCall, powers_below};
 use crate::Result;
@@ -41,28 +41,28 @@ impl CollectiveCall<'_> {
         Ok(())
     }
 
-    /// Inside the node, from the rank at `place`; all know the length.
+    /// Inside the node, from local rank `place`; all ranks know the length.
     pub(super) fn node_broadcast(&self, place: usize, bytes: &mut [u8]) -> Result<()> {
-        let (hub, mine) = (self.node_exchange(), self.node_exchange().rank() == place);
-        if hub.size() == 1 {
+        let (exchange, mine) = (self.node_exchange(), self.node_exchange().rank() == place);
+        if exchange.size() == 1 {
             return Ok(());
         }
         if bytes.len() <= SMALL_MAX {
-            let told = if mine { bytes.to_vec() } else { Vec::new() };
-            return hub.exchange_small(self.id, &told, |rank, theirs| {
+            let message = if mine { bytes.to_vec() } else { Vec::new() };
+            return exchange.exchange_small(self.id, &message, |rank, theirs| {
                 if rank == place && theirs.len() == bytes.len() {
                     bytes.copy_from_slice(theirs);
                 }
             });
         }
         if mine {
-            hub.exchange_bulk(self.id, &[bytes], &mut [])
+            exchange.exchange_bulk(self.id, &[bytes], &mut [])
         } else {
-            hub.exchange_bulk(self.id, &[], &mut [BulkRead { from: place, position: 0, into: bytes }])
+            exchange.exchange_bulk(self.id, &[], &mut [BulkRead { from: place, position: 0, into: bytes }])
         }
     }
 
-    /// Inside the node, from the rank at `place`, which alone knows the length.
+    /// Inside the node, from local rank `place`; only this rank knows the length.
     pub(super) fn node_broadcast_varied(&self, place: usize, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut len = 0;
         self.node_exchange().exchange_small(

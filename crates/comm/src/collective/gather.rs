@@ -1,4 +1,4 @@
-//! Every rank's bytes for one.
+//! Gather: the bytes of each rank at one rank.
 
 use super::{CollectiveCall, packed_list};
 use crate::Result;
@@ -38,7 +38,7 @@ impl CollectiveCall<'_> {
         Ok(Some(all))
     }
 
-    /// The bytes of all ranks at `root`, in memory that is there; how many each has. What is not as long as its place is left out.
+    /// Copies the bytes of all ranks into the buffers of `root`; the number of bytes of each rank. A buffer of another length is not changed.
     pub(crate) fn gather_into(&self, root: usize, mine: &[u8], into: &mut [&mut [u8]]) -> Result<Vec<usize>> {
         if self.topology().node_count() == 1 {
             return self.node_gather_into(self.topology().local_rank(root), mine, into);
@@ -51,30 +51,30 @@ impl CollectiveCall<'_> {
     }
 
     fn node_gather_into(&self, place: usize, mine: &[u8], into: &mut [&mut [u8]]) -> Result<Vec<usize>> {
-        let hub = self.node_exchange();
-        let mut lengths = Vec::with_capacity(hub.size());
-        hub.exchange_small(self.id, &(mine.len() as u64).to_le_bytes(), |_, theirs| {
+        let exchange = self.node_exchange();
+        let mut lengths = Vec::with_capacity(exchange.size());
+        exchange.exchange_small(self.id, &(mine.len() as u64).to_le_bytes(), |_, theirs| {
             let length = theirs.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
             lengths.push(length as usize);
         })?;
-        let wanted = if hub.rank() == place { into } else { &mut [] };
-        let takes = wanted.iter_mut().enumerate().filter(|(from, into)| lengths[*from] == into.len());
-        let mut takes: Vec<_> = takes.map(|(from, into)| BulkRead { from, position: 0, into }).collect();
-        hub.exchange_bulk(self.id, &[mine], &mut takes)?;
-        Ok(if hub.rank() == place { lengths } else { Vec::new() })
+        let wanted = if exchange.rank() == place { into } else { &mut [] };
+        let reads = wanted.iter_mut().enumerate().filter(|(from, into)| lengths[*from] == into.len());
+        let mut reads: Vec<_> = reads.map(|(from, into)| BulkRead { from, position: 0, into }).collect();
+        exchange.exchange_bulk(self.id, &[mine], &mut reads)?;
+        Ok(if exchange.rank() == place { lengths } else { Vec::new() })
     }
 
-    /// Inside the node: the bytes of its ranks at the rank at `place` (none: at all of them).
+    /// Inside the node: the bytes of its ranks at local rank `place` (none: at all of them).
     pub(super) fn node_gather(&self, place: Option<usize>, mine: &[u8]) -> Result<Option<RankBytes>> {
-        let hub = self.node_exchange();
-        // Short contributions travel with their length; if all are short, one meeting does.
-        let mut told = (mine.len() as u64).to_le_bytes().to_vec();
-        let short = mine.len() <= SMALL_MAX - told.len();
-        told.extend_from_slice(if short { mine } else { &[] });
-        let mut items: RankBytes = Vec::with_capacity(hub.size());
+        let exchange = self.node_exchange();
+        // Short contributions are sent with their length; if all are short, one exchange is enough.
+        let mut message = (mine.len() as u64).to_le_bytes().to_vec();
+        let short = mine.len() <= SMALL_MAX - message.len();
+        message.extend_from_slice(if short { mine } else { &[] });
+        let mut items: RankBytes = Vec::with_capacity(exchange.size());
         let mut all_short = true;
-        let wanted = place.is_none_or(|place| place == hub.rank());
-        hub.exchange_small(self.id, &told, |_, theirs| {
+        let wanted = place.is_none_or(|place| place == exchange.rank());
+        exchange.exchange_small(self.id, &message, |_, theirs| {
             let (len, inline) = theirs.split_first_chunk().unwrap_or((&[0; 8], &[]));
             let len = u64::from_le_bytes(*len) as usize;
             all_short &= inline.len() == len;
@@ -83,16 +83,16 @@ impl CollectiveCall<'_> {
             }
         })?;
         if !all_short {
-            let takes = items.iter_mut().enumerate();
-            let mut takes: Vec<_> =
-                takes.map(|(from, item)| BulkRead { from, position: 0, into: item.as_mut_slice() }).collect();
-            hub.exchange_bulk(self.id, &[mine], &mut takes)?;
+            let reads = items.iter_mut().enumerate();
+            let mut reads: Vec<_> =
+                reads.map(|(from, item)| BulkRead { from, position: 0, into: item.as_mut_slice() }).collect();
+            exchange.exchange_bulk(self.id, &[mine], &mut reads)?;
         }
         Ok(wanted.then_some(items))
     }
 }
 
-/// Puts the items of a node's ranks in their places.
+/// Stores the items of a node's ranks by rank.
 pub(super) fn place_by_rank<B: AsRef<[u8]>>(all: &mut [Vec<u8>], ranks: &[usize], items: &[B]) {
     for (rank, item) in ranks.iter().zip(items) {
         all[*rank] = item.as_ref().to_vec();

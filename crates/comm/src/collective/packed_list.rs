@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_survives_and_a_broken_one_is_seen() {
+    fn a_list_is_decoded_and_a_truncated_one_is_rejected() {
         let items: [&[u8]; 3] = [b"abc", b"", b"defgh"];
         let bytes = encode(&items);
         assert_eq!(decode(&bytes).unwrap(), items);

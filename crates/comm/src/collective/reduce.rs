@@ -1,4 +1,4 @@
-//! Values of all ranks become one.
+//! Reduce and allreduce: the values of all ranks combined element by element.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use crate::Result;
 use crate::matching::packet::Plain;
 use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
-/// Where a reduction is wanted.
+/// The ranks that get the result of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReduceTarget {
-    /// At one rank; the values of the others are unspecified afterwards.
+    /// One rank; the values of the others are unspecified afterwards.
     Rank(usize),
-    /// At all ranks: the same bits everywhere.
+    /// All ranks, with identical bits.
     All,
 }
 
@@ -23,7 +23,7 @@ impl CollectiveCall<'_> {
         self.reduce_with(target, &|into: &mut [T], with: &[T]| T::fold(op, into, with), values)
     }
 
-    /// The same for any way to fold the values of one rank into those of another, element by element.
+    /// As [`reduce`](Self::reduce) with any associative `fold` of the values of one rank into those of another.
     pub(crate) fn reduce_with<T: Plain>(
         &self,
         target: ReduceTarget,
@@ -48,7 +48,7 @@ impl CollectiveCall<'_> {
         }
     }
 
-    /// From the rank that has a result to the one that wants it.
+    /// Sends the result from rank `from` to rank `to`.
     fn forward_result<T: Plain>(&self, from: usize, to: usize, values: &mut [T]) -> Result<()> {
         if from == to {
             return Ok(());
@@ -62,7 +62,7 @@ impl CollectiveCall<'_> {
         Ok(())
     }
 
-    /// Up a binomial tree of the node leaders to the first; lower nodes stand left.
+    /// Up a binomial tree of the node leaders to the first one; the values of lower nodes are the left operands.
     fn leaders_reduce<T: Plain>(&self, fold: &impl Fn(&mut [T], &[T]), values: &mut [T]) -> Result<()> {
         let (me, nodes) = (self.node(), self.topology().node_count());
         let mut theirs = values.to_vec();
@@ -87,7 +87,7 @@ impl CollectiveCall<'_> {
         Ok(())
     }
 
-    /// Inside the node, at the rank at `place` (none: at all of them), in rank order.
+    /// Inside the node, at local rank `place` (none: at all of them), in rank order.
     pub(super) fn node_reduce<T: Plain>(
         &self,
         place: Option<usize>,
@@ -108,43 +108,43 @@ impl CollectiveCall<'_> {
         })
     }
 
-    /// Each rank reduces its share of the elements, then the shares are put together.
+    /// Each rank reduces its share of the elements, then the shares are gathered.
     fn node_reduce_long<T: Plain>(
         &self,
         place: Option<usize>,
         fold: &impl Fn(&mut [T], &[T]),
         values: &mut [T],
     ) -> Result<()> {
-        let (hub, len) = (self.node_exchange(), values.len());
-        let share = |rank: usize| share_of(len, rank, hub.size());
-        let position = share(hub.rank()).start * size_of::<T>();
-        let width = share(hub.rank()).len();
-        let mut columns = vec![T::zeroed(); width * hub.size()];
-        let mut takes = Vec::with_capacity(hub.size());
+        let (exchange, len) = (self.node_exchange(), values.len());
+        let share = |rank: usize| share_of(len, rank, exchange.size());
+        let position = share(exchange.rank()).start * size_of::<T>();
+        let width = share(exchange.rank()).len();
+        let mut columns = vec![T::zeroed(); width * exchange.size()];
+        let mut reads = Vec::with_capacity(exchange.size());
         if width > 0 {
             for (from, column) in columns.chunks_exact_mut(width).enumerate() {
-                takes.push(BulkRead { from, position, into: bytemuck::cast_slice_mut(column) });
+                reads.push(BulkRead { from, position, into: bytemuck::cast_slice_mut(column) });
             }
         }
-        hub.exchange_bulk(self.id, &[bytemuck::cast_slice(values)], &mut takes)?;
+        exchange.exchange_bulk(self.id, &[bytemuck::cast_slice(values)], &mut reads)?;
         let (sum, others) = columns.split_at_mut(width);
         if width > 0 {
             others.chunks_exact(width).for_each(|column| fold(sum, column));
         }
-        let mut takes = Vec::new();
-        if place.is_none_or(|place| place == hub.rank()) {
+        let mut reads = Vec::new();
+        if place.is_none_or(|place| place == exchange.rank()) {
             let mut rest = &mut values[..];
-            for from in 0..hub.size() {
+            for from in 0..exchange.size() {
                 let (part, later) = rest.split_at_mut(share(from).len());
-                takes.push(BulkRead { from, position: 0, into: bytemuck::cast_slice_mut(part) });
+                reads.push(BulkRead { from, position: 0, into: bytemuck::cast_slice_mut(part) });
                 rest = later;
             }
         }
-        hub.exchange_bulk(self.id, &[bytemuck::cast_slice(sum)], &mut takes)
+        exchange.exchange_bulk(self.id, &[bytemuck::cast_slice(sum)], &mut reads)
     }
 }
 
-/// The part of `len` elements that falls to `rank` of `size`, as even as can be.
+/// The block of `len` elements of `rank` of `size`, distributed evenly.
 fn share_of(len: usize, rank: usize, size: usize) -> Range<usize> {
     let bound = |rank: usize| rank * (len / size) + rank.min(len % size);
     bound(rank)..bound(rank + 1)

@@ -1,17 +1,17 @@
-//! Numbers that can be reduced, and the reductions there are.
+//! Number types and the reduction operations on them.
 
 use crate::matching::packet::Plain;
 use crate::{Error, Kind, Result};
 
-/// How values of several ranks become one.
+/// A reduction operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Op {
     /// The sum; integers wrap around.
     Sum = 1,
-    /// The least; of floats, NaN counts only where all are NaN.
+    /// The minimum; NaN only if all values are NaN.
     Min,
-    /// The greatest; of floats, NaN counts only where all are NaN.
+    /// The maximum; NaN only if all values are NaN.
     Max,
     /// Bitwise and, of integers.
     And,
@@ -19,13 +19,13 @@ pub enum Op {
     Or,
 }
 
-/// An integer or float that [`Comm::allreduce`](crate::Comm::allreduce) and its kin work on.
+/// An integer or float type for reductions such as [`Comm::allreduce`](crate::Comm::allreduce).
 pub trait Number: Plain + sealed::Sealed {
-    /// A code of the type, so that ranks can tell when they reduce different ones.
+    /// A code of the type, compared between ranks.
     #[doc(hidden)]
     const CODE: u32;
 
-    /// Whether the type knows the reduction.
+    /// True if the type supports the operation.
     #[doc(hidden)]
     fn supports(op: Op) -> bool;
 
@@ -81,7 +81,7 @@ macro_rules! floats {
                 match op {
                     Op::Min => each(into, with, Self::min),
                     Op::Max => each(into, with, Self::max),
-                    // Bit operations are refused before any rank folds.
+                    // Bitwise operations are rejected before any rank reduces.
                     Op::Sum | Op::And | Op::Or => each(into, with, |a, b| a + b),
                 }
             }
@@ -93,7 +93,7 @@ integers!(u8 = 1, u16 = 2, u32 = 3, u64 = 4, usize = 5, i8 = 6, i16 = 7, i32 = 8
 integers!(u128 = 11, i128 = 12);
 floats!(f32 = 13, f64 = 14);
 
-/// Fails where the type does not know the reduction.
+/// Fails if the type does not support the operation.
 pub(crate) fn check<T: Number>(op: Op, call: &'static str) -> Result<()> {
     if T::supports(op) {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Prefix reductions: what the ranks below (and this one) have together.
+//! Inclusive and exclusive scans (prefix reductions).
 
 use super::reduce_op::{Number, Op};
 use super::{CollectiveCall, powers_below};
 use crate::Result;
 use crate::node::node_exchange::{BulkRead, SMALL_MAX};
 
-/// Long values are scanned in pieces of about this many bytes, so that the scratch memory stays small.
+/// Long values are scanned in pieces of about this many bytes, to limit the temporary memory.
 const PIECE: usize = 64 * 1024;
 
 impl CollectiveCall<'_> {
@@ -37,7 +37,7 @@ impl CollectiveCall<'_> {
         Ok(Some(before))
     }
 
-    /// By messages among `count` ranks, of which this is number `me`: the reduction of those before it, in ⌈log₂ count⌉ steps.
+    /// By messages between `count` ranks, of which this is number `me`: the reduction over those before it, in ⌈log₂ count⌉ steps.
     fn scan_over<T: Number>(
         &self,
         op: Op,
@@ -70,32 +70,32 @@ impl CollectiveCall<'_> {
 
     /// Inside the node.
     fn node_scan_below<T: Number>(&self, op: Op, values: &[T]) -> Result<Option<Vec<T>>> {
-        let hub = self.node_exchange();
-        let mut below: Vec<T> = Vec::with_capacity(if hub.rank() > 0 { values.len() } else { 0 });
+        let exchange = self.node_exchange();
+        let mut below: Vec<T> = Vec::with_capacity(if exchange.rank() > 0 { values.len() } else { 0 });
         if size_of_val(values) <= SMALL_MAX {
-            hub.exchange_small(self.id, bytemuck::cast_slice(values), |rank, bytes| {
-                if rank < hub.rank() {
+            exchange.exchange_small(self.id, bytemuck::cast_slice(values), |rank, bytes| {
+                if rank < exchange.rank() {
                     add(op, &mut below, &bytemuck::pod_collect_to_vec(bytes));
                 }
             })?;
-            return Ok((hub.rank() > 0).then_some(below));
+            return Ok((exchange.rank() > 0).then_some(below));
         }
         for piece in values.chunks((PIECE / size_of::<T>()).max(1)) {
-            let mut lower = vec![T::zeroed(); piece.len() * hub.rank()];
-            let takes = lower.chunks_exact_mut(piece.len()).enumerate();
-            let mut takes: Vec<_> = takes
+            let mut lower = vec![T::zeroed(); piece.len() * exchange.rank()];
+            let reads = lower.chunks_exact_mut(piece.len()).enumerate();
+            let mut reads: Vec<_> = reads
                 .map(|(from, into)| BulkRead { from, position: 0, into: bytemuck::cast_slice_mut(into) })
                 .collect();
-            hub.exchange_bulk(self.id, &[bytemuck::cast_slice(piece)], &mut takes)?;
+            exchange.exchange_bulk(self.id, &[bytemuck::cast_slice(piece)], &mut reads)?;
             let mut sum = Vec::new();
             lower.chunks_exact(piece.len()).for_each(|values| add(op, &mut sum, values));
             below.extend(sum);
         }
-        Ok((hub.rank() > 0).then_some(below))
+        Ok((exchange.rank() > 0).then_some(below))
     }
 }
 
-/// `sum = sum op values`; an empty sum is none yet.
+/// `sum = sum op values`; an empty sum has no values yet.
 fn add<T: Number>(op: Op, sum: &mut Vec<T>, values: &[T]) {
     if sum.is_empty() {
         sum.extend_from_slice(values);

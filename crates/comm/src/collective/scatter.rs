@@ -1,4 +1,4 @@
-//! One rank's bytes dealt out to all.
+//! Scatter: the parts of one rank at all ranks.
 
 use super::{CollectiveCall, packed_list};
 use crate::Result;
@@ -28,38 +28,38 @@ impl CollectiveCall<'_> {
         let body = self.receive(root)?;
         let items =
             packed_list::decode(body.bytes()).filter(|items| items.len() == self.node_exchange().size());
-        // A leader whose message is broken still serves its node: empty parts here, the error for itself.
+        // A leader with an invalid message still serves its node with empty parts; only it returns the error.
         let empty = vec![&[][..]; self.node_exchange().size()];
         let mine = self.node_scatter(0, items.as_ref().unwrap_or(&empty))?;
         if items.is_none() { Err(self.size_mismatch(root)) } else { Ok(mine) }
     }
 
-    /// Inside the node, from the rank at `place`.
+    /// Inside the node, from local rank `place`.
     pub(super) fn node_scatter(&self, place: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
         let starts = starts(parts.iter().map(|part| part.len()));
         let [start, end] = self.node_bounds(place, &starts)?;
         let mut mine = vec![0; end - start];
-        let take = BulkRead { from: place, position: start, into: &mut mine };
-        self.node_exchange().exchange_bulk(self.id, parts, &mut [take])?;
+        let read = BulkRead { from: place, position: start, into: &mut mine };
+        self.node_exchange().exchange_bulk(self.id, parts, &mut [read])?;
         Ok(mine)
     }
 
-    /// Where this rank's part starts and ends in the stream of the rank at `place`, which publishes the starts of all parts.
+    /// Start and end of this rank's part in the data of local rank `place`, which publishes the starts of all parts.
     fn node_bounds(&self, place: usize, starts: &[usize]) -> Result<[usize; 2]> {
         let mut bounds = [0usize; 2];
         let position = self.node_exchange().rank() * size_of::<usize>();
-        let take = BulkRead { from: place, position, into: bytemuck::cast_slice_mut(&mut bounds) };
+        let read = BulkRead { from: place, position, into: bytemuck::cast_slice_mut(&mut bounds) };
         let mine: &[u8] = bytemuck::cast_slice(starts);
         self.node_exchange().exchange_bulk(
             self.id,
             &[if self.node_exchange().rank() == place { mine } else { &[] }],
-            &mut [take],
+            &mut [read],
         )?;
         Ok(bounds)
     }
 }
 
-/// Where each of consecutive parts starts, and where the last one ends.
+/// The start of each of consecutive parts, and the end of the last one.
 pub(super) fn starts(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut starts = vec![0];
     let mut end = 0;

@@ -1,22 +1,22 @@
-//! Few bytes for few ranks: what each rank sends to whom is known to nobody else.
+//! Sparse exchange: each rank sends to few ranks, and the receivers do not know the senders.
 
 use super::gather::RankBytes;
 use super::{CollectiveCall, powers_below};
 use crate::Result;
 
-/// Bytes on their way.
+/// A message to be forwarded.
 struct RoutedMessage {
     to: usize,
     from: usize,
     bytes: Vec<u8>,
 }
 
-/// Two ranks and a length in front of the bytes.
+/// Two ranks and the length, before the bytes.
 const HEADER: usize = 16;
 
 impl CollectiveCall<'_> {
-    /// Brings each of the parts to its rank; what came here, by rank. The node leaders pass parts on, each one as far as the
-    /// next power of two that its way still has, so that each leader sends ⌈log₂ nodes⌉ messages however few know one another.
+    /// Sends each part to its rank; returns the parts sent to this rank, by sender. The node leaders forward parts along a hypercube: in step k
+    /// by 2^k nodes if bit k of the remaining distance is set. Each leader sends ⌈log₂ nodes⌉ messages.
     pub(crate) fn route(&self, parts: &[(usize, Vec<u8>)]) -> Result<Vec<(usize, Vec<u8>)>> {
         let mine: Vec<u8> = parts.iter().flat_map(|(to, bytes)| encode(*to, self.rank(), bytes)).collect();
         let gathered = self.node_gather(Some(0), &mine)?;
@@ -24,7 +24,7 @@ impl CollectiveCall<'_> {
         let mut local: RankBytes = Vec::new();
         if let Some(gathered) = gathered {
             let items = gathered.iter().filter_map(|bytes| decode(bytes)).flatten().collect();
-            // A leader that got something broken still serves its node, with nothing.
+            // A leader that received an invalid message still serves its node, with no messages.
             let arrived = self.forward_messages(items).unwrap_or_else(|error| {
                 outcome = Err(error);
                 Vec::new()
@@ -35,20 +35,20 @@ impl CollectiveCall<'_> {
             }
         }
         let local: Vec<&[u8]> = local.iter().map(Vec::as_slice).collect();
-        let came = self.node_scatter(0, &local)?;
+        let received = self.node_scatter(0, &local)?;
         outcome?;
         let broken = || self.size_mismatch(self.topology().leader(self.node()));
-        let mut came = decode(&came).ok_or_else(broken)?;
-        came.sort_by_key(|item| item.from);
-        Ok(came.into_iter().map(|item| (item.from, item.bytes)).collect())
+        let mut received = decode(&received).ok_or_else(broken)?;
+        received.sort_by_key(|item| item.from);
+        Ok(received.into_iter().map(|item| (item.from, item.bytes)).collect())
     }
 
     fn forward_messages(&self, mut items: Vec<RoutedMessage>) -> Result<Vec<RoutedMessage>> {
         let (me, nodes) = (self.node(), self.topology().node_count());
         for distance in powers_below(nodes) {
             let leaves = |item: &RoutedMessage| {
-                let way = (self.topology().node_of(item.to) + nodes - me) % nodes;
-                way & distance != 0
+                let remaining = (self.topology().node_of(item.to) + nodes - me) % nodes;
+                remaining & distance != 0
             };
             let (leaving, staying): (Vec<RoutedMessage>, Vec<RoutedMessage>) =
                 items.into_iter().partition(leaves);
@@ -58,8 +58,9 @@ impl CollectiveCall<'_> {
             self.send_to_node((me + distance) % nodes, bytes)?;
             let previous = (me + nodes - distance) % nodes;
             let body = self.receive_from_node(previous)?;
-            let came = decode(body.bytes()).filter(|came| came.iter().all(|item| item.to < self.size()));
-            items.extend(came.ok_or_else(|| self.size_mismatch(self.topology().leader(previous)))?);
+            let received =
+                decode(body.bytes()).filter(|received| received.iter().all(|item| item.to < self.size()));
+            items.extend(received.ok_or_else(|| self.size_mismatch(self.topology().leader(previous)))?);
         }
         Ok(items)
     }
@@ -74,7 +75,7 @@ fn encode(to: usize, from: usize, bytes: &[u8]) -> Vec<u8> {
     item
 }
 
-/// The items that follow one another; none if the bytes are not such.
+/// The messages in the bytes; none if the bytes are invalid.
 fn decode(mut bytes: &[u8]) -> Option<Vec<RoutedMessage>> {
     let mut items = Vec::new();
     while !bytes.is_empty() {
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_survive_and_broken_ones_are_seen() {
+    fn messages_are_decoded_and_truncated_ones_are_rejected() {
         let bytes = [encode(3, 1, b"abc"), encode(0, 2, b"")].concat();
         let items = decode(&bytes).unwrap();
         let seen: Vec<_> = items.iter().map(|item| (item.to, item.from, item.bytes.as_slice())).collect();

@@ -7,7 +7,7 @@ use crate::matching::packet::Plain;
 use crate::{Comm, Error, Kind, Result};
 
 impl Comm {
-    /// Waits until all ranks have come.
+    /// Waits until all ranks have called it.
     #[doc(alias = "MPI_Barrier")]
     pub fn barrier(&self) -> Result<()> {
         CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Barrier))?.barrier()
@@ -21,7 +21,7 @@ impl Comm {
         CollectiveCall::begin(&self.inner, call)?.broadcast(root, bytemuck::cast_slice_mut(values))
     }
 
-    /// `root`'s values at every rank; what the others hand in is ignored, its length too.
+    /// `root`'s values at every rank; the values of other ranks and their number are ignored.
     pub fn broadcast_vec<T: Plain>(&self, root: usize, mut values: Vec<T>) -> Result<Vec<T>> {
         let mut len = [values.len() as u64];
         self.broadcast(root, &mut len)?;
@@ -30,7 +30,7 @@ impl Comm {
         Ok(values)
     }
 
-    /// The values of all ranks, one after the other, at `root`; nothing elsewhere. All ranks give equally many.
+    /// The values of all ranks, concatenated, at `root`; none at other ranks. All ranks give the same number of values.
     #[doc(alias = "MPI_Gather")]
     pub fn gather<T: Plain>(&self, root: usize, mine: &[T]) -> Result<Option<Vec<T>>> {
         self.check_or_refuse(self.check_rank(root, "gather"))?;
@@ -40,7 +40,7 @@ impl Comm {
         all.map(|items| Ok(typed(items, "gather")?.concat())).transpose()
     }
 
-    /// The values of each rank, of any number, at `root`; nothing elsewhere.
+    /// The values of each rank, of any number, at `root`; none at other ranks.
     #[doc(alias = "MPI_Gatherv")]
     pub fn gather_varied<T: Plain>(&self, root: usize, mine: &[T]) -> Result<Option<Vec<Vec<T>>>> {
         self.check_or_refuse(self.check_rank(root, "gather_varied"))?;
@@ -50,8 +50,8 @@ impl Comm {
         all.map(|items| typed(items, "gather_varied")).transpose()
     }
 
-    /// As [`gather_varied`](Comm::gather_varied), into memory there is: only `root`'s `into` counts, one place for each rank. How many
-    /// values each rank gave, at `root`; a place of another length is left as it was.
+    /// As [`gather_varied`](Comm::gather_varied), into the buffers `into` of `root`, one for each rank; those of other ranks are ignored.
+    /// Returns, at `root`, the number of values of each rank. A buffer of another length is not changed.
     ///
     /// ```
     /// aqueduct_comm::Launch::threads(3).run(|world| {
@@ -77,14 +77,14 @@ impl Comm {
         self.check_or_refuse(checked)?;
         let mut places: Vec<&mut [u8]> =
             into.iter_mut().map(|place| bytemuck::cast_slice_mut(place)).collect();
-        let meeting =
+        let call =
             CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::GatherInto).root(root))?;
-        let bytes = meeting.gather_into(root, bytemuck::cast_slice(mine), &mut places)?;
+        let bytes = call.gather_into(root, bytemuck::cast_slice(mine), &mut places)?;
         Ok(bytes.into_iter().map(|bytes| bytes / size_of::<T>().max(1)).collect())
     }
 
-    /// Deals `root`'s values out in equal parts, part `r` to rank `r`. Only `root`'s `values` count; their number must be a multiple
-    /// of the number of ranks.
+    /// Distributes `root`'s values in equal parts, part `r` to rank `r`. The `values` of other ranks are ignored; the number of values
+    /// must be a multiple of the number of ranks.
     #[doc(alias = "MPI_Scatter")]
     pub fn scatter<T: Plain>(&self, root: usize, values: &[T]) -> Result<Vec<T>> {
         self.check_or_refuse(self.check_rank(root, "scatter"))?;
@@ -92,7 +92,7 @@ impl Comm {
         self.scatter_varied(root, &self.check_or_refuse(parts)?)
     }
 
-    /// Deals out `root`'s parts, of any lengths, part `r` to rank `r`. Only `root`'s `parts` count.
+    /// Distributes `root`'s parts, of any lengths, part `r` to rank `r`. The `parts` of other ranks are ignored.
     #[doc(alias = "MPI_Scatterv")]
     pub fn scatter_varied<T: Plain, P: AsRef<[T]>>(&self, root: usize, parts: &[P]) -> Result<Vec<T>> {
         self.check_or_refuse(self.check_rank(root, "scatter_varied"))?;
@@ -106,7 +106,7 @@ impl Comm {
         typed(vec![mine], "scatter_varied").map(|mut items| items.swap_remove(0))
     }
 
-    /// The values of all ranks, one after the other, at every rank. All ranks give equally many.
+    /// The values of all ranks, concatenated, at every rank. All ranks give the same number of values.
     #[doc(alias = "MPI_Allgather")]
     pub fn allgather<T: Plain>(&self, mine: &[T]) -> Result<Vec<T>> {
         let mut all = vec![T::zeroed(); mine.len() * self.size()];
@@ -114,7 +114,7 @@ impl Comm {
         Ok(all)
     }
 
-    /// As [`allgather`](Comm::allgather), into memory there is: `out.len()` = ranks × `mine.len()`.
+    /// As [`allgather`](Comm::allgather), into a buffer: `out.len()` = ranks × `mine.len()`.
     pub fn allgather_into<T: Plain>(&self, mine: &[T], out: &mut [T]) -> Result<()> {
         self.check_or_refuse(self.check_out(mine.len() * self.size(), out.len(), "allgather_into"))?;
         let call = CollectiveId::new(CollectiveKind::Allgather).size(size_of_val(mine));
@@ -130,7 +130,7 @@ impl Comm {
         typed(all, "allgather_varied")
     }
 
-    /// Sends part `r` of `values`, cut into as many equal parts as there are ranks, to rank `r`; what came back, in rank order.
+    /// Divides `values` into one equal part per rank and sends part `r` to rank `r`; returns the parts received, in rank order.
     #[doc(alias = "MPI_Alltoall")]
     pub fn all_to_all<T: Plain>(&self, values: &[T]) -> Result<Vec<T>> {
         let mut out = vec![T::zeroed(); values.len()];
@@ -138,7 +138,7 @@ impl Comm {
         Ok(out)
     }
 
-    /// As [`all_to_all`](Comm::all_to_all), into memory there is, as long as `values`.
+    /// As [`all_to_all`](Comm::all_to_all), into a buffer of the length of `values`.
     pub fn all_to_all_into<T: Plain>(&self, values: &[T], out: &mut [T]) -> Result<()> {
         self.check_or_refuse(self.check_out(values.len(), out.len(), "all_to_all_into"))?;
         self.check_or_refuse(self.equal_parts(values, "all_to_all"))?;
@@ -147,7 +147,7 @@ impl Comm {
             .all_to_all_into(bytemuck::cast_slice(values), bytemuck::cast_slice_mut(out))
     }
 
-    /// Sends part `r`, of any length, to rank `r`; what each rank sent here, in rank order.
+    /// Sends part `r`, of any length, to rank `r`; returns the parts received, in rank order.
     #[doc(alias = "MPI_Alltoallv")]
     pub fn all_to_all_varied<T: Plain, P: AsRef<[T]>>(&self, parts: &[P]) -> Result<Vec<Vec<T>>> {
         self.check_or_refuse(self.check_parts(parts.len(), "all_to_all_varied"))?;
@@ -157,15 +157,15 @@ impl Comm {
         typed(all, "all_to_all_varied")
     }
 
-    /// Brings each part to its rank, where hardly anyone has something for anyone else; what came here, by rank. Nobody needs to know who
-    /// sends to whom, and each node sends ⌈log₂ nodes⌉ messages; they pass through other nodes, so the parts should be small.
+    /// Sends each part to its rank; returns the parts received, by sender. For sparse exchanges: receivers need not know the senders, and each
+    /// node sends ⌈log₂ nodes⌉ messages. Other nodes forward them, so the parts should be small.
     ///
     /// ```
     /// aqueduct_comm::Launch::threads(3).node_ranks(1).run(|world| {
-    ///     // Everyone has something for rank 1 only.
-    ///     let came = world.route(&[(1, vec![world.rank() as u8])])?;
+    ///     // All ranks send to rank 1 only.
+    ///     let received = world.route(&[(1, vec![world.rank() as u8])])?;
     ///     let all = vec![(0, vec![0]), (1, vec![1]), (2, vec![2])];
-    ///     assert_eq!(came, if world.rank() == 1 { all } else { vec![] });
+    ///     assert_eq!(received, if world.rank() == 1 { all } else { vec![] });
     ///     Ok::<_, aqueduct_comm::Error>(())
     /// })?;
     /// # Ok::<(), aqueduct_comm::Error>(())
@@ -175,7 +175,7 @@ impl Comm {
         CollectiveCall::begin(&self.inner, CollectiveId::new(CollectiveKind::Route))?.route(parts)
     }
 
-    /// Reduces element by element over all ranks; the result at `root`, nothing elsewhere.
+    /// Reduces element by element over all ranks; the result at `root`, none at other ranks.
     #[doc(alias = "MPI_Reduce")]
     pub fn reduce<T: Number>(&self, root: usize, op: Op, mine: &[T]) -> Result<Option<Vec<T>>> {
         self.check_or_refuse(self.check_rank(root, "reduce"))?;
@@ -211,8 +211,8 @@ impl Comm {
         Ok(value)
     }
 
-    /// Reduces element by element with one's own `merge`, which must be associative and commutative; the same result at every rank. One
-    /// call where sums, minima and flags are wanted together.
+    /// Reduces element by element with `merge`, which must be associative and commutative; the same result at every rank. For reductions of
+    /// several kinds in one call.
     ///
     /// ```
     /// aqueduct_comm::Launch::threads(3).run(|world| {
@@ -227,7 +227,7 @@ impl Comm {
     pub fn allreduce_with<T: Plain>(&self, mine: &[T], merge: impl Fn(&mut T, &T)) -> Result<Vec<T>> {
         let mut values = mine.to_vec();
         let fold = |into: &mut [T], with: &[T]| into.iter_mut().zip(with).for_each(|(a, b)| merge(a, b));
-        // Types are told apart by their size, beside the codes of the built-in reductions.
+        // Types are distinguished by size; the codes differ from those of the built-in reductions.
         let detail = 1 << 16 | u32::try_from(size_of::<T>()).unwrap_or(u32::MAX);
         let call = CollectiveId::new(CollectiveKind::Allreduce).size(size_of_val(mine)).detail(detail);
         CollectiveCall::begin(&self.inner, call)?.reduce_with(ReduceTarget::All, &fold, &mut values)?;
@@ -254,7 +254,7 @@ impl Comm {
             .scan_below(op, mine)
     }
 
-    /// As [`exclusive_scan`](Comm::exclusive_scan), for one value: with [`Op::Sum`] of lengths, where this rank's part begins.
+    /// As [`exclusive_scan`](Comm::exclusive_scan), for one value: with [`Op::Sum`] of lengths, the offset of this rank's part.
     pub fn exclusive_scan_one<T: Number>(&self, op: Op, value: T) -> Result<Option<T>> {
         Ok(self.exclusive_scan(op, &[value])?.map(|values| values[0]))
     }
@@ -269,14 +269,15 @@ impl Comm {
         CollectiveCall::begin(&self.inner, call.size(size_of_val(values)).detail(op as u32 * 256 + T::CODE))
     }
 
-    /// Tells the other ranks if the arguments of a call are refused here.
+    /// Informs the other ranks if this rank rejects the arguments of a call.
     pub(crate) fn check_or_refuse<R>(&self, checked: Result<R>) -> Result<R> {
         checked.map_err(|error| CollectiveCall::refuse(&self.inner, error))
     }
 
     fn equal_parts<'v, T>(&self, values: &'v [T], call: &'static str) -> Result<Vec<&'v [T]>> {
         if !values.len().is_multiple_of(self.size()) {
-            let detail = format!("{} values cannot be cut into {} equal parts", values.len(), self.size());
+            let detail =
+                format!("{} values cannot be divided into {} equal parts", values.len(), self.size());
             return Err(Error::new(Kind::InvalidArgument, call, detail));
         }
         let len = values.len() / self.size();

@@ -1,6 +1,6 @@
-//! Starting from a communicator that a host program already has.
+//! Communicators made from an `MPI_Comm` of a host program.
 //!
-//! `unsafe` here: a handle is taken at its word.
+//! `unsafe` here: the validity of an MPI handle cannot be checked.
 #![allow(unsafe_code)]
 
 use std::path::Path;
@@ -12,25 +12,24 @@ use crate::transport::Transport;
 use crate::transport::mpi::{self, Library, MpiAbi};
 use crate::{Comm, Result};
 
-/// What was made of communicators of the host program, in the order that all ranks have made it in.
+/// The transports made from communicators of the host program, in an order that is the same on all ranks.
 static ADOPTED: Mutex<Vec<Weak<dyn Transport>>> = Mutex::new(Vec::new());
 
-/// Gives back what the host's MPI wants back from all processes together before it ends. No thread of ours calls MPI from then on: communication and
-/// [counters](crate::RemoteCounter) fail.
-/// For a host program that ends MPI while communicators of [`Comm::from_mpi`] are in use after all: every process calls it, best when MPI
-/// deletes the attributes of `MPI_COMM_SELF`.
+/// Frees MPI objects whose release is collective, before the host program finalizes MPI. Afterwards no thread of this library calls MPI:
+/// communication and [counters](crate::RemoteCounter) fail. For a host program that finalizes MPI while communicators of [`Comm::from_mpi`]
+/// are in use. Every process calls it, for example when MPI deletes the attributes of `MPI_COMM_SELF`.
 pub fn prepare_finalize() {
     let adopted: Vec<_> = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
     let adopted: Vec<Arc<dyn Transport>> = adopted.iter().filter_map(Weak::upgrade).collect();
-    adopted.iter().for_each(|wire| wire.release());
-    adopted.iter().for_each(|wire| wire.end());
+    adopted.iter().for_each(|transport| transport.release());
+    adopted.iter().for_each(|transport| transport.end());
 }
 
-/// Ends all communication of communicators of [`Comm::from_mpi`] at once, without a call into MPI: for a process that exits and has not ended MPI. Operations
-/// under way that need messages fail.
+/// Ends all communication of communicators of [`Comm::from_mpi`] without calling MPI, for a process that exits without finalizing MPI.
+/// Operations in progress that need messages fail.
 pub fn abandon_mpi() {
     let adopted: Vec<_> = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
-    adopted.iter().filter_map(Weak::upgrade).for_each(|wire| wire.abandon());
+    adopted.iter().filter_map(Weak::upgrade).for_each(|transport| transport.abandon());
 }
 
 /// The MPI library that the host program of this process has loaded.
@@ -40,14 +39,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// Finds it. It is never unloaded.
+    /// Finds the library. It is never unloaded.
     pub fn find() -> Result<Self> {
         Library::already_loaded().map(|library| Self { library })
     }
 
-    /// Which binary interface it has.
-    pub fn flavour(&self) -> MpiAbi {
-        self.library.flavour
+    /// Its ABI.
+    pub fn abi(&self) -> MpiAbi {
+        self.library.abi
     }
 
     /// The file it was loaded from.
@@ -55,7 +54,7 @@ impl Host {
         &self.library.path
     }
 
-    /// The address of a function of the library itself, whatever was put in front of it; none where it has no such function.
+    /// The address of a function of the library itself, ignoring interposed functions; none if it has no such function.
     pub fn function(&self, name: &str) -> Option<usize> {
         self.library.own_symbol(name)
     }
@@ -68,9 +67,9 @@ impl Host {
 
 impl Comm {
     /// A communicator of the processes of an MPI communicator of the host program: an `MPI_Comm` as its MPI library has it, an
-    /// address for Open MPI and the standard interface, an integer for MPICH. Collective over it, in MPI's sense. The host's own
-    /// messages are never touched: ours travel on a copy, which is given back when the last handle made from it is dropped, by all ranks in
-    /// the same order.
+    /// address for Open MPI and the standard ABI, an integer for MPICH. Collective over it, in MPI's sense. Messages use a duplicate of
+    /// the communicator, separate from those of the host program. It is freed when the last handle made from it is dropped, which all ranks
+    /// must do in the same order.
     ///
     /// # Safety
     /// `handle` must be a valid communicator of the MPI library loaded in this process, and MPI must not be finalized while the

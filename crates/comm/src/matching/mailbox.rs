@@ -1,4 +1,4 @@
-//! Where packets arrive and receives wait: matching in the order of arrival and of posting, by communicator, tag and source.
+//! Matching of packets and receives by communicator, tag and source, in the order of arrival and of posting.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::PoisonError;
@@ -9,12 +9,12 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::wait_context::WaitContext;
 use crate::{Error, Kind, Result};
 
-/// What a receive waits for.
+/// The message that a receive matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MatchKey {
     pub(crate) context: u64,
     pub(crate) tag: u32,
-    /// A rank of the communicator; none = any.
+    /// A rank of the communicator; none: any rank.
     pub(crate) source: Option<u32>,
 }
 
@@ -27,18 +27,18 @@ pub(crate) struct Mailbox {
 
 #[derive(Debug, Default)]
 struct MailboxState {
-    /// Packets nobody has asked for yet, in the order they came.
+    /// Packets without a matching receive, in the order of arrival.
     unexpected: HashMap<QueueKey, VecDeque<UnexpectedMessage>>,
-    /// Receives whose packet has not come yet, in the order they were posted.
+    /// Receives without a matching packet, in the order of posting.
     posted: HashMap<QueueKey, VecDeque<PostedReceive>>,
-    /// Packets that have met their receive, by its ticket.
+    /// Matched packets, by the id of the receive.
     matched: HashMap<u64, (PostedReceive, UnexpectedMessage)>,
     /// Numbers receives and packets.
     clock: u64,
-    /// Counts what may end a wait.
+    /// Counts changes that may end a wait.
     events: u64,
     failed: bool,
-    /// World ranks that send nothing more.
+    /// World ranks that send no more messages.
     departed: HashSet<usize>,
 }
 
@@ -47,7 +47,7 @@ type QueueKey = (u64, u32);
 
 #[derive(Debug)]
 struct PostedReceive {
-    ticket: u64,
+    receive_id: u64,
     source: Option<u32>,
 }
 
@@ -58,7 +58,7 @@ struct UnexpectedMessage {
 }
 
 impl Mailbox {
-    /// A packet has come: it goes to the oldest receive that wants it.
+    /// Delivers a packet to the oldest matching receive.
     pub(crate) fn deliver(&self, packet: Packet) {
         self.change(|state| {
             let number = state.tick();
@@ -66,51 +66,50 @@ impl Mailbox {
         });
     }
 
-    /// Starts a receive.
-    pub(crate) fn post(&self, pattern: MatchKey) -> u64 {
+    /// Posts a receive; its id.
+    pub(crate) fn post(&self, key: MatchKey) -> u64 {
         let mut state = self.lock();
-        let receive = PostedReceive { ticket: state.tick(), source: pattern.source };
-        let ticket = receive.ticket;
-        match state.take_unexpected(pattern) {
+        let receive = PostedReceive { receive_id: state.tick(), source: key.source };
+        let receive_id = receive.receive_id;
+        match state.take_unexpected(key) {
             Some(arrived) => {
-                state.matched.insert(ticket, (receive, arrived));
+                state.matched.insert(receive_id, (receive, arrived));
             }
-            None => state.posted.entry(pattern.queue_key()).or_default().push_back(receive),
+            None => state.posted.entry(key.queue_key()).or_default().push_back(receive),
         }
-        ticket
+        receive_id
     }
 
-    /// Gives up a receive. If its packet has come, everything is as if the receive had never been: the packet, and those behind it,
-    /// go to the receives that are left, in order.
-    pub(crate) fn cancel(&self, pattern: MatchKey, ticket: u64) {
-        let key = pattern.queue_key();
-        self.change(|state| match state.matched.remove(&ticket) {
-            Some((_, arrived)) => state.rematch(key, arrived),
+    /// Cancels a receive. If its packet has arrived, the packet and later ones are matched with the remaining receives, as if this receive
+    /// had never been posted.
+    pub(crate) fn cancel(&self, key: MatchKey, receive_id: u64) {
+        let queue = key.queue_key();
+        self.change(|state| match state.matched.remove(&receive_id) {
+            Some((_, arrived)) => state.rematch(queue, arrived),
             None => {
-                if let Some(posted) = state.posted.get_mut(&key) {
-                    posted.retain(|receive| receive.ticket != ticket);
-                    drop_if_empty(&mut state.posted, key);
+                if let Some(posted) = state.posted.get_mut(&queue) {
+                    posted.retain(|receive| receive.receive_id != receive_id);
+                    drop_if_empty(&mut state.posted, queue);
                 }
             }
         });
     }
 
-    /// The packet of a receive, if it has come.
-    pub(crate) fn take(&self, ticket: u64) -> Option<Packet> {
-        self.lock().matched.remove(&ticket).map(|(_, arrived)| arrived.packet)
+    /// The packet of a receive, if it has arrived.
+    pub(crate) fn take(&self, receive_id: u64) -> Option<Packet> {
+        self.lock().matched.remove(&receive_id).map(|(_, arrived)| arrived.packet)
     }
 
     /// Sender and length of the first packet that would match.
-    pub(crate) fn peek(&self, pattern: MatchKey) -> Option<(u32, usize)> {
+    pub(crate) fn peek(&self, key: MatchKey) -> Option<(u32, usize)> {
         let state = self.lock();
-        let mut early = state.unexpected.get(&pattern.queue_key())?.iter();
-        let UnexpectedMessage { packet, .. } =
-            early.find(|arrived| accepts(pattern.source, &arrived.packet))?;
+        let mut early = state.unexpected.get(&key.queue_key())?.iter();
+        let UnexpectedMessage { packet, .. } = early.find(|arrived| accepts(key.source, &arrived.packet))?;
         Some((packet.header.source, packet.body.bytes().len()))
     }
 
-    /// Waits, asleep, until `ready` finds something. `senders` are the world ranks it can come from: when all of them are gone, or
-    /// a rank has failed, it never will.
+    /// Waits until `ready` returns a value. `senders` are the world ranks that can provide it: if all of them have departed, or a
+    /// rank has failed, the wait fails.
     pub(crate) fn wait<T>(
         &self,
         context: &dyn WaitContext,
@@ -127,7 +126,7 @@ impl Mailbox {
             context.check_wait(call)?;
             let state = self.lock();
             if state.events != seen {
-                // What is waited for may have come since, right before its sender left or failed.
+                // The message may have arrived right before its sender departed or failed.
                 continue;
             }
             if state.failed {
@@ -155,19 +154,19 @@ impl Mailbox {
         }
     }
 
-    /// A rank has failed: every wait ends.
+    /// Ends every wait because a rank has failed.
     pub(crate) fn fail(&self) {
         self.change(|state| state.failed = true);
     }
 
-    /// World rank `rank` sends nothing more.
+    /// Records that world rank `rank` sends no more messages.
     pub(crate) fn mark_departed(&self, rank: usize) {
         self.change(|state| {
             state.departed.insert(rank);
         });
     }
 
-    /// How many world ranks send nothing more.
+    /// The number of world ranks that send no more messages.
     pub(crate) fn departed_count(&self) -> usize {
         self.lock().departed.len()
     }
@@ -197,17 +196,17 @@ impl MailboxState {
         self.clock
     }
 
-    /// Gives a packet to the oldest receive that wants it, or keeps it.
+    /// Gives a packet to the oldest matching receive, or queues it.
     fn match_or_queue(&mut self, arrived: UnexpectedMessage) {
         match self.take_posted(&arrived.packet) {
             Some(receive) => {
-                self.matched.insert(receive.ticket, (receive, arrived));
+                self.matched.insert(receive.receive_id, (receive, arrived));
             }
             None => self.unexpected.entry(arrived.packet.key()).or_default().push_back(arrived),
         }
     }
 
-    /// Matches the receives and packets of one key anew, `loose` among them, in the order they came.
+    /// Matches the receives and packets of one key again, including `loose`, in the order of arrival.
     fn rematch(&mut self, key: QueueKey, loose: UnexpectedMessage) {
         let mut packets = vec![loose];
         let mut receives = Vec::from(self.posted.remove(&key).unwrap_or_default());
@@ -218,7 +217,7 @@ impl MailboxState {
         }
         packets.extend(self.unexpected.remove(&key).unwrap_or_default());
         packets.sort_by_key(|arrived| arrived.number);
-        receives.sort_by_key(|receive| receive.ticket);
+        receives.sort_by_key(|receive| receive.receive_id);
         if !receives.is_empty() {
             self.posted.insert(key, receives.into());
         }
@@ -235,11 +234,11 @@ impl MailboxState {
         receive
     }
 
-    fn take_unexpected(&mut self, pattern: MatchKey) -> Option<UnexpectedMessage> {
-        let early = self.unexpected.get_mut(&pattern.queue_key())?;
-        let at = early.iter().position(|arrived| accepts(pattern.source, &arrived.packet))?;
+    fn take_unexpected(&mut self, key: MatchKey) -> Option<UnexpectedMessage> {
+        let early = self.unexpected.get_mut(&key.queue_key())?;
+        let at = early.iter().position(|arrived| accepts(key.source, &arrived.packet))?;
         let arrived = early.remove(at);
-        drop_if_empty(&mut self.unexpected, pattern.queue_key());
+        drop_if_empty(&mut self.unexpected, key.queue_key());
         arrived
     }
 }
@@ -248,7 +247,7 @@ fn accepts(source: Option<u32>, packet: &Packet) -> bool {
     source.is_none_or(|wanted| wanted == packet.header.source)
 }
 
-/// Tags come and go (each collective has its own): their queues go with them.
+/// Removes empty queues: each collective call has its own tag.
 fn drop_if_empty<T>(queues: &mut HashMap<QueueKey, VecDeque<T>>, key: QueueKey) {
     if queues.get(&key).is_some_and(VecDeque::is_empty) {
         queues.remove(&key);
@@ -256,11 +255,11 @@ fn drop_if_empty<T>(queues: &mut HashMap<QueueKey, VecDeque<T>>, key: QueueKey) 
 }
 
 fn all_departed_error(call: &'static str, senders: &[usize]) -> Error {
-    let (who, rank) = match senders {
+    let (subject, rank) = match senders {
         [one] => (format!("rank {one} of the world has"), Some(*one)),
         _ => (format!("ranks {senders:?} of the world have all"), None),
     };
-    let detail = format!("{who} left the program without sending what this rank waits for");
+    let detail = format!("{subject} left the program without sending the message that this rank waits for");
     let error = Error::new(Kind::RankFailed, call, detail);
     rank.into_iter().fold(error, Error::caused_by)
 }
@@ -278,20 +277,20 @@ mod tests {
         }
     }
 
-    fn pattern(source: Option<u32>, tag: u32) -> MatchKey {
+    fn match_key(source: Option<u32>, tag: u32) -> MatchKey {
         MatchKey { context: 1, tag, source }
     }
 
-    fn value(mailbox: &Mailbox, ticket: u64) -> Option<u8> {
-        mailbox.take(ticket).map(|packet| packet.body.bytes()[0])
+    fn value(mailbox: &Mailbox, receive_id: u64) -> Option<u8> {
+        mailbox.take(receive_id).map(|packet| packet.body.bytes()[0])
     }
 
     #[test]
     fn messages_of_one_source_do_not_overtake() {
         let mailbox = Mailbox::default();
         mailbox.deliver(packet(0, 5, 1));
-        let first = mailbox.post(pattern(Some(0), 5));
-        let second = mailbox.post(pattern(None, 5));
+        let first = mailbox.post(match_key(Some(0), 5));
+        let second = mailbox.post(match_key(None, 5));
         mailbox.deliver(packet(0, 5, 2));
         assert_eq!((value(&mailbox, first), value(&mailbox, second)), (Some(1), Some(2)));
     }
@@ -299,8 +298,8 @@ mod tests {
     #[test]
     fn receives_match_in_the_order_they_were_posted() {
         let mailbox = Mailbox::default();
-        let any = mailbox.post(pattern(None, 5));
-        let from_one = mailbox.post(pattern(Some(1), 5));
+        let any = mailbox.post(match_key(None, 5));
+        let from_one = mailbox.post(match_key(Some(1), 5));
         mailbox.deliver(packet(1, 5, 1));
         mailbox.deliver(packet(1, 6, 9));
         mailbox.deliver(packet(1, 5, 2));
@@ -308,14 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_receive_gives_its_message_back() {
+    fn the_message_of_a_cancelled_receive_can_be_received_again() {
         let mailbox = Mailbox::default();
-        let ticket = mailbox.post(pattern(None, 5));
+        let receive_id = mailbox.post(match_key(None, 5));
         mailbox.deliver(packet(3, 5, 1));
         mailbox.deliver(packet(3, 5, 2));
-        mailbox.cancel(pattern(None, 5), ticket);
-        assert_eq!(mailbox.peek(pattern(Some(3), 5)), Some((3, 1)));
-        let again = mailbox.post(pattern(Some(3), 5));
+        mailbox.cancel(match_key(None, 5), receive_id);
+        assert_eq!(mailbox.peek(match_key(Some(3), 5)), Some((3, 1)));
+        let again = mailbox.post(match_key(Some(3), 5));
         assert_eq!(value(&mailbox, again), Some(1));
     }
 }

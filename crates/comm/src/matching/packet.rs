@@ -1,4 +1,4 @@
-//! What travels between ranks: a small header and a body that moves by pointer where it can.
+//! Packets between ranks: a small header, and a body that is passed by pointer between threads.
 
 use std::any::Any;
 
@@ -7,21 +7,21 @@ use bytemuck::Pod;
 use crate::collective_id::CollectiveId;
 use crate::{Error, Kind, Result};
 
-/// Who sent it, in which communicator, and what for.
+/// The communicator, sender and tag of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacketHeader {
     pub(crate) context: u64,
     /// The sender's rank in that communicator.
     pub(crate) source: u32,
     pub(crate) tag: u32,
-    /// The collective call it belongs to, all zeros for others.
+    /// The collective call of the packet; all zeros for point-to-point messages.
     pub(crate) call: [u8; CollectiveId::LEN],
 }
 
 impl PacketHeader {
     pub(crate) const LEN: usize = 16 + CollectiveId::LEN;
 
-    /// The last packet of a rank that leaves the program: no communicator has this context.
+    /// The last packet of a rank, sent when it leaves the program: no communicator has this context.
     pub(crate) const DEPARTURE: Self = Self { context: 0, source: 0, tag: 0, call: [0; CollectiveId::LEN] };
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
@@ -41,7 +41,7 @@ impl PacketHeader {
     }
 }
 
-/// A message on its way or waiting to be received.
+/// A message.
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(crate) header: PacketHeader,
@@ -49,17 +49,17 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// What receives are sorted by: context and tag.
+    /// Context and tag.
     pub(crate) fn key(&self) -> (u64, u32) {
         (self.header.context, self.header.tag)
     }
 }
 
-/// The contents of a message: a vector of some plain type.
+/// The contents of a message: a vector of a plain type.
 #[derive(Debug)]
 pub(crate) struct PacketBody(Box<dyn ErasedVec>);
 
-/// A plain value that ranks can send one another: any type without padding or pointers whose every bit pattern is valid.
+/// A value that ranks can send: any type without padding or pointers for which every bit pattern is valid.
 pub trait Plain: Pod + Send + Sync + std::fmt::Debug {}
 
 impl<T: Pod + Send + Sync + std::fmt::Debug> Plain for T {}
@@ -93,14 +93,14 @@ impl PacketBody {
         self.0.bytes()
     }
 
-    /// The values as they were sent if they were sent as `T` from this process, else a copy of the bytes.
+    /// The sent vector itself if it was sent as `T` from this process, otherwise a copy of the bytes.
     pub(crate) fn into_values<T: Plain>(self, call: &'static str) -> Result<Vec<T>> {
         if size_of::<T>() == 0 {
             return Ok(Vec::new());
         }
         if !self.bytes().len().is_multiple_of(size_of::<T>()) {
             let detail = format!(
-                "a message of {} bytes is not a whole number of elements of {} bytes ({}); \
+                "the message length of {} bytes is not a multiple of the element size of {} bytes ({}); \
                  receive it as the type it was sent as",
                 self.bytes().len(),
                 size_of::<T>(),
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_survives_its_encoding() {
+    fn a_header_is_encoded_and_decoded() {
         let header = PacketHeader { context: u64::MAX - 5, source: 7, tag: 9, call: [3; CollectiveId::LEN] };
         assert_eq!(PacketHeader::decode(&header.encode()), header);
     }
 
     #[test]
-    fn values_of_the_same_type_move_by_pointer() {
+    fn values_of_the_same_type_are_not_copied() {
         let values = vec![1.5f64, 2.5];
         let address = values.as_ptr();
         let back = PacketBody::new(values).into_values::<f64>("receive").unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_get_the_bytes_and_broken_elements_an_error() {
+    fn other_types_get_a_copy_and_partial_elements_are_an_error() {
         let back = PacketBody::new(vec![1u16, 0]).into_values::<u32>("receive").unwrap();
         assert_eq!(back, [1]);
         let error = PacketBody::new(vec![0u8; 6]).into_values::<u32>("receive").unwrap_err();

@@ -1,7 +1,6 @@
-//! A meeting point of the ranks of a node: everyone arrives, the last one rings, nobody spins for long.
+//! A barrier of the ranks of a node, on a futex in shared memory, for threads and for processes.
 //!
-//! It lives in memory that the ranks share, threads and processes alike, and sleeps on a futex. All decisions are made in
-//! one atomic word, so that a meeting either takes place for everyone or, when a rank has failed, for no one.
+//! All decisions are made in one atomic word, so that a barrier completes for all ranks or, if a rank has failed, for none.
 
 use rustix::thread::futex;
 
@@ -13,39 +12,38 @@ const GENERATION: u32 = 0x7fff_0000;
 const GENERATION_STEP: u32 = 0x1_0000;
 const FAILED: u32 = 0x8000_0000;
 
-/// The most ranks that can meet.
+/// The most ranks of a barrier.
 pub(crate) const MAX_RANKS: usize = COUNT as usize;
 
-/// Who can fail to come.
+/// The effect of a failed rank on a barrier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailurePolicy {
-    /// The first meeting of a call: a rank that failed before it keeps everyone from meeting.
+    /// The first barrier of a call: it is aborted if a rank failed before it.
     Abort,
-    /// A later meeting of the same call: all are inside it and nothing of theirs can fail, so a failure elsewhere does not end it.
-    /// Memory that others still copy from stays borrowed until all have met.
+    /// A later barrier of the same call: all ranks are in the call and reach it, so a failure elsewhere does not abort it. Memory that
+    /// other ranks copy from stays borrowed until it completes.
     Complete,
 }
 
-/// How long a waiter looks before it sleeps.
+/// What a waiting rank does before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpinPolicy {
-    /// It sleeps at once.
+    /// It sleeps immediately.
     None,
-    /// It looks for about as long as waking a sleeper takes: only where every rank has a core of its own.
+    /// It spins for about the time of a wake-up: only if every rank has its own core.
     Spin,
-    /// It gives its core away a few times, to whom it waits for, before it sleeps: the same where ranks outnumber cores.
+    /// It yields its core a few times, possibly to the rank it waits for: if there are more ranks than cores.
     Yield,
 }
 
-/// Ranks on a core among which giving it away soon reaches all.
+/// The most ranks per core for which yielding is faster than sleeping.
 const FEW: usize = 4;
 
 impl SpinPolicy {
-    /// Of one of so many ranks on so many cores, which copies much or little when it has met; in the background of a program or not.
+    /// The policy for `ranks` ranks on `cores` cores, before a small or a bulk exchange, on a background thread or not.
     ///
-    /// Where every rank has a core, a look is cheaper than a sleep. Where a few ranks share one, whom one waits for may need the core. A thread
-    /// behind a program that computes has none: who gives it away there gets it back a whole slice of time later, who sleeps as soon as it is
-    /// woken.
+    /// If every rank has a core, spinning is cheaper than sleeping. If a few ranks share a core, the awaited rank may need it. A background
+    /// thread sleeps: after yielding to a computing program it would run again only a time slice later, after a wake-up at once.
     pub(crate) fn choose(ranks: usize, cores: usize, bulk: bool, background: bool) -> Self {
         match ranks.div_ceil(cores) {
             _ if background => Self::None,
@@ -59,22 +57,22 @@ impl SpinPolicy {
 
 /// About twenty microseconds.
 const SPINS: u32 = 500;
-/// About as long, if nobody else wants the core.
+/// About the same time if no other thread runs on the core.
 const YIELDS: u32 = 50;
 
-/// How a rank comes to a meeting.
+/// How a rank waits at a barrier.
 #[derive(Clone, Copy)]
 pub(crate) struct WaitPolicy {
     pub(crate) failure_policy: FailurePolicy,
     pub(crate) spin_policy: SpinPolicy,
-    /// Whether the ranks are threads of one process.
+    /// Private if the ranks are threads of one process.
     pub(crate) flags: futex::Flags,
 }
 
-/// A rank failed or left, so this meeting never takes place.
+/// The error of a barrier that a failed or departed rank will not reach.
 #[derive(Debug)]
 pub(crate) struct BarrierAborted {
-    /// The world rank that was the first to do so.
+    /// The first world rank that failed or departed.
     pub(crate) failed_rank: usize,
 }
 
@@ -83,25 +81,25 @@ pub(crate) struct BarrierAborted {
 pub(crate) struct FutexBarrier {
     /// `FAILED` bit, generation, number of ranks that have arrived.
     state: AtomicU32,
-    /// Changes with every completed meeting and every failure: what waiters sleep on.
+    /// The futex: changes with every completed barrier and every failure.
     wake_word: AtomicU32,
-    /// One more than the world rank that failed first; 0 = none.
+    /// One more than the world rank that failed first; 0: none.
     failed: AtomicU32,
-    /// Who sleeps, or is about to: without any, nobody has to be woken.
+    /// The number of ranks that sleep or are about to; if 0, no wake call is needed.
     sleepers: AtomicU32,
 }
 
 impl FutexBarrier {
-    /// Arrives and waits until all `of` ranks have.
+    /// Arrives and waits until all `of` ranks have arrived.
     pub(crate) fn arrive(
         &self,
         of: usize,
-        manner: WaitPolicy,
-        nap: &dyn MakeProgress,
+        policy: WaitPolicy,
+        progress: &dyn MakeProgress,
     ) -> Result<(), BarrierAborted> {
         let mut state = self.state.load(Ordering::Acquire);
         let (before, last) = loop {
-            if manner.is_aborted_by(state) {
+            if policy.is_aborted_by(state) {
                 return Err(self.aborted());
             }
             let last = (state & COUNT) as usize + 1 == of;
@@ -112,18 +110,18 @@ impl FutexBarrier {
             }
         };
         if last {
-            self.wake(manner.flags);
+            self.wake(policy.flags);
             return Ok(());
         }
-        if self.spin(before, manner.spin_policy) {
+        if self.spin(before, policy.spin_policy) {
             return Ok(());
         }
-        self.sleep(before, manner, nap)
+        self.sleep(before, policy, progress)
     }
 
-    /// Looks for a while whether the meeting takes place.
-    fn spin(&self, before: u32, patience: SpinPolicy) -> bool {
-        let (looks, between): (u32, fn()) = match patience {
+    /// Polls for a while; true if the barrier has completed.
+    fn spin(&self, before: u32, spin_policy: SpinPolicy) -> bool {
+        let (looks, between): (u32, fn()) = match spin_policy {
             SpinPolicy::None => return false,
             SpinPolicy::Spin => (SPINS, std::hint::spin_loop),
             SpinPolicy::Yield => (YIELDS, yield_now),
@@ -134,22 +132,27 @@ impl FutexBarrier {
         })
     }
 
-    fn sleep(&self, before: u32, manner: WaitPolicy, nap: &dyn MakeProgress) -> Result<(), BarrierAborted> {
+    fn sleep(
+        &self,
+        before: u32,
+        policy: WaitPolicy,
+        progress: &dyn MakeProgress,
+    ) -> Result<(), BarrierAborted> {
         loop {
-            // The bell is read before the state: a ring in between makes the futex return at once.
-            let bell = self.wake_word.load(Ordering::Acquire);
+            // The wake word is read before the state: a wake in between makes the futex return at once.
+            let wake_word = self.wake_word.load(Ordering::Acquire);
             let state = self.state.load(Ordering::Acquire);
             if state & GENERATION != before {
                 return Ok(());
             }
-            if manner.is_aborted_by(state) {
+            if policy.is_aborted_by(state) {
                 return Err(self.aborted());
             }
-            let longest = nap.make_progress();
-            // Whoever rings changes the bell first and then looks for sleepers; here it is the other way round: either the ringer sees
-            // this sleeper, or the futex sees the bell changed.
+            let longest = progress.make_progress();
+            // The waking rank changes the wake word first and then reads the number of sleepers; here the order is reversed: either it sees
+            // this sleeper, or the futex sees the changed word.
             self.sleepers.fetch_add(1, Ordering::SeqCst);
-            futex_wait(&self.wake_word, manner.flags, bell, longest);
+            futex_wait(&self.wake_word, policy.flags, wake_word, longest);
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -158,7 +161,7 @@ impl FutexBarrier {
         BarrierAborted { failed_rank: (self.failed.load(Ordering::Acquire) as usize).saturating_sub(1) }
     }
 
-    /// World rank `rank` has failed or left: meetings that are not complete never will be.
+    /// Aborts current and later barriers because world rank `rank` has failed or departed.
     pub(crate) fn abort(&self, rank: usize, flags: futex::Flags) {
         let _ = self.failed.compare_exchange(0, rank as u32 + 1, Ordering::AcqRel, Ordering::Acquire);
         self.state.fetch_or(FAILED, Ordering::AcqRel);
@@ -175,7 +178,7 @@ impl FutexBarrier {
 }
 
 impl WaitPolicy {
-    /// Whether a failure seen in `state` ends the meeting.
+    /// True if a failure recorded in `state` aborts the barrier.
     fn is_aborted_by(self, state: u32) -> bool {
         state & FAILED != 0 && self.failure_policy == FailurePolicy::Abort
     }
@@ -191,47 +194,43 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
-    struct Asleep;
-    impl MakeProgress for Asleep {
+    struct NoProgress;
+    impl MakeProgress for NoProgress {
         fn make_progress(&self) -> Option<Duration> {
             None
         }
     }
 
-    const OPEN: WaitPolicy = WaitPolicy {
+    const ABORT: WaitPolicy = WaitPolicy {
         failure_policy: FailurePolicy::Abort,
         spin_policy: SpinPolicy::None,
         flags: futex::Flags::PRIVATE,
     };
-    const CERTAIN: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..OPEN };
+    const COMPLETE: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..ABORT };
 
     #[test]
-    fn who_has_a_core_looks_and_who_has_none_sleeps() {
-        let alone = |ranks, bulk| SpinPolicy::choose(ranks, 2, bulk, false);
-        assert_eq!([alone(2, true), alone(2, false)], [SpinPolicy::Spin, SpinPolicy::Yield]);
-        assert_eq!([alone(8, true), alone(8, false)], [SpinPolicy::Yield; 2]);
-        assert_eq!([alone(10, true), alone(10, false)], [SpinPolicy::Yield, SpinPolicy::None]);
+    fn ranks_with_a_core_spin_and_background_threads_sleep() {
+        let choose = |ranks, bulk| SpinPolicy::choose(ranks, 2, bulk, false);
+        assert_eq!([choose(2, true), choose(2, false)], [SpinPolicy::Spin, SpinPolicy::Yield]);
+        assert_eq!([choose(8, true), choose(8, false)], [SpinPolicy::Yield; 2]);
+        assert_eq!([choose(10, true), choose(10, false)], [SpinPolicy::Yield, SpinPolicy::None]);
         for (ranks, bulk) in [(1, true), (2, true), (2, false), (8, false), (10, true)] {
-            assert_eq!(
-                SpinPolicy::choose(ranks, 2, bulk, true),
-                SpinPolicy::None,
-                "behind a program that computes"
-            );
+            assert_eq!(SpinPolicy::choose(ranks, 2, bulk, true), SpinPolicy::None, "on a background thread");
         }
     }
 
     #[test]
-    fn nobody_leaves_before_all_have_come() {
+    fn no_rank_passes_before_all_have_arrived() {
         const RANKS: usize = 7;
         const ROUNDS: usize = 2000;
-        let place = FutexBarrier::default();
+        let barrier = FutexBarrier::default();
         let arrived = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..RANKS {
                 scope.spawn(|| {
                     for round in 1..=ROUNDS {
                         arrived.fetch_add(1, Ordering::SeqCst);
-                        place.arrive(RANKS, OPEN, &Asleep).unwrap();
+                        barrier.arrive(RANKS, ABORT, &NoProgress).unwrap();
                         assert!(arrived.load(Ordering::SeqCst) >= round * RANKS);
                     }
                 });
@@ -241,33 +240,33 @@ mod tests {
     }
 
     #[test]
-    fn the_generation_wraps() {
-        let place = FutexBarrier::default();
+    fn the_generation_wraps_around() {
+        let barrier = FutexBarrier::default();
         for _ in 0..100_000 {
-            place.arrive(1, OPEN, &Asleep).unwrap();
+            barrier.arrive(1, ABORT, &NoProgress).unwrap();
         }
     }
 
     #[test]
-    fn a_failure_wakes_waiters_and_stays() {
-        let place = FutexBarrier::default();
+    fn a_failure_wakes_waiting_ranks_and_aborts_later_barriers() {
+        let barrier = FutexBarrier::default();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| place.arrive(2, OPEN, &Asleep).is_err());
+            let waiter = scope.spawn(|| barrier.arrive(2, ABORT, &NoProgress).is_err());
             std::thread::sleep(Duration::from_millis(20));
-            place.abort(3, futex::Flags::PRIVATE);
+            barrier.abort(3, futex::Flags::PRIVATE);
             assert!(waiter.join().unwrap());
         });
-        let never_met = place.arrive(2, OPEN, &Asleep).unwrap_err();
-        assert_eq!(never_met.failed_rank, 3);
+        let aborted = barrier.arrive(2, ABORT, &NoProgress).unwrap_err();
+        assert_eq!(aborted.failed_rank, 3);
     }
 
     #[test]
-    fn certain_meetings_outlive_a_failure() {
-        let place = FutexBarrier::default();
-        place.abort(3, futex::Flags::PRIVATE);
+    fn barriers_with_the_policy_complete_ignore_a_failure() {
+        let barrier = FutexBarrier::default();
+        barrier.abort(3, futex::Flags::PRIVATE);
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| place.arrive(2, CERTAIN, &Asleep).is_ok());
-            assert!(place.arrive(2, CERTAIN, &Asleep).is_ok());
+            let other = scope.spawn(|| barrier.arrive(2, COMPLETE, &NoProgress).is_ok());
+            assert!(barrier.arrive(2, COMPLETE, &NoProgress).is_ok());
             assert!(other.join().unwrap());
         });
     }

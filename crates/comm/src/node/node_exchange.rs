@@ -1,11 +1,11 @@
-//! The collective core inside a node: ranks meet, tell each other small things, and copy large ones straight from one another.
+//! Data exchange between the ranks of a node through shared memory: small messages in slots, bulk data by direct copies.
 //!
-//! Threads copy from the very buffers their partners hand in: one copy, no staging. Processes stream through windows of the
-//! shared block: one copy in, one copy out, both in cache.
+//! Threads copy directly from the buffers of other ranks. Processes copy through windows of the shared block: one copy in, one copy out,
+//! both in cache.
 //!
-//! `unsafe` here: shared memory is read and written through raw pointers. The discipline that makes it sound is the same
-//! everywhere: what a rank writes before a meeting, others read after it, and it is not written again before the next meeting
-//! but one (slots and windows exist twice and are used in turn).
+//! `unsafe` here: shared memory is read and written through raw pointers. The same rule makes it sound everywhere: what a rank writes
+//! before a barrier, others read after it, and it is not written again before the second barrier after it (slots and windows are double
+//! buffered).
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,91 +21,77 @@ use crate::{Error, Kind, Result};
 
 const HEADER: usize = 128;
 const SLOT: usize = 256;
-/// A slot holds the call, what kind of step this is, the length of the data, and the data.
+/// A slot holds the call, the kind of exchange, the length of the data, and the data.
 const SLOT_STEP: usize = CollectiveId::LEN;
 const SLOT_LEN: usize = SLOT_STEP + 4;
 const SLOT_DATA: usize = SLOT_LEN + 4;
 const WINDOW: usize = 256 * 1024;
-/// Takes from this size on are worth a look before sleeping.
+/// Reads of this size or more spin before sleeping.
 const BULK: usize = 64 * 1024;
 
-/// The most bytes that [`Hub::tell`] carries.
+/// The most bytes of [`NodeExchange::exchange_small`].
 pub(crate) const SMALL_MAX: usize = SLOT - SLOT_DATA;
 
-/// What the ranks do with what they tell. Threads of a rank that call at once may get ranks out of step inside one and the same
-/// call: an address must never be read out of what was told for its own sake.
+/// The kind of an exchange. Concurrent calls of threads of a rank may get the ranks out of step within a call: the data of a small exchange
+/// must never be used as an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExchangeKind {
     Small = 1,
     Bulk,
 }
 
-/// What a rank wants from another one's stream: `into.len()` bytes from `position`.
+/// A read of `into.len()` bytes at `position` of the data of local rank `from`.
 pub(crate) struct BulkRead<'a> {
     pub(crate) from: usize,
     pub(crate) position: usize,
     pub(crate) into: &'a mut [u8],
 }
 
-/// One rank's end of the meeting place of its node. Ranks here are counted within the node.
+/// A rank's access to the shared memory of its node. Ranks here are local ranks.
 pub(crate) struct NodeExchange {
     block: Option<Arc<SharedBlock>>,
     rank: usize,
     size: usize,
-    /// The communicator's ranks of the node, for messages to people.
+    /// The communicator's ranks of the node, for error messages.
     comm_ranks: Vec<usize>,
     transport: Arc<dyn WaitContext>,
-    /// How often this rank has told something: which of the two slots is next. Held through each call, so that two threads of a
-    /// rank cannot tear one another's calls.
+    /// The number of exchanges, which selects one of the two slots. Locked during each call, to serialise the calls of several threads of
+    /// a rank.
     exchanges: Mutex<usize>,
 }
 
 impl NodeExchange {
-    /// The bytes of shared memory that `size` ranks need.
-    pub(crate) fn block_len(size: usize, wire: &dyn WaitContext) -> usize {
-        let windows = if wire.shares_addresses() { 0 } else { 2 * size * WINDOW };
+    /// The size in bytes of the shared memory of `size` ranks.
+    pub(crate) fn block_len(size: usize, transport: &dyn WaitContext) -> usize {
+        let windows = if transport.shares_addresses() { 0 } else { 2 * size * WINDOW };
         HEADER + 2 * size * SLOT + windows
     }
 
-    /// The hub of a rank whose node holds nobody else.
-    pub(crate) fn single_rank(name: usize, wire: Arc<dyn WaitContext>) -> Self {
-        Self {
-            block: None,
-            rank: 0,
-            size: 1,
-            comm_ranks: vec![name],
-            transport: wire,
-            exchanges: Mutex::new(0),
-        }
+    /// For a rank that is alone on its node.
+    pub(crate) fn single_rank(name: usize, transport: Arc<dyn WaitContext>) -> Self {
+        Self { block: None, rank: 0, size: 1, comm_ranks: vec![name], transport, exchanges: Mutex::new(0) }
     }
 
-    /// The end of rank `rank` of a hub in `block`; `names` are the communicator's ranks that share it.
+    /// For local rank `rank` in `block`; `names` are the communicator's ranks that share it.
     pub(crate) fn join(
         block: Arc<SharedBlock>,
         rank: usize,
         names: Vec<usize>,
-        wire: Arc<dyn WaitContext>,
+        transport: Arc<dyn WaitContext>,
     ) -> Result<Self> {
         let size = names.len();
-        if size > MAX_RANKS || block.len() < Self::block_len(size, &*wire) {
+        if size > MAX_RANKS || block.len() < Self::block_len(size, &*transport) {
             let detail = format!("{size} ranks cannot share one node's memory; at most {MAX_RANKS} can");
             return Err(Error::new(Kind::Unsupported, "split", detail));
         }
-        Ok(Self {
-            block: Some(block),
-            rank,
-            size,
-            comm_ranks: names,
-            transport: wire,
-            exchanges: Mutex::new(0),
-        })
+        Ok(Self { block: Some(block), rank, size, comm_ranks: names, transport, exchanges: Mutex::new(0) })
     }
 
     pub(crate) fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The memory it lives in; none where the node holds nobody else.
+    /// The shared memory; none if the rank is alone on its node.
     pub(crate) fn block(&self) -> Option<&Arc<SharedBlock>> {
         self.block.as_ref()
     }
@@ -114,42 +100,49 @@ impl NodeExchange {
         self.size
     }
 
-    /// Waits until all ranks of the node have come.
+    /// Waits until all ranks of the node have called it.
     pub(crate) fn barrier(&self, call: CollectiveId) -> Result<()> {
         self.exchange_small(call, &[], |_, _| ())
     }
 
-    /// Every rank tells up to [`TELLABLE`] bytes; `each` sees what each rank told, in rank order. One meeting.
+    /// Every rank gives up to [`SMALL_MAX`] bytes; `each` is called with the bytes of each rank, in rank order. One barrier.
     pub(crate) fn exchange_small(
         &self,
         call: CollectiveId,
         mine: &[u8],
         each: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
-        let mut told = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
-        self.exchange_slots(&mut told, ExchangeKind::Small, call, self.spin_policy_for(false), mine, each)
+        let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
+        self.exchange_slots(
+            &mut exchanges,
+            ExchangeKind::Small,
+            call,
+            self.spin_policy_for(false),
+            mine,
+            each,
+        )
     }
 
     fn exchange_slots(
         &self,
-        told: &mut usize,
+        exchanges: &mut usize,
         step: ExchangeKind,
         call: CollectiveId,
-        patience: SpinPolicy,
+        spin_policy: SpinPolicy,
         mine: &[u8],
         mut each: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
-        assert!(mine.len() <= SMALL_MAX, "a rank tells at most {SMALL_MAX} bytes");
+        assert!(mine.len() <= SMALL_MAX, "a small exchange has at most {SMALL_MAX} bytes per rank");
         let Some(block) = &self.block else {
             each(0, mine);
             return Ok(());
         };
-        let turn = *told % 2;
+        let turn = *exchanges % 2;
         self.write_slot(block, turn, step, call, mine);
-        self.wait_at_barrier(block, FailurePolicy::Abort, patience, call)?;
-        // A turn is over when the ranks have met: a rank that tries again after a failure must not write the slots of the last
-        // meeting, which others may still read.
-        *told += 1;
+        self.wait_at_barrier(block, FailurePolicy::Abort, spin_policy, call)?;
+        // Counted after the barrier: a rank that retries after a failure must not write the slots of the last exchange, which other ranks
+        // may still read.
+        *exchanges += 1;
         for rank in 0..self.size {
             let theirs = self.slot(block, turn, rank);
             let (made, _) = theirs.split_first_chunk().expect("a slot holds a call");
@@ -164,42 +157,42 @@ impl NodeExchange {
         Ok(())
     }
 
-    /// Every rank lays open a stream (its parts, one after the other) and takes what it wants from the streams of all.
-    /// Buffers are free again when it returns. Two meetings for threads; for processes one more per window.
+    /// Every rank gives data (its parts, concatenated) and reads from the data of other ranks. The buffers can be reused when it returns.
+    /// Two barriers for threads; for processes one more per window.
     pub(crate) fn exchange_bulk(
         &self,
         call: CollectiveId,
         mine: &[&[u8]],
-        takes: &mut [BulkRead<'_>],
+        reads: &mut [BulkRead<'_>],
     ) -> Result<()> {
-        let mut told = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inside = Ok(());
         match &self.block {
-            None => takes.iter_mut().for_each(|take| keep_first(&mut inside, copy(mine, take, call))),
+            None => reads.iter_mut().for_each(|read| keep_first(&mut inside, copy(mine, read, call))),
             Some(block) if self.transport.shares_addresses() => {
-                inside = self.exchange_by_address(&mut told, block, call, mine, takes)?;
+                inside = self.exchange_by_address(&mut exchanges, block, call, mine, reads)?;
             }
-            Some(block) => inside = self.exchange_by_window(&mut told, block, call, mine, takes)?,
+            Some(block) => inside = self.exchange_by_window(&mut exchanges, block, call, mine, reads)?,
         }
         inside
     }
 
     fn exchange_by_address(
         &self,
-        told: &mut usize,
+        exchanges: &mut usize,
         block: &SharedBlock,
         call: CollectiveId,
         mine: &[&[u8]],
-        takes: &mut [BulkRead<'_>],
+        reads: &mut [BulkRead<'_>],
     ) -> Result<Result<()>> {
-        let patience = self.spin_policy(takes);
+        let spin_policy = self.spin_policy(reads);
         let mut streams: Vec<(usize, usize)> = Vec::with_capacity(self.size);
         let address = [mine.as_ptr() as usize, mine.len()];
         self.exchange_slots(
-            told,
+            exchanges,
             ExchangeKind::Bulk,
             call,
-            patience,
+            spin_policy,
             bytemuck::cast_slice(&address),
             |_, bytes| {
                 let [start, parts] = bytemuck::pod_read_unaligned(bytes);
@@ -207,47 +200,47 @@ impl NodeExchange {
             },
         )?;
         let mut inside = Ok(());
-        for take in takes {
-            let (start, parts) = streams[take.from];
-            // SAFETY: every rank of this hub is a thread of this process and at this step of this call (checked by the tell), so these are
-            // the address and length of its `mine`, which stays borrowed until the meeting below: no rank returns before it.
+        for read in reads {
+            let (start, parts) = streams[read.from];
+            // SAFETY: every rank is a thread of this process and at this step of this call (checked by the exchange), so these are
+            // the address and length of its `mine`, which stays borrowed until the barrier below: no rank returns before it.
             let stream = unsafe { std::slice::from_raw_parts(start as *const &[u8], parts) };
-            keep_first(&mut inside, copy(stream, take, call));
+            keep_first(&mut inside, copy(stream, read, call));
         }
-        self.wait_at_barrier(block, FailurePolicy::Complete, patience, call)?;
+        self.wait_at_barrier(block, FailurePolicy::Complete, spin_policy, call)?;
         Ok(inside)
     }
 
     fn exchange_by_window(
         &self,
-        told: &mut usize,
+        exchanges: &mut usize,
         block: &SharedBlock,
         call: CollectiveId,
         mine: &[&[u8]],
-        takes: &mut [BulkRead<'_>],
+        reads: &mut [BulkRead<'_>],
     ) -> Result<Result<()>> {
-        let patience = self.spin_policy(takes);
+        let spin_policy = self.spin_policy(reads);
         let total: usize = mine.iter().map(|part| part.len()).sum();
         let mut totals = Vec::with_capacity(self.size);
         self.exchange_slots(
-            told,
+            exchanges,
             ExchangeKind::Bulk,
             call,
-            patience,
+            spin_policy,
             bytemuck::bytes_of(&total),
             |_, bytes| {
                 totals.push(bytemuck::pod_read_unaligned::<usize>(bytes));
             },
         )?;
         let mut inside = Ok(());
-        for take in takes.iter() {
-            keep_first(&mut inside, in_range(take, totals[take.from], call));
+        for read in reads.iter() {
+            keep_first(&mut inside, in_range(read, totals[read.from], call));
         }
         let rounds = totals.iter().max().map_or(0, |longest| longest.div_ceil(WINDOW));
         for round in 0..rounds {
             self.fill_window(block, round, mine);
-            self.wait_at_barrier(block, FailurePolicy::Complete, patience, call)?;
-            takes.iter_mut().for_each(|take| self.read_window(block, round, &totals, take));
+            self.wait_at_barrier(block, FailurePolicy::Complete, spin_policy, call)?;
+            reads.iter_mut().for_each(|read| self.read_window(block, round, &totals, read));
         }
         Ok(inside)
     }
@@ -262,7 +255,7 @@ impl NodeExchange {
                 continue;
             }
             let run = left.min(part.len() - at);
-            // SAFETY: this rank's window of this turn; the readers of its last use have met since (see the module). `run` bytes
+            // SAFETY: this rank's window of this turn; its readers have passed a barrier since its last use (see the module). `run` bytes
             // are left in it and in the part.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr().add(at), window, run) };
             // SAFETY: at most one past the end of the window.
@@ -275,27 +268,27 @@ impl NodeExchange {
         }
     }
 
-    /// Copies what of `take` lies in the window of this round; a take out of range gets what there is, its error is known already.
-    fn read_window(&self, block: &SharedBlock, round: usize, totals: &[usize], take: &mut BulkRead<'_>) {
-        let end = (take.position.saturating_add(take.into.len())).min(totals[take.from]);
-        let from = take.position.max(round * WINDOW);
+    /// Copies the part of `read` in the window of this round; a read out of range is truncated, its error is already recorded.
+    fn read_window(&self, block: &SharedBlock, round: usize, totals: &[usize], read: &mut BulkRead<'_>) {
+        let end = (read.position.saturating_add(read.into.len())).min(totals[read.from]);
+        let from = read.position.max(round * WINDOW);
         let until = end.min((round + 1) * WINDOW);
         if from >= until {
             return;
         }
-        let into = &mut take.into[from - take.position..until - take.position];
-        // SAFETY: inside the window, which its rank filled before the meeting and refills only after the next one.
+        let into = &mut read.into[from - read.position..until - read.position];
+        // SAFETY: inside the window, which its rank filled before the barrier and refills only after the next one.
         let window = unsafe {
             std::slice::from_raw_parts(
-                self.window(block, round, take.from).add(from % WINDOW).cast_const(),
+                self.window(block, round, read.from).add(from % WINDOW).cast_const(),
                 into.len(),
             )
         };
         into.copy_from_slice(window);
     }
 
-    fn spin_policy(&self, takes: &[BulkRead<'_>]) -> SpinPolicy {
-        self.spin_policy_for(takes.iter().map(|take| take.into.len()).sum::<usize>() >= BULK)
+    fn spin_policy(&self, reads: &[BulkRead<'_>]) -> SpinPolicy {
+        self.spin_policy_for(reads.iter().map(|read| read.into.len()).sum::<usize>() >= BULK)
     }
 
     fn spin_policy_for(&self, bulk: bool) -> SpinPolicy {
@@ -305,24 +298,20 @@ impl NodeExchange {
     fn wait_at_barrier(
         &self,
         block: &SharedBlock,
-        attendance: FailurePolicy,
-        patience: SpinPolicy,
+        failure_policy: FailurePolicy,
+        spin_policy: SpinPolicy,
         call: CollectiveId,
     ) -> Result<()> {
-        let manner = WaitPolicy {
-            failure_policy: attendance,
-            spin_policy: patience,
-            flags: futex_flags(&*self.transport),
-        };
+        let policy = WaitPolicy { failure_policy, spin_policy, flags: futex_flags(&*self.transport) };
         barrier_of(block)
-            .arrive(self.size, manner, &*self.transport)
-            .map_err(|never| departed_rank_error(&*self.transport, call.name(), never.failed_rank))
+            .arrive(self.size, policy, &*self.transport)
+            .map_err(|aborted| departed_rank_error(&*self.transport, call.name(), aborted.failed_rank))
     }
 
     fn step_mismatch(&self, rank: usize, call: CollectiveId) -> Error {
         let detail = format!(
             "rank {} and rank {} are at different steps of the same call; collective calls of one rank on one communicator must \
-             follow one another: give each thread a dup",
+             not be concurrent: give each thread a dup",
             self.comm_ranks[self.rank], self.comm_ranks[rank]
         );
         Error::new(Kind::Mismatch, call.name(), detail).caused_by(self.comm_ranks[rank])
@@ -342,14 +331,14 @@ impl NodeExchange {
         slot[SLOT_LEN..SLOT_DATA].copy_from_slice(&(data.len() as u32).to_le_bytes());
         slot[SLOT_DATA..SLOT_DATA + data.len()].copy_from_slice(data);
         let used = SLOT_DATA + data.len();
-        // SAFETY: this rank's own slot of this turn; its readers have met since its last use.
+        // SAFETY: this rank's slot of this turn; its readers have passed a barrier since its last use.
         unsafe {
             std::ptr::copy_nonoverlapping(slot.as_ptr(), self.slot_start(block, turn, self.rank), used);
         }
     }
 
     fn slot<'a>(&self, block: &'a SharedBlock, turn: usize, rank: usize) -> &'a [u8] {
-        // SAFETY: inside the block, written before the meeting just passed and not again before the next but one.
+        // SAFETY: inside the block, written before the last barrier and not again before the second one after it.
         unsafe { std::slice::from_raw_parts(self.slot_start(block, turn, rank), SLOT) }
     }
 
@@ -367,8 +356,8 @@ impl NodeExchange {
 
 impl Drop for NodeExchange {
     fn drop(&mut self) {
-        // A rank that gives up a communicator never comes to its meetings again: who still waits there must learn it. One that
-        // panics is about to fail as a whole, and then everyone learns why, too.
+        // A rank that drops a communicator makes no more calls on it: ranks that wait there get an error. A rank that panics is about to
+        // fail, and then other ranks get its message.
         if let Some(block) = &self.block
             && !std::thread::panicking()
         {
@@ -377,15 +366,15 @@ impl Drop for NodeExchange {
     }
 }
 
-/// This rank never comes to the hub of `block` again: ends all its open meetings, now and for ever.
-pub(crate) fn abort_barrier(block: &SharedBlock, wire: &dyn WaitContext) {
-    barrier_of(block).abort(wire.rank(), futex_flags(wire));
+/// Aborts all current and later barriers in `block`, because this rank no longer reads part.
+pub(crate) fn abort_barrier(block: &SharedBlock, transport: &dyn WaitContext) {
+    barrier_of(block).abort(transport.rank(), futex_flags(transport));
 }
 
-/// The error of a meeting that never takes place: that of the program's failure if there is one, else that a rank is gone.
-fn departed_rank_error(wire: &dyn WaitContext, call: &'static str, rank: usize) -> Error {
-    wire.mark_induced_failure(Some(rank));
-    wire.failure(call).unwrap_or_else(|| {
+/// The error of an aborted barrier: the failure of the program if there is one, otherwise that a rank has departed.
+fn departed_rank_error(transport: &dyn WaitContext, call: &'static str, rank: usize) -> Error {
+    transport.mark_induced_failure(Some(rank));
+    transport.failure(call).unwrap_or_else(|| {
         let detail = format!(
             "rank {rank} of the world has left the program, or dropped this communicator, without making this call"
         );
@@ -393,10 +382,10 @@ fn departed_rank_error(wire: &dyn WaitContext, call: &'static str, rank: usize) 
     })
 }
 
-// A page holds any alignment.
+// A page has the largest alignment.
 #[allow(clippy::cast_ptr_alignment)]
 fn barrier_of(block: &SharedBlock) -> &FutexBarrier {
-    // SAFETY: a block is page-aligned, starts with zeroed room for this, all-zero is a valid value, and it is only ever used
+    // SAFETY: a block is page-aligned, starts with zeroed space for the barrier, all-zero is a valid value, and it is only used
     // through atomics.
     #[allow(clippy::cast_ptr_alignment)]
     unsafe {
@@ -409,8 +398,8 @@ fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-fn futex_flags(wire: &dyn WaitContext) -> futex::Flags {
-    if wire.shares_addresses() { futex::Flags::PRIVATE } else { futex::Flags::empty() }
+fn futex_flags(transport: &dyn WaitContext) -> futex::Flags {
+    if transport.shares_addresses() { futex::Flags::PRIVATE } else { futex::Flags::empty() }
 }
 
 fn slot_data(slot: &[u8]) -> &[u8] {
@@ -419,24 +408,24 @@ fn slot_data(slot: &[u8]) -> &[u8] {
     &slot[SLOT_DATA..SLOT_DATA + u32::from_le_bytes(len) as usize]
 }
 
-fn in_range(take: &BulkRead<'_>, total: usize, call: CollectiveId) -> Result<()> {
-    if take.position.checked_add(take.into.len()).is_some_and(|end| end <= total) {
+fn in_range(read: &BulkRead<'_>, total: usize, call: CollectiveId) -> Result<()> {
+    if read.position.checked_add(read.into.len()).is_some_and(|end| end <= total) {
         return Ok(());
     }
     let detail = format!(
-        "bytes {}..+{} wanted of rank {} of this node, which has {total}",
-        take.position,
-        take.into.len(),
-        take.from
+        "read of {1} bytes at {0} of local rank {2}, which has {total} bytes",
+        read.position,
+        read.into.len(),
+        read.from
     );
     Err(Error::new(Kind::Mismatch, call.name(), detail))
 }
 
-/// Copies one take out of a stream of parts.
-fn copy(stream: &[&[u8]], take: &mut BulkRead<'_>, call: CollectiveId) -> Result<()> {
-    in_range(take, stream.iter().map(|part| part.len()).sum(), call)?;
-    let mut at = take.position;
-    let mut into = &mut *take.into;
+/// Copies one read from the concatenation of parts.
+fn copy(stream: &[&[u8]], read: &mut BulkRead<'_>, call: CollectiveId) -> Result<()> {
+    in_range(read, stream.iter().map(|part| part.len()).sum(), call)?;
+    let mut at = read.position;
+    let mut into = &mut *read.into;
     for part in stream {
         if at >= part.len() {
             at -= part.len();

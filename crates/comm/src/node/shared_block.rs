@@ -1,4 +1,4 @@
-//! A block of zeroed memory that the ranks of a node have in common: an anonymous mapping for threads, a memfd for processes.
+//! A block of zeroed memory shared by the ranks of a node: an anonymous mapping for threads, a memfd for processes.
 
 use std::fs::File;
 use std::io;
@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-/// Memory shared by the ranks of a node; it goes when the last of them lets go.
+/// Memory shared by the ranks of a node; it is freed when the last rank drops it.
 #[derive(Debug)]
 pub(crate) struct SharedBlock {
     map: MmapRaw,
 }
 
-/// How a process finds the block that another one made.
+/// How a process finds the block of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemfdHandle {
     pub(crate) pid: u32,
@@ -34,20 +34,17 @@ impl SharedBlock {
         Ok((Self { map }, fd))
     }
 
-    /// The ticket by which other processes attach.
+    /// The handle by which other processes attach.
     pub(crate) fn memfd_handle(fd: &OwnedFd) -> MemfdHandle {
         MemfdHandle { pid: std::process::id(), fd: fd.as_raw_fd() }
     }
 
     /// Attaches to the block of another process of this machine.
-    pub(crate) fn attach(ticket: MemfdHandle, len: usize) -> io::Result<Self> {
-        let path = format!("/proc/{}/fd/{}", ticket.pid, ticket.fd);
+    pub(crate) fn attach(handle: MemfdHandle, len: usize) -> io::Result<Self> {
+        let path = format!("/proc/{}/fd/{}", handle.pid, handle.fd);
         let file = File::options().read(true).write(true).open(path)?;
         if file.metadata()?.len() < whole_words(len) as u64 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the shared block is shorter than agreed",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared block is too short"));
         }
         Ok(Self { map: MmapOptions::new().len(whole_words(len)).map_raw(&file)? })
     }
@@ -61,8 +58,8 @@ impl SharedBlock {
     }
 }
 
-/// The length of a block of `len` bytes: whole words, at least one, since it is reached by words. A length that has no next multiple
-/// stays, for the system to refuse.
+/// The length of a block of `len` bytes, rounded up to whole words, at least one: it is accessed by words. A length that cannot be rounded
+/// is kept, and the system rejects it.
 fn whole_words(len: usize) -> usize {
     len.max(1).checked_next_multiple_of(8).unwrap_or(len)
 }

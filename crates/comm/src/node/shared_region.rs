@@ -1,9 +1,9 @@
-//! Memory that the ranks of a node have in common, for bulk data.
+//! Memory shared by the ranks of a node, for bulk data.
 //!
-//! `unsafe` here: shared memory is reached through raw pointers. The safe methods reach it only by relaxed atomics of one size, whole
-//! aligned words, so that ranks that race get some bytes of either, never undefined behaviour (accesses of different sizes that
-//! race would be); on the machines we know that runs at the speed of memory. [`Region::slice`] and [`Region::slice_mut`] are for
-//! layers that prove their ranks apart.
+//! `unsafe` here: shared memory is accessed through raw pointers. The safe methods use relaxed atomics of one size, aligned words, so that
+//! concurrent accesses get bytes of either rank and are not undefined behaviour (races of accesses of different sizes would be). This
+//! has the speed of plain memory accesses. [`SharedRegion::slice`] and [`SharedRegion::slice_mut`] are for layers that exclude
+//! conflicting accesses.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::{Error, Kind, Result};
 
 const WORD: usize = size_of::<u64>();
 
-/// A block of memory shared by the ranks of a node, zero at first. It goes when the last rank drops it.
+/// A block of memory shared by the ranks of a node, initially zero. It is freed when the last rank drops it.
 ///
-/// Who writes where and when is up to the ranks; a [`barrier`](crate::Comm::barrier) between a write and a read makes the one visible
-/// to the other. Unordered accesses to the same bytes give bytes of either.
+/// The ranks must order their accesses; a [`barrier`](crate::Comm::barrier) between a write and a read makes the written bytes visible to
+/// the read. Unordered accesses to the same bytes give bytes of either.
 #[derive(Clone, Debug)]
 pub struct SharedRegion {
     block: Arc<SharedBlock>,
@@ -35,14 +35,14 @@ impl SharedRegion {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Copies `bytes` to `offset`.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        self.check(offset, bytes.len(), "Region::write")?;
+        self.check(offset, bytes.len(), "SharedRegion::write")?;
         let (head, rest) = bytes.split_at(head_of(offset, bytes.len()));
         let (words, tail) = rest.as_chunks::<WORD>();
         let first = offset + head.len();
@@ -56,7 +56,7 @@ impl SharedRegion {
 
     /// Copies the bytes at `offset` into `bytes`.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
-        self.check(offset, bytes.len(), "Region::read")?;
+        self.check(offset, bytes.len(), "SharedRegion::read")?;
         let (head, rest) = bytes.split_at_mut(head_of(offset, bytes.len()));
         let (words, tail) = rest.as_chunks_mut::<WORD>();
         let first = offset + head.len();
@@ -68,7 +68,7 @@ impl SharedRegion {
         Ok(())
     }
 
-    /// Writes some bytes of one word and leaves the others as they are, whoever writes them meanwhile.
+    /// Writes some bytes of one word without changing the others, even if other ranks write them concurrently.
     fn write_part(&self, offset: usize, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -92,57 +92,57 @@ impl SharedRegion {
         bytes.copy_from_slice(&word[within..within + bytes.len()]);
     }
 
-    /// The 64-bit atomic at `offset`, a multiple of 8: a counter or pointer that all ranks of the node share.
+    /// The 64-bit atomic at `offset`, a multiple of 8, shared by all ranks of the node.
     pub fn atomic(&self, offset: usize) -> Result<&AtomicU64> {
-        self.check(offset, WORD, "Region::atomic")?;
+        self.check(offset, WORD, "SharedRegion::atomic")?;
         if !offset.is_multiple_of(WORD) {
             let detail = format!("offset {offset} is not a multiple of {WORD}");
-            return Err(Error::new(Kind::InvalidArgument, "Region::atomic", detail));
+            return Err(Error::new(Kind::InvalidArgument, "SharedRegion::atomic", detail));
         }
         Ok(self.word(offset))
     }
 
-    /// Where it begins, for layers that order their ranks' accesses by themselves.
+    /// The start of the memory, for layers that order their accesses themselves.
     pub fn as_ptr(&self) -> *mut u8 {
         self.block.start()
     }
 
-    /// Makes the first `len` bytes present on this rank, all at once: page by page, as they are touched, takes several times as long.
-    /// Memory that the system does not give now it gives, or not, when it is touched.
+    /// Populates the page tables of the first `len` bytes on this rank: page faults at the first accesses take several times as long.
+    /// Errors are ignored; they occur at the first access instead.
     pub fn populate(&self, len: usize) {
         if cfg!(miri) {
-            // It has no such call, and its memory is there.
+            // Miri does not support this call.
             return;
         }
         let len = len.min(self.len);
-        // SAFETY: the block has that many bytes, from a page on; to populate them changes none.
+        // SAFETY: the block is page-aligned and has at least `len` bytes; populating does not change them.
         let _ =
             unsafe { rustix::mm::madvise(self.as_ptr().cast(), len, rustix::mm::Advice::LinuxPopulateWrite) };
     }
 
-    /// The bytes from `offset`, as they lie there.
+    /// The bytes at `offset`.
     ///
     /// # Safety
     /// The range must lie inside the region, and no rank may write to it while the slice lives.
     pub unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
-        debug_assert!(self.check(offset, len, "Region::slice").is_ok());
+        debug_assert!(self.check(offset, len, "SharedRegion::slice").is_ok());
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts(self.block.start().add(offset), len) }
     }
 
-    /// The bytes from `offset`, to be written in place.
+    /// The bytes at `offset`, mutable.
     ///
     /// # Safety
-    /// The range must lie inside the region, and nobody else, this rank included, may read or write it while the slice lives.
+    /// The range must lie inside the region, and no other code on any rank may read or write it while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn slice_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        debug_assert!(self.check(offset, len, "Region::slice_mut").is_ok());
+        debug_assert!(self.check(offset, len, "SharedRegion::slice_mut").is_ok());
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.block.start().add(offset), len) }
     }
 
     /// The word at `offset`, a multiple of its size.
-    // A page holds any alignment.
+    // A page has the largest alignment.
     #[allow(clippy::cast_ptr_alignment)]
     fn word(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: callers have checked the range and the alignment; a block is page-aligned, consists of whole words and lives as long
@@ -154,12 +154,12 @@ impl SharedRegion {
         if offset.checked_add(len).is_some_and(|end| end <= self.len) {
             return Ok(());
         }
-        let detail = format!("bytes {offset}..+{len} lie outside a region of {}", self.len);
+        let detail = format!("{len} bytes at {offset} exceed the region of {} bytes", self.len);
         Err(Error::new(Kind::InvalidArgument, call, detail))
     }
 }
 
-/// How many of `len` bytes at `offset` lie before the first whole word.
+/// The number of the `len` bytes at `offset` before the first whole word.
 fn head_of(offset: usize, len: usize) -> usize {
     (offset.next_multiple_of(WORD) - offset).min(len)
 }

@@ -1,8 +1,8 @@
-//! The transport among MPI processes: the MPI library is loaded when the program starts, not linked.
+//! The transport between MPI processes. The MPI library is loaded at run time, not linked.
 //!
-//! MPI serves as a wire for packets between processes, and keeps a number where none of our threads may: matching, communicators and
-//! collective calls are ours, so that they are the same for threads and processes and never spin. All of it lies in this module, shared
-//! with whoever starts from a communicator handle that a host program already has ([`Comm::from_mpi`](crate::Comm::from_mpi)).
+//! MPI transfers packets between processes and provides one-sided counters. Matching, communicators and collective calls are implemented
+//! in this crate, so that they are the same for threads and processes and do not spin. The module also serves communicators of a host
+//! program ([`Comm::from_mpi`](crate::Comm::from_mpi)).
 
 pub(crate) mod abi;
 mod call_queue;
@@ -20,7 +20,7 @@ pub use abi::{Fact, MpiAbi, facts};
 pub(crate) use library::{Library, MpiSelection};
 pub(crate) use session::{MpiSession, adopt, start};
 
-/// How freely threads may call MPI.
+/// The thread support level of MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
     /// Only one thread exists.
@@ -34,7 +34,7 @@ pub enum ThreadLevel {
 }
 
 impl ThreadLevel {
-    /// All levels, from the least.
+    /// All levels, ascending.
     pub const ALL: [Self; 4] = [Self::Single, Self::Funneled, Self::Serialized, Self::Multiple];
 }
 
@@ -44,7 +44,8 @@ impl std::str::FromStr for ThreadLevel {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.iter().find(|level| format!("{level:?}").eq_ignore_ascii_case(text));
         known.copied().ok_or_else(|| {
-            let detail = format!("{text:?} is no thread level: single, funneled, serialized or multiple");
+            let detail =
+                format!("{text:?} is not a thread level; give single, funneled, serialized or multiple");
             crate::Error::new(crate::Kind::InvalidArgument, "run", detail)
         })
     }

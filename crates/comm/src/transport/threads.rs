@@ -1,4 +1,4 @@
-//! The transport among threads of this process: packets move by pointer, memory is common anyway.
+//! The transport between threads of this process: packets are passed by pointer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,13 @@ use crate::run_end::RunEnd;
 use crate::wait_context::{MakeProgress, WaitContext};
 use crate::{Error, Kind, Result};
 
-/// Why a rank failed: the error of its program.
+/// The error of a rank's program.
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the thread ranks of one [`run`](crate::run) have in common.
+/// The shared state of the thread ranks of one [`run`](crate::run).
 #[derive(Debug)]
 pub(crate) struct ThreadWorld {
-    /// Tells it from all others of this process.
+    /// Its number in this process.
     number: u64,
     mailboxes: Vec<Mailbox>,
     shared: Mutex<ThreadWorldState>,
@@ -30,16 +30,16 @@ pub(crate) struct ThreadWorld {
 #[derive(Debug, Default)]
 struct ThreadWorldState {
     shared_blocks: HashMap<u64, Arc<SharedBlock>>,
-    next_offer: u64,
-    /// The hubs that each rank belongs to.
+    next_handle: u64,
+    /// The blocks with barriers, by rank.
     barrier_blocks: Vec<(usize, Weak<SharedBlock>)>,
-    /// The ranks that failed, and why, in this order.
+    /// The ranks that failed and their errors, in order.
     failures: Vec<(usize, Cause)>,
-    /// Who learned that another rank is gone, and which, in this order.
+    /// Ranks that learned of a failed rank, and which one, in order.
     induced_failures: Vec<(usize, Option<usize>)>,
 }
 
-/// One thread's end of its world.
+/// The transport of one thread rank.
 #[derive(Debug)]
 pub(crate) struct ThreadTransport {
     world: Arc<ThreadWorld>,
@@ -59,22 +59,22 @@ impl ThreadWorld {
         Arc::new(ThreadTransport { world: Arc::clone(self), rank, run_end: RunEnd::default() })
     }
 
-    /// The rank whose failure came before that of all others, and its error.
+    /// The rank whose failure caused the others, and its error.
     pub(crate) fn take_failure(&self) -> Option<(usize, Cause)> {
         let mut shared = self.lock();
         let at = shared.origin()?;
         Some(shared.failures.swap_remove(at))
     }
 
-    /// Rank `rank` has failed: everyone who waits for anyone learns of it.
+    /// Records that rank `rank` has failed: all waits end.
     pub(crate) fn fail(self: &Arc<Self>, rank: usize, cause: Cause) {
         let mut shared = self.lock();
         shared.failures.push((rank, cause));
-        let watched = shared.live_barriers(|_| true);
+        let blocks = shared.live_barriers(|_| true);
         drop(shared);
-        let wire = self.transport(rank);
-        for block in &watched {
-            node_exchange::abort_barrier(block, &*wire);
+        let transport = self.transport(rank);
+        for block in &blocks {
+            node_exchange::abort_barrier(block, &*transport);
         }
         self.mailboxes.iter().for_each(Mailbox::fail);
     }
@@ -85,17 +85,17 @@ impl ThreadWorld {
 }
 
 impl ThreadWorldState {
-    /// Which failure the others follow from: a rank that failed because it was left alone may be faster here than the one that left it.
+    /// The failure that caused the others: a rank with an induced failure may be recorded before the rank that caused it.
     fn origin(&self) -> Option<usize> {
         let failure_of = |rank: usize| self.failures.iter().position(|(failed, _)| *failed == rank);
-        let has_lost = |rank: usize| self.induced_failures.iter().any(|(by, _)| *by == rank);
-        let by_itself = self.failures.iter().position(|(rank, _)| !has_lost(*rank));
-        // A rank on its way out may still learn that others go: then it was the first to be missed.
-        let missed_first = || self.induced_failures.iter().find_map(|(_, of)| failure_of((*of)?));
-        by_itself.or_else(missed_first).or((!self.failures.is_empty()).then_some(0))
+        let is_induced = |rank: usize| self.induced_failures.iter().any(|(by, _)| *by == rank);
+        let own = self.failures.iter().position(|(rank, _)| !is_induced(*rank));
+        // If all failed ranks learned of others: the first one that another rank learned of.
+        let first_reported = || self.induced_failures.iter().find_map(|(_, of)| failure_of((*of)?));
+        own.or_else(first_reported).or((!self.failures.is_empty()).then_some(0))
     }
 
-    /// The hubs of the ranks that are `wanted`, as far as they still exist.
+    /// The blocks with barriers of the ranks that are `wanted`, as far as they still exist.
     fn live_barriers(&self, wanted: impl Fn(usize) -> bool) -> Vec<Arc<SharedBlock>> {
         self.barrier_blocks
             .iter()
@@ -127,9 +127,9 @@ impl WaitContext for ThreadTransport {
     }
 
     fn mark_induced_failure(&self, of: Option<usize>) {
-        let (mut shared, loss) = (self.world.lock(), (self.rank, of));
-        if !shared.induced_failures.contains(&loss) {
-            shared.induced_failures.push(loss);
+        let (mut shared, induced) = (self.world.lock(), (self.rank, of));
+        if !shared.induced_failures.contains(&induced) {
+            shared.induced_failures.push(induced);
         }
     }
 
@@ -182,23 +182,24 @@ impl Transport for ThreadTransport {
 
     fn create_block(&self, len: usize) -> Result<(Arc<SharedBlock>, BlockHandle)> {
         let detail = || format!("{len} bytes of shared memory");
-        let block =
-            SharedBlock::for_threads(len).map_err(|source| Error::system("offer", detail(), source))?;
+        let block = SharedBlock::for_threads(len)
+            .map_err(|source| Error::system("shared_region", detail(), source))?;
         let block = Arc::new(block);
         let mut shared = self.world.lock();
-        shared.next_offer += 1;
-        let ticket = [shared.next_offer, 0];
-        shared.shared_blocks.insert(ticket[0], Arc::clone(&block));
-        Ok((block, ticket))
+        shared.next_handle += 1;
+        let handle = [shared.next_handle, 0];
+        shared.shared_blocks.insert(handle[0], Arc::clone(&block));
+        Ok((block, handle))
     }
 
-    fn attach_block(&self, ticket: BlockHandle, _len: usize) -> Result<Arc<SharedBlock>> {
-        let missing = || Error::new(Kind::Mismatch, "attach", "no rank offers this shared memory any more");
-        self.world.lock().shared_blocks.get(&ticket[0]).cloned().ok_or_else(missing)
+    fn attach_block(&self, handle: BlockHandle, _len: usize) -> Result<Arc<SharedBlock>> {
+        let missing =
+            || Error::new(Kind::Mismatch, "attach", "the handle of this shared memory is no longer valid");
+        self.world.lock().shared_blocks.get(&handle[0]).cloned().ok_or_else(missing)
     }
 
-    fn withdraw_block(&self, ticket: BlockHandle) {
-        self.world.lock().shared_blocks.remove(&ticket[0]);
+    fn withdraw_block(&self, handle: BlockHandle) {
+        self.world.lock().shared_blocks.remove(&handle[0]);
     }
 
     fn register_barrier(&self, block: &Arc<SharedBlock>) {

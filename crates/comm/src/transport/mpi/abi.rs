@@ -1,6 +1,6 @@
-//! What differs between MPI implementations: the width of handles, the values of constants, the layout of a status.
+//! Differences between MPI implementations: the width of handles, the values of constants, the layout of a status.
 //!
-//! Everything we rely on stands here once, and the test `abi` compares each line with the implementation's own header.
+//! The test `abi` compares every constant with the implementation's header.
 
 use std::ffi::c_int;
 
@@ -8,20 +8,20 @@ use super::ThreadLevel;
 use super::library::Library;
 use crate::Result;
 
-/// The binary interfaces we know.
+/// The supported ABIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MpiAbi {
     /// Open MPI 4 and 5: handles are addresses of exported objects.
     OpenMpi,
-    /// MPICH and its kin (Intel MPI, MVAPICH, Cray): handles are integers.
+    /// MPICH and derived libraries (Intel MPI, MVAPICH, Cray): handles are integers.
     Mpich,
-    /// The standard binary interface of MPI 5: handles are small numbers in pointers.
+    /// The standard ABI of MPI 5: handles are small numbers in pointers.
     Standard,
 }
 
-/// One interface, as types.
+/// An ABI as types.
 pub(crate) trait Abi: Send + Sync + 'static {
-    const FLAVOUR: MpiAbi;
+    const MPI_ABI: MpiAbi;
     const ANY_SOURCE: c_int;
     /// The values of `MPI_THREAD_SINGLE` … `MPI_THREAD_MULTIPLE`.
     const THREAD_LEVELS: [c_int; 4];
@@ -30,7 +30,7 @@ pub(crate) trait Abi: Send + Sync + 'static {
 
     fn constants(library: &Library) -> Result<MpiHandles<Self::Handle>>;
 
-    /// A communicator handle as a host program has it.
+    /// A communicator handle of a host program.
     fn handle(raw: usize) -> Self::Handle;
 
     fn thread_level(value: c_int) -> ThreadLevel {
@@ -40,12 +40,12 @@ pub(crate) trait Abi: Send + Sync + 'static {
     }
 }
 
-/// A status that MPI fills and we read.
+/// A status that MPI fills.
 pub(crate) trait AbiStatus: Copy + Default + Send {
     fn source(&self) -> c_int;
 }
 
-/// The handles we pass to MPI.
+/// The predefined handles that are passed to MPI.
 #[derive(Clone, Copy)]
 pub(crate) struct MpiHandles<H> {
     pub(crate) world: H,
@@ -60,7 +60,7 @@ pub(crate) struct MpiHandles<H> {
 }
 
 impl<H> MpiHandles<H> {
-    /// As [`OPEN_MPI_OBJECTS`] names them.
+    /// In the order of [`OPEN_MPI_OBJECTS`].
     fn in_order(self) -> [H; HANDLES] {
         let Self { world, byte, errors_return, request_null, message_null, info_null, uint64, sum, replace } =
             self;
@@ -90,7 +90,7 @@ pub(crate) struct OpenMpi;
 pub(crate) struct Mpich;
 pub(crate) struct StandardAbi;
 
-/// How many constants there are.
+/// The number of predefined handles.
 const HANDLES: usize = 9;
 
 const OPEN_MPI_OBJECTS: [(&str, &str); HANDLES] = [
@@ -106,7 +106,7 @@ const OPEN_MPI_OBJECTS: [(&str, &str); HANDLES] = [
 ];
 
 impl Abi for OpenMpi {
-    const FLAVOUR: MpiAbi = MpiAbi::OpenMpi;
+    const MPI_ABI: MpiAbi = MpiAbi::OpenMpi;
     const ANY_SOURCE: c_int = -1;
     const THREAD_LEVELS: [c_int; 4] = [0, 1, 2, 3];
     type Handle = usize;
@@ -145,7 +145,7 @@ const MPICH: MpiHandles<c_int> = MpiHandles {
 };
 
 impl Abi for Mpich {
-    const FLAVOUR: MpiAbi = MpiAbi::Mpich;
+    const MPI_ABI: MpiAbi = MpiAbi::Mpich;
     const ANY_SOURCE: c_int = -2;
     const THREAD_LEVELS: [c_int; 4] = [0, 1, 2, 3];
     type Handle = c_int;
@@ -173,7 +173,7 @@ const STANDARD: MpiHandles<usize> = MpiHandles {
 };
 
 impl Abi for StandardAbi {
-    const FLAVOUR: MpiAbi = MpiAbi::Standard;
+    const MPI_ABI: MpiAbi = MpiAbi::Standard;
     const ANY_SOURCE: c_int = -1;
     const THREAD_LEVELS: [c_int; 4] = [0, 1024, 2048, 4096];
     type Handle = usize;
@@ -188,7 +188,7 @@ impl Abi for StandardAbi {
     }
 }
 
-/// Something we rely on, to be compared with a header.
+/// A fact that this crate relies on, to be compared with a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// A C expression over the names of `mpi.h`.
@@ -197,9 +197,9 @@ pub struct Fact {
     pub value: i64,
 }
 
-/// All that we rely on for `flavour`. (For Open MPI the expressions ask whether a constant is the address of an exported object.)
-pub fn facts(flavour: MpiAbi) -> Vec<Fact> {
-    match flavour {
+/// All facts for `abi`. (For Open MPI the expressions check that a constant is the address of an exported object.)
+pub fn facts(abi: MpiAbi) -> Vec<Fact> {
+    match abi {
         MpiAbi::OpenMpi => {
             let mut facts = common_facts::<OpenMpi>();
             facts.extend(OPEN_MPI_OBJECTS.iter().map(|(constant, object)| Fact {
@@ -243,7 +243,7 @@ fn common_facts<A: Abi>() -> Vec<Fact> {
 }
 
 fn source_offset<A: Abi>() -> i64 {
-    let offset = match A::FLAVOUR {
+    let offset = match A::MPI_ABI {
         MpiAbi::OpenMpi => std::mem::offset_of!(OpenMpiStatus, source),
         MpiAbi::Mpich => std::mem::offset_of!(MpichStatus, source),
         MpiAbi::Standard => std::mem::offset_of!(StandardStatus, source),

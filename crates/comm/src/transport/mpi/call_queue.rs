@@ -1,7 +1,7 @@
-//! Packets of background threads, on their way to a thread of the program, which passes them to MPI.
+//! The queue of MPI calls of background threads, which a thread of the program makes for them.
 //!
-//! Below thread level multiple only threads of the program may call MPI. An operation that a background thread performs leaves its packets here and
-//! finds the answers in the mailbox; whichever call of the program makes progress moves both.
+//! Below thread level multiple only threads of the program may call MPI. An operation of a background thread queues its packets here and
+//! gets the replies from the mailbox; any call of the program that makes progress transfers both.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,15 +11,15 @@ use crate::matching::packet::{PacketBody, PacketHeader};
 use crate::transport::CounterOp;
 use crate::{Error, Result};
 
-/// How long a background thread sleeps before it looks whether the transport has failed.
-const NAP: Duration = Duration::from_millis(2);
+/// Time a background thread sleeps before it checks whether the transport has failed.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What a background thread wants MPI to do.
+/// A call to be made by a thread of the program.
 pub(crate) enum QueuedCall {
     /// Send this packet.
     Send { to: usize, header: PacketHeader, body: PacketBody },
-    /// Change the counter at this place; the answer is waited for.
-    Count { place: usize, change: CounterOp },
+    /// Change the counter `slot` and return its previous value.
+    Count { slot: usize, change: CounterOp },
 }
 
 /// The calls of all background threads of a transport, in the order they were made.
@@ -32,8 +32,8 @@ pub(crate) struct MpiCallQueue {
 #[derive(Default)]
 struct MpiCallQueueState {
     waiting: VecDeque<QueuedCall>,
-    /// Calls handed over and calls passed to MPI so far.
-    handed: u64,
+    /// Calls queued and calls passed to MPI so far.
+    queued: u64,
     passed: u64,
     answers: HashMap<u64, Result<u64>>,
 }
@@ -43,26 +43,26 @@ impl MpiCallQueue {
     pub(crate) fn push(&self, call: QueuedCall) -> u64 {
         let mut state = self.lock();
         state.waiting.push_back(call);
-        state.handed += 1;
-        state.handed
+        state.queued += 1;
+        state.queued
     }
 
-    /// Whether the call with this number has been passed to MPI.
+    /// True if the call with this number has been passed to MPI.
     pub(crate) fn is_passed(&self, number: u64) -> bool {
         self.lock().passed >= number
     }
 
-    /// Passes the calls in order to `pass` until it leaves one (`Ok(None)`) or fails; whether any was passed. A call that was left comes first the next time.
+    /// Passes the calls in order to `pass` until it defers one or fails; true if any was passed. A deferred call is the first one next time.
     pub(crate) fn run_queued(
         &self,
         mut pass: impl FnMut(QueuedCall) -> Result<QueuedCallOutcome>,
     ) -> Result<bool> {
         let mut any = false;
         loop {
-            // Not locked while MPI is called: it may call back.
+            // Not locked while MPI is called: a progress hook may call back.
             let Some(call) = self.lock().waiting.pop_front() else { return Ok(any) };
             match pass(call)? {
-                QueuedCallOutcome::Left(call) => {
+                QueuedCallOutcome::Deferred(call) => {
                     self.lock().waiting.push_front(call);
                     return Ok(any);
                 }
@@ -79,25 +79,25 @@ impl MpiCallQueue {
         }
     }
 
-    /// Waits until the call with this number has been passed to MPI, or `failure` gives a reason why it never will be.
+    /// Waits until the call with this number has been passed to MPI, or `failure` returns an error.
     pub(crate) fn wait_passed(&self, number: u64, failure: impl Fn() -> Option<Error>) -> Result<()> {
         let mut state = self.lock();
         while state.passed < number {
             if let Some(error) = failure() {
                 return Err(error);
             }
-            state = self.change.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.change.wait_timeout(state, CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }
 
-    /// The same for all calls so far.
+    /// As [`wait_passed`](Self::wait_passed), for all calls so far.
     pub(crate) fn wait_all_passed(&self, failure: impl Fn() -> Option<Error>) -> Result<()> {
-        let last = self.lock().handed;
+        let last = self.lock().queued;
         self.wait_passed(last, failure)
     }
 
-    /// The answer of a counter, once the call with this number has been passed.
+    /// The previous value of a counter, after the call with this number has been passed.
     pub(crate) fn take_answer(&self, number: u64) -> Option<Result<u64>> {
         self.lock().answers.remove(&number)
     }
@@ -107,12 +107,12 @@ impl MpiCallQueue {
     }
 }
 
-/// What became of a call.
+/// The outcome of a queued call.
 pub(crate) enum QueuedCallOutcome {
     Sent,
     Counted(Result<u64>),
-    /// Not now.
-    Left(QueuedCall),
+    /// To be retried later.
+    Deferred(QueuedCall),
 }
 
 #[cfg(test)]
@@ -126,27 +126,27 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_passed_in_order_and_one_that_is_left_comes_first_again() {
-        let handover = MpiCallQueue::default();
-        let numbers: Vec<u64> = (0..3).map(|tag| handover.push(call(tag))).collect();
+    fn calls_are_passed_in_order_and_a_deferred_call_is_first_again() {
+        let queue = MpiCallQueue::default();
+        let numbers: Vec<u64> = (0..3).map(|tag| queue.push(call(tag))).collect();
         let mut seen = Vec::new();
         let mut pass = |call: QueuedCall| {
-            let QueuedCall::Send { header, .. } = &call else { return Ok(QueuedCallOutcome::Left(call)) };
+            let QueuedCall::Send { header, .. } = &call else { return Ok(QueuedCallOutcome::Deferred(call)) };
             seen.push(header.tag);
-            Ok(if seen.len() == 2 { QueuedCallOutcome::Left(call) } else { QueuedCallOutcome::Sent })
+            Ok(if seen.len() == 2 { QueuedCallOutcome::Deferred(call) } else { QueuedCallOutcome::Sent })
         };
-        assert!(handover.run_queued(&mut pass).unwrap());
-        assert!(handover.is_passed(numbers[0]) && !handover.is_passed(numbers[1]));
-        assert!(handover.run_queued(&mut pass).unwrap());
+        assert!(queue.run_queued(&mut pass).unwrap());
+        assert!(queue.is_passed(numbers[0]) && !queue.is_passed(numbers[1]));
+        assert!(queue.run_queued(&mut pass).unwrap());
         assert_eq!(seen, [0, 1, 1, 2]);
-        handover.wait_all_passed(|| None).unwrap();
+        queue.wait_all_passed(|| None).unwrap();
     }
 
     #[test]
     fn a_wait_ends_when_the_transport_has_failed() {
-        let handover = MpiCallQueue::default();
-        let number = handover.push(call(0));
+        let queue = MpiCallQueue::default();
+        let number = queue.push(call(0));
         let failure = || Some(Error::new(crate::Kind::Mpi, "send", "MPI has ended"));
-        assert!(handover.wait_passed(number, failure).is_err());
+        assert!(queue.wait_passed(number, failure).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The functions of MPI that we call, typed for one interface; each returns a Rust error instead of aborting.
+//! The MPI functions that this crate calls, typed for one ABI; each returns a Rust error instead of aborting.
 //!
 //! `unsafe` here: calls into the MPI library with pointers that live through the call.
 #![allow(unsafe_code)]
@@ -60,7 +60,7 @@ functions! {
     fetch_and_op = "MPI_Fetch_and_op" (*const c_void, *mut c_void, A::Handle, c_int, isize, A::Handle, A::Handle);
 }
 
-/// The MPI library behind typed calls.
+/// The functions of an MPI library.
 pub(crate) struct MpiFunctions<A: Abi> {
     table: Table<A>,
     pub(crate) constants: MpiHandles<A::Handle>,
@@ -74,7 +74,7 @@ pub(crate) struct MatchedMessage<A: Abi> {
 }
 
 impl<A: Abi> MpiFunctions<A> {
-    /// The functions of `library`, which stays loaded for good: MPI does not survive being unloaded.
+    /// The functions of `library`, which stays loaded: MPI libraries cannot be unloaded.
     pub(crate) fn load(library: Library) -> Result<Self> {
         let functions = Self { table: Table::load(&library)?, constants: A::constants(&library)? };
         library.stay_loaded();
@@ -91,7 +91,7 @@ impl<A: Abi> MpiFunctions<A> {
             self.check("MPI_Finalized", (self.table.finalized)(&raw mut ended))?;
             if ended != 0 {
                 let detail =
-                    "MPI has ended in this process and cannot be started again: a program calls `run` once";
+                    "MPI was finalized in this process and cannot be initialized again; call `run` once";
                 return Err(Error::new(Kind::Mpi, "run", detail));
             }
             if running == 0 {
@@ -122,13 +122,13 @@ impl<A: Abi> MpiFunctions<A> {
         self.check("MPI_Finalize", unsafe { (self.table.finalize)() })
     }
 
-    /// Ends the whole job.
+    /// Aborts the job.
     pub(crate) fn abort(&self, comm: A::Handle, code: c_int) {
         // SAFETY: a valid communicator; it does not return where the implementation can help it.
         unsafe { (self.table.abort)(comm, code) };
     }
 
-    /// The implementation's own description of itself: its first line.
+    /// The first line of the library's version string.
     pub(crate) fn version(&self) -> String {
         let mut text = vec![0u8; TEXT];
         let mut len = 0;
@@ -143,14 +143,14 @@ impl<A: Abi> MpiFunctions<A> {
         let mut copy = comm;
         // SAFETY: `comm` is a valid communicator, `copy` lives here.
         self.check("MPI_Comm_dup", unsafe { (self.table.comm_dup)(comm, &raw mut copy) })?;
-        // SAFETY: the copy is ours.
+        // SAFETY: the copy was created here.
         let outcome = unsafe { (self.table.comm_set_errhandler)(copy, self.constants.errors_return) };
         self.check("MPI_Comm_set_errhandler", outcome)?;
         Ok(copy)
     }
 
     pub(crate) fn free(&self, mut comm: A::Handle) {
-        // SAFETY: a communicator of ours, not used again. An error leaves it to the end of the job.
+        // SAFETY: a communicator created here, not used again. After an error it lives until the end of the job.
         unsafe { (self.table.comm_free)(&raw mut comm) };
     }
 
@@ -212,7 +212,7 @@ impl<A: Abi> MpiFunctions<A> {
         self.check("MPI_Irecv", outcome).map(|()| request)
     }
 
-    /// Looks for a message with this tag from anyone.
+    /// Probes for a message with this tag from any rank.
     pub(crate) fn improbe(&self, comm: A::Handle, tag: c_int) -> Result<Option<MatchedMessage<A>>> {
         let (mut flag, mut count) = (0, 0);
         let mut message = self.constants.message_null;
@@ -257,11 +257,11 @@ impl<A: Abi> MpiFunctions<A> {
         self.check("MPI_Imrecv", outcome).map(|()| request)
     }
 
-    /// Whether a request is complete; if so it is gone.
+    /// True if a request is complete; the request is then freed.
     pub(crate) fn test(&self, request: &mut A::Handle) -> Result<bool> {
         let mut flag = 0;
         let mut status = A::Status::default();
-        // SAFETY: a request of ours; integers and status live here.
+        // SAFETY: a request created here; integers and status live here.
         let outcome = unsafe { (self.table.test)(request, &raw mut flag, &raw mut status) };
         self.check("MPI_Test", outcome).map(|()| flag != 0)
     }
@@ -283,7 +283,7 @@ impl<A: Abi> MpiFunctions<A> {
         Ok(window)
     }
 
-    /// Changes the number at a place of the first process's memory, in one step; what it was before.
+    /// Atomically changes the number at a position of the window of process 0; its previous value.
     pub(crate) fn fetch_and_op(
         &self,
         window: A::Handle,
@@ -307,9 +307,9 @@ impl<A: Abi> MpiFunctions<A> {
         Ok(unsafe { Box::from_raw(cell) }[1])
     }
 
-    /// Gives a window back. Collective in MPI's sense.
+    /// Frees a window. Collective in MPI's sense.
     pub(crate) fn close_window(&self, mut window: A::Handle) {
-        // SAFETY: a window of ours, not used again. An error leaves it to the end of the job.
+        // SAFETY: a window created here, not used again. After an error it lives until the end of the job.
         unsafe {
             (self.table.win_unlock_all)(window);
             (self.table.win_free)(&raw mut window);

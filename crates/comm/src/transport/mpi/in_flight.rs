@@ -1,9 +1,9 @@
-//! Packets under way over MPI: small ones in one message, large ones as an envelope and a body in chunks.
+//! Packets in flight over MPI: small ones in one message, large ones as an envelope and a body in chunks.
 //!
-//! All MPI calls made here return at once and are made under one lock, so every thread level serves.
+//! All MPI calls here are non-blocking and made under one lock, so that every thread level is sufficient.
 //!
-//! `unsafe` here: MPI reads and writes buffers after the call that names them; they stay in these structures until it says that
-//! it is done with them.
+//! `unsafe` here: MPI reads and writes buffers after the call that passes them; they stay in these structures until the requests are
+//! complete.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -15,20 +15,20 @@ use crate::matching::mailbox::Mailbox;
 use crate::matching::packet::{Packet, PacketBody, PacketHeader};
 use crate::{Error, Kind, Result};
 
-/// Bodies up to this size travel with their header: below the eager limit of every implementation, so that a small send needs no
-/// help from the receiver.
+/// Bodies up to this size are sent with their header: below the eager limit of every implementation, so that a small send does not
+/// wait for the receiver.
 const INLINE: usize = 4096 - 128;
 /// An MPI message counts its bytes in 31 bits.
 const CHUNK: usize = 1 << 30;
 const ENVELOPE: usize = PacketHeader::LEN + 4 + 8;
 const ENVELOPE_TAG: c_int = 0;
-/// Tags of bodies go round below the least upper bound that MPI guarantees.
+/// Tags of bodies are reused cyclically below the minimum of `MPI_TAG_UB` that the standard guarantees.
 const BODY_TAGS: c_int = 32_000;
 
 pub(crate) struct InFlightMessages<A: Abi> {
     comm: A::Handle,
     outgoing: HashMap<u64, InFlightSend<A>>,
-    /// Per sender, in the order of arrival: a small packet must not overtake a large one.
+    /// By sender, in the order of arrival: a small packet must not overtake a large one.
     incoming: HashMap<usize, VecDeque<InFlightReceive<A>>>,
     posts: u64,
     body_tag: c_int,
@@ -36,7 +36,7 @@ pub(crate) struct InFlightMessages<A: Abi> {
 
 struct InFlightSend<A: Abi> {
     requests: Vec<A::Handle>,
-    /// What MPI still reads. The body is none where the caller keeps it.
+    /// Buffers that MPI still reads. The body is none if the caller keeps it.
     _envelope: Vec<u8>,
     _body: Option<PacketBody>,
 }
@@ -44,7 +44,7 @@ struct InFlightSend<A: Abi> {
 struct InFlightReceive<A: Abi> {
     requests: Vec<A::Handle>,
     envelope: Vec<u8>,
-    /// None until the envelope is there.
+    /// None until the envelope is received.
     body: Option<(PacketHeader, Vec<u8>)>,
 }
 
@@ -53,7 +53,7 @@ impl<A: Abi> InFlightMessages<A> {
         Self { comm, outgoing: HashMap::new(), incoming: HashMap::new(), posts: 0, body_tag: 0 }
     }
 
-    /// Nothing is on its way out or half in.
+    /// True if no message is being sent or received.
     pub(crate) fn is_idle(&self) -> bool {
         self.outgoing.is_empty() && self.incoming.is_empty()
     }
@@ -62,12 +62,12 @@ impl<A: Abi> InFlightMessages<A> {
         !self.outgoing.contains_key(&post)
     }
 
-    /// Whether sending these bytes copies them at once.
+    /// True if sending these bytes copies them.
     pub(crate) fn is_copied(bytes: &[u8]) -> bool {
         bytes.len() <= INLINE
     }
 
-    /// Starts sending a body that is kept here.
+    /// Starts sending a body that is stored here.
     pub(crate) fn post(
         &mut self,
         mpi: &MpiFunctions<A>,
@@ -85,7 +85,7 @@ impl<A: Abi> InFlightMessages<A> {
     /// Starts sending bytes that the caller keeps.
     ///
     /// # Safety
-    /// Unless they are [copied](Self::is_copied), `bytes` must stay valid and unchanged until [`is_departed`](Self::is_departed).
+    /// Unless they are [copied](Self::is_copied), `bytes` must stay valid and unchanged until [`is_sent`](Self::is_sent).
     pub(crate) unsafe fn post_borrowed(
         &mut self,
         mpi: &MpiFunctions<A>,
@@ -97,7 +97,7 @@ impl<A: Abi> InFlightMessages<A> {
         unsafe { self.start(mpi, to, header, bytes, None) }
     }
 
-    /// The number of the send, and whether all of it could be started; an error outside means that nothing was.
+    /// The number of the send, and whether all its requests could be started; an outer error means that none was.
     unsafe fn start(
         &mut self,
         mpi: &MpiFunctions<A>,
@@ -132,15 +132,15 @@ impl<A: Abi> InFlightMessages<A> {
         Ok((self.posts, outcome))
     }
 
-    /// Moves what can be moved; whether anything did.
+    /// Advances all messages; true if any progressed.
     pub(crate) fn advance(&mut self, mpi: &MpiFunctions<A>, mailbox: &Mailbox) -> Result<bool> {
         let mut moved = self.advance_outgoing(mpi)?;
         while let Some(found) = mpi.improbe(self.comm, ENVELOPE_TAG)? {
             let (source, mut envelope) = (found.source, vec![0; found.bytes]);
             // SAFETY: the envelope has the length of the message and is kept below until the request is complete.
             let request = unsafe { mpi.imrecv(found, &mut envelope) }?;
-            let arriving = InFlightReceive { requests: vec![request], envelope, body: None };
-            self.incoming.entry(source).or_default().push_back(arriving);
+            let receive = InFlightReceive { requests: vec![request], envelope, body: None };
+            self.incoming.entry(source).or_default().push_back(receive);
             moved = true;
         }
         let sources: Vec<usize> = self.incoming.keys().copied().collect();
@@ -155,7 +155,7 @@ impl<A: Abi> InFlightMessages<A> {
         let mut outcome = Ok(());
         self.outgoing.retain(|_, outgoing| match all_complete(mpi, &mut outgoing.requests) {
             Ok(complete) => !complete,
-            // Its other requests may still read the bytes.
+            // Its other requests may still use the buffer.
             Err(error) => {
                 outcome = Err(error);
                 true
@@ -168,9 +168,9 @@ impl<A: Abi> InFlightMessages<A> {
     fn advance_incoming(&mut self, mpi: &MpiFunctions<A>, mailbox: &Mailbox, source: usize) -> Result<bool> {
         let Some(queue) = self.incoming.get_mut(&source) else { return Ok(false) };
         let mut moved = false;
-        for arriving in queue.iter_mut() {
-            if arriving.body.is_none() && all_complete(mpi, &mut arriving.requests)? {
-                arriving.receive_body(mpi, self.comm, source)?;
+        for receive in queue.iter_mut() {
+            if receive.body.is_none() && all_complete(mpi, &mut receive.requests)? {
+                receive.receive_body(mpi, self.comm, source)?;
                 moved = true;
             }
         }
@@ -196,7 +196,7 @@ impl<A: Abi> InFlightMessages<A> {
 
 impl<A: Abi> Drop for InFlightMessages<A> {
     fn drop(&mut self) {
-        // MPI still reads and writes the buffers of what is under way: better they are never freed.
+        // MPI still uses the buffers of messages in flight, so they are leaked.
         if !self.is_idle() {
             std::mem::forget(std::mem::take(&mut self.outgoing));
             std::mem::forget(std::mem::take(&mut self.incoming));
@@ -205,7 +205,7 @@ impl<A: Abi> Drop for InFlightMessages<A> {
 }
 
 impl<A: Abi> InFlightReceive<A> {
-    /// The envelope is there: take the body out of it, or start receiving it.
+    /// Takes the body from the received envelope, or starts receiving it.
     fn receive_body(&mut self, mpi: &MpiFunctions<A>, comm: A::Handle, source: usize) -> Result<()> {
         let (header, tag, len) = decode_envelope(&self.envelope, source)?;
         if tag == 0 {
@@ -223,7 +223,7 @@ impl<A: Abi> InFlightReceive<A> {
 
 fn all_complete<A: Abi>(mpi: &MpiFunctions<A>, requests: &mut Vec<A::Handle>) -> Result<bool> {
     while let Some(request) = requests.last_mut() {
-        // A request that fails is gone as one that is complete.
+        // A failed request is freed like a complete one.
         let complete = mpi.test(request);
         if !matches!(complete, Ok(false)) {
             requests.pop();
@@ -254,7 +254,7 @@ fn decode_envelope(envelope: &[u8], source: usize) -> Result<(PacketHeader, c_in
     });
     parts.ok_or_else(|| {
         let detail =
-            format!("process {source} sent something else on our communicator; do all run the same program?");
+            format!("process {source} sent an invalid message; run the same program on all processes");
         Error::new(Kind::Mismatch, "receive", detail)
     })
 }
@@ -265,11 +265,11 @@ mod tests {
     use crate::collective_id::CollectiveId;
 
     #[test]
-    fn envelopes_survive_and_broken_ones_are_seen() {
+    fn envelopes_are_decoded_and_truncated_ones_are_rejected() {
         let header = PacketHeader { context: 4, source: 1, tag: 9, call: [1; CollectiveId::LEN] };
-        let sealed = encode_envelope(header, 7, &[1, 2, 3], true);
-        assert_eq!(sealed.len(), ENVELOPE + 3);
-        assert_eq!(decode_envelope(&sealed, 0).unwrap(), (header, 7, 3));
-        assert_eq!(decode_envelope(&sealed[..ENVELOPE - 1], 3).unwrap_err().kind(), Kind::Mismatch);
+        let envelope = encode_envelope(header, 7, &[1, 2, 3], true);
+        assert_eq!(envelope.len(), ENVELOPE + 3);
+        assert_eq!(decode_envelope(&envelope, 0).unwrap(), (header, 7, 3));
+        assert_eq!(decode_envelope(&envelope[..ENVELOPE - 1], 3).unwrap_err().kind(), Kind::Mismatch);
     }
 }

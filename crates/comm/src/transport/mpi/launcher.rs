@@ -1,13 +1,13 @@
-//! Launchers that started several processes without telling MPI of them: each process would take itself for the whole job.
+//! Detection of launchers that start several processes without PMI: each process would run the whole job.
 
 use std::ffi::OsString;
 
-/// A launcher that is known by its variables.
+/// A launcher that is recognised by its environment variables.
 struct LauncherVariables {
     name: &'static str,
-    /// Tells the number of this process.
+    /// The variable with the rank of this process.
     rank: &'static str,
-    /// Tells the number of processes, where the launcher has such a variable.
+    /// The variable with the number of processes, if the launcher has one.
     size: Option<&'static str>,
     remedy: &'static str,
 }
@@ -51,8 +51,8 @@ const LAUNCHERS: [LauncherVariables; 6] = [
     },
 ];
 
-/// Why this process must not run as a job of its own, and what to do; none if it may. Asked only where no variable of MPI's own (`PMI*`, `PMIX*`, `OMPI*`) is
-/// there.
+/// The error if this process must not run as a separate job, with the remedy; none if it may. Called only if no variable of MPI (`PMI*`,
+/// `PMIX*`, `OMPI*`) is set.
 pub(super) fn missing_pmi_error(variable: impl Fn(&str) -> Option<OsString>) -> Option<String> {
     let number = |name: &str| variable(name)?.to_str()?.trim().parse::<u64>().ok();
     LAUNCHERS.iter().find_map(|launcher| {
@@ -74,7 +74,7 @@ pub(super) fn missing_pmi_error(variable: impl Fn(&str) -> Option<OsString>) -> 
     })
 }
 
-/// The tasks of the job step that this process belongs to. A batch script has `SLURM_NTASKS` of the job too, but is a process of its own: `srun` alone sets
+/// The tasks of the job step of this process. A batch script has `SLURM_NTASKS` of the job too, but is a single process: only `srun` sets
 /// `SLURM_STEP_ID` and `SLURM_STEP_NUM_TASKS` (sbatch(1), srun(1), "OUTPUT ENVIRONMENT VARIABLES"), `sbatch` sets `ENVIRONMENT=BATCH`.
 fn slurm_tasks(
     number: &impl Fn(&str) -> Option<u64>,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_and_batch_scripts_run_by_themselves() {
+    fn single_processes_and_batch_scripts_are_accepted() {
         for variables in [
             &[][..],
             &[("SLURM_NTASKS", "4")],

@@ -1,6 +1,6 @@
-//! Finding and loading the MPI library of the job this process belongs to.
+//! Search and load of the MPI library of the job of this process.
 //!
-//! `unsafe` here: loading a library runs its initialisers, and a symbol has the type we say it has.
+//! `unsafe` here: loading a library runs its initialisers, and the type of a symbol cannot be checked.
 #![allow(unsafe_code)]
 
 use std::env;
@@ -19,19 +19,19 @@ const OPEN_MPI: [&str; 1] = ["libmpi.so.40"];
 const MPICH: [&str; 2] = ["libmpich.so.12", "libmpi.so.12"];
 const STANDARD: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 
-/// Which MPI a process is to use.
+/// The MPI library that a process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MpiSelection {
-    /// None: not started by an MPI launcher.
+    /// None: the process was not started by an MPI launcher.
     None,
     /// The first of these that can be loaded.
     FirstOf(Vec<OsString>),
-    /// Unknown: a launcher started several processes and did not tell MPI of them. The reason and the remedy.
+    /// Unknown: a launcher started several processes without PMI. The reason and the remedy.
     Refused(String),
 }
 
 impl MpiSelection {
-    /// What the environment says: `AQUEDUCT_MPI` first, else the launcher's variables.
+    /// From the environment: `AQUEDUCT_MPI` if set, otherwise the launcher's variables.
     pub(crate) fn from_env() -> Self {
         Self::from_variables(|name| env::var_os(name))
     }
@@ -64,26 +64,26 @@ impl MpiSelection {
 #[derive(Debug)]
 pub(crate) struct Library {
     loaded: Loaded,
-    /// The file it was loaded from; empty where that is not known.
+    /// The file it was loaded from; empty if unknown.
     pub(crate) path: PathBuf,
-    pub(crate) flavour: MpiAbi,
+    pub(crate) abi: MpiAbi,
 }
 
 impl Library {
-    /// Keeps it loaded for good.
+    /// Keeps it loaded until the process exits.
     pub(crate) fn stay_loaded(self) {
-        // Nothing but the loader's handle.
+        // It contains only the loader's handle.
         std::mem::forget(self.loaded);
     }
 
-    /// The MPI this process already has, as a host program or a linked library, else the first of `names` that loads.
+    /// The MPI library already loaded in this process, or the first of `names` that can be loaded.
     pub(crate) fn load(names: &[OsString]) -> Result<Self> {
         if let Ok(already) = Self::already_loaded() {
             return Ok(already);
         }
         let mut tried = Vec::new();
         for name in names {
-            // SAFETY: an MPI library's initialisers are meant to run in any program; RTLD_GLOBAL because Open MPI's plug-ins look for
+            // SAFETY: an MPI library's initialisers may run in any program; RTLD_GLOBAL because Open MPI's plug-ins need
             // its symbols.
             match unsafe { Loaded::open(Some(name), RTLD_NOW | RTLD_GLOBAL) } {
                 Ok(loaded) => return Self::recognise(loaded, PathBuf::from(name)),
@@ -91,40 +91,40 @@ impl Library {
             }
         }
         let detail = format!(
-            "no MPI library could be loaded. Looked for {}. Install one, put it in LD_LIBRARY_PATH, or set {VARIABLE} to \
+            "no MPI library could be loaded (tried {}). Install one, put it in LD_LIBRARY_PATH, or set {VARIABLE} to \
              openmpi, mpich, abi, the path of a libmpi, or none (ranks are threads)",
             tried.join("; ")
         );
         Err(Error::new(Kind::NoMpi, "run", detail))
     }
 
-    /// The MPI that is already part of this process, wherever its symbols are visible: a program links it, an interpreter loads it
-    /// for one of its modules alone.
+    /// The MPI library already loaded in this process, even if its symbols are not globally visible: an interpreter loads it for one of its
+    /// modules only.
     pub(crate) fn already_loaded() -> Result<Self> {
-        // Tools put themselves in front of the plain names, not of these; the interposition library stands in front of others.
+        // Tools interpose MPI_ functions, not PMPI_ functions; the interposition library does not define this one.
         const KNOWN: &[u8] = b"PMPI_Comm_rank\0";
         let mut seen = Vec::new();
-        // The program itself comes first, with everything that is visible in it; then what only a module of it sees.
+        // First the global symbols of the program, then libraries that are visible to one module only.
         for path in std::iter::once(PathBuf::new()).chain(loaded_libraries::mpi_libraries()) {
             let opened = match path.as_os_str() {
                 name if name.is_empty() => Ok(Loaded::this()),
-                // SAFETY: with this flag nothing is loaded: the library is here already.
+                // SAFETY: with this flag nothing is loaded.
                 name => unsafe { Loaded::open(Some(name), RTLD_NOW | loaded_libraries::NO_LOAD) },
             };
             let Ok(opened) = opened else { continue };
-            // SAFETY: only the address is asked for.
+            // SAFETY: only the address is used.
             let Ok(symbol) = (unsafe { opened.get::<*const ()>(KNOWN) }) else { continue };
             let Some(home) = loaded_libraries::file_of_address(symbol.as_raw_ptr()) else { continue };
             seen.push(home.display().to_string());
-            // SAFETY: as above. Its own handle, not the program's: what others put in front of its functions is not meant.
+            // SAFETY: as above. The handle of the library, not of the program, to ignore interposed functions.
             if let Ok(loaded) = unsafe { Loaded::open(Some(&home), RTLD_NOW | loaded_libraries::NO_LOAD) } {
                 return Self::recognise(loaded, home);
             }
         }
         let detail = match seen.first() {
-            Some(home) => format!(
-                "MPI is part of {home} itself, linked statically; link the program with the shared MPI library"
-            ),
+            Some(home) => {
+                format!("MPI is linked statically into {home}; link the program with the shared MPI library")
+            }
             None => "this process has no MPI library loaded; link the program with a shared MPI library"
                 .to_owned(),
         };
@@ -132,12 +132,12 @@ impl Library {
     }
 
     fn recognise(loaded: Loaded, path: PathBuf) -> Result<Self> {
-        let mut library = Self { loaded, path, flavour: MpiAbi::Mpich };
-        // An MPI that lacks this is no MPI; say so before anything is called.
+        let mut library = Self { loaded, path, abi: MpiAbi::Mpich };
+        // Fails here, before any call, if the library is not an MPI library.
         library.address("MPI_Init_thread")?;
-        library.flavour = if library.address("ompi_mpi_comm_world").is_ok() {
+        library.abi = if library.address("ompi_mpi_comm_world").is_ok() {
             MpiAbi::OpenMpi
-        } else if library.speaks_standard() {
+        } else if library.has_standard_abi() {
             MpiAbi::Standard
         } else {
             MpiAbi::Mpich
@@ -145,7 +145,7 @@ impl Library {
         Ok(library)
     }
 
-    fn speaks_standard(&self) -> bool {
+    fn has_standard_abi(&self) -> bool {
         type GetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
         // SAFETY: the standard gives this function this type.
         let Ok(version) = (unsafe { self.function::<GetVersion>("MPI_Abi_get_version") }) else {
@@ -157,10 +157,10 @@ impl Library {
         outcome == 0 && major >= 1
     }
 
-    /// The address of an exported object or function. A program may have its own copy of an object, which is then the one that
-    /// counts, also for the library.
+    /// The address of an exported object or function. If a program has its own copy of an object (copy relocation), the library uses
+    /// that copy too.
     pub(crate) fn address(&self, name: &str) -> Result<usize> {
-        // SAFETY: only the address is taken.
+        // SAFETY: only the address is used.
         if let Ok(visible) = unsafe { Loaded::this().get::<*const ()>(format!("{name}\0").as_bytes()) } {
             return Ok(visible.as_raw_ptr() as usize);
         }
@@ -168,9 +168,9 @@ impl Library {
         unsafe { self.symbol::<*const ()>(name) }.map(|symbol| symbol.as_raw_ptr() as usize)
     }
 
-    /// The address of a function of this library, not of what was put in front of it.
+    /// The address of a function of this library, ignoring interposed functions.
     pub(crate) fn own_symbol(&self, name: &str) -> Option<usize> {
-        // SAFETY: only the address is taken.
+        // SAFETY: only the address is used.
         unsafe { self.symbol::<*const ()>(name) }.ok().map(|symbol| symbol.as_raw_ptr() as usize)
     }
 
@@ -186,16 +186,20 @@ impl Library {
     unsafe fn symbol<T>(&self, name: &str) -> Result<Symbol<T>> {
         // SAFETY: passed on to the caller.
         unsafe { self.loaded.get(format!("{name}\0").as_bytes()) }.map_err(|source| {
-            Error::new(Kind::NoMpi, "run", format!("the MPI library lacks {name}; is it a complete MPI 3?"))
-                .with_source(source)
+            Error::new(
+                Kind::NoMpi,
+                "run",
+                format!("the MPI library lacks {name}; use one that implements MPI 3"),
+            )
+            .with_source(source)
         })
     }
 }
 
-/// Why a library was not loaded, in the loader's own words, which name it: the error itself says only that it was not.
+/// The loader's message, which names the library; the error itself does not.
 fn reason(name: &OsStr, error: &libloading::Error) -> String {
-    let words = std::error::Error::source(error).map(ToString::to_string);
-    words.unwrap_or_else(|| format!("{}: {error}", name.display()))
+    let message = std::error::Error::source(error).map(ToString::to_string);
+    message.unwrap_or_else(|| format!("{}: {error}", name.display()))
 }
 
 #[cfg(test)]
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_launcher_tells_which_mpi() {
+    fn the_launcher_selects_the_mpi_library() {
         assert_eq!(first(&choice(&[])), None);
         assert_eq!(
             first(&choice(&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMIX_RANK", "0")])),
@@ -229,9 +233,9 @@ mod tests {
     fn a_launcher_without_pmi_is_refused_unless_the_variable_decides() {
         let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")];
         assert!(matches!(choice(&slurm), MpiSelection::Refused(_)));
-        for told in ["PMI_RANK", "PMIX_RANK", VARIABLE] {
-            let told = choice(&[slurm[0], slurm[1], (told, "none")]);
-            assert!(!matches!(told, MpiSelection::Refused(_)), "{told:?}");
+        for name in ["PMI_RANK", "PMIX_RANK", VARIABLE] {
+            let selection = choice(&[slurm[0], slurm[1], (name, "none")]);
+            assert!(!matches!(selection, MpiSelection::Refused(_)), "{selection:?}");
         }
     }
 
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_library_says_what_was_looked_for() {
+    fn the_error_of_a_missing_library_names_the_libraries_tried() {
         let error = Library::load(&["libnothing.so.9".into()]).unwrap_err();
         assert_eq!(error.kind(), Kind::NoMpi);
         assert!(error.to_string().contains("libnothing.so.9"), "{error}");

@@ -1,16 +1,16 @@
-//! What is loaded in this process already, whether or not its symbols are visible.
+//! The MPI libraries loaded in this process, whether or not their symbols are globally visible.
 //!
-//! `unsafe` here: the loader's own lists are walked by its callbacks.
+//! `unsafe` here: callbacks of the dynamic loader.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Opens what is loaded, loads nothing.
+/// Opens a library only if it is loaded.
 pub(crate) const NO_LOAD: c_int = libc::RTLD_NOLOAD;
 
-/// The libraries of this process whose names say MPI.
+/// The loaded libraries whose names start with `libmpi`.
 pub(crate) fn mpi_libraries() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     // SAFETY: the callback gets the pointer it is given here, and the list outlives the call.

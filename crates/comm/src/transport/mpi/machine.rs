@@ -1,6 +1,6 @@
-//! Which machine a process runs on.
+//! The identity of the machine of a process.
 
-/// An identity of this machine, and of the view of its processes: what ranks must have in common to attach to each other's memory.
+/// The identity of this machine and of the PID namespace: ranks with the same identity can attach to each other's memory.
 pub(super) fn identity() -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

@@ -1,6 +1,6 @@
-//! One process's end of the MPI transport.
+//! The MPI transport of a process.
 //!
-//! `unsafe` here: a blocking send lends its caller's buffer to MPI and waits until MPI is done with it.
+//! `unsafe` here: a blocking send passes its caller's buffer to MPI and waits until MPI no longer uses it.
 #![allow(unsafe_code)]
 
 mod closing;
@@ -32,20 +32,20 @@ use crate::transport::{BlockHandle, CounterOp, Transport};
 use crate::wait_context::{MakeProgress, WaitContext};
 use crate::{Error, Kind, Result};
 
-/// So many fruitless looks only yield; then sleeps grow from the first to the second length.
+/// The first polls without progress only yield; later sleeps grow from the shortest to the longest.
 const YIELDS: u32 = 16;
 const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 
-/// Tells the number of a send that was handed over from that of one passed to MPI directly.
-const HANDED: u64 = 1 << 63;
+/// Marks the number of a send in the call queue.
+const QUEUED: u64 = 1 << 63;
 
-/// Whose program this is: who decides which threads call MPI.
+/// The owner of MPI, which decides which threads call it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MpiOwner {
     /// The program was started by [`run`](crate::run).
     Aqueduct,
-    /// A host program calls us, from threads that it lets call MPI; ours are not among them.
+    /// A host program, whose threads call this library. Threads of this library may not call MPI.
     Host,
 }
 
@@ -60,40 +60,40 @@ pub(crate) struct MpiTransport<A: Abi> {
     comm: A::Handle,
     mailbox: Mailbox,
     in_flight: Mutex<InFlightMessages<A>>,
-    /// What background threads may not pass to MPI themselves.
+    /// Calls of background threads that may not call MPI.
     call_queue: MpiCallQueue,
-    /// Where counters lie, once the first is made; none if MPI could not make it.
+    /// The window of counters, created with the first counter; none if MPI could not create it.
     window: OnceLock<Option<CounterWindow<A>>>,
-    /// Descriptors of blocks that others still attach to.
+    /// Descriptors of blocks that other ranks may still attach to.
     shared_blocks: Mutex<HashMap<i32, OwnedFd>>,
-    /// Looks since something last moved.
+    /// Polls since the last progress.
     idle_polls: AtomicU32,
-    /// The hubs that this rank belongs to.
+    /// The blocks with barriers of this rank.
     barrier_blocks: Mutex<Vec<Weak<SharedBlock>>>,
-    /// The others know that this rank sends nothing more.
+    /// The other ranks know that this rank sends no more messages.
     has_departed: AtomicBool,
-    /// Whether this rank knows of one that is gone.
+    /// True if this rank knows of a failed rank.
     induced_failure: AtomicBool,
     run_end: RunEnd,
-    /// MPI is gone: handles that outlive it must not call it.
+    /// MPI is finalized: handles that outlive it must not call it.
     closed: AtomicBool,
-    /// What MPI said when it failed.
+    /// The message of an MPI error.
     broken: OnceLock<String>,
 }
 
 impl<A: Abi> MpiTransport<A> {
-    /// A wire over a copy of `comm`. Collective in MPI's sense.
+    /// A transport over a duplicate of `comm`. Collective in MPI's sense.
     pub(crate) fn new(
         mpi: Arc<MpiFunctions<A>>,
         level: ThreadLevel,
         comm: A::Handle,
-        ruler: MpiOwner,
+        owner: MpiOwner,
     ) -> Result<Self> {
         let comm = mpi.duplicate(comm)?;
         let (rank, size) = mpi.rank_and_size(comm)?;
         Ok(Self {
             level,
-            owner: ruler,
+            owner,
             main: thread::current().id(),
             rank,
             size,
@@ -114,13 +114,13 @@ impl<A: Abi> MpiTransport<A> {
         })
     }
 
-    /// Ends the whole job, with a message.
+    /// Aborts the job with a message.
     pub(crate) fn abort(&self, message: &str) {
         Report::new(Component::Comm).warn(&message);
         self.mpi.abort(self.comm, 1);
     }
 
-    /// This thread may call MPI.
+    /// True if this thread may call MPI.
     fn may_call(&self) -> bool {
         let thread = match self.owner {
             MpiOwner::Aqueduct => {
@@ -139,102 +139,102 @@ impl<A: Abi> MpiTransport<A> {
             return Err(Error::new(
                 Kind::Mpi,
                 call,
-                "the program has ended: `run` has returned and MPI with it",
+                "MPI is finalized because `run` has returned; communicate before",
             ));
         }
         let detail = format!(
             "MPI granted thread level {:?}: only the thread that started the program may do this; \
-             ask the MPI library for a higher level, or communicate from that thread",
+             request a higher level from the MPI library, or communicate from that thread",
             self.level
         );
         Err(Error::new(Kind::ThreadLevel, call, detail))
     }
 
-    /// Passes on what background threads have handed over, and moves what can be moved; whether anything did.
+    /// Makes the queued calls of background threads and advances messages in flight; true if anything progressed.
     fn advance(&self) -> Result<bool> {
         if !self.may_call() {
             return Ok(false);
         }
-        let Some(mut traffic) = self.try_in_flight() else { return Ok(false) };
-        // MPI may have ended while this thread waited for the others.
+        let Some(mut in_flight) = self.try_in_flight() else { return Ok(false) };
+        // MPI may have been finalized while this thread waited for the lock.
         if self.closed.load(Ordering::SeqCst) {
             return Ok(false);
         }
-        let passed = self.call_queue.run_queued(|call| self.run_queued_call(&mut traffic, call))?;
-        let moved = traffic.advance(&self.mpi, &self.mailbox)? || passed;
-        drop(traffic);
-        let _ = self.idle_polls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |quiet| {
-            Some(if moved { 0 } else { quiet.saturating_add(1) })
+        let passed = self.call_queue.run_queued(|call| self.run_queued_call(&mut in_flight, call))?;
+        let moved = in_flight.advance(&self.mpi, &self.mailbox)? || passed;
+        drop(in_flight);
+        let _ = self.idle_polls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |polls| {
+            Some(if moved { 0 } else { polls.saturating_add(1) })
         });
         Ok(moved)
     }
 
-    /// Passes a call of a background thread to MPI.
+    /// Makes a queued call of a background thread.
     fn run_queued_call(
         &self,
-        traffic: &mut InFlightMessages<A>,
+        in_flight: &mut InFlightMessages<A>,
         call: QueuedCall,
     ) -> Result<QueuedCallOutcome> {
         match call {
             QueuedCall::Send { to, header, body } => {
-                traffic.post(&self.mpi, to, header, body).map(|_| QueuedCallOutcome::Sent)
+                in_flight.post(&self.mpi, to, header, body).map(|_| QueuedCallOutcome::Sent)
             }
-            QueuedCall::Count { place, change } => {
+            QueuedCall::Count { slot, change } => {
                 let Some(Some(window)) = self.window.get() else {
                     return Ok(QueuedCallOutcome::Counted(Err(super::window::missing())));
                 };
-                let counted = window.try_change(place, change);
+                let counted = window.try_change(slot, change);
                 Ok(counted.map_or(
-                    QueuedCallOutcome::Left(QueuedCall::Count { place, change }),
+                    QueuedCallOutcome::Deferred(QueuedCall::Count { slot, change }),
                     QueuedCallOutcome::Counted,
                 ))
             }
         }
     }
 
-    /// The traffic; none where this thread has it already and MPI, called meanwhile, calls back.
+    /// The messages in flight; none if this thread has locked them already and a progress hook of MPI calls back.
     fn try_in_flight(&self) -> Option<MutexGuard<'_, InFlightMessages<A>>> {
         if self.threads_may_send() {
             return Some(self.in_flight());
         }
         match self.in_flight.try_lock() {
-            Ok(traffic) => Some(traffic),
+            Ok(in_flight) => Some(in_flight),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// Leaves a call to the threads of the program; its number.
+    /// Queues a call for the threads of the program; its number.
     fn queue_call(&self, call: QueuedCall) -> Result<u64> {
         self.call_queue_failure("send").map_or_else(|| Ok(self.call_queue.push(call)), Err)
     }
 
-    /// Why nobody will pass on what is handed over.
+    /// The error if queued calls will never be made.
     fn call_queue_failure(&self, call: &'static str) -> Option<Error> {
         if self.closed.load(Ordering::Relaxed) {
-            let detail = "the program has ended MPI while an operation was under way; wait for requests and close files before";
+            let detail = "MPI was finalized while an operation was in progress; wait for requests and close files before";
             return Some(Error::new(Kind::Mpi, call, detail));
         }
         self.failure(call)
     }
 
-    /// MPI has reported an error: everyone who waits here learns of it, and ranks of this node that meet with this one.
+    /// Records an error of MPI: all waits of this rank fail, and barriers with ranks of this node.
     fn mark_failed(&self, error: &Error) {
         let _ = self.broken.set(error.to_string());
-        let watched = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.iter().filter_map(Weak::upgrade).for_each(|block| node_exchange::abort_barrier(&block, self));
-        drop(watched);
+        let blocks = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.iter().filter_map(Weak::upgrade).for_each(|block| node_exchange::abort_barrier(&block, self));
+        drop(blocks);
         self.mailbox.fail();
     }
 
-    /// How long nothing is likely to happen.
+    /// The time to sleep until the next poll.
     fn idle_sleep(&self) -> Duration {
-        let quiet = self.idle_polls.load(Ordering::Relaxed);
-        if quiet < YIELDS {
+        let polls = self.idle_polls.load(Ordering::Relaxed);
+        if polls < YIELDS {
             thread::yield_now();
             return Duration::ZERO;
         }
-        let doublings = ((quiet - YIELDS) / 4).min(8);
+        let doublings = ((polls - YIELDS) / 4).min(8);
         (SHORTEST_SLEEP * (1 << doublings)).min(LONGEST_SLEEP)
     }
 
@@ -255,7 +255,7 @@ impl<A: Abi> MakeProgress for MpiTransport<A> {
         if let Err(error) = self.advance() {
             self.mark_failed(&error);
         }
-        // Others may wait for what background threads of this rank do elsewhere.
+        // Other ranks may wait for background operations of this rank on other communicators.
         background_operation::progress();
         Some(self.idle_sleep())
     }
@@ -271,7 +271,7 @@ impl<A: Abi> WaitContext for MpiTransport<A> {
     }
 
     fn failure(&self, call: &'static str) -> Option<Error> {
-        // A process that fails ends the job: nobody is left to be told. What is left is MPI itself failing.
+        // A failing process aborts the job, so only errors of MPI itself are reported here.
         self.broken.get().map(|text| Error::new(Kind::Mpi, call, text.as_str()))
     }
 
@@ -294,7 +294,7 @@ impl<A: Abi> Transport for MpiTransport<A> {
 
     fn describe(&self) -> String {
         let version = self.mpi.version();
-        match A::FLAVOUR {
+        match A::MPI_ABI {
             MpiAbi::Standard => format!("MPI standard ABI, {version}"),
             MpiAbi::OpenMpi | MpiAbi::Mpich => version,
         }
@@ -323,15 +323,15 @@ impl<A: Abi> Transport for MpiTransport<A> {
                 .queue_call(QueuedCall::Send { to, header, body: PacketBody::new(bytes.to_vec()) })
                 .map(|_| ());
         }
-        let mut traffic = self.in_flight();
+        let mut in_flight = self.in_flight();
         self.check_call("send")?;
-        // SAFETY: a large body is waited for below: this call does not return, on any path, before MPI is done with it.
-        let (post, outcome) = unsafe { traffic.post_borrowed(&self.mpi, to, header, bytes) }?;
-        drop(traffic);
+        // SAFETY: for a large body this call does not return, on any path, before MPI no longer uses it.
+        let (post, outcome) = unsafe { in_flight.post_borrowed(&self.mpi, to, header, bytes) }?;
+        drop(in_flight);
         while !InFlightMessages::<A>::is_copied(bytes) && !self.in_flight().is_sent(post) {
             let rest = self.make_progress().unwrap_or_default();
             if let Some(text) = self.broken.get() {
-                // MPI may still read the caller's buffer, and will never say that it has: there is no way back.
+                // MPI may still read the caller's buffer and will not report completion: this call cannot return.
                 self.abort(&format!("rank {}: {text}", self.rank));
             }
             if !rest.is_zero() {
@@ -344,50 +344,50 @@ impl<A: Abi> Transport for MpiTransport<A> {
     fn post(&self, to: usize, header: PacketHeader, body: PacketBody) -> Result<Option<u64>> {
         if is_background_operation() {
             let number = self.queue_call(QueuedCall::Send { to, header, body })?;
-            return Ok(Some(HANDED | number));
+            return Ok(Some(QUEUED | number));
         }
-        let mut traffic = self.in_flight();
+        let mut in_flight = self.in_flight();
         self.check_call("send")?;
         self.idle_polls.store(0, Ordering::Relaxed);
-        traffic.post(&self.mpi, to, header, body).map(Some)
+        in_flight.post(&self.mpi, to, header, body).map(Some)
     }
 
     fn is_sent(&self, post: u64) -> Result<bool> {
-        if post & HANDED != 0 {
-            return Ok(self.call_queue.is_passed(post & !HANDED));
+        if post & QUEUED != 0 {
+            return Ok(self.call_queue.is_passed(post & !QUEUED));
         }
         Ok(self.in_flight().is_sent(post))
     }
 
     fn create_block(&self, len: usize) -> Result<(Arc<SharedBlock>, BlockHandle)> {
         let detail = || format!("{len} bytes of shared memory");
-        let (block, fd) =
-            SharedBlock::for_processes(len).map_err(|source| Error::system("offer", detail(), source))?;
+        let (block, fd) = SharedBlock::for_processes(len)
+            .map_err(|source| Error::system("shared_region", detail(), source))?;
         let MemfdHandle { pid, fd: number } = SharedBlock::memfd_handle(&fd);
         self.shared_blocks().insert(number, fd);
         Ok((Arc::new(block), [u64::from(pid), number as u64]))
     }
 
-    fn attach_block(&self, ticket: BlockHandle, len: usize) -> Result<Arc<SharedBlock>> {
-        let [pid, fd] = ticket;
+    fn attach_block(&self, handle: BlockHandle, len: usize) -> Result<Arc<SharedBlock>> {
+        let [pid, fd] = handle;
         let detail = || format!("attaching to {len} bytes of shared memory of process {pid}");
         let block = SharedBlock::attach(MemfdHandle { pid: pid as u32, fd: fd as i32 }, len);
         block.map(Arc::new).map_err(|source| Error::system("attach", detail(), source))
     }
 
-    fn withdraw_block(&self, ticket: BlockHandle) {
-        self.shared_blocks().remove(&(ticket[1] as i32));
+    fn withdraw_block(&self, handle: BlockHandle) {
+        self.shared_blocks().remove(&(handle[1] as i32));
     }
 
     fn register_barrier(&self, block: &Arc<SharedBlock>) {
-        let mut watched = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.retain(|known| known.strong_count() > 0);
-        watched.push(Arc::downgrade(block));
+        let mut blocks = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.retain(|known| known.strong_count() > 0);
+        blocks.push(Arc::downgrade(block));
     }
 
     fn depart(&self, last: Option<&Arc<SharedBlock>>) -> Result<()> {
-        let watched = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let living = watched.iter().filter_map(Weak::upgrade);
+        let blocks = self.barrier_blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = blocks.iter().filter_map(Weak::upgrade);
         let over = living.filter(|block| last.is_none_or(|last| !Arc::ptr_eq(last, block)));
         over.for_each(|block| node_exchange::abort_barrier(&block, self));
         if self.has_departed.swap(true, Ordering::Relaxed) {
@@ -409,7 +409,7 @@ impl<A: Abi> Transport for MpiTransport<A> {
     }
 
     fn may_use_counters(&self) -> bool {
-        // Where threads may send, one that waits inside MPI for all ranks could keep out the one that they wait for.
+        // If threads may send, a thread in a collective MPI call could block the thread that the other ranks wait for.
         !self.threads_may_send() && self.may_call()
     }
 
@@ -425,14 +425,14 @@ impl<A: Abi> Transport for MpiTransport<A> {
         self.window.get_or_init(make).as_ref().map(|window| &window.slots)
     }
 
-    fn fetch_and_op(&self, place: usize, change: CounterOp) -> Result<u64> {
+    fn fetch_and_op(&self, slot: usize, change: CounterOp) -> Result<u64> {
         if is_background_operation() {
-            let number = self.queue_call(QueuedCall::Count { place, change })?;
+            let number = self.queue_call(QueuedCall::Count { slot, change })?;
             self.call_queue.wait_passed(number, || self.call_queue_failure("counter"))?;
             return self.call_queue.take_answer(number).unwrap_or_else(|| Err(super::window::missing()));
         }
         self.check_call("counter")?;
-        self.window.get().and_then(Option::as_ref).ok_or_else(super::window::missing)?.change(place, change)
+        self.window.get().and_then(Option::as_ref).ok_or_else(super::window::missing)?.change(slot, change)
     }
 
     fn release(&self) {
@@ -443,7 +443,7 @@ impl<A: Abi> Transport for MpiTransport<A> {
 
     fn end(&self) {
         if self.may_call() {
-            self.settle();
+            self.wait_idle();
         }
         self.stop_calling();
     }

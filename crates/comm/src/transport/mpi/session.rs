@@ -1,4 +1,4 @@
-//! MPI started once for this process, whichever interface it has.
+//! The MPI session of this process, for any ABI.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use super::mpi_transport::{MpiOwner, MpiTransport};
 use crate::transport::Transport;
 use crate::{Error, Kind, Result};
 
-/// A wire and what its owner may do with it that others must not.
+/// A transport and the operations of its owner.
 pub(crate) trait MpiSession: Send + Sync {
     fn transport(&self) -> Arc<dyn Transport>;
 
-    /// Ends the whole job, with a message.
+    /// Aborts the job with a message.
     fn abort(&self, message: &str);
 
-    /// All ranks are done: waits for what is under way and ends MPI if it was started here.
+    /// Waits for messages in flight and finalizes MPI if it was started here. All ranks have finished.
     fn close(&self) -> Result<()>;
 }
 
@@ -43,10 +43,10 @@ impl<A: Abi> MpiSession for OpenSession<A> {
     }
 }
 
-/// Loads the first of `names` that can be, starts MPI and takes the world.
+/// Loads the first of `names` that can be loaded, starts MPI and duplicates the world communicator.
 pub(crate) fn start(names: &[OsString], wanted: ThreadLevel) -> Result<Box<dyn MpiSession>> {
     let library = Library::load(names)?;
-    match library.flavour {
+    match library.abi {
         MpiAbi::OpenMpi => start_as::<OpenMpi>(library, wanted),
         MpiAbi::Mpich => start_as::<Mpich>(library, wanted),
         MpiAbi::Standard => start_as::<StandardAbi>(library, wanted),
@@ -56,13 +56,14 @@ pub(crate) fn start(names: &[OsString], wanted: ThreadLevel) -> Result<Box<dyn M
 fn start_as<A: Abi>(library: Library, wanted: ThreadLevel) -> Result<Box<dyn MpiSession>> {
     let mpi = Arc::new(MpiFunctions::<A>::load(library)?);
     let (level, started_here) = mpi.start(wanted)?;
-    let wire = Arc::new(MpiTransport::new(Arc::clone(&mpi), level, mpi.constants.world, MpiOwner::Aqueduct)?);
-    Ok(Box::new(OpenSession { mpi, transport: wire, started_here }))
+    let transport =
+        Arc::new(MpiTransport::new(Arc::clone(&mpi), level, mpi.constants.world, MpiOwner::Aqueduct)?);
+    Ok(Box::new(OpenSession { mpi, transport, started_here }))
 }
 
-/// A wire over a communicator of the host program. Collective over it in MPI's sense.
+/// A transport over a communicator of the host program. Collective over it in MPI's sense.
 pub(crate) fn adopt(raw: usize) -> Result<Arc<dyn Transport>> {
-    // A process has one MPI, whose functions are looked up once.
+    // A process has one MPI library, whose functions are looked up once.
     static LOADED: Mutex<Option<LoadedFunctions>> = Mutex::new(None);
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     let functions = match &*loaded {
@@ -77,7 +78,7 @@ pub(crate) fn adopt(raw: usize) -> Result<Arc<dyn Transport>> {
     }
 }
 
-/// The functions of the host's MPI, by its interface.
+/// The functions of the host's MPI library, by its ABI.
 #[derive(Clone)]
 enum LoadedFunctions {
     OpenMpi(Arc<MpiFunctions<OpenMpi>>),
@@ -88,7 +89,7 @@ enum LoadedFunctions {
 impl LoadedFunctions {
     fn already_loaded() -> Result<Self> {
         let library = Library::already_loaded()?;
-        Ok(match library.flavour {
+        Ok(match library.abi {
             MpiAbi::OpenMpi => Self::OpenMpi(Arc::new(MpiFunctions::load(library)?)),
             MpiAbi::Mpich => Self::Mpich(Arc::new(MpiFunctions::load(library)?)),
             MpiAbi::Standard => Self::Standard(Arc::new(MpiFunctions::load(library)?)),
@@ -101,7 +102,7 @@ fn adopt_as<A: Abi>(mpi: Arc<MpiFunctions<A>>, raw: usize) -> Result<Arc<dyn Tra
         return Err(Error::new(
             Kind::Mpi,
             "from_mpi",
-            "the host program has not started MPI, or has ended it",
+            "the host program has not initialized MPI, or has finalized it",
         ));
     };
     Ok(Arc::new(MpiTransport::new(mpi, level, A::handle(raw), MpiOwner::Host)?))
