@@ -54,21 +54,23 @@ impl ScratchFile {
 }
 
 impl Handle for ScratchFile {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.allow(self.options.is_read(), Operation::Read)?;
-        segment::check(pieces, Operation::Read, &self.name)?;
-        // A device may stop short. One piece per call is enough: `read_full` comes back for the others.
-        let Some(piece) = pieces.iter_mut().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
-        let count = self.outcome(Operation::Read, self.file.read_at(piece.bytes, piece.offset));
-        count.map(|count| count as u64).map_err(|error| error.at(piece.offset))
+        segment::check(segments, Operation::Read, &self.name)?;
+        // A device may stop short. One segment per call is enough: `read_full` comes back for the others.
+        let Some(segment) = segments.iter_mut().find(|segment| !segment.bytes.is_empty()) else {
+            return Ok(0);
+        };
+        let count = self.outcome(Operation::Read, self.file.read_at(segment.bytes, segment.offset));
+        count.map(|count| count as u64).map_err(|error| error.at(segment.offset))
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
         self.allow(self.options.is_write(), Operation::Write)?;
-        segment::check(pieces, Operation::Write, &self.name)?;
-        let Some(piece) = pieces.iter().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
-        let count = self.outcome(Operation::Write, self.file.write_at(piece.bytes, piece.offset));
-        count.map(|count| count as u64).map_err(|error| error.at(piece.offset))
+        segment::check(segments, Operation::Write, &self.name)?;
+        let Some(segment) = segments.iter().find(|segment| !segment.bytes.is_empty()) else { return Ok(0) };
+        let count = self.outcome(Operation::Write, self.file.write_at(segment.bytes, segment.offset));
+        count.map(|count| count as u64).map_err(|error| error.at(segment.offset))
     }
 
     fn len(&self) -> Result<u64> {

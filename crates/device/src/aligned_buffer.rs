@@ -1,12 +1,12 @@
-//! Memory that begins at a multiple of a power of two, as unbuffered I/O wants it.
+//! Aligned memory for unbuffered I/O.
 
 use std::ops::{Deref, DerefMut};
 
-/// The alignment of memory, offset and length that unbuffered I/O takes on every medium in use.
+/// The alignment of memory, offset and length that unbuffered I/O accepts on all common media.
 pub const DIRECT_ALIGNMENT: usize = 4096;
 
-/// Zeroed bytes at a multiple of [`DIRECT_ALIGNMENT`]: what is read into or written from them with
-/// [`direct`](crate::DeviceOpenOptions::direct) needs no copy.
+/// Zeroed bytes at a multiple of [`DIRECT_ALIGNMENT`]: reads into them and writes from them with
+/// [`direct`](crate::DeviceOpenOptions::direct) need no copy.
 ///
 /// ```
 /// use aqueduct_device::{AlignedBuffer, DIRECT_ALIGNMENT};
@@ -17,7 +17,7 @@ pub const DIRECT_ALIGNMENT: usize = 4096;
 /// ```
 #[derive(Debug)]
 pub struct AlignedBuffer {
-    /// Longer than asked for, so that an aligned part of the length lies in it. Never reallocated.
+    /// Longer than requested, so that it contains an aligned part of that length. Never reallocated.
     memory: Vec<u8>,
     start: usize,
     len: usize,

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Assumed where the system gives no answer.
+/// Assumed if the system reports nothing.
 const UNKNOWN: u64 = 256 << 20;
 
 /// How many bytes this process can allocate without swapping and without exceeding the limit of a control group.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn this_system_gives_an_answer_that_changes_little() {
+    fn available_memory_of_this_system_is_stable() {
         let (one, other) = (available_memory(), available_memory());
         assert!(one > 1 << 20 && one.abs_diff(other) < one / 2, "{one} {other}");
         assert_eq!(available_below(Path::new("/nonexistent")), UNKNOWN);

@@ -1,6 +1,6 @@
 //! What a device can do, as data: used to plan accesses and to choose tests.
 
-/// How far a lock reaches.
+/// The scope of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockScope {
     /// No locks.
@@ -11,7 +11,7 @@ pub enum LockScope {
     System,
 }
 
-/// What an open file can do and what it likes.
+/// Features and preferences of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent yes or no")]
 pub struct Capabilities {
@@ -20,29 +20,29 @@ pub struct Capabilities {
     pub persistent: bool,
     /// Other processes that open the same name see the same bytes.
     pub shared: bool,
-    /// The same through all nodes of a cluster: what is written through one is read through another at once, and parts of one page can be
-    /// written through several. Without it ranks on several nodes lock what they access. True by default.
+    /// All nodes of a cluster see the same bytes: data written through one node is read through another at once, and parts of one page can be
+    /// written through several nodes. If false, ranks on several nodes lock the ranges they access. True by default.
     pub coherent: bool,
-    /// A scattered list of pieces costs about as much as one piece of the same size
-    /// (memory, or many operations in flight): no sieving needed.
+    /// A scattered list of segments costs about as much as one segment of the same size
+    /// (memory, or many operations in flight): data sieving is not needed.
     pub native_lists: bool,
     /// [`Handle::map`](crate::Handle::map) gives parts of the file as memory, coherent with reads and writes of every process that may have it open.
     pub maps: bool,
-    /// [`Handle::annotate`](crate::Handle::annotate) is kept, for people.
+    /// [`Handle::annotate`](crate::Handle::annotate) is recorded, for readers of a trace.
     pub keeps_annotations: bool,
     /// Space can be reserved ahead of writing.
     pub preallocate: bool,
-    /// How far [`Handle::lock`](crate::Handle::lock) reaches.
+    /// The scope of [`Handle::lock`](crate::Handle::lock).
     pub locks: LockScope,
-    /// Offsets, lengths and memory addresses must be multiples of this to avoid a bounce copy; 1 = anything goes.
+    /// Offsets, lengths and memory addresses must be multiples of this to avoid a bounce copy; 1: no requirement.
     pub alignment: u32,
-    /// The granule in which the medium works best: a page or a stripe, in bytes.
+    /// The preferred size of accesses: a page or a stripe, in bytes.
     pub block: u32,
-    /// How many operations are worth having in flight at once.
+    /// The useful number of concurrent operations.
     pub concurrency: u32,
 }
 
-/// The humblest device: promises nothing, likes anything. A device of one's own starts from here:
+/// No features and no preferences: the starting point for a custom device:
 /// `Capabilities { persistent: true, ..Capabilities::default() }`.
 impl Default for Capabilities {
     fn default() -> Self {
@@ -62,7 +62,7 @@ impl Default for Capabilities {
     }
 }
 
-/// The cores of this machine that the process may use. Finding out takes longer than opening a file: it is done once.
+/// The number of cores that the process may use. Cached, because the query takes longer than opening a file.
 pub(crate) fn cores() -> u32 {
     static CORES: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32))

@@ -1,16 +1,16 @@
-//! Runs: pieces of a list that follow one another in the file, to be transferred by one vectored call.
+//! Runs: segments of a list that follow one another in the file, to be transferred by one vectored call.
 
 use std::ops::Range;
 
 use crate::SegmentRange;
 
-/// The most pieces that one vectored system call takes (Linux: `IOV_MAX`).
+/// The most segments that one vectored system call takes (Linux: `IOV_MAX`).
 pub(crate) const MAX_SEGMENTS: usize = 1024;
 
-/// Consecutive pieces of a list that are adjacent in the file; empty pieces may lie among them.
+/// Consecutive segments of a list that are adjacent in the file; empty segments may lie among them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SegmentRun {
-    /// Which pieces of the list.
+    /// Which segments of the list.
     pub(crate) segments: Range<usize>,
     /// Where in the file.
     pub(crate) offset: u64,
@@ -18,16 +18,16 @@ pub(crate) struct SegmentRun {
     pub(crate) size: u64,
 }
 
-/// The first run of the list from piece `from` on; `None` if only empty pieces are left.
+/// The first run of the list from segment `from` on; `None` if only empty segments are left.
 pub(crate) fn next_run<E: SegmentRange>(list: &[E], from: usize) -> Option<SegmentRun> {
-    let start = from + list.get(from..)?.iter().position(|piece| piece.size() > 0)?;
+    let start = from + list.get(from..)?.iter().position(|segment| segment.size() > 0)?;
     let offset = list[start].start();
     let (mut size, mut end) = (list[start].size(), start + 1);
-    while let Some(piece) = list.get(end)
+    while let Some(segment) = list.get(end)
         && end - start < MAX_SEGMENTS
-        && (piece.size() == 0 || piece.start() == offset + size)
+        && (segment.size() == 0 || segment.start() == offset + size)
     {
-        size += piece.size();
+        size += segment.size();
         end += 1;
     }
     Some(SegmentRun { segments: start..end, offset, size })

@@ -1,4 +1,4 @@
-//! The contract of a device: few required methods, lists of pieces as the primitive, generic forms for the rest.
+//! The device traits: few required methods, lists of segments as the primitive, default implementations for the rest.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::segment::{self, SegmentRange};
 use crate::{Capabilities, DeviceOpenOptions, Error, Kind, Mapping, Operation, Result, Segment, SegmentMut};
 
-/// How much a sync makes durable.
+/// The scope of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncScope {
     /// The bytes and the length.
@@ -26,10 +26,10 @@ pub enum LockKind {
     Exclusive,
 }
 
-/// An access to a part of a file where it lies in memory.
+/// An access to mapped memory of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedAccess {
-    /// The file from the first to the last byte of it.
+    /// The range from its first to its last byte.
     pub range: Range<u64>,
     /// How many bytes of the range are accessed.
     pub bytes: u64,
@@ -38,7 +38,7 @@ pub struct MappedAccess {
 }
 
 impl MappedAccess {
-    /// The operation that it stands for.
+    /// The corresponding operation.
     pub fn operation(&self) -> Operation {
         if self.write { Operation::Write } else { Operation::Read }
     }
@@ -47,9 +47,9 @@ impl MappedAccess {
 /// A held lock; dropping it unlocks.
 pub trait LockGuard: Send {}
 
-/// A place where files live.
+/// A storage back end.
 ///
-/// A device is chosen by the prefix of a name (see [`Registry`](crate::Registry)); the name it gets here has lost that prefix.
+/// A device is chosen by the prefix of a name (see [`Registry`](crate::Registry)); the name it gets here has no prefix.
 pub trait Device: Send + Sync {
     /// Opens `name`. Each call gives an independent handle on the same bytes.
     fn open(&self, name: &OsStr, options: &DeviceOpenOptions) -> Result<Arc<dyn Handle>>;
@@ -57,9 +57,9 @@ pub trait Device: Send + Sync {
     /// Deletes `name`.
     fn delete(&self, name: &OsStr) -> Result<()>;
 
-    /// Deletes `name` to make room for another file of that name; its bytes may be taken back while the program goes on.
+    /// Deletes `name` to replace it by another file of that name; its space may be freed in the background.
     ///
-    /// The generic form only deletes.
+    /// Default: deletes.
     fn delete_in_background(&self, name: &OsStr) -> Result<()> {
         self.delete(name)
     }
@@ -68,28 +68,28 @@ pub trait Device: Send + Sync {
 /// An open file: positioned and stateless, to be shared between threads.
 ///
 /// # Contract
-/// * A list is worked on in its order. The count returned is the length of the longest *prefix* of the list that was
-///   transferred; bytes behind it may or may not have been. A short read means: the end of the file, or an interruption;
-///   a read that transfers nothing although something was asked for means the end of the file at the first piece that is not empty.
-///   A short write means an interruption. [`HandleExt::read_full`] and [`HandleExt::write_all`] go on until all is done.
+/// * A list is processed in order. The returned count is the length of the longest *prefix* of the list that was
+///   transferred; later bytes may or may not have been transferred. A short read means the end of the file or an interruption;
+///   a read of a non-empty list that returns 0 means that the first non-empty segment is at or after the end of the file.
+///   A short write means an interruption. [`HandleExt::read_full`] and [`HandleExt::write_all`] continue after short transfers.
 /// * An error says how much was transferred before it ([`Error::transferred`](crate::Error::transferred)).
-/// * Reads of holes give zeros. Writing behind the end extends the file.
-/// * Pieces of a write list may overlap only if they hold equal bytes; empty pieces are allowed anywhere, transfer nothing and never extend the file.
+/// * Reads of holes return zeros. Writing after the end extends the file.
+/// * Segments of a write list may overlap only if they hold equal bytes; empty segments are allowed anywhere, transfer nothing and never extend the file.
 /// * Offsets above `i64::MAX` (also `offset + length`) are `InvalidArgument`.
 /// * Concurrent calls are safe; overlapping concurrent writes leave each byte from one of them.
-/// * What was written before a successful [`sync`](Handle::sync) survives a crash.
+/// * Data written before a successful [`sync`](Handle::sync) survives a crash.
 #[expect(clippy::len_without_is_empty, reason = "is_empty is derived, in HandleExt")]
 pub trait Handle: Send + Sync {
-    /// Fills the pieces, in order, and returns how many bytes were read.
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64>;
+    /// Fills the segments, in order, and returns how many bytes were read.
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64>;
 
-    /// Writes the pieces, in order, and returns how many bytes were written.
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64>;
+    /// Writes the segments, in order, and returns how many bytes were written.
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64>;
 
     /// The length in bytes.
     fn len(&self) -> Result<u64>;
 
-    /// Cuts or extends (with zeros) to `len` bytes.
+    /// Truncates or extends (with zeros) to `len` bytes.
     fn set_len(&self, len: u64) -> Result<()>;
 
     /// Makes everything written so far durable.
@@ -98,101 +98,101 @@ pub trait Handle: Send + Sync {
     /// What this open file can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Reserves space for the first `len` bytes and extends the file to at least that length, as MPI has it.
+    /// Reserves space for the first `len` bytes and extends the file to at least that length, as `MPI_File_preallocate` does.
     ///
-    /// The generic form only extends.
+    /// Default: extends.
     fn preallocate(&self, len: u64) -> Result<()> {
         if self.len()? < len { self.set_len(len) } else { Ok(()) }
     }
 
-    /// A sync of these bytes will follow: whatever holds them back may begin to write them out. Nothing is promised, and what fails the sync tells.
+    /// Starts writing these bytes to the medium, because a sync will follow. Advisory; errors are reported by the sync.
     ///
-    /// The generic form: nothing.
+    /// Default: no effect.
     fn start_writeback(&self, range: Range<u64>) {
         let _ = range;
     }
 
-    /// Hears that a range is about to be written, all of it and for the first time: space for it may be taken at once, which is cheaper than page by
-    /// page. The length stays as it is, and what cannot be is left to the write.
+    /// Announces that all of a range is about to be written for the first time: space for it may be allocated in one call, which is cheaper than page by
+    /// page. The length does not change. Advisory; errors are reported by the write.
     ///
-    /// The generic form: forgotten.
+    /// Default: ignored.
     fn advise_will_write(&self, range: Range<u64>) {
         let _ = range;
     }
 
-    /// Waits (asleep) until the range is free for `kind`, and locks it until the guard is dropped.
+    /// Waits until the range is free for `kind`, and locks it until the guard is dropped.
     ///
     /// Guards taken through the same or different handles exclude one another as far as [`Capabilities::locks`] says.
-    /// The generic form: `Unsupported`.
+    /// Default: `Unsupported`.
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
         let _ = kind;
         Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
     }
 
-    /// As [`lock`](Handle::lock), without waiting: none if someone else holds it.
+    /// As [`lock`](Handle::lock), without waiting: none if it is locked.
     ///
-    /// The generic form: `Unsupported`.
+    /// Default: `Unsupported`.
     fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Result<Option<Box<dyn LockGuard + '_>>> {
         let _ = kind;
         Err(Error::new(Kind::Unsupported, Operation::Lock, "").at(range.start))
     }
 
-    /// Forgets what this node has cached of a range and of the length of the file, so that the next [`read`](Handle::read) and
+    /// Drops what this node has cached of a range and of the length of the file, so that the next [`read`](Handle::read) and
     /// [`len`](Handle::len) return what other nodes have written. For files that are not [coherent](Capabilities::coherent) between
-    /// nodes, while the range is locked. With an empty range only the length is asked for again.
+    /// nodes, while the range is locked. With an empty range only the length is revalidated.
     ///
-    /// The generic form: nothing is cached.
+    /// Default: nothing is cached.
     fn revalidate(&self, range: Range<u64>) -> Result<()> {
         let _ = range;
         Ok(())
     }
 
-    /// Takes a remark on what is done through this handle, such as why it is done this way, where [`Capabilities::keeps_annotations`] says that
-    /// someone keeps it.
+    /// Adds a comment to the trace of this handle, such as the reason for a strategy, if [`Capabilities::keeps_annotations`] is
+    /// true.
     ///
-    /// The generic form: forgotten.
+    /// Default: ignored.
     fn annotate(&self, remark: &dyn fmt::Display) {
         let _ = remark;
     }
 
-    /// Whether nothing was stored so far at a place inside of the file: whoever writes there makes the pages.
+    /// True if the byte at `place`, inside the file, is in a hole: a write allocates its pages.
     ///
-    /// The generic form: no.
+    /// Default: false.
     fn is_hole(&self, place: u64) -> bool {
         let _ = place;
         false
     }
 
-    /// A part of the file, or more of it, as memory; none where [`Capabilities::maps`] says no, or the system. Then there is still
-    /// [`read`](Handle::read) and [`write`](Handle::write), which also tell why.
+    /// Maps a range of the file, possibly more of it; none if [`Capabilities::maps`] is false or the system refuses. Then use
+    /// [`read`](Handle::read) and [`write`](Handle::write), which return the reason.
     ///
-    /// The generic form: none.
+    /// Default: none.
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
         let _ = range;
         None
     }
 
-    /// Does an access to a [mapped](Handle::map) part of the file by calling `copy`, which tells whether it took place in the file; returns
-    /// what `copy` told. Every access to a mapping goes through this, so that layers see it, delay it or fail it. False means that
-    /// the access has to be done by [`read`](Handle::read) or [`write`](Handle::write).
+    /// Performs an access to a [mapped](Handle::map) part of the file by calling `copy`, which returns whether it reached the file; returns
+    /// its result. Every access to a mapping goes through this method, so that layers can trace, delay or fail it. False means that
+    /// the access must be done by [`read`](Handle::read) or [`write`](Handle::write).
     ///
-    /// The generic form: only calls `copy`.
+    /// Default: calls `copy`.
     fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
         let _ = access;
         Ok(copy())
     }
 
-    /// Gives this reference up. The last one closes the file, all descriptors of it, and returns what closing reports: network file
-    /// systems tell of a full disk, a quota or an error of the medium only then. What was stored to mapped pages is reported here at
-    /// the latest if the file system is known to have lost it. Dropping the last reference closes the file too, and reports nothing.
+    /// Drops this reference. The last one closes the file, with all its descriptors, and returns the error of closing: network file
+    /// systems report a full disk, a quota or an error of the medium only then. Lost stores to mapped pages are reported here at
+    /// the latest, if the file system reports them. Dropping the last reference closes the file too, but ignores errors.
     ///
-    /// The generic form: only drops the reference.
+    /// Default: drops the reference.
     fn close(self: Arc<Self>) -> Result<()> {
         Ok(())
     }
 }
 
-/// What every handle can do, derived from the few required methods.
+/// Methods of every handle, derived from the required ones.
 pub trait HandleExt: Handle {
     /// Fills `bytes` from `offset` on; returns less only at the end of the file.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<u64> {
@@ -204,12 +204,12 @@ pub trait HandleExt: Handle {
         self.write_all(&[Segment::new(offset, bytes)])
     }
 
-    /// Fills the pieces, going on after short reads; returns less only at the end of the file.
-    fn read_full(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
-        let wanted = segment::total_mut(pieces);
-        let mut done = self.read(pieces)?;
+    /// Fills the segments, continuing after short reads; returns less only at the end of the file.
+    fn read_full(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        let wanted = segment::total_mut(segments);
+        let mut done = self.read(segments)?;
         while done < wanted {
-            match self.read(&mut segment::rest_mut(pieces, done)) {
+            match self.read(&mut segment::rest_mut(segments, done)) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) => return Err(later(error, done)),
@@ -218,13 +218,13 @@ pub trait HandleExt: Handle {
         Ok(done)
     }
 
-    /// Writes all of the pieces, going on after short writes.
-    fn write_all(&self, pieces: &[Segment<'_>]) -> Result<()> {
-        let wanted = segment::total(pieces);
-        let mut done = self.write(pieces)?;
+    /// Writes all of the segments, continuing after short writes.
+    fn write_all(&self, segments: &[Segment<'_>]) -> Result<()> {
+        let wanted = segment::total(segments);
+        let mut done = self.write(segments)?;
         while done < wanted {
-            match self.write(&segment::rest(pieces, done)) {
-                Ok(0) => return Err(stuck(pieces, done)),
+            match self.write(&segment::rest(segments, done)) {
+                Ok(0) => return Err(stuck(segments, done)),
                 Ok(count) => done += count,
                 Err(error) => return Err(later(error, done)),
             }
@@ -240,16 +240,16 @@ pub trait HandleExt: Handle {
 
 impl<T: Handle + ?Sized> HandleExt for T {}
 
-/// The error as seen by a caller for whom `done` bytes went before the call that failed.
+/// The error for a caller that had transferred `done` bytes before the failed call.
 fn later(error: Error, done: u64) -> Error {
     let transferred = done + error.transferred();
     error.after(transferred)
 }
 
 /// A device that writes nothing and reports no error would keep its caller in a loop.
-fn stuck<E: SegmentRange>(pieces: &[E], done: u64) -> Error {
-    let error = Error::new(Kind::Io, Operation::Write, "").at(segment::offset_of(pieces, done)).after(done);
-    error.advise("the device accepts no more bytes and gives no reason")
+fn stuck<E: SegmentRange>(segments: &[E], done: u64) -> Error {
+    let error = Error::new(Kind::Io, Operation::Write, "").at(segment::offset_of(segments, done)).after(done);
+    error.advise("the device accepts no more bytes and reports no error")
 }
 
 #[cfg(test)]
@@ -258,24 +258,26 @@ mod tests {
 
     use super::*;
 
-    /// Transfers at most three bytes per call and refuses at `limit`.
+    /// Transfers at most three bytes per call and fails at `limit`.
     struct Stutter {
         bytes: Mutex<Vec<u8>>,
         limit: u64,
     }
 
     impl Handle for Stutter {
-        fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+        fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
             let bytes = self.bytes.lock().unwrap();
-            let Some(first) = pieces.iter_mut().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
+            let Some(first) = segments.iter_mut().find(|segment| !segment.bytes.is_empty()) else {
+                return Ok(0);
+            };
             let from = bytes.get(first.offset as usize..).unwrap_or_default();
             let count = from.len().min(3).min(first.bytes.len());
             first.bytes[..count].copy_from_slice(&from[..count]);
             Ok(count as u64)
         }
 
-        fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
-            let Some(first) = pieces.iter().find(|piece| !piece.bytes.is_empty()) else { return Ok(0) };
+        fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+            let Some(first) = segments.iter().find(|segment| !segment.bytes.is_empty()) else { return Ok(0) };
             if first.offset >= self.limit {
                 return Err(Error::new(Kind::NoSpace, Operation::Write, "stutter").at(first.offset));
             }
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn full_forms_go_on_after_short_ones() {
+    fn full_transfers_continue_after_short_ones() {
         let file = Stutter { bytes: Mutex::default(), limit: 100 };
         file.write_all(&[Segment::new(8, b"ijkl"), Segment::new(5, b""), Segment::new(0, b"abcdefgh")])
             .unwrap();
@@ -316,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn errors_count_what_went_before() {
+    fn errors_count_earlier_transfers() {
         let file = Stutter { bytes: Mutex::default(), limit: 5 };
         let error = file.write_at(0, b"abcdefgh").unwrap_err();
         assert_eq!((error.transferred(), error.offset()), (6, Some(6)));
     }
 
     #[test]
-    fn generic_forms() {
+    fn default_methods() {
         let file: Arc<dyn Handle> = Arc::new(Stutter { bytes: Mutex::default(), limit: 5 });
         assert!(file.is_empty().unwrap());
         file.preallocate(4).unwrap();

@@ -1,4 +1,4 @@
-//! The one error type of this layer: what happened, doing what, to which file, at which place.
+//! The error type of this layer: its kind, the operation, the file and the offset.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 /// The outcome of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, coarse enough to act on.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -17,7 +17,7 @@ pub enum Kind {
     NotFound,
     /// The file exists and was to be created exclusively.
     AlreadyExists,
-    /// The name is that of a directory, or a directory of its path is none.
+    /// The name is that of a directory, or a part of its path is not a directory.
     NotAFile,
     /// The operating system or the open mode forbids it.
     PermissionDenied,
@@ -27,7 +27,7 @@ pub enum Kind {
     Quota,
     /// The file is open or locked elsewhere.
     Busy,
-    /// The name cannot be one: empty, a NUL byte, a malformed prefix or parameter.
+    /// An invalid name: empty, with a NUL byte, or with a malformed prefix or parameter.
     InvalidName,
     /// The prefix names no registered device.
     UnknownDevice,
@@ -37,7 +37,7 @@ pub enum Kind {
     Unsupported,
     /// A limit of the process or system: open files, memory, locks.
     ResourceLimit,
-    /// The simulated power is off: nothing works until the file is opened anew.
+    /// The simulated power is off: all operations fail until the file is opened again.
     PowerLost,
     /// Anything else the medium reports.
     Io,
@@ -51,9 +51,9 @@ pub enum Operation {
     Resolve,
     /// Opening or creating.
     Open,
-    /// Reading pieces.
+    /// Reading segments.
     Read,
-    /// Writing pieces.
+    /// Writing segments.
     Write,
     /// Asking for the length.
     Len,
@@ -67,7 +67,7 @@ pub enum Operation {
     Lock,
     /// Closing.
     Close,
-    /// No operation: a remark of whoever uses the file.
+    /// A comment in a trace.
     Annotate,
     /// Deleting.
     Delete,
@@ -115,7 +115,7 @@ impl Kind {
         }
     }
 
-    /// The way out that fits most cases of the kind; [`Error::advise`] gives a better one.
+    /// The default remedy of the kind; [`Error::advise`] replaces it.
     fn remedy(self) -> &'static str {
         match self {
             Kind::NotFound => "check the path, or open with create",
@@ -125,12 +125,12 @@ impl Kind {
             Kind::NoSpace => "free some space or raise the limit",
             Kind::Quota => "delete files that count against the quota, or have it raised",
             Kind::Busy => "close or unlock it elsewhere first",
-            Kind::InvalidName => "a name is [prefix[=parameters]:]...path and neither empty nor holds a NUL",
+            Kind::InvalidName => "a name is [prefix[=parameters]:]...path, not empty and without NUL bytes",
             Kind::UnknownDevice => "register the device first; a path with a colon is written ./like:this",
             Kind::InvalidArgument => "offsets and lengths go up to 2^63 - 1",
-            Kind::Unsupported => "ask the capabilities of the file first",
+            Kind::Unsupported => "check the capabilities of the file first",
             Kind::ResourceLimit => "raise the limit (ulimit), or hold fewer resources at once",
-            Kind::PowerLost => "open the file anew to see what survived",
+            Kind::PowerLost => "open the file again to see what survived",
             Kind::Io => "check the medium and the system log",
         }
     }
@@ -141,7 +141,7 @@ impl Kind {
         let code = source.raw_os_error();
         let opened = matches!(operation, Read | Write | Len | SetLen | Preallocate | Sync | Close);
         match code.map(Errno::from_raw_os_error) {
-            // A file that is open cannot be of the wrong kind, and a file system that becomes read-only under it has failed.
+            // For an open file these codes mean that the file system has failed, for example become read-only.
             Some(Errno::ROFS | Errno::NXIO) if opened => Kind::Io,
             _ => code.map_or_else(|| Self::of_std(source.kind()), Self::of_errno),
         }
@@ -208,13 +208,13 @@ impl Error {
         Self { kind, operation, name, offset: None, transferred: 0, advice: None, source: None }
     }
 
-    /// An error of the operating system; its code decides the kind.
+    /// An error of the operating system; its code determines the kind.
     pub fn from_io(source: io::Error, operation: Operation, name: impl AsRef<OsStr>) -> Self {
         let error = Self::new(Kind::of(&source, operation), operation, name);
         Self { source: Some(source), ..error }
     }
 
-    /// Adds the place in the file.
+    /// Adds the offset in the file.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.offset = Some(offset);
@@ -228,7 +228,7 @@ impl Error {
         self
     }
 
-    /// Sets the way out that the message ends with, in place of the usual one of the kind.
+    /// Sets the remedy at the end of the message, instead of the default of the kind.
     #[must_use]
     pub fn advise(mut self, text: impl Into<String>) -> Self {
         self.advice = Some(text.into());
@@ -245,17 +245,17 @@ impl Error {
         self.operation
     }
 
-    /// The name of the file, as the device got it; empty where the device gave none.
+    /// The name of the file without prefixes; empty if unknown.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The place in the file, where there is one.
+    /// The offset in the file, if there is one.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 
-    /// The error of the operating system underneath, where there is one.
+    /// The underlying error of the operating system, if there is one.
     pub fn cause(&self) -> Option<&io::Error> {
         self.source.as_ref()
     }
@@ -265,7 +265,7 @@ impl Error {
         self.transferred
     }
 
-    /// Whether the same call may succeed later without anything being repaired.
+    /// True if the same call may succeed later without a repair.
     pub fn is_retryable(&self) -> bool {
         let transient = |source: &io::Error| {
             matches!(
@@ -278,13 +278,13 @@ impl Error {
 }
 
 impl Error {
-    /// What happened and the way out, without the operation, the name and the place: for layers that tell those themselves.
+    /// The reason and the remedy, without the operation, the name and the offset: for layers that add those themselves.
     pub fn reason(&self) -> String {
         let done =
             if self.transferred > 0 { format!(" (after {} bytes)", self.transferred) } else { String::new() };
         let source = self.source.as_ref().map_or(String::new(), |source| format!(": {source}"));
-        let way_out = self.advice.as_deref().unwrap_or_else(|| self.kind.remedy());
-        format!("{}{done}{source}; {way_out}", self.kind.describe())
+        let remedy = self.advice.as_deref().unwrap_or_else(|| self.kind.remedy());
+        format!("{}{done}{source}; {remedy}", self.kind.describe())
     }
 }
 
@@ -311,7 +311,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// What lies beneath the error of the system, whose text is part of this one's already.
+    /// The source of the error of the system, whose own text is a part of this error's.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().and_then(std::error::Error::source)
     }
@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_of_the_system_decides_the_kind() {
+    fn the_error_code_determines_the_kind() {
         let kind = |errno: Errno| Error::from_io(errno.into(), Operation::Open, "x").kind();
         assert_eq!(kind(Errno::NOENT), Kind::NotFound);
         assert_eq!(kind(Errno::ISDIR), Kind::NotAFile);
@@ -341,17 +341,19 @@ mod tests {
     }
 
     #[test]
-    fn the_message_tells_everything() {
-        let error =
-            Error::from_io(Errno::NOSPC.into(), Operation::Write, "a\nb").at(7).after(3).advise("buy a disk");
+    fn the_message_has_operation_name_offset_count_and_remedy() {
+        let error = Error::from_io(Errno::NOSPC.into(), Operation::Write, "a\nb")
+            .at(7)
+            .after(3)
+            .advise("free some space");
         let text = error.to_string();
         assert!(text.starts_with(r#"write "a\nb" at offset 7: no space left (after 3 bytes): "#), "{text}");
-        assert!(text.ends_with("; buy a disk"), "{text}");
+        assert!(text.ends_with("; free some space"), "{text}");
         assert_eq!(error.cause().and_then(std::io::Error::raw_os_error), Some(Errno::NOSPC.raw_os_error()));
     }
 
     #[test]
-    fn only_passing_troubles_are_retryable() {
+    fn only_transient_errors_are_retryable() {
         assert!(Error::from_io(Errno::INTR.into(), Operation::Read, "x").is_retryable());
         assert!(Error::new(Kind::Busy, Operation::Delete, "x").is_retryable());
         assert!(!Error::new(Kind::NoSpace, Operation::Write, "x").is_retryable());

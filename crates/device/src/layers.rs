@@ -1,4 +1,4 @@
-//! Wrappers: devices around a device, each with one concern, to be stacked in any order.
+//! Device layers: each wraps a device, adds one feature, and can be stacked in any order.
 //!
 //! | wrapper | what it adds | by name |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | [`TraceDevice`] | a record of every operation | `trace=ops.csv:ufs:f` |
 //! | [`CrashDevice`] | a power cut that loses what was not synced | `crash=after=17,seed=3:ufs:f` |
 //!
-//! A wrapper passes on what it does not change: locks, preallocation and the
-//! [capabilities](crate::Capabilities) of the device inside. All handles that are opened through one wrapper share its
-//! state (counters, ledger, record, unsynced data); handles opened by name share it when the text of the prefixes is the same.
+//! A wrapper forwards everything else to the inner device: locks, preallocation and the
+//! [capabilities](crate::Capabilities). All handles that are opened through one wrapper share its
+//! state (counters, time account, trace, unsynced data); handles opened by name share it if the text of the prefixes is the same.
 
 mod crash;
 mod fault;
@@ -27,7 +27,7 @@ pub use trace::{TraceDevice, TraceEvent};
 
 use crate::{Device, Result};
 
-/// Makes a wrapper from the parameters in a name and the device to go around.
+/// Makes a wrapper from the parameters in a name and the inner device.
 type MakeWrapper = fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>>;
 
 /// The wrappers of this crate by their prefixes.

@@ -1,4 +1,4 @@
-//! Where bytes live: one contract for files of the operating system, `io_uring`, memory, and whatever else holds bytes.
+//! Storage back ends behind one interface: files of the operating system, `io_uring`, memory, and custom devices.
 //!
 //! ```
 //! use aqueduct_device::{HandleExt, DeviceOpenOptions, Segment, SyncScope};
@@ -14,37 +14,37 @@
 //! ```
 //!
 //! # Devices and handles
-//! A [`Device`] is a place where files live; it opens and deletes them by name. A [`Handle`] is an open file: it has no pointer, every access says
-//! where, so that threads share it freely. The primitive is the *list of pieces*: [`Segment`]s pair a file offset with memory,
-//! and a device moves a whole list in as few steps as it can. [`HandleExt`] derives the everyday forms from it. The contract stands on [`Handle`].
+//! A [`Device`] opens and deletes files by name. A [`Handle`] is an open file: it has no file pointer, every access has an
+//! offset, so that threads can share it. The primitive is the *list of segments*: a [`Segment`] is a file offset and memory,
+//! and a device transfers a whole list in as few calls as possible. [`HandleExt`] has derived methods. The contract is documented on [`Handle`].
 //!
 //! # Names
-//! The prefix of a name picks the device; wrappers stand in front of it, with their parameters, outermost first. Without a prefix a name means `ufs`.
+//! The prefix of a name selects the device. Prefixes of wrappers, with parameters, precede it, outermost first. A name without a prefix means `ufs`.
 //!
 //! | name | means |
 //! |---|---|
 //! | `out.bin`, `ufs:out.bin`, `./a:b` | a file of the operating system: [`Ufs`] |
 //! | `uring:out.bin` | the same with many operations in flight: [`Uring`] |
 //! | `memfs:run7` | a file in the memory of this process: [`MemFs`] |
-//! | `throttle=200MB/s,1ms:ufs:out.bin` | `ufs`, made slow by a wrapper: see [`layers`] |
+//! | `throttle=200MB/s,1ms:ufs:out.bin` | `ufs`, throttled by a wrapper: see [`layers`] |
 //!
-//! A prefix that nobody knows is an error that lists those there are. [`name`] has the grammar, [`Registry`] the rules.
+//! An unknown prefix is an error that lists the known ones. [`name`] has the grammar, [`Registry`] the rules.
 //!
 //! # Capabilities
-//! [`Handle::capabilities`] tells, as data, what an open file can do and what it likes: whether a scattered list is cheap, how far locks reach, which alignment
+//! [`Handle::capabilities`] describes, as data, the features of an open file: whether a scattered list is cheap, the scope of locks, which alignment
 //! avoids a copy. Layers above plan with it; the conformance suite chooses its cases by it.
 //!
 //! ```
 //! use aqueduct_device::{LockScope, MemFs, Device, DeviceOpenOptions};
 //!
 //! let file = MemFs::new().open("a".as_ref(), &DeviceOpenOptions::read_write().create(true))?;
-//! assert!(file.capabilities().native_lists, "memory needs no sieving");
+//! assert!(file.capabilities().native_lists, "memory needs no data sieving");
 //! assert_eq!(file.capabilities().locks, LockScope::Process);
 //! # Ok::<_, aqueduct_device::Error>(())
 //! ```
 //!
 //! # Errors and counts
-//! Every [`Error`] says what was done to which file, at which offset, how many bytes of the list had been transferred, and a way out. A count is
+//! Every [`Error`] names the operation, the file, the offset, how many bytes of the list had been transferred, and a remedy. A count is
 //! exact at the end of the file too.
 //!
 //! ```
@@ -55,8 +55,8 @@
 //! assert_eq!(error.to_string(), r#"open "missing": no such file; check the path, or open with create"#);
 //! ```
 //!
-//! # A device of one's own
-//! Two methods of [`Device`] and six of [`Handle`]; everything else has a generic form. This one, `examples/own_device.rs`, maps names to files in a
+//! # Custom devices
+//! Two methods of [`Device`] and six of [`Handle`] are required. This one, `examples/own_device.rs`, maps names to files in a
 //! folder, is registered under a prefix, works inside every wrapper, and passes `aqueduct_testkit::device::conformance`:
 //!
 //! ```

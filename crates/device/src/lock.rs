@@ -1,7 +1,7 @@
-//! Byte-range locks between the threads of this process, with waits that sleep.
+//! Byte-range locks between the threads of this process.
 //!
-//! Requests queue in the order they come: one is granted when no earlier request that conflicts with it is left, held or
-//! waiting. So neither readers starve writers nor the other way round, and requests that do not overlap never wait for each other.
+//! Requests are queued in the order of arrival: one is granted when no earlier conflicting request is held or
+//! waiting. Neither readers nor writers starve, and requests that do not overlap never wait for each other.
 
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::{LockGuard, LockKind};
 
 /// A table of byte-range locks.
 ///
-/// A thread that asks for a range it already holds in a conflicting way waits for itself: don't.
+/// A thread that requests a range that conflicts with one it holds deadlocks.
 ///
 /// ```
 /// use aqueduct_device::{LockKind, RangeLocks};
@@ -38,7 +38,7 @@ struct LockQueue {
 
 #[derive(Debug)]
 struct LockRequest {
-    ticket: u64,
+    id: u64,
     range: Range<u64>,
     kind: LockKind,
 }
@@ -47,7 +47,7 @@ struct LockRequest {
 #[derive(Debug)]
 pub struct RangeGuard<'a> {
     locks: &'a RangeLocks,
-    ticket: u64,
+    id: u64,
 }
 
 impl RangeLocks {
@@ -56,24 +56,24 @@ impl RangeLocks {
     /// An empty range conflicts with nothing.
     pub fn lock(&self, range: Range<u64>, kind: LockKind) -> RangeGuard<'_> {
         let mut queue = self.queue();
-        let ticket = queue.enter(range, kind);
-        if !queue.is_granted(ticket) {
+        let id = queue.enter(range, kind);
+        if !queue.is_granted(id) {
             count_lock_wait();
         }
-        while !queue.is_granted(ticket) {
+        while !queue.is_granted(id) {
             queue = self.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        RangeGuard { locks: self, ticket }
+        RangeGuard { locks: self, id }
     }
 
     /// Holds the range if that needs no wait.
     pub fn try_lock(&self, range: Range<u64>, kind: LockKind) -> Option<RangeGuard<'_>> {
         let mut queue = self.queue();
-        let ticket = queue.enter(range, kind);
-        if queue.is_granted(ticket) {
-            return Some(RangeGuard { locks: self, ticket });
+        let id = queue.enter(range, kind);
+        if queue.is_granted(id) {
+            return Some(RangeGuard { locks: self, id });
         }
-        queue.leave(ticket);
+        queue.leave(id);
         None
     }
 
@@ -84,18 +84,18 @@ impl RangeLocks {
 
 impl LockQueue {
     fn enter(&mut self, range: Range<u64>, kind: LockKind) -> u64 {
-        let ticket = self.next;
+        let id = self.next;
         self.next += 1;
-        self.requests.push(LockRequest { ticket, range, kind });
-        ticket
+        self.requests.push(LockRequest { id, range, kind });
+        id
     }
 
-    fn leave(&mut self, ticket: u64) {
-        self.requests.retain(|request| request.ticket != ticket);
+    fn leave(&mut self, id: u64) {
+        self.requests.retain(|request| request.id != id);
     }
 
-    fn is_granted(&self, ticket: u64) -> bool {
-        let Some(at) = self.requests.iter().position(|request| request.ticket == ticket) else { return true };
+    fn is_granted(&self, id: u64) -> bool {
+        let Some(at) = self.requests.iter().position(|request| request.id == id) else { return true };
         let mine = &self.requests[at];
         !self.requests[..at].iter().any(|earlier| earlier.conflicts(mine))
     }
@@ -112,7 +112,7 @@ impl LockGuard for RangeGuard<'_> {}
 
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
-        self.locks.queue().leave(self.ticket);
+        self.locks.queue().leave(self.id);
         self.locks.released.notify_all();
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_alone() {
+    fn exclusive_locks_exclude_each_other() {
         let (locks, inside) = (RangeLocks::default(), AtomicUsize::new(0));
         thread::scope(|scope| {
             for start in 0..4 {

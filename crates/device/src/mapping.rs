@@ -1,10 +1,10 @@
-//! A part of a file in memory: bytes are read and written where they lie in the page cache, without a call for each run.
+//! Mapped parts of files: bytes are read and written in the page cache, without a system call for each run.
 //!
-//! Pages that cannot be had after all (the file was truncated, the file system is full) break the mapping instead of ending the program:
+//! Pages that cannot be provided (the file was truncated, the file system is full) invalidate the mapping instead of terminating the program:
 //! see `bus_error.rs`.
 //!
-//! `unsafe` here: mapping, and unmapping what was mapped; asking what is resident. Whoever goes through the pointer promises more, and says
-//! so there.
+//! `unsafe` here: mapping, unmapping, and queries of residency. Users of the pointer have further obligations, stated
+//! there.
 #![allow(unsafe_code)]
 
 mod bus_error;
@@ -27,9 +27,9 @@ use crate::syscalls::count_syscall;
 use bus_error::{FreeSlot, GuardedRange};
 use page_set::PageSet;
 
-/// The granule of mappings: what the processor maps as one large page, where the page cache holds one.
+/// The alignment of mappings: the size of a large page.
 const GRANULE: u64 = 2 << 20;
-/// How many pages one call is asked about.
+/// The number of pages per residency query.
 const ASKED: usize = 1024;
 
 /// What a mapping may be used for.
@@ -37,48 +37,48 @@ const ASKED: usize = 1024;
 pub(crate) struct MappingRights {
     /// Stores, besides loads.
     pub(crate) write: bool,
-    /// Whether a page that had room on the medium keeps it: the file system writes in place.
+    /// True if an allocated page stays allocated: the file system writes in place.
     pub(crate) in_place: bool,
 }
 
 /// A part of a file in memory.
 #[derive(Debug)]
 pub struct Mapping {
-    /// What it shows of the file; it may reach behind its end, where nothing may be touched.
+    /// The mapped range of the file; it may extend past the end of the file, where it must not be accessed.
     range: Range<u64>,
     memory: NonNull<u8>,
     rights: MappingRights,
-    /// Whether the system tells what is resident: it keeps it from those who may not write a file.
+    /// True if the system reports residency, which it does only to processes that may write the file.
     reports_residency: bool,
-    /// Pages that were made writable once, and have room since.
+    /// Pages that were made writable once, and are allocated on the medium since.
     allocated_pages: PageSet,
-    /// Pages that were reached to be read: the next time they cost no fault.
+    /// Pages that were read: they cause no page fault the next time.
     read_pages: PageSet,
     lease: Mutex<Option<PageLease>>,
-    /// Goes with the mapping, and unmaps it.
+    /// Unmaps the memory when it is dropped.
     guarded: GuardedRange,
 }
 
-/// Pages that were made present a moment ago, and are taken to be so still.
+/// Pages that were made resident recently and are assumed to be so still.
 #[derive(Debug)]
 struct PageLease {
     pages: Range<usize>,
     write: bool,
     since: Instant,
-    /// Who made them present: other threads may block the signal that tells of pages that are gone.
+    /// The thread that made them resident: other threads may block `SIGBUS`.
     thread: ThreadId,
 }
 
-/// How long pages are not asked for again: the system takes none back so soon.
+/// Time for which pages are assumed resident: the system does not reclaim them so soon.
 const MOMENT: Duration = Duration::from_millis(2);
 
-// SAFETY: it is memory of the whole process, and what is done through the pointer is for those who do it to order.
+// SAFETY: memory of the whole process; users of the pointer order their accesses.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; the methods change nothing but what is resident.
+// SAFETY: as above; the methods change only residency.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `range`, rounded to whole granules; none if the system does not.
+    /// Maps `range`, rounded to whole granules; none if the system refuses.
     pub(crate) fn new(file: BorrowedFd<'_>, range: Range<u64>, rights: MappingRights) -> Option<Self> {
         let start = range.start / GRANULE * GRANULE;
         let end = range.end.checked_next_multiple_of(GRANULE).filter(|end| i64::try_from(*end).is_ok())?;
@@ -86,19 +86,19 @@ impl Mapping {
         let access = if rights.write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let slot = FreeSlot::reserve()?;
         count_syscall();
-        // SAFETY: a new mapping at a place of the system's choice disturbs no other memory.
+        // SAFETY: a new mapping at an address chosen by the system affects no other memory.
         let memory =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
         // SAFETY: just mapped, with this length and these rights, and nobody else unmaps it.
         let guarded = unsafe { slot.guard(memory, len, rights.write) };
-        let told = rights.write || is_writable(file);
+        let residency = rights.write || is_writable(file);
         let pages = || PageSet::new(len.div_ceil(page_size()));
         Some(Self {
             range: start..end,
             memory,
             rights,
-            reports_residency: told,
+            reports_residency: residency,
             allocated_pages: pages(),
             read_pages: pages(),
             lease: Mutex::default(),
@@ -106,39 +106,39 @@ impl Mapping {
         })
     }
 
-    /// What it shows of the file.
+    /// The mapped range of the file.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Whether pages that were made writable once stay so, as far as room on the medium goes.
+    /// True if pages that were made writable once stay allocated on the medium.
     pub fn keeps_allocation(&self) -> bool {
         self.rights.write && self.rights.in_place
     }
 
-    /// Whether a part of the file was reached before, in this direction.
+    /// True if a range was accessed before, in this direction.
     pub fn was_accessed(&self, part: &Range<u64>, write: bool) -> bool {
         let pages = if write { &self.allocated_pages } else { &self.read_pages };
         pages.contains(&self.pages(part))
     }
 
-    /// Lets `copy` access a part of the file at the address where it lies in memory: to be read and, with `write`, to be written; whether
-    /// it took place in the file. If not, because the part lies behind the end of the file, there is no room on the medium, or it fails, the
-    /// access has to be done by calls, which tell why. `copy` may have run without effect then, and nothing that it read counts.
+    /// Calls `copy` with the address of a mapped range, for reading and, with `write`, for writing; true if
+    /// the access reached the file. If not, because the range is past the end of the file, the medium is full or fails, the
+    /// access must be done by calls, which return the error. `copy` may have run without effect then, and the bytes it read are invalid.
     pub fn access(&self, part: &Range<u64>, write: bool, copy: impl FnOnce(*mut u8)) -> bool {
         let Some(memory) = self.resolve(part, write) else { return false };
         copy(memory);
-        // The flag is set by a signal handler, which the compiler does not know of.
+        // The flag is set by a signal handler, which the compiler does not know.
         compiler_fence(Ordering::SeqCst);
         !self.is_broken()
     }
 
-    /// Whether a page could not be had: the mapping shows nothing of the file any more.
+    /// True if a page could not be provided: the mapping is invalid.
     pub fn is_broken(&self) -> bool {
         self.guarded.is_broken()
     }
 
-    /// Where a part of the file lies in memory, made present as far as that can be known beforehand.
+    /// The address of a range, made resident as far as possible.
     fn resolve(&self, part: &Range<u64>, write: bool) -> Option<*mut u8> {
         if !self.contains(part) || (write && !self.rights.write) || self.is_broken() {
             return None;
@@ -158,8 +158,8 @@ impl Mapping {
         Some(self.memory.as_ptr().wrapping_add((part.start - self.range.start) as usize))
     }
 
-    /// Makes a part of the file present, so that [`access`](Mapping::access) need not ask for what lies in it in the next moments; whether
-    /// that could be done. To be written, pages have to keep their room for so long.
+    /// Makes a range resident, so that [`access`](Mapping::access) needs no queries for it for a short time; true if
+    /// that was possible. For writing, pages must stay allocated for that time.
     pub fn lease(&self, part: &Range<u64>, write: bool) -> bool {
         let may = self.contains(part) && (!write || self.keeps_allocation()) && !self.is_broken();
         let may = may && bus_error::is_handled();
@@ -174,12 +174,12 @@ impl Mapping {
         made
     }
 
-    /// Whether a part of the file was made present a moment ago.
+    /// True if a range was made resident recently.
     pub fn is_leased(&self, part: &Range<u64>, write: bool) -> bool {
         self.contains(part) && !self.is_broken() && self.holds(&self.pages(part), write)
     }
 
-    /// Whether it shows a part of the file, which is not empty.
+    /// True if a non-empty range is mapped.
     fn contains(&self, part: &Range<u64>) -> bool {
         part.start >= self.range.start && part.end <= self.range.end && part.start < part.end
     }
@@ -199,15 +199,15 @@ impl Mapping {
         from(part.start) / page_size()..from(part.end).div_ceil(page_size())
     }
 
-    /// Whether touching pages leads to no error that populating them would have told: they are in the page cache and, to be written, have
-    /// room on the medium. To ask costs a hundredth of populating, which visits every page even if there is nothing to do.
+    /// True if accessing pages causes no error that populating them would report: they are in the page cache and, for writing, are
+    /// allocated on the medium. The query costs a hundredth of populating, which visits every page even if there is nothing to do.
     fn is_ready(&self, pages: &Range<usize>, write: bool) -> bool {
         let roomy = !write || self.rights.in_place && self.allocated_pages.contains(pages);
         roomy && self.reports_residency && self.is_resident(pages)
     }
 
-    /// Makes pages present so that touching them is no fault either, as far as the system lets it be: those that were read before, and are
-    /// still there, are so.
+    /// Populates page tables so that accesses cause no page faults, as far as the system supports it. Pages that were read before and are
+    /// still resident need nothing.
     fn make_present(&self, pages: &Range<usize>, write: bool) -> Option<()> {
         if !write && self.read_pages.contains(pages) && self.is_ready(pages, write) {
             return Some(());
@@ -220,14 +220,15 @@ impl Mapping {
     }
 
     fn is_resident(&self, pages: &Range<usize>) -> bool {
-        let mut told = [0; ASKED];
+        let mut residency = [0; ASKED];
         pages.clone().step_by(ASKED).all(|first| {
             let asked = ASKED.min(pages.end - first);
             count_syscall();
-            // SAFETY: the pages lie in this mapping, and there is a byte for each in `told`.
-            let failed =
-                unsafe { libc::mincore(self.page(first), asked * page_size(), told.as_mut_ptr().cast()) };
-            failed == 0 && told[..asked].iter().all(|page: &u8| page & 1 == 1)
+            // SAFETY: the pages lie in this mapping, and `residency` has a byte for each.
+            let failed = unsafe {
+                libc::mincore(self.page(first), asked * page_size(), residency.as_mut_ptr().cast())
+            };
+            failed == 0 && residency[..asked].iter().all(|page: &u8| page & 1 == 1)
         })
     }
 
@@ -251,7 +252,7 @@ fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// Whether this process might write a file, however it was opened.
+/// True if this process has permission to write a file, however it was opened.
 fn is_writable(file: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
@@ -266,7 +267,7 @@ mod tests {
     const WRITES: MappingRights = MappingRights { write: true, in_place: true };
 
     #[test]
-    fn bytes_are_reached_in_the_file_and_not_behind_it() {
+    fn ranges_inside_the_file_are_mapped_and_ranges_after_its_end_are_not() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 5000..6000, WRITES).unwrap();
@@ -276,15 +277,15 @@ mod tests {
         let mut back = [0; 3];
         file.read_exact_at(&mut back, 5000).unwrap();
         assert_eq!(back, [7, 9, 7]);
-        assert!(mapping.resolve(&(9000..20_000), true).is_none(), "behind the end");
-        assert!(mapping.resolve(&(0..GRANULE + 1), false).is_none(), "behind the mapping");
+        assert!(mapping.resolve(&(9000..20_000), true).is_none(), "past the end");
+        assert!(mapping.resolve(&(0..GRANULE + 1), false).is_none(), "past the mapping");
         assert!(mapping.resolve(&(5..5), false).is_none());
         let read_only = MappingRights { write: false, ..WRITES };
         assert!(Mapping::new(file.as_fd(), 0..100, read_only).unwrap().resolve(&(0..100), true).is_none());
     }
 
     #[test]
-    fn pages_are_populated_once_and_then_only_asked_for() {
+    fn pages_are_populated_once_and_then_only_queried() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0..10_000, WRITES).unwrap();
@@ -295,7 +296,7 @@ mod tests {
         assert!(mapping.was_accessed(&(5000..9000), true) && !mapping.was_accessed(&(5000..9000), false));
         mapping.resolve(&(5000..9000), false).unwrap();
         assert!(mapping.was_accessed(&(5000..9000), false) && !mapping.was_accessed(&(0..9000), false));
-        // Cut and grown again, the file has no room there any more.
+        // Truncated and extended again, the file has no space allocated there.
         file.set_len(0).unwrap();
         file.set_len(10_000).unwrap();
         assert!(!mapping.is_ready(&(1..3), true) && !mapping.is_ready(&(0..3), false));
@@ -303,16 +304,16 @@ mod tests {
     }
 
     #[test]
-    fn leased_pages_are_there_for_a_moment() {
+    fn a_lease_of_pages_expires() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![7; 100_000], 0).unwrap();
         let mapping = Mapping::new(file.as_fd(), 0..100_000, WRITES).unwrap();
         assert!(mapping.lease(&(5000..90_000), false));
-        // A slow machine may take longer than a moment for this.
+        // On a slow machine the lease may have expired already.
         let leased = |write| mapping.lease(&(5000..90_000), write) && mapping.is_leased(&(6000..7000), write);
         assert!((0..100).any(|_| leased(false)) && (0..100).any(|_| leased(true)));
         assert!(!mapping.is_leased(&(0..7000), false) && !mapping.is_leased(&(95_000..99_000), false));
-        assert!(!mapping.lease(&(5000..200_000), true), "behind the end");
+        assert!(!mapping.lease(&(5000..200_000), true), "past the end");
         assert!(!mapping.is_leased(&(6000..7000), false));
         assert!(mapping.lease(&(5000..90_000), false) && !mapping.is_leased(&(6000..7000), true));
         std::thread::sleep(MOMENT);
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn where_pages_move_they_are_populated_each_time() {
+    fn pages_of_copy_on_write_file_systems_are_populated_each_time() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 10_000], 0).unwrap();
         let mapping =
@@ -334,7 +335,7 @@ mod tests {
 
     /// Page 1 of a file of three pages is stored to and then lost.
     #[test]
-    fn pages_that_are_cut_off_break_the_mapping_and_nothing_else() {
+    fn truncated_pages_invalidate_only_their_mapping() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 12_288], 0).unwrap();
         let whole = 0..12_288;
@@ -347,7 +348,7 @@ mod tests {
             store(memory);
         };
         assert!(!cut.access(&whole, true, cut_and_store) && cut.is_broken());
-        assert!(!cut.access(&(0..4096), true, store), "a broken mapping stays broken");
+        assert!(!cut.access(&(0..4096), true, store), "an invalid mapping stays invalid");
         assert!(!cut.lease(&(0..4096), true));
         assert_eq!(file.metadata().unwrap().len(), 4096);
         assert!(

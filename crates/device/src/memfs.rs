@@ -1,7 +1,7 @@
 //! `memfs`: named files in the memory of this process.
 //!
-//! Files are sparse and may have any length; only what was written takes memory. Readers and writers of different places do
-//! not wait for one another. A file lives until it is deleted, whether open or not; deleting gives its memory back at once.
+//! Files are sparse and may have any length; only written data takes memory. Readers and writers of different ranges do
+//! not wait for one another. A file exists until it is deleted, whether open or not; deleting frees its memory at once.
 
 mod capacity;
 mod sparse_bytes;
@@ -40,7 +40,7 @@ use crate::{
 /// ```
 #[derive(Debug, Default)]
 pub struct MemFs {
-    /// A file is open as long as someone beside this table holds it.
+    /// A file is open while there are references besides this table's.
     files: Mutex<HashMap<OsString, Arc<MemFile>>>,
     capacity: Arc<MemoryCapacity>,
 }
@@ -60,19 +60,19 @@ struct MemHandle {
 }
 
 impl MemFs {
-    /// A memory without a limit of its own.
+    /// Without a capacity limit.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A memory that holds at most `bytes` of data, all files together; a write beyond that is `NoSpace`.
+    /// With a capacity of `bytes` of data for all files; a write that exceeds it is `NoSpace`.
     ///
     /// Data is what was written, plus the zeros between the start of a 64 KiB chunk and what was written into it.
     pub fn with_capacity(bytes: u64) -> Self {
         Self { files: Mutex::default(), capacity: Arc::new(MemoryCapacity::new(bytes)) }
     }
 
-    /// How many bytes of data all files hold together.
+    /// The bytes of data of all files.
     pub fn used(&self) -> u64 {
         self.capacity.used()
     }
@@ -137,21 +137,21 @@ impl MemHandle {
 }
 
 impl Handle for MemHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.allow(self.read, Operation::Read)?;
-        segment::check(pieces, Operation::Read, &self.name)?;
-        Ok(self.file.bytes.read(pieces))
+        segment::check(segments, Operation::Read, &self.name)?;
+        Ok(self.file.bytes.read(segments))
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
         self.allow(self.write, Operation::Write)?;
-        segment::check(pieces, Operation::Write, &self.name)?;
-        let done = self.file.bytes.write(pieces);
-        if done == segment::total(pieces) {
+        segment::check(segments, Operation::Write, &self.name)?;
+        let done = self.file.bytes.write(segments);
+        if done == segment::total(segments) {
             return Ok(done);
         }
         let error =
-            Error::new(Kind::NoSpace, Operation::Write, &self.name).at(segment::offset_of(pieces, done));
+            Error::new(Kind::NoSpace, Operation::Write, &self.name).at(segment::offset_of(segments, done));
         Err(error.after(done).advise("delete files of this memfs, or give it more capacity"))
     }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_is_kept() {
+    fn the_open_mode_is_enforced() {
         let memory = MemFs::new();
         let a: &OsStr = "a".as_ref();
         let writer = memory.open(a, &DeviceOpenOptions::write_only().create(true)).unwrap();
@@ -241,12 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn no_space_says_where_and_after_how_much() {
+    fn a_no_space_error_has_offset_and_count() {
         let memory = MemFs::with_capacity(100);
         let (file, other) = (create(&memory, "a"), create(&memory, "b"));
         other.write_at(0, &[1; 30]).unwrap();
-        let pieces = [Segment::new(0, &[2; 40]), Segment::new(1 << 40, &[3; 20]), Segment::new(40, &[4; 60])];
-        let error = file.write(&pieces).unwrap_err();
+        let segments =
+            [Segment::new(0, &[2; 40]), Segment::new(1 << 40, &[3; 20]), Segment::new(40, &[4; 60])];
+        let error = file.write(&segments).unwrap_err();
         assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 70, Some(50)));
         assert_eq!((memory.used(), file.len().unwrap()), (100, (1 << 40) + 20));
         file.set_len(45).unwrap();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_any_file_are_refused() {
+    fn lengths_above_the_maximum_file_size_are_errors() {
         let file = create(&MemFs::new(), "a");
         assert_eq!(kind(file.set_len(u64::MAX)), Some(Kind::InvalidArgument));
         file.set_len(i64::MAX as u64).unwrap();

@@ -1,7 +1,7 @@
-//! Names: `prefix=parameters:prefix:path`, taken apart without asking anyone but the caller.
+//! Parsing of names: `prefix=parameters:prefix:path`.
 //!
-//! A *prefix* is `[a-z][a-z0-9_-]*`, may be followed by `=` and parameters without a colon, and ends at a colon. What stands
-//! before a colon and does not have that form (it has a `/`, a `.`, a capital letter …) is no prefix but part of a path:
+//! A *prefix* is `[a-z][a-z0-9_-]*`, may be followed by `=` and parameters without a colon, and ends at a colon. Text
+//! before a colon without that form (it has a `/`, a `.`, a capital letter …) is a part of the path:
 //! `/a:b` and `./a:b` are plain file names. Paths are bytes; only parameters have to be UTF-8.
 
 use std::ffi::{OsStr, OsString};
@@ -12,24 +12,24 @@ use crate::{Error, Kind, Operation, Result};
 /// The device that a name without a prefix means.
 pub const DEFAULT_DEVICE: &str = "ufs";
 
-/// The most layers in one name: each holds a level of the stack and the text of all below it.
+/// The most layers in one name: parsing recurses, and each level copies the text of the inner ones.
 const MAX_LAYERS: usize = 64;
 
 /// One prefix of a name with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePrefix {
-    /// The word that picks a device or a wrapper.
+    /// The name of a device or a wrapper.
     pub prefix: String,
-    /// What stands between `=` and the colon; empty where there is none.
+    /// The text between `=` and the colon; may be empty.
     pub parameters: String,
 }
 
-/// A name taken apart.
+/// A parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceName {
     /// The wrappers, outermost first.
     pub wrappers: Vec<NamePrefix>,
-    /// The device at the bottom.
+    /// The innermost device.
     pub device: NamePrefix,
     /// The name that the device gets.
     pub path: OsString,
@@ -51,7 +51,7 @@ impl NamePrefix {
 }
 
 impl DeviceName {
-    /// Takes `name` apart. Prefixes that `is_wrapper` knows are wrappers; the first other one is the device, and what follows it is the path, colons and all.
+    /// Parses `name`. Prefixes accepted by `is_wrapper` are wrappers; the first other one is the device, and the rest, including colons, is the path.
     ///
     /// ```
     /// use aqueduct_device::name::DeviceName;
@@ -79,13 +79,13 @@ impl DeviceName {
     }
 }
 
-/// Whether `text` can be a prefix.
+/// True if `text` is a valid prefix.
 pub fn is_prefix(text: &[u8]) -> bool {
     let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
     text.first().is_some_and(u8::is_ascii_lowercase) && text.iter().all(inner)
 }
 
-/// Refuses what no device can take for a file: an empty name, and one with a NUL byte.
+/// Rejects empty names and names with a NUL byte.
 pub fn check(name: &OsStr, operation: Operation) -> Result<()> {
     let refuse = |why| Err(Error::new(Kind::InvalidName, operation, name).advise(why));
     if name.is_empty() {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn wrappers_stand_in_front_outermost_first() {
+    fn wrappers_are_listed_outermost_first() {
         let name = parse(b"trace:throttle=1MB/s,1ms:memfs:run7");
         assert_eq!(name.wrappers, [NamePrefix::new("trace", ""), NamePrefix::new("throttle", "1MB/s,1ms")]);
         assert_eq!((name.device.text(), name.path), ("memfs".into(), "run7".into()));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_device_colons_belong_to_the_path() {
+    fn colons_after_the_device_belong_to_the_path() {
         let name = parse(b"ufs:trace:x");
         assert_eq!((name.wrappers.len(), name.path.to_str()), (0, Some("trace:x")));
     }

@@ -1,4 +1,4 @@
-//! How a file is to be opened.
+//! Options for opening a file.
 
 use std::ffi::OsStr;
 
@@ -44,22 +44,22 @@ impl DeviceOpenOptions {
         }
     }
 
-    /// To be read; writes are `PermissionDenied`.
+    /// For reading; writes are `PermissionDenied`.
     pub fn read_only() -> Self {
         Self::new(true, false)
     }
 
-    /// To be read and written.
+    /// For reading and writing.
     pub fn read_write() -> Self {
         Self::new(true, true)
     }
 
-    /// To be written; reads are `PermissionDenied`.
+    /// For writing; reads are `PermissionDenied`.
     pub fn write_only() -> Self {
         Self::new(false, true)
     }
 
-    /// The same without reading; reads are `PermissionDenied`.
+    /// The same options without reading; reads are `PermissionDenied`.
     #[must_use]
     pub fn for_writing_only(mut self) -> Self {
         (self.read, self.direct) = (false, false);
@@ -73,29 +73,29 @@ impl DeviceOpenOptions {
         self
     }
 
-    /// Together with [`create`](Self::create): an existing file is `AlreadyExists`. Alone it means nothing.
+    /// With [`create`](Self::create): an existing file is `AlreadyExists`. No effect without it.
     #[must_use]
     pub fn exclusive(mut self, yes: bool) -> Self {
         self.exclusive = yes;
         self
     }
 
-    /// Cuts an existing file to length zero.
+    /// Truncates an existing file.
     #[must_use]
     pub fn truncate(mut self, yes: bool) -> Self {
         self.truncate = yes;
         self
     }
 
-    /// Passes by the cache of the operating system where the device can; a wish, not a demand.
+    /// Bypasses the page cache (`O_DIRECT`) if the device supports it.
     #[must_use]
     pub fn direct(mut self, yes: bool) -> Self {
         self.direct = yes;
         self
     }
 
-    /// Begins to bring what is written to the medium while the program goes on, where the device can: for a file that is going to be synced, which then
-    /// finds little left. A wish, and no promise: durable is what was synced.
+    /// Starts writeback of written data in the background, if the device supports it: a later sync has
+    /// less to write. Data is durable only after a sync.
     #[must_use]
     pub fn write_behind(mut self, yes: bool) -> Self {
         self.write_behind = yes;
@@ -131,22 +131,22 @@ impl DeviceOpenOptions {
         self.create
     }
 
-    /// Whether an existing file is refused.
+    /// Whether an existing file is an error.
     pub fn is_exclusive(&self) -> bool {
         self.create && self.exclusive
     }
 
-    /// Whether an existing file is cut to length zero.
+    /// Whether an existing file is truncated.
     pub fn is_truncate(&self) -> bool {
         self.truncate
     }
 
-    /// Whether the cache of the operating system is to be passed by.
+    /// Whether the page cache is bypassed.
     pub fn is_direct(&self) -> bool {
         self.direct
     }
 
-    /// Whether what is written is to be on its way to the medium at once.
+    /// Whether writeback of written data starts at once.
     pub fn is_write_behind(&self) -> bool {
         self.write_behind
     }
@@ -161,7 +161,7 @@ impl DeviceOpenOptions {
         self.rank
     }
 
-    /// Refuses combinations that make no sense, the same way for every device: creating or cutting a file that is only to be read.
+    /// Rejects invalid combinations: creating or truncating a file that is opened for reading only.
     pub fn check(&self, name: &OsStr) -> Result<()> {
         if !self.write && (self.create || self.truncate) {
             let error = Error::new(Kind::InvalidArgument, Operation::Open, name);
@@ -176,13 +176,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exclusive_means_something_only_with_create() {
+    fn exclusive_has_an_effect_only_with_create() {
         assert!(!DeviceOpenOptions::read_write().exclusive(true).is_exclusive());
         assert!(DeviceOpenOptions::read_write().exclusive(true).create(true).is_exclusive());
     }
 
     #[test]
-    fn a_file_only_read_is_neither_created_nor_cut() {
+    fn create_and_truncate_need_write_access() {
         let name = OsStr::new("x");
         for options in
             [DeviceOpenOptions::read_only().create(true), DeviceOpenOptions::read_only().truncate(true)]

@@ -1,4 +1,4 @@
-//! The registry: which device a name means.
+//! The registry of devices and wrappers by prefix.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,10 +12,10 @@ type MakeWrapper = dyn Fn(&str, Arc<dyn Device>) -> Result<Arc<dyn Device>> + Se
 
 /// Devices and wrappers by prefix.
 ///
-/// Most programs use the one of the process, through [`open`], [`delete`], [`register_device`] and [`register_wrapper`]. One of
-/// one's own keeps tests apart: each [`Registry::standard`] has its own, empty `memfs`.
+/// Most programs use the one of the process, through [`open`], [`delete`], [`register_device`] and [`register_wrapper`].
+/// Separate registries isolate tests: each [`Registry::standard`] has its own, empty `memfs`.
 ///
-/// The same text of prefixes gives the same chain of devices again, so that what a wrapper remembers (the faults already
+/// The same text of prefixes gives the same chain of devices, so that the state of a wrapper (the faults already
 /// injected, the writes not yet synced) lives as long as the registry. A chain shares its inner parts with shorter ones: `trace:crash:memfs:x`
 /// and `crash:memfs:x` go through one `crash`.
 ///
@@ -71,7 +71,7 @@ impl Registry {
 
     /// Registers a wrapper under a prefix; a prefix that is taken is `AlreadyExists`.
     ///
-    /// `wrap` gets the parameters between `=` and the colon (empty where there are none) and the device to go around.
+    /// `wrap` gets the parameters between `=` and the colon (may be empty) and the inner device.
     pub fn register_wrapper(
         &self,
         prefix: &str,
@@ -108,7 +108,7 @@ impl Registry {
         device.delete(&path)
     }
 
-    /// Deletes the file that a name means, to make room for another.
+    /// Deletes the file that a name means, to replace it by another.
     pub fn delete_in_background(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (device, path) = self.resolve(name)?;
         device.delete_in_background(&path)
@@ -123,7 +123,7 @@ impl Registry {
         entries.devices.get(&segment.prefix).cloned().ok_or_else(|| entries.unknown(segment, whole))
     }
 
-    /// The wrapper of a chain: the one there is, or a new one. Made outside the lock, because `wrap` may want this registry.
+    /// The wrapper of a chain, an existing or a new one. Created outside the lock, because `wrap` may use this registry.
     fn wrapped(&self, chain: &str, segment: &NamePrefix, inner: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
         let wrap = {
             let entries = self.entries();
@@ -146,7 +146,10 @@ impl RegistryEntries {
     fn check_free(&self, prefix: &str) -> Result<()> {
         let refuse = |kind, why: &str| Err(Error::new(kind, Operation::Resolve, prefix).advise(why));
         if !name::is_prefix(prefix.as_bytes()) {
-            return refuse(Kind::InvalidName, "a prefix is made of a-z, 0-9, _ and -, a letter first");
+            return refuse(
+                Kind::InvalidName,
+                "a prefix consists of a-z, 0-9, _ and - and starts with a letter",
+            );
         }
         if self.devices.contains_key(prefix) || self.wrappers.contains_key(prefix) {
             return refuse(Kind::AlreadyExists, "choose another prefix");
@@ -158,7 +161,7 @@ impl RegistryEntries {
         let list = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<_>>().join(", ");
         let (devices, wrappers) = (list(self.devices.keys().collect()), list(self.wrappers.keys().collect()));
         Error::new(Kind::UnknownDevice, Operation::Resolve, whole).advise(format!(
-            "there is no {:?}; devices: {devices}; wrappers: {wrappers}; a path with a colon is written ./like:this",
+            "unknown prefix {:?}; devices: {devices}; wrappers: {wrappers}; a path with a colon is written ./like:this",
             segment.prefix
         ))
     }
@@ -180,7 +183,7 @@ pub fn delete(name: impl AsRef<OsStr>) -> Result<()> {
     registry().delete(name)
 }
 
-/// Deletes a file by its name to make room for another, through the [registry] of the process; see [`Device::delete_in_background`].
+/// Deletes a file by its name to replace it by another, through the [registry] of the process; see [`Device::delete_in_background`].
 pub fn discard(name: impl AsRef<OsStr>) -> Result<()> {
     registry().delete_in_background(name)
 }
@@ -202,7 +205,7 @@ pub fn register_wrapper(
 mod tests {
     use super::*;
 
-    /// A wrapper that is nothing but an instance of its own.
+    /// A wrapper without an effect.
     struct Same(Arc<dyn Device>);
 
     impl Device for Same {
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_prefix_lists_those_there_are() {
+    fn the_error_of_an_unknown_prefix_lists_the_known_ones() {
         let error = with_wrapper().resolve("floppy:a").err().unwrap();
         assert_eq!(error.kind(), Kind::UnknownDevice);
         let text = error.to_string();

@@ -1,4 +1,4 @@
-//! What a thread has done for its files: what counters of the layers above, tests and benchmarks are made from.
+//! Per-thread counters of system calls and lock waits, for counters of higher layers, tests and benchmarks.
 
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! `ufs`: files of the operating system, by positioned and vectored calls.
 //!
-//! Pieces of a list that follow one another in the file go out in one `preadv` or `pwritev` of up to 1024 pieces; a single piece is a plain `pread`
+//! Adjacent segments of a list are transferred by one `preadv` or `pwritev` of up to 1024 segments; a single segment by `pread`
 //! or `pwrite`. Interrupted and short calls are continued.
 
 mod background_delete;
@@ -26,19 +26,19 @@ use crate::{Device, DeviceOpenOptions, Handle, Result, uring};
 /// Files of the operating system.
 ///
 /// # Unbuffered access
-/// With [`DeviceOpenOptions::direct`] the file is opened a second time with `O_DIRECT`. Whole blocks of 4096 bytes go past the page cache, through a
-/// bounce buffer where the caller's memory is not aligned; the edges of an access, smaller than a block, go through the buffered
+/// With [`DeviceOpenOptions::direct`] the file is opened a second time with `O_DIRECT`. Whole blocks of 4096 bytes bypass the page cache, through a
+/// bounce buffer if the caller's memory is not aligned; the edges of an access, smaller than a block, use the buffered
 /// descriptor. The kernel keeps the two coherent. A file system that refuses `O_DIRECT` is used buffered;
-/// [`Capabilities::alignment`](crate::Capabilities::alignment) tells which it was. Scattered lists have many operations in flight, as with
-/// [`Uring`](crate::Uring), where the kernel allows it.
+/// see [`Capabilities::alignment`](crate::Capabilities::alignment). Scattered lists have many operations in flight, as with
+/// [`Uring`](crate::Uring), if the kernel allows it.
 ///
 /// # Locks
-/// A range is locked among the threads of this process first and then, with an open-file-description lock, among processes. Exclusive
-/// locks need a handle that may write. A write-only handle gets an exclusive lock where it asks for a shared one.
+/// A range is locked between the threads of this process first and then, with an open-file-description lock, between processes. Exclusive
+/// locks need a writable handle. A write-only handle gets an exclusive lock instead of a shared one.
 ///
 /// # After a failed sync
-/// the kernel may have dropped what it could not write and reports that only once. The handle then refuses
-/// writes and syncs: what was not synced before has to be written again through a new one.
+/// The kernel may have dropped data that it could not write and reports that only once. The handle then rejects
+/// writes and syncs: unsynced data must be written again through a new one.
 ///
 /// ```
 /// use aqueduct_device::{Device, HandleExt, DeviceOpenOptions, SyncScope, Ufs};
@@ -46,7 +46,7 @@ use crate::{Device, DeviceOpenOptions, Handle, Result, uring};
 /// let folder = tempfile::tempdir().unwrap();
 /// let path = folder.path().join("out.bin");
 /// let file = Ufs.open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true))?;
-/// file.write_at(1 << 20, b"behind a hole")?;
+/// file.write_at(1 << 20, b"after a hole!")?;
 /// file.sync(SyncScope::Entry)?;
 /// assert_eq!(file.len()?, (1 << 20) + 13);
 /// # Ok::<_, aqueduct_device::Error>(())

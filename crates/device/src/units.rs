@@ -1,4 +1,4 @@
-//! Quantities as people write them: sizes (`64KiB`), rates (`200MB/s`) and durations (`1.5ms`), read exactly into typed values.
+//! Parsing of sizes (`64KiB`), rates (`200MB/s`) and durations (`1.5ms`) into exact typed values.
 //!
 //! Decimal prefixes count in thousands, binary ones in 1024s; upper and lower case mean the same; a fraction is
 //! allowed as long as the value comes out whole in the smallest unit (bytes, nanoseconds).
@@ -29,7 +29,7 @@ pub struct ByteSize(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteRate(pub u64);
 
-/// A text that is not the quantity it should be; shows the text and how to write it.
+/// The error of an invalid quantity: the text and the expected form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UnitError {
     text: String,
@@ -124,7 +124,7 @@ impl fmt::Display for ByteRate {
 }
 
 impl ByteRate {
-    /// How long `bytes` take at this rate; a rate of zero takes for ever.
+    /// The time of `bytes` at this rate; the maximum for a rate of zero.
     pub fn time(self, bytes: u64) -> Duration {
         match (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(self.0)) {
             Some(nanos) => Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_sizes_are_shown() {
+    fn errors_show_the_invalid_size() {
         for text in [
             "",
             "B",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_as_read() {
+    fn display_and_parse_are_inverse() {
         for bytes in [0, 1, 999, 1000, 1024, 1500, 65536, 3 << 40, 200_000_000, u64::MAX] {
             assert_eq!(ByteSize(bytes).to_string().parse(), Ok(ByteSize(bytes)));
         }

@@ -1,7 +1,7 @@
 //! `uring`: files of the operating system with many operations in flight, through `io_uring`.
 //!
-//! Everything but lists of scattered pieces is that of `ufs`: the same names, modes, locks, syncs and errors. The runs of
-//! a list are handed to the kernel together and complete in any order; the count reported is still the longest prefix.
+//! Everything except lists of scattered segments is done by `ufs`: the same names, modes, locks, syncs and errors. The runs of
+//! a list are submitted together and complete in any order; the returned count is the longest prefix.
 
 mod batch;
 mod bounce;
@@ -26,21 +26,21 @@ use crate::{
 
 /// Files of the operating system through `io_uring`.
 ///
-/// A list of scattered pieces goes to the kernel as a whole, up to 256 runs in flight at once; a list that is one run is a plain call as in [`Ufs`].
-/// With [`DeviceOpenOptions::direct`] lists of whole blocks go past the page cache like that, through a bounce buffer where memory is not aligned; others
+/// A list of scattered segments is submitted as a whole, up to 256 runs in flight; a list of one run is one call as in [`Ufs`].
+/// With [`DeviceOpenOptions::direct`] lists of whole blocks bypass the page cache in the same way, through a bounce buffer if memory is not aligned; others
 /// as in [`Ufs`].
 ///
-/// # Where the kernel refuses
-/// Many sites forbid `io_uring`. The device then says so once on the standard error stream and works as [`Ufs`]. `AQUEDUCT_URING=off` in the
-/// environment has it refused without asking. [`Capabilities::native_lists`] of an open file tells which it is.
+/// # If the kernel refuses
+/// Many sites forbid `io_uring`. The device then reports that once on the standard error stream and works as [`Ufs`]. `AQUEDUCT_URING=off` in the
+/// environment disables it. [`Capabilities::native_lists`] of an open file is true if it is in use.
 ///
 /// ```
 /// use aqueduct_device::{Device, HandleExt, DeviceOpenOptions, Segment, Uring};
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let file = Uring::new().open(folder.path().join("a").as_os_str(), &DeviceOpenOptions::read_write().create(true))?;
-/// let pieces: Vec<_> = (0..100).map(|index| Segment::new(index * 8192, &[7; 4096])).collect();
-/// file.write_all(&pieces)?;
+/// let segments: Vec<_> = (0..100).map(|index| Segment::new(index * 8192, &[7; 4096])).collect();
+/// file.write_all(&segments)?;
 /// assert_eq!(file.len()?, 99 * 8192 + 4096);
 /// # Ok::<_, aqueduct_device::Error>(())
 /// ```
@@ -56,12 +56,12 @@ struct UringHandle {
 }
 
 impl Uring {
-    /// The device; the kernel is asked when the first file is opened.
+    /// The device; the kernel is checked when the first file is opened.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The device as it is where the kernel refuses: for tests of that.
+    /// The device without `io_uring`, for tests.
     pub fn refused() -> Self {
         Self { pool: Arc::new(RingPool::refused()) }
     }
@@ -86,7 +86,7 @@ impl Device for Uring {
     }
 }
 
-/// An open file past the page cache: its scattered lists go through a ring, if there are any, so that the medium has something to do.
+/// An open unbuffered file: its scattered lists are submitted through a ring, if available, to keep the medium busy.
 pub(crate) fn open_direct(file: UfsHandle) -> Arc<dyn Handle> {
     static POOL: OnceLock<Arc<RingPool>> = OnceLock::new();
     let pool = POOL.get_or_init(Arc::default);
@@ -98,7 +98,7 @@ pub(crate) fn open_direct(file: UfsHandle) -> Arc<dyn Handle> {
 }
 
 impl UringHandle {
-    /// Hands a batch to a ring. `None` if nothing came of it, neither bytes nor an error: no ring to be had, or the end of the file.
+    /// Submits a batch to a ring. `None` if it transferred nothing without an error: no ring is available, or the end of the file.
     fn submit(&self, mut batch: UringBatch<'_>) -> Option<TransferProgress> {
         let files = RingFiles { buffered: self.file.file(), direct: self.file.direct_file() };
         self.pool.with_ring(|ring| ring.run(files, &mut batch));
@@ -109,34 +109,38 @@ impl UringHandle {
         self.file.direct_file().is_some()
     }
 
-    /// How a list goes.
-    fn direct_strategy<E: SegmentRange>(&self, pieces: &[E], bytes: impl Fn(&E) -> &[u8]) -> DirectStrategy {
-        if self.is_direct() { DirectStrategy::choose(pieces, bytes) } else { DirectStrategy::Aligned }
+    /// The path of a list.
+    fn direct_strategy<E: SegmentRange>(
+        &self,
+        segments: &[E],
+        bytes: impl Fn(&E) -> &[u8],
+    ) -> DirectStrategy {
+        if self.is_direct() { DirectStrategy::choose(segments, bytes) } else { DirectStrategy::Aligned }
     }
 
     /// Reads a list through a bounce buffer; as [`submit`](Self::submit) otherwise.
-    fn read_bounced(&self, pieces: &mut [SegmentMut<'_>]) -> Option<TransferProgress> {
-        self.bounced(pieces.len(), |from, buffer| {
-            let group = bounce::group(pieces, from, buffer.len() as u64);
-            let pieces = &mut pieces[group.clone()];
-            let next = self.submit(UringBatch::read(&mut bounce::places(pieces, buffer), true))?;
-            bounce::scatter(&buffer[..next.done as usize], pieces);
-            Some((group, total_mut(pieces), next))
+    fn read_bounced(&self, segments: &mut [SegmentMut<'_>]) -> Option<TransferProgress> {
+        self.bounced(segments.len(), |from, buffer| {
+            let group = bounce::group(segments, from, buffer.len() as u64);
+            let segments = &mut segments[group.clone()];
+            let next = self.submit(UringBatch::read(&mut bounce::places(segments, buffer), true))?;
+            bounce::scatter(&buffer[..next.done as usize], segments);
+            Some((group, total_mut(segments), next))
         })
     }
 
     /// Writes a list through a bounce buffer; as [`submit`](Self::submit) otherwise.
-    fn write_bounced(&self, pieces: &[Segment<'_>]) -> Option<TransferProgress> {
-        self.bounced(pieces.len(), |from, buffer| {
-            let group = bounce::group(pieces, from, buffer.len() as u64);
-            let list = bounce::gather(&pieces[group.clone()], buffer);
+    fn write_bounced(&self, segments: &[Segment<'_>]) -> Option<TransferProgress> {
+        self.bounced(segments.len(), |from, buffer| {
+            let group = bounce::group(segments, from, buffer.len() as u64);
+            let list = bounce::gather(&segments[group.clone()], buffer);
             let next = self.submit(UringBatch::write(&list, true))?;
-            let size = total(&pieces[group.clone()]);
+            let size = total(&segments[group.clone()]);
             Some((group, size, next))
         })
     }
 
-    /// Goes through a list of `count` pieces group by group; `each` says which, of which size, and how far it came.
+    /// Processes a list of `count` segments group by group; `each` returns the segments of the group, their size, and the progress.
     fn bounced(
         &self,
         count: usize,
@@ -158,35 +162,35 @@ impl UringHandle {
 }
 
 impl Handle for UringHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
-        self.file.check_read(pieces)?;
-        if coalesce::is_scattered(pieces) {
-            let progress = match self.direct_strategy(pieces, |piece| piece.bytes) {
-                DirectStrategy::Aligned => self.submit(UringBatch::read(pieces, self.is_direct())),
-                DirectStrategy::Bounce => self.read_bounced(pieces),
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.file.check_read(segments)?;
+        if coalesce::is_scattered(segments) {
+            let progress = match self.direct_strategy(segments, |segment| segment.bytes) {
+                DirectStrategy::Aligned => self.submit(UringBatch::read(segments, self.is_direct())),
+                DirectStrategy::Bounce => self.read_bounced(segments),
                 DirectStrategy::Sequential => None,
             };
             if let Some(progress) = progress {
-                return self.file.outcome(Operation::Read, pieces, progress);
+                return self.file.outcome(Operation::Read, segments, progress);
             }
         }
-        self.file.read(pieces)
+        self.file.read(segments)
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
-        self.file.check_write(pieces)?;
-        if coalesce::is_scattered(pieces) {
-            let progress = match self.direct_strategy(pieces, |piece| piece.bytes) {
-                DirectStrategy::Aligned => self.submit(UringBatch::write(pieces, self.is_direct())),
-                DirectStrategy::Bounce => self.write_bounced(pieces),
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+        self.file.check_write(segments)?;
+        if coalesce::is_scattered(segments) {
+            let progress = match self.direct_strategy(segments, |segment| segment.bytes) {
+                DirectStrategy::Aligned => self.submit(UringBatch::write(segments, self.is_direct())),
+                DirectStrategy::Bounce => self.write_bounced(segments),
                 DirectStrategy::Sequential => None,
             };
             if let Some(progress) = progress {
-                self.file.note_written(pieces);
-                return self.file.outcome(Operation::Write, pieces, progress);
+                self.file.note_written(segments);
+                return self.file.outcome(Operation::Write, segments, progress);
             }
         }
-        self.file.write(pieces)
+        self.file.write(segments)
     }
 
     fn len(&self) -> Result<u64> {

@@ -1,4 +1,4 @@
-//! The crash wrapper keeps what was synced, and leaves of the rest what a disk may leave: anything of that, in the end.
+//! The crash wrapper keeps synced data, and leaves every state of unsynced data that a disk may leave.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -41,7 +41,7 @@ fn synced() -> (Arc<MemFs>, CrashDevice, Arc<dyn Handle>) {
 }
 
 #[test]
-fn the_device_inside_holds_what_is_durable() {
+fn the_inner_device_has_only_durable_data() {
     let (inner, crash, file) = synced();
     file.write_at(100, b"new").unwrap();
     file.set_len(5000).unwrap();
@@ -65,7 +65,7 @@ fn unsynced_changes_outlive_their_handles() {
 }
 
 #[test]
-fn old_handles_have_no_power_and_new_ones_see_the_survivor() {
+fn old_handles_fail_and_new_ones_see_the_surviving_data() {
     let (_, crash, file) = synced();
     let reader = crash.open(name(), &DeviceOpenOptions::read_only()).unwrap();
     crash.cut(0).unwrap();
@@ -86,7 +86,7 @@ fn old_handles_have_no_power_and_new_ones_see_the_survivor() {
     let anew = create(&crash);
     drop((file, reader));
     anew.write_at(0, b"n").unwrap();
-    assert_eq!(contents(&crash).unwrap()[0], b'n', "life goes on");
+    assert_eq!(contents(&crash).unwrap()[0], b'n', "writes work again");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn sectors_survive_in_every_combination() {
 }
 
 #[test]
-fn later_writes_may_survive_earlier_ones_and_lengths_go_their_own_way() {
+fn writes_and_lengths_survive_independently() {
     let (inner, crash, file) = synced();
     file.write_at(0, b"1").unwrap();
     file.write_at(4 * SECTOR as u64, &[b'2'; SECTOR]).unwrap();
@@ -132,7 +132,7 @@ fn later_writes_may_survive_earlier_ones_and_lengths_go_their_own_way() {
 }
 
 #[test]
-fn the_survivor_is_what_a_cut_leaves() {
+fn the_crash_image_equals_the_state_after_a_cut() {
     for seed in 0..50 {
         let (inner, crash, file) = synced();
         file.write_at(300, &[b'n'; 1000]).unwrap();
@@ -167,7 +167,7 @@ fn a_new_file_may_be_gone_until_its_entry_is_synced() {
 }
 
 #[test]
-fn the_power_fails_by_itself_once() {
+fn a_scheduled_power_cut_happens_once() {
     let crash = CrashDevice::new(Arc::new(MemFs::new())).after(2, 3);
     let file = create(&crash);
     file.write_at(0, b"abc").unwrap();
@@ -213,7 +213,7 @@ fn a_failed_sync_keeps_what_is_pending() {
 }
 
 #[test]
-fn stores_behind_the_end_of_a_truncated_file_are_nothing() {
+fn stores_past_the_end_of_a_truncated_file_have_no_effect() {
     let folder = tempfile::tempdir().unwrap();
     let crash = CrashDevice::new(Arc::new(Ufs));
     let path = folder.path().join("a");
@@ -257,7 +257,7 @@ fn by_name() {
 
 /// Write, sync, write more, cut and extend: the power is cut in every one of these operations, with many seeds.
 #[test]
-fn every_cut_of_a_long_story() {
+fn power_cuts_in_every_operation_of_a_fixed_sequence() {
     let write = |salt, extents: &[(u64, usize)]| DeviceOperation::Write { salt, extents: extents.to_vec() };
     let story = [
         write(1, &[(0, 3000)]),
@@ -280,7 +280,7 @@ fn every_cut_of_a_long_story() {
 }
 
 #[test]
-fn every_cut_of_random_stories() {
+fn power_cuts_in_every_operation_of_random_sequences() {
     crash::check("crash over memfs", 60, name(), || Arc::new(MemFs::new()));
     let short = || FaultPlan::new(1).short(FaultTrigger::Chance(0.3));
     crash::check("crash over fault", 20, name(), move || {
@@ -289,7 +289,7 @@ fn every_cut_of_random_stories() {
 }
 
 #[test]
-fn every_cut_on_files() {
+fn power_cuts_in_every_operation_on_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let fresh = path.clone();

@@ -10,7 +10,7 @@ use aqueduct_testkit::oracle;
 #[expect(dead_code, reason = "its main function is that of the example")]
 mod own_device;
 
-/// The folder of the build, not of the system: that one may be memory, which has no unbuffered side.
+/// The folder of the build: the temporary folder may be on tmpfs, which has no `O_DIRECT`.
 fn on_disk(title: &str, device: Arc<dyn aqueduct_device::Device>) -> DeviceUnderTest {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     DeviceUnderTest::new(title, device, move |number| folder.path().join(number.to_string()).into())
@@ -20,43 +20,43 @@ fn by_number(title: &str, device: Arc<dyn aqueduct_device::Device>) -> DeviceUnd
     DeviceUnderTest::new(title, device, |number| format!("file{number}").into())
 }
 
-fn judge(subject: &DeviceUnderTest) {
+fn check(subject: &DeviceUnderTest) {
     conformance(subject);
     oracle::check(subject, 64);
 }
 
 #[test]
 fn memfs() {
-    judge(&by_number("memfs", Arc::new(MemFs::new())));
+    check(&by_number("memfs", Arc::new(MemFs::new())));
 }
 
 #[test]
 fn ufs() {
-    judge(&on_disk("ufs", Arc::new(Ufs)));
+    check(&on_disk("ufs", Arc::new(Ufs)));
 }
 
 #[test]
 fn ufs_direct() {
-    judge(&on_disk("ufs direct", Arc::new(Ufs)).direct());
+    check(&on_disk("ufs direct", Arc::new(Ufs)).direct());
 }
 
 #[test]
 fn uring() {
-    judge(&on_disk("uring", Arc::new(Uring::new())));
+    check(&on_disk("uring", Arc::new(Uring::new())));
 }
 
 #[test]
 fn uring_direct() {
-    judge(&on_disk("uring direct", Arc::new(Uring::new())).direct());
+    check(&on_disk("uring direct", Arc::new(Uring::new())).direct());
 }
 
 #[test]
 fn uring_refused() {
-    judge(&on_disk("uring refused", Arc::new(Uring::refused())));
+    check(&on_disk("uring refused", Arc::new(Uring::refused())));
 }
 
 #[test]
-fn a_device_of_ones_own() {
+fn a_custom_device() {
     let folder = tempfile::tempdir().unwrap();
-    judge(&by_number("scratch", Arc::new(own_device::Scratch(folder.path().into()))));
+    check(&by_number("scratch", Arc::new(own_device::Scratch(folder.path().into()))));
 }

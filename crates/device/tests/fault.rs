@@ -1,4 +1,4 @@
-//! The fault wrapper fails when, how and for whom it was told to.
+//! The fault wrapper injects the planned faults into the planned operations and ranks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn the_nth_operation_fails() {
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn errors_have_kind_operation_and_offset() {
     let file = create(&device(FaultPlan::new(0).fail(Operation::Write, Kind::Busy, FaultTrigger::Nth(1))), 0);
     let error = file.write_at(4096, b"abc").unwrap_err();
     assert_eq!((error.kind(), error.operation(), error.offset()), (Kind::Busy, Operation::Write, Some(4096)));
@@ -63,7 +63,7 @@ fn each_operation_can_fail() {
 }
 
 #[test]
-fn only_one_rank_is_hit() {
+fn only_the_given_rank_is_affected() {
     let plan = FaultPlan::new(0).rank(1).fail_any(Kind::Io, FaultTrigger::From(2));
     let device = device(plan);
     let (first, second) = (create(&device, 0), create(&device, 1));
@@ -72,7 +72,7 @@ fn only_one_rank_is_hit() {
 }
 
 #[test]
-fn ranks_get_the_same_faults_whatever_the_others_do() {
+fn faults_of_a_rank_do_not_depend_on_other_ranks() {
     let plan = || FaultPlan::new(11).fail(Operation::Write, Kind::Io, FaultTrigger::Chance(0.5));
     let quiet = device(plan());
     let alone = failures(&*create(&quiet, 1), 64);
@@ -87,7 +87,7 @@ fn ranks_get_the_same_faults_whatever_the_others_do() {
 }
 
 #[test]
-fn transfers_are_short_but_never_nothing() {
+fn short_transfers_have_at_least_one_byte() {
     let file = create(&device(FaultPlan::new(3).short(FaultTrigger::Chance(1.0))), 0);
     for length in 2..200 {
         let bytes = vec![length as u8; length];
@@ -109,8 +109,8 @@ fn an_error_after_a_short_transfer_counts_it() {
         FaultTrigger::Chance(1.0),
     );
     let file = create(&device(plan), 0);
-    let pieces = [Segment::new(10, &[1; 50]), Segment::new(1000, &[2; 50])];
-    let error = file.write(&pieces).unwrap_err();
+    let segments = [Segment::new(10, &[1; 50]), Segment::new(1000, &[2; 50])];
+    let error = file.write(&segments).unwrap_err();
     let count = error.transferred();
     assert!((1..100).contains(&count));
     let (end, place) = if count <= 50 { (10 + count, 10 + count) } else { (950 + count, 950 + count) };
@@ -119,14 +119,14 @@ fn an_error_after_a_short_transfer_counts_it() {
 }
 
 #[test]
-fn the_space_ends_exactly() {
+fn the_space_limit_is_exact() {
     let file = create(&device(FaultPlan::new(0).no_space(1000)), 0);
     file.write_at(0, &[1; 600]).unwrap();
     file.write_at(0, &[2; 100]).unwrap();
     assert_eq!(file.preallocate(901).unwrap_err().kind(), Kind::NoSpace);
     file.preallocate(700).unwrap();
-    let pieces = [Segment::new(600, &[3; 200]), Segment::new(2000, &[4; 200])];
-    let error = file.write(&pieces).unwrap_err();
+    let segments = [Segment::new(600, &[3; 200]), Segment::new(2000, &[4; 200])];
+    let error = file.write(&segments).unwrap_err();
     assert_eq!((error.kind(), error.transferred(), error.offset()), (Kind::NoSpace, 300, Some(2100)));
     assert_eq!(file.len().unwrap(), 2100);
     let error = file.write_at(0, b"x").unwrap_err();
@@ -135,7 +135,7 @@ fn the_space_ends_exactly() {
 }
 
 #[test]
-fn the_space_is_shared_and_unused_space_is_given_back() {
+fn the_space_is_shared_and_unused_space_is_released() {
     let device = device(FaultPlan::new(5).no_space(1000).short(FaultTrigger::Chance(0.5)));
     let (first, second) = (create(&device, 0), create(&device, 1));
     first.write_at(0, &[1; 500]).unwrap();

@@ -152,7 +152,7 @@ fn by_name() {
 }
 
 #[test]
-fn a_rate_of_nothing_does_not_panic() {
+fn a_rate_of_zero_does_not_panic() {
     let device = device(Some(0), Duration::ZERO);
     let file = create(&device, 0);
     file.write_at(0, b"").unwrap();

@@ -1,4 +1,4 @@
-//! The trace wrapper writes down every operation as it was.
+//! The trace wrapper records every operation.
 
 use std::fs;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ fn options(rank: usize) -> DeviceOpenOptions {
 
 /// What happened, without when.
 fn shape(event: &TraceEvent) -> (Option<usize>, Operation, Option<u64>, u64, usize, Result<u64, Kind>) {
-    (event.rank, event.operation, event.offset, event.length, event.pieces, event.outcome)
+    (event.rank, event.operation, event.offset, event.length, event.segments, event.outcome)
 }
 
 #[test]
-fn every_operation_is_there_in_order() {
+fn every_operation_is_recorded_in_order() {
     let trace = TraceDevice::new(Arc::new(MemFs::new()));
     let file = trace.open("a".as_ref(), &options(3)).unwrap();
     file.write(&[Segment::new(9, b""), Segment::new(100, b"abc"), Segment::new(5, b"de")]).unwrap();

@@ -28,19 +28,19 @@ fn calls(work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn adjacent_pieces_go_out_in_one_call_per_1024() {
+fn adjacent_segments_take_one_call_per_1024() {
     let folder = tempfile::tempdir().unwrap();
     let file = create(&folder.path().join("a"));
     let bytes: Vec<u8> = (0..3000_u32).map(|number| number as u8).collect();
-    let pieces: Vec<_> =
+    let segments: Vec<_> =
         bytes.chunks(1).zip(0..).map(|(bytes, offset)| Segment::new(offset, bytes)).collect();
-    assert_eq!(calls(|| assert_eq!(file.write(&pieces[..1000]).unwrap(), 1000)), 1);
-    assert_eq!(calls(|| assert_eq!(file.write(&pieces).unwrap(), 3000)), 3);
+    assert_eq!(calls(|| assert_eq!(file.write(&segments[..1000]).unwrap(), 1000)), 1);
+    assert_eq!(calls(|| assert_eq!(file.write(&segments).unwrap(), 3000)), 3);
 
     let mut back = vec![0; 3000];
-    let mut pieces: Vec<_> =
+    let mut segments: Vec<_> =
         back.chunks_mut(1).zip(0..).map(|(bytes, offset)| SegmentMut::new(offset, bytes)).collect();
-    assert_eq!(calls(|| assert_eq!(file.read(&mut pieces).unwrap(), 3000)), 3);
+    assert_eq!(calls(|| assert_eq!(file.read(&mut segments).unwrap(), 3000)), 3);
     assert_eq!(back, bytes);
 }
 
@@ -63,15 +63,15 @@ fn reads_stop_exactly_at_the_end() {
     let file = create(&folder.path().join("a"));
     file.write_at(0, b"0123456789").unwrap();
     let (mut a, mut b, mut c) = ([0; 4], [0; 8], [7; 4]);
-    let mut pieces = [SegmentMut::new(4, &mut a), SegmentMut::new(8, &mut b), SegmentMut::new(0, &mut c)];
-    assert_eq!(file.read(&mut pieces).unwrap(), 6);
+    let mut segments = [SegmentMut::new(4, &mut a), SegmentMut::new(8, &mut b), SegmentMut::new(0, &mut c)];
+    assert_eq!(file.read(&mut segments).unwrap(), 6);
     assert_eq!((&a, &b[..2], c), (b"4567", &b"89"[..], [7; 4]));
     assert_eq!(file.read_at(10, &mut a).unwrap(), 0);
     assert_eq!(file.read_at(1 << 40, &mut a).unwrap(), 0);
 }
 
 #[test]
-fn bad_names_and_modes_are_errors_that_tell() {
+fn invalid_names_and_modes_are_errors_with_an_explanation() {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &OsStr, options: &DeviceOpenOptions| Ufs.open(name, options);
     let missing = folder.path().join("missing");
@@ -142,7 +142,7 @@ fn names_need_not_be_utf8() {
 }
 
 #[test]
-fn huge_offsets_are_errors_with_their_place() {
+fn huge_offsets_are_errors_with_the_offset() {
     let folder = tempfile::tempdir().unwrap();
     let file = create(&folder.path().join("a"));
     for offset in [i64::MAX as u64, u64::MAX - 3, u64::MAX] {
@@ -192,8 +192,8 @@ fn a_disk_that_fills_up_counts_exactly() {
     let Some(disk) = Disk::mount("tmpfs", "size=1m") else { return };
     let file = create(&disk.0.path().join("a"));
     let bytes = vec![5; 300 << 10];
-    let pieces: Vec<_> = (0..5).map(|index| Segment::new(index * (400 << 10), &bytes)).collect();
-    let error = file.write(&pieces).unwrap_err();
+    let segments: Vec<_> = (0..5).map(|index| Segment::new(index * (400 << 10), &bytes)).collect();
+    let error = file.write(&segments).unwrap_err();
     assert_eq!(error.kind(), Kind::NoSpace);
     let (whole, part) = (error.transferred() / (300 << 10), error.transferred() % (300 << 10));
     assert_eq!(error.offset(), Some(whole * (400 << 10) + part));
@@ -221,7 +221,7 @@ fn space_can_be_reserved() {
 }
 
 #[test]
-fn a_file_system_without_reservations_and_unbuffered_access_is_served_as_it_can() {
+fn file_systems_without_fallocate_and_o_direct_are_supported() {
     let Some(disk) = Disk::mount("ramfs", "mode=700") else { return };
     let options = DeviceOpenOptions::read_write().create(true).direct(true);
     let file = Ufs.open(disk.0.path().join("a").as_os_str(), &options).unwrap();
@@ -323,16 +323,16 @@ fn unbuffered_lists_are_gathered() {
     let options = DeviceOpenOptions::read_write().create(true).direct(true);
     let file = Ufs.open(folder.path().join("a").as_os_str(), &options).unwrap();
     let bytes: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
-    let pieces: Vec<_> =
+    let segments: Vec<_> =
         bytes.chunks(777).zip(0..).map(|(bytes, index)| Segment::new(3000 + index * 777, bytes)).collect();
-    let made = calls(|| assert_eq!(file.write(&pieces).unwrap(), 100_000));
+    let made = calls(|| assert_eq!(file.write(&segments).unwrap(), 100_000));
     assert!(made <= 3, "an edge, the blocks, an edge: {made}");
     let mut back = vec![0; 100_000];
-    let mut pieces: Vec<_> = back
+    let mut segments: Vec<_> = back
         .chunks_mut(999)
         .zip(0..)
         .map(|(bytes, index)| SegmentMut::new(3000 + index * 999, bytes))
         .collect();
-    assert_eq!(file.read(&mut pieces).unwrap(), 100_000);
+    assert_eq!(file.read(&mut segments).unwrap(), 100_000);
     assert_eq!(back, bytes);
 }

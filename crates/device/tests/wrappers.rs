@@ -24,7 +24,7 @@ fn ufs(title: &str, wrap: Wrap) -> DeviceUnderTest {
 }
 
 /// The whole suite and a round of the oracle, over memory and over files.
-fn judge(title: &str, wrap: Wrap) {
+fn check_wrapper(title: &str, wrap: Wrap) {
     for subject in [memfs(title, wrap), ufs(title, wrap)] {
         conformance(&subject);
         oracle::check(&subject, 40);
@@ -69,37 +69,37 @@ fn failing(inner: Arc<dyn Device>) -> Arc<dyn Device> {
 
 #[test]
 fn fault() {
-    judge("fault without faults", harmless_fault);
-    judge("fault with short transfers", short_fault);
-    judge("fault with delays", delayed);
+    check_wrapper("fault without faults", harmless_fault);
+    check_wrapper("fault with short transfers", short_fault);
+    check_wrapper("fault with delays", delayed);
 }
 
 #[test]
 fn throttle() {
-    judge("throttle", throttled);
+    check_wrapper("throttle", throttled);
 }
 
 #[test]
 fn trace() {
-    judge("trace", traced);
+    check_wrapper("trace", traced);
 }
 
 #[test]
 fn crash() {
-    judge("crash", crashing);
+    check_wrapper("crash", crashing);
 }
 
 #[test]
 fn stacks() {
-    judge("throttle over fault", |inner| throttled(short_fault(inner)));
-    judge("fault over crash over trace", |inner| short_fault(crashing(traced(inner))));
-    judge("crash over throttle over fault", |inner| crashing(throttled(short_fault(inner))));
-    judge("crash over crash", |inner| crashing(crashing(inner)));
+    check_wrapper("throttle over fault", |inner| throttled(short_fault(inner)));
+    check_wrapper("fault over crash over trace", |inner| short_fault(crashing(traced(inner))));
+    check_wrapper("crash over throttle over fault", |inner| crashing(throttled(short_fault(inner))));
+    check_wrapper("crash over crash", |inner| crashing(crashing(inner)));
     conformance(&DeviceUnderTest::in_folder("crash over uring", crashing(Arc::new(Uring::new()))));
 }
 
 #[test]
-fn failures_harm_only_what_they_say() {
+fn failures_affect_only_the_reported_bytes() {
     for wrap in [failing, |inner| failing(crashing(inner)), |inner| traced(failing(inner))] {
         oracle::check(&memfs("fault with errors", wrap), 60);
         oracle::check(&ufs("fault with errors", wrap), 60);

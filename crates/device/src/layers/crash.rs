@@ -1,4 +1,4 @@
-//! A medium that loses its power: what was not synced is lost, kept or torn.
+//! Simulation of power cuts: unsynced data is lost, kept or torn.
 
 mod image;
 mod mapped_image;
@@ -22,17 +22,17 @@ const GRAMMAR: &str = "crash=after=N,seed=N with one, both or none of them, such
 
 /// A device whose power can be cut.
 ///
-/// Unsynced changes live in this wrapper and every handle sees them; [`sync`](Handle::sync) hands them to the device inside, which so
-/// holds what is durable and nothing else. A power cut leaves of each file with unsynced changes
+/// Unsynced changes are kept in this wrapper and every handle sees them; [`sync`](Handle::sync) writes them to the inner device, which
+/// therefore has only durable data. A power cut leaves of each file with unsynced changes
 ///
 /// * the length as it was at some moment since the last sync, and
-/// * each sector (512 bytes) as it was at some moment since the last sync, whatever became of other sectors; if the file was cut since
-///   and that survived with the length, less what was cut off,
+/// * each sector (512 bytes) as it was at some moment since the last sync, independently of other sectors; if the file was truncated since
+///   and the new length survived, without the truncated part,
 ///
 /// as a disk without barriers may. So an unsynced write is lost, whole or torn, and later ones may survive earlier ones.
-/// A file created and never synced with [`SyncScope::Entry`] may be gone altogether. Deleting is durable at once.
+/// A file created and never synced with [`SyncScope::Entry`] may be missing. Deleting is durable at once.
 ///
-/// After the cut everything fails with [`Kind::PowerLost`] on handles from before it; a file opened anew is what survived.
+/// After the cut everything fails with [`Kind::PowerLost`] on earlier handles; a file opened again has the surviving data.
 ///
 /// By name: `crash=after=17,seed=3:ufs:f` cuts the power once, in the middle of the operation after the 17th of those that change
 /// something (write, also through mapped pages, set length, preallocate, sync); `crash:ufs:f` just never syncs by itself.
@@ -61,20 +61,20 @@ pub struct CrashDevice {
     shared: Arc<CrashShared>,
 }
 
-/// What the device and its handles share. One lock for all: here order matters more than speed.
+/// The state shared by the device and its handles, under one lock: order matters more than speed.
 struct CrashShared {
     inner: Arc<dyn Device>,
     state: Mutex<CrashState>,
 }
 
 impl CrashDevice {
-    /// Holds back what is not synced from `inner`. The power is on until [`cut`](Self::cut).
+    /// Keeps unsynced data from `inner`. The power is on until [`cut`](Self::cut).
     pub fn new(inner: Arc<dyn Device>) -> Self {
         Self { shared: Arc::new(CrashShared { inner, state: Mutex::default() }) }
     }
 
-    /// Lets the power fail by itself, once: in the operation after the next `operations` that change something.
-    /// The operation that it happens in gets the error and shares the lot of everything unsynced.
+    /// Schedules one power cut: in the operation after the next `operations` that change something.
+    /// That operation fails, and its data is treated like other unsynced data.
     #[must_use]
     pub fn after(self, operations: u64, seed: u64) -> Self {
         let mut world = self.shared.state();
@@ -107,12 +107,12 @@ impl CrashDevice {
         self.shared.state().operations
     }
 
-    /// One state that a power cut now might leave; the seed chooses it. Nothing happens.
+    /// A state that a power cut now might leave; the seed selects it. Nothing is changed.
     pub fn crash_image(&self, seed: u64) -> CrashImage {
         self.shared.state().crash_image(seed)
     }
 
-    /// States that a power cut now might leave, without end: those of this seed, the next, and so on.
+    /// Infinitely many states that a power cut now might leave: those of this seed, the next, and so on.
     pub fn crash_images(&self, seed: u64) -> impl Iterator<Item = CrashImage> {
         (0..).map(move |step| self.crash_image(seed.wrapping_add(step)))
     }
@@ -135,7 +135,7 @@ impl Device for CrashDevice {
         let mut world = self.shared.state();
         let (inner, created) = open_inner(&*self.shared.inner, name, options)?;
         let capabilities = Capabilities {
-            // What was synced survives the power cuts of this device, whatever holds it.
+            // Synced data survives the power cuts of this device, on any inner device.
             persistent: true,
             shared: false,
             preallocate: false,
@@ -161,7 +161,7 @@ impl Device for CrashDevice {
     }
 }
 
-/// Opens a file of the device inside so that it can be read and, if that is wanted, written, but is not changed; tells if it is new.
+/// Opens a file of the inner device for reading and, if `options` allow it, writing, without changing it; true if it is new.
 fn open_inner(
     device: &dyn Device,
     name: &OsStr,
@@ -181,7 +181,7 @@ fn open_inner(
             outcome => return outcome.map(|inner| (inner, false)),
         }
         match device.open(name, &create) {
-            // Someone else made it in between.
+            // It was created concurrently.
             Err(error) if error.kind() == Kind::AlreadyExists => {}
             outcome => return outcome.map(|inner| (inner, true)),
         }
@@ -194,7 +194,7 @@ struct CrashHandle {
     options: DeviceOpenOptions,
     capabilities: Capabilities,
     locks: Arc<RangeLocks>,
-    /// The numbers of the file and of this handle in the world.
+    /// The numbers of the file and of this handle in the state.
     file: u64,
     id: u64,
 }
@@ -212,7 +212,7 @@ impl CrashHandle {
         self.error(Kind::PowerLost, operation)
     }
 
-    /// Works on the file as long as there is power.
+    /// Calls `work` on the file while the power is on.
     fn with_file<T>(
         &self,
         operation: Operation,
@@ -223,7 +223,7 @@ impl CrashHandle {
         work(file, &*inner)
     }
 
-    /// Like [`look`](Self::look), for what changes something: the power may fail in it.
+    /// As [`look`](Self::look), for operations that change something: the power may fail in them.
     fn change_file<T>(
         &self,
         operation: Operation,
@@ -234,7 +234,7 @@ impl CrashHandle {
         let failure = world.count();
         let (file, inner) = world.find(self.file, self.id).ok_or_else(|| self.power_lost(operation))?;
         let Some(seed) = failure else { return work(file, &*inner) };
-        // A sync that is cut short leaves what a cut before it might leave, a change what a cut after it might.
+        // A power cut during a sync acts as one before it, a power cut during a change as one after it.
         if operation != Operation::Sync {
             work(file, &*inner)?;
         }
@@ -256,16 +256,16 @@ impl Drop for CrashHandle {
 }
 
 impl Handle for CrashHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
         self.allow(self.options.is_read(), Operation::Read)?;
-        segment::check(pieces, Operation::Read, &self.name)?;
-        self.with_file(Operation::Read, |file, inner| file.unsynced.read(pieces, inner))
+        segment::check(segments, Operation::Read, &self.name)?;
+        self.with_file(Operation::Read, |file, inner| file.unsynced.read(segments, inner))
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
         self.allow(self.options.is_write(), Operation::Write)?;
-        segment::check(pieces, Operation::Write, &self.name)?;
-        self.change_file(Operation::Write, |file, inner| file.write(pieces, inner))
+        segment::check(segments, Operation::Write, &self.name)?;
+        self.change_file(Operation::Write, |file, inner| file.write(segments, inner))
     }
 
     fn len(&self) -> Result<u64> {
@@ -297,7 +297,7 @@ impl Handle for CrashHandle {
     }
 
     fn map(&self, range: Range<u64>) -> Option<Mapping> {
-        // The shadow is made only if it is mapped: it takes as much memory as the file is long.
+        // The copy is made only for mappings: it takes as much memory as the file.
         if !(self.capabilities.maps && self.options.is_read()) {
             return None;
         }
@@ -305,7 +305,7 @@ impl Handle for CrashHandle {
         self.with_file(Operation::Read, |file, inner| Ok(file.map(range, write, inner))).ok().flatten()
     }
 
-    /// What `copy` stores is a change like a write. Nothing else happens to the file meanwhile.
+    /// Stores of `copy` are recorded as a write. The file is locked meanwhile.
     fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
         if !access.write {
             return self.with_file(Operation::Read, |_, _| Ok(copy()));

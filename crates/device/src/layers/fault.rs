@@ -1,4 +1,4 @@
-//! A medium that fails: seeded errors, short transfers, a full disk, delays.
+//! Fault injection: seeded errors, short transfers, a full disk, delays.
 
 mod plan;
 
@@ -19,14 +19,14 @@ use crate::{
     Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment, total, total_mut,
 };
 
-/// A device on which things go wrong as planned.
+/// A device that injects faults according to a [`FaultPlan`].
 ///
 /// By name, e.g. `fault=seed=7,write=0.1,short=0.3,nospace=1MiB,delay=1ms:ufs:f`; the parts, in any order:
 ///
 /// | part | meaning |
 /// |---|---|
-/// | `seed=N` | decides over everything random; 0 if absent |
-/// | `rank=N` | only handles of this rank are hit |
+/// | `seed=N` | the seed of all random choices; 0 if absent |
+/// | `rank=N` | only handles of this rank are affected |
 /// | `OPERATION=WHEN` | this operation fails with an I/O error |
 /// | `OPERATION=KIND@WHEN` | it fails with that kind: `io`, `nospace`, `busy`, `quota`, `permission`, `notfound`, `resource`, `unsupported` |
 /// | `short=WHEN` | reads and writes transfer only a part |
@@ -34,7 +34,7 @@ use crate::{
 /// | `nospace=SIZE` | the medium is full after so many bytes written |
 ///
 /// `OPERATION` is `any`, `open`, `read`, `write`, `len`, `setlen`, `preallocate`, `sync`, `lock`, `close` or `delete`;
-/// `WHEN` is a probability (`0.1`), the n-th time (`#3`), or the n-th time and ever after (`#3+`), counted
+/// `WHEN` is a probability (`0.1`), the n-th time (`#3`), or from the n-th time on (`#3+`), counted
 /// by each part for each rank. [`FaultPlan`] describes the effects in detail.
 pub struct FaultDevice {
     inner: Arc<dyn Device>,
@@ -42,7 +42,7 @@ pub struct FaultDevice {
 }
 
 impl FaultDevice {
-    /// Lets `inner` fail as planned.
+    /// Injects the faults of `plan` into `inner`.
     pub fn new(inner: Arc<dyn Device>, plan: FaultPlan) -> Self {
         let left = Mutex::new(plan.no_space);
         Self { inner, faults: Arc::new(FaultState { plan, counts: Mutex::default(), left }) }
@@ -72,17 +72,17 @@ impl Device for FaultDevice {
     }
 }
 
-/// The plan and how far it has come, shared by all handles.
+/// The plan and its counters, shared by all handles.
 struct FaultState {
     plan: FaultPlan,
     /// How often each rule (by its index) applied to each rank.
     counts: Mutex<HashMap<(usize, Option<usize>), u64>>,
-    /// What still fits, if the space is limited.
+    /// The space left, if it is limited.
     left: Mutex<Option<u64>>,
 }
 
 impl FaultState {
-    /// Decides over an operation, and lets it wait if that is its lot.
+    /// Chooses the fault of an operation, and delays it if planned.
     fn decide(&self, operation: Operation, rank: Option<usize>) -> FaultDecision {
         let mut verdict = FaultDecision::default();
         if self.plan.rank.is_some() && self.plan.rank != rank {
@@ -148,12 +148,12 @@ impl FaultState {
 #[derive(Default)]
 struct FaultDecision {
     fail: Option<Kind>,
-    /// Transfer less than asked for; how much less, this says.
+    /// Transfer less than requested; the seed of how much.
     shorten: Option<SeededRandom>,
 }
 
 impl FaultDecision {
-    /// For operations that transfer nothing: go on or fail.
+    /// For operations that transfer nothing: continue or fail.
     fn pass(&self, operation: Operation, name: &OsStr) -> Result<()> {
         match self.fail {
             Some(kind) => Err(injected(kind, operation, name)),
@@ -161,7 +161,7 @@ impl FaultDecision {
         }
     }
 
-    /// How much of `asked` bytes to transfer: before the error, if there is one.
+    /// The number of `asked` bytes to transfer, before the error if there is one.
     fn length(&self, asked: u64) -> u64 {
         match &self.shorten {
             Some(random) if asked > 1 => 1 + random.clone().below(asked - 1),
@@ -192,15 +192,15 @@ impl FaultHandle {
     }
 
     /// Writes the first `length` bytes as far as there is space.
-    fn write_prefix(&self, pieces: &[Segment<'_>], length: u64) -> Result<u64> {
+    fn write_prefix(&self, segments: &[Segment<'_>], length: u64) -> Result<u64> {
         let granted = self.faults.reserve(length);
         if granted == 0 && length > 0 {
-            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, pieces, 0));
+            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, segments, 0));
         }
-        let outcome = if granted == total(pieces) {
-            self.inner.write(pieces)
+        let outcome = if granted == total(segments) {
+            self.inner.write(segments)
         } else {
-            self.inner.write(&segment::front(pieces, granted))
+            self.inner.write(&segment::front(segments, granted))
         };
         let written = match &outcome {
             Ok(count) => *count,
@@ -208,7 +208,7 @@ impl FaultHandle {
         };
         self.faults.refund(granted.saturating_sub(written));
         if outcome.is_ok() && written == granted && granted < length {
-            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, pieces, written));
+            return Err(self.transfer_error(Kind::NoSpace, Operation::Write, segments, written));
         }
         outcome
     }
@@ -218,35 +218,35 @@ impl FaultHandle {
         &self,
         kind: Kind,
         operation: Operation,
-        pieces: &[impl SegmentRange],
+        segments: &[impl SegmentRange],
         done: u64,
     ) -> Error {
-        injected(kind, operation, &self.name).at(segment::offset_of(pieces, done)).after(done)
+        injected(kind, operation, &self.name).at(segment::offset_of(segments, done)).after(done)
     }
 }
 
 impl Handle for FaultHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
         let verdict = self.decide(Operation::Read);
-        let asked = total_mut(pieces);
+        let asked = total_mut(segments);
         let length = verdict.length(asked);
         let Some(kind) = verdict.fail else {
             return if length == asked {
-                self.inner.read(pieces)
+                self.inner.read(segments)
             } else {
-                self.inner.read(&mut segment::front_mut(pieces, length))
+                self.inner.read(&mut segment::front_mut(segments, length))
             };
         };
-        let done = if length > 0 { self.inner.read(&mut segment::front_mut(pieces, length))? } else { 0 };
-        Err(self.transfer_error(kind, Operation::Read, pieces, done))
+        let done = if length > 0 { self.inner.read(&mut segment::front_mut(segments, length))? } else { 0 };
+        Err(self.transfer_error(kind, Operation::Read, segments, done))
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
         let verdict = self.decide(Operation::Write);
-        let length = verdict.length(total(pieces));
-        let Some(kind) = verdict.fail else { return self.write_prefix(pieces, length) };
-        let done = if length > 0 { self.write_prefix(pieces, length)? } else { 0 };
-        Err(self.transfer_error(kind, Operation::Write, pieces, done))
+        let length = verdict.length(total(segments));
+        let Some(kind) = verdict.fail else { return self.write_prefix(segments, length) };
+        let done = if length > 0 { self.write_prefix(segments, length)? } else { 0 };
+        Err(self.transfer_error(kind, Operation::Write, segments, done))
     }
 
     fn len(&self) -> Result<u64> {
@@ -301,7 +301,7 @@ impl Handle for FaultHandle {
         self.inner.map(range)
     }
 
-    /// A mapped access fails as a whole. One that would be short, or finds too little space, goes on as calls, which are.
+    /// A mapped access fails as a whole. One that would be short or exceed the space is done by calls, which can be short.
     fn access_mapped(&self, access: &MappedAccess, copy: &mut dyn FnMut() -> bool) -> Result<bool> {
         let verdict = self.decide(access.operation());
         if let Some(kind) = verdict.fail {

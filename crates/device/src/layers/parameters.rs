@@ -1,11 +1,11 @@
-//! What the parameters of all wrappers have in common: `key=value` pairs between commas, and one way to refuse them.
+//! Parameters of wrappers: `key=value` pairs separated by commas, and their errors.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use crate::{Error, Kind, Operation};
 
-/// The parameters of one wrapper as they stand in a name, with what is needed to refuse them.
+/// The parameters of one wrapper in a name, with the text for errors.
 #[derive(Clone, Copy)]
 pub(super) struct LayerParameters<'a> {
     pub(super) prefix: &'static str,
@@ -34,7 +34,7 @@ impl<'a> LayerParameters<'a> {
         value.parse().map_err(|error| self.refuse(format_args!("{key}={value}: {error}")))
     }
 
-    /// The error for parameters that mean nothing: the problem, and the grammar as the way out.
+    /// The error for invalid parameters: the problem, and the grammar as the remedy.
     pub(super) fn refuse(self, problem: impl Display) -> Error {
         Error::new(Kind::InvalidName, Operation::Resolve, format!("{}={}", self.prefix, self.text))
             .advise(format!("{problem}; write {}", self.grammar))

@@ -1,4 +1,4 @@
-//! A small seeded generator: the same seed gives the same faults and the same survivors, on every machine.
+//! A seeded random number generator: the same seed gives the same faults and crash images on every machine.
 
 /// A sequence of numbers that depends on its seed only (splitmix64).
 #[derive(Clone, Debug)]
@@ -10,8 +10,8 @@ impl SeededRandom {
         Self(seed)
     }
 
-    /// A sequence of its own for each list of numbers: decisions that are keyed this way
-    /// do not depend on the order in which threads come by.
+    /// A separate sequence for each list of numbers: choices keyed this way
+    /// do not depend on the order of threads.
     pub(super) fn keyed(seed: u64, keys: &[u64]) -> Self {
         Self(keys.iter().fold(seed, |state, &key| Self(state ^ key).next()))
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_come_true_about_as_often_as_said() {
+    fn the_frequency_of_true_is_close_to_the_probability() {
         let mut random = SeededRandom::new(1);
         let hits = (0..10_000).filter(|_| random.chance(0.3)).count();
         assert!((2800..3200).contains(&hits), "{hits}");
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below() {
+    fn numbers_are_below_the_limit() {
         let mut random = SeededRandom::new(2);
         assert!((0..1000).all(|_| random.below(7) < 7));
         assert_eq!(random.below(0), 0);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_matter() {
+    fn different_keys_give_different_sequences() {
         let first = |keys| SeededRandom::keyed(5, keys).next();
         assert_eq!(first(&[1, 2]), first(&[1, 2]));
         assert_ne!(first(&[1, 2]), first(&[2, 1]));

@@ -1,4 +1,4 @@
-//! A slow medium: limited bandwidth and a latency for every operation.
+//! Throttling: limited bandwidth and a latency for every operation.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,26 +16,26 @@ use crate::{
 
 const GRAMMAR: &str = "throttle=RATE,LATENCY with one or both, such as throttle=200MB/s,1ms";
 
-/// Idle time that may be made up for. It covers the inexactness of sleeping, so that many small
+/// Idle time that may be used later. It covers the inexactness of sleeping, so that many small
 /// operations reach the full rate too; it is short, so that a window of 100 ms gets at most 2 % too much.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// The longest wait for one operation: far beyond use, and safe to add to a point in time.
+/// The longest wait for one operation, safe to add to a point in time.
 const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How slow a throttled device is.
+/// The limits of a throttled device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThrottleLimits {
     /// Bytes per second, read and written by all handles together; `None`: no limit.
     pub bandwidth: Option<ByteRate>,
-    /// What every operation takes in addition. Latencies of concurrent operations overlap.
+    /// The additional time of every operation. Latencies of concurrent operations overlap.
     pub latency: Duration,
 }
 
-/// A device that takes its time.
+/// A device with limited bandwidth and added latency.
 ///
-/// All handles share one ledger of time: together they never exceed the bandwidth.
-/// The time that the device inside takes counts; waiting is sleeping.
+/// All handles share the bandwidth: together they never exceed it.
+/// The time of the inner device counts towards the limit; waits sleep.
 ///
 /// By name: `throttle=200MB/s,1ms:ufs:out.bin`, where either limit can be left out.
 pub struct ThrottleDevice {
@@ -44,7 +44,7 @@ pub struct ThrottleDevice {
 }
 
 impl ThrottleDevice {
-    /// Slows `inner` down to the limits.
+    /// Throttles `inner` to the limits.
     pub fn new(inner: Arc<dyn Device>, limits: ThrottleLimits) -> Self {
         Self { inner, schedule: Arc::new(BandwidthSchedule { limits, free: Mutex::new(Instant::now()) }) }
     }
@@ -83,15 +83,15 @@ impl Device for ThrottleDevice {
     }
 }
 
-/// Who may use the medium when.
+/// The account of the bandwidth.
 struct BandwidthSchedule {
     limits: ThrottleLimits,
-    /// When all transfers granted so far are over.
+    /// The end of all transfers granted so far.
     free: Mutex<Instant>,
 }
 
 impl BandwidthSchedule {
-    /// Does the work and then sleeps until the time that it should have taken is over.
+    /// Does the work and then sleeps until its throttled end.
     fn run_throttled<T>(&self, work: impl FnOnce() -> Result<T>, bytes: impl FnOnce(&T) -> u64) -> Result<T> {
         let start = Instant::now();
         let outcome = work();
@@ -104,7 +104,7 @@ impl BandwidthSchedule {
         outcome
     }
 
-    /// Enters a transfer that began at `start`; returns when it is over.
+    /// Adds a transfer that began at `start`; returns its throttled end.
     fn reserve(&self, start: Instant, bytes: u64) -> Instant {
         let Some(rate) = self.limits.bandwidth.filter(|_| bytes > 0) else { return start };
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,12 +120,12 @@ struct ThrottleHandle {
 }
 
 impl Handle for ThrottleHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
-        self.schedule.run_throttled(|| self.inner.read(pieces), |&count| count)
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.read(segments), |&count| count)
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
-        self.schedule.run_throttled(|| self.inner.write(pieces), |&count| count)
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+        self.schedule.run_throttled(|| self.inner.write(segments), |&count| count)
     }
 
     fn len(&self) -> Result<u64> {

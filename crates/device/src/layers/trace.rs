@@ -1,4 +1,4 @@
-//! A record of every operation: who did what when, where, for how long and with which outcome.
+//! Tracing: a record of every operation with rank, time, offset, duration and outcome.
 
 mod event;
 
@@ -23,16 +23,16 @@ use crate::{
 
 const GRAMMAR: &str = "trace=FILE, such as trace=ops.csv (%p in FILE becomes the process id)";
 
-/// So many events are kept before they go to the file, if there is one.
+/// The number of events kept before they are written to the file.
 const BATCH: usize = 1 << 16;
 
-/// A device that writes down what is done to it.
+/// A device that records every operation.
 ///
-/// Two clock readings and a push under a lock are all it costs per operation. In memory ([`TraceDevice::new`]) the record grows until
+/// The overhead is two clock readings and a push under a lock per operation. In memory ([`TraceDevice::new`]) the record grows until
 /// [`take_events`](TraceDevice::take_events) empties it; to a file ([`TraceDevice::to_file`]) it goes as CSV ([`TraceEvent::HEADER`]) whenever a
-/// handle is closed, when much has gathered, and at the end.
+/// handle is closed, when the buffer is full, and at the end.
 ///
-/// By name: `trace=ops.csv:ufs:out.bin`. The file is begun anew by each process: give every process its own with `%p`.
+/// By name: `trace=ops.csv:ufs:out.bin`. Each process truncates the file: give every process its own with `%p`.
 pub struct TraceDevice {
     inner: Arc<dyn Device>,
     recorder: Arc<TraceRecorder>,
@@ -44,7 +44,7 @@ impl TraceDevice {
         Self { inner, recorder: Arc::new(TraceRecorder::new(TraceSink::Memory)) }
     }
 
-    /// Traces `inner` to a file of the operating system, which is begun anew when the first file is opened through the
+    /// Traces `inner` to a file of the operating system, which is truncated when the first file is opened through the
     /// trace; opening fails if it cannot be.
     pub fn to_file(inner: Arc<dyn Device>, path: impl Into<PathBuf>) -> Self {
         Self { inner, recorder: Arc::new(TraceRecorder::new(TraceSink::Path(path.into()))) }
@@ -65,7 +65,7 @@ impl TraceDevice {
         self.recorder.log().events.clone()
     }
 
-    /// Like [`events`](Self::events), and forgets them.
+    /// As [`events`](Self::events), and removes them.
     pub fn take_events(&self) -> Vec<TraceEvent> {
         std::mem::take(&mut self.recorder.log().events)
     }
@@ -92,29 +92,29 @@ impl Device for TraceDevice {
     }
 }
 
-/// What is known of an operation before it is done.
+/// The properties of an operation before it is done.
 #[derive(Clone, Copy)]
 struct TraceCall {
     rank: Option<usize>,
     operation: Operation,
     offset: Option<u64>,
     length: u64,
-    pieces: usize,
+    segments: usize,
     annotation: Option<&'static str>,
 }
 
-/// The remark on accesses through mapped pages.
+/// The annotation of accesses through mapped pages.
 const MAPPED: &str = "mapped";
 
 impl TraceCall {
     fn new(operation: Operation) -> Self {
-        Self { rank: None, operation, offset: None, length: 0, pieces: 0, annotation: None }
+        Self { rank: None, operation, offset: None, length: 0, segments: 0, annotation: None }
     }
 }
 
 /// The events and the clock, shared by all handles.
 struct TraceRecorder {
-    /// The same moment on both clocks: the steady one is cheap to read and never jumps, the other one is comparable.
+    /// The same moment on both clocks: the monotonic one is cheap to read, the wall clock is comparable between processes.
     began: (Instant, Duration),
     log: Mutex<TraceLog>,
 }
@@ -129,7 +129,7 @@ impl TraceRecorder {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the work and writes it down.
+    /// Does the work and records it.
     fn time<T>(
         &self,
         name: &Arc<str>,
@@ -147,7 +147,7 @@ impl TraceRecorder {
             duration: start.elapsed(),
             offset: call.offset,
             length: call.length,
-            pieces: call.pieces,
+            segments: call.segments,
             outcome: outcome.as_ref().map(count).map_err(Error::kind),
             annotation: call.annotation.map(Into::into),
         };
@@ -164,7 +164,7 @@ impl TraceRecorder {
             duration: Duration::ZERO,
             offset: None,
             length: 0,
-            pieces: 0,
+            segments: 0,
             outcome: Ok(0),
             annotation: Some(remark.into()),
         };
@@ -175,7 +175,7 @@ impl TraceRecorder {
 /// Where events go.
 enum TraceSink {
     Memory,
-    /// A file not begun yet: a wrapper that is made and never used leaves no trace.
+    /// A file not created yet: an unused wrapper creates no file.
     Path(PathBuf),
     File(BufWriter<File>),
 }
@@ -186,7 +186,7 @@ struct TraceLog {
 }
 
 impl TraceLog {
-    /// Begins the file, if there is to be one.
+    /// Creates the file, if the trace has one.
     fn begin(&mut self) -> Result<()> {
         let TraceSink::Path(path) = &self.sink else { return Ok(()) };
         let begin = || {
@@ -195,7 +195,8 @@ impl TraceLog {
             file.flush()?;
             Ok(file)
         };
-        let failed = |error| Error::from_io(error, Operation::Open, path).advise("the trace has to go there");
+        let failed =
+            |error| Error::from_io(error, Operation::Open, path).advise("it is the file of the trace");
         self.sink = TraceSink::File(begin().map_err(failed)?);
         Ok(())
     }
@@ -215,7 +216,7 @@ impl TraceLog {
         file.flush()
     }
 
-    /// For moments that nobody can be told at: a trace that cannot be written is said once and goes on in memory; the data is not harmed.
+    /// For calls that return no error: reports once that the trace cannot be written; it continues in memory, data is not affected.
     fn flush_or_warn(&mut self) {
         if let Err(error) = self.flush() {
             let message = format!("the trace cannot be written and ends here: {error}");
@@ -256,22 +257,22 @@ impl Drop for TraceHandle {
 }
 
 impl Handle for TraceHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
-        let offset = pieces.iter().find(|piece| !piece.bytes.is_empty()).map(|piece| piece.offset);
-        let (length, count) = (total_mut(pieces), pieces.len());
-        let call = TraceCall { offset, length, pieces: count, ..TraceCall::new(Operation::Read) };
-        self.time(call, || self.inner.read(pieces), |&count| count)
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        let offset = segments.iter().find(|segment| !segment.bytes.is_empty()).map(|segment| segment.offset);
+        let (length, count) = (total_mut(segments), segments.len());
+        let call = TraceCall { offset, length, segments: count, ..TraceCall::new(Operation::Read) };
+        self.time(call, || self.inner.read(segments), |&count| count)
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
-        let offset = pieces.iter().find(|piece| !piece.bytes.is_empty()).map(|piece| piece.offset);
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+        let offset = segments.iter().find(|segment| !segment.bytes.is_empty()).map(|segment| segment.offset);
         let call = TraceCall {
             offset,
-            length: total(pieces),
-            pieces: pieces.len(),
+            length: total(segments),
+            segments: segments.len(),
             ..TraceCall::new(Operation::Write)
         };
-        self.time(call, || self.inner.write(pieces), |&count| count)
+        self.time(call, || self.inner.write(segments), |&count| count)
     }
 
     fn len(&self) -> Result<u64> {
@@ -326,7 +327,7 @@ impl Handle for TraceHandle {
         let Some(handle) = Arc::into_inner(self) else { return Ok(()) };
         let (inner, record) = (Arc::clone(&handle.inner), Arc::clone(&handle.recorder));
         let (name, rank) = (Arc::clone(&handle.name), Some(handle.rank));
-        // What is recorded is flushed once more, with the close.
+        // The record is flushed again after the close.
         drop(handle);
         let outcome = record.time(
             &name,

@@ -1,12 +1,12 @@
-//! Bus errors in mapped files: the kernel raises `SIGBUS` where a mapped page cannot be had, because the file was truncated, the file system
-//! is full, a quota is reached or the medium failed. It is turned into a flag of the mapping, and the access is done again by calls, which
+//! Bus errors in mapped files: the kernel raises `SIGBUS` if a mapped page cannot be provided, because the file was truncated, the file system
+//! is full, a quota is reached or the medium failed. The handler sets a flag of the mapping, and the access is repeated by calls, which
 //! return the error.
 //!
 //! One handler for the process, installed when the first mapping is made. It finds the mapping in a table of fixed size, sets its flag and
-//! puts anonymous memory in the place of the whole mapping, so that the interrupted copy runs to its end without effect on the file. Signals
-//! that belong to no mapping of this table go to the handler that was there before.
+//! replaces the whole mapping by anonymous memory, so that the interrupted copy completes without effect on the file. Signals
+//! that belong to no mapping of this table are passed to the previous handler.
 //!
-//! `unsafe` here: signal actions, memory put in the place of mapped memory, and the action of the previous handler.
+//! `unsafe` here: signal actions, replacement of mapped memory, and the call of the previous handler.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant};
 
-/// So many mappings can exist at once; a further file is accessed by calls.
+/// The most mappings at once; further files are accessed by calls.
 const SLOTS: usize = 1024;
 
 /// A registered mapping. A slot is free if `start` is 0, and reserved if it is 1.
@@ -39,10 +39,10 @@ static TABLE: [MappingSlot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// How many slots are taken.
+/// The number of used slots.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The action for `SIGBUS` before ours; null until that is known. It is never freed.
+/// The previous action for `SIGBUS`; null until it is known. Never freed.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The size of a page, for the handler.
@@ -62,7 +62,7 @@ impl FreeSlot {
         let reserve = |slot: &MappingSlot| {
             slot.start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         };
-        // Slots are freed before they are no longer counted: there is one, though others may take it first.
+        // Slots are freed before the count is decremented: there is a free one, unless other threads take it first.
         loop {
             if let Some(index) = TABLE.iter().position(reserve) {
                 return Some(Self(index));
@@ -74,7 +74,7 @@ impl FreeSlot {
     /// Registers mapped memory.
     ///
     /// # Safety
-    /// The memory was mapped with this length, to be stored to if `write` says so, and nobody else unmaps it.
+    /// The memory was mapped with this length, writable if `write` is true, and is not unmapped elsewhere.
     pub(super) unsafe fn guard(self, memory: NonNull<u8>, len: usize, write: bool) -> GuardedRange {
         PAGE.store(rustix::param::page_size(), Ordering::Relaxed);
         let (slot, start) = (&TABLE[self.0], memory.as_ptr() as usize);
@@ -94,12 +94,12 @@ impl Drop for FreeSlot {
     }
 }
 
-/// A mapping known to the handler, unmapped when this is dropped. It is the slot of the table.
+/// The slot of a registered mapping, which is unmapped when this is dropped.
 #[derive(Debug)]
 pub(super) struct GuardedRange(usize);
 
 impl GuardedRange {
-    /// Whether a page of the mapping could not be had: since then it shows nothing of the file.
+    /// True if a page of the mapping could not be provided: the mapping is invalid since then.
     pub(super) fn is_broken(&self) -> bool {
         TABLE[self.0].broken.load(Ordering::Acquire)
     }
@@ -108,7 +108,7 @@ impl GuardedRange {
 impl Drop for GuardedRange {
     fn drop(&mut self) {
         let slot = &TABLE[self.0];
-        // Reserved until the memory is unmapped: other memory may lie there at once.
+        // Reserved until the memory is unmapped: the address may be reused at once.
         let start = slot.start.swap(1, Ordering::SeqCst);
         unmap(start, slot.end.load(Ordering::SeqCst) - start);
         slot.free();
@@ -130,16 +130,16 @@ impl MappingSlot {
     }
 }
 
-/// How long an answer is taken to hold.
+/// Time for which a result is cached.
 const MOMENT: Duration = Duration::from_millis(2);
 
 thread_local! {
-    /// When this thread was last found to be covered.
+    /// The last time this thread was found to be covered.
     static COVERED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Whether a bus error of this thread would reach the handler: it is installed, nobody has replaced it, and the thread does not block it.
-/// The system is asked once in a moment, because that costs as much as a small copy.
+/// True if a bus error of this thread would reach the handler: it is installed, was not replaced, and the thread does not block the signal.
+/// The result is cached for a short time, because the query costs as much as a small copy.
 pub(super) fn is_handled() -> bool {
     if COVERED.get().is_some_and(|since| since.elapsed() < MOMENT) {
         return true;
@@ -190,7 +190,7 @@ fn handler_address() -> usize {
     handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize
 }
 
-/// Installs the handler, once: a program that replaces it later has its reasons.
+/// Installs the handler once: it is not installed again if the program replaces it.
 fn install() {
     static ONCE: Once = Once::new();
     let keep = |action: libc::sigaction| PREVIOUS.store(Box::into_raw(Box::new(action)), Ordering::SeqCst);
@@ -198,7 +198,7 @@ fn install() {
         // SAFETY: the action is a function of the right type, with an empty mask; the previous action is only read.
         unsafe {
             let mut previous = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-            // From the first moment on signals that are not ours go to the handler that was there before.
+            // Stored first: signals of other memory are passed to the previous handler from the start.
             set_action(libc::SIGBUS, std::ptr::null(), &raw mut previous);
             keep(previous);
             let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
@@ -220,7 +220,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: with SA_SIGINFO the kernel passes a valid structure; errno is that of this thread.
     unsafe {
         let errno = *libc::__errno_location();
-        // A page that cannot be had. Other codes: an unaligned access, a memory error that nobody has run into, a signal of a process.
+        // A page that cannot be provided. Other codes: an unaligned access, a memory error, a signal of a process.
         let missing = matches!((*info).si_code, libc::BUS_ADRERR | libc::BUS_OBJERR | libc::BUS_MCEERR_AR);
         if !(missing && replace((*info).si_addr() as usize)) {
             pass_on(signal, info, context);
@@ -229,23 +229,23 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
-/// Marks the mapping around an address as broken and replaces its memory; whether there is one.
+/// Marks the mapping of an address as invalid and replaces its memory; false if there is none.
 fn replace(address: usize) -> bool {
     let found = TABLE.iter().find_map(|slot| slot.around(address).map(|range| (slot, range)));
     let Some((slot, range)) = found else { return false };
-    // Before the memory is replaced: whoever stores to the new memory finds the flag set afterwards.
+    // Before the memory is replaced: a thread that stores to the new memory sees the flag afterwards.
     slot.broken.store(true, Ordering::SeqCst);
     let write = slot.write.load(Ordering::SeqCst);
-    // Where memory is not overcommitted (vm.overcommit_memory=2, RLIMIT_DATA) there may be too little for all of it. Then the page has to do; the
-    // next one raises a signal of its own.
+    // Without overcommit (vm.overcommit_memory=2, RLIMIT_DATA) there may not be enough memory for all of it. Then only the page is replaced; the
+    // next one raises another signal.
     let page = PAGE.load(Ordering::Relaxed);
     let page = address / page * page..address / page * page + page;
     (is_available(range.len(), write) && put_memory(&range, write)) || put_memory(&page, write)
 }
 
-/// Whether so much anonymous memory can be had. It is tried elsewhere, because some kernels unmap what was there before they refuse.
+/// True if this much anonymous memory can be mapped. Tested at another address, because some kernels unmap the old memory before they fail.
 fn is_available(len: usize, write: bool) -> bool {
-    // Memory that is only read does not count.
+    // Read-only memory does not count towards the limit.
     if !write {
         return true;
     }
@@ -257,7 +257,7 @@ fn is_available(len: usize, write: bool) -> bool {
     }
 }
 
-/// Puts anonymous memory in the place of mapped memory.
+/// Replaces mapped memory by anonymous memory.
 fn put_memory(range: &Range<usize>, write: bool) -> bool {
     let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -266,7 +266,7 @@ fn put_memory(range: &Range<usize>, write: bool) -> bool {
     memory != libc::MAP_FAILED
 }
 
-/// Does what would have happened without this handler.
+/// Calls the previous handler or does the default action.
 ///
 /// # Safety
 /// The arguments are those of a signal handler.
@@ -322,9 +322,9 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_reused_and_addresses_outside_belong_to_nobody() {
+    fn slots_are_reused_and_other_addresses_have_no_slot() {
         let ranges: Vec<_> = (0..2 * SLOTS).map_while(|_| map(4096, false)).collect();
-        assert!(ranges.len() <= SLOTS && ranges.len() > SLOTS / 2, "the table has an end");
+        assert!(ranges.len() <= SLOTS && ranges.len() > SLOTS / 2, "the table is limited");
         drop(ranges);
         drop(FreeSlot::reserve().unwrap());
         let range = map(4096, false).unwrap();
@@ -333,7 +333,7 @@ mod tests {
 
     const CHILD: &str = "AQUEDUCT_TEST_LITTLE_MEMORY";
 
-    /// In a process of its own, whose memory is limited. A limit of data stands for `vm.overcommit_memory=2`, which is the whole machine's.
+    /// In a separate process with limited memory. `RLIMIT_DATA` is used instead of `vm.overcommit_memory=2`, which affects the whole machine.
     #[test]
     fn with_too_little_memory_only_the_page_is_replaced() {
         if std::env::var_os(CHILD).is_none() {
@@ -360,13 +360,13 @@ mod tests {
             middle.write(8);
             assert!(!is_available(len, true) && is_available(len, false));
             assert!(replace(middle as usize + 5) && range.is_broken());
-            assert_eq!((first.read(), middle.read()), (7, 0), "the first page is as it was");
+            assert_eq!((first.read(), middle.read()), (7, 0), "the first page is unchanged");
             middle.add(page - 1).write(9);
         }
     }
 
     #[test]
-    fn memory_that_is_only_read_is_replaced_by_such_memory() {
+    fn read_only_memory_is_replaced_by_read_only_memory() {
         let range = map(2 << 20, false).unwrap();
         let start = TABLE[range.0].start.load(Ordering::SeqCst);
         assert!(replace(start + 5000) && range.is_broken());

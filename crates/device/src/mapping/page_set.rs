@@ -1,4 +1,4 @@
-//! A set of pages that only grows, added to and looked at by any thread.
+//! A concurrent set of pages that only grows.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_is_contained_and_nothing_else() {
+    fn the_set_contains_exactly_the_added_pages() {
         let set = PageSet::new(300);
         let mut model = [false; 300];
         for range in [3..5, 60..70, 64..128, 130..131, 190..300] {

@@ -1,4 +1,4 @@
-//! How much memory the files of one `memfs` may hold together.
+//! The memory limit of a `memfs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ impl MemoryCapacity {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Takes `wanted` bytes or as many as there are left, and says how many.
+    /// Reserves `wanted` bytes or as many as are left, and returns how many.
     pub(super) fn take(&self, wanted: u64) -> u64 {
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
@@ -37,7 +37,7 @@ impl MemoryCapacity {
         }
     }
 
-    /// Gives `bytes` back.
+    /// Releases `bytes`.
     pub(super) fn give(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! The bytes of one file: chunks of memory, made when first written.
+//! The bytes of one file: chunks of memory, allocated when first written.
 //!
-//! Locking: an access holds the table of chunks *shared* and each chunk it copies from or to for the time of that copy. Only making
-//! a chunk and changing the length hold the table alone, so that a cut never meets a copy.
+//! Locking: an access holds the table of chunks *shared* and each chunk during its copy. Only adding
+//! a chunk and changing the length hold the table exclusively, so that truncation and copies exclude each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::capacity::MemoryCapacity;
 use crate::{Segment, SegmentMut};
 
-/// Bytes per chunk: large enough that a lock per chunk is nothing beside its copy, small enough that writers rarely meet.
+/// Bytes per chunk: large enough that a lock per chunk is cheap compared with its copy, small enough that writers rarely conflict.
 pub(super) const CHUNK: usize = 64 * 1024;
 
 /// The written part of a chunk; what is missing at its end reads as zeros.
@@ -49,38 +49,38 @@ impl SparseBytes {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Reads the pieces up to the first end of file and returns how many bytes that were.
-    pub(super) fn read(&self, pieces: &mut [SegmentMut<'_>]) -> u64 {
+    /// Reads the segments up to the first end of file and returns how many bytes that were.
+    pub(super) fn read(&self, segments: &mut [SegmentMut<'_>]) -> u64 {
         let chunks = shared(&self.chunks);
         let len = self.len();
         let mut done = 0;
-        for piece in pieces {
-            let there = len.saturating_sub(piece.offset).min(piece.bytes.len() as u64) as usize;
-            read_piece(&chunks, piece.offset, &mut piece.bytes[..there]);
+        for segment in segments {
+            let there = len.saturating_sub(segment.offset).min(segment.bytes.len() as u64) as usize;
+            read_piece(&chunks, segment.offset, &mut segment.bytes[..there]);
             done += there as u64;
-            if there < piece.bytes.len() {
+            if there < segment.bytes.len() {
                 break;
             }
         }
         done
     }
 
-    /// Writes the pieces until the budget ends and returns how many bytes that were.
-    pub(super) fn write(&self, pieces: &[Segment<'_>]) -> u64 {
+    /// Writes the segments until the budget ends and returns how many bytes that were.
+    pub(super) fn write(&self, segments: &[Segment<'_>]) -> u64 {
         let mut chunks = shared(&self.chunks);
         let mut done = 0;
-        for piece in pieces {
+        for segment in segments {
             let mut written = 0;
-            while written < piece.bytes.len() {
-                let offset = piece.offset + written as u64;
-                let span = ChunkSpan::first(offset, piece.bytes.len() - written);
+            while written < segment.bytes.len() {
+                let offset = segment.offset + written as u64;
+                let span = ChunkSpan::first(offset, segment.bytes.len() - written);
                 let Some(chunk) = chunks.get(&span.chunk) else {
                     drop(chunks);
                     alone(&self.chunks).entry(span.chunk).or_default();
                     chunks = shared(&self.chunks);
                     continue;
                 };
-                let count = self.write_chunk(chunk, span.start, &piece.bytes[written..written + span.size]);
+                let count = self.write_chunk(chunk, span.start, &segment.bytes[written..written + span.size]);
                 if count > 0 {
                     self.len.fetch_max(offset + count as u64, Ordering::AcqRel);
                 }
@@ -153,7 +153,7 @@ fn read_piece(chunks: &Chunks, mut offset: u64, mut bytes: &mut [u8]) {
     }
 }
 
-/// Makes room up to `end`, doubling so that small appends stay cheap, but never beyond a chunk.
+/// Allocates up to `end`, doubling so that small appends stay cheap, at most a chunk.
 fn reserve(kept: &mut Vec<u8>, end: usize) {
     if end > kept.capacity() {
         let room = end.max(2 * kept.capacity()).min(CHUNK);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_reads_as_zeros_later() {
+    fn truncated_bytes_read_as_zeros_after_extension() {
         let store = store();
         let bytes = vec![7; 3 * CHUNK];
         store.write(&[Segment::new(0, &bytes)]);
@@ -213,8 +213,9 @@ mod tests {
         let store = store();
         store.write(&[Segment::new(0, b"abcdef")]);
         let (mut a, mut b, mut c) = ([0; 2], [0; 4], [9; 1]);
-        let mut pieces = [SegmentMut::new(0, &mut a), SegmentMut::new(4, &mut b), SegmentMut::new(0, &mut c)];
-        assert_eq!(store.read(&mut pieces), 4);
+        let mut segments =
+            [SegmentMut::new(0, &mut a), SegmentMut::new(4, &mut b), SegmentMut::new(0, &mut c)];
+        assert_eq!(store.read(&mut segments), 4);
         assert_eq!((&a, &b[..2], c), (b"ab", &b"ef"[..], [9]));
     }
 
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_of_different_places_do_not_harm_each_other() {
+    fn concurrent_writers_of_different_ranges_do_not_interfere() {
         let store = store();
         std::thread::scope(|scope| {
             for byte in 1..=4_u8 {

@@ -1,4 +1,4 @@
-//! Files that are thrown away to make room for others of the same name: the name goes at once, and the bytes while the program goes on.
+//! Deletion of files that are replaced: the name is removed at once, the space is freed in the background.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -8,10 +8,10 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::{Error, Operation, Result, name};
 
-/// Smaller files are gone before a thread would have begun.
+/// Smaller files are deleted faster than a thread starts.
 const LARGE: i64 = 4 << 20;
 
-/// Whether a thread is taking bytes back; a second one would only be in its way.
+/// True while a thread frees space; a second one would not help.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn delete(name: &OsStr) -> Result<()> {
@@ -19,10 +19,10 @@ pub(super) fn delete(name: &OsStr) -> Result<()> {
     rustix::fs::unlink(name).map_err(|errno| Error::from_io(errno.into(), Operation::Delete, name))
 }
 
-/// Deletes a file. As long as somebody has it open, the system keeps its bytes: the last one to close it waits until they are taken back, and for
-/// a large file that is a thread of its own.
+/// Deletes a file. The system frees its space when the last descriptor is closed; for
+/// a large file a background thread does that.
 pub(super) fn delete_in_background(name: &OsStr) -> Result<()> {
-    // A name that cannot be one is refused when it is deleted.
+    // An invalid name is rejected by the deletion.
     let kept = rustix::fs::open(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
     delete(name)?;
     let large = |kept: &OwnedFd| rustix::fs::fstat(kept).is_ok_and(|stat| stat.st_size >= LARGE);
@@ -50,9 +50,9 @@ fn close_in_thread(file: OwnedFd) {
 mod tests {
     use crate::{Device, DeviceOpenOptions, HandleExt, Kind, Ufs};
 
-    /// Small and large files, one after the other, while threads are at work on earlier ones; who has one open still has its bytes.
+    /// Small and large files, while threads delete earlier ones; an open file keeps its bytes.
     #[test]
-    fn a_file_that_was_thrown_away_makes_room_for_another() {
+    fn a_deleted_file_can_be_replaced_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("again");
         let name = path.as_os_str();

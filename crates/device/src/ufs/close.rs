@@ -1,6 +1,6 @@
-//! Closing a descriptor with its result: network file systems report a full disk, a quota or an error of the medium only there.
+//! Closing a descriptor with its result: network file systems report a full disk, a quota or an error of the medium only on close.
 //!
-//! `unsafe` here: a close that gives its result, which the standard library's does not.
+//! `unsafe` here: a close that returns its result, which the standard library's does not.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -20,13 +20,13 @@ pub(super) fn close(file: OwnedFd) -> Result<(), Errno> {
     }
 }
 
-/// Whether the file system of a file still takes bytes: one that was shut down after an error (ext4, xfs), or has become read-only (btrfs),
-/// refuses to open the file again. Stores to mapped pages do not notice that.
+/// Checks that the file system of a file is writable: one that was shut down after an error (ext4, xfs), or has become read-only (btrfs),
+/// refuses to open the file again. Stores to mapped pages do not fail then.
 pub(super) fn check_alive(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let open = |access| rustix::fs::open(&path, access | OFlags::CLOEXEC, Mode::empty()).map(drop);
     let outcome = match open(OFlags::RDWR) {
-        // The mode of the file was changed since. Only whoever writes is told that the file system is read-only.
+        // The mode of the file was changed since. Only writers get the error of a read-only file system.
         Err(Errno::ACCESS) if is_read_only(file) => Err(Errno::ROFS),
         Err(Errno::ACCESS) => open(OFlags::RDONLY),
         outcome => outcome,

@@ -1,8 +1,8 @@
-//! Access past the page cache, for memory, offsets and lengths that may be aligned or not.
+//! Unbuffered access (`O_DIRECT`), for aligned and unaligned memory, offsets and lengths.
 //!
-//! A run whose pieces are all aligned goes straight to the unbuffered descriptor. Any other run is cut at block boundaries: whole blocks
-//! go through an aligned bounce buffer, what is smaller than a block through the buffered descriptor, which does the
-//! read-modify-write of its block correctly also against other processes.
+//! A run whose segments are all aligned uses the unbuffered descriptor directly. Any other run is split at block boundaries: whole blocks
+//! use an aligned bounce buffer, smaller parts use the buffered descriptor, which does the
+//! read-modify-write of its block correctly with respect to other processes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub(super) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens the unbuffered side of `buffered`; `None` where the file system has none.
+    /// Opens the file of `buffered` unbuffered; `None` if the file system does not support it.
     pub(super) fn open(buffered: BorrowedFd<'_>, options: &DeviceOpenOptions) -> Option<Self> {
         Some(Self { file: file::open_direct(buffered, options)?, bounce_buffers: Mutex::default() })
     }
@@ -43,15 +43,15 @@ impl DirectFile {
     }
 
     /// Reads a list up to its end or the first end of file.
-    pub(super) fn read(&self, buffered: BorrowedFd<'_>, pieces: &mut [SegmentMut<'_>]) -> TransferProgress {
+    pub(super) fn read(&self, buffered: BorrowedFd<'_>, segments: &mut [SegmentMut<'_>]) -> TransferProgress {
         let (mut progress, mut from) = (TransferProgress::default(), 0);
-        while let Some(run) = coalesce::next_run(pieces, from) {
+        while let Some(run) = coalesce::next_run(segments, from) {
             from = run.segments.end;
-            let pieces = &mut pieces[run.segments];
-            let next = if pieces.iter().all(|piece| is_aligned(piece.offset, piece.bytes)) {
-                self.read_blocks(buffered, run.offset, pieces)
+            let segments = &mut segments[run.segments];
+            let next = if segments.iter().all(|segment| is_aligned(segment.offset, segment.bytes)) {
+                self.read_blocks(buffered, run.offset, segments)
             } else {
-                self.with_bounce(|bounce| self.read_cut(buffered, run.offset, run.size, pieces, bounce))
+                self.with_bounce(|bounce| self.read_cut(buffered, run.offset, run.size, segments, bounce))
             };
             if !progress.add(next, run.size) {
                 break;
@@ -61,15 +61,15 @@ impl DirectFile {
     }
 
     /// Writes a list.
-    pub(super) fn write(&self, buffered: BorrowedFd<'_>, pieces: &[Segment<'_>]) -> TransferProgress {
+    pub(super) fn write(&self, buffered: BorrowedFd<'_>, segments: &[Segment<'_>]) -> TransferProgress {
         let (mut progress, mut from) = (TransferProgress::default(), 0);
-        while let Some(run) = coalesce::next_run(pieces, from) {
+        while let Some(run) = coalesce::next_run(segments, from) {
             from = run.segments.end;
-            let pieces = &pieces[run.segments];
-            let next = if pieces.iter().all(|piece| is_aligned(piece.offset, piece.bytes)) {
-                self.write_blocks(buffered, run.offset, pieces)
+            let segments = &segments[run.segments];
+            let next = if segments.iter().all(|segment| is_aligned(segment.offset, segment.bytes)) {
+                self.write_blocks(buffered, run.offset, segments)
             } else {
-                self.with_bounce(|bounce| self.write_cut(buffered, run.offset, run.size, pieces, bounce))
+                self.with_bounce(|bounce| self.write_cut(buffered, run.offset, run.size, segments, bounce))
             };
             if !progress.add(next, run.size) {
                 break;
@@ -78,32 +78,32 @@ impl DirectFile {
         progress
     }
 
-    /// Reads aligned pieces. `EINVAL` comes where a short read ended inside a block (the end of the file) and from media that
-    /// want more than [`DIRECT_ALIGNMENT`]: the rest is read buffered.
+    /// Reads aligned segments. `EINVAL` is returned after a short read inside a block (the end of the file) and by media that
+    /// require more than [`DIRECT_ALIGNMENT`]: the rest is read buffered.
     fn read_blocks(
         &self,
         buffered: BorrowedFd<'_>,
         offset: u64,
-        pieces: &mut [SegmentMut<'_>],
+        segments: &mut [SegmentMut<'_>],
     ) -> TransferProgress {
-        let mut progress = vectored::read_run(self.file(), offset, pieces);
+        let mut progress = vectored::read_run(self.file(), offset, segments);
         if progress.stop == Some(Errno::INVAL) {
-            let more = vectored::read(buffered, &mut rest_mut(pieces, progress.done));
+            let more = vectored::read(buffered, &mut rest_mut(segments, progress.done));
             progress.add(more, 0);
         }
         progress
     }
 
-    /// Writes aligned pieces; what the unbuffered descriptor does not take is written buffered.
+    /// Writes aligned segments; data that the unbuffered descriptor rejects is written buffered.
     fn write_blocks(
         &self,
         buffered: BorrowedFd<'_>,
         offset: u64,
-        pieces: &[Segment<'_>],
+        segments: &[Segment<'_>],
     ) -> TransferProgress {
-        let mut progress = vectored::write_run(self.file(), offset, pieces);
+        let mut progress = vectored::write_run(self.file(), offset, segments);
         if progress.stop == Some(Errno::INVAL) {
-            let more = vectored::write(buffered, &rest(pieces, progress.done));
+            let more = vectored::write(buffered, &rest(segments, progress.done));
             progress.add(more, 0);
         }
         progress
@@ -114,7 +114,7 @@ impl DirectFile {
         buffered: BorrowedFd<'_>,
         offset: u64,
         size: u64,
-        pieces: &mut [SegmentMut<'_>],
+        segments: &mut [SegmentMut<'_>],
         bounce: &mut [u8],
     ) -> TransferProgress {
         let (mut progress, mut place) = (TransferProgress::default(), SegmentCursor::default());
@@ -125,7 +125,7 @@ impl DirectFile {
                 DirectStep::Edge(_) => vectored::read(buffered, list),
                 DirectStep::Blocks(_) => self.read_blocks(buffered, offset + progress.done, list),
             };
-            place.scatter(&bounce[..next.done as usize], pieces);
+            place.scatter(&bounce[..next.done as usize], segments);
             if !progress.add(next, step.size() as u64) {
                 break;
             }
@@ -138,13 +138,13 @@ impl DirectFile {
         buffered: BorrowedFd<'_>,
         offset: u64,
         size: u64,
-        pieces: &[Segment<'_>],
+        segments: &[Segment<'_>],
         bounce: &mut [u8],
     ) -> TransferProgress {
         let (mut progress, mut place) = (TransferProgress::default(), SegmentCursor::default());
         while let Some(step) = DirectStep::next(offset + progress.done, size - progress.done) {
             let bounce = &mut bounce[..step.size()];
-            place.gather(pieces, bounce);
+            place.gather(segments, bounce);
             let list = &[Segment::new(offset + progress.done, bounce)];
             let next = match step {
                 DirectStep::Edge(_) => vectored::write(buffered, list),
@@ -168,7 +168,7 @@ impl DirectFile {
     }
 }
 
-/// What to transfer next of a range cut at block boundaries.
+/// The next transfer of a range split at block boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DirectStep {
     /// Less than a block.
@@ -197,18 +197,18 @@ impl DirectStep {
     }
 }
 
-/// A place in a list of pieces.
+/// A place in a list of segments.
 #[derive(Default)]
 struct SegmentCursor {
-    piece: usize,
+    segment: usize,
     inside: usize,
 }
 
 impl SegmentCursor {
     /// Copies the next bytes of the list out into `bounce`.
-    fn gather(&mut self, pieces: &[Segment<'_>], mut bounce: &mut [u8]) {
+    fn gather(&mut self, segments: &[Segment<'_>], mut bounce: &mut [u8]) {
         while !bounce.is_empty() {
-            let from = &pieces[self.piece].bytes[self.inside..];
+            let from = &segments[self.segment].bytes[self.inside..];
             let count = from.len().min(bounce.len());
             let (to, rest) = bounce.split_at_mut(count);
             to.copy_from_slice(&from[..count]);
@@ -218,9 +218,9 @@ impl SegmentCursor {
     }
 
     /// Copies `bounce` into the next bytes of the list.
-    fn scatter(&mut self, mut bounce: &[u8], pieces: &mut [SegmentMut<'_>]) {
+    fn scatter(&mut self, mut bounce: &[u8], segments: &mut [SegmentMut<'_>]) {
         while !bounce.is_empty() {
-            let to = &mut pieces[self.piece].bytes[self.inside..];
+            let to = &mut segments[self.segment].bytes[self.inside..];
             let (count, left) = (to.len().min(bounce.len()), to.len());
             to[..count].copy_from_slice(&bounce[..count]);
             bounce = &bounce[count..];
@@ -231,7 +231,7 @@ impl SegmentCursor {
     fn advance(&mut self, count: usize, left: usize) {
         self.inside += count;
         if count == left {
-            *self = Self { piece: self.piece + 1, inside: 0 };
+            *self = Self { segment: self.segment + 1, inside: 0 };
         }
     }
 }
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_cut_at_blocks() {
+    fn ranges_are_split_at_block_boundaries() {
         let cut = |offset: u64, size: u64| {
             let mut done = 0;
             let step = || {
@@ -272,9 +272,9 @@ mod tests {
         assert_eq!(&bounce, b"abcd");
         let (mut a, mut b) = ([0; 3], [0; 3]);
         let mut place = SegmentCursor::default();
-        let mut pieces = [SegmentMut::new(0, &mut a), SegmentMut::new(3, &mut b)];
-        place.scatter(b"abcd", &mut pieces);
-        place.scatter(b"e", &mut pieces);
+        let mut segments = [SegmentMut::new(0, &mut a), SegmentMut::new(3, &mut b)];
+        place.scatter(b"abcd", &mut segments);
+        place.scatter(b"e", &mut segments);
         assert_eq!((&a, &b), (b"abc", b"de\0"));
     }
 }

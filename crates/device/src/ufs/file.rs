@@ -1,4 +1,4 @@
-//! Opening: from options to a descriptor that is known to be a file.
+//! Opening a file of the operating system, and the properties of its file system.
 
 use std::ffi::OsStr;
 use std::num::NonZeroU64;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::{DeviceOpenOptions, Error, Kind, Operation, Result, name};
 
-/// Opens a file and refuses what has no positions: directories, pipes, sockets.
+/// Opens a file; directories, pipes and sockets are errors.
 pub(super) fn open(name: &OsStr, options: &DeviceOpenOptions) -> Result<(OwnedFd, Stat)> {
     name::check(name, Operation::Open)?;
     options.check(name)?;
@@ -35,7 +35,7 @@ pub(super) fn open(name: &OsStr, options: &DeviceOpenOptions) -> Result<(OwnedFd
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(fail)?;
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    // One that was not there before was not cut either.
+    // A new file was not truncated.
     let cut = stat.st_size == 0 && !(options.is_create() && options.is_exclusive());
     if regular && cut && options.is_write() && options.get_rank() == 0 {
         close_once(file.as_fd());
@@ -43,15 +43,15 @@ pub(super) fn open(name: &OsStr, options: &DeviceOpenOptions) -> Result<(OwnedFd
     Ok((file, stat))
 }
 
-/// Opens an empty file once more and closes it: ext4 writes a file that was cut to nothing out at the next close by anyone, and whoever closes
-/// waits. That is for programs that never sync; better it comes while there is nothing to write.
+/// Opens an empty file once more and closes it: ext4 flushes a file that was truncated to zero at the next close, and the closing process
+/// waits (`auto_da_alloc`). The flush is cheap while there is nothing to write.
 pub(super) fn close_once(file: BorrowedFd<'_>) {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // If it cannot be, closing takes longer later.
+    // If this fails, the later close takes longer.
     let _ = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
 }
 
-/// Opens the same file again without the page cache; `None` where the file system does not have that.
+/// Opens the same file again with `O_DIRECT`; `None` if the file system does not support it.
 pub(super) fn open_direct(file: BorrowedFd<'_>, options: &DeviceOpenOptions) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, access(options) | OFlags::DIRECT, Mode::empty()).ok()
@@ -60,8 +60,8 @@ pub(super) fn open_direct(file: BorrowedFd<'_>, options: &DeviceOpenOptions) -> 
 /// ext2, ext3, ext4.
 pub(super) const EXT: u64 = 0xEF53;
 
-/// File systems of this machine alone, whose page cache is coherent with every read and write. On others (NFS, Lustre, FUSE …) a changed
-/// page goes back whole, over what other machines wrote beside it.
+/// Local file systems, whose page cache is coherent with every read and write. On others (NFS, Lustre, FUSE …) a changed
+/// page is written back as a whole, over bytes of it that other machines wrote.
 const LOCAL: [u64; 7] = [
     EXT,
     0x5846_5342, // xfs
@@ -72,7 +72,7 @@ const LOCAL: [u64; 7] = [
     0x8584_58F6, // ramfs
 ];
 
-/// Those of them that write a page that has room on the medium to the same place again, and so never lack room for it.
+/// Those of them that rewrite an allocated page in place, so that it never runs out of space.
 const IN_PLACE: [u64; 3] = [EXT, 0x0102_1994, 0x8584_58F6];
 
 /// File systems of a cluster that are coherent between nodes. All others of a network (NFS, SMB, FUSE) are not known to be: their clients
@@ -89,7 +89,7 @@ const CLUSTER: [u64; 9] = [
     0xCA45_1A4E, // bcachefs, of one machine
 ];
 
-/// Whether all nodes that have a file system mounted see the same bytes: it is one of this machine alone, or coherent.
+/// True if all nodes that have a file system mounted see the same bytes: it is local or coherent.
 pub(super) fn is_coherent(system: u64) -> bool {
     is_local(system) || CLUSTER.contains(&system)
 }
@@ -102,7 +102,7 @@ pub(super) fn is_persistent(system: u64) -> bool {
     !VOLATILE.contains(&system)
 }
 
-/// Drops the clean pages that this machine has of a part of a file, so that the next read asks the file system. Locking alone does that on NFS;
+/// Drops the clean cached pages of a range, so that the next read gets the bytes of the file system. Locking does that on NFS;
 /// a FUSE file system without locks of its own keeps its pages.
 pub(super) fn drop_cached_pages(file: BorrowedFd<'_>, part: &Range<u64>) {
     if part.is_empty() {
@@ -111,18 +111,18 @@ pub(super) fn drop_cached_pages(file: BorrowedFd<'_>, part: &Range<u64>) {
     // Only whole folios are dropped.
     let start = part.start / LARGEST_FOLIO * LARGEST_FOLIO;
     let len = part.end.checked_next_multiple_of(LARGEST_FOLIO).and_then(|end| NonZeroU64::new(end - start));
-    // An advice: where it is not taken, locking has to be enough.
+    // Advisory: if it has no effect, locking must be sufficient.
     let _ = rustix::fs::fadvise(file, start, len, rustix::fs::Advice::DontNeed);
 }
 
 /// The largest unit of the page cache where pages have 4 KiB.
 const LARGEST_FOLIO: u64 = 2 << 20;
 
-/// Asks the file system for the length of a file, whatever this machine has cached of its attributes: a read ends at the cached length.
+/// Gets the length from the file system, not from cached attributes: a read ends at the cached length.
 pub(super) fn refresh_length(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     match retry(|| rustix::fs::statx(file, c"", flags, StatxFlags::SIZE)) {
-        // A kernel without this call, or a sandbox that forbids it: locking has to be enough.
+        // The kernel lacks this call, or a sandbox forbids it: locking must be sufficient.
         Err(Errno::NOSYS | Errno::INVAL | Errno::PERM) | Ok(_) => Ok(()),
         Err(errno) => Err(errno),
     }
@@ -133,12 +133,12 @@ pub(super) fn system(file: impl AsFd) -> Option<u64> {
     rustix::fs::fstatfs(file).ok().map(|stat| stat.f_type as u64)
 }
 
-/// Whether the page cache of this machine is the one truth about the files of a file system.
+/// True if the page cache of this machine is authoritative for the files of a file system.
 pub(super) fn is_local(system: u64) -> bool {
     LOCAL.contains(&system)
 }
 
-/// Whether what has room on the medium keeps it.
+/// True if allocated pages stay allocated.
 pub(super) fn is_in_place(system: u64) -> bool {
     IN_PLACE.contains(&system)
 }

@@ -23,7 +23,7 @@ use crate::{
     MappedAccess, Mapping, Operation, Result, Segment, SegmentMut, SegmentRange, SyncScope, segment,
 };
 
-/// An open file of the operating system. `uring` has one too, for all it does not do itself.
+/// An open file of the operating system. `uring` uses it for everything except scattered lists.
 #[derive(Debug)]
 pub(crate) struct UfsHandle {
     name: OsString,
@@ -31,7 +31,7 @@ pub(crate) struct UfsHandle {
     path: PathBuf,
     file: OwnedFd,
     direct: Option<DirectFile>,
-    /// There if what is written is to be on its way to the medium at once.
+    /// Present if writeback of written data starts at once.
     write_behind: Option<WriteBehind>,
     kind: FileType,
     capabilities: Capabilities,
@@ -40,7 +40,7 @@ pub(crate) struct UfsHandle {
     read: bool,
     write: bool,
     locks: FileLocks,
-    /// A sync has failed: nobody knows what is on the medium.
+    /// A sync has failed: the state of the medium is unknown.
     broken: AtomicBool,
     /// Something was written by calls.
     written: AtomicBool,
@@ -54,7 +54,7 @@ impl UfsHandle {
         let path = std::path::absolute(name).map_err(|error| Error::from_io(error, Operation::Open, name))?;
         let direct = if options.is_direct() { DirectFile::open(file.as_fd(), options) } else { None };
         let kind = FileType::from_raw_mode(stat.st_mode);
-        // The file system that a device node lies on says nothing about the device.
+        // The file system of a device node has no relation to the device.
         let system = file::system(&file).filter(|_| kind == FileType::RegularFile);
         let persistent = kind != FileType::CharacterDevice && system.is_none_or(file::is_persistent);
         let coherent = kind != FileType::RegularFile || system.is_some_and(file::is_coherent);
@@ -67,7 +67,7 @@ impl UfsHandle {
                 shared: true,
                 coherent,
                 native_lists: false,
-                // The page cache of this machine is the one truth about the file, so that its pages may be changed in place.
+                // The page cache of this machine is authoritative, so that its pages may be changed in place.
                 maps: options.is_read() && system.is_some_and(file::is_local),
                 keeps_annotations: false,
                 preallocate: kind == FileType::RegularFile,
@@ -122,43 +122,43 @@ impl UfsHandle {
     }
 
     /// Refuses what the open mode or the contract does not allow.
-    pub(crate) fn check_read<E: SegmentRange>(&self, pieces: &[E]) -> Result<()> {
+    pub(crate) fn check_read<E: SegmentRange>(&self, segments: &[E]) -> Result<()> {
         if !self.read {
             return Err(self.error(Kind::PermissionDenied, Operation::Read));
         }
-        segment::check(pieces, Operation::Read, &self.name)
+        segment::check(segments, Operation::Read, &self.name)
     }
 
     /// Refuses what the open mode, the contract or a failed sync does not allow.
-    pub(crate) fn check_write<E: SegmentRange>(&self, pieces: &[E]) -> Result<()> {
+    pub(crate) fn check_write<E: SegmentRange>(&self, segments: &[E]) -> Result<()> {
         self.check_change(Operation::Write)?;
-        segment::check(pieces, Operation::Write, &self.name)
+        segment::check(segments, Operation::Write, &self.name)
     }
 
     /// The outcome of a transfer of this list.
     pub(crate) fn outcome<E: SegmentRange>(
         &self,
         operation: Operation,
-        pieces: &[E],
+        segments: &[E],
         progress: TransferProgress,
     ) -> Result<u64> {
         match progress.stop {
             None => Ok(progress.done),
             Some(errno) => {
                 let error = self.failed(operation, errno).after(progress.done);
-                Err(error.at(segment::offset_of(pieces, progress.done)))
+                Err(error.at(segment::offset_of(segments, progress.done)))
             }
         }
     }
 
-    /// Tells that a list was written, into the page cache.
-    pub(crate) fn note_written(&self, pieces: &[Segment<'_>]) {
-        // A store would take the cache line from the other threads that write.
+    /// Records that a list was written into the page cache.
+    pub(crate) fn note_written(&self, segments: &[Segment<'_>]) {
+        // A store would invalidate the cache line of other writing threads.
         if !self.written.load(Ordering::Relaxed) {
             self.written.store(true, Ordering::Relaxed);
         }
         if let Some(behind) = &self.write_behind {
-            behind.note_written(self.file(), pieces);
+            behind.note_written(self.file(), segments);
         }
     }
 
@@ -171,7 +171,8 @@ impl UfsHandle {
 
     fn check_not_broken(&self, operation: Operation) -> Result<()> {
         if self.broken.load(Ordering::Acquire) {
-            let advice = "an earlier sync of this handle failed; open the file anew and write what was not synced again";
+            let advice =
+                "an earlier sync of this handle failed; open the file again and rewrite unsynced data";
             return Err(self.error(Kind::Io, operation).advise(advice));
         }
         Ok(())
@@ -206,28 +207,28 @@ impl UfsHandle {
 }
 
 impl Handle for UfsHandle {
-    fn read(&self, pieces: &mut [SegmentMut<'_>]) -> Result<u64> {
-        self.check_read(pieces)?;
+    fn read(&self, segments: &mut [SegmentMut<'_>]) -> Result<u64> {
+        self.check_read(segments)?;
         let progress = match &self.direct {
-            Some(direct) => direct.read(self.file(), pieces),
-            None => vectored::read(self.file(), pieces),
+            Some(direct) => direct.read(self.file(), segments),
+            None => vectored::read(self.file(), segments),
         };
-        self.outcome(Operation::Read, pieces, progress)
+        self.outcome(Operation::Read, segments, progress)
     }
 
-    fn write(&self, pieces: &[Segment<'_>]) -> Result<u64> {
-        self.check_write(pieces)?;
+    fn write(&self, segments: &[Segment<'_>]) -> Result<u64> {
+        self.check_write(segments)?;
         let progress = match &self.direct {
-            Some(direct) => direct.write(self.file(), pieces),
-            None => vectored::write(self.file(), pieces),
+            Some(direct) => direct.write(self.file(), segments),
+            None => vectored::write(self.file(), segments),
         };
-        self.note_written(pieces);
-        self.outcome(Operation::Write, pieces, progress)
+        self.note_written(segments);
+        self.outcome(Operation::Write, segments, progress)
     }
 
     fn len(&self) -> Result<u64> {
         let len = match self.kind {
-            // The pointer of the descriptor moves, but nobody uses it. It takes half of the time that a look at all attributes takes.
+            // This moves the unused file pointer of the descriptor. It takes half of the time of fstat.
             FileType::RegularFile | FileType::BlockDevice => rustix::fs::seek(&self.file, SeekFrom::End(0)),
             _ => rustix::fs::fstat(&self.file).map(|stat| stat.st_size as u64),
         };
@@ -271,7 +272,7 @@ impl Handle for UfsHandle {
             return Ok(());
         }
         match retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
-            // A file system without reservations: extending is all that can be done. A length that is out of date would cut the file.
+            // A file system without fallocate: the file is only extended. With an outdated length it would be truncated.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 if !self.capabilities.coherent {
                     self.revalidate(0..0)?;
@@ -284,10 +285,10 @@ impl Handle for UfsHandle {
     }
 
     fn advise_will_write(&self, range: Range<u64>) {
-        // Here writing is cheaper where space was reserved before.
+        // Here writing is cheaper if space was reserved before.
         let reserves = self.system == Some(file::EXT);
         if reserves && self.write && range.start < range.end && i64::try_from(range.end).is_ok() {
-            // The length stays, so that nobody sees a difference; a full disk is for the write to tell.
+            // The length does not change; a full disk is reported by the write.
             let bytes = range.end - range.start;
             let _ =
                 retry(|| rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, range.start, bytes));
@@ -295,7 +296,7 @@ impl Handle for UfsHandle {
     }
 
     fn lock(&self, range: Range<u64>, kind: LockKind) -> Result<Box<dyn LockGuard + '_>> {
-        // The system grants shared locks only to those who may read.
+        // Shared locks need a readable descriptor.
         let kind = if self.read { kind } else { LockKind::Exclusive };
         let start = range.start;
         let lock = self.locks.lock(self.file(), range, kind);
@@ -359,7 +360,7 @@ mod tests {
     use crate::HandleExt;
 
     #[test]
-    fn what_was_never_written_is_a_hole() {
+    fn unwritten_ranges_are_holes() {
         const MIB: u64 = 1 << 20;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_handle_that_was_mapped_is_checked_for_that() {
+    fn only_mapped_handles_are_checked_for_lost_stores() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let file = UfsHandle::open(path.as_os_str(), &DeviceOpenOptions::read_write().create(true)).unwrap();
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_changes_nothing_that_can_be_seen() {
+    fn advise_will_write_changes_neither_length_nor_contents() {
         const MIB: u64 = 1 << 20;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
@@ -397,7 +398,7 @@ mod tests {
             "{blocks} blocks are reserved"
         );
         file.write_at(2 * MIB, b"abc").unwrap();
-        // Where there is no space, or no sense, the write is what tells.
+        // Errors are ignored here and reported by the write.
         for range in [0..u64::MAX, 0..0, i64::MAX as u64 - 1..i64::MAX as u64] {
             file.advise_will_write(range);
         }
@@ -420,7 +421,7 @@ mod tests {
         {
             let error = outcome.unwrap_err();
             assert_eq!(error.kind(), Kind::Io);
-            assert!(error.to_string().contains("open the file anew"), "{error}");
+            assert!(error.to_string().contains("open the file again"), "{error}");
         }
         let mut back = [0; 3];
         assert_eq!(file.read_at(0, &mut back).unwrap(), 3);

@@ -1,8 +1,8 @@
-//! Range locks of a file: among the threads of this process first, then among processes.
+//! Range locks of a file: between the threads of this process first, then between processes.
 //!
-//! The lock of the operating system belongs to the open file description, so to all threads that use one handle: it can neither
-//! keep them apart nor count how many of them share a range. The table in front of it does the first; the list of what
-//! the handle holds does the second: only what no other guard of the handle covers is given back.
+//! The lock of the operating system belongs to the open file description, so to all threads that use one handle: it neither
+//! excludes them nor counts how many of them share a range. The process-wide table does the first; the list of ranges that
+//! the handle holds does the second: only ranges that no other guard of the handle covers are unlocked.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::ofd_lock;
 use crate::lock::RangeGuard;
 use crate::{LockGuard, LockKind, RangeLocks};
 
-/// Which file, whatever its name.
+/// The identity of a file: device and inode number.
 type Identity = (u64, u64);
 
 /// The tables of all files that this process has open.
@@ -35,7 +35,7 @@ struct FileGuard<'a> {
     locks: &'a FileLocks,
     file: BorrowedFd<'a>,
     range: Range<u64>,
-    /// Released after the lock of the system, so that no thread of this process meets that one half undone.
+    /// Released after the lock of the system, so that no thread of this process gets the range while it is being unlocked.
     _threads: RangeGuard<'a>,
 }
 
@@ -58,7 +58,7 @@ impl FileLocks {
     ) -> Result<Box<dyn LockGuard + 'a>, Errno> {
         let threads = self.table.lock(range.clone(), kind);
         locked(&self.held).push(range.clone());
-        // The guard exists before the system is asked: if that fails, dropping it cleans up.
+        // The guard exists before the system call: if that fails, dropping it cleans up.
         let guard = FileGuard { locks: self, file, range, _threads: threads };
         ofd_lock::lock(file, &guard.range, kind)?;
         Ok(Box::new(guard))
@@ -66,7 +66,7 @@ impl FileLocks {
 }
 
 impl FileLocks {
-    /// As [`lock`](Self::lock), without waiting: none if someone else holds it.
+    /// As [`lock`](Self::lock), without waiting: none if it is locked.
     pub(super) fn try_lock<'a>(
         &'a self,
         file: BorrowedFd<'a>,
@@ -102,7 +102,7 @@ impl Drop for FileGuard<'_> {
             held.swap_remove(at);
         }
         for free in uncovered(self.range.clone(), &held) {
-            // Unlocking fails only where locking did; there is nobody to tell.
+            // Unlocking fails only if locking did.
             let _ = ofd_lock::unlock(self.file, &free);
         }
     }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_cover_is_left_out() {
+    fn ranges_covered_by_other_guards_are_left_out() {
         let left = |range: Range<u64>, others: &[(u64, u64)]| -> Vec<(u64, u64)> {
             let others: Vec<_> = others.iter().map(|&(start, end)| start..end).collect();
             uncovered(range, &others).into_iter().map(|part| (part.start, part.end)).collect()
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_range_stays_locked_for_the_one_who_still_holds_it() {
+    fn a_shared_range_stays_locked_until_its_last_guard_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let open = || {
             std::fs::File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap()
         };
-        // The second description plays another process: it does not go through our table.
+        // The second description stands for another process: it does not use the table.
         let (mine, foreign) = (open(), open());
         let locks = FileLocks::new(0, u64::MAX);
         let first = locks.lock(mine.as_fd(), 0..10, LockKind::Shared).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_of_one_file_share_a_table_until_the_last_is_gone() {
+    fn handles_of_one_file_share_a_table_until_the_last_is_closed() {
         let identity = (1, u64::MAX - 1);
         let (a, b) = (FileLocks::new(identity.0, identity.1), FileLocks::new(identity.0, identity.1));
         assert!(Arc::ptr_eq(&a.table, &b.table));

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::LockKind;
 use crate::syscalls::count_lock_wait;
 
-/// Waits, asleep, until the range can be locked, and locks it.
+/// Waits until the range can be locked, and locks it.
 pub(super) fn lock(file: BorrowedFd<'_>, range: &Range<u64>, kind: LockKind) -> Result<(), Errno> {
     match try_lock(file, range, kind) {
         Err(Errno::AGAIN | Errno::ACCESS) => count_lock_wait(),
@@ -38,7 +38,7 @@ pub(super) fn is_locked(file: BorrowedFd<'_>, range: &Range<u64>) -> Result<bool
     if outcome == -1 { Err(last_error()) } else { Ok(i32::from(lock.l_type) != libc::F_UNLCK) }
 }
 
-/// Gives the range back.
+/// Unlocks the range.
 pub(super) fn unlock(file: BorrowedFd<'_>, range: &Range<u64>) -> Result<(), Errno> {
     control(file, libc::F_OFD_SETLK, libc::F_UNLCK, range)
 }
@@ -50,7 +50,7 @@ fn code(kind: LockKind) -> i32 {
     }
 }
 
-/// An empty range is nothing to the kernel either; one that reaches the largest offset is without end.
+/// A range that reaches the largest offset is passed to the kernel as unbounded.
 fn control(file: BorrowedFd<'_>, command: i32, kind: i32, range: &Range<u64>) -> Result<(), Errno> {
     if range.is_empty() {
         return Ok(());

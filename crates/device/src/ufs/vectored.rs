@@ -1,4 +1,4 @@
-//! Lists of pieces through positioned system calls.
+//! Lists of segments through positioned system calls.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
 use crate::syscalls::count_syscall;
 use crate::{Segment, SegmentMut, coalesce};
 
-/// How far a transfer came, and what stopped it before the end of the list or of the file.
+/// The progress of a transfer, and the error that ended it, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransferProgress {
     pub(crate) done: u64,
@@ -16,7 +16,7 @@ pub(crate) struct TransferProgress {
 }
 
 impl TransferProgress {
-    /// Adds what came next; true if that came to its full `size`, so that one can go on.
+    /// Adds the next part; true if all `size` bytes of it were transferred.
     pub(crate) fn add(&mut self, next: TransferProgress, size: u64) -> bool {
         self.done += next.done;
         self.stop = next.stop;
@@ -25,11 +25,11 @@ impl TransferProgress {
 }
 
 /// Reads a list up to its end or the first end of file.
-pub(crate) fn read(file: BorrowedFd<'_>, pieces: &mut [SegmentMut<'_>]) -> TransferProgress {
+pub(crate) fn read(file: BorrowedFd<'_>, segments: &mut [SegmentMut<'_>]) -> TransferProgress {
     let (mut progress, mut from) = (TransferProgress::default(), 0);
-    while let Some(run) = coalesce::next_run(pieces, from) {
+    while let Some(run) = coalesce::next_run(segments, from) {
         from = run.segments.end;
-        if !progress.add(read_run(file, run.offset, &mut pieces[run.segments]), run.size) {
+        if !progress.add(read_run(file, run.offset, &mut segments[run.segments]), run.size) {
             break;
         }
     }
@@ -37,24 +37,28 @@ pub(crate) fn read(file: BorrowedFd<'_>, pieces: &mut [SegmentMut<'_>]) -> Trans
 }
 
 /// Writes a list.
-pub(crate) fn write(file: BorrowedFd<'_>, pieces: &[Segment<'_>]) -> TransferProgress {
+pub(crate) fn write(file: BorrowedFd<'_>, segments: &[Segment<'_>]) -> TransferProgress {
     let (mut progress, mut from) = (TransferProgress::default(), 0);
-    while let Some(run) = coalesce::next_run(pieces, from) {
+    while let Some(run) = coalesce::next_run(segments, from) {
         from = run.segments.end;
-        if !progress.add(write_run(file, run.offset, &pieces[run.segments]), run.size) {
+        if !progress.add(write_run(file, run.offset, &segments[run.segments]), run.size) {
             break;
         }
     }
     progress
 }
 
-/// Reads pieces that follow one another in the file from `offset` on.
-pub(crate) fn read_run(file: BorrowedFd<'_>, offset: u64, pieces: &mut [SegmentMut<'_>]) -> TransferProgress {
-    if let [piece] = pieces {
-        let size = piece.bytes.len();
-        return repeat(size, |done| pread(file, &mut piece.bytes[done..], offset + done as u64));
+/// Reads adjacent segments from `offset` on.
+pub(crate) fn read_run(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    segments: &mut [SegmentMut<'_>],
+) -> TransferProgress {
+    if let [segment] = segments {
+        let size = segment.bytes.len();
+        return repeat(size, |done| pread(file, &mut segment.bytes[done..], offset + done as u64));
     }
-    let mut slices: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece.bytes)).collect();
+    let mut slices: Vec<_> = segments.iter_mut().map(|segment| IoSliceMut::new(segment.bytes)).collect();
     let size = slices.iter().map(|slice| slice.len()).sum();
     let (mut rest, mut before) = (&mut slices[..], 0);
     repeat(size, |done| {
@@ -63,12 +67,14 @@ pub(crate) fn read_run(file: BorrowedFd<'_>, offset: u64, pieces: &mut [SegmentM
     })
 }
 
-/// Writes pieces that follow one another in the file from `offset` on.
-pub(crate) fn write_run(file: BorrowedFd<'_>, offset: u64, pieces: &[Segment<'_>]) -> TransferProgress {
-    if let [piece] = pieces {
-        return repeat(piece.bytes.len(), |done| pwrite(file, &piece.bytes[done..], offset + done as u64));
+/// Writes adjacent segments from `offset` on.
+pub(crate) fn write_run(file: BorrowedFd<'_>, offset: u64, segments: &[Segment<'_>]) -> TransferProgress {
+    if let [segment] = segments {
+        return repeat(segment.bytes.len(), |done| {
+            pwrite(file, &segment.bytes[done..], offset + done as u64)
+        });
     }
-    let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece.bytes)).collect();
+    let mut slices: Vec<_> = segments.iter().map(|segment| IoSlice::new(segment.bytes)).collect();
     let size = slices.iter().map(|slice| slice.len()).sum();
     let (mut rest, mut before) = (&mut slices[..], 0);
     repeat(size, |done| {

@@ -1,4 +1,4 @@
-//! Bringing what was written to the medium while the program goes on: for files that are going to be synced.
+//! Background writeback of written data, for files that will be synced.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use super::writeback;
 use crate::Segment;
 
-/// So many bytes go on their way together: few enough that the sync finds little left.
+/// The bytes per writeback call: small enough that a sync has little left to write.
 const STEP: u64 = 4 << 20;
 
-/// What was written and is not on its way yet.
+/// Written data whose writeback has not started.
 #[derive(Debug, Default)]
 pub(super) struct WriteBehind {
     unsubmitted: Mutex<UnsubmittedRange>,
@@ -23,10 +23,10 @@ struct UnsubmittedRange {
 }
 
 impl WriteBehind {
-    /// Hears of pieces that were written, and sends them on their way once they are enough. Nothing waits for them, and what goes wrong with them is for
-    /// the sync to tell.
-    pub(super) fn note_written(&self, file: BorrowedFd<'_>, pieces: &[Segment<'_>]) {
-        let due = self.unsubmitted.lock().unwrap_or_else(PoisonError::into_inner).add(pieces);
+    /// Records written segments, and starts writeback when there are enough bytes. It does not wait; errors are reported by
+    /// the sync.
+    pub(super) fn note_written(&self, file: BorrowedFd<'_>, segments: &[Segment<'_>]) {
+        let due = self.unsubmitted.lock().unwrap_or_else(PoisonError::into_inner).add(segments);
         if let Some(span) = due {
             writeback::start(file, &span);
         }
@@ -34,10 +34,10 @@ impl WriteBehind {
 }
 
 impl UnsubmittedRange {
-    /// What is to go on its way now. Others may have written between: their bytes go too.
-    fn add(&mut self, pieces: &[Segment<'_>]) -> Option<Range<u64>> {
-        for piece in pieces.iter().filter(|piece| !piece.bytes.is_empty()) {
-            let (start, length) = (piece.offset, piece.bytes.len() as u64);
+    /// The range to write back now. It may include bytes of other writers.
+    fn add(&mut self, segments: &[Segment<'_>]) -> Option<Range<u64>> {
+        for segment in segments.iter().filter(|segment| !segment.bytes.is_empty()) {
+            let (start, length) = (segment.offset, segment.bytes.len() as u64);
             let end = start + length;
             self.span = match self.bytes {
                 0 => start..end,
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_go_together_once_they_are_enough() {
+    fn writeback_starts_when_enough_bytes_are_written() {
         let bytes = vec![0; STEP as usize / 2];
         let mut waiting = UnsubmittedRange::default();
         assert_eq!(waiting.add(&[Segment::new(9 * STEP, &bytes), Segment::new(0, &[])]), None);

@@ -1,4 +1,4 @@
-//! Pages of a file on their way to the disk before a sync asks for them.
+//! Writeback of pages of a file before a sync (`sync_file_range`).
 //!
 //! `unsafe` here: a system call that rustix lacks.
 #![allow(unsafe_code)]
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-/// Begins to write a range out. Errors are left to the sync that follows, which learns of them by itself: without the flags that wait, none is taken from it.
+/// Starts writeback of a range. Errors are reported by the following sync: without the flags that wait, this call consumes none.
 pub(super) fn start(file: BorrowedFd<'_>, range: &Range<u64>) {
     let (Ok(offset), Ok(end)) = (i64::try_from(range.start), i64::try_from(range.end)) else { return };
     if offset < end {
@@ -17,8 +17,8 @@ pub(super) fn start(file: BorrowedFd<'_>, range: &Range<u64>) {
     }
 }
 
-/// Whether bytes of a file could not be written to the medium since it was opened, or since that was reported last. Nothing is written out, and
-/// nothing is waited for: the range lies behind every file, and the error that the kernel keeps is that of the whole file.
+/// Fails if bytes of a file could not be written to the medium since it was opened, or since the last report. Nothing is written, and
+/// nothing is waited for: the range is past the maximum file size, and the kernel records errors for the whole file.
 pub(super) fn check(file: BorrowedFd<'_>) -> Result<(), Errno> {
     const BEHIND: libc::off_t = libc::off_t::MAX - 4096;
     // SAFETY: the descriptor is open while it is borrowed, and no memory is given.
@@ -27,7 +27,7 @@ pub(super) fn check(file: BorrowedFd<'_>) -> Result<(), Errno> {
     if outcome == 0 {
         return Ok(());
     }
-    // The kernel tells of an error once.
+    // The kernel reports an error once.
     let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
     if is_refusal(errno) { Ok(()) } else { Err(errno) }
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_but_refusals_of_the_call_is_reported() {
+    fn errors_of_the_medium_are_reported_and_unsupported_calls_are_not() {
         for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::STALE, Errno::NOLINK] {
             assert!(!is_refusal(errno), "{errno}");
         }
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(check(reading.as_fd()), Ok(()), "a pipe has no pages");
     }
 
-    /// The image of the file system lies on a smaller one, so that its pages cannot be written out.
+    /// The image of the file system is on a smaller file system, so that its pages cannot be written.
     #[test]
     fn pages_that_could_not_be_written_out_are_reported_once() {
         let Some(filesystem) = TestFilesystem::mount_overcommitted() else { return };
@@ -65,9 +65,9 @@ mod tests {
             || std::fs::File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let (file, other) = (open().unwrap(), open().unwrap());
         file.write_all_at(&vec![7; 32 << 20], 0).unwrap();
-        other.sync_all().expect_err("there is no room for the pages");
-        let reported = check(file.as_fd()).expect_err("each opening of the file is told");
+        other.sync_all().expect_err("there is no space for the pages");
+        let reported = check(file.as_fd()).expect_err("the error is reported once per open file description");
         assert!([Errno::IO, Errno::NOSPC].contains(&reported), "{reported}");
-        assert_eq!(check(file.as_fd()), Ok(()), "the kernel tells of it once");
+        assert_eq!(check(file.as_fd()), Ok(()), "the kernel reports it once");
     }
 }

@@ -1,4 +1,4 @@
-//! A file that one program changes alone, as long as all who want to change it ask here first. Readers do not ask, and are not kept out.
+//! Advisory single-writer lock. Readers do not take it and are not excluded.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,20 +11,20 @@ use super::file::retry;
 use super::ofd_lock;
 use crate::{Error, Kind, LockKind, Operation, Result};
 
-/// The byte that stands for the whole file: behind the last that a file can have, so that no access locks it.
+/// The locked byte, at the maximum file size, so that no access locks it.
 const LOCK_BYTE: Range<u64> = i64::MAX as u64 - 1..i64::MAX as u64;
 
-/// How often a file that is replaced again and again is opened anew. Where a file system gives other numbers to a path than to the open file, that is not
-/// for ever.
+/// The most retries for a file that is replaced concurrently. Some file systems report different inode numbers for a path and an open file: the
+/// number of retries must be limited.
 const ATTEMPTS: u32 = 100;
 
-/// The right to change a file, until it is dropped or the program ends.
+/// The writer lock of a file, held until it is dropped or the program ends.
 #[derive(Debug)]
 pub struct WriterLock {
     _file: OwnedFd,
 }
 
-/// Claims the file at a path, for one opening on all machines that its file system tells of locks. [`Kind::Busy`] if another one has it; none where
+/// Locks the file at a path for one writer, on all machines to which its file system propagates locks. [`Kind::Busy`] if it is locked; none if
 /// the file system has no locks.
 ///
 /// ```
@@ -44,7 +44,7 @@ pub fn acquire_writer_lock(path: &Path) -> Result<Option<WriterLock>> {
     claim_opened(path, || open(path, OFlags::RDWR))
 }
 
-/// Claims what `open` opens, as often as the path has come to mean another file meanwhile: a lock of a file that was replaced keeps nobody out.
+/// Locks the file that `open` opens, and retries if the path refers to another file afterwards: the lock of a replaced file has no effect.
 fn claim_opened(
     path: &Path,
     mut open: impl FnMut() -> std::result::Result<OwnedFd, Errno>,
@@ -67,7 +67,7 @@ fn claim_opened(
     Ok(None)
 }
 
-/// Fails with [`Kind::Busy`] if the file at a path is [claimed](acquire_writer_lock). Claims nothing: whoever does so meanwhile succeeds.
+/// Fails with [`Kind::Busy`] if the file at a path is [locked](acquire_writer_lock). It takes no lock.
 pub fn check_unclaimed(path: &Path) -> Result<()> {
     let fail = |errno: Errno| Error::from_io(errno.into(), Operation::Lock, path);
     let file = open(path, OFlags::RDONLY).map_err(fail)?;
@@ -83,7 +83,7 @@ fn open(path: &Path, access: OFlags) -> std::result::Result<OwnedFd, Errno> {
     retry(|| rustix::fs::open(path, flags, Mode::empty()))
 }
 
-/// Whether the path still means this file.
+/// True if the path still refers to this file.
 fn is_at(file: BorrowedFd<'_>, path: &Path) -> std::result::Result<bool, Errno> {
     let own = rustix::fs::fstat(file)?;
     match retry(|| rustix::fs::stat(path)) {
@@ -107,7 +107,7 @@ mod tests {
 
     /// A file that is replaced between its opening and its lock.
     #[test]
-    fn claim_is_of_the_file_that_the_path_means() {
+    fn the_lock_is_on_the_file_that_the_path_refers_to() {
         let folder = tempfile::tempdir().unwrap();
         let (path, new) = (folder.path().join("file"), folder.path().join("new"));
         std::fs::write(&path, "old").unwrap();
@@ -125,7 +125,7 @@ mod tests {
             };
             let claimed = claim_opened(&path, opened).unwrap();
             assert!(claimed.is_some() && times == 2);
-            assert_eq!(acquire_writer_lock(&path).unwrap_err().kind(), Kind::Busy, "the new file is claimed");
+            assert_eq!(acquire_writer_lock(&path).unwrap_err().kind(), Kind::Busy, "the new file is locked");
             drop((claimed, holder));
         }
         // One that is deleted instead is missing.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_for_a_claim_takes_none() {
+    fn check_unclaimed_takes_no_lock() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path();
         check_unclaimed(path).unwrap();

@@ -1,4 +1,4 @@
-//! A list on its way through a ring: which runs are waiting, which have come how far.
+//! The progress of a list through a ring: waiting, submitted and completed runs.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::aligned_buffer::is_aligned;
 use crate::ufs::vectored::TransferProgress;
 use crate::{Segment, SegmentMut, SegmentRange, coalesce};
 
-/// Which way the bytes go.
+/// Read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UringDirection {
     Read,
@@ -21,58 +21,62 @@ pub(super) enum UringDirection {
 pub(super) struct UringOperation {
     /// What is left of its memory, as a range of the batch's.
     pub(super) memory: Range<usize>,
-    /// Where the rest goes or comes from.
+    /// The file offset of the rest.
     pub(super) offset: u64,
-    /// Whether it may go past the page cache.
+    /// True if it may bypass the page cache.
     pub(super) direct: bool,
     size: u64,
     progress: TransferProgress,
 }
 
-/// All runs of a list. Borrows the memory of its pieces, so that none of it can go away before the batch does.
+/// All runs of a list. It borrows the memory of the segments.
 #[derive(Debug)]
 pub(super) struct UringBatch<'a> {
     pub(super) direction: UringDirection,
     memory: Vec<libc::iovec>,
     jobs: Vec<UringOperation>,
-    /// The first job that was never handed out.
+    /// The first job that was not submitted yet.
     fresh: usize,
-    /// Jobs that came back unfinished.
+    /// Jobs that completed partially.
     unfinished: Vec<usize>,
-    /// Jobs from here on cannot lengthen the prefix any more: the one before met an error or the end of the file.
+    /// Jobs from here on cannot extend the prefix: the one before had an error or reached the end of the file.
     limit: usize,
-    pieces: PhantomData<&'a mut [u8]>,
+    segments: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> UringBatch<'a> {
-    /// The batch that fills the pieces.
-    pub(super) fn read(pieces: &'a mut [SegmentMut<'_>], direct: bool) -> Self {
-        let memory =
-            pieces.iter_mut().map(|piece| iovec(piece.bytes.as_mut_ptr(), piece.bytes.len())).collect();
-        Self::new(UringDirection::Read, memory, pieces, |piece| {
-            direct && is_aligned(piece.offset, piece.bytes)
+    /// The batch that fills the segments.
+    pub(super) fn read(segments: &'a mut [SegmentMut<'_>], direct: bool) -> Self {
+        let memory = segments
+            .iter_mut()
+            .map(|segment| iovec(segment.bytes.as_mut_ptr(), segment.bytes.len()))
+            .collect();
+        Self::new(UringDirection::Read, memory, segments, |segment| {
+            direct && is_aligned(segment.offset, segment.bytes)
         })
     }
 
-    /// The batch that writes the pieces. The kernel only reads their memory, though the type of a pointer to it does not say so.
-    pub(super) fn write(pieces: &'a [Segment<'_>], direct: bool) -> Self {
-        let memory =
-            pieces.iter().map(|piece| iovec(piece.bytes.as_ptr().cast_mut(), piece.bytes.len())).collect();
-        Self::new(UringDirection::Write, memory, pieces, |piece| {
-            direct && is_aligned(piece.offset, piece.bytes)
+    /// The batch that writes the segments. The kernel only reads their memory, though the type of a pointer to it does not say so.
+    pub(super) fn write(segments: &'a [Segment<'_>], direct: bool) -> Self {
+        let memory = segments
+            .iter()
+            .map(|segment| iovec(segment.bytes.as_ptr().cast_mut(), segment.bytes.len()))
+            .collect();
+        Self::new(UringDirection::Write, memory, segments, |segment| {
+            direct && is_aligned(segment.offset, segment.bytes)
         })
     }
 
     fn new<E: SegmentRange>(
         direction: UringDirection,
         memory: Vec<libc::iovec>,
-        pieces: &[E],
+        segments: &[E],
         is_direct: impl Fn(&E) -> bool,
     ) -> Self {
         let (mut jobs, mut from) = (Vec::new(), 0);
-        while let Some(run) = coalesce::next_run(pieces, from) {
+        while let Some(run) = coalesce::next_run(segments, from) {
             from = run.segments.end;
-            let direct = pieces[run.segments.clone()].iter().all(&is_direct);
+            let direct = segments[run.segments.clone()].iter().all(&is_direct);
             let progress = TransferProgress::default();
             jobs.push(UringOperation {
                 memory: run.segments,
@@ -83,10 +87,10 @@ impl<'a> UringBatch<'a> {
             });
         }
         let limit = jobs.len();
-        Self { direction, memory, jobs, fresh: 0, unfinished: Vec::new(), limit, pieces: PhantomData }
+        Self { direction, memory, jobs, fresh: 0, unfinished: Vec::new(), limit, segments: PhantomData }
     }
 
-    /// The next job to hand to the kernel; the caller then owes its [`complete`](Self::complete).
+    /// The next job to submit; the caller must call [`complete`](Self::complete) for it.
     pub(super) fn next(&mut self) -> Option<usize> {
         while let Some(index) = self.unfinished.pop() {
             if index < self.limit {
@@ -100,7 +104,7 @@ impl<'a> UringBatch<'a> {
         })
     }
 
-    /// Whether there is nothing left to hand out at the moment.
+    /// True if there is no job to submit now.
     pub(super) fn is_handed_out(&self) -> bool {
         self.unfinished.is_empty() && self.fresh >= self.limit
     }
@@ -111,7 +115,7 @@ impl<'a> UringBatch<'a> {
         (job, &self.memory[job.memory.clone()])
     }
 
-    /// Takes in what the kernel says of a job: a count of bytes, or an error code below zero.
+    /// Records the completion of a job: a count of bytes, or a negative error code.
     pub(super) fn complete(&mut self, index: usize, result: i32) {
         let job = &mut self.jobs[index];
         match u32::try_from(result) {
@@ -124,7 +128,7 @@ impl<'a> UringBatch<'a> {
             }
             Err(_) => match Errno::from_raw_os_error(-result) {
                 Errno::INTR => self.unfinished.push(index),
-                // A medium that wants more than our alignment: the page cache takes anything.
+                // The medium requires a larger alignment: the page cache accepts any.
                 Errno::INVAL if job.direct => {
                     job.direct = false;
                     self.unfinished.push(index);
@@ -137,7 +141,7 @@ impl<'a> UringBatch<'a> {
         }
     }
 
-    /// How long the prefix is that was transferred, and what stopped it.
+    /// The length of the transferred prefix, and the error that ended it.
     pub(super) fn progress(&self) -> TransferProgress {
         let mut progress = TransferProgress::default();
         for job in &self.jobs {
@@ -150,7 +154,7 @@ impl<'a> UringBatch<'a> {
 }
 
 impl UringOperation {
-    /// Moves `count` bytes ahead. The rest of a job that came back short need not be aligned any more.
+    /// Advances by `count` bytes. The rest of a short job may be unaligned.
     fn advance(&mut self, memory: &mut [libc::iovec], count: u64) {
         self.progress.done += count;
         self.offset += count;
@@ -184,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn short_and_interrupted_jobs_go_out_again_with_their_rest() {
-        let pieces = [Segment::new(0, b"abc"), Segment::new(3, b"de"), Segment::new(9, b"fg")];
-        let mut batch = UringBatch::write(&pieces, false);
+    fn short_and_interrupted_jobs_are_submitted_again() {
+        let segments = [Segment::new(0, b"abc"), Segment::new(3, b"de"), Segment::new(9, b"fg")];
+        let mut batch = UringBatch::write(&segments, false);
         assert_eq!(order(&mut batch), [0, 1]);
         assert!(batch.is_handed_out());
         batch.complete(0, 4);
@@ -195,7 +199,7 @@ mod tests {
         assert_eq!(order(&mut batch), [1, 0]);
         let (job, memory) = batch.job(0);
         assert_eq!((job.offset, memory.len(), memory[0].iov_len), (4, 1, 1));
-        assert_eq!(memory[0].iov_base.cast_const().cast(), pieces[1].bytes[1..].as_ptr());
+        assert_eq!(memory[0].iov_base.cast_const().cast(), segments[1].bytes[1..].as_ptr());
         batch.complete(0, 1);
         batch.complete(1, 2);
         assert_eq!(batch.progress(), TransferProgress { done: 7, stop: None });
@@ -203,14 +207,14 @@ mod tests {
 
     #[test]
     fn the_first_error_in_list_order_ends_the_prefix() {
-        let pieces: Vec<_> = (0..5).map(|index| Segment::new(index * 10, b"abcd")).collect();
-        let mut batch = UringBatch::write(&pieces, false);
+        let segments: Vec<_> = (0..5).map(|index| Segment::new(index * 10, b"abcd")).collect();
+        let mut batch = UringBatch::write(&segments, false);
         assert_eq!((batch.next(), batch.next(), batch.next()), (Some(0), Some(1), Some(2)));
         batch.complete(2, -libc::EIO);
-        assert_eq!(batch.next(), None, "what lies behind an error need not be tried");
+        assert_eq!(batch.next(), None, "jobs after an error are not submitted");
         batch.complete(1, -libc::ENOSPC);
         batch.complete(0, 3);
-        assert_eq!(batch.next(), Some(0), "what lies before it has to be finished");
+        assert_eq!(batch.next(), Some(0), "jobs before it are completed");
         batch.complete(0, 1);
         assert_eq!(batch.progress(), TransferProgress { done: 4, stop: Some(Errno::NOSPC) });
     }
@@ -218,8 +222,8 @@ mod tests {
     #[test]
     fn the_end_of_the_file_ends_the_prefix_without_an_error() {
         let (mut a, mut b) = ([0; 4], [0; 4]);
-        let mut pieces = [SegmentMut::new(100, &mut a), SegmentMut::new(0, &mut b)];
-        let mut batch = UringBatch::read(&mut pieces, false);
+        let mut segments = [SegmentMut::new(100, &mut a), SegmentMut::new(0, &mut b)];
+        let mut batch = UringBatch::read(&mut segments, false);
         assert_eq!(order(&mut batch), [0, 1]);
         batch.complete(1, 4);
         batch.complete(0, 2);
@@ -229,10 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_refused_past_the_cache_goes_through_it() {
+    fn a_job_rejected_unbuffered_is_retried_buffered() {
         let buffer = crate::AlignedBuffer::new(8192);
-        let pieces = [Segment::new(0, &buffer[..4096]), Segment::new(8192, &buffer[1..4097])];
-        let mut batch = UringBatch::write(&pieces, true);
+        let segments = [Segment::new(0, &buffer[..4096]), Segment::new(8192, &buffer[1..4097])];
+        let mut batch = UringBatch::write(&segments, true);
         assert_eq!((batch.job(0).0.direct, batch.job(1).0.direct), (true, false));
         assert_eq!(order(&mut batch), [0, 1]);
         batch.complete(0, -libc::EINVAL);

@@ -1,8 +1,8 @@
-//! One `io_uring`, and the loop that carries a batch through it.
+//! An `io_uring`, and the loop that submits a batch and waits for its completions.
 //!
-//! A module with `unsafe`: the kernel gets pointers to the memory of the pieces and to the vectors that list them. Both belong to the
+//! A module with `unsafe`: the kernel gets pointers to the memory of the segments and to the vectors that list them. Both belong to the
 //! [`Batch`], which is borrowed for the whole of [`Ring::run`]; that function neither returns nor unwinds before the kernel
-//! has given back every operation it was handed ([`Flight`]).
+//! has completed every submitted operation.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -32,7 +32,7 @@ pub(super) struct IoRing {
     kernel: IoUring,
     /// The process that made it: after a fork, parent and child must not fill the same ring.
     process: u32,
-    /// The kernel has refused to enter it; entries may be left that must never be submitted.
+    /// The kernel has refused to enter it; it may have entries that must not be submitted.
     broken: bool,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for IoRing {
 }
 
 impl IoRing {
-    /// A new ring, if the kernel allows one and has the operations we use.
+    /// A new ring, if the kernel allows one and has the read and write operations.
     pub(super) fn new() -> io::Result<Self> {
         let kernel = IoUring::new(DEPTH as u32)?;
         let mut probe = Probe::new();
@@ -63,7 +63,7 @@ impl IoRing {
         !self.broken && self.process == std::process::id()
     }
 
-    /// Carries the batch through the ring; [`Batch::progress`] then tells how far it came.
+    /// Submits the batch and waits for it; [`Batch::progress`] then has the result.
     pub(super) fn run(&mut self, files: RingFiles<'_>, batch: &mut UringBatch<'_>) {
         let mut flight = InFlightOperations { ring: self, handed: 0 };
         loop {
@@ -87,7 +87,7 @@ impl IoRing {
     }
 }
 
-/// Operations handed to a ring and not yet back. Dropping it waits for them.
+/// Submitted operations without a completion. Dropping it waits for them.
 struct InFlightOperations<'a> {
     ring: &'a mut IoRing,
     handed: usize,
@@ -95,14 +95,14 @@ struct InFlightOperations<'a> {
 
 impl InFlightOperations<'_> {
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: what the entry points to lives until the kernel has given it back: see the module documentation.
+        // SAFETY: the memory of the entry lives until its completion: see the module documentation.
         let pushed = unsafe { self.ring.kernel.submission().push(entry) };
-        // There is room, as no more than the depth of the ring is ever handed to it.
+        // There is space, as no more entries than the depth of the ring are pushed.
         debug_assert!(pushed.is_ok());
         self.handed += usize::from(pushed.is_ok());
     }
 
-    /// Submits what was pushed and waits for `wait` completions, or for less if a signal comes. False if the kernel refuses.
+    /// Submits the pushed entries and waits for `wait` completions, or fewer if interrupted by a signal. False if the kernel refuses.
     fn enter(&mut self, wait: usize) -> bool {
         count_syscall();
         match self.ring.kernel.submit_and_wait(wait) {
@@ -111,7 +111,7 @@ impl InFlightOperations<'_> {
         }
     }
 
-    /// Takes in all completions that are there.
+    /// Processes all available completions.
     fn reap(&mut self, mut batch: Option<&mut UringBatch<'_>>) {
         for completion in self.ring.kernel.completion() {
             self.handed -= 1;
@@ -121,8 +121,8 @@ impl InFlightOperations<'_> {
         }
     }
 
-    /// Waits, without entering the ring again, until the kernel has given back all it took. What it did not take, it never will:
-    /// it looks at a ring only when that is entered, and a broken one never is.
+    /// Waits, without entering the ring again, for the completions of all entries that the kernel took. It takes no more entries:
+    /// the kernel reads a ring only when it is entered, and a broken one is not entered.
     fn wait_all(&mut self, mut batch: Option<&mut UringBatch<'_>>) {
         loop {
             self.reap(batch.as_deref_mut());
@@ -180,15 +180,15 @@ mod tests {
     use crate::ufs::vectored::TransferProgress;
 
     #[test]
-    fn a_ring_that_breaks_gives_everything_back_and_is_unfit() {
+    fn a_broken_ring_completes_all_entries_and_is_not_reused() {
         let Ok(mut ring) = IoRing::new() else { return };
         let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
         // SAFETY: the number stays that of an open descriptor, owned by the ring; ours is never dropped.
         let mut number = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(ring.kernel.as_raw_fd()) });
         rustix::io::dup2(&null, &mut number).unwrap();
 
-        let pieces = [Segment::new(0, b"ab"), Segment::new(9, b"cd")];
-        let mut batch = UringBatch::write(&pieces, false);
+        let segments = [Segment::new(0, b"ab"), Segment::new(9, b"cd")];
+        let mut batch = UringBatch::write(&segments, false);
         ring.run(RingFiles { buffered: null.as_fd(), direct: None }, &mut batch);
         assert_eq!(batch.progress(), TransferProgress::default());
         assert!(!ring.is_fit());
@@ -200,8 +200,8 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let files = RingFiles { buffered: file.as_fd(), direct: None };
         for _ in 0..2 {
-            let pieces: Vec<_> = (0..600).map(|index| Segment::new(index * 10, b"abcd")).collect();
-            let mut batch = UringBatch::write(&pieces, false);
+            let segments: Vec<_> = (0..600).map(|index| Segment::new(index * 10, b"abcd")).collect();
+            let mut batch = UringBatch::write(&segments, false);
             ring.run(files, &mut batch);
             assert_eq!(batch.progress(), TransferProgress { done: 2400, stop: None });
             assert!(

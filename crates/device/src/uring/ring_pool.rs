@@ -1,4 +1,4 @@
-//! Rings to be lent: one call uses one ring at a time, so that threads never wait for each other's operations.
+//! A pool of rings: each call uses one ring, so that threads do not wait for each other's operations.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,7 +11,7 @@ use super::ring::IoRing;
 /// The rings of one device.
 #[derive(Debug, Default)]
 pub(super) struct RingPool {
-    /// Whether the kernel lets us; asked once.
+    /// Whether the kernel allows rings; checked once.
     usable: OnceLock<Result<(), String>>,
     spare: Mutex<Vec<IoRing>>,
 }
@@ -22,7 +22,7 @@ impl RingPool {
         Self { usable: OnceLock::from(Err("switched off".to_owned())), spare: Mutex::default() }
     }
 
-    /// Whether there are rings to be had; says so, once per process, if there are none.
+    /// True if rings are available; if not, reports that once per process.
     pub(super) fn is_usable(&self) -> bool {
         let outcome = self.has_rings();
         if let Err(error) = outcome {
@@ -35,7 +35,7 @@ impl RingPool {
         outcome.is_ok()
     }
 
-    /// The same in silence: there are, or why not.
+    /// As [`is_usable`](Self::is_usable) without a report: the error if not.
     pub(super) fn has_rings(&self) -> Result<(), &str> {
         let asked = self.usable.get_or_init(|| {
             let ring = first_ring().map_err(|error| error.to_string())?;
@@ -45,7 +45,7 @@ impl RingPool {
         asked.as_ref().copied().map_err(String::as_str)
     }
 
-    /// Lends a ring to `work`; without effect if there is none to be had. A ring that comes back unfit is thrown away.
+    /// Calls `work` with a ring; no effect if none is available. A broken ring is dropped.
     pub(super) fn with_ring(&self, work: impl FnOnce(&mut IoRing)) {
         let spare = self.spare().pop().filter(IoRing::is_fit);
         let Some(mut ring) = spare.or_else(|| IoRing::new().ok()) else { return };
@@ -70,7 +70,7 @@ fn first_ring() -> io::Result<IoRing> {
     IoRing::new()
 }
 
-/// Says once what the variable takes.
+/// Reports an invalid value of the variable once.
 fn report_setting(value: &OsStr) {
     static REPORTED: Once = Once::new();
     let value = value.display();

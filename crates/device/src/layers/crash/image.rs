@@ -1,11 +1,11 @@
-//! What is left after a power cut, as a value: to be looked at, or to be made true on the device inside.
+//! The state after a power cut, as a value that can be read or applied to the inner device.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use crate::{Handle, HandleExt, Result, Segment};
 
-/// The granule that a disk writes as a whole.
+/// The unit that a disk writes atomically.
 pub(super) const SECTOR: usize = 512;
 
 /// One state that a power cut may leave behind, for all files with unsynced changes.
@@ -15,7 +15,7 @@ pub struct CrashImage {
 }
 
 impl CrashImage {
-    /// The bytes of a file after the cut, given its durable bytes before it; `None` if it is gone.
+    /// The bytes of a file after the cut, given its durable bytes before it; `None` if it is missing.
     pub fn file_bytes(&self, name: impl AsRef<OsStr>, durable: &[u8]) -> Option<Vec<u8>> {
         match self.files.get(name.as_ref()) {
             Some(survivor) => survivor.as_ref().map(|survivor| survivor.bytes(durable)),
@@ -24,10 +24,10 @@ impl CrashImage {
     }
 }
 
-/// What is left of one file: a length, and sectors that differ from the durable ones.
+/// The state of one file: a length, and sectors that differ from the durable ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileImage {
-    /// The durable bytes from here on are gone.
+    /// The durable bytes from here on are lost.
     pub(super) cut: Option<u64>,
     /// Sectors with their offsets, ascending; none goes beyond the length.
     pub(super) sectors: Vec<(u64, Vec<u8>)>,
@@ -46,16 +46,16 @@ impl FileImage {
         image
     }
 
-    /// Makes it true: `file` is the durable one.
+    /// Applies the state to the durable file.
     pub(super) fn apply(&self, file: &dyn Handle) -> Result<()> {
         if let Some(cut) = self.cut
             && cut < file.len()?
         {
             file.set_len(cut)?;
         }
-        let pieces: Vec<_> =
+        let segments: Vec<_> =
             self.sectors.iter().map(|(offset, bytes)| Segment::new(*offset, bytes)).collect();
-        file.write_all(&pieces)?;
+        file.write_all(&segments)?;
         if file.len()? == self.len { Ok(()) } else { file.set_len(self.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! The newest state of a file in memory that can be mapped: stores through the mapping are found by comparing it with what is known.
+//! A copy of a file in memory that can be mapped: stores through the mapping are found by comparison with the known state.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ const LONGEST: u64 = 1 << 30;
 pub(super) struct MappedImage(OwnedFd);
 
 impl MappedImage {
-    /// A shadow of a file of this length, filled by `read`; none for a file that is too long, or without memory for it.
+    /// A copy of a file of this length, filled by `read`; none if it is too long or there is not enough memory.
     pub(super) fn new(len: u64, read: impl Fn(u64, &mut [u8]) -> Result<()>) -> Option<Self> {
         if len > LONGEST {
             return None;
@@ -39,9 +39,9 @@ impl MappedImage {
         Mapping::new(self.0.as_fd(), range, MappingRights { write, in_place: true })
     }
 
-    /// Follows a write by calls.
-    pub(super) fn write(&self, pieces: &[Segment<'_>]) -> Result<()> {
-        let outcome = pieces.iter().try_for_each(|piece| self.write_at(piece.offset, piece.bytes));
+    /// Applies a write.
+    pub(super) fn write(&self, segments: &[Segment<'_>]) -> Result<()> {
+        let outcome = segments.iter().try_for_each(|segment| self.write_at(segment.offset, segment.bytes));
         outcome.map_err(|errno| Error::from_io(errno.into(), Operation::Write, ""))
     }
 
@@ -53,7 +53,7 @@ impl MappedImage {
         Ok(())
     }
 
-    /// Follows a change of the length.
+    /// Applies a change of the length.
     pub(super) fn set_len(&self, len: u64) -> Result<()> {
         let outcome = rustix::fs::ftruncate(&self.0, len);
         outcome.map_err(|errno| Error::from_io(errno.into(), Operation::SetLen, ""))

@@ -1,4 +1,4 @@
-//! All files that were opened through a crash wrapper and not forgotten yet, and when the power fails.
+//! The state of a crash wrapper: open files, files with unsynced changes, and the scheduled power cut.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,14 +11,14 @@ use super::mapped_image::MappedImage;
 use super::unsynced::UnsyncedChanges;
 use crate::{Device, DeviceOpenOptions, Handle, Mapping, RangeLocks, Result, Segment, SegmentMut, SyncScope};
 
-/// The state of a crash wrapper. A handle whose file is not here any more has lost its power.
+/// The state of a crash wrapper. A handle whose file is no longer here is from before a power cut.
 #[derive(Default)]
 pub(super) struct CrashState {
     files: BTreeMap<u64, CrashFile>,
     /// Files by name; a file that was deleted while open has none.
     names: BTreeMap<OsString, u64>,
     next: u64,
-    /// How many operations that change something there were.
+    /// The number of operations that changed something.
     pub(super) operations: u64,
     /// After which operation the power fails, and the seed of what survives.
     pub(super) failure: Option<(u64, u64)>,
@@ -30,17 +30,17 @@ pub(super) struct CrashFile {
     pub(super) unsynced: UnsyncedChanges,
     /// Its entry was not synced since it was created.
     fresh: bool,
-    /// The handles of the device inside, by the numbers of ours.
+    /// The handles of the inner device, by the numbers of the outer ones.
     handles: BTreeMap<u64, Arc<dyn Handle>>,
     /// A handle that can write, kept while there are unsynced changes.
     writer: Option<Arc<dyn Handle>>,
     locks: Arc<RangeLocks>,
-    /// There once a part of the file was mapped.
+    /// Present after a part of the file was mapped.
     mapped_image: Option<MappedImage>,
 }
 
 impl CrashState {
-    /// Takes in a handle; returns the numbers of file and handle and the locks of the file.
+    /// Adds a handle; returns the numbers of file and handle and the locks of the file.
     pub(super) fn enter(
         &mut self,
         name: &OsStr,
@@ -53,7 +53,7 @@ impl CrashState {
             None => self.add(name, inner.len()?),
         };
         let id = self.number();
-        let file = self.files.get_mut(&number).expect("a name leads to its file");
+        let file = self.files.get_mut(&number).expect("a name refers to a file");
         file.fresh |= created;
         if options.is_write() && file.writer.is_none() {
             file.writer = Some(Arc::clone(&inner));
@@ -93,7 +93,7 @@ impl CrashState {
         Some((file, inner))
     }
 
-    /// Lets a handle go, and the file with it if there is nothing to remember; the handle of the device inside.
+    /// Removes a handle, and the file if it has no unsynced changes; returns the inner handle.
     pub(super) fn leave(&mut self, number: u64, id: u64) -> Option<Arc<dyn Handle>> {
         let file = self.files.get_mut(&number)?;
         let inner = file.handles.remove(&id);
@@ -118,10 +118,10 @@ impl CrashState {
         }
     }
 
-    /// Deletes a file here and inside; handles that are still open keep what they have, if the device inside lets them.
+    /// Deletes a file here and on the inner device; open handles stay valid if the inner device supports that.
     pub(super) fn delete(&mut self, device: &dyn Device, name: &OsStr) -> Result<()> {
         let Some(&number) = self.names.get(name) else { return device.delete(name) };
-        let file = self.files.get_mut(&number).expect("a name leads to its file");
+        let file = self.files.get_mut(&number).expect("a name refers to a file");
         let idle = file.handles.is_empty();
         if idle {
             // A device may refuse to delete what is open.
@@ -160,7 +160,7 @@ impl CrashState {
         survivor
     }
 
-    /// Cuts the power: forgets everything, and leaves on the device what survived. Goes on after errors and returns the first.
+    /// Cuts the power: clears the state and writes the surviving data to the inner device. Continues after errors and returns the first.
     pub(super) fn cut(&mut self, device: &dyn Device, seed: u64) -> Result<()> {
         let survivor = self.crash_image(seed);
         let names = std::mem::take(&mut self.names);
@@ -184,10 +184,10 @@ impl CrashState {
 }
 
 impl CrashFile {
-    /// Writes by calls.
-    pub(super) fn write(&mut self, pieces: &[Segment<'_>], inner: &dyn Handle) -> Result<u64> {
-        let count = self.unsynced.write(pieces, inner)?;
-        self.mapped_image.as_ref().map_or(Ok(()), |shadow| shadow.write(pieces))?;
+    /// Writes segments.
+    pub(super) fn write(&mut self, segments: &[Segment<'_>], inner: &dyn Handle) -> Result<u64> {
+        let count = self.unsynced.write(segments, inner)?;
+        self.mapped_image.as_ref().map_or(Ok(()), |shadow| shadow.write(segments))?;
         Ok(count)
     }
 
@@ -196,7 +196,7 @@ impl CrashFile {
         self.mapped_image.as_ref().map_or(Ok(()), |shadow| shadow.set_len(len))
     }
 
-    /// A part of the file in memory, which is that of a shadow: what is stored there is not durable.
+    /// A mapped part of a copy of the file: stores to it are not durable.
     pub(super) fn map(&mut self, range: Range<u64>, write: bool, inner: &dyn Handle) -> Option<Mapping> {
         if self.mapped_image.is_none() {
             let pending = &self.unsynced;
@@ -214,7 +214,7 @@ impl CrashFile {
         let start = range.start / sector * sector;
         let end = range.end.next_multiple_of(sector).min(self.unsynced.len());
         if start >= end {
-            // The file was cut meanwhile: nothing was stored in it.
+            // The file was truncated concurrently: nothing was stored in it.
             return Ok(());
         }
         let (mut now, mut before) = (vec![0; (end - start) as usize], vec![0; (end - start) as usize]);
@@ -222,11 +222,11 @@ impl CrashFile {
         self.unsynced.read(&mut [SegmentMut::new(start, &mut before)], inner)?;
         let sectors = now.chunks(SECTOR).zip(before.chunks(SECTOR)).zip(0u64..);
         let changed = sectors.filter(|((now, before), _)| now != before);
-        let pieces: Vec<_> = changed.map(|((now, _), at)| Segment::new(start + at * sector, now)).collect();
-        self.unsynced.write(&pieces, inner).map(drop)
+        let segments: Vec<_> = changed.map(|((now, _), at)| Segment::new(start + at * sector, now)).collect();
+        self.unsynced.write(&segments, inner).map(drop)
     }
 
-    /// Hands what is pending to the device inside and makes it durable there; on an error it stays pending.
+    /// Writes unsynced changes to the inner device and syncs it; after an error they stay unsynced.
     pub(super) fn sync(&mut self, inner: &dyn Handle, scope: SyncScope) -> Result<()> {
         let target = self.writer.as_deref().unwrap_or(inner);
         if !self.unsynced.is_empty() {

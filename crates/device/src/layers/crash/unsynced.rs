@@ -21,14 +21,14 @@ struct LengthChange {
 
 /// What was done to a file since its last sync, over the durable file inside (called the base).
 ///
-/// Operations are numbered from 1; 0 stands for the durable state. Cutting the file does not touch the
-/// versions: whoever looks at one applies the cuts that came after it.
+/// Operations are numbered from 1; 0 is the durable state. Truncation does not change the
+/// versions: later truncations are applied when a version is read.
 pub(super) struct UnsyncedChanges {
     durable: u64,
     operations: u64,
     sectors: BTreeMap<u64, Vec<SectorVersion>>,
     lengths: Vec<LengthChange>,
-    /// Those of the lengths that cut something off.
+    /// The lengths that truncated the file.
     cuts: Vec<LengthChange>,
 }
 
@@ -65,13 +65,13 @@ impl UnsyncedChanges {
         }
     }
 
-    /// Writes the pieces over `base`, which is read where a sector is written in part.
-    pub(super) fn write(&mut self, pieces: &[Segment<'_>], base: &dyn Handle) -> Result<u64> {
+    /// Writes the segments over `base`, which is read where a sector is written in part.
+    pub(super) fn write(&mut self, segments: &[Segment<'_>], base: &dyn Handle) -> Result<u64> {
         self.operations += 1;
         let mut done = 0;
-        for piece in pieces {
-            for span in spans(piece.offset, piece.bytes.len()) {
-                let bytes = &piece.bytes[span.at..span.at + span.size];
+        for segment in segments {
+            for span in spans(segment.offset, segment.bytes.len()) {
+                let bytes = &segment.bytes[span.at..span.at + span.size];
                 self.write_span(&span, bytes, base).map_err(|error| error.after(done))?;
                 done += span.size as u64;
             }
@@ -102,15 +102,15 @@ impl UnsyncedChanges {
         Ok(())
     }
 
-    /// Reads the pieces up to the first end of file.
-    pub(super) fn read(&self, pieces: &mut [SegmentMut<'_>], base: &dyn Handle) -> Result<u64> {
+    /// Reads the segments up to the first end of file.
+    pub(super) fn read(&self, segments: &mut [SegmentMut<'_>], base: &dyn Handle) -> Result<u64> {
         let mut done = 0;
-        for piece in pieces {
-            let there = self.len().saturating_sub(piece.offset).min(piece.bytes.len() as u64) as usize;
-            self.read_piece(piece.offset, &mut piece.bytes[..there], base)
+        for segment in segments {
+            let there = self.len().saturating_sub(segment.offset).min(segment.bytes.len() as u64) as usize;
+            self.read_piece(segment.offset, &mut segment.bytes[..there], base)
                 .map_err(|error| error.after(done))?;
             done += there as u64;
-            if there < piece.bytes.len() {
+            if there < segment.bytes.len() {
                 break;
             }
         }
@@ -153,7 +153,7 @@ impl UnsyncedChanges {
         Ok(())
     }
 
-    /// A version without what was cut off after it, up to and with operation `until`.
+    /// A version without the parts truncated after it, up to and including operation `until`.
     fn cut(&self, sector: u64, version: &SectorVersion, until: u64) -> Box<[u8; SECTOR]> {
         let mut bytes = version.bytes.clone();
         let later = |cut: &&LengthChange| cut.operation > version.operation && cut.operation <= until;
@@ -176,8 +176,8 @@ impl UnsyncedChanges {
 
     /// A state that a power cut may leave: the length as after some operation, and each sector, too.
     ///
-    /// Operations meet one fate over all their sectors more often than chance would have it, so that the states
-    /// that break programs (this one is whole, the one before it is lost) turn up.
+    /// All sectors of an operation survive or are lost together more often than in a uniform choice, so that the states
+    /// that reveal errors in programs (this write survives, the one before it is lost) occur.
     pub(super) fn sample(&self, seed: u64) -> FileImage {
         let mut random = SeededRandom::new(seed);
         let until = match random.below(4) {

@@ -1,4 +1,4 @@
-//! What goes wrong and when: built by calls or read from the parameters of a name.
+//! The plan of faults: built by calls or parsed from the parameters of a name.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -41,11 +41,11 @@ const KINDS: [(&str, Kind); 8] = [
 /// When a rule applies. Each rule counts the operations it applies to, for every rank on its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultTrigger {
-    /// With this probability, each time anew.
+    /// With this probability, independently each time.
     Chance(f64),
     /// The n-th time only, counted from 1.
     Nth(u64),
-    /// The n-th time and ever after: a medium that breaks and stays broken.
+    /// From the n-th time on.
     From(u64),
 }
 
@@ -73,7 +73,7 @@ pub(super) enum FaultAction {
     Delay(Duration),
 }
 
-/// One thing that goes wrong.
+/// A rule of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FaultRule {
     /// `None`: all operations.
@@ -90,9 +90,9 @@ impl FaultRule {
     }
 }
 
-/// All that goes wrong on a [`FaultDevice`](super::FaultDevice).
+/// The faults of a [`FaultDevice`](super::FaultDevice).
 ///
-/// The same plan gives the same faults to a rank that does the same operations, whatever other ranks do meanwhile.
+/// The same plan injects the same faults into the same operations of a rank, independently of other ranks.
 ///
 /// ```
 /// use aqueduct_device::layers::{FaultPlan, FaultTrigger};
@@ -113,12 +113,12 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// A plan in which nothing goes wrong yet; the seed decides over everything random in it.
+    /// A plan without faults; the seed determines all random choices.
     pub fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
     }
 
-    /// Only handles that this rank opens are hit (others count for nothing); deleting, which no rank is known for, is spared.
+    /// Affects only handles that this rank opens (operations of others are not counted). Deletions are never affected.
     #[must_use]
     pub fn rank(mut self, rank: usize) -> Self {
         self.rank = Some(rank);
@@ -164,7 +164,7 @@ impl FaultPlan {
         self
     }
 
-    /// Takes in one `key=value` of a name.
+    /// Adds one `key=value` of a name.
     fn part(mut self, parameters: LayerParameters<'_>, key: &str, value: &str) -> Result<Self> {
         match key {
             "seed" => self.seed = parameters.value(key, value)?,
@@ -193,7 +193,7 @@ impl FaultPlan {
 impl FromStr for FaultPlan {
     type Err = Error;
 
-    /// Reads the parameters of a name, without `fault=`; an error shows the grammar.
+    /// Parses the parameters of a name, without `fault=`; an error shows the grammar.
     fn from_str(text: &str) -> Result<Self> {
         let parameters = LayerParameters { prefix: "fault", text, grammar: GRAMMAR };
         parameters.pairs().try_fold(Self::default(), |plan, pair| {
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grammar_says_what_the_calls_say() {
+    fn parsed_and_built_plans_are_equal() {
         let text =
             "seed=9,rank=2,any=0.5,sync=#4+,lock=resource@#1,short=#2,delay=2ms,delay=1s@0.25,nospace=10kB";
         let built = FaultPlan::new(9)

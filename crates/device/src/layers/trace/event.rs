@@ -1,4 +1,4 @@
-//! One traced operation, and how it looks as a line of CSV.
+//! A traced operation and its form as a line of CSV.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,35 +6,35 @@ use std::time::Duration;
 
 use crate::{Kind, Operation};
 
-/// One operation as it happened.
+/// A traced operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
     /// The rank that opened the handle; `None` for deletions.
     pub rank: Option<usize>,
     /// What was done.
     pub operation: Operation,
-    /// The name of the file, as the device inside sees it.
+    /// The name of the file without the prefix of the trace.
     pub name: Arc<str>,
     /// When it began, since the Unix epoch: comparable between processes of a machine.
     pub start: Duration,
     /// How long it took.
     pub duration: Duration,
-    /// The offset of the first piece that is not empty, or of the locked range, or none.
+    /// The offset of the first segment that is not empty, or of the locked range, or none.
     pub offset: Option<u64>,
     /// The bytes asked for, the length set, reserved or locked, or 0.
     pub length: u64,
-    /// How many pieces the list had.
-    pub pieces: usize,
+    /// How many segments the list had.
+    pub segments: usize,
     /// The bytes transferred (for [`Operation::Len`]: the length found; else 0), or the kind of the error.
     pub outcome: Result<u64, Kind>,
-    /// What was remarked, by an [`Operation::Annotate`]; `mapped` for a read or write through mapped pages.
+    /// The comment of an [`Operation::Annotate`]; `mapped` for a read or write through mapped pages.
     pub annotation: Option<Arc<str>>,
 }
 
 impl TraceEvent {
     /// The names of the columns that [`Display`](fmt::Display) writes.
     pub const HEADER: &str =
-        "rank,operation,name,start_s,duration_us,offset,length,pieces,outcome,count,remark";
+        "rank,operation,name,start_s,duration_us,offset,length,segments,outcome,count,remark";
 }
 
 impl fmt::Display for TraceEvent {
@@ -55,7 +55,7 @@ impl fmt::Display for TraceEvent {
         if let Some(offset) = self.offset {
             write!(f, "{offset}")?;
         }
-        write!(f, ",{},{},", self.length, self.pieces)?;
+        write!(f, ",{},{},", self.length, self.segments)?;
         match self.outcome {
             Ok(count) => write!(f, "ok,{count},"),
             Err(kind) => write!(f, "{kind:?},0,"),
@@ -83,7 +83,7 @@ mod tests {
             duration: Duration::from_nanos(12_045),
             offset: Some(4096),
             length: 100,
-            pieces: 2,
+            segments: 2,
             outcome: Ok(50),
             annotation: None,
         };
