@@ -9,7 +9,7 @@ use aqueduct_file::{Error, File, Kind, OpenOptions, Result, View, Whence};
 const RANKS: usize = 3;
 const COUNT: usize = 100;
 
-/// Runs a program on one node and on pretended several, each time on a fresh file in memory.
+/// Runs a program on one node and on several simulated nodes, each time on a fresh file in memory.
 fn each_way(program: impl Fn(&Comm, &File) -> Result<()> + Sync) {
     static FILES: AtomicUsize = AtomicUsize::new(0);
     for launch in [Launch::threads(RANKS), Launch::threads(RANKS).node_ranks(2), Launch::threads(1)] {
@@ -353,7 +353,7 @@ fn the_same_error_reaches_every_rank() {
 }
 
 #[test]
-fn ordered_accesses_come_behind_what_each_rank_took_before_and_ahead_of_what_it_takes_after() {
+fn ordered_accesses_follow_earlier_and_precede_later_shared_accesses_of_each_rank() {
     const TURNS: u64 = 300;
     let share = |turn: u64, rank: u64| (turn * 7 + rank * 3) % 5;
     each_way(|world, file| {

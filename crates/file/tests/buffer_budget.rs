@@ -1,13 +1,13 @@
-//! One cap for all buffered files of a rank: it holds however many are open, its shares follow the need, and no file waits for ever for another.
+//! One memory limit for all buffered files of a rank: it holds for any number of files, is shared on demand, and causes no deadlock.
 
-mod watched;
+mod timeout;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{BufferOptions, BufferStatus, Capacity, File, OpenOptions, Result};
 use aqueduct_testkit::blocking_device::BlockingDevice;
 use aqueduct_testkit::contents::contents;
 use aqueduct_testkit::rng::SeededRng;
-use watched::watched;
+use timeout::with_timeout;
 
 const KIB: u64 = 1 << 10;
 
@@ -32,7 +32,7 @@ fn pattern(file: usize, from: u64, len: usize) -> Vec<u8> {
 #[test]
 fn several_files_at_once_stay_under_one_cap() {
     const BYTES: usize = 1 << 20;
-    watched("several files", || {
+    with_timeout("several files", || {
         let program = |world: &Comm| {
             let name = |number: usize| format!("throttle=400MB/s:memfs:together-{number}");
             let files: Vec<File> =
@@ -66,7 +66,7 @@ fn several_files_at_once_stay_under_one_cap() {
 
 /// What one file does not need, another one has; a file that waits gets it back.
 #[test]
-fn shares_follow_the_need() {
+fn memory_moves_to_the_file_that_needs_it() {
     let gate = BlockingDevice::register("shares");
     let program = move |world: &Comm| {
         let (first, second) =
@@ -97,7 +97,7 @@ fn shares_follow_the_need() {
         first.close()?;
         second.close()
     };
-    watched("shares", move || drop(Launch::threads(1).run(program).unwrap()));
+    with_timeout("shares", move || drop(Launch::threads(1).run(program).unwrap()));
     assert!(
         contents("shares:a") == pattern(0, 0, 200 << 10) && contents("shares:b") == pattern(1, 0, 220 << 10)
     );
@@ -105,8 +105,8 @@ fn shares_follow_the_need() {
 
 /// A file whose write fails gives back what it held: the others go on.
 #[test]
-fn a_file_that_fails_takes_no_memory_with_it() {
-    watched("a file that fails", || {
+fn a_file_that_fails_releases_its_memory() {
+    with_timeout("a file that fails", || {
         let program = |world: &Comm| {
             let bad = open(world, "fault=seed=1,write=nospace@#3+:memfs:budget-bad", &memory(64 * KIB))?;
             let good = open(world, "throttle=400MB/s:memfs:budget-good", &memory(64 * KIB))?;
@@ -171,7 +171,7 @@ fn random_program(world: &Comm, seed: u64, folder: &std::path::Path) -> Result<(
 
 #[test]
 fn random_programs_with_several_files_lose_nothing_and_end() {
-    watched("random programs", || {
+    with_timeout("random programs", || {
         let folder = tempfile::tempdir().unwrap();
         for seed in 0..60 {
             Launch::threads(2).run(|world| random_program(world, seed, folder.path())).unwrap();

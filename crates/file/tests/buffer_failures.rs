@@ -1,7 +1,7 @@
 //! Buffered files after failures: killed programs, lost power, failing devices. What was reported as durable is there, nothing hangs, every
 //! failure is reported.
 
-mod watched;
+mod timeout;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
 use aqueduct_file::{BufferOptions, Capacity, Error, File, OpenOptions, Result, Whence, delete};
 use aqueduct_testkit::launcher::TestLauncher;
-use watched::watched;
+use timeout::with_timeout;
 
 const RECORD: usize = 4096;
 
@@ -89,7 +89,7 @@ fn durable(line: &str) -> Option<u64> {
 
 /// Started by the tests below: the program. Started by hand: a short one that is not killed.
 #[test]
-fn a_program() {
+fn program() {
     if let Ok(path) = std::env::var(KILLED) {
         return write_until_killed(&path);
     }
@@ -98,7 +98,7 @@ fn a_program() {
     assert_eq!(reported.unwrap(), [(12, true); 2]);
 }
 
-const PROGRAM: [&str; 3] = ["--exact", "a_program", "--nocapture"];
+const PROGRAM: [&str; 3] = ["--exact", "program", "--nocapture"];
 
 #[test]
 fn a_killed_program_leaves_what_it_knew_to_be_durable_and_a_prefix_of_the_rest() {
@@ -172,8 +172,8 @@ fn until_the_power_fails(world: &Comm, name: &str) -> (u64, bool) {
 }
 
 #[test]
-fn what_was_told_to_be_durable_survives_every_cut_of_the_power() {
-    watched("power cuts", || {
+fn data_reported_as_durable_survives_every_power_cut() {
+    with_timeout("power cuts", || {
         let mut whole = 0;
         for seed in 0..4 {
             for after in 0..200 {
@@ -214,7 +214,7 @@ fn what_was_told_to_be_durable_survives_every_cut_of_the_power() {
     });
 }
 
-/// A program that uses everything; what each call gave.
+/// A program with all kinds of calls; the outcome of each.
 fn all_calls(world: &Comm, name: &str) -> Vec<Result<()>> {
     let mut outcomes = Vec::new();
     let file = match open(world, name, 16 << 10) {
@@ -238,8 +238,8 @@ fn all_calls(world: &Comm, name: &str) -> Vec<Result<()>> {
 }
 
 #[test]
-fn a_device_that_fails_anywhere_is_told_and_nobody_hangs() {
-    watched("the fault matrix", || {
+fn every_device_failure_is_reported_and_no_rank_hangs() {
+    with_timeout("the fault matrix", || {
         let mut silent = 0;
         for operation in ["write", "sync", "read", "len", "setlen", "any"] {
             for when in ["#1", "#2", "#3", "#5", "#8", "#2+", "0.3"] {

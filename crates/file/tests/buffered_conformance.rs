@@ -1,16 +1,16 @@
 //! Buffered files under the conformance suite of files: random programs, orders, pointers, atomicity, misuse – the same bytes as without a buffer.
 
-mod watched;
+mod timeout;
 
 use aqueduct_comm::{Error, Launch};
 use aqueduct_file::Info;
 use aqueduct_testkit::file;
-use watched::watched;
+use timeout::with_timeout;
 
 fn run_suite(launch: Launch, place: String, hints: &[(&str, &str)]) {
     let title = format!("{place} {launch:?} {hints:?}");
     let info: Info = hints.iter().copied().collect();
-    watched(&title.clone(), move || {
+    with_timeout(&title.clone(), move || {
         let outcome = launch.run(|world| Ok::<_, Error>(file::conformance_with(world, &place, &info)));
         let counts = outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
         assert!(counts.iter().all(|cases| *cases > 30), "{counts:?}");
@@ -22,13 +22,13 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn memory_for_everything() {
+fn a_buffer_larger_than_all_writes() {
     run_suite(Launch::threads(1), "memfs:buffered-one-".to_owned(), &[("aqueduct_buffer", "64MiB")]);
     run_suite(Launch::threads(3), "memfs:buffered-three-".to_owned(), &[("aqueduct_buffer", "64MiB")]);
 }
 
 #[test]
-fn a_block_of_memory_and_no_more() {
+fn a_buffer_of_one_block() {
     run_suite(Launch::threads(3), "memfs:buffered-little-".to_owned(), &[("aqueduct_buffer", "1")]);
 }
 
@@ -42,7 +42,7 @@ fn a_slow_device() {
 }
 
 #[test]
-fn a_share_of_what_is_free_and_a_disk() {
+fn a_share_of_available_memory_on_disk() {
     let folder = folder();
     run_suite(Launch::threads(3), format!("ufs:{}/", folder.path().display()), &[("aqueduct_buffer", "1%")]);
 }

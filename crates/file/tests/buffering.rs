@@ -1,4 +1,4 @@
-//! What a buffered file promises: caps that hold, words that mean what they say, nothing lost, doubled or silent.
+//! Guarantees of buffered files: memory limits hold, progress counters are correct, no write is lost or repeated, every failure is reported.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{
@@ -32,7 +32,7 @@ fn pattern(from: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
+fn writes_are_accepted_then_visible_then_durable() {
     let gate = BlockingDevice::register("words");
     on(2, |world| {
         let file = open(world, "words:file", &memory(1 << 20))?;
@@ -57,7 +57,7 @@ fn the_callers_memory_is_free_and_each_word_comes_in_its_time() {
 
 /// A program that syncs is expected to do so again: the medium begins before it is asked. One that never does is left alone.
 #[test]
-fn what_will_be_synced_is_on_its_way_before() {
+fn writeback_starts_before_a_repeated_sync() {
     let gate = BlockingDevice::register("hastened");
     gate.open();
     on(1, |world| {
@@ -81,7 +81,7 @@ fn what_will_be_synced_is_on_its_way_before() {
 }
 
 #[test]
-fn overflow_slows_down_and_never_exceeds_the_cap() {
+fn writes_beyond_the_limit_wait_and_never_exceed_it() {
     const BYTES: usize = 3 << 20;
     on(2, |world| {
         let file = open(world, "throttle=200MB/s:memfs:overflow", &memory(256 * KIB))?;
@@ -102,7 +102,7 @@ fn overflow_slows_down_and_never_exceeds_the_cap() {
 }
 
 #[test]
-fn what_memory_does_not_hold_the_spill_file_does_up_to_its_cap() {
+fn the_spill_file_takes_what_exceeds_memory_up_to_its_limit() {
     let folder = tempfile::tempdir().unwrap();
     let settings = memory(256 * KIB).spill(folder.path(), Some(1 << 20));
     let gate = BlockingDevice::register("spilled");
@@ -132,7 +132,7 @@ fn what_memory_does_not_hold_the_spill_file_does_up_to_its_cap() {
 }
 
 #[test]
-fn scattered_writes_count_with_their_lists() {
+fn the_lists_of_scattered_writes_count_towards_the_limit() {
     on(1, |world| {
         let file = open(world, "throttle=1us:memfs:scattered", &memory(64 * KIB))?;
         for number in (0..20_000u64).rev() {
@@ -148,7 +148,7 @@ fn scattered_writes_count_with_their_lists() {
 }
 
 #[test]
-fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
+fn interleaved_collective_writes_of_ranks_do_not_wait_for_one_another() {
     let gate = BlockingDevice::register("interlocked");
     on(3, |world| {
         let file = open(world, "interlocked:file", &memory(1 << 20))?;
@@ -169,7 +169,7 @@ fn ranks_whose_collective_writes_interlock_do_not_wait_for_one_another() {
 }
 
 #[test]
-fn ranks_that_write_alone_beside_one_another_do_not_wait() {
+fn independent_writes_to_disjoint_ranges_do_not_wait() {
     let gate = BlockingDevice::register("beside");
     on(3, |world| {
         let file = open(world, "beside:file", &memory(1 << 20))?;
@@ -195,7 +195,7 @@ fn ranks_that_write_alone_beside_one_another_do_not_wait() {
 }
 
 #[test]
-fn what_makes_the_file_longer_makes_reads_longer() {
+fn pending_writes_that_extend_the_file_extend_reads() {
     on(2, |world| {
         let file = open(world, "throttle=20ms:memfs:longer", &memory(1 << 20))?;
         if world.rank() == 0 {
@@ -210,7 +210,7 @@ fn what_makes_the_file_longer_makes_reads_longer() {
 }
 
 #[test]
-fn a_barrier_orders_what_ranks_of_a_machine_write_and_read() {
+fn a_barrier_orders_writes_and_reads_of_ranks_of_a_node() {
     on(3, |world| {
         let file = open(world, "fault=seed=5,delay=300us@0.5:memfs:ordered", &memory(64 * KIB))?;
         for round in 0..30u64 {
@@ -235,7 +235,7 @@ fn a_barrier_orders_what_ranks_of_a_machine_write_and_read() {
 }
 
 #[test]
-fn a_failure_is_told_with_its_access_and_nothing_later_is_written() {
+fn a_failure_names_its_write_and_later_writes_are_not_done() {
     const RECORD: usize = 4096;
     on(3, |world| {
         let name = "fault=seed=1,rank=1,write=nospace@#4+,delay=5ms:memfs:failing";
@@ -274,7 +274,7 @@ fn a_failure_is_told_with_its_access_and_nothing_later_is_written() {
 }
 
 #[test]
-fn atomic_writes_are_not_buffered_and_hints_say_what_is_in_force() {
+fn atomic_writes_are_not_buffered_and_hints_show_the_buffer() {
     on(2, |world| {
         let file = open(world, "memfs:atomic", &memory(64 * KIB))?;
         assert_eq!(file.info().get("aqueduct_buffer"), Some("64KiB"));

@@ -1,19 +1,19 @@
 //! Files that a rank finishes and closes by itself, because the program ends: waits for other ranks are limited, and what closing reports is returned.
 
-mod watched;
+mod timeout;
 
 use std::time::{Duration, Instant};
 
 use aqueduct_comm::Launch;
 use aqueduct_file::{Class, Mode, OpenOptions};
-use watched::watched;
+use timeout::with_timeout;
 
 /// Long enough to see that it was waited, short enough for a test.
 const LIMIT: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_collective_operation_that_others_never_join_does_not_hold_up_the_end() {
-    watched("a file left open", || {
+fn a_wait_for_a_collective_operation_without_the_other_ranks_is_limited() {
+    with_timeout("a file left open", || {
         let ranks = Launch::threads(2).node_ranks(1).run(|world| {
             let mode = Mode::read_write().create().delete_on_close();
             let file = OpenOptions::from(mode).open(world, "memfs:closing-alone")?;

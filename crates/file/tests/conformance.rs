@@ -1,15 +1,15 @@
-//! The file engine under the conformance suite: every device, one node and pretended several, one to seven ranks.
+//! The file engine under the conformance suite: every device, one node and several simulated nodes, one to seven ranks.
 
-mod watched;
+mod timeout;
 
 use aqueduct_comm::{Error, Launch};
 use aqueduct_file::Info;
 use aqueduct_testkit::file;
-use watched::watched;
+use timeout::with_timeout;
 
 fn judge_with(launch: Launch, place: String, info: Info) {
     let title = format!("{place} {launch:?}");
-    watched(&title.clone(), move || {
+    with_timeout(&title.clone(), move || {
         let outcome = launch.run(|world| Ok::<_, Error>(file::conformance_with(world, &place, &info)));
         let counts = outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
         assert!(counts.iter().all(|cases| *cases > 30), "{counts:?}");
@@ -20,7 +20,7 @@ fn run_suite(launch: Launch, place: impl Into<String>) {
     judge_with(launch, place.into(), Info::new());
 }
 
-/// A folder of the build, not of the system: that one may be memory, which has no unbuffered side.
+/// A folder of the build: the temporary folder may be on tmpfs, which has no `O_DIRECT`.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -121,7 +121,7 @@ fn layers_keep_mapped_access_right() {
 
 fn break_it(launch: Launch, place: String) {
     let title = format!("faults on {place} {launch:?}");
-    watched(&title.clone(), move || {
+    with_timeout(&title.clone(), move || {
         let outcome = launch.run(|world| Ok::<_, Error>(file::faults(world, &place)));
         let counts = outcome.unwrap_or_else(|error| panic!("{title}: {error}"));
         assert!(counts[0] > 400, "{counts:?}");

@@ -1,4 +1,4 @@
-//! What files count: system calls instead of seconds, buffers instead of guesses.
+//! The counters of files: system calls, buffers, locks, messages.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::layout::{Basic, Layout};
@@ -48,7 +48,7 @@ fn fine_grained_accesses_take_few_system_calls() {
 }
 
 #[test]
-fn a_hint_keeps_to_calls() {
+fn a_hint_disables_mapped_access() {
     let (_folder, name) = place();
     on(1, |world| {
         let file = scratch(&[("aqueduct_map", "false")]).open(world, &name)?;
@@ -61,7 +61,7 @@ fn a_hint_keeps_to_calls() {
 }
 
 #[test]
-fn sieving_again_needs_no_buffer_again() {
+fn repeated_sieving_reuses_its_buffer() {
     let (_folder, name) = place();
     on(1, |world| {
         let file = scratch(&[("aqueduct_map", "false"), ("romio_ds_read", "enable")]).open(world, &name)?;
@@ -79,7 +79,7 @@ fn sieving_again_needs_no_buffer_again() {
 }
 
 #[test]
-fn a_file_that_was_given_its_length_first_is_written_as_a_new_one() {
+fn a_file_extended_by_set_size_is_written_like_a_new_one() {
     const PIECE: u64 = 64 << 10;
     for length in [0, 128 * PIECE] {
         let (_folder, name) = place();
@@ -98,7 +98,7 @@ fn a_file_that_was_given_its_length_first_is_written_as_a_new_one() {
 }
 
 #[test]
-fn laid_out_memory_needs_no_copy_of_its_size() {
+fn strided_memory_needs_no_buffer_of_its_size() {
     let (_folder, name) = place();
     on(3, |world| {
         let file = scratch(&[]).open(world, &name)?;
@@ -138,7 +138,7 @@ fn locks_are_counted_and_so_are_waits_for_them() {
 }
 
 #[test]
-fn pieces_of_a_new_file_are_put_together_in_buffers_that_the_next_file_finds() {
+fn aggregation_buffers_are_reused_by_the_next_file() {
     const PIECE: usize = 64 << 10;
     let (_folder, name) = place();
     on(3, |world| {
@@ -164,7 +164,7 @@ fn pieces_of_a_new_file_are_put_together_in_buffers_that_the_next_file_finds() {
 }
 
 #[test]
-fn talk_that_was_another_files_before_is_not_counted() {
+fn traffic_of_an_earlier_file_is_not_counted() {
     on(4, |world| {
         for _ in 0..3 {
             let file = scratch(&[]).open(world, "memfs:talk")?;
@@ -176,7 +176,7 @@ fn talk_that_was_another_files_before_is_not_counted() {
 }
 
 #[test]
-fn a_trace_tells_how_accesses_are_done_and_what_they_were_estimated_to_take() {
+fn a_trace_has_the_strategies_and_their_estimates() {
     let (folder, name) = place();
     let trace = folder.path().join("ops.csv");
     on(2, |world| {

@@ -24,12 +24,12 @@ fn check(view: fn(&Comm) -> Result<View>, owned: fn(usize, usize, usize) -> usiz
 }
 
 #[test]
-fn round_robin_deals_one_each() {
+fn round_robin_distributes_single_elements() {
     check(|world| View::round_robin_of(world, &element()), |rank, size, at| at * size + rank);
 }
 
 #[test]
-fn cyclic_deals_blocks_in_turn() {
+fn cyclic_distributes_blocks() {
     check(
         |world| View::cyclic_of(world, &element(), 3),
         |rank, size, at| at / 3 * 3 * size + rank * 3 + at % 3,
@@ -75,7 +75,7 @@ fn a_rank_without_elements_takes_part() {
 }
 
 #[test]
-fn arrays_are_dealt_per_dimension() {
+fn arrays_are_distributed_per_dimension() {
     let outcome = Launch::threads(6).run(|world| {
         let file = OpenOptions::new()
             .read(true)
@@ -102,7 +102,7 @@ fn arrays_are_dealt_per_dimension() {
 }
 
 #[test]
-fn pfs_modes_say_how_everything_works() {
+fn pfs_modes_set_view_and_pointer() {
     let outcome = Launch::threads(3).run(|world| {
         let file = OpenOptions::new()
             .read(true)

@@ -308,7 +308,7 @@ fn scenario_of_a_child() {
     }
 }
 
-/// In a child: tells the parent that it may go on, and waits until it has.
+/// In a child process: signals the parent to continue, and waits for its signal.
 fn wait_for_parent(folder: &Path) {
     std::fs::write(folder.join("ready"), "").unwrap();
     let mut line = String::new();

@@ -13,7 +13,7 @@ fn scratch() -> OpenOptions {
 }
 
 #[test]
-fn open_fails_on_all_ranks_alike() {
+fn open_fails_with_the_same_error_on_all_ranks() {
     on(3, |world| {
         let missing = File::open(world, "memfs:nothing").unwrap_err();
         assert_eq!((missing.kind(), missing.class()), (Kind::NoSuchFile, Class::NoSuchFile));
@@ -169,7 +169,7 @@ fn append_starts_at_the_end() {
 }
 
 #[test]
-fn sizes_are_set_once_for_all() {
+fn set_size_acts_once_for_all_ranks() {
     on(3, |world| {
         let file = scratch().open(world, "memfs:sizes")?;
         file.preallocate(1000)?;
@@ -188,7 +188,7 @@ fn sizes_are_set_once_for_all() {
 }
 
 #[test]
-fn hints_in_force_can_be_asked_for_and_changed() {
+fn hints_can_be_queried_and_changed() {
     on(2, |world| {
         let file =
             scratch().hint("cb_buffer_size", "12345").hint("colour", "blue").open(world, "memfs:hints")?;
@@ -232,7 +232,7 @@ fn huge_buffers_are_cut_to_the_access() {
 }
 
 #[test]
-fn views_that_cannot_be_are_refused() {
+fn invalid_views_are_rejected() {
     let (int, byte) = (Layout::from(Basic::I32), Layout::from(Basic::Byte));
     let backwards = int.hindexed([(1, 8), (1, 0)]).unwrap();
     let negative = int.hindexed([(1, -4), (1, 0)]).unwrap();

@@ -1,4 +1,4 @@
-//! What is written or read again and again goes through mapped pages, and stays right whatever happens to the file meanwhile.
+//! Hot regions are accessed through mapped pages, correctly even if the file is truncated or changed by others.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn with_tmpfs(program: impl Fn(&str)) {
 }
 
 #[test]
-fn steps_that_overwrite_one_another_are_right() {
+fn repeated_overwrites_are_correct() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("ufs:{}", folder.path().join("a").display());
     for ranks in [1, 2, 3] {
@@ -71,7 +71,7 @@ fn steps_that_overwrite_one_another_are_right() {
 }
 
 #[test]
-fn what_is_written_often_is_copied_instead() {
+fn repeatedly_written_regions_are_mapped() {
     with_tmpfs(|name| {
         let program = |world: &Comm| {
             let file = OpenOptions::new()
@@ -93,7 +93,7 @@ fn what_is_written_often_is_copied_instead() {
 }
 
 #[test]
-fn what_is_read_often_is_copied_instead() {
+fn repeatedly_read_regions_are_mapped() {
     with_tmpfs(|name| {
         let program = |world: &Comm| {
             let file = OpenOptions::new()
@@ -120,7 +120,7 @@ fn what_is_read_often_is_copied_instead() {
 }
 
 #[test]
-fn reading_often_ends_where_the_file_ends() {
+fn repeated_reads_end_at_the_end_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let program = |world: &Comm| {
@@ -140,7 +140,7 @@ fn reading_often_ends_where_the_file_ends() {
 }
 
 #[test]
-fn hints_keep_to_calls() {
+fn hints_disable_mapped_access() {
     with_tmpfs(|name| {
         for hint in [("aqueduct_map", "false"), ("aqueduct_strategy", "list")] {
             let program = |world: &Comm| {
@@ -164,7 +164,7 @@ fn hints_keep_to_calls() {
 }
 
 #[test]
-fn someone_who_cuts_the_file_between_the_steps_loses_nothing_of_the_next() {
+fn truncation_between_steps_does_not_affect_the_next_step() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let name = format!("ufs:{}", path.display());

@@ -1,4 +1,4 @@
-//! Small accesses that follow one another go through pages made present ahead, and stay right if others change the file.
+//! Small sequential accesses use pages that are populated ahead, correctly even if others change the file.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn with_files(program: impl Fn(&Path, bool)) {
 }
 
 #[test]
-fn records_at_the_shared_pointer_are_all_there_once() {
+fn records_at_the_shared_pointer_are_written_once_each() {
     with_files(|path, keeps_room| {
         for ranks in [1, 2, 5] {
             std::fs::write(path, vec![0; RECORD * RECORDS / 2]).unwrap();
@@ -53,7 +53,7 @@ fn records_at_the_shared_pointer_are_all_there_once() {
 }
 
 #[test]
-fn records_read_one_after_another_are_those_of_the_moment() {
+fn sequential_reads_return_the_current_contents() {
     with_files(|path, keeps_room| {
         let other = std::fs::File::create(path).unwrap();
         let program = |world: &Comm| -> Result<()> {
@@ -81,7 +81,7 @@ fn records_read_one_after_another_are_those_of_the_moment() {
 }
 
 #[test]
-fn hints_keep_to_calls() {
+fn hints_disable_mapped_access() {
     with_files(|path, _| {
         for hint in [("aqueduct_map", "false"), ("aqueduct_strategy", "list")] {
             std::fs::write(path, vec![0; RECORD * RECORDS]).unwrap();

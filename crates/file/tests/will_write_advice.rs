@@ -1,4 +1,4 @@
-//! What a device hears of before it is written: exactly what is, once, and only of files that are new.
+//! The advice of ranges to be written: given once, for new files only, and exactly the written ranges.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use aqueduct_device::{
 };
 use aqueduct_file::{Mode, OpenOptions};
 
-/// As much as is worth telling.
+/// The least size that is announced.
 const MUCH: u64 = 4 << 20;
 
-/// Files in memory, and what was said about them.
+/// Files in memory, and the announced ranges.
 #[derive(Default)]
 struct Listener {
     files: MemFs,
@@ -67,7 +67,7 @@ impl Handle for Listening {
 }
 
 #[test]
-fn a_device_hears_what_a_new_file_is_about_to_get() {
+fn ranges_of_new_files_are_announced_before_they_are_written() {
     let listener = Arc::new(Listener::default());
     register_device("listener", Arc::clone(&listener) as Arc<dyn Device>).unwrap();
     let write = |name: &str, mode: Mode, writes: &[(u64, u64)]| {
@@ -95,7 +95,7 @@ fn a_device_hears_what_a_new_file_is_about_to_get() {
 
 /// Ranks that write interleaved: aggregators announce all of it, and no rank more.
 #[test]
-fn interleaved_ranks_tell_together() {
+fn aggregators_announce_the_ranges_of_interleaved_ranks() {
     let listener = Arc::new(Listener::default());
     register_device("listeners", Arc::clone(&listener) as Arc<dyn Device>).unwrap();
     let job = |world: &aqueduct_comm::Comm| {

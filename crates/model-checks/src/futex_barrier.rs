@@ -1,4 +1,4 @@
-//! The futex barrier: all ranks meet or none does, and a failure ends every wait.
+//! The futex barrier: it completes on all ranks or on none, and a failure ends every wait.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::check;
 use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::wait_context::MakeProgress;
 
-const OPEN: WaitPolicy =
+const ABORT: WaitPolicy =
     WaitPolicy { failure_policy: FailurePolicy::Abort, spin_policy: SpinPolicy::None, flags: Flags::PRIVATE };
-const CERTAIN: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..OPEN };
+const COMPLETE: WaitPolicy = WaitPolicy { failure_policy: FailurePolicy::Complete, ..ABORT };
 
 struct NoProgress;
 
@@ -22,7 +22,7 @@ impl MakeProgress for NoProgress {
     }
 }
 
-/// What every rank wrote before a meeting, every rank reads after it; `rounds` meetings of `ranks` ranks.
+/// Writes of every rank before a barrier are read by every rank after it; `rounds` barriers of `ranks` ranks.
 pub fn writes_before_a_barrier_are_read_after_it(ranks: usize, rounds: u32, preemptions: usize) {
     check(preemptions, move || {
         let barrier = Arc::new(FutexBarrier::default());
@@ -32,7 +32,7 @@ pub fn writes_before_a_barrier_are_read_after_it(ranks: usize, rounds: u32, pree
             move || {
                 for round in 1..=rounds {
                     written[me].store(round, Ordering::Relaxed);
-                    barrier.arrive(ranks, OPEN, &NoProgress).expect("nobody fails");
+                    barrier.arrive(ranks, ABORT, &NoProgress).expect("nobody fails");
                     assert!(written.iter().all(|written| written.load(Ordering::Relaxed) >= round));
                 }
             }
@@ -48,7 +48,7 @@ pub fn a_rank_that_fails_ends_the_waits_of_all_others() {
     check(3, || {
         let barrier = Arc::new(FutexBarrier::default());
         let arrive = |barrier: &FutexBarrier| {
-            barrier.arrive(3, OPEN, &NoProgress).expect_err("one is missing").failed_rank
+            barrier.arrive(3, ABORT, &NoProgress).expect_err("one is missing").failed_rank
         };
         let (waiting, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
         let other = thread::spawn(move || arrive(&waiting));
@@ -59,26 +59,26 @@ pub fn a_rank_that_fails_ends_the_waits_of_all_others() {
     });
 }
 
-/// Two ranks meet while a third one, elsewhere, fails: the meeting takes place for both or for none.
+/// Two ranks arrive while a third one fails concurrently: the barrier completes on both or on none.
 pub fn a_concurrent_failure_aborts_the_barrier_on_all_ranks_or_none() {
-    let outcomes = barrier_during_a_failure(OPEN);
+    let outcomes = barrier_during_a_failure(ABORT);
     assert_eq!(outcomes, [true, true], "both outcomes are possible, and were reached");
 }
 
-/// The same where the meeting is certain: it takes place.
+/// As above with the policy `Complete`: the barrier completes.
 pub fn a_concurrent_failure_does_not_abort_a_certain_barrier() {
-    let outcomes = barrier_during_a_failure(CERTAIN);
-    assert_eq!(outcomes, [true, false], "every meeting takes place");
+    let outcomes = barrier_during_a_failure(COMPLETE);
+    assert_eq!(outcomes, [true, false], "every barrier completes");
 }
 
-/// Whether some meetings took place, and whether some did not.
+/// Whether some barriers completed, and whether some were aborted.
 fn barrier_during_a_failure(manner: WaitPolicy) -> [bool; 2] {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     let reached = std::sync::Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
     let noted = std::sync::Arc::clone(&reached);
     check(3, move || {
         let barrier = Arc::new(FutexBarrier::default());
-        let (meeting, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
+        let (arriving, failing) = (Arc::clone(&barrier), Arc::clone(&barrier));
         let arrive = move |barrier: &FutexBarrier| match barrier.arrive(2, manner, &NoProgress) {
             Ok(()) => true,
             Err(BarrierAborted { failed_rank }) => {
@@ -86,10 +86,10 @@ fn barrier_during_a_failure(manner: WaitPolicy) -> [bool; 2] {
                 false
             }
         };
-        let other = thread::spawn(move || arrive(&meeting));
+        let other = thread::spawn(move || arrive(&arriving));
         let failed = thread::spawn(move || failing.abort(7, Flags::PRIVATE));
         let met = arrive(&barrier);
-        assert_eq!(other.join().unwrap(), met, "one rank has met, the other has not");
+        assert_eq!(other.join().unwrap(), met, "the barrier completed on one rank only");
         failed.join().unwrap();
         noted[usize::from(!met)].store(true, Relaxed);
     });

@@ -9,7 +9,7 @@
 //!
 //! | model | file | what holds |
 //! |---|---|---|
-//! | [`futex_barrier`] | `comm/src/node/futex_barrier.rs` | all ranks meet or none does; a failure ends every wait |
+//! | [`futex_barrier`] | `comm/src/node/futex_barrier.rs` | a barrier completes on all ranks or on none; a failure ends every wait |
 //! | [`message_matching`] | `comm/src/matching/mailbox.rs` | no message is lost, no wait outlives its sender |
 //! | [`pending_table`] | `file/src/write_buffer/pending_table.rs`, `pending_slots.rs` | an access waits for writes that were accepted before it |
 //! | [`background_queue`] | `file/src/write_behind/background_queue.rs`, `waiting.rs` | every job is done, in order, before the queue ends |

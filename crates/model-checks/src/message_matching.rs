@@ -47,8 +47,8 @@ fn match_key(source: Option<u32>) -> MatchKey {
     MatchKey { context: 1, tag: 5, source }
 }
 
-fn receive(mailbox: &Mailbox, ticket: u64, senders: &[usize]) -> Result<u8> {
-    let packet = mailbox.wait(&IdleTransport, "receive", senders, |mailbox| mailbox.take(ticket))?;
+fn receive(mailbox: &Mailbox, receive_id: u64, senders: &[usize]) -> Result<u8> {
+    let packet = mailbox.wait(&IdleTransport, "receive", senders, |mailbox| mailbox.take(receive_id))?;
     Ok(packet.body.bytes()[0])
 }
 
@@ -63,8 +63,8 @@ pub fn messages_of_a_rank_that_leaves_are_received() {
             sending.mark_departed(0);
         });
         for expected in [1, 2] {
-            let ticket = mailbox.post(match_key(Some(0)));
-            assert_eq!(receive(&mailbox, ticket, &[0]).expect("it was sent"), expected);
+            let receive_id = mailbox.post(match_key(Some(0)));
+            assert_eq!(receive(&mailbox, receive_id, &[0]).expect("it was sent"), expected);
         }
         sender.join().unwrap();
     });
@@ -76,8 +76,8 @@ pub fn a_wait_for_a_rank_that_leaves_ends() {
         let mailbox = Arc::new(Mailbox::default());
         let leaving = Arc::clone(&mailbox);
         let sender = thread::spawn(move || leaving.mark_departed(3));
-        let ticket = mailbox.post(match_key(Some(0)));
-        assert_eq!(receive(&mailbox, ticket, &[3]).expect_err("nothing was sent").rank(), Some(3));
+        let receive_id = mailbox.post(match_key(Some(0)));
+        assert_eq!(receive(&mailbox, receive_id, &[3]).expect_err("nothing was sent").rank(), Some(3));
         sender.join().unwrap();
     });
 }
@@ -89,8 +89,8 @@ pub fn a_wait_ends_when_a_rank_fails() {
         let (sending, failing) = (Arc::clone(&mailbox), Arc::clone(&mailbox));
         let sender = thread::spawn(move || sending.deliver(packet(0, 1)));
         let failed = thread::spawn(move || failing.fail());
-        let ticket = mailbox.post(match_key(None));
-        match receive(&mailbox, ticket, &[0, 1]) {
+        let receive_id = mailbox.post(match_key(None));
+        match receive(&mailbox, receive_id, &[0, 1]) {
             Ok(value) => assert_eq!(value, 1),
             Err(error) => assert_eq!(error.rank(), Some(7)),
         }
@@ -108,8 +108,9 @@ pub fn messages_of_two_ranks_are_received_once_each() {
             move || mailbox.deliver(packet(source, source as u8))
         };
         let senders = [thread::spawn(send(0)), thread::spawn(send(1))];
-        let tickets = [mailbox.post(match_key(None)), mailbox.post(match_key(None))];
-        let mut values = tickets.map(|ticket| receive(&mailbox, ticket, &[0, 1]).expect("both are sent"));
+        let receive_ids = [mailbox.post(match_key(None)), mailbox.post(match_key(None))];
+        let mut values =
+            receive_ids.map(|receive_id| receive(&mailbox, receive_id, &[0, 1]).expect("both are sent"));
         values.sort_unstable();
         assert_eq!(values, [0, 1]);
         senders.into_iter().for_each(|sender| sender.join().unwrap());

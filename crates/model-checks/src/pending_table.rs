@@ -22,7 +22,7 @@ fn tables() -> [PendingTable; 2] {
         .map(|rank| PendingTable::new(&Comm { rank, words: StdArc::clone(&words) }).expect("there is memory"))
 }
 
-/// What a rank has accepted and written, with the table in which it says so.
+/// The writes that a rank has accepted and done, with its table.
 struct Writer {
     table: PendingTable,
     pending: PendingWrites,
@@ -138,7 +138,7 @@ pub fn an_access_of_the_next_collective_call_waits() {
     });
 }
 
-/// The writer takes its time until somebody waits: the wait is noticed, and ends.
+/// The writer delays until a rank waits: the wait requests a flush, and ends.
 pub fn a_wait_requests_a_flush() {
     check(2, || {
         let [table, other] = tables();

@@ -1,8 +1,8 @@
-//! What the included files use of their crates, as little as the models need.
+//! Replacements for what the included files use of their crates.
 #![allow(
     clippy::unused_self,
     clippy::unnecessary_wraps,
-    reason = "the signatures are those of what stands here elsewhere"
+    reason = "the signatures are those of the replaced items"
 )]
 
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub(crate) fn futex_wake(_: &AtomicU32, _: futex::Flags) {
     drop(guard);
 }
 
-/// Time is not modelled: whoever sleeps lets others run.
+/// Time is not modelled: a sleep lets other threads run.
 pub(crate) fn sleep(_: Duration) {
     yield_now();
 }

@@ -3,12 +3,12 @@
 use aqueduct_model_checks::{background_queue, futex_barrier, message_matching, pending_table};
 
 #[test]
-fn loom_barrier_two_ranks_meet_twice() {
+fn loom_barrier_two_ranks_twice() {
     futex_barrier::writes_before_a_barrier_are_read_after_it(2, 2, 3);
 }
 
 #[test]
-fn loom_barrier_three_ranks_meet() {
+fn loom_barrier_three_ranks() {
     futex_barrier::writes_before_a_barrier_are_read_after_it(3, 1, 2);
 }
 
@@ -23,7 +23,7 @@ fn loom_barrier_a_concurrent_failure_aborts_the_barrier_on_all_ranks_or_none() {
 }
 
 #[test]
-fn loom_barrier_a_concurrent_failure_does_not_abort_a_certain_barrier() {
+fn loom_barrier_a_concurrent_failure_does_not_abort_a_barrier_with_the_policy_complete() {
     futex_barrier::a_concurrent_failure_does_not_abort_a_certain_barrier();
 }
 

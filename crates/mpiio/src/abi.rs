@@ -1,6 +1,6 @@
-//! What differs between MPI implementations, as the C door meets it: numbers, handles and named datatypes, one column each.
+//! Differences between MPI implementations: numbers, handles and named datatypes, one column per ABI.
 //!
-//! Everything we rely on stands here once, and the test `constants` compares each line with the implementation's own header.
+//! The test `constants` compares every constant with the implementation's header.
 
 mod handles;
 mod integers;
@@ -15,7 +15,7 @@ pub(crate) use named_datatypes::{Kind, NamedDatatypes};
 
 /// One implementation's constants.
 pub(crate) struct AbiConstants {
-    pub(crate) flavour: MpiAbi,
+    pub(crate) abi: MpiAbi,
     pub(crate) integers: &'static Integers,
     pub(crate) handles: Handles,
     pub(crate) named: NamedDatatypes,
@@ -23,14 +23,14 @@ pub(crate) struct AbiConstants {
 
 impl AbiConstants {
     pub(crate) fn of(host: &Host) -> Result<Self, String> {
-        let flavour = host.flavour();
+        let abi = host.abi();
         let handles = Handles::of(host)?;
-        Ok(Self { flavour, integers: Integers::of(flavour), handles, named: NamedDatatypes::of(host) })
+        Ok(Self { abi, integers: Integers::of(abi), handles, named: NamedDatatypes::of(host) })
     }
 
-    /// A handle as a C function gets it, without what an integer leaves in the upper half of a register.
+    /// A handle as a C function gets it; for integer handles the upper half of the register is cleared.
     pub(crate) fn handle(&self, raw: usize) -> usize {
-        match self.flavour {
+        match self.abi {
             MpiAbi::Mpich => raw & 0xffff_ffff,
             MpiAbi::OpenMpi | MpiAbi::Standard => raw,
         }
@@ -38,21 +38,21 @@ impl AbiConstants {
 
     /// Bytes of a handle in memory.
     pub(crate) fn width(&self) -> usize {
-        match self.flavour {
+        match self.abi {
             MpiAbi::Mpich => 4,
             MpiAbi::OpenMpi | MpiAbi::Standard => 8,
         }
     }
 }
 
-/// All that we rely on for `flavour`, to be compared with a header.
-pub fn facts(flavour: MpiAbi) -> Vec<Fact> {
-    [Integers::facts(flavour), Handles::facts(flavour), NamedDatatypes::facts(flavour)].concat()
+/// All facts for `abi`, to be compared with a header.
+pub fn facts(abi: MpiAbi) -> Vec<Fact> {
+    [Integers::facts(abi), Handles::facts(abi), NamedDatatypes::facts(abi)].concat()
 }
 
-/// A fact about an exported object, or about a value, by flavour.
-fn handle_fact(flavour: MpiAbi, constant: &str, object: &str, mpich: usize, standard: usize) -> Option<Fact> {
-    let value = match flavour {
+/// A fact about an exported object or a value, by ABI.
+fn handle_fact(abi: MpiAbi, constant: &str, object: &str, mpich: usize, standard: usize) -> Option<Fact> {
+    let value = match abi {
         MpiAbi::OpenMpi if object.is_empty() => return None,
         MpiAbi::OpenMpi => {
             let expression = format!("(void *){constant} == dlsym(RTLD_DEFAULT, \"{object}\")");

@@ -1,4 +1,4 @@
-//! What an access moves: memory of the program as it is, or converted by the program's own data representation.
+//! The data of an access: memory of the program, or data converted by a representation of the program.
 
 pub(crate) mod borrowed_buffer;
 pub(crate) mod datarep;
@@ -17,7 +17,7 @@ use borrowed_buffer::BorrowedBuffer;
 use datarep::{Datarep, DatarepConversion};
 use external32::External32Buffer;
 
-/// Which way data goes.
+/// Read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferDirection {
     Read,
@@ -32,9 +32,9 @@ pub(crate) struct BufferArgs {
     pub(crate) datatype: usize,
 }
 
-/// How the file of an access represents data.
+/// The data representation of the file of an access.
 pub(crate) enum FileRepresentation {
-    /// As memory does, or converted by the engine.
+    /// Native, or converted by the engine.
     Native,
     /// Values in external32; the engine converts them by the etype of the view.
     External32 { etype: Layout },
@@ -42,18 +42,18 @@ pub(crate) enum FileRepresentation {
     User(Arc<Datarep>),
 }
 
-/// What an access moves.
+/// The data of an access.
 pub(crate) enum AccessBuffer {
     Borrowed(BorrowedBuffer),
     Converted(Box<ConvertedBuffer>),
     External32(Box<External32Buffer>),
 }
 
-/// Data of a representation of the program's, as it lies in the file.
+/// Data in a representation of the program, as stored in the file.
 pub(crate) struct ConvertedBuffer {
     stored: Vec<u8>,
     datarep: Arc<Datarep>,
-    /// Where it goes, or came from.
+    /// Its memory.
     memory: usize,
     datatype: DatatypeRef,
     /// Bytes of one item in the file and in memory.
@@ -75,10 +75,7 @@ impl BufferArgs {
         };
         let layout = datatype::layout(mpi, self.datatype)?;
         if self.address.is_null() && count > 0 && layout.size() > 0 && layout.true_lower_bound() == 0 {
-            return Err(MpiError::new(
-                known.buffer,
-                "the buffer is the null pointer, and there is data to move",
-            ));
+            return Err(MpiError::new(known.buffer, "the buffer is a null pointer, and the count is not 0"));
         }
         if let FileRepresentation::User(datarep) = representation {
             return self.converted(mpi, datarep, &layout, count, direction);
@@ -122,18 +119,18 @@ impl BufferArgs {
     }
 }
 
-/// So many bytes of memory for data as it lies in the file.
+/// Memory for data as stored in the file.
 pub(crate) fn zeroed(mpi: &Mpi, bytes: Option<u64>) -> Outcome<Vec<u8>> {
     let mut memory: Vec<u8> = Vec::new();
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     match bytes.map(|bytes| memory.try_reserve_exact(bytes).map(|()| bytes)) {
         Some(Ok(bytes)) => {
-            // The allocator gives zeros anew: to fill what was reserved would touch every page.
+            // Allocated zeroed: filling reserved memory would access every page.
             drop(memory);
             Ok(vec![0; bytes])
         }
-        told => {
-            let amount = told
+        size => {
+            let amount = size
                 .and(bytes)
                 .map_or("more bytes than memory can have".to_owned(), |bytes| format!("{bytes} bytes"));
             let text = format!("the conversion of so many elements takes {amount}; access fewer at a time");
@@ -151,12 +148,12 @@ fn gather(mpi: &Mpi, address: *mut c_void, layout: &Layout, count: u64, stored: 
 }
 
 impl AccessBuffer {
-    /// None: the access fails with this error, after it has told the other ranks.
+    /// No buffer: the access fails with this error on all ranks.
     pub(crate) fn failing(mpi: &Mpi, call: &'static str, file: &str, fault: &MpiError) -> Self {
         Self::Borrowed(BorrowedBuffer::failing(to_engine_error(mpi, call, file, fault)))
     }
 
-    /// The access is over and has moved so many bytes: puts them where they belong; how many they are in memory.
+    /// Completes an access that transferred `bytes` of the file: stores read data in memory; the number of bytes in memory.
     pub(crate) fn finish(&mut self, mpi: &Mpi, bytes: u64) -> Outcome<u64> {
         let converted = match self {
             Self::Borrowed(_) => return Ok(bytes),

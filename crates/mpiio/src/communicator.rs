@@ -1,6 +1,6 @@
-//! The engine's communicator for each communicator of the program: made once, kept as an attribute of it, gone with it.
+//! The engine's communicator for each communicator of the program, cached as an attribute of it.
 //!
-//! `unsafe` here: attributes are addresses, and MPI calls back when they go.
+//! `unsafe` here: attributes are addresses, and MPI calls back when they are deleted.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -15,12 +15,12 @@ use crate::request::{progress, ucx_progress};
 use crate::shutdown_table::ShutdownTable;
 use crate::{diagnostics, settings, shutdown};
 
-/// What is made of a communicator of the program.
+/// The cached data of a communicator of the program.
 #[derive(Clone)]
 pub(crate) struct EngineComm {
     pub(crate) comm: Comm,
     pub(crate) board: Arc<ShutdownTable>,
-    /// Whether all ranks have the folder that accesses are to be traced into.
+    /// True if all ranks have the folder of the traces.
     pub(crate) traces: bool,
 }
 
@@ -49,7 +49,7 @@ unsafe extern "C" fn not_copied(
 }
 
 unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extra: *mut c_void) -> c_int {
-    // SAFETY: the value was made below, and MPI says once that it goes.
+    // SAFETY: the value was created below, and MPI deletes it once.
     drop(unsafe { Box::from_raw(value.cast::<EngineComm>()) });
     0
 }
@@ -65,8 +65,8 @@ unsafe extern "C" fn end(_object: usize, _key: c_int, _value: *mut c_void, _extr
     0
 }
 
-/// Sets an attribute of `MPI_COMM_SELF`, once. MPI deletes attributes in the reverse order of their making (MPI 4.1, section 11.2.4): what other libraries have
-/// set later acts before ours, and may still write. So it is set as soon as MPI has been started; at the first file, where that was not seen.
+/// Sets an attribute of `MPI_COMM_SELF`, once. MPI deletes attributes in the reverse order of their creation (MPI 4.1, section 11.2.4): callbacks
+/// of attributes set later run before this one and may still write. So it is set as soon as MPI is initialized, or at the first file.
 pub(crate) fn act_at_finalize(mpi: &Mpi) -> Outcome<()> {
     static SET: OnceLock<Outcome<()>> = OnceLock::new();
     let set = || {
@@ -97,14 +97,14 @@ fn key(mpi: &Mpi) -> Outcome<c_int> {
     KEY.get_or_init(make).clone()
 }
 
-/// Something to point to: an attribute has a value.
+/// The value of the attribute.
 static END: u8 = 0;
 
 /// The engine's communicator of the ranks of `comm`. Collective.
 pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<EngineComm> {
     let refuse = |text: &str| Err(MpiError::new(mpi.constants.integers.comm, text));
     if comm == mpi.constants.handles.comm_null || comm == 0 {
-        return refuse("MPI_COMM_NULL opens no file; pass a communicator");
+        return refuse("MPI_COMM_NULL cannot open a file; pass a communicator");
     }
     let key = key(mpi)?;
     let (mut value, mut found) = (std::ptr::null_mut(), 0);
@@ -120,7 +120,7 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<EngineComm> {
     // SAFETY: as above.
     unsafe { (mpi.functions.comm_test_inter)(comm, &raw mut between) };
     if between != 0 {
-        return refuse("an intercommunicator opens no file; pass an intracommunicator");
+        return refuse("an intercommunicator cannot open a file; pass an intracommunicator");
     }
     let made = ucx_progress::in_mpi(|| {
         progress::drive_mpi_progress(mpi);
@@ -129,12 +129,12 @@ pub(crate) fn of(mpi: &Mpi, comm: usize) -> Outcome<EngineComm> {
     });
     let made = made.and_then(EngineComm::new);
     let made = made.map_err(|error| {
-        // The program gets a class only, and this concerns every file.
+        // Printed, because the program gets only an error class and this affects every file.
         diagnostics::print_line(&format!("MPI_File_open: {error}"));
         MpiError::new(mpi.constants.integers.other, error.to_string())
     })?;
     let value = Box::into_raw(Box::new(made.clone()));
-    // SAFETY: the value is given back when the attribute goes.
+    // SAFETY: the value is freed when the attribute is deleted.
     let set = unsafe { (mpi.functions.comm_set_attr)(comm, key, value.cast()) };
     mpi.check("MPI_Comm_set_attr", set)?;
     Ok(made)

@@ -1,6 +1,6 @@
-//! Datatypes of the program as layouts of the engine: taken apart once, kept as an attribute of the datatype.
+//! Datatypes of the program as layouts of the engine: decoded once, cached as an attribute of the datatype.
 //!
-//! `unsafe` here: MPI fills arrays of ours, and attributes are addresses.
+//! `unsafe` here: MPI fills arrays, and attributes are addresses.
 #![allow(unsafe_code)]
 
 pub(crate) mod committed;
@@ -17,7 +17,7 @@ use crate::host::{MpiError, Outcome};
 
 pub(crate) use decode::ValueSizes;
 
-/// A datatype that we keep beyond a call: a copy of our own where the program may free its.
+/// A datatype that is kept after a call: a duplicate, unless it is predefined.
 #[derive(Debug)]
 pub(crate) struct DatatypeRef {
     pub(crate) handle: usize,
@@ -25,7 +25,7 @@ pub(crate) struct DatatypeRef {
 }
 
 impl DatatypeRef {
-    /// A predefined datatype, which is everybody's.
+    /// A predefined datatype.
     pub(crate) fn predefined(handle: usize) -> Self {
         Self { handle, owned: false }
     }
@@ -36,12 +36,12 @@ impl DatatypeRef {
             return Ok(Self::predefined(handle));
         }
         let mut copy = 0;
-        // SAFETY: a valid datatype; the copy is ours.
+        // SAFETY: a valid datatype; the duplicate is owned here.
         mpi.check("MPI_Type_dup", unsafe { (mpi.functions.type_dup)(handle, &raw mut copy) })?;
         Ok(Self { handle: copy, owned: true })
     }
 
-    /// A handle for the program: a predefined one, or one that it frees.
+    /// A handle for the program: a predefined one, or a duplicate that it frees.
     pub(crate) fn to_program(&self, mpi: &Mpi) -> Outcome<usize> {
         Self::new(mpi, self.handle).map(|kept| {
             let handle = kept.handle;
@@ -57,7 +57,7 @@ impl Drop for DatatypeRef {
             && self.owned
             && mpi.is_running()
         {
-            // SAFETY: our own copy, not used again.
+            // SAFETY: the duplicate is owned here and not used again.
             unsafe { (mpi.functions.type_free)(&raw mut self.handle) };
         }
     }
@@ -81,7 +81,7 @@ unsafe extern "C" fn copied(
 }
 
 unsafe extern "C" fn gone(_object: usize, _key: c_int, value: *mut c_void, _extra: *mut c_void) -> c_int {
-    // SAFETY: the value was made by `remember` or `copied`, and MPI says once that it goes.
+    // SAFETY: the value was created by `remember` or `copied`, and MPI deletes it once.
     drop(unsafe { Box::from_raw(value.cast::<Layout>()) });
     0
 }
@@ -116,17 +116,17 @@ pub(crate) fn layout(mpi: &Mpi, handle: usize) -> Outcome<Layout> {
         // SAFETY: the attribute holds a layout, as long as the datatype lives.
         return Ok(unsafe { &*value.cast::<Layout>() }.clone());
     }
-    // What has a layout is committed, and stays so.
+    // A datatype with a layout is committed.
     committed::check(mpi, handle)?;
     let layout = decode::decode(mpi, handle, ValueSizes::Memory)?;
     let value = Box::into_raw(Box::new(layout.clone()));
-    // SAFETY: given back when the attribute goes.
+    // SAFETY: freed when the attribute is deleted.
     let set = unsafe { (mpi.functions.type_set_attr)(handle, key, value.cast()) };
     mpi.check("MPI_Type_set_attr", set)?;
     Ok(layout)
 }
 
-/// The layout of a datatype in a file where values have other sizes.
+/// The layout of a datatype in a file whose values have other sizes.
 pub(crate) fn stored_layout(mpi: &Mpi, handle: usize, sizes: ValueSizes<'_>) -> Outcome<Layout> {
     check(mpi, handle)?;
     decode::decode(mpi, handle, sizes)
@@ -134,7 +134,7 @@ pub(crate) fn stored_layout(mpi: &Mpi, handle: usize, sizes: ValueSizes<'_>) -> 
 
 fn check(mpi: &Mpi, handle: usize) -> Outcome<()> {
     if handle == mpi.constants.handles.datatype_null || handle == 0 {
-        return Err(MpiError::new(mpi.constants.integers.type_, "MPI_DATATYPE_NULL describes no data"));
+        return Err(MpiError::new(mpi.constants.integers.type_, "MPI_DATATYPE_NULL is not a datatype"));
     }
     Ok(())
 }

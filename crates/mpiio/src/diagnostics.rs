@@ -1,5 +1,5 @@
-//! What the user may see of the door: a banner, errors in words. On request only: `AQUEDUCT_VERBOSE=1`; the engine adds how accesses are
-//! done and a summary per file.
+//! Messages to the user with `AQUEDUCT_VERBOSE=1`: a banner and error texts. The engine adds the strategies of
+//! accesses and a summary per file.
 
 use std::io::Write;
 use std::sync::Once;
@@ -15,14 +15,14 @@ pub(crate) fn print_line(text: &str) {
     Report::new(Component::Mpiio).warn(&text);
 }
 
-/// An error in words: MPI gives the program a class only.
+/// The text of an error: the program gets only an error class.
 pub(crate) fn print_error(call: &str, fault: &MpiError) {
     if is_enabled() {
         print_line(&format!("{call}: {fault}"));
     }
 }
 
-/// At the first file: which MPI, how it is used. Also noted where `aqueduct exec` looks.
+/// Prints at the first file which MPI is used and how, and records it for `aqueduct exec`.
 pub(crate) fn print_banner(mpi: &Mpi, comm: &Comm) {
     static FIRST: Once = Once::new();
     FIRST.call_once(|| {
@@ -33,7 +33,7 @@ pub(crate) fn print_banner(mpi: &Mpi, comm: &Comm) {
         }
         let (ranks, nodes) = (comm.size(), comm.node_count());
         let exchange = if nodes == 1 { "shared memory" } else { "shared memory and messages" };
-        let progress = if comm.allows_background_collectives() { "threads of our own" } else { "calls of the program" };
+        let progress = if comm.allows_background_collectives() { "threads of this library" } else { "calls of the program" };
         let level = comm.thread_level().map_or_else(String::new, |level| format!("{level:?}").to_lowercase());
         print_line(&format!(
             "version {} serves MPI_File_* under {version} ({}), {ranks} ranks on {nodes} nodes; ranks exchange through {exchange}; \
@@ -44,10 +44,10 @@ pub(crate) fn print_banner(mpi: &Mpi, comm: &Comm) {
     });
 }
 
-/// A line in the file that `aqueduct exec` looks at afterwards.
+/// Appends a line to the file that `aqueduct exec` reads afterwards.
 pub(crate) fn append_handshake(text: &str) {
     let Some(path) = std::env::var_os("AQUEDUCT_NOTES").filter(|path| !path.is_empty()) else { return };
-    // Nobody can be told if it fails, and nothing of the program's depends on it.
+    // Errors are ignored: the program does not depend on it.
     if let Ok(mut notes) = std::fs::File::options().append(true).open(path) {
         let _ = notes.write_all(format!("{text}\n").as_bytes());
     }

@@ -1,6 +1,6 @@
-//! An open file as the program's handle means it: the engine's file, and what only MPI asks for.
+//! An open file of the program: the engine's file, and state that only MPI functions need.
 //!
-//! `unsafe` here: a group is given back to MPI.
+//! `unsafe` here: an MPI group is freed.
 #![allow(unsafe_code)]
 
 pub(crate) mod error_handler;
@@ -27,15 +27,15 @@ pub(crate) struct MpiFile {
     /// As the program gave it.
     pub(crate) amode: c_int,
     pub(crate) group: MpiGroup,
-    /// How many files were opened before.
+    /// The number of files opened before.
     pub(crate) opened: u64,
-    /// Known to the other processes as long as the file is open.
+    /// The state of this process for the other processes while the file is open.
     _board: Arc<ShutdownTable>,
     view: Mutex<ViewTypes>,
     split: Mutex<Option<SplitOperation>>,
 }
 
-/// What requests need of a file, which may be closed before they are freed.
+/// The part of a file that requests use: the file may be closed before they are freed.
 pub(crate) struct FileErrorContext {
     pub(crate) handle: usize,
     handler: Mutex<Arc<ErrorHandler>>,
@@ -47,17 +47,17 @@ pub(crate) struct ViewTypes {
     pub(crate) etype: DatatypeRef,
     pub(crate) filetype: DatatypeRef,
     pub(crate) representation: String,
-    /// One of the program's own.
+    /// A representation of the program.
     pub(crate) datarep: Option<Arc<Datarep>>,
 }
 
-/// A split operation under way: how it was begun.
+/// A split collective operation in progress.
 pub(crate) struct SplitOperation {
     pub(crate) call: &'static str,
     pub(crate) split: Split<AccessBuffer>,
 }
 
-/// A group of the program's MPI, ours to give back.
+/// An MPI group, freed when dropped.
 pub(crate) struct MpiGroup(pub(crate) usize);
 
 impl Drop for MpiGroup {
@@ -65,7 +65,7 @@ impl Drop for MpiGroup {
         if let Ok(mpi) = crate::host::mpi()
             && mpi.is_running()
         {
-            // SAFETY: our own reference, not used again.
+            // SAFETY: a reference owned here, not used again.
             unsafe { (mpi.functions.group_free)(&raw mut self.0) };
         }
     }
@@ -102,12 +102,12 @@ impl MpiFile {
         }
     }
 
-    /// The engine's file; what only MPI asks for goes.
+    /// The engine's file; the rest is dropped.
     pub(crate) fn into_file(self) -> File {
         self.file
     }
 
-    /// The same for a process that exits: nothing is given back to MPI, which may be what ends the process.
+    /// As [`into_engine`](Self::into_engine) for a process that exits: MPI is not called.
     pub(crate) fn into_file_at_exit(self) -> File {
         let Self { file, error_context: owner, group, view, split, .. } = self;
         std::mem::forget((owner, group, view, split));
@@ -118,7 +118,7 @@ impl MpiFile {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How accesses through the present view convert data.
+    /// The conversion of accesses through the current view.
     pub(crate) fn representation(&self) -> FileRepresentation {
         let (datarep, is_external32) = {
             let view = self.view();
@@ -153,7 +153,7 @@ impl FileErrorContext {
         drop((place, before));
     }
 
-    /// Hands an error to the file's handler: the code that the call returns.
+    /// Calls the error handler of the file; the code that the call returns.
     pub(crate) fn raise(&self, mpi: &Mpi, call: &str, fault: &MpiError) -> c_int {
         self.handler().handle(mpi, self.handle, call, fault)
     }

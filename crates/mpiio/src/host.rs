@@ -1,7 +1,7 @@
-//! The MPI of the host program: the functions of it that the door calls, found at run time under their profiling names, so that
-//! tools do not count our calls as the program's.
+//! The MPI library of the host program: the functions that this library calls, found at run time under their profiling names, so that
+//! profiling tools do not count them as calls of the program.
 //!
-//! `unsafe` here: addresses become functions, and handles of all implementations travel as one integer type. An implementation whose
+//! `unsafe` here: addresses become functions, and handles of all implementations are passed as one integer type. An implementation whose
 //! handles are C integers reads the lower half of the register, and writes the lower half of a zeroed word.
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use functions::Functions;
 
 pub(crate) use error::{MpiError, Outcome, to_engine_error};
 
-/// The host's MPI: what it is, its constants and functions.
+/// The host's MPI: its ABI, constants and functions.
 pub(crate) struct Mpi {
     host: Host,
     pub(crate) constants: AbiConstants,
@@ -41,7 +41,7 @@ impl Mpi {
         &self.host
     }
 
-    /// What MPI calls itself: its first line.
+    /// The first line of MPI's version string.
     pub(crate) fn version(&self) -> String {
         let mut text = vec![0u8; 8192];
         let mut len = 0;
@@ -51,7 +51,7 @@ impl Mpi {
         text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether MPI has been started and not yet ended.
+    /// True if MPI is initialized and not finalized.
     pub(crate) fn is_running(&self) -> bool {
         let (mut started, mut ended) = (0, 0);
         // SAFETY: these may be called at any time and fill integers.
@@ -79,7 +79,7 @@ impl Mpi {
     }
 }
 
-/// The host's MPI; why there is none, if there is none. Which it is does not change while the program runs.
+/// The host's MPI, or the reason why there is none. Cached for the life of the process.
 pub(crate) fn mpi() -> Result<&'static Mpi, &'static str> {
     static MPI: OnceLock<Result<Mpi, String>> = OnceLock::new();
     MPI.get_or_init(Mpi::find).as_ref().map_err(String::as_str)

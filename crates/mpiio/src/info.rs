@@ -1,6 +1,6 @@
 //! Info objects: hints between the program's MPI and the engine.
 //!
-//! `unsafe` here: MPI fills buffers of ours.
+//! `unsafe` here: MPI fills buffers.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char};
@@ -24,10 +24,13 @@ pub(crate) fn read(mpi: &Mpi, handle: usize) -> Outcome<Info> {
         return Ok(info);
     }
     if handle == 0 {
-        return Err(MpiError::new(mpi.constants.integers.info, "this is no info object; pass MPI_INFO_NULL"));
+        return Err(MpiError::new(
+            mpi.constants.integers.info,
+            "invalid info object; pass MPI_INFO_NULL for no hints",
+        ));
     }
     let mut keys = 0;
-    // SAFETY: integers and buffers live here; keys are shorter than the buffer, and a value's length is asked for first.
+    // SAFETY: integers and buffers live here; keys are shorter than the buffer, and a value's length is queried first.
     unsafe {
         mpi.check("MPI_Info_get_nkeys", (functions.info_get_nkeys)(handle, &raw mut keys))?;
         for number in 0..keys {
@@ -50,10 +53,10 @@ pub(crate) fn read(mpi: &Mpi, handle: usize) -> Outcome<Info> {
     Ok(info)
 }
 
-/// Hints that the user gives in the environment, for programs that know nothing of them: how files are buffered.
+/// Hints for buffering from the environment, for unchanged programs.
 ///
-/// Between machines a buffered file keeps to MPI's rule of sync, barrier, sync and to nothing more. Programs there are that count on more, parallel HDF5
-/// among them, so that the user has to say that this one does not.
+/// Between machines a buffered file guarantees only MPI's sync-barrier-sync rule. Some programs rely on more, for example parallel HDF5,
+/// so the user must enable it.
 pub(crate) fn from_env(ranks: &Comm) -> Info {
     static SAID: Once = Once::new();
     let known = [
@@ -85,9 +88,9 @@ pub(crate) fn create(mpi: &Mpi, info: &Info) -> Outcome<usize> {
     mpi.check("MPI_Info_create", unsafe { (mpi.functions.info_create)(&raw mut handle) })?;
     for (key, value) in info.iter() {
         let (Ok(key), Ok(value)) = (CString::new(key), CString::new(value)) else { continue };
-        // An implementation refuses empty values, which say nothing anyway.
+        // Some implementations reject empty values; they have no effect.
         if !value.is_empty() {
-            // SAFETY: a handle of ours and C strings that live here.
+            // SAFETY: a handle created here and C strings that live here.
             let set = unsafe { (mpi.functions.info_set)(handle, key.as_ptr(), value.as_ptr()) };
             mpi.check("MPI_Info_set", set)?;
         }

@@ -1,6 +1,6 @@
-//! When the library is loaded: whether the program's calls will reach it is known then, and said if not.
+//! Check, when the library is loaded, that the program's calls will reach it; a warning if not.
 //!
-//! `unsafe` here: the loader is asked for addresses, and runs a function of ours.
+//! `unsafe` here: queries of the dynamic loader, and a constructor function.
 #![allow(unsafe_code)]
 
 mod elf_symbols;
@@ -17,17 +17,17 @@ use crate::diagnostics;
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = look;
 
-/// Where the program's calls of `MPI_File_*` lead.
+/// The library that the program's calls of `MPI_File_*` reach.
 enum PreloadCheck {
-    /// To us.
+    /// This one.
     First,
-    /// Nowhere yet: launchers and their helpers load us too, interpreters load MPI later.
+    /// None yet: launchers load this library too, and interpreters load MPI later.
     NoMpi,
-    /// To this library, which the loader finds before us.
+    /// Another library, which the loader finds first.
     Shadowed(PathBuf),
-    /// To this library, which was loaded for a module alone before we were.
+    /// Another library, which was loaded for a module before this one.
     LoadedLate(PathBuf),
-    /// Into the program itself.
+    /// The program itself.
     StaticallyLinked(PathBuf),
 }
 
@@ -69,7 +69,7 @@ extern "C" fn look() {
 
 fn check_preload() -> PreloadCheck {
     let program = std::env::current_exe().unwrap_or_default();
-    // Tools stand in front of the plain name, MPI itself would be in front of both.
+    // Tools interpose the MPI_ name only; MPI itself has both names.
     let Some(found) = program_symbol(c"PMPI_File_open") else {
         return match Host::find() {
             Ok(host) => PreloadCheck::LoadedLate(host.path().to_owned()),
@@ -78,7 +78,7 @@ fn check_preload() -> PreloadCheck {
     };
     let (theirs, ours) = (object_of_address(found), object_of_address(look as *mut c_void));
     if theirs.0 == ours.0 {
-        // A function that we do not stand in front of.
+        // A function that this library does not define.
         if program_symbol(c"MPI_Comm_rank").is_some() {
             return PreloadCheck::First;
         }
@@ -99,7 +99,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// What the program itself would get for a name. A library that was loaded for a module alone sees more than that.
+/// The address that the program itself gets for a name. Modules may see further libraries.
 fn program_symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the program's own handle, a C string; any address will do.
     let found = unsafe {
@@ -109,7 +109,7 @@ fn program_symbol(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// The object that an address belongs to: where it lies, and its file.
+/// The base address and the file of the object of an address.
 fn object_of_address(address: *mut c_void) -> (usize, PathBuf) {
     // SAFETY: all fields of this plain structure may be zero; any address may be asked for; names of objects are C strings.
     unsafe {

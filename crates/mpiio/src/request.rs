@@ -1,9 +1,9 @@
-//! Requests: operations under way as MPI's generalized requests, so that the program waits for them as for any other.
+//! Requests: operations in progress as MPI generalized requests, which the program waits for like any others.
 //!
-//! The engine's own threads do the work and never call MPI. That a request is done is told to MPI by the thread that waits: from the poll
-//! and wait functions that MPICH has for it, from the progress hook of Open MPI. So it is right at every thread level.
+//! The engine's threads do the work and never call MPI. The waiting thread marks requests as complete: in the poll
+//! and wait functions of MPICH, and in the progress hook of Open MPI. This is valid at every thread level.
 //!
-//! `unsafe` here: callbacks get addresses that were handed to MPI.
+//! `unsafe` here: callbacks get addresses that were passed to MPI.
 #![allow(unsafe_code)]
 
 pub(crate) mod progress;
@@ -25,22 +25,22 @@ use crate::host::status;
 use crate::host::{Mpi, mpi};
 use crate::host::{MpiError, Outcome};
 
-/// How long a waiter sleeps before it lets MPI move what else is under way.
+/// Time a waiting thread sleeps before it lets MPI make progress.
 const NAP: Duration = Duration::from_micros(500);
 
-/// An operation under way.
+/// An operation in progress.
 pub(crate) struct PendingRequest {
     error_context: Arc<FileErrorContext>,
     call: &'static str,
     /// The request, once MPI has made it.
     handle: AtomicUsize,
-    /// Has no lock of ours around it: whoever waits for it runs MPI's progress, which looks at it again.
+    /// Not locked during waits: a waiting thread runs MPI's progress, which reads it again.
     request: Request<AccessBuffer>,
-    /// What became of it: bytes moved. MPI may ask more than once.
+    /// The outcome: bytes transferred. MPI may query it more than once.
     outcome: OnceLock<Outcome<u64>>,
-    /// MPI has been told that it is done.
+    /// The request is marked as complete in MPI.
     is_reported: AtomicBool,
-    /// The program has got its status, and with it an error.
+    /// The program has got its status, and its error if there is one.
     queried: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl PendingRequest {
         let extra = Arc::into_raw(Arc::clone(&self)).cast_mut().cast();
         let mut handle = 0;
         if let Some(start) = mpi.functions.grequest_start_polled {
-            // SAFETY: callbacks of the types that MPICH prescribes; the address is given back by `free`.
+            // SAFETY: callbacks of the types that MPICH prescribes; the address is freed by `free`.
             let made = unsafe { start(query, free, cancel, poll, wait_all, extra, &raw mut handle) };
             mpi.check("MPIX_Grequest_start", made)?;
             self.handle.store(handle, Ordering::Release);
@@ -79,7 +79,7 @@ impl PendingRequest {
         self.handle.store(handle, Ordering::Release);
         live_requests().insert(handle, Arc::clone(&self));
         if !progress::watch(mpi, &self) {
-            // Nothing would ever tell MPI: done at once, slower, but right.
+            // Without a progress hook the request would never complete: the operation is done here.
             while !self.wait_at_most(NAP) {}
             self.report_completion(mpi);
         }
@@ -91,12 +91,12 @@ impl PendingRequest {
         self.request.is_done()
     }
 
-    /// Waits for the work, but no longer than this; whether it is done.
+    /// Waits for the work for at most this time; true if it is done.
     fn wait_at_most(&self, longest: Duration) -> bool {
         self.request.wait_timeout(longest)
     }
 
-    /// Tells MPI once that the work is done.
+    /// Marks the request as complete in MPI, once.
     pub(crate) fn report_completion(&self, mpi: &Mpi) {
         let handle = self.handle.load(Ordering::Acquire);
         if handle != 0 && !self.is_reported.swap(true, Ordering::AcqRel) {
@@ -109,7 +109,7 @@ impl PendingRequest {
         self.outcome.get_or_init(|| self.waited(mpi))
     }
 
-    /// Says that it has failed, if the program has freed it and so never got the error.
+    /// Reports a failure of a request that the program has freed.
     fn report_unasked(&self) {
         if let (Some(Err(fault)), false) = (self.outcome.get(), self.queried.load(Ordering::Acquire)) {
             diagnostics::print_line(&format!("{}, whose request was freed, failed: {fault}", self.call));
@@ -134,14 +134,14 @@ fn live_requests() -> MutexGuard<'static, HashMap<usize, Arc<PendingRequest>>> {
     LIVING.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Requests that the program has freed before they were done: the operations take place all the same, and nobody else would tell that one failed.
+/// Requests that the program freed before they were complete: the operations continue, and failures are reported here.
 static FREED: Mutex<Vec<Arc<PendingRequest>>> = Mutex::new(Vec::new());
 
 fn freed() -> MutexGuard<'static, Vec<Arc<PendingRequest>>> {
     FREED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says which freed requests have failed meanwhile.
+/// Reports failures of freed requests.
 pub(crate) fn report_freed_failures(mpi: &Mpi) {
     if HAS_FREED.load(Ordering::Acquire) {
         let done: Vec<Arc<PendingRequest>> = {
@@ -157,14 +157,14 @@ pub(crate) fn report_freed_failures(mpi: &Mpi) {
     }
 }
 
-/// A file is about to be closed: what it still reads for requests that nobody waits for goes into the program's buffers now. After the close these may be gone.
+/// Completes reads of freed requests before a file is closed: afterwards the program's buffers may be freed.
 pub(crate) fn finish_all_of(mpi: &Mpi, owner: &Arc<FileErrorContext>) {
-    // Open MPI keeps a request that was freed until it is done.
+    // Open MPI keeps a freed request until it is complete.
     let mut left: Vec<Arc<PendingRequest>> = live_requests().values().cloned().collect();
     left.extend(freed().iter().cloned());
     for pending in left.iter().filter(|pending| Arc::ptr_eq(&pending.error_context, owner)) {
         while !pending.wait_at_most(NAP) {}
-        // Who waits for it later gets the error; who has freed it is told below.
+        // A later wait returns the error; errors of freed requests are reported below.
         let _ = pending.outcome(mpi);
     }
     report_freed_failures(mpi);
@@ -172,33 +172,36 @@ pub(crate) fn finish_all_of(mpi: &Mpi, owner: &Arc<FileErrorContext>) {
 
 static HAS_FREED: AtomicBool = AtomicBool::new(false);
 
-/// MPI ends: waits for what is still under way, all of it no longer than until the deadline, and reports what has failed and was never asked for.
+/// Before MPI is finalized: waits for operations in progress until the deadline, and reports failures that the program did not query.
 pub(crate) fn finish_all(mpi: &Mpi, deadline: Instant, report: impl Fn(&str, &str)) {
     let mut left: Vec<Arc<PendingRequest>> = live_requests().drain().map(|(_, pending)| pending).collect();
     left.extend(freed().drain(..));
     for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
         if !pending.wait_at_most(deadline.saturating_duration_since(Instant::now())) {
-            report(pending.call, "it was not done when the program ended MPI; wait for requests before");
+            report(
+                pending.call,
+                "it was not complete when the program finalized MPI; wait for requests before",
+            );
         } else if let Err(fault) = pending.outcome(mpi) {
             report(pending.call, &fault.text);
         }
     }
 }
 
-/// The process ends, without MPI: reports what has failed and was never asked for.
+/// At process exit, without MPI: reports failures that the program did not query.
 pub(crate) fn report_failures(report: impl Fn(&str, &str)) {
     let left: Vec<Arc<PendingRequest>> = live_requests().values().cloned().chain(freed().drain(..)).collect();
     for pending in left.iter().filter(|pending| pending.outcome.get().is_none()) {
-        // What is not done then, its file has reported.
+        // Incomplete operations are reported by their files.
         match pending.request.take_result() {
             Some(Err(error)) => report(pending.call, &error.to_string()),
-            // It may hold things of MPI, which is not called.
+            // It may hold MPI objects, and MPI must not be called.
             taken => std::mem::forget(taken),
         }
     }
 }
 
-/// The program is about to look at a request, by the one function in which MPICH does not poll: without this it would look forever.
+/// Completes a request before `MPI_Request_get_status`, in which MPICH does not poll.
 pub(crate) fn poll_before_status(mpi: &Mpi, handle: usize) {
     let pending = live_requests().get(&handle).cloned();
     if let Some(pending) = pending
@@ -209,25 +212,25 @@ pub(crate) fn poll_before_status(mpi: &Mpi, handle: usize) {
 }
 
 /// Fills the status of a request that is complete.
-unsafe extern "C" fn query(extra: *mut c_void, told: *mut c_void) -> c_int {
-    // SAFETY: the address that was handed to MPI, before `free`.
+unsafe extern "C" fn query(extra: *mut c_void, status_out: *mut c_void) -> c_int {
+    // SAFETY: the address that was passed to MPI, before `free`.
     let pending = unsafe { &*extra.cast::<PendingRequest>() };
     let Ok(mpi) = mpi() else { return 0 };
     pending.queried.store(true, Ordering::Release);
     match pending.outcome(mpi) {
         Ok(bytes) => {
-            status::set(mpi, told, *bytes);
+            status::set(mpi, status_out, *bytes);
             0
         }
         Err(fault) => {
-            status::set(mpi, told, fault.transferred);
+            status::set(mpi, status_out, fault.transferred);
             request_errors::arm(mpi, &pending.error_context, pending.call, fault)
         }
     }
 }
 
 unsafe extern "C" fn free(extra: *mut c_void) -> c_int {
-    // SAFETY: the address that was handed to MPI, given back once.
+    // SAFETY: the address that was passed to MPI, freed once.
     let pending = unsafe { Arc::from_raw(extra.cast::<PendingRequest>()) };
     live_requests().remove(&pending.handle.load(Ordering::Acquire));
     if pending.outcome.get().is_none() {
@@ -239,13 +242,13 @@ unsafe extern "C" fn free(extra: *mut c_void) -> c_int {
     0
 }
 
-/// Operations on files are not cancelled: they take place, and their status says so.
+/// Operations on files are not cancelled: they complete, and their status is not cancelled.
 unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
     0
 }
 
 unsafe extern "C" fn poll(extra: *mut c_void, _status: *mut c_void) -> c_int {
-    // SAFETY: the address that was handed to MPI, before `free`.
+    // SAFETY: the address that was passed to MPI, before `free`.
     let pending = unsafe { &*extra.cast::<PendingRequest>() };
     if let Ok(mpi) = mpi()
         && pending.is_done()

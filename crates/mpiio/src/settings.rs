@@ -1,4 +1,4 @@
-//! Settings in the environment that cannot be what they are: reported at the first file, with the forms that are valid.
+//! Check of settings in the environment: invalid values are reported at the first file, with the valid forms.
 
 pub(crate) mod file_name;
 
@@ -11,7 +11,7 @@ use aqueduct_file::Capacity;
 
 use crate::diagnostics;
 
-/// A variable, what it accepts, and whether a value is that.
+/// A variable, its valid forms, and a check of a value.
 type Setting = (&'static str, &'static str, fn(&str) -> bool);
 
 const SETTINGS: [Setting; 6] = [
@@ -19,7 +19,7 @@ const SETTINGS: [Setting; 6] = [
     ("AQUEDUCT_SPILL", "the path of a folder", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_SPILL_SIZE", "a size such as 1GiB", is_size),
     ("AQUEDUCT_BUFFER_NODES", "1 to buffer between machines too, or 0", |text| ["0", "1"].contains(&text)),
-    ("AQUEDUCT_TRACE", "the path of a folder that is there on all machines", |text| Path::new(text).is_dir()),
+    ("AQUEDUCT_TRACE", "the path of a folder that exists on all machines", |text| Path::new(text).is_dir()),
     ("AQUEDUCT_URING", "off to do without io_uring, or on", |text| ["off", "on"].contains(&text)),
 ];
 
@@ -27,7 +27,7 @@ fn is_size(text: &str) -> bool {
     !text.trim().ends_with('%') && text.parse::<Capacity>().is_ok()
 }
 
-/// The value of a variable that is set to something.
+/// The value of a variable that is not empty.
 pub(crate) fn value(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
@@ -39,7 +39,7 @@ pub(crate) fn valid(variable: &str) -> Option<String> {
     setting.is_none_or(|(_, _, accepts)| accepts(&value)).then_some(value)
 }
 
-/// Reports what is wrong, once, by the first rank of each machine.
+/// Reports invalid values once, on the first rank of each machine.
 pub(crate) fn check(ranks: &Comm) {
     static CHECKED: Once = Once::new();
     CHECKED.call_once(|| {
@@ -65,7 +65,7 @@ fn wrong() -> Vec<String> {
         let forms =
             "a wrapper such as fault=write=#3, throttle=200MB/s, crash, or a device: ufs, uring, memfs";
         Some(format!(
-            "AQUEDUCT_DEVICE={} is wrong, and no file can be opened: it takes {forms} ({error})",
+            "AQUEDUCT_DEVICE={} is invalid, and no file can be opened: it takes {forms} ({error})",
             value.display()
         ))
     });

@@ -1,10 +1,10 @@
-//! The end of the program: what was accepted and is not yet in the file is written when MPI ends, and at the latest when the process does.
+//! The end of the program: buffered data is written when MPI is finalized, at the latest when the process exits.
 //!
-//! When MPI ends, files that were left open are finished and let go, and no thread of ours calls MPI afterwards. A process that exits
-//! without ending MPI finishes its own part, without a call into MPI; since launchers kill the other processes as soon as one has exited
+//! When MPI is finalized, open files are finished and closed, and no thread of this library calls MPI afterwards. A process that exits
+//! without finalizing MPI finishes its own part without calling MPI; since launchers kill the other processes as soon as one has exited
 //! so, the processes of a machine wait for each other. A failure is printed, and the exit status is not 0.
 //!
-//! `unsafe` here: the loader runs a function of ours at the end, and the process is ended.
+//! `unsafe` here: a destructor function that the loader calls, and `_exit`.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::host::Mpi;
 use crate::shutdown_table::{self, ShutdownState, ShutdownTable};
 use crate::{diagnostics, request};
 
-/// How long collective operations that are still under way are waited for when MPI ends, all together: all ranks come there.
+/// Time limit for all collective operations in progress when MPI is finalized: all ranks reach that point.
 const AT_FINALIZE: Duration = Duration::from_secs(60);
-/// The same when the process ends without that: the other ranks may be gone.
+/// Time limit at process exit without `MPI_Finalize`: other ranks may have exited.
 const AT_EXIT: Duration = Duration::from_secs(2);
 
-/// How long a process that has finished its part waits for others that have not, and for others that have not come to their end at all.
+/// Times that a finished process waits for others that are finishing, and for others that have not reached their exit.
 const FOR_WRITING: Duration = Duration::from_secs(60);
 const FOR_RUNNING: Duration = Duration::from_secs(1);
 
@@ -36,37 +36,37 @@ fn wait_for_others(tables: &[Arc<ShutdownTable>]) {
     }
 }
 
-/// Something that was accepted is lost.
+/// True if accepted data is lost.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// The process that opened files; none before the first. A child of it has their handles, but not the threads that work for them.
+/// The process that opened files; none before the first. A forked child has the handles, but not the I/O threads.
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static LAST: extern "C" fn() = at_exit;
 
-/// A file is open from now on: the end of this process matters.
+/// Records that this process has opened files.
 pub(crate) fn note_open() {
     OPENED_BY.store(std::process::id(), Ordering::Release);
 }
 
-/// MPI is about to end, and still works: finishes requests and files that the program has left. The processes of a file come here together. What needs
-/// other ranks is waited for until one deadline: first all of it, then the media, which take as long as they take.
+/// Finishes requests and open files before MPI is finalized. Collective over the processes of each file. Operations that need
+/// other ranks are waited for until one deadline, then writes to the medium without a limit.
 pub(crate) fn at_finalize(mpi: &Mpi) {
     let deadline = Instant::now() + AT_FINALIZE;
     request::finish_all(mpi, deadline, report);
     let mut files = handle_table::take_all();
-    // In the order they were opened in, which is the same on all ranks.
+    // In the order of opening, which is the same on all ranks.
     files.sort_by_key(|open| open.opened);
     files.iter().for_each(|open| end_split(open, deadline));
     for open in &files {
         reported("MPI_Finalize", open.file.finish_alone(deadline));
     }
     for open in files {
-        // Other ranks may still need what a thread of this one does for them.
+        // Other ranks may still need the shared-pointer thread of this one.
         reported("MPI_Finalize", open.file.wait_for_users(deadline));
-        // A thread of the program's that still uses the file keeps it.
+        // Another thread of the program still uses the file.
         if let Some(open) = Arc::into_inner(open) {
             reported("MPI_Finalize", open.into_file().close_alone());
         }
@@ -74,11 +74,11 @@ pub(crate) fn at_finalize(mpi: &Mpi) {
     shutdown_table::all().iter().for_each(|table| table.publish(ShutdownState::Done));
 }
 
-/// Ends a split operation that the program has begun and not ended.
+/// Ends a split collective operation that the program has not ended.
 fn end_split(open: &MpiFile, deadline: Instant) {
     let begun = open.split().take();
     if let Some(SplitOperation { call, split }) = begun {
-        // What is not done by then its file reports. The buffer may hold things of MPI, which is not called at exit.
+        // Incomplete operations are reported by their files. The buffer may hold MPI objects, and MPI is not called at exit.
         let ended = split.end_within(deadline.saturating_duration_since(Instant::now()));
         reported(call, ended.map_or(Ok(()), |ended| ended.map(std::mem::forget)));
     }
@@ -110,7 +110,7 @@ extern "C" fn at_exit() {
         wait_for_others(&tables);
     }
     if HAS_FAILED.load(Ordering::Acquire) {
-        // SAFETY: what the program has printed is written first; the rest of the exit would only change the status back.
+        // SAFETY: output of the program is flushed first; the rest of the exit would overwrite the status.
         unsafe {
             libc::fflush(std::ptr::null_mut());
             libc::_exit(1);

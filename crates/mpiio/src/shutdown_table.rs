@@ -1,6 +1,6 @@
-//! How far the processes of a node are towards their end, in shared memory.
+//! The shutdown states of the processes of a node, in shared memory.
 //!
-//! A launcher kills all processes as soon as one has exited without `MPI_Finalize`. A process that exits so waits for those of its
+//! A launcher kills all processes as soon as one has exited without `MPI_Finalize`. Such a process waits for those of its
 //! node that still write.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use aqueduct_comm::{Comm, SharedRegion};
 
-/// How far a process is.
+/// The shutdown state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum ShutdownState {
@@ -47,7 +47,7 @@ impl ShutdownTable {
         self.word(self.rank).into_iter().for_each(|word| word.store(state as u64, Ordering::SeqCst));
     }
 
-    /// Whether any other process of the node is in this state.
+    /// True if any other process of the node is in this state.
     pub(crate) fn has_other_in(&self, state: ShutdownState) -> bool {
         let mut others = self.others.iter().filter_map(|other| self.word(*other));
         others.any(|word| word.load(Ordering::SeqCst) == state as u64)

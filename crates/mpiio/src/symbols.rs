@@ -1,7 +1,7 @@
-//! The surface: every function that the standard defines for files, under its own and its profiling name.
+//! Every function that the MPI standard defines for files, under its MPI_ and its PMPI_ name.
 //!
-//! `unsafe` here and below: C passes addresses, and promises what the standard says about them. A function takes handles as integers of
-//! the width of a register and hands them on as [`AbiConstants::handle`](crate::abi::AbiConstants::handle) has them.
+//! `unsafe` here and below: C passes addresses that are valid as the standard requires. A function takes handles as integers of
+//! the width of a register and converts them with [`AbiConstants::handle`](crate::abi::AbiConstants::handle).
 #![allow(unsafe_code)]
 
 mod access;
@@ -27,8 +27,8 @@ use crate::host::{Mpi, mpi};
 use crate::host::{MpiError, Outcome};
 use crate::request::{report_freed_failures, request_errors};
 
-/// Defines functions of C under two names each: a tool in front of us takes the first and calls the second. Neither calls the other by
-/// name, because that might lead back to the tool.
+/// Defines C functions under two names each: a tool interposes the first and calls the second. Neither calls the other by
+/// name, because that might call the tool.
 macro_rules! export {
     ($(fn $name:ident $profiled:ident ($($argument:ident: $kind:ty),*) $body:block)*) => {$(
         const _: () = {
@@ -37,14 +37,14 @@ macro_rules! export {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, reason = "the standard's names")]
             unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
-                // SAFETY: passed on as they came.
+                // SAFETY: the arguments are passed on unchanged.
                 unsafe { body($($argument),*) }
             }
 
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, reason = "the standard's names")]
             unsafe extern "C" fn $profiled($($argument: $kind),*) -> c_int {
-                // SAFETY: passed on as they came.
+                // SAFETY: the arguments are passed on unchanged.
                 unsafe { body($($argument),*) }
             }
         };
@@ -52,20 +52,20 @@ macro_rules! export {
 }
 pub(crate) use export;
 
-/// What a call returns where there is no MPI to say it by: `MPI_ERR_OTHER` of most.
+/// The result of a call without MPI: `MPI_ERR_OTHER` of most implementations.
 const NO_MPI: c_int = 16;
 
-/// The host's MPI, if it runs; else why the call cannot be.
+/// The host's MPI, if it is initialized; otherwise the error.
 fn running(call: &str) -> Result<&'static Mpi, c_int> {
     static SAID: Once = Once::new();
     let say = |text: &str| SAID.call_once(|| diagnostics::print_line(&format!("{call}: {text}")));
     let mpi = mpi().map_err(|why| {
-        say(&format!("{why}. This library serves programs with a shared Open MPI, MPICH or MPI 5 library"));
+        say(&format!("{why}. This library supports programs with a shared Open MPI, MPICH or MPI 5 library"));
         NO_MPI
     })?;
     if !mpi.is_running() {
         say(
-            "MPI has not been started in this process, or has ended; call it between MPI_Init and MPI_Finalize",
+            "MPI is not initialized in this process, or is finalized; call it between MPI_Init and MPI_Finalize",
         );
         return Err(mpi.constants.integers.other as c_int);
     }
@@ -75,10 +75,10 @@ fn running(call: &str) -> Result<&'static Mpi, c_int> {
     Ok(mpi)
 }
 
-/// Does the work; a panic is a defect of ours, and an error of the call.
+/// Does the work; a panic becomes an error of the call.
 fn guarded<T>(mpi: &Mpi, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let text = "the library failed inside; this is a defect, please report it";
+        let text = "internal error; please report this defect";
         Err(MpiError::new(mpi.constants.integers.intern, text))
     })
 }
@@ -117,7 +117,7 @@ fn with_file(
 }
 
 fn no_file(mpi: &Mpi) -> MpiError {
-    MpiError::new(mpi.constants.integers.file, "this is no open file: MPI_FILE_NULL, or closed already")
+    MpiError::new(mpi.constants.integers.file, "not an open file: MPI_FILE_NULL, or already closed")
 }
 
 /// An error of the engine in MPI's terms.
@@ -125,21 +125,18 @@ fn to_mpi_result<T>(mpi: &Mpi, outcome: aqueduct_file::Result<T>) -> Outcome<T> 
     outcome.map_err(|error| MpiError::of(mpi, &error))
 }
 
-/// Where the caller wants a result; null is an error of his.
+/// The place for a result; a null pointer is an error.
 fn put<T>(mpi: &Mpi, place: *mut T, value: T) -> Outcome<()> {
     if place.is_null() {
-        return Err(MpiError::new(
-            mpi.constants.integers.arg,
-            "the place for the result is the null pointer",
-        ));
+        return Err(MpiError::new(mpi.constants.integers.arg, "the pointer for the result is null"));
     }
     // SAFETY: the caller's place for a value of this type.
     unsafe { place.write_unaligned(value) };
     Ok(())
 }
 
-/// Puts a handle of any kind but a file's, which are narrower in some implementations.
-#[allow(clippy::cast_ptr_alignment, reason = "they are written byte by byte where need be")]
+/// Stores a handle, except of a file; handles are narrower in some implementations.
+#[allow(clippy::cast_ptr_alignment, reason = "unaligned places are written byte by byte")]
 fn put_handle(mpi: &Mpi, place: *mut u8, handle: usize) -> Outcome<()> {
     match mpi.constants.width() {
         4 => put(mpi, place.cast::<u32>(), handle as u32),
@@ -150,7 +147,7 @@ fn put_handle(mpi: &Mpi, place: *mut u8, handle: usize) -> Outcome<()> {
 /// A string of the caller's.
 fn text(mpi: &Mpi, text: *const c_char, code: i64) -> Outcome<OsString> {
     if text.is_null() {
-        return Err(MpiError::new(code, "a name is the null pointer"));
+        return Err(MpiError::new(code, "the name is a null pointer"));
     }
     let _ = mpi;
     // SAFETY: the caller passes a C string.

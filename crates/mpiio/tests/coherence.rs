@@ -6,7 +6,7 @@ mod launch;
 
 use std::process::Command;
 
-use launch::{Job, MPICH, OPEN_MPI, compile, door};
+use launch::{Job, MPICH, OPEN_MPI, compile, preload_library};
 
 /// Mounts the folder `$0` at `$1` for this process alone, and runs the rest with the library.
 const MOUNT: &str = "mount=$1; bindfs \"$0\" \"$mount\" || exit 3; shift; LD_PRELOAD=$LIBRARY \"$@\"; status=$?; \
@@ -25,12 +25,12 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn ranks_read_what_other_nodes_have_written_though_their_page_caches_differ() {
+fn ranks_read_the_writes_of_other_nodes_with_separate_page_caches() {
     run_on_separate_mounts("coherence.c");
 }
 
 #[test]
-fn ranks_see_the_size_that_another_node_has_given_the_file() {
+fn ranks_see_the_size_set_by_another_node() {
     run_on_separate_mounts("growth.c");
 }
 
@@ -49,9 +49,9 @@ fn run_on_separate_mounts(source: &str) {
         let file = format!("{mount}/out");
         let words = ["unshare", "--mount", "sh", "-c", MOUNT, &data, &mount];
         let words = [&words[..], &[program.path.to_str().expect("UTF-8"), &file]].concat();
-        let library = door();
+        let library = preload_library();
         let variables = [("AQUEDUCT_NODE_RANKS", "1"), ("LIBRARY", library.to_str().expect("UTF-8"))];
-        let output = Job { mpi, ranks: 3, door: false, variables: &variables }.run(&words);
+        let output = Job { mpi, ranks: 3, preloaded: false, variables: &variables }.run(&words);
         assert!(output.success, "{}: {}", mpi.name, output.text());
         for rank in 0..3 {
             assert!(output.printed.contains(&format!("{rank} wrong 0")), "{}: {}", mpi.name, output.text());

@@ -15,14 +15,14 @@ fn a_full_disk_is_an_error_and_not_a_signal() {
             let Some(disk) = TestFilesystem::mount(kind) else { return };
             let path = disk.path().join("out").to_string_lossy().into_owned();
             let words = [program.path.to_str().expect("UTF-8"), path.as_str()];
-            let output = Job { mpi, ranks, door: true, variables: &[] }.run(&words);
+            let output = Job { mpi, ranks, preloaded: true, variables: &[] }.run(&words);
             assert!(output.success, "{} with {ranks} ranks: {}", mpi.name, output.text());
             for rank in 0..ranks {
-                let told =
+                let printed =
                     |line: String| assert!(output.printed.contains(&line), "{line}: {}", output.text());
-                told(format!("{rank} hole ok zeros 1"));
-                told(format!("{rank} write_at_all MPI_ERR_NO_SPACE"));
-                told(format!("{rank} write_at MPI_ERR_NO_SPACE"));
+                printed(format!("{rank} hole ok zeros 1"));
+                printed(format!("{rank} write_at_all MPI_ERR_NO_SPACE"));
+                printed(format!("{rank} write_at MPI_ERR_NO_SPACE"));
             }
         }
     }

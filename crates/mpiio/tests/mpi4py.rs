@@ -1,4 +1,4 @@
-//! mpi4py's own tests of files, all of them, through the door: its list of what to skip under which MPI is switched off.
+//! All file tests of mpi4py with the interposition library; its skip lists are disabled.
 //!
 //! `AQUEDUCT_TEST_MPI4PY` names a folder with a build for each MPI and the tests; `cargo xtask test` makes it.
 
@@ -25,8 +25,8 @@ fn all_pass(mpi: Mpi, ranks: usize, buffer: &str) {
         let build = path(&[mpi.name]);
         let variables =
             [("PYTHONPATH", build.as_str()), ("PYTHONDONTWRITEBYTECODE", "1"), ("AQUEDUCT_BUFFER", buffer)];
-        let output =
-            Job { mpi, ranks, door: true, variables: &variables }.run(&[&python, &path(&["test", file])]);
+        let output = Job { mpi, ranks, preloaded: true, variables: &variables }
+            .run(&[&python, &path(&["test", file])]);
         let text = output.text();
         assert!(output.success && !text.contains("FAILED"), "{} {file} with {ranks} ranks: {text}", mpi.name);
         assert!(!text.contains("skipped="), "{text}");

@@ -1,4 +1,4 @@
-//! Programs in C, C++, Fortran and Python, run with the MPI they were built with and once more through the door: they print the same and
+//! Programs in C, C++, Fortran and Python, run natively and with the interposition library: they print the same and
 //! leave the same bytes. Where an implementation is known to be wrong, the line and the reason stand in `KNOWN`.
 //!
 //! A missing MPI or library is said and skipped; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
@@ -41,16 +41,16 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|entry| read(entry.expect("an entry"))).collect()
 }
 
-/// Runs a program natively, through the door and, through the door, buffered, and compares what it prints and leaves.
+/// Runs a program natively, with the library and with a buffer, and compares its output and its files.
 fn compare(mpi: Mpi, ranks: usize, command: &[&str], more: &[&str]) {
-    let run = |door: bool, variables: &[(&str, &str)]| {
+    let run = |preloaded: bool, variables: &[(&str, &str)]| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out").to_string_lossy().into_owned();
         let words = [command, &[path.as_str()], more].concat();
-        let output = Job { mpi, ranks, door, variables }.run(&words);
-        let way = format!("{} with {ranks} ranks, door {door}, {variables:?}", mpi.name);
+        let output = Job { mpi, ranks, preloaded, variables }.run(&words);
+        let way = format!("{} with {ranks} ranks, preloaded {preloaded}, {variables:?}", mpi.name);
         assert!(output.success, "{way}: {}", output.text());
-        if door {
+        if preloaded {
             assert!(!output.printed.contains("cancelled 1"), "{}", output.printed);
         }
         (comparable(&output.printed, mpi), files(folder.path()), way)
@@ -69,12 +69,12 @@ fn compare(mpi: Mpi, ranks: usize, command: &[&str], more: &[&str]) {
     }
 }
 
-/// Runs a program that checks itself, through the door only.
+/// Runs a program that checks itself, with the library only.
 fn check(mpi: Mpi, ranks: usize, program: &Path, variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out").to_string_lossy().into_owned();
-    let output =
-        Job { mpi, ranks, door: true, variables }.run(&[program.to_str().expect("UTF-8"), path.as_str()]);
+    let output = Job { mpi, ranks, preloaded: true, variables }
+        .run(&[program.to_str().expect("UTF-8"), path.as_str()]);
     assert!(output.success, "{} with {ranks} ranks, {variables:?}: {}", mpi.name, output.text());
     let left: Vec<String> = files(folder.path()).into_keys().filter(|name| name != "out").collect();
     assert!(left.is_empty(), "files are left behind: {left:?}");
@@ -100,7 +100,7 @@ fn all_constructors() {
     compiled_and_compared(OPEN_MPI, "combiners.c", &[], &[1, 3], &[]);
     // ROMIO aborts on datatypes with a hole inside a pair; without them.
     compiled_and_compared(MPICH, "combiners.c", &[], &[1, 3], &["without-pairs"]);
-    // Through the door both implementations see the same.
+    // With the library both implementations print the same.
     let logs = [OPEN_MPI, MPICH]
         .map(|mpi| compile(mpi, "combiners.c", &[]).map(|program| check(mpi, 3, &program.path, &[])));
     if let [Some(first), Some(second)] = &logs {
@@ -138,7 +138,7 @@ fn shapes_of_data() {
 }
 
 #[test]
-fn manners() {
+fn access_functions_in_all_forms() {
     // OMPIO breaks off at the end of a file and takes no lock in atomic mode; ROMIO breaks off in external32.
     compiled_and_compared(OPEN_MPI, "manners.c", &[], &[1, 3], &["posnxi"]);
     compiled_and_compared(MPICH, "manners.c", &[], &[1, 3], &["eposnai"]);
@@ -163,7 +163,7 @@ fn more_than_two_gibibytes() {
 }
 
 #[test]
-fn operations_that_do_not_wait_do_not_wait() {
+fn non_blocking_operations_do_not_block() {
     for mpi in [OPEN_MPI, MPICH] {
         let Some(program) = compile(mpi, "apart.c", &[]) else { return };
         check(mpi, 3, &program.path, &[]);
@@ -203,7 +203,7 @@ fn by_the_shared_pointer_at_every_thread_level() {
 
 /// Where MPI makes no window either, accesses in rank order go on, and the others fail at once.
 #[test]
-fn without_a_window_nobody_hangs() {
+fn without_a_window_no_rank_hangs() {
     let variables = [("THREAD_LEVEL", "0"), ("AQUEDUCT_NODE_RANKS", "1"), ("OMPI_MCA_osc", "monitoring")];
     let Some(ordered) = compile(OPEN_MPI, "ordered.c", &[]) else { return };
     check(OPEN_MPI, 3, &ordered.path, &variables);
@@ -211,13 +211,13 @@ fn without_a_window_nobody_hangs() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out");
     let words = [&shared.path, &out].map(|path| path.to_str().expect("UTF-8"));
-    let output = Job { mpi: OPEN_MPI, ranks: 3, door: true, variables: &variables }.run(&words);
+    let output = Job { mpi: OPEN_MPI, ranks: 3, preloaded: true, variables: &variables }.run(&words);
     assert!(!output.success && output.printed.contains("MPI_File_write_shared"), "{}", output.text());
     assert!(output.said.contains("cannot use a remote counter: MPI_Win_allocate"), "{}", output.said);
 }
 
 #[test]
-fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
+fn a_failing_device_fails_on_all_ranks_without_a_hang() {
     let plans = [
         ("fault=write=#2", "failed some"),
         ("fault=rank=1,write=0.5,seed=3", "failed some"),
@@ -236,7 +236,7 @@ fn a_failing_device_fails_on_all_ranks_and_nobody_hangs() {
             let printed = check(mpi, 3, &program.path, &[("AQUEDUCT_DEVICE", plan)]);
             assert!(printed.contains(expected), "{} {plan}: {printed}", mpi.name);
         }
-        // Buffered, a write that fails is told later, at the latest when the file is closed.
+        // Buffered, a failed write is reported later, at the latest when the file is closed.
         for (plan, expected) in &plans[3..] {
             let variables = [("AQUEDUCT_DEVICE", *plan), ("AQUEDUCT_BUFFER", "1MiB")];
             let printed = check(mpi, 3, &program.path, &variables);
@@ -314,7 +314,7 @@ fn parallel_hdf5() {
 }
 
 #[test]
-fn the_user_is_told_what_serves_and_what_was_done() {
+fn the_verbose_report_names_mpi_and_operations() {
     for mpi in [OPEN_MPI, MPICH] {
         let Some(program) = compile(mpi, "tiles.cpp", &[]) else { return };
         let folder = tempfile::tempdir().expect("a folder");
@@ -327,7 +327,7 @@ fn the_user_is_told_what_serves_and_what_was_done() {
             ("AQUEDUCT_BUFFER", "64KiB"),
         ];
         let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
-        let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
+        let output = Job { mpi, ranks: 2, preloaded: true, variables: &variables }.run(&words);
         assert!(output.success, "{}", output.text());
         assert!(output.said.contains("serves MPI_File_*"), "{}", output.said);
         assert!(output.said.contains(mpi.version), "{}", output.said);
@@ -355,7 +355,7 @@ fn files_on_several_machines_are_buffered_on_request() {
                 ("AQUEDUCT_BUFFER_NODES", everywhere),
             ];
             let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
-            let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
+            let output = Job { mpi, ranks: 2, preloaded: true, variables: &variables }.run(&words);
             assert!(output.success && output.said.contains(said), "{}", output.text());
             assert_eq!(output.said.contains("buffer took"), everywhere == "1", "{}", output.said);
         }
@@ -372,18 +372,18 @@ fn files_of_a_process_share_one_buffer() {
         let variables =
             [("AQUEDUCT_VERBOSE", "1"), ("AQUEDUCT_BUFFER", "64KiB"), ("AQUEDUCT_DEVICE", "throttle=20MB/s")];
         let words = [program.path.to_str().expect("UTF-8"), path.to_str().expect("UTF-8")];
-        let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run(&words);
+        let output = Job { mpi, ranks: 2, preloaded: true, variables: &variables }.run(&words);
         assert!(output.success, "{}", output.text());
         let words = |line: &str| {
             let (_, levels) = line.split_once("all its files took at most ")?;
             let mut numbers = levels.split(' ').filter_map(|word| word.parse::<u64>().ok());
             Some((numbers.next()?, numbers.next()?))
         };
-        let told: Vec<(u64, u64)> = output.said.lines().filter_map(words).collect();
-        assert_eq!(told.len(), 4, "two files of all ranks, and one of each: {}", output.said);
+        let totals: Vec<(u64, u64)> = output.said.lines().filter_map(words).collect();
+        assert_eq!(totals.len(), 4, "two files of all ranks, and one of each: {}", output.said);
         assert!(
-            told.iter().all(|(most, cap)| most <= cap && *cap == 64 << 10 && *most > 40 << 10),
-            "{told:?}"
+            totals.iter().all(|(most, cap)| most <= cap && *cap == 64 << 10 && *most > 40 << 10),
+            "{totals:?}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Programs that are legal and unusual, at every thread level, on one and on pretended several nodes, with both MPIs: they do not hang,
-//! they lose nothing, and they get the errors that are theirs. One that hangs fails within half a minute.
+//! Programs that are legal and unusual, at every thread level, on one node and on several simulated nodes, with both MPIs: they do not hang,
+//! they lose nothing, and they get their own errors. One that hangs fails within half a minute.
 //!
 //! A missing MPI is said and skipped; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
@@ -14,7 +14,7 @@ const LONGEST: u32 = 40;
 
 fn run(mpi: Mpi, ranks: usize, program: &Path, words: &[&str], variables: &[(&str, &str)]) -> Output {
     let words = [&[program.to_str().expect("UTF-8")], words].concat();
-    Job { mpi, ranks, door: true, variables }.run_within(LONGEST, &words)
+    Job { mpi, ranks, preloaded: true, variables }.run_within(LONGEST, &words)
 }
 
 /// Runs a program that checks itself.
@@ -180,7 +180,7 @@ fn parallel_hdf5_flushes_its_files_while_mpi_ends() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("out.h5").to_string_lossy().into_owned();
     let words = ["/usr/bin/python3", script.to_str().expect("UTF-8"), &path];
-    let output = Job { mpi: OPEN_MPI, ranks: 2, door: true, variables: &[] }.run_within(LONGEST, &words);
+    let output = Job { mpi: OPEN_MPI, ranks: 2, preloaded: true, variables: &[] }.run_within(LONGEST, &words);
     assert!(output.success, "{}", output.text());
     let read = "import h5py, sys; f = h5py.File(sys.argv[1]); \
                 sys.exit(not (f['data'][()].ravel() == range(2000)).all())";
@@ -259,7 +259,7 @@ fn errors_of_other_calls_reach_the_handler_of_the_program() {
 }
 
 #[test]
-fn whoever_reads_what_another_rank_has_lost_gets_the_error() {
+fn reads_of_data_that_another_rank_lost_return_the_error() {
     for mpi in [OPEN_MPI, MPICH] {
         let Some(program) = compile(mpi, "lost.c", &[]) else { return };
         let variables = [("AQUEDUCT_BUFFER", "1MiB"), ("AQUEDUCT_DEVICE", "fault=write=nospace@#1+,rank=0")];
@@ -315,7 +315,8 @@ fn memory_descriptors_and_threads_stay_flat() {
             let path = folder.path().join("out").to_string_lossy().into_owned();
             let variables = [("AQUEDUCT_NODE_RANKS", nodes)];
             let words = [program.path.to_str().expect("UTF-8"), path.as_str(), rounds.as_str()];
-            let output = Job { mpi, ranks: 2, door: true, variables: &variables }.run_within(longest, &words);
+            let output =
+                Job { mpi, ranks: 2, preloaded: true, variables: &variables }.run_within(longest, &words);
             assert!(output.success, "{} with {nodes} ranks on a node: {}", mpi.name, output.text());
             let is_complete = output.printed.contains("all counts reached");
             assert!(is_complete || output.printed.contains("ended by time"), "{}", output.printed);

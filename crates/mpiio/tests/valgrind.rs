@@ -8,7 +8,7 @@ mod launch;
 use std::path::Path;
 use std::process::Command;
 
-use launch::{MPICH, Mpi, OPEN_MPI, compile, door, is_missing, launcher};
+use launch::{MPICH, Mpi, OPEN_MPI, compile, is_missing, launcher, preload_library};
 
 const OPTIONS: [&str; 6] = [
     // Valgrind runs one thread at a time: one that polls MPI would keep the others from their turn.
@@ -57,7 +57,7 @@ fn check(mpi: Mpi, ranks: Option<usize>, program: &Path, variables: &[(&str, &st
         .arg("valgrind")
         .arg("--trace-children=yes")
         .arg(format!("--log-file={}/%p.log", folder.path().display()));
-    command.args(OPTIONS).arg("env").arg(format!("LD_PRELOAD={}", door().display()));
+    command.args(OPTIONS).arg("env").arg(format!("LD_PRELOAD={}", preload_library().display()));
     command.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
     command.arg(program).arg(folder.path().join("out")).args(words);
     let output = command.output().expect("the command starts");
@@ -81,13 +81,13 @@ fn is_there() -> bool {
 }
 
 #[test]
-fn valgrind_finds_nothing_of_ours_in_one_process() {
+fn valgrind_reports_no_error_of_the_library_in_one_process() {
     let Some(program) = is_there().then(|| compile(MPICH, "unusual.c", &["-ldl"])).flatten() else { return };
     check(MPICH, None, &program.path, &[("AQUEDUCT_BUFFER", "1MiB")], &["lbowmhecf"]);
 }
 
 #[test]
-fn valgrind_finds_nothing_of_ours_between_ranks() {
+fn valgrind_reports_no_error_of_the_library_between_ranks() {
     if std::env::var_os("AQUEDUCT_VALGRIND").is_none_or(|value| value != "all") || !is_there() {
         eprintln!("skipped: AQUEDUCT_VALGRIND=all runs it");
         return;
@@ -110,7 +110,7 @@ fn valgrind_finds_nothing_of_ours_between_ranks() {
 }
 
 #[test]
-fn complaints_are_told_from_those_of_others() {
+fn reports_about_the_library_are_separated_from_others() {
     let log = "==1== Memcheck\n==1== \n==1== Invalid read of size 8\n==1==    at 0x1: aqueduct_file::f (x.rs:1)\n==1== \n\
                ==1== Invalid write\n==1==    at 0x2: ucp_f\n==1== \n\
                ==1== 36 bytes in 1 blocks are definitely lost in loss record 1 of 2\n==1==    by 0x3: aqueduct_comm::g\n==1== \n";

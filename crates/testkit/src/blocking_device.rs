@@ -1,4 +1,4 @@
-//! A device whose writes wait until they are let through: what a program sees before a write is done can be looked at without a clock.
+//! A device whose writes block until they are released, to test the state before a write is complete without timing.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use aqueduct_device::{
     register_device,
 };
 
-/// How often a write looks before it goes through a shut gate: a test that fails before it opens the gate ends all the same. A count, so that time
+/// The polls of a blocked write before it proceeds anyway: a test that fails before the release still ends. A count, so that time
 /// in which nothing runs does not matter.
 const LOOKS: usize = 600;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Files in memory behind a gate; shut at first. They stand for files on a medium, and say that they are persistent.
+/// Files in memory whose writes are blocked at first. They report to be persistent.
 #[derive(Debug)]
 pub struct BlockingDevice {
     files: MemFs,
@@ -30,28 +30,28 @@ struct WriteLatch {
 }
 
 impl BlockingDevice {
-    /// Registers a gate under a prefix of its own: its files are `prefix:name`.
+    /// Registers a device under a prefix: its files are `prefix:name`.
     ///
     /// # Panics
-    /// If there is such a prefix.
+    /// If the prefix is registered.
     pub fn register(prefix: &str) -> Arc<Self> {
         let gate =
             Arc::new(Self { files: MemFs::new(), latch: Arc::default(), writeback_ranges: Arc::default() });
-        register_device(prefix, Arc::clone(&gate) as Arc<dyn Device>).expect("a prefix of its own");
+        register_device(prefix, Arc::clone(&gate) as Arc<dyn Device>).expect("the prefix is unused");
         gate
     }
 
-    /// Lets all writes through, now and later.
+    /// Releases all writes, now and later.
     pub fn open(&self) {
         self.latch.set(true);
     }
 
-    /// What was [hastened](Handle::start_writeback) since the last look.
+    /// The ranges passed to [`start_writeback`](Handle::start_writeback) since the last call.
     pub fn take_writeback_ranges(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.writeback_ranges.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Writes wait again.
+    /// Blocks writes again.
     pub fn shut(&self) {
         self.latch.set(false);
     }
@@ -119,7 +119,7 @@ impl Handle for BlockingHandle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // Mapped pages would be written behind the gate's back. It stands for a persistent medium.
+        // Stores to mapped pages could not be blocked. It stands for a persistent medium.
         Capabilities { maps: false, persistent: true, ..self.inner.capabilities() }
     }
 }

@@ -1,4 +1,4 @@
-//! What is in a file, seen by somebody else: another open of it, by one rank, without a buffer.
+//! The contents of a file, read through a separate handle without a buffer.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::{Error, File};

@@ -1,8 +1,8 @@
 //! Crash images: the power is cut in every operation of a sequence, and what is left must be something that a disk may leave.
 //!
-//! The judge knows nothing of how the `crash` wrapper works. It keeps the whole file as it was after each operation since the last
-//! sync (the *moments*), and asks of what survived: the length is that of a moment; each sector is that of a moment, less what a
-//! later one cut off; the file is gone only if its entry was never synced. With no operation since the sync, that leaves the synced bytes alone.
+//! The check is independent of the `crash` wrapper. It keeps the whole file as it was after each operation since the last
+//! sync (the *moments*), and checks the surviving file: the length is that of a moment; each sector is that of a moment, less what a
+//! later one truncated; the file is missing only if its entry was never synced. With no operation since the sync, only the synced bytes are valid.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::oracle::{self, DeviceOperation, operation_sequences};
 /// What a disk writes as a whole.
 const SECTOR: usize = 512;
 
-/// Plays random sequences of operations and cuts the power in each of their operations; panics with the shortest sequence that goes wrong.
+/// Runs random sequences of operations and cuts the power in each operation; panics with the shortest sequence that fails.
 ///
 /// `inner` makes an empty device to put under the wrapper, on which `name` can be created.
 pub fn check(title: &str, cases: u32, name: &OsStr, inner: impl Fn() -> Arc<dyn Device>) {
     oracle::run(title, cases, operation_sequences(1..12), |steps| cut_everywhere(name, steps, 3, &inner));
 }
 
-/// Plays the steps again and again on new devices and cuts the power in every operation, with as many seeds as said.
+/// Runs the steps on new devices and cuts the power in every operation, with the given number of seeds.
 pub fn cut_everywhere(
     name: &OsStr,
     steps: &[DeviceOperation],
@@ -38,7 +38,7 @@ pub fn cut_everywhere(
     Ok(())
 }
 
-/// Plays the steps until the power fails, or cuts it at the end, and judges what is left.
+/// Runs the steps until the power fails, or cuts it at the end, and checks the surviving file.
 fn cut_once(
     name: &OsStr,
     steps: &[DeviceOperation],
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn sectors_of_any_moment_are_right() {
+    fn sectors_of_any_moment_are_accepted() {
         for sectors in [[1, 1, 1, 1], [2, 2, 1, 1], [1, 2, 1, 1], [2, 1, 1, 1]] {
             assert_eq!(history().check_survivor(Some(&mixed(&sectors, 2000))), Ok(()));
         }
     }
 
     #[test]
-    fn anything_else_is_wrong() {
+    fn other_contents_are_rejected() {
         let history = history();
         assert!(history.check_survivor(None).is_err(), "the entry was synced");
         assert!(history.check_survivor(Some(&mixed(&[1; 4], 1999))).is_err(), "a length that never was");

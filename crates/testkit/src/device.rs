@@ -1,6 +1,6 @@
 //! The conformance suite for devices: every line of the contract of [`Handle`], once, for every device and every wrapper.
 //!
-//! A device of one's own passes it like this:
+//! A custom device is tested like this:
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Other people's programs that read and write netCDF, HDF5 and the conventions of the field. Those that are missing are said to be skipped;
+//! External programs that read and write netCDF, HDF5 and their conventions. Missing ones are skipped with a notice;
 //! `AQUEDUCT_REQUIRE_NETCDF=1` makes that a failure.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::launcher::which;
 
-/// Whether something is not there: said, and a failure where it is required.
+/// Reports that something is missing; a failure if it is required.
 pub fn is_missing(what: &str, there: bool) -> bool {
     if !there {
         let required = std::env::var_os("AQUEDUCT_REQUIRE_NETCDF").is_some();

@@ -49,7 +49,7 @@ impl Fixture<'_> {
     /// A name that no file has yet, the same on all ranks.
     fn name(&self) -> String {
         self.next.set(self.next.get() + 1);
-        format!("{}judged-{}", self.place, self.next.get())
+        format!("{}conformance-{}", self.place, self.next.get())
     }
 
     fn open(&self, name: &str, mode: Mode) -> aqueduct_file::Result<File> {
@@ -131,6 +131,6 @@ impl Drop for FileCaseGuard {
 fn first_seed(world: &Comm) -> u64 {
     let given = std::env::var("AQUEDUCT_SEED").ok().and_then(|text| text.parse().ok());
     let mut seed = [given.unwrap_or(0)];
-    world.broadcast(0, &mut seed).expect("the seed is told");
+    world.broadcast(0, &mut seed).expect("the seed is broadcast");
     seed[0]
 }

@@ -1,4 +1,4 @@
-//! Headers of MPI implementations: what we rely on of each is compared with its own.
+//! Comparison of constants with the headers of MPI implementations.
 //!
 //! A small C program prints the values of all expressions; it is compiled against each header there is. A missing header is said
 //! and skipped; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
@@ -68,8 +68,8 @@ fn program(header: &str, facts: &[Fact]) -> String {
     )
 }
 
-fn compare(facts: Facts, flavour: MpiAbi, header: &str, compiler: &str, arguments: &[OsString]) {
-    let facts = facts(flavour);
+fn compare(facts: Facts, abi: MpiAbi, header: &str, compiler: &str, arguments: &[OsString]) {
+    let facts = facts(abi);
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("facts.c"), folder.path().join("facts"));
     std::fs::write(&source, program(header, &facts)).unwrap();
@@ -81,7 +81,7 @@ fn compare(facts: Facts, flavour: MpiAbi, header: &str, compiler: &str, argument
     let values: Vec<i64> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(values.len(), facts.len());
     for (fact, value) in facts.iter().zip(values) {
-        assert_eq!(fact.value, value, "{flavour:?}: {} in {header}", fact.expression);
+        assert_eq!(fact.value, value, "{abi:?}: {} in {header}", fact.expression);
     }
 }
 

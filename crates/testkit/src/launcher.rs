@@ -1,4 +1,4 @@
-//! Launchers of MPI programs: a test starts its program under each that is there.
+//! Launchers of MPI programs: a test starts its program under each installed one.
 
 use std::env;
 use std::fs;
@@ -67,7 +67,7 @@ impl TestLauncher {
         command.args(self.arguments).args(["-n", &ranks.to_string()]).arg(&self.program).args(arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.envs(variables.iter().copied());
-        // Containers and CI run as root, which Open MPI refuses unless told twice.
+        // Containers and CI run as root, which Open MPI refuses unless two variables are set.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         command.env("RUST_BACKTRACE", "0");

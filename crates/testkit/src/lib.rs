@@ -1,19 +1,19 @@
-//! The judges: suites that every implementation has to pass, written once and public, so that one's own can be put before them too.
+//! Conformance suites that every implementation must pass, public so that custom implementations can run them, and test utilities.
 //!
-//! * [`transport`]: conformance of whatever carries a [`Comm`](aqueduct_comm::Comm), run on every rank;
+//! * [`transport`]: conformance of transports of a [`Comm`](aqueduct_comm::Comm), run on every rank;
 //! * [`device`]: conformance of devices and wrappers with the contract of [`aqueduct_device::Handle`];
 //! * [`file`](mod@file): conformance of the file engine, and its byte oracle;
-//! * [`filesystem`]: small file systems of their own, to be filled, shut down and limited;
+//! * [`filesystem`]: small file systems that can be filled, shut down and limited;
 //! * [`oracle`]: random operations on a device against a plain vector of bytes;
 //! * [`control_group`]: control groups with a memory limit;
 //! * [`byte_pattern`]: bytes of test files, computed from their position;
 //! * [`contents`]: the bytes of a file, as another open sees them;
-//! * [`blocking_device`]: a device whose writes wait until they are let through;
-//! * [`launcher`]: MPI programs started under the launchers that are there;
+//! * [`blocking_device`]: a device whose writes block until they are released;
+//! * [`launcher`]: MPI programs started under the installed launchers;
 //! * [`mpi_job`]: tests that start themselves under these launchers;
 //! * [`headers`]: constants of MPI implementations, compared with their headers;
-//! * [`external_tools`]: other people's programs that read what we write;
-//! * [`crash`]: what may be left after a power cut, judged without knowing how it was made.
+//! * [`external_tools`]: external programs that read the written files;
+//! * [`crash`]: checks of the state after a power cut, independent of the `crash` wrapper.
 //!
 //! Random tests show their seed when they fail; `AQUEDUCT_SEED=…` repeats it.
 

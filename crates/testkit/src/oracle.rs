@@ -17,7 +17,7 @@ pub use device_operation::{DeviceOperation, Extents, operation_sequences};
 
 use crate::device::DeviceUnderTest;
 
-/// Plays random operations on new files of the subject; panics with the shortest sequence that goes wrong and the seed that led to it.
+/// Runs random operations on new files of the subject; panics with the shortest failing sequence and its seed.
 ///
 /// The seed is random, or that of `AQUEDUCT_SEED`.
 pub fn check(subject: &DeviceUnderTest, cases: u32) {
@@ -30,7 +30,7 @@ pub fn check(subject: &DeviceUnderTest, cases: u32) {
     });
 }
 
-/// Plays the steps on a new file; an error says which step went wrong and how.
+/// Runs the steps on a new file; an error names the failed step.
 pub fn replay(subject: &DeviceUnderTest, name: &OsStr, steps: &[DeviceOperation]) -> Result<(), String> {
     let mut play = model_test::ModelTest::begin(subject, name)?;
     for (index, step) in steps.iter().enumerate() {
@@ -72,7 +72,7 @@ fn seed() -> u64 {
     }
 }
 
-/// The options of a file that a play is on.
+/// The options of the tested file.
 fn options(create: bool) -> DeviceOpenOptions {
     DeviceOpenOptions::read_write().create(create)
 }

@@ -1,11 +1,11 @@
-//! What cannot be is refused with words; nothing panics, however wild the numbers.
+//! Invalid arguments are errors with an explanation; no values cause a panic.
 
 use aqueduct_file::hyperslab::Hyperslab;
 use aqueduct_file::layout::{Basic, Layout, MAX_DEPTH, Member, Order, Problem, Vector};
 use proptest::prelude::*;
 
 #[test]
-fn too_large_is_said() {
+fn sizes_above_the_limit_are_errors() {
     let int = Layout::from(Basic::I32);
     let error = int.contiguous(1 << 61).expect_err("too large");
     assert_eq!((error.operation(), error.problem()), ("contiguous", &Problem::TooLarge));
@@ -30,7 +30,7 @@ fn too_large_is_said() {
 }
 
 #[test]
-fn too_deep_is_said() {
+fn nesting_above_the_limit_is_an_error() {
     // Unequal parts of many runs, so that nothing is simplified away.
     const RUNS: u64 = 100;
     let many = Vector { count: RUNS, block: 1, stride: 2 };

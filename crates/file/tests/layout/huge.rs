@@ -44,7 +44,7 @@ fn a_long_vector_is_sought_by_division() -> Result<()> {
 }
 
 #[test]
-fn kinds_of_long_layouts_are_told_in_one_step() -> Result<()> {
+fn element_types_of_long_layouts_are_found_without_enumeration() -> Result<()> {
     let vector = Layout::from(Basic::ComplexF32).vector(Vector { count: BLOCKS, block: 1, stride: -3 })?;
     let signature: Vec<_> = vector.pattern().signature(8..).map(|e| (e.basic, e.count)).collect();
     assert_eq!(signature, [(Basic::ComplexF32, BLOCKS - 1)]);

@@ -1,6 +1,6 @@
 //! A second opinion: MPI builds the same random types and says where every byte lies.
 //!
-//! The implementations round bounds differently from the standard and from one another, so layouts are decoded as a door for MPI programs does it: a
+//! The implementations round bounds differently from the standard and from one another, so layouts are decoded as the interposition library does it: a
 //! layout whose bounds MPI sees otherwise is resized to what MPI says, and the bytes must then agree always. Where nothing had to be
 //! rounded, the bounds must agree too.
 

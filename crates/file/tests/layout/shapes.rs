@@ -12,7 +12,7 @@ fn vector(count: u64, block: u64, stride: i64) -> Vector {
 }
 
 #[test]
-fn many_ways_to_say_contiguous() -> Result<()> {
+fn equivalent_contiguous_layouts_are_recognised() -> Result<()> {
     let plain = double().contiguous(12)?;
     let ways = [
         double().contiguous(3)?.contiguous(4)?,
@@ -36,7 +36,7 @@ fn many_ways_to_say_contiguous() -> Result<()> {
 }
 
 #[test]
-fn many_ways_to_say_strided() -> Result<()> {
+fn equivalent_strided_layouts_are_recognised() -> Result<()> {
     let shape = Shape::Strided { offset: 0, block: 16, stride: 40, count: 6 };
     let ways = [
         double().vector(vector(6, 2, 5))?,

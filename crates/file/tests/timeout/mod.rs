@@ -1,21 +1,21 @@
-//! Work that fails where it hangs, instead of hanging.
+//! Runs work with a timeout, so that a hang is a test failure.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 /// Longer than any of these tests takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Fails where the work hangs, instead of hanging with it.
-pub(crate) fn watched(title: &str, work: impl FnOnce() + Send + 'static) {
+/// Panics if the work does not finish in time.
+pub(crate) fn with_timeout(title: &str, work: impl FnOnce() + Send + 'static) {
     let (done, waiting) = mpsc::channel();
     let worker = std::thread::spawn(move || {
         work();
         let _ = done.send(());
     });
-    match waiting.recv_timeout(PATIENCE) {
+    match waiting.recv_timeout(TIMEOUT) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{title} hangs"),
-        // Done, or ended by a panic, which joining reports.
+        // Done, or ended by a panic, which `join` returns.
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
             if let Err(panic) = worker.join() {
                 std::panic::resume_unwind(panic);

@@ -13,25 +13,25 @@ macro_rules! handles {
 
         impl Handles {
             pub(crate) fn of(host: &Host) -> Result<Self, String> {
-                let find = |object: &str, mpich: usize, standard: usize| match host.flavour() {
+                let find = |object: &str, mpich: usize, standard: usize| match host.abi() {
                     MpiAbi::Mpich => Ok(mpich),
                     MpiAbi::Standard => Ok(standard),
                     MpiAbi::OpenMpi => host.object(object).ok_or_else(|| {
-                        format!("{} lacks {object}; is it a complete Open MPI?", host.path().display())
+                        format!("{} lacks {object}; use a complete Open MPI", host.path().display())
                     }),
                 };
                 Ok(Self { $($field: find($openmpi, $mpich, $standard)?,)* })
             }
 
-            pub(crate) fn facts(flavour: MpiAbi) -> Vec<Fact> {
-                [$(handle_fact(flavour, $name, $openmpi, $mpich, $standard),)*].into_iter().flatten().collect()
+            pub(crate) fn facts(abi: MpiAbi) -> Vec<Fact> {
+                [$(handle_fact(abi, $name, $openmpi, $mpich, $standard),)*].into_iter().flatten().collect()
             }
         }
     };
 }
 
 handles! {
-    // Name, Open MPI's object, MPICH, the standard interface.
+    // Name, Open MPI's object, MPICH, the standard ABI.
     comm_world "MPI_COMM_WORLD" "ompi_mpi_comm_world" 0x4400_0000 0x101;
     comm_self "MPI_COMM_SELF" "ompi_mpi_comm_self" 0x4400_0001 0x102;
     comm_null "MPI_COMM_NULL" "ompi_mpi_comm_null" 0x0400_0000 0x100;
@@ -47,7 +47,7 @@ handles! {
 
 /// `MPI_ERRORS_ABORT`, which Open MPI has from version 5 on.
 pub(crate) fn errors_abort(host: &Host) -> Option<usize> {
-    match host.flavour() {
+    match host.abi() {
         MpiAbi::OpenMpi => host.object("ompi_mpi_errors_abort"),
         MpiAbi::Mpich => Some(0x5400_0003),
         MpiAbi::Standard => Some(0x142),

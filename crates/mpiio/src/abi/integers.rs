@@ -13,8 +13,8 @@ macro_rules! integers {
         const STANDARD: Integers = Integers { $($field: $standard,)* };
 
         impl Integers {
-            pub(crate) fn facts(flavour: MpiAbi) -> Vec<Fact> {
-                let known = Self::of(flavour);
+            pub(crate) fn facts(abi: MpiAbi) -> Vec<Fact> {
+                let known = Self::of(abi);
                 let all = [$(($name, known.$field),)*];
                 let there = all.iter().filter(|(_, value)| *value != ABSENT);
                 there.map(|(name, value)| Fact { expression: format!("(long)(intptr_t)({name})"), value: *value }).collect()
@@ -23,12 +23,12 @@ macro_rules! integers {
     };
 }
 
-/// The value of a constant that an implementation does not have: no value of any.
+/// The value of a constant that an implementation does not have; no constant has this value.
 const ABSENT: i64 = -1_000_000;
 
 impl Integers {
-    pub(crate) fn of(flavour: MpiAbi) -> &'static Self {
-        match flavour {
+    pub(crate) fn of(abi: MpiAbi) -> &'static Self {
+        match abi {
             MpiAbi::OpenMpi => &OPEN_MPI,
             MpiAbi::Mpich => &MPICH,
             MpiAbi::Standard => &STANDARD,
@@ -37,7 +37,7 @@ impl Integers {
 }
 
 integers! {
-    // Name, Open MPI, MPICH, the standard interface.
+    // Name, Open MPI, MPICH, the standard ABI.
     access "MPI_ERR_ACCESS" 20 20 20;
     amode "MPI_ERR_AMODE" 21 21 21;
     arg "MPI_ERR_ARG" 13 12 13;

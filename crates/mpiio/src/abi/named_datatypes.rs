@@ -1,4 +1,4 @@
-//! Datatypes with a name.
+//! The predefined datatypes of MPI.
 
 use std::collections::HashMap;
 
@@ -8,19 +8,19 @@ use aqueduct_file::layout::Basic;
 
 use super::handle_fact;
 
-/// What a named datatype is.
+/// The kind of a named datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One value.
     One(Basic),
     /// Two values, as in a C structure.
     Pair(Basic, Basic),
-    /// Fortran's kinds whose size is a matter of the compiler's options.
+    /// Fortran types whose size depends on compiler options.
     Logical,
     Integer,
     Real,
     Complex,
-    /// A mark of bounds, without data.
+    /// A marker of bounds, without data.
     Mark,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct NamedDatatypes(HashMap<usize, Kind>);
 
 impl NamedDatatypes {
     pub(crate) fn of(host: &Host) -> Self {
-        let handle = |object: &str, mpich: usize, standard: usize| match host.flavour() {
+        let handle = |object: &str, mpich: usize, standard: usize| match host.abi() {
             MpiAbi::OpenMpi => host.object(object),
             MpiAbi::Mpich => Some(mpich).filter(|handle| *handle != 0),
             MpiAbi::Standard => Some(standard).filter(|handle| *handle != 0),
@@ -45,11 +45,11 @@ impl NamedDatatypes {
     }
 
     /// Those that every header has; the others depend on versions and compilers.
-    pub(crate) fn facts(flavour: MpiAbi) -> Vec<Fact> {
+    pub(crate) fn facts(abi: MpiAbi) -> Vec<Fact> {
         let common = TYPES.iter().filter(|(name, ..)| !RARE.contains(name));
         common
             .filter_map(|(name, object, mpich, standard, _)| {
-                handle_fact(flavour, name, object, *mpich, *standard)
+                handle_fact(abi, name, object, *mpich, *standard)
             })
             .collect()
     }
@@ -73,7 +73,7 @@ const RARE: [&str; 14] = [
     "MPI_2DOUBLE_COMPLEX",
 ];
 
-/// Name, Open MPI's object, MPICH, the standard interface, kind.
+/// Name, Open MPI's object, MPICH, the standard ABI, kind.
 #[rustfmt::skip]
 const TYPES: [(&str, &str, usize, usize, Kind); 74] = [
     ("MPI_BYTE", "ompi_mpi_byte", 0x4c00_010d, 0x247, Kind::One(Basic::Byte)),

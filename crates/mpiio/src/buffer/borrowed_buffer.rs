@@ -1,23 +1,23 @@
-//! Memory of the program: an address, a datatype and a count, as the engine takes it.
+//! Memory of the program: an address, a datatype and a count, as a source or sink of the engine.
 //!
-//! `unsafe` here: the program promises that the memory is there until the operation is over; MPI's rules, not Rust's, keep others away.
+//! `unsafe` here: the program promises that the memory is valid until the operation is complete; the rules of MPI exclude other accesses.
 #![allow(unsafe_code)]
 
 use aqueduct_file::layout::{Layout, LayoutError, Pattern};
 use aqueduct_file::{Error, Incoming, Outgoing, Sink, Source};
 
-/// A buffer that the program has lent to an operation.
+/// A buffer of the program, borrowed by an operation.
 #[derive(Debug)]
 pub(crate) struct BorrowedBuffer {
     start: *mut u8,
     len: usize,
-    /// None: the data lies in one piece.
+    /// None: the data is contiguous.
     pattern: Option<Pattern>,
-    /// What is wrong with it: the operation fails, but takes place.
+    /// The error of an invalid buffer: the operation takes place and fails.
     error: Option<Error>,
 }
 
-// SAFETY: the program leaves a buffer alone until its operation is over, on whichever thread that takes place.
+// SAFETY: the program does not use a buffer until its operation is complete, on whichever thread it runs.
 unsafe impl Send for BorrowedBuffer {}
 
 impl BorrowedBuffer {
@@ -27,7 +27,7 @@ impl BorrowedBuffer {
         if let (true, Some(bytes)) = (layout.is_contiguous(), bytes) {
             return Ok(Self::contiguous(address, bytes as usize));
         }
-        // More than memory can have is refused here.
+        // Sizes above the address space are rejected here.
         let pattern = layout.tiled(count)?;
         let (lowest, highest) = (pattern.lowest(), pattern.highest());
         let start = address.wrapping_offset(lowest as isize);
@@ -40,12 +40,12 @@ impl BorrowedBuffer {
         Ok(Self { start, len, pattern: Some(pattern), error: None })
     }
 
-    /// Bytes in one piece.
+    /// Contiguous bytes.
     pub(crate) fn contiguous(start: *mut u8, len: usize) -> Self {
         Self { start, len, pattern: None, error: None }
     }
 
-    /// No buffer: the operation fails with this error, after it has told the other ranks.
+    /// No buffer: the operation fails with this error on all ranks.
     pub(crate) fn failing(error: Error) -> Self {
         Self { error: Some(error), ..Self::contiguous(std::ptr::null_mut(), 0) }
     }

@@ -1,4 +1,4 @@
-//! Data representations that programs register: their own functions convert between memory and file.
+//! Data representations registered by programs (`MPI_Register_datarep`), whose functions convert between memory and file.
 //!
 //! `unsafe` here: functions of the program are called with the arguments that MPI prescribes.
 #![allow(unsafe_code)]
@@ -16,13 +16,13 @@ pub(crate) type ConversionFn =
 /// The same with a large count.
 pub(crate) type LargeConversionFn =
     unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, i64, *mut c_void) -> c_int;
-/// Tells the bytes a datatype takes in a file.
+/// Returns the extent of a datatype in a file.
 pub(crate) type ExtentFn = unsafe extern "C" fn(usize, *mut i64, *mut c_void) -> c_int;
 
 /// One direction of conversion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DatarepConversion {
-    /// None: data is carried as it is.
+    /// None: data is not converted.
     None,
     Small(ConversionFn),
     Large(LargeConversionFn),
@@ -50,7 +50,7 @@ pub(crate) fn register(mpi: &Mpi, name: &str, datarep: Datarep) -> Outcome<()> {
         return Err(MpiError::new(known.arg, "a data representation has a name of 1 to 127 bytes"));
     }
     if datarep.extent.is_none() {
-        let text = "a data representation needs a function that tells extents in the file";
+        let text = "a data representation needs a function for extents in the file";
         return Err(MpiError::new(known.arg, text));
     }
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Datarep {
         let code = unsafe { extent(datatype, &raw mut bytes, self.extra as *mut c_void) };
         failed(mpi, code)?;
         u64::try_from(bytes).map_err(|_| {
-            let text = format!("the extent of a datatype in the file is {bytes} bytes, says its function");
+            let text = format!("the extent function of the representation returned {bytes} bytes");
             MpiError::new(mpi.constants.integers.conversion, text)
         })
     }

@@ -1,5 +1,5 @@
-//! Data in external32 where the view is one of bytes, which go with values of any kind: what they are, and so how they are converted, the
-//! datatype of the access tells. Where the view has values, the engine converts by them.
+//! Data in external32 with a view of bytes, which matches values of any type: the datatype of the access determines the
+//! conversion. If the etype of the view has a type, the engine converts.
 
 use aqueduct_file::layout::{Basic, Layout, LayoutError, Pattern};
 use aqueduct_file::{Incoming, Outgoing, Representation, Sink, Source};
@@ -12,13 +12,13 @@ use crate::host::{MpiError, Outcome};
 /// Data as it lies in the file.
 pub(crate) struct External32Buffer {
     stored: Vec<u8>,
-    /// Of what kinds the values are.
+    /// The types of the values.
     kinds: Pattern,
-    /// Where they go; none where they came from there.
+    /// The destination of a read; none for a write.
     memory: Option<BorrowedBuffer>,
 }
 
-/// Whether data of this layout is converted by what it is: the view has bytes only.
+/// True if data of this layout is converted by its own types: the view has bytes only.
 pub(crate) fn is_wanted(etype: &Layout, data: &Layout) -> bool {
     is_bytes(etype) && !is_bytes(data)
 }
@@ -49,7 +49,7 @@ impl External32Buffer {
         Ok(Self { stored, kinds, memory: None })
     }
 
-    /// So many bytes of it have been moved: how many they are in memory, where they are put if they were read.
+    /// Completes the transfer of `bytes` of the file: stores read data in memory; the number of bytes in memory.
     pub(crate) fn finish(&mut self, mpi: &Mpi, bytes: u64) -> Outcome<u64> {
         let refuse = |text: String| MpiError::new(mpi.constants.integers.conversion, text);
         if self.memory.is_none() && bytes == self.stored.len() as u64 {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_go_with_everything_and_stay_what_they_are() {
+    fn bytes_match_any_type_and_are_not_converted() {
         let (byte, int): (Layout, Layout) = (Basic::Byte.into(), Basic::I32.into());
         assert!(is_wanted(&byte, &int));
         assert!(is_wanted(&byte.contiguous(4).unwrap(), &int));

@@ -1,5 +1,5 @@
-//! Whether the program has committed a datatype. MPI has no function that tells; but it refuses to send what is not committed, even to
-//! nobody.
+//! Check that a datatype is committed. MPI has no query for it, but fails to send an uncommitted datatype, even to
+//! `MPI_PROC_NULL`.
 //!
 //! `unsafe` here: MPI is called.
 #![allow(unsafe_code)]
@@ -10,19 +10,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::host::{Mpi, mpi};
 use crate::host::{MpiError, Outcome};
 
-/// A communicator of this process alone, on which errors are returned; once it is needed, until MPI ends.
+/// A communicator of this process that returns errors; created when needed, freed when MPI is finalized.
 static OWN: Mutex<Option<usize>> = Mutex::new(None);
 
 fn own() -> MutexGuard<'static, Option<usize>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Refuses a datatype that is not committed.
+/// Fails for a datatype that is not committed.
 pub(crate) fn check(mpi: &Mpi, datatype: usize) -> Outcome<()> {
     let (known, functions) = (mpi.constants.integers, &mpi.functions);
     let comm = communicator(mpi)?;
     let (nothing, mut class) = (0u64, 0);
-    // SAFETY: nobody receives it, so nothing is read; the class is filled in here.
+    // SAFETY: the destination is MPI_PROC_NULL, so nothing is read; the class is filled here.
     unsafe {
         let sent =
             (functions.send)((&raw const nothing).cast(), 1, datatype, known.proc_null as c_int, 0, comm);
@@ -31,7 +31,7 @@ pub(crate) fn check(mpi: &Mpi, datatype: usize) -> Outcome<()> {
         }
     }
     if i64::from(class) == known.type_ {
-        return Err(MpiError::new(known.type_, "the datatype is not committed; call MPI_Type_commit before"));
+        return Err(MpiError::new(known.type_, "the datatype is not committed; call MPI_Type_commit first"));
     }
     Ok(())
 }
@@ -43,7 +43,7 @@ fn communicator(mpi: &Mpi) -> Outcome<usize> {
     }
     let (handles, functions) = (&mpi.constants.handles, &mpi.functions);
     let mut comm = 0;
-    // SAFETY: a predefined communicator, split by its only rank: a copy would copy the program's attributes too.
+    // SAFETY: a predefined communicator, split by its only rank: a duplicate would copy the program's attributes.
     unsafe {
         mpi.check("MPI_Comm_split", (functions.comm_split)(handles.comm_self, 0, 0, &raw mut comm))?;
         let set = (functions.comm_set_errhandler)(comm, handles.errors_return);
@@ -53,10 +53,10 @@ fn communicator(mpi: &Mpi) -> Outcome<usize> {
     Ok(comm)
 }
 
-/// MPI ends: what was made here is given back.
+/// Frees the communicator before MPI is finalized.
 pub(crate) fn end() {
     if let (Ok(mpi), Some(mut comm)) = (mpi(), own().take()) {
-        // SAFETY: ours, and not used again.
+        // SAFETY: created here, not used again.
         unsafe { (mpi.functions.comm_free)(&raw mut comm) };
     }
 }

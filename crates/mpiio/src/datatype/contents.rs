@@ -1,12 +1,12 @@
-//! What a datatype was made of, as MPI tells it.
+//! The envelope and contents of a datatype (`MPI_Type_get_envelope`, `MPI_Type_get_contents`).
 //!
-//! `unsafe` here: MPI fills arrays of ours, of the lengths it asked for.
+//! `unsafe` here: MPI fills arrays of the lengths in the envelope.
 #![allow(unsafe_code)]
 
 use crate::host::Mpi;
 use crate::host::Outcome;
 
-/// The arguments a datatype was made with.
+/// The arguments of the constructor of a datatype.
 #[derive(Debug, Default)]
 pub(crate) struct DatatypeContents {
     pub(crate) combiner: i64,
@@ -19,7 +19,7 @@ pub(crate) struct DatatypeContents {
     pub(crate) types: Vec<ChildDatatype>,
 }
 
-/// A datatype that another one is made of: a reference of ours, unless it is predefined.
+/// A datatype in the contents of another one: a reference to be freed, unless it is predefined.
 #[derive(Debug)]
 pub(crate) struct ChildDatatype {
     pub(crate) handle: usize,
@@ -31,7 +31,7 @@ impl Drop for ChildDatatype {
         if let Ok(mpi) = crate::host::mpi()
             && self.owned
         {
-            // SAFETY: MPI gave us this reference, and it is not used again.
+            // SAFETY: MPI returned this reference, and it is not used again.
             unsafe { (mpi.functions.type_free)(&raw mut self.handle) };
         }
     }
@@ -69,7 +69,7 @@ fn envelope(mpi: &Mpi, handle: usize) -> Outcome<DatatypeEnvelope> {
     Ok(found)
 }
 
-/// Whether a datatype was made by nobody: it must not be freed.
+/// True if a datatype is predefined: it must not be freed.
 pub(crate) fn is_predefined(mpi: &Mpi, handle: usize) -> Outcome<bool> {
     if mpi.constants.named.kind(handle).is_some() {
         return Ok(true);
@@ -83,7 +83,7 @@ fn is_combiner_of_predefined(mpi: &Mpi, combiner: i64) -> bool {
     [known.named, known.f90_integer, known.f90_real, known.f90_complex].contains(&combiner)
 }
 
-/// Takes a datatype apart.
+/// Gets the contents of a datatype.
 pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<DatatypeContents> {
     let found = envelope(mpi, handle)?;
     let mut contents = DatatypeContents {
@@ -99,7 +99,7 @@ pub(crate) fn contents(mpi: &Mpi, handle: usize) -> Outcome<DatatypeContents> {
     let mut large = vec![0i64; found.large as usize];
     let width = mpi.constants.width();
     let mut types = vec![0u8; found.types as usize * width];
-    // SAFETY: the arrays have the lengths that the envelope tells.
+    // SAFETY: the arrays have the lengths in the envelope.
     unsafe {
         if let Some(ask) = mpi.functions.type_get_contents_c {
             let DatatypeEnvelope { integers: i, addresses: a, large: l, types: t, .. } = found;

@@ -1,6 +1,6 @@
-//! From constructors of MPI to those of the engine.
+//! Decodes datatypes: constructors of MPI become constructors of layouts.
 //!
-//! `unsafe` here: MPI is asked for sizes and bounds.
+//! `unsafe` here: MPI fills sizes and bounds.
 #![allow(unsafe_code)]
 
 use aqueduct_file::hyperslab::Hyperslab;
@@ -11,12 +11,12 @@ use crate::abi::Kind;
 use crate::host::Mpi;
 use crate::host::{MpiError, Outcome};
 
-/// How wide values are.
+/// The sizes of values.
 #[derive(Clone, Copy)]
 pub(crate) enum ValueSizes<'a> {
-    /// As in memory: the bounds are those that MPI tells.
+    /// As in memory: the bounds are those of MPI.
     Memory,
-    /// As in a file: the bytes that a predefined datatype takes there; bounds follow from them.
+    /// As in a file: the size of each predefined datatype there; bounds follow from it.
     File(&'a dyn Fn(usize, &Layout) -> Outcome<u64>),
 }
 
@@ -56,12 +56,12 @@ fn in_memory(mpi: &Mpi, handle: usize, kind: Kind) -> Outcome<Layout> {
     }
 }
 
-/// Bytes of no known kind.
+/// Bytes of an unknown type.
 fn raw(mpi: &Mpi, size: i64) -> Outcome<Layout> {
     Layout::bytes(size.max(0) as u64).map_err(|error| refuse(mpi, &error))
 }
 
-/// Size, lower bound and extent, as MPI tells them.
+/// Size, lower bound and extent according to MPI.
 fn measure(mpi: &Mpi, handle: usize) -> Outcome<(i64, i64, i64)> {
     let (mut size, mut lower, mut extent) = (0, 0, 0);
     // SAFETY: a datatype, and integers that live here.
@@ -73,12 +73,12 @@ fn measure(mpi: &Mpi, handle: usize) -> Outcome<(i64, i64, i64)> {
     Ok((size, lower, extent))
 }
 
-/// The layout with the bounds that MPI tells: implementations differ in how they round them.
+/// The layout with the bounds of MPI: implementations differ in how they round them.
 fn bounded(mpi: &Mpi, handle: usize, layout: Layout) -> Outcome<Layout> {
     let (size, lower, extent) = measure(mpi, handle)?;
     if layout.size() != size as u64 {
         let text = format!(
-            "a datatype of {size} bytes was understood as one of {}; this is a defect, please report it",
+            "a datatype of {size} bytes was decoded as one of {}; please report this defect",
             layout.size()
         );
         return Err(MpiError::new(mpi.constants.integers.intern, text));
@@ -102,7 +102,7 @@ pub(crate) fn decode(mpi: &Mpi, handle: usize, sizes: ValueSizes<'_>) -> Outcome
         return named(mpi, handle, kinds[which], sizes);
     }
     if contents.combiner == known.named {
-        // One that this table does not know: its bytes are carried, not converted.
+        // An unknown predefined datatype: its bytes are not converted.
         let (size, _, _) = measure(mpi, handle)?;
         return bounded(mpi, handle, raw(mpi, size)?);
     }
@@ -119,7 +119,7 @@ fn refuse(mpi: &Mpi, error: &LayoutError) -> MpiError {
     MpiError::new(mpi.constants.integers.type_, format!("datatype: {error}"))
 }
 
-/// A datatype being built again.
+/// A datatype that is being decoded.
 struct DatatypeDecoder<'a> {
     mpi: &'a Mpi,
     contents: &'a DatatypeContents,
@@ -255,7 +255,7 @@ impl DatatypeDecoder<'_> {
 
     fn unknown_combiner(&self) -> MpiError {
         let text = format!(
-            "MPI tells of a datatype with combiner {} what the standard does not; please report it",
+            "the contents of a datatype with combiner {} do not follow the MPI standard; please report it",
             self.contents.combiner
         );
         MpiError::new(self.mpi.constants.integers.type_, text)

@@ -26,11 +26,11 @@ enum HandlerAction {
     Abort,
     C(CFunction),
     Fortran(FortranFunction),
-    /// Made in a way we have not seen.
+    /// Created by a function that was not intercepted.
     Unknown,
 }
 
-/// An error handler, with a reference of our own where it is the user's.
+/// An error handler, with its own reference if it is the user's.
 #[derive(Debug)]
 pub(crate) struct ErrorHandler {
     handle: usize,
@@ -38,13 +38,13 @@ pub(crate) struct ErrorHandler {
     owned: bool,
 }
 
-/// The functions of the user behind handles of error handlers.
+/// The user's functions by handle of the error handler.
 fn functions() -> MutexGuard<'static, HashMap<usize, HandlerAction>> {
     static FUNCTIONS: OnceLock<Mutex<HashMap<usize, HandlerAction>>> = OnceLock::new();
     FUNCTIONS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Remembers the C function behind a handle.
+/// Records the C function of a handle.
 pub(crate) fn remember_c(handle: usize, function: *const c_void) {
     if !function.is_null() {
         // SAFETY: MPI prescribes this type of the function that a program gives.
@@ -53,7 +53,7 @@ pub(crate) fn remember_c(handle: usize, function: *const c_void) {
     }
 }
 
-/// Calls the function behind the handle of an error handler of communicators, with the arguments that MPI has passed; whether it is known.
+/// Calls the function of a communicator error handler with MPI's arguments; false if it is unknown.
 pub(crate) fn call_function(handle: usize, comm: *mut usize, code: *mut c_int) -> bool {
     let action = functions().get(&handle).copied();
     if let Some(HandlerAction::C(function)) = action {
@@ -64,7 +64,7 @@ pub(crate) fn call_function(handle: usize, comm: *mut usize, code: *mut c_int) -
     false
 }
 
-/// Remembers the Fortran function behind a handle.
+/// Records the Fortran function of a handle.
 pub(crate) fn remember_fortran(handle: usize, function: *const c_void) {
     if !function.is_null() {
         // SAFETY: as above.
@@ -74,7 +74,7 @@ pub(crate) fn remember_fortran(handle: usize, function: *const c_void) {
 }
 
 impl ErrorHandler {
-    /// The handler that returns, which files have unless the program says otherwise.
+    /// `MPI_ERRORS_RETURN`, the default handler of files.
     pub(crate) fn returning(mpi: &Mpi) -> Arc<Self> {
         Arc::new(Self {
             handle: mpi.constants.handles.errors_return,
@@ -83,11 +83,14 @@ impl ErrorHandler {
         })
     }
 
-    /// The handler behind a handle of the user's.
+    /// The handler of a handle of the user.
     pub(crate) fn new(mpi: &Mpi, handle: usize) -> Outcome<Arc<Self>> {
         let handles = &mpi.constants.handles;
         if handle == handles.errhandler_null {
-            return Err(MpiError::new(mpi.constants.integers.arg, "MPI_ERRHANDLER_NULL is no error handler"));
+            return Err(MpiError::new(
+                mpi.constants.integers.arg,
+                "MPI_ERRHANDLER_NULL is not an error handler",
+            ));
         }
         let action = if handle == handles.errors_return {
             HandlerAction::Return
@@ -134,14 +137,14 @@ impl Drop for ErrorHandler {
             && self.owned
             && mpi.is_running()
         {
-            // SAFETY: our own reference, not used again.
+            // SAFETY: a reference owned here, not used again.
             unsafe { (mpi.functions.errhandler_free)(&raw mut self.handle) };
         }
     }
 }
 
-/// Another reference to an error handler. MPI has no function for that; but to ask a file for its handler gives one, and there is
-/// always the file that is none.
+/// Another reference to an error handler. MPI has no function for that, but `MPI_File_get_errhandler` returns one, and it works
+/// with `MPI_FILE_NULL`.
 fn reference(mpi: &Mpi, handle: usize) -> Outcome<usize> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +156,7 @@ fn reference(mpi: &Mpi, handle: usize) -> Outcome<usize> {
         mpi.check("MPI_File_set_errhandler", (functions.file_set_errhandler)(none, handle))?;
         let got = (functions.file_get_errhandler)(none, &raw mut copy);
         (functions.file_set_errhandler)(none, before);
-        // Predefined ones are not counted everywhere, and cannot go.
+        // Predefined handlers are not counted by all implementations and are never freed.
         if !is_predefined(mpi, before) {
             (functions.errhandler_free)(&raw mut before);
         }
@@ -162,7 +165,7 @@ fn reference(mpi: &Mpi, handle: usize) -> Outcome<usize> {
     Ok(copy)
 }
 
-/// Whether a handle is nobody's to give back.
+/// True for predefined handles, which are not freed.
 pub(crate) fn is_predefined(mpi: &Mpi, handle: usize) -> bool {
     let handles = &mpi.constants.handles;
     handle == handles.errors_return || handle == handles.errors_are_fatal || Some(handle) == mpi.errors_abort

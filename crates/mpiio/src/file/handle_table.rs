@@ -1,32 +1,32 @@
 //! Handles of open files: an address that programs keep, a small number in Fortran.
 //!
-//! A handle is the address of a cell of one array, so that whatever a program passes can be checked without being followed.
+//! A handle is the address of an element of one array, so that any value a program passes can be checked without dereferencing it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::file::MpiFile;
 
-/// As many files can be open at a time: more than a process has descriptors for.
+/// The most open files: more than the usual limit of descriptors.
 const CELLS: usize = 1 << 16;
 
-/// Nothing is stored here: what counts is that the addresses are nobody else's.
+/// Nothing is stored here; only the addresses are used.
 static ADDRESSES: [u64; CELLS] = [0; CELLS];
 
 static OPEN: RwLock<Vec<Option<Arc<MpiFile>>>> = RwLock::new(Vec::new());
 
-/// The handle of cell `place`.
+/// The handle of element `place`.
 fn address(place: usize) -> usize {
     (&raw const ADDRESSES[place]) as usize
 }
 
-/// The cell of a handle.
+/// The element of a handle.
 fn place(handle: usize) -> Option<usize> {
     let from_start = handle.checked_sub(address(0))?;
     let place = from_start / size_of::<u64>();
     (from_start.is_multiple_of(size_of::<u64>()) && place < CELLS).then_some(place)
 }
 
-/// Gives a file a handle and keeps it; none where all handles are taken.
+/// Stores a file and returns its handle; none if all handles are in use.
 pub(crate) fn insert(file: impl FnOnce(usize) -> MpiFile) -> Option<usize> {
     let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
     let free = open.iter().position(Option::is_none).unwrap_or(open.len());
@@ -41,18 +41,18 @@ pub(crate) fn insert(file: impl FnOnce(usize) -> MpiFile) -> Option<usize> {
     Some(handle)
 }
 
-/// The file behind a handle; none if it is closed, or never was one.
+/// The file of a handle; none if it is closed or invalid.
 pub(crate) fn find(handle: usize) -> Option<Arc<MpiFile>> {
     let place = place(handle)?;
     OPEN.read().unwrap_or_else(PoisonError::into_inner).get(place)?.clone()
 }
 
-/// Takes all files out of their handles.
+/// Removes all files.
 pub(crate) fn take_all() -> Vec<Arc<MpiFile>> {
     OPEN.write().unwrap_or_else(PoisonError::into_inner).iter_mut().filter_map(Option::take).collect()
 }
 
-/// Takes the file out of its handle.
+/// Removes the file of a handle.
 pub(crate) fn remove(handle: usize) -> Option<Arc<MpiFile>> {
     let place = place(handle)?;
     OPEN.write().unwrap_or_else(PoisonError::into_inner).get_mut(place)?.take()
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_handles_go_both_ways() {
+    fn fortran_numbers_and_handles_are_converted_both_ways() {
         for number in [1, 2, CELLS as i32] {
             assert_eq!(super::number(of_number(number).unwrap()), Some(number));
         }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_handle_is_no_file() {
+    fn invalid_handles_have_no_file() {
         for garbage in [0, 1, usize::MAX, address(0) + 1, address(0).wrapping_sub(8)] {
             assert!(find(garbage).is_none(), "{garbage:#x}");
         }

@@ -1,4 +1,4 @@
-//! What went wrong, as MPI tells it: an error class, and for people a text.
+//! Errors of MPI calls: an error class, and a text for diagnostics.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -8,16 +8,16 @@ use aqueduct_file::{Class, Error, Kind};
 use crate::abi::Integers;
 use crate::host::Mpi;
 
-/// The outcome of a call through the door.
+/// The outcome of a call.
 pub(crate) type Outcome<T> = Result<T, MpiError>;
 
 /// An error of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct MpiError {
-    /// A bare error class: codes of our own would print as nonsense on some implementations.
+    /// An error class: some implementations cannot print other error codes.
     pub(crate) code: c_int,
     pub(crate) text: String,
-    /// Bytes that were transferred all the same.
+    /// Bytes that were transferred before the error.
     pub(crate) transferred: u64,
 }
 
@@ -33,7 +33,7 @@ impl MpiError {
     }
 }
 
-/// An error of a call's arguments as the engine knows it, for operations in which all ranks must take part.
+/// An error of a call's arguments as an error of the engine, for collective operations.
 pub(crate) fn to_engine_error(mpi: &Mpi, call: &'static str, file: &str, fault: &MpiError) -> Error {
     let known = mpi.constants.integers;
     let kind = match i64::from(fault.code) {

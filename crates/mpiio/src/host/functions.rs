@@ -20,7 +20,7 @@ macro_rules! functions {
         impl Functions {
             pub(super) fn load(host: &Host) -> Result<Self, String> {
                 let find = |name: &str| host.function(&format!("P{name}")).or_else(|| host.function(name));
-                let lacks = |name| format!("{} lacks {name}; is it a complete MPI 3?", host.path().display());
+                let lacks = |name| format!("{} lacks {name}; use a library that implements MPI 3", host.path().display());
                 Ok(Self {
                     // SAFETY: the MPI standard gives the function this type, up to the width of handles.
                     $($field: unsafe {
@@ -40,7 +40,7 @@ macro_rules! functions {
 /// Called when an attribute is copied with its object.
 pub(crate) type CopyAttribute =
     unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-/// Called when an attribute goes.
+/// Called when an attribute is deleted.
 pub(crate) type DeleteAttribute = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 /// The callbacks of a generalized request.
 pub(crate) type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
@@ -48,7 +48,7 @@ pub(crate) type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub(crate) type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 pub(crate) type Poll = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 pub(crate) type WaitAll = unsafe extern "C" fn(c_int, *mut *mut c_void, f64, *mut c_void) -> c_int;
-/// An error handler of a communicator. MPI calls it with more arguments, which no implementation fills.
+/// An error handler of a communicator. MPI passes further arguments, which are not used.
 pub(crate) type CommHandler = unsafe extern "C" fn(*mut usize, *mut c_int);
 
 functions! {

@@ -1,15 +1,15 @@
-//! Statuses: how much was transferred, always told, zero bytes too.
+//! Statuses: the number of bytes transferred, always set, also if it is zero.
 //!
-//! `unsafe` here: a status is the caller's memory, filled by MPI itself.
+//! `unsafe` here: a status is memory of the caller, filled by MPI.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 
 use crate::host::Mpi;
 
-/// Says in a status that so many bytes were transferred, unless the caller does not want to know.
+/// Sets the number of bytes of a status, unless it is `MPI_STATUS_IGNORE`.
 pub(crate) fn set(mpi: &Mpi, status: *mut c_void, bytes: u64) {
-    // Two of the implementations mark an unwanted status by the null pointer, one by another address.
+    // MPI_STATUS_IGNORE is a null pointer in two ABIs, another address in one.
     if status.is_null() || status as i64 == mpi.constants.integers.status_ignore {
         return;
     }

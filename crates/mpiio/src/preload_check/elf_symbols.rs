@@ -1,4 +1,4 @@
-//! The file of a program: which functions it brings along, by its symbol table.
+//! Functions defined by an executable, read from its ELF symbol table.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ const SECTION: usize = 64;
 const SYMBOL: usize = 24;
 /// The kind of section that holds all symbols, not only those for the loader.
 const SYMBOLS: u32 = 2;
-/// No table is longer than this; a header that says so is broken.
+/// The largest table; a longer one means a damaged header.
 const LONGEST: u64 = 1 << 32;
 
-/// Whether a program defines a function of this name itself. What cannot be read, or was stripped of its names, defines none.
+/// True if a program defines a function of this name. False for unreadable and stripped files.
 pub(crate) fn defines_function(program: &Path, name: &str) -> bool {
     find_symbol(program, name).unwrap_or(false)
 }
@@ -32,7 +32,7 @@ fn find_symbol(program: &Path, name: &str) -> Option<bool> {
     let (symbols, names) = (body(&file, &symbols)?, body(&file, &names)?);
     let is_it = |symbol: &[u8]| {
         let (named, home) = (number(symbol, 0, 4), number(symbol, 6, 2));
-        // Section 0 means that it is wanted from elsewhere.
+        // Section 0 means that the symbol is undefined.
         home != Some(0)
             && named.and_then(|at| names.get(at as usize..)).is_some_and(|text| {
                 text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_defines_nothing() {
+    fn files_that_are_not_executables_define_no_functions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("broken");
         for bytes in [&b""[..], b"\x7fELF\x02\x01", &[b"\x7fELF\x02\x01".as_slice(), &[0xff; 80]].concat()] {

@@ -1,6 +1,6 @@
-//! Progress of Open MPI, which has no poll functions for requests: a hook in the loop that every wait of it runs.
+//! Progress hook of Open MPI, which has no poll functions for requests: called in the loop of every wait.
 //!
-//! `unsafe` here: functions of the library below Open MPI are called, and call back.
+//! `unsafe` here: functions of `libopen-pal` are called, and call back.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -13,16 +13,16 @@ use crate::request::PendingRequest;
 type Hook = unsafe extern "C" fn() -> c_int;
 type Register = unsafe extern "C" fn(Hook) -> c_int;
 
-/// Requests that MPI has not yet been told about.
+/// Requests that are not yet marked as complete in MPI.
 static WATCHED: Mutex<Vec<Arc<PendingRequest>>> = Mutex::new(Vec::new());
-/// How many they are: the hook runs often.
+/// Their number, for a cheap check: the hook runs often.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn watched() -> MutexGuard<'static, Vec<Arc<PendingRequest>>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Watches a request until it is done; false where there is no hook.
+/// Watches a request until it is complete; false if there is no hook.
 pub(crate) fn watch(mpi: &Mpi, pending: &Arc<PendingRequest>) -> bool {
     if !is_hooked(mpi) {
         return false;
@@ -33,7 +33,7 @@ pub(crate) fn watch(mpi: &Mpi, pending: &Arc<PendingRequest>) -> bool {
     true
 }
 
-/// Hangs the hook in, once.
+/// Registers the hook, once.
 fn is_hooked(mpi: &Mpi) -> bool {
     static HOOKED: OnceLock<bool> = OnceLock::new();
     *HOOKED.get_or_init(|| call(mpi, "opal_progress_register"))
@@ -48,7 +48,7 @@ fn call(mpi: &Mpi, name: &str) -> bool {
     })
 }
 
-/// MPI ends: the hook goes.
+/// Removes the hook before MPI is finalized.
 pub(crate) fn end() {
     if let Ok(mpi) = mpi()
         && mpi.functions.grequest_start_polled.is_none()
@@ -57,12 +57,12 @@ pub(crate) fn end() {
     }
 }
 
-/// Whether MPI makes progress for us while it waits for anything.
+/// True if MPI calls the hook while it waits.
 pub(crate) fn is_driven_by_mpi() -> bool {
     mpi().is_ok_and(|mpi| mpi.functions.grequest_start_polled.is_none() && is_hooked(mpi))
 }
 
-/// Moves packets of collective operations, and tells MPI of all requests that are done; how much happened.
+/// Transfers packets of collective operations and completes requests; the number of events.
 unsafe extern "C" fn hook() -> c_int {
     let moved = c_int::from(aqueduct_comm::progress());
     if COUNT.load(Ordering::Acquire) == 0 {
@@ -77,18 +77,18 @@ unsafe extern "C" fn hook() -> c_int {
     };
     done.iter().for_each(|pending| pending.report_completion(mpi));
     if done.is_empty() && moved == 0 {
-        // Whoever waits here spins: the core is better used by the thread that does the work.
+        // MPI spins here: yield the core to the thread that does the work.
         std::thread::yield_now();
     }
     done.len() as c_int + moved
 }
 
-/// Lets MPI move whatever else is under way.
+/// Lets MPI make progress.
 pub(crate) fn drive_mpi_progress(mpi: &Mpi) {
     // More than the status of any implementation.
     let mut status = [0u64; 16];
     let mut flag = 0;
     let own = mpi.constants.handles.comm_self;
-    // SAFETY: a probe takes nothing; what it fills lives here.
+    // SAFETY: a probe receives nothing; what it fills lives here.
     unsafe { (mpi.functions.iprobe)(0, 0, own, &raw mut flag, (&raw mut status).cast::<c_void>()) };
 }

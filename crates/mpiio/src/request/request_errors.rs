@@ -1,4 +1,4 @@
-//! Errors of requests: MPI raises them on the world when the program waits, where they belong to a file.
+//! Errors of requests: MPI raises them on `MPI_COMM_WORLD` when the program waits, although they belong to a file.
 //!
 //! When a request has failed, and before MPI raises it, an error handler of ours stands in on the communicators that MPI may raise it
 //! on. It stands in until the call of the last thread that waits for such an error has raised it or has returned. An error of a thread that is
@@ -29,44 +29,44 @@ struct ArmedError {
     error_context: Arc<FileErrorContext>,
     call: &'static str,
     fault: MpiError,
-    /// What the file's handler has left, where it had to be called before.
+    /// The code returned by the file's handler, if it was called before.
     left: Option<c_int>,
 }
 
-/// The program's handlers of both communicators, and what stands in for them.
+/// The program's handlers of both communicators, and their replacements.
 #[derive(Clone, Copy)]
 struct Replaced {
     before: [usize; 2],
     stand_in: usize,
 }
 
-/// Threads whose error is on its way, at most one error for each.
+/// Threads that are about to raise an error, at most one error for each.
 struct ArmedThreads {
     armed: Vec<ArmedError>,
     replaced: Option<Replaced>,
-    /// The program's handlers that were put back last: a thread may have found ours just before, and call it just after.
+    /// The handlers restored last: a thread may have read the replacement just before and call it just after.
     restored: Option<[usize; 2]>,
 }
 
-/// What the stand-in can do when MPI calls it.
+/// What the replacement handler can do when MPI calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HandlerCapability {
-    /// Everything: it puts the program's handlers back and calls the file's.
+    /// Everything: it restores the program's handlers and calls the file's.
     Whole,
-    /// Change the code, but call nothing: where threads are many, MPICH holds its lock then. The file's handler has been called before;
-    /// the program's are put back when the call returns.
+    /// Change the code, but not call MPI: with several threads MPICH holds its lock. The file's handler was called before;
+    /// the program's handlers are restored when the call returns.
     Code,
-    /// Nothing, because the call would succeed. So MPI returns errors meanwhile; the rest as above.
+    /// Nothing, because the call would succeed. So `MPI_ERRORS_RETURN` is used; the rest as above.
     Nothing,
 }
 
 static TABLE: Mutex<ArmedThreads> =
     Mutex::new(ArmedThreads { armed: Vec::new(), replaced: None, restored: None });
 static EXCHANGE: Mutex<()> = Mutex::new(());
-/// How many threads are armed: a look at it costs nothing.
+/// The number of armed threads, for a cheap check.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// How long a thread that is about to raise an error waits for another one that exchanges handlers. Some builds of MPICH hold a lock around the first that
+/// Time that a thread about to raise an error waits for one that exchanges handlers. Some builds of MPICH hold a lock around the first that
 /// the second needs.
 const FOR_EXCHANGE: Duration = Duration::from_millis(100);
 
@@ -122,12 +122,12 @@ pub(crate) fn arm(mpi: &Mpi, owner: &Arc<FileErrorContext>, call: &'static str, 
     code
 }
 
-/// Whether a handler of ours stands in.
+/// True if a replacement handler is installed.
 pub(crate) fn is_armed() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
 
-/// A call of this thread is over: an error that it has not raised is not raised any more.
+/// Ends a call of this thread: an error that it has not raised is dropped.
 pub(crate) fn disarm(mpi: &Mpi) {
     if is_armed() && take().is_some() {
         restore(mpi);
@@ -143,22 +143,22 @@ fn take() -> Option<ArmedError> {
     Some(armed)
 }
 
-/// Puts a handler in the place of the program's. The exchange is locked.
+/// Replaces the program's handler. The exchange is locked.
 fn replace(mpi: &Mpi, stand_in: usize) {
     let mut before = [0; 2];
     for (place, before) in places(mpi).into_iter().zip(&mut before) {
         // SAFETY: predefined communicators; the handle lives here.
         unsafe { (mpi.functions.comm_get_errhandler)(place, &raw mut *before) };
     }
-    // Known before the first error can come.
+    // Recorded before the first error can occur.
     table().replaced = Some(Replaced { before, stand_in });
     for place in places(mpi) {
-        // SAFETY: as above, and a handler of ours or of MPI.
+        // SAFETY: as above, and a handler of this library or of MPI.
         unsafe { (mpi.functions.comm_set_errhandler)(place, stand_in) };
     }
 }
 
-/// Puts the program's handlers back, if no thread is armed any more.
+/// Restores the program's handlers, if no thread is armed.
 fn restore(mpi: &Mpi) {
     let _exchange = EXCHANGE.lock().unwrap_or_else(PoisonError::into_inner);
     let replaced = {
@@ -168,7 +168,7 @@ fn restore(mpi: &Mpi) {
     let Some(Replaced { before, stand_in }) = replaced else { return };
     for (place, before) in places(mpi).into_iter().zip(before) {
         let mut now = 0;
-        // SAFETY: what was there before goes back, unless the program has set another one meanwhile.
+        // SAFETY: the previous handlers are restored, unless the program has set others.
         unsafe {
             (mpi.functions.comm_get_errhandler)(place, &raw mut now);
             if now == stand_in {
@@ -184,15 +184,15 @@ fn restore(mpi: &Mpi) {
     before.into_iter().for_each(|handle| give_back(mpi, handle));
 }
 
-/// Gives back a reference to an error handler.
+/// Frees a reference to an error handler.
 fn give_back(mpi: &Mpi, mut handle: usize) {
     if !error_handler::is_predefined(mpi, handle) {
-        // SAFETY: MPI gave it to us, and it is not used again.
+        // SAFETY: MPI returned it, and it is not used again.
         unsafe { (mpi.functions.errhandler_free)(&raw mut handle) };
     }
 }
 
-/// An error that is none of ours: what the program's handler would have done.
+/// Does what the program's handler does, for an error of another operation.
 fn raise_foreign(mpi: &Mpi, comm: *mut usize, code: *mut c_int, before: [usize; 2]) {
     // SAFETY: MPI passes the communicator, of the width that its handles have, and the code.
     let (raised_on, number) = unsafe {
@@ -230,7 +230,7 @@ unsafe extern "C" fn raised(comm: *mut usize, code: *mut c_int) {
         (armed.is_some(), armed.and_then(|armed| armed.left), before)
     };
     let code_now = match (is_ours, left) {
-        // Where nothing was ever replaced this is the error by which we find out what handlers can do.
+        // If no handler was ever replaced, this is the probing error.
         (false, _) => return before.into_iter().for_each(|before| raise_foreign(mpi, comm, code, before)),
         (true, Some(left)) => left,
         (true, None) => {
@@ -248,9 +248,9 @@ unsafe extern "C" fn raised(comm: *mut usize, code: *mut c_int) {
     }
 }
 
-/// The class of a code, without a call where there is none in between.
+/// The class of a code; a predefined class needs no call.
 fn class(mpi: &Mpi, code: c_int) -> i64 {
-    if mpi.constants.flavour == MpiAbi::Mpich {
+    if mpi.constants.abi == MpiAbi::Mpich {
         return i64::from(code & 0x7f);
     }
     let mut class = 0;
@@ -259,8 +259,8 @@ fn class(mpi: &Mpi, code: c_int) -> i64 {
     class.into()
 }
 
-/// What handlers can do here. Whether a call succeeds whose error a handler of the program's has seen is found out once, by an error that
-/// nobody else sees.
+/// What handlers can do in this MPI. Whether a call succeeds after its error handler returned is probed once, by an error that
+/// no other handler sees.
 fn handler_capability(mpi: &Mpi, ours: usize) -> HandlerCapability {
     static WAY: OnceLock<HandlerCapability> = OnceLock::new();
     *WAY.get_or_init(|| {
@@ -279,13 +279,13 @@ fn handler_capability(mpi: &Mpi, ours: usize) -> HandlerCapability {
         let many = i64::from(level) == mpi.constants.integers.thread_multiple;
         match code {
             0 => HandlerCapability::Nothing,
-            _ if many && mpi.constants.flavour == MpiAbi::Mpich => HandlerCapability::Code,
+            _ if many && mpi.constants.abi == MpiAbi::Mpich => HandlerCapability::Code,
             _ => HandlerCapability::Whole,
         }
     })
 }
 
-/// The handler of ours, made once.
+/// The replacement handler, created once.
 fn stand_in(mpi: &Mpi) -> Outcome<usize> {
     static OURS: OnceLock<Result<usize, MpiError>> = OnceLock::new();
     let make = || {

@@ -1,13 +1,13 @@
-//! Progress of MPICH, which has no hook for it: the function of UCX that MPICH calls whenever it waits for anything. Its own work is done
-//! first; then packets of collective operations of ours move, if there are any.
+//! Progress with MPICH, which has no progress hook: interposes the UCX function that MPICH calls in every wait. Its own work is done
+//! first, then packets of collective operations are transferred.
 //!
-//! MPICH is linked with UCX dynamically, so that a preloaded definition stands in front. Where MPICH uses another network library,
+//! MPICH is linked with UCX dynamically, so that a preloaded definition interposes it. If MPICH uses another network library,
 //! collective requests advance in the functions that complete requests and in those of files.
 //!
-//! Other libraries use UCX too, on threads that may not call MPI. Ours move only where a worker of MPICH makes progress: whoever calls that is inside MPI.
-//! Which workers are MPICH's is learned from calls of MPI that we make ourselves.
+//! Other libraries use UCX too, on threads that may not call MPI. Packets are transferred only for workers of MPICH, whose callers are inside MPI.
+//! The workers of MPICH are identified during MPI calls of this library.
 //!
-//! `unsafe` here: the loader is asked for UCX's own function, which is called.
+//! `unsafe` here: UCX's function is looked up and called.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -22,23 +22,23 @@ use crate::host::Mpi;
 
 type WorkerProgress = unsafe extern "C" fn(*mut c_void) -> c_uint;
 
-/// The workers of MPICH that are known; 0 where a place is free. A worker that finds no place moves nothing of ours.
+/// The known workers of MPICH; 0 for a free entry. Workers that do not fit transfer no packets.
 static WORKERS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
 /// Files are open, and MPI is MPICH.
 static IS_MPICH: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// This thread is in a call of MPI that we have made.
+    /// True while this thread is in an MPI call of this library.
     static IS_IN_MPI: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The first file is opened: from now on workers are learned.
+/// Starts to identify workers, at the first file.
 pub(crate) fn note_open(mpi: &Mpi) {
-    IS_MPICH.store(mpi.constants.flavour != MpiAbi::OpenMpi, Ordering::Release);
+    IS_MPICH.store(mpi.constants.abi != MpiAbi::OpenMpi, Ordering::Release);
 }
 
-/// Calls MPI; the workers that make progress meanwhile are its own.
+/// Calls MPI; workers that make progress meanwhile belong to MPICH.
 pub(crate) fn in_mpi<R>(call: impl FnOnce() -> R) -> R {
     if !IS_MPICH.load(Ordering::Acquire) {
         return call();
@@ -49,7 +49,7 @@ pub(crate) fn in_mpi<R>(call: impl FnOnce() -> R) -> R {
     outcome
 }
 
-/// Whether a worker is MPICH's, as far as that is known.
+/// True if a worker is known to belong to MPICH.
 fn is_of_mpi(worker: usize) -> bool {
     let is_known = WORKERS.iter().any(|known| known.load(Ordering::Acquire) == worker);
     if !is_known && IS_IN_MPI.get() {
@@ -61,7 +61,7 @@ fn is_of_mpi(worker: usize) -> bool {
     is_known
 }
 
-/// Stands in front of UCX's function of this name.
+/// Interposes UCX's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ucp_worker_progress(worker: *mut c_void) -> c_uint {
     static OWN: OnceLock<WorkerProgress> = OnceLock::new();
@@ -74,13 +74,13 @@ unsafe extern "C" fn ucp_worker_progress(worker: *mut c_void) -> c_uint {
     moved
 }
 
-/// UCX's own function. Whoever calls ours was linked with UCX, so that it is loaded.
+/// UCX's own function. The caller of the interposed one was linked with UCX, so that it is loaded.
 fn find() -> WorkerProgress {
     const NAME: &CStr = c"ucp_worker_progress";
-    // SAFETY: a C string; the next one after ours is meant.
+    // SAFETY: a C string; RTLD_NEXT finds the definition after this library's.
     let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr()) };
     if found.is_null() {
-        // Loaded for a module alone: only by its own name it is found. It is opened when the loader is done with its list, which is locked meanwhile.
+        // Loaded for a module only: found by its file name. It is opened after the iteration, during which the loader's list is locked.
         let mut name: Option<CString> = None;
         // SAFETY: the callback gets the address given here, and what it fills lives here.
         unsafe { libc::dl_iterate_phdr(Some(look_into), (&raw mut name).cast()) };
@@ -96,7 +96,7 @@ fn find() -> WorkerProgress {
     }
     if found.is_null() {
         diagnostics::print_line(
-            "UCX is in use, but its function ucp_worker_progress cannot be found; run without this library",
+            "UCX is in use, but its function ucp_worker_progress was not found; run without this library",
         );
         std::process::abort();
     }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_workers_that_mpi_itself_uses_move_packets() {
+    fn only_workers_of_mpi_transfer_packets() {
         IS_MPICH.store(true, Ordering::Release);
         assert!(!is_of_mpi(0x1000));
         assert!(in_mpi(|| is_of_mpi(0x1000)));

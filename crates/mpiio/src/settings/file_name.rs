@@ -1,21 +1,21 @@
-//! Names of files as MPI programs give them: plain paths, some with a prefix that names a file system.
+//! Conversion of file names of MPI programs: paths, some with a file system prefix, become names of the engine.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::settings;
 
-/// Prefixes that programs use with other implementations: all of them mean a file of the operating system.
+/// File system prefixes of other MPI-IO implementations: all of them mean a file of the operating system.
 const FILE_SYSTEMS: [&str; 12] =
     ["nfs", "lustre", "gpfs", "panfs", "pvfs2", "xfs", "hfs", "sfs", "piofs", "pfs", "beegfs", "testfs"];
 
-/// Our devices and wrappers, which a program or its user may name.
+/// Devices and wrappers of the engine, which a program or its user may name.
 const DEVICES: [&str; 7] = ["ufs", "uring", "memfs", "fault", "throttle", "trace", "crash"];
 
 /// Those that are no wrappers.
 const BASES: [&str; 3] = ["ufs", "uring", "memfs"];
 
-/// What is put in front of every name: wrappers that the environment asks for.
+/// The prefixes added to every name: wrappers from the environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceWrappers {
     /// From `AQUEDUCT_DEVICE`: such as `fault=write=#3` or `throttle=200MB/s`.
@@ -30,14 +30,14 @@ impl DeviceWrappers {
         Self { device: device.unwrap_or_default(), trace: settings::valid("AQUEDUCT_TRACE").map(Into::into) }
     }
 
-    /// Whether the last of them is a device, which takes the place of the operating system's files.
+    /// True if the last of them is a device, which replaces the default one.
     fn ends_in_a_device(&self) -> bool {
         let last = self.device.trim_end_matches(':').rsplit(':').next().unwrap_or_default();
         BASES.contains(&last)
     }
 }
 
-/// A name with these wrappers, to find out whether they are valid.
+/// A name with these wrappers, to check them.
 pub(crate) fn probe(device: &OsStr) -> OsString {
     let wrappers = DeviceWrappers { device: device.to_string_lossy().into_owned(), trace: None };
     resolve("probe".as_ref(), &wrappers)
@@ -60,7 +60,7 @@ pub(crate) fn resolve(name: &OsStr, wrappers: &DeviceWrappers) -> OsString {
     if let Some(folder) = &wrappers.trace {
         whole.extend_from_slice(b"trace=");
         whole.extend_from_slice(folder.as_bytes());
-        // Each process its own, by its number; the rank stands in it.
+        // One file per process, named by its id; events contain the rank.
         whole.extend_from_slice(b"/%p.csv:");
     }
     if !wrappers.device.is_empty() {
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_are_files_whatever_they_hold() {
+    fn plain_names_are_paths_with_any_characters() {
         assert_eq!(resolved("out.bin"), "ufs:out.bin");
         assert_eq!(resolved("/a:b"), "ufs:/a:b");
         assert_eq!(resolved("run:7"), "ufs:run:7");
     }
 
     #[test]
-    fn prefixes_of_file_systems_are_taken_off_and_ours_are_kept() {
+    fn file_system_prefixes_are_removed_and_device_prefixes_kept() {
         assert_eq!(resolved("lustre:/scratch/out"), "ufs:/scratch/out");
         assert_eq!(resolved("ufs:out"), "ufs:out");
         assert_eq!(resolved("throttle=1MB/s:out"), "throttle=1MB/s:out");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_the_environment_takes_the_place_of_the_default_one() {
+    fn a_device_from_the_environment_replaces_the_default_one() {
         for (device, expected) in [
             ("uring", "uring:out"),
             ("uring:", "uring:out"),

@@ -1,4 +1,4 @@
-//! Blocking access: where × together or alone × direction.
+//! Blocking access functions: positioning × coordination × direction.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ pub(super) enum PointerKind {
 }
 
 impl PointerKind {
-    /// The engine's place; none where the program's cannot be.
+    /// The engine's position; none if the program's is invalid.
     pub(super) fn access<'o>(self, mpi: &Mpi, open: &'o MpiFile) -> Outcome<Access<'o>> {
         Ok(match self {
             Self::At(offset) => open.file.at(natural(mpi, "the offset", offset)?),
@@ -30,7 +30,7 @@ impl PointerKind {
         })
     }
 
-    /// The same for an operation of all ranks: what is wrong with the place or the memory becomes the operation's error.
+    /// As above for a collective operation: an invalid position or buffer becomes the error of the operation.
     pub(super) fn collective<'o>(
         self,
         mpi: &Mpi,
@@ -51,14 +51,14 @@ impl PointerKind {
     }
 }
 
-/// How ranks come to an access.
+/// Independent or collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallScope {
     Alone,
     Together,
 }
 
-/// One cell of the table of accesses.
+/// One kind of access.
 #[derive(Clone, Copy)]
 struct AccessKind {
     call: &'static str,
@@ -77,7 +77,7 @@ fn perform(file: usize, cell: AccessKind, memory: BufferArgs, told_in: *mut c_vo
     })
 }
 
-/// Moves the data; how many bytes.
+/// Transfers the data; the number of bytes.
 fn transfer(mpi: &Mpi, open: &MpiFile, cell: AccessKind, memory: BufferArgs) -> Outcome<u64> {
     let AccessKind { call, place, ranks, direction } = cell;
     if ranks == CallScope::Together {
@@ -97,7 +97,7 @@ fn transfer(mpi: &Mpi, open: &MpiFile, cell: AccessKind, memory: BufferArgs) -> 
     buffer.finish(mpi, to_mpi_result(mpi, count)?.bytes())
 }
 
-/// The functions of a place that needs no offset, and with counts of either width.
+/// The functions of a positioning without an offset, with counts of both widths.
 macro_rules! at_a_pointer {
     ($($name:ident $profiled:ident $large:ident $profiled_large:ident $place:ident $ranks:ident $direction:ident;)*) => {
         export! {$(

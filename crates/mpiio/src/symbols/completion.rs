@@ -1,10 +1,10 @@
-//! The functions that complete requests, of any kind. They are MPI's own; we stand in front of them for two reasons.
+//! The functions that complete requests of any kind. This library interposes those of MPI for two reasons.
 //!
-//! When a request of ours has failed, an error handler of ours stands in until MPI has raised the error ([`raised`]): it goes when the call
-//! returns, so that errors of other calls reach the program's handler. And where MPI has no hook for progress, a wait for another request
-//! moves the packets of collective operations of ours meanwhile.
+//! When a request of a file has failed, a replacement error handler is installed until MPI has raised the error: it is removed when the call
+//! returns, so that errors of other calls reach the program's handler. And if MPI has no progress hook, a wait for another request
+//! transfers the packets of collective file operations.
 //!
-//! A tool between us and MPI is called under the plain name, and calls us back under the profiling one.
+//! A tool between this library and MPI is called under the MPI_ name, and calls back under the PMPI_ name.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_void};
@@ -17,36 +17,36 @@ use crate::request::progress;
 use crate::request::ucx_progress::in_mpi;
 use crate::request::{poll_before_status, request_errors};
 
-/// Pauses between two looks grow from the first to the second length.
+/// Pauses between two polls grow from the first to the second length.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(5);
 const LONGEST_PAUSE: Duration = Duration::from_micros(200);
 
-/// So many looks in which nothing moved only yield.
+/// The number of polls without progress that only yield.
 const YIELDS: u32 = 200;
 
-/// Where a function lies that is called again and again.
+/// The cached address of a function.
 pub(super) type Found = OnceLock<Option<usize>>;
 
-/// The next definition of a name behind ours.
+/// The next definition of a name after this library's.
 fn next(name: &str) -> Option<usize> {
     let name = CString::new(name).ok()?;
-    // SAFETY: a C string; the next one after ours is meant.
+    // SAFETY: a C string; RTLD_NEXT finds the definition after this library's.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     (!found.is_null()).then_some(found as usize)
 }
 
-/// MPI's own function of a profiling name. An MPI that serves no files through us still completes its requests.
+/// MPI's own function of a PMPI_ name. Requests are completed even if no file was opened.
 pub(super) fn own(found: &Found, name: &str) -> Option<usize> {
     *found.get_or_init(|| mpi().ok().and_then(|mpi| mpi.host().function(name)).or_else(|| next(name)))
 }
 
-/// What stands behind us under the plain name: a tool, or MPI.
+/// The next definition of the MPI_ name: a tool's, or MPI's.
 pub(super) fn behind(found: &Found, name: &str) -> Option<usize> {
-    // An MPI that was loaded for a module alone is not found so.
+    // RTLD_NEXT does not find an MPI library that was loaded for a module only.
     *found.get_or_init(|| next(name).or_else(|| mpi().ok()?.host().function(&format!("P{name}"))))
 }
 
-/// A call of MPI that may have raised an error of a request of ours is over: the program's error handlers are back.
+/// Ends a call of MPI that may have raised an error of a request: restores the program's error handlers.
 fn completed(code: c_int) -> c_int {
     if request_errors::is_armed()
         && let Ok(mpi) = mpi()
@@ -56,12 +56,12 @@ fn completed(code: c_int) -> c_int {
     code
 }
 
-/// Whether a wait has to move packets itself.
+/// True if a wait has to transfer packets itself.
 fn must_move() -> bool {
     aqueduct_comm::needs_progress() && !progress::is_driven_by_mpi()
 }
 
-/// Looks again and again, moving packets, until a look says that it is over.
+/// Polls and transfers packets until the poll reports completion.
 fn look_until(mut look: impl FnMut() -> Option<c_int>) -> c_int {
     let (mut pause, mut yields) = (SHORTEST_PAUSE, 0);
     loop {
@@ -71,7 +71,7 @@ fn look_until(mut look: impl FnMut() -> Option<c_int>) -> c_int {
         if aqueduct_comm::progress() {
             (pause, yields) = (SHORTEST_PAUSE, 0);
         } else if yields < YIELDS {
-            // What is waited for may be a message that has nothing to do with files, and comes soon.
+            // The wait may be for a message that is unrelated to files and arrives soon.
             yields += 1;
             std::thread::yield_now();
         } else {
@@ -95,7 +95,7 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Defines functions under two names. A wait says how to look whether it is over.
+/// Defines functions under two names. A wait also defines its poll.
 macro_rules! stand_in {
     ($(fn $name:ident $profiled:ident($($argument:ident: $kind:ty),*) $($look:expr)?;)*) => {
         stand_in! { @ behind $(fn $name($($argument: $kind),*) $($look)?;)* }
@@ -107,7 +107,7 @@ macro_rules! stand_in {
         unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             static FOUND: Found = OnceLock::new();
             $(if must_move() {
-                // A tool that counts calls of this name sees those that look instead.
+                // A tool sees calls of the test function instead of the wait.
                 let look = $look;
                 return completed(look_until(|| in_mpi(|| look(Definition::$find))));
             })?
@@ -120,7 +120,7 @@ macro_rules! stand_in {
 type Place = *mut c_void;
 type Number = *mut c_int;
 
-/// Which definition of a function is called: what stands behind us under the plain name, or MPI's own under the profiling one.
+/// The definition to call: the next one of the MPI_ name, or MPI's own of the PMPI_ name.
 #[derive(Clone, Copy)]
 #[allow(non_camel_case_types, reason = "the names of the functions that find them")]
 enum Definition {
@@ -128,7 +128,7 @@ enum Definition {
     own,
 }
 
-/// Where both definitions of a function lie.
+/// The addresses of both definitions of a function.
 struct Definitions(Found, Found);
 
 impl Definitions {
@@ -144,7 +144,7 @@ impl Definitions {
     }
 }
 
-/// A look by one of MPI's functions whose flag tells whether it is over.
+/// A poll by one of MPI's test functions.
 fn flagged(look: impl FnOnce(Number) -> c_int) -> Option<c_int> {
     let mut flag = 0;
     let code = look(&raw mut flag);
@@ -206,7 +206,7 @@ stand_in! {
     fn MPI_Request_free PMPI_Request_free(request: Place);
 }
 
-/// MPICH does not poll when a program only looks at a request: without a look of ours it would look forever.
+/// MPICH does not poll in this function: without a poll here it would never report completion.
 fn look(request: usize, flag: Number, status: Place, found: Option<usize>) -> c_int {
     aqueduct_comm::progress();
     if let Ok(mpi) = mpi() {

@@ -13,7 +13,7 @@ use crate::file::handle_table;
 use crate::host::{Mpi, mpi};
 use crate::host::{MpiError, Outcome};
 
-/// Calls the handler of a file, or of none, with a code of the program's.
+/// Calls the handler of a file, or of `MPI_FILE_NULL`, with a code of the program.
 fn call_handler(file: usize, code: c_int) -> c_int {
     let call = "MPI_File_call_errhandler";
     let mpi = match running(call) {
@@ -130,7 +130,7 @@ export! {
     }
 }
 
-/// MPI has made an error handler of communicators: its function is called where ours stands in for it and an error is not ours.
+/// Records the function of a communicator error handler, which is called while a replacement is installed and another error occurs.
 fn remember(code: c_int, function: *const c_void, made: *mut u8) -> c_int {
     if code == 0
         && !made.is_null()

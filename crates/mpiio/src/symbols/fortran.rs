@@ -1,7 +1,7 @@
-//! Fortran: files are numbers there, and error handlers are made by functions of their own.
+//! Fortran: file handles are integers, and error handlers are created by separate functions.
 //!
-//! Libraries of Fortran bindings call the C functions of files, which are ours, with two exceptions: how a handler was made, which
-//! language it expects, is known to the binding alone. So we stand in front of that one, too.
+//! Fortran bindings call the C functions of files, with two exceptions: only the binding knows the language of an error
+//! handler, so the function that creates one is interposed too.
 //!
 //! `unsafe` here: the binding's own function is looked up and called.
 #![allow(unsafe_code)]
@@ -24,9 +24,9 @@ pub(crate) fn handle(mpi: &Mpi, number: c_int) -> usize {
 type Create = unsafe extern "C" fn(*const c_void, *mut c_int, *mut c_int);
 type ErrhandlerOf = unsafe extern "C" fn(c_int) -> usize;
 
-/// Makes an error handler by the binding's own function of this name, and remembers that it is Fortran's.
+/// Creates an error handler by the binding's own function of this name, and records that it is Fortran's.
 unsafe fn create(name: &std::ffi::CStr, function: *const c_void, number: *mut c_int, error: *mut c_int) {
-    // SAFETY: the name is a C string; the next one after ours is meant.
+    // SAFETY: the name is a C string; RTLD_NEXT finds the definition after this library's.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if next.is_null() {
         return;
@@ -60,7 +60,7 @@ macro_rules! stand_in_front {
         #[allow(non_snake_case, reason = "the names of bindings")]
         unsafe extern "C" fn $name(function: *const c_void, number: *mut c_int, error: *mut c_int) {
             let Ok(name) = std::ffi::CString::new(stringify!($name)) else { return };
-            // SAFETY: passed on as they came.
+            // SAFETY: the arguments are passed on unchanged.
             unsafe { create(&name, function, number, error) };
         }
     )*};

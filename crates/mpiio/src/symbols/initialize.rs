@@ -1,5 +1,5 @@
-//! The functions that start MPI. They are MPI's own; we stand in front of them to be the first to ask for a call when it ends, which makes us the last to get
-//! it: see [`act_at_finalize`].
+//! The functions that initialize MPI, interposed to be the first to register a callback for `MPI_Finalize`, which is then called
+//! last: see [`act_at_finalize`].
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -10,13 +10,13 @@ use super::completion::{Found, behind, call, own};
 use crate::communicator::act_at_finalize;
 use crate::host::mpi;
 
-/// MPI has been started, if the code says so.
+/// Registers the callback if MPI was initialized.
 fn started(code: c_int) -> c_int {
     if code == 0
         && let Ok(mpi) = mpi()
         && mpi.is_running()
     {
-        // Where it fails, the first MPI_File_open does too, and says why.
+        // If it fails, the first MPI_File_open fails too, with a reason.
         let _ = act_at_finalize(mpi);
     }
     code

@@ -22,7 +22,7 @@ fn wrappers() -> &'static DeviceWrappers {
     WRAPPERS.get_or_init(DeviceWrappers::from_env)
 }
 
-/// The engine's mode; a contradiction in it is the engine's to tell, on all ranks.
+/// The engine's mode; the engine reports contradictions, on all ranks.
 fn mode(mpi: &Mpi, amode: c_int) -> Outcome<Mode> {
     let known = mpi.constants.integers;
     let has = |bit: i64| i64::from(amode) & bit != 0;
@@ -57,7 +57,7 @@ fn mode(mpi: &Mpi, amode: c_int) -> Outcome<Mode> {
     Ok(mode)
 }
 
-/// A mode that contradicts itself, so that a rank with one that cannot be told takes part in opening and fails with the others.
+/// A contradictory mode, with which a rank with invalid arguments takes part in opening and fails with the others.
 fn contradiction() -> Mode {
     Mode::read_only().create()
 }
@@ -66,7 +66,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
     let comm = mpi.constants.handle(comm);
     let EngineComm { comm: ranks, board, traces } = communicator::of(mpi, comm)?;
     let known = mpi.constants.integers;
-    // What is wrong on this rank alone must not leave the others waiting: it opens a file that cannot be.
+    // A rank with invalid arguments must take part in the collective call: it opens with an invalid mode.
     let arguments = text(mpi, name, known.bad_file)
         .and_then(|name| Ok((name, mode(mpi, amode)?, info::read(mpi, mpi.constants.handle(hints))?)));
     let (name, mode, hints, wrong) = match arguments {
@@ -85,7 +85,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
     shutdown::note_open();
     diagnostics::print_banner(mpi, &ranks);
     let mut group = 0;
-    // SAFETY: a valid communicator; the group is ours to free.
+    // SAFETY: a valid communicator; the group is freed by its owner.
     mpi.check("MPI_Comm_group", unsafe { (mpi.functions.comm_group)(comm, &raw mut group) })?;
     let handler = error_handler::default(mpi);
     let inserted = handle_table::insert(|handle| {
@@ -98,7 +98,7 @@ fn open(mpi: &'static Mpi, comm: usize, name: *const c_char, amode: c_int, hints
 fn close(mpi: &'static Mpi, file: usize) -> Result<(), (Option<Arc<FileErrorContext>>, MpiError)> {
     let open = handle_table::remove(file).ok_or_else(|| (None, no_file(mpi)))?;
     let owner = Arc::clone(&open.error_context);
-    // A split operation that the program has not ended is over before the file is.
+    // A split operation that the program has not ended is ended before the file is closed.
     let begun = open.split().take();
     drop(begun);
     request::finish_all_of(mpi, &owner);
@@ -136,7 +136,7 @@ export! {
             }
             Err((None, fault)) => without_file(call, |_| Err(fault)),
             Err((Some(owner), fault)) => {
-                // SAFETY: as above. The file is gone all the same.
+                // SAFETY: as above. The file is closed even if an error is returned.
                 unsafe { *file = mpi.constants.handles.file_null };
                 owner.raise(mpi, call, &fault)
             }
@@ -153,7 +153,7 @@ export! {
 
     fn MPI_File_set_size PMPI_File_set_size(file: usize, size: i64) {
         with_file("MPI_File_set_size", file, |mpi, open| {
-            // A negative one is told to all ranks: no file is so long.
+            // A negative size fails on all ranks: it exceeds the maximum file size.
             to_mpi_result(mpi, open.file.set_size(u64::try_from(size).unwrap_or(u64::MAX)))
         })
     }

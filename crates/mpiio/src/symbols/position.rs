@@ -38,7 +38,7 @@ export! {
     fn MPI_File_seek_shared PMPI_File_seek_shared(file: usize, offset: i64, from: c_int) {
         with_file("MPI_File_seek_shared", file, |mpi, open| {
             let from = whence(mpi, from);
-            // A rank whose argument makes no sense seeks as well, to where nobody can: all ranks learn of it.
+            // A rank with an invalid argument takes part with an invalid target: all ranks fail.
             let moved = match &from {
                 Ok(from) => open.file.seek_shared(offset, *from),
                 Err(_) => open.file.seek_shared(i64::MIN, Whence::Start),

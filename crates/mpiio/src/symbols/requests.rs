@@ -1,4 +1,4 @@
-//! Access that does not wait.
+//! Non-blocking access functions.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};

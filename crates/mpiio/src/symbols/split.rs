@@ -1,4 +1,4 @@
-//! Split operations: begun in one call, ended in another.
+//! Split collective functions: `_begin` and `_end`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -48,12 +48,14 @@ fn finish(mpi: &Mpi, open: &MpiFile, call: &'static str) -> Outcome<u64> {
         None => {
             return Err(MpiError::new(
                 known.unsupported_operation,
-                "no split operation was begun on this file",
+                "no split collective operation is active on this file",
             ));
         }
         Some(begun) if !begun.call.starts_with(stem) => {
-            let text =
-                format!("the split operation under way was begun by {}, which has its own end", begun.call);
+            let text = format!(
+                "the active split collective operation was begun by {}; call its own end function",
+                begun.call
+            );
             return Err(MpiError::new(known.unsupported_operation, text));
         }
         Some(_) => {}

@@ -1,4 +1,4 @@
-//! Views.
+//! `MPI_File_set_view` and `MPI_File_get_view`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -15,12 +15,12 @@ use crate::host::Mpi;
 use crate::host::{MpiError, Outcome, to_engine_error};
 use crate::info;
 
-/// What a program sets, checked as far as one rank can.
+/// A view of the program, checked locally.
 struct ViewArguments {
     types: ViewTypes,
     etype: Layout,
     filetype: Layout,
-    /// The filetype as it lies in the file, where that is another one.
+    /// The filetype with the sizes of the file representation, if they differ.
     stored: Option<Layout>,
     representation: Representation,
 }
@@ -59,12 +59,12 @@ fn check_view_arguments(
 }
 
 /// The bytes of a predefined datatype in external32.
-#[allow(clippy::unnecessary_wraps, reason = "other representations may fail to tell")]
+#[allow(clippy::unnecessary_wraps, reason = "other representations may fail")]
 fn external32(_handle: usize, layout: &Layout) -> Outcome<u64> {
     Ok(layout.pattern().external32_size())
 }
 
-/// Both types as they lie in a file of the program's own representation.
+/// Both types in the representation of the program.
 fn stored(mpi: &Mpi, datarep: &Arc<Datarep>, etype: usize, filetype: usize) -> Outcome<(Layout, Layout)> {
     let width = |handle, _: &Layout| datarep.extent(mpi, handle);
     let sizes = ValueSizes::File(&width);
@@ -99,15 +99,15 @@ fn view(
     let displacement = natural(mpi, "the displacement", displacement)?;
     let filetype = tileable(filetype);
     let view = to_mpi_result(mpi, View::new(displacement, etype, &filetype)).map_err(|fault| {
-        // What the standard calls an erroneous filetype, programs expect as an error of I/O.
+        // Programs expect MPI_ERR_IO for an erroneous filetype.
         let is_unsorted = etype.size() > 0 && !filetype.is_sorted();
         if is_unsorted { MpiError::new(mpi.constants.integers.io, fault.text) } else { fault }
     })?;
     Ok(view.represented(representation))
 }
 
-/// The filetype, with bounds by which its copies follow one another. Libraries make filetypes for a single copy and leave bounds on
-/// them that make the next one overlap the first; in what they access that changes nothing.
+/// The filetype, with bounds for consecutive copies. Libraries make filetypes for a single copy with bounds
+/// that make copies overlap; the bytes they access do not change.
 fn tileable(filetype: &Layout) -> Layout {
     let one = filetype.pattern();
     if filetype.is_sorted() || one.lowest() < 0 || !one.is_sorted() {

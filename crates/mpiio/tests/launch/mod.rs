@@ -1,4 +1,4 @@
-//! Compiling and running programs under the MPIs of this machine, natively or through the door.
+//! Compiles and runs programs under the MPI libraries of this machine, natively or with the interposition library.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) const OPEN_MPI: Mpi = Mpi {
 pub(crate) const MPICH: Mpi =
     Mpi { name: "mpich", version: "MPICH", variable: ("-genv", false), words: &[], wheel: None };
 
-/// An MPI of the Python registry, whose place a variable tells; none where it is missing.
+/// An MPI from the Python registry at the path in a variable; none if it is missing.
 pub(crate) fn wheel(like: Mpi, variable: &str, library: &'static str) -> Option<Mpi> {
     let prefix = std::env::var(variable).ok();
     if is_missing(variable, prefix.is_some()) {
@@ -149,19 +149,19 @@ fn plain_compiler(prefix: &str, library: &str, folder: &Path) -> Command {
 }
 
 /// The library that is tested: built by cargo beside this test.
-pub(crate) fn door() -> PathBuf {
+pub(crate) fn preload_library() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().expect("and a folder");
-    let door = folder.join("libaqueduct_mpiio.so");
-    assert!(door.exists(), "{} is built with its tests", door.display());
-    door
+    let path = folder.join("libaqueduct_mpiio.so");
+    assert!(path.exists(), "{} is built with its tests", path.display());
+    path
 }
 
 /// A run of a program.
 pub(crate) struct Job<'a> {
     pub(crate) mpi: Mpi,
     pub(crate) ranks: usize,
-    pub(crate) door: bool,
+    pub(crate) preloaded: bool,
     pub(crate) variables: &'a [(&'a str, &'a str)],
 }
 
@@ -177,9 +177,9 @@ impl Job<'_> {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", &seconds.to_string()]).arg(launcher).args(self.mpi.words);
         command.arg("-n").arg(self.ranks.to_string());
-        let door = door();
-        let preload = [("LD_PRELOAD", door.to_str().expect("UTF-8"))];
-        let preload = if self.door { &preload[..] } else { &[] };
+        let path = preload_library();
+        let preload = [("LD_PRELOAD", path.to_str().expect("UTF-8"))];
+        let preload = if self.preloaded { &preload[..] } else { &[] };
         for (name, value) in preload.iter().chain(self.variables) {
             match self.mpi.variable {
                 (option, true) => command.arg(option).arg(format!("{name}={value}")),

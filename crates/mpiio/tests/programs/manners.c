@@ -1,5 +1,5 @@
 /* What public test families look at besides data: counts in statuses, errors by class, opening modes, hints, atomic mode, shared and ordered
-   pointers, representations, positions. Natively and through the door the same is printed. */
+   pointers, representations, positions. Natively and with the preloaded library the same is printed. */
 #include "log.h"
 
 static char path[4096];

@@ -1,6 +1,6 @@
-//! The program that the MPI tests start under `mpirun`: one argument says what to show.
+//! The program that the MPI tests start under `mpirun`: the argument selects the test.
 //!
-//! `unsafe` here: the host mode plays a program that has started MPI by itself.
+//! `unsafe` here: the host mode is a program that has initialized MPI itself.
 #![allow(unsafe_code)]
 // Every program has the type that `run` wants.
 #![allow(clippy::unnecessary_wraps)]
@@ -89,10 +89,10 @@ fn faults(world: &Comm, folder: &str) -> Result<(), Error> {
 
 /// Rank `who` fails while the others wait for it.
 fn fail(world: &Comm, who: usize, by_panic: bool) -> Result<(), Error> {
-    // The handle goes before the message is known: that must not hide the message.
+    // The handle is dropped before the message is known: that must not hide the message.
     let dup = world.dup()?;
     if world.rank() == who {
-        let message = "the pump is dry";
+        let message = "no input";
         assert!(!by_panic, "{message}");
         return Err(Error::new(Kind::Unsupported, "pump", message));
     }
@@ -179,13 +179,13 @@ fn large(world: &Comm) -> Result<(), Error> {
     Ok(())
 }
 
-/// Several threads of each rank talk at once, each on its own communicator and tag.
+/// Several threads of each rank communicate at once, each on its own communicator and tag.
 fn threads(world: &Comm) -> Result<(), Error> {
     let comms = (0..3).map(|_| world.dup()).collect::<Result<Vec<_>, _>>()?;
     let outcomes: Vec<Result<(), Error>> = std::thread::scope(|scope| {
         let talk = |comm: Comm| move || chatter(&comm);
         let threads: Vec<_> = comms.into_iter().map(|comm| scope.spawn(talk(comm))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread that talks")).collect()
+        threads.into_iter().map(|thread| thread.join().expect("a thread that communicates")).collect()
     });
     outcomes.into_iter().collect()
 }
@@ -201,7 +201,7 @@ fn chatter(comm: &Comm) -> Result<(), Error> {
     Ok(())
 }
 
-/// A host program that has started MPI hands over its world, and a part of it.
+/// A host program that has initialized MPI passes its world, and a part of it.
 fn host(library: &str) -> Result<Vec<()>, Error> {
     use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
     type Init = unsafe extern "C" fn(*mut c_int, *mut c_void) -> c_int;
@@ -227,7 +227,7 @@ fn host(library: &str) -> Result<Vec<()>, Error> {
         let counter = again.remote_counter(3)?.expect("MPI_Init lets one thread call");
         assert_eq!((counter.swap(3)?, world.remote_counter(4)?.is_some()), (3, true));
         drop(world);
-        // What is still there when MPI ends has been given back, and does not call it any more.
+        // Communicators that exist when MPI is finalized are freed, and do not call it afterwards.
         aqueduct_comm::prepare_finalize();
         assert_eq!(counter.add(1).map_err(|error| error.kind()), Err(Kind::Mpi));
         assert_eq!((*mpi.get::<Finalize>(b"MPI_Finalize").map_err(broken)?)(), 0);
@@ -249,8 +249,8 @@ fn give_up_with_traffic(comm: Comm) -> Result<(), Error> {
 }
 
 fn world_constant(library: &str) -> usize {
-    let flavour = if library.contains("abi") { abi::MpiAbi::Standard } else { abi::MpiAbi::Mpich };
-    let facts = abi::facts(flavour);
+    let mpi_abi = if library.contains("abi") { abi::MpiAbi::Standard } else { abi::MpiAbi::Mpich };
+    let facts = abi::facts(mpi_abi);
     let world = facts.iter().find(|fact| fact.expression.contains("MPI_COMM_WORLD"));
     world.expect("the world is a fact").value as usize
 }

@@ -7,13 +7,13 @@ use crate::byte_pattern::pattern;
 
 pub(super) const CASES: &[Case] = &[
     ("a new file is empty", new_file),
-    ("reads at and behind the end give nothing", end_of_file),
+    ("reads at and after the end return nothing", end_of_file),
     ("holes are zeros", holes),
     ("far offsets are sparse", far_offsets),
     ("offsets above the largest are refused", largest_offset),
     ("cutting", cutting),
     ("extending gives zeros", extending),
-    ("what was cut off does not come back", cut_and_extended),
+    ("truncated bytes are zero after extension", cut_and_extended),
     ("lengths above the largest are refused", largest_length),
     ("preallocating extends and never cuts", preallocating),
 ];

@@ -1,4 +1,4 @@
-//! Opening and deleting: what the options mean, what is refused, and how.
+//! Opening and deleting: the options and their errors.
 
 use std::ffi::OsStr;
 
@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
     ("a file opened to be read cannot be written", read_only),
     ("a file opened to be written cannot be read", write_only),
     ("modes that contradict themselves are refused", contradictions),
-    ("names that cannot be ones are refused", bad_names),
+    ("invalid names are rejected", bad_names),
     ("bytes stay when a file is closed", reopened),
     ("closing", closing),
     ("deleting", deleting),

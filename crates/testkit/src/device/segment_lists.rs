@@ -1,4 +1,4 @@
-//! Lists of pieces: order, counts, empty pieces, overlaps, many of them.
+//! Lists of segments: order, counts, empty segments, overlaps, many of them.
 
 use aqueduct_device::{HandleExt, Segment, SegmentMut, total, total_mut};
 
@@ -8,12 +8,12 @@ use crate::byte_pattern::pattern;
 pub(super) const CASES: &[Case] = &[
     ("bytes come back", bytes_come_back),
     ("an empty list transfers nothing", empty_list),
-    ("empty pieces transfer nothing and never extend", empty_pieces),
-    ("pieces may be in any order", unsorted),
-    ("adjacent pieces", adjacent),
-    ("overlapping pieces with equal bytes", overlapping),
-    ("thousands of pieces", thousands),
-    ("pieces larger than the pipe of the device", large_pieces),
+    ("empty segments transfer nothing and never extend", empty_pieces),
+    ("segments may be in any order", unsorted),
+    ("adjacent segments", adjacent),
+    ("overlapping segments with equal bytes", overlapping),
+    ("thousands of segments", thousands),
+    ("segments larger than the transfer size of the device", large_pieces),
     ("counts are those of a prefix", prefix_counts),
     ("a read list stops at the first end of file", read_stops),
     ("the same place can be read twice in one list", read_twice),
@@ -55,13 +55,13 @@ fn empty_pieces(subject: &DeviceUnderTest) {
     .unwrap();
     assert_eq!(contents(&*file), b"aBCdef");
     let (mut a, mut b) = ([0; 2], [0; 1]);
-    let mut pieces = [
+    let mut segments = [
         SegmentMut::new(1 << 40, &mut []),
         SegmentMut::new(4, &mut a),
         SegmentMut::new(99, &mut []),
         SegmentMut::new(0, &mut b),
     ];
-    assert_eq!(file.read_full(&mut pieces).unwrap(), 3, "an empty piece behind the end ends nothing");
+    assert_eq!(file.read_full(&mut segments).unwrap(), 3, "an empty segment behind the end ends nothing");
     assert_eq!((&a, &b), (b"ef", b"a"));
 }
 
@@ -69,15 +69,16 @@ fn unsorted(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     let bytes = pattern(2, 0, 40_000);
     let order = [7, 2, 9, 0, 5, 3, 8, 1, 6, 4];
-    let pieces: Vec<_> = order
+    let segments: Vec<_> = order
         .iter()
         .map(|&block| Segment::new(block * 4000, &bytes[block as usize * 4000..][..4000]))
         .collect();
-    file.write_all(&pieces).unwrap();
+    file.write_all(&segments).unwrap();
     assert_eq!(contents(&*file), bytes);
     let mut back = vec![0; 40_000];
-    let pieces = back.chunks_mut(4000).zip(order).map(|(chunk, block)| SegmentMut::new(block * 4000, chunk));
-    assert_eq!(file.read_full(&mut pieces.collect::<Vec<_>>()).unwrap(), 40_000);
+    let segments =
+        back.chunks_mut(4000).zip(order).map(|(chunk, block)| SegmentMut::new(block * 4000, chunk));
+    assert_eq!(file.read_full(&mut segments.collect::<Vec<_>>()).unwrap(), 40_000);
     for (chunk, block) in back.chunks(4000).zip(order) {
         assert!(chunk == &bytes[block as usize * 4000..][..4000], "block {block}");
     }
@@ -86,17 +87,17 @@ fn unsorted(subject: &DeviceUnderTest) {
 fn adjacent(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     let bytes = pattern(3, 0, 3000);
-    let pieces: Vec<_> =
+    let segments: Vec<_> =
         bytes.chunks(7).enumerate().map(|(index, chunk)| Segment::new(index as u64 * 7, chunk)).collect();
-    file.write_all(&pieces).unwrap();
+    file.write_all(&segments).unwrap();
     assert_eq!(contents(&*file), bytes);
     let mut back = vec![0; 3000];
-    let mut pieces: Vec<_> = back
+    let mut segments: Vec<_> = back
         .chunks_mut(11)
         .enumerate()
         .map(|(index, chunk)| SegmentMut::new(index as u64 * 11, chunk))
         .collect();
-    assert_eq!(file.read_full(&mut pieces).unwrap(), 3000);
+    assert_eq!(file.read_full(&mut segments).unwrap(), 3000);
     assert_eq!(back, bytes);
 }
 
@@ -104,9 +105,9 @@ fn overlapping(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     let bytes = pattern(4, 0, 10_000);
     let extents = [(0, 6000), (5000, 5000), (100, 50), (100, 50), (0, 10_000)];
-    let pieces: Vec<_> =
+    let segments: Vec<_> =
         extents.iter().map(|&(at, size)| Segment::new(at as u64, &bytes[at..at + size])).collect();
-    file.write_all(&pieces).unwrap();
+    file.write_all(&segments).unwrap();
     assert_eq!(contents(&*file), bytes);
 }
 
@@ -115,17 +116,17 @@ fn thousands(subject: &DeviceUnderTest) {
     let (_, file) = subject.create();
     let bytes = pattern(5, 0, COUNT * 5);
     let place = |index: usize| (index * 5 + 100 * (index / 1000)) as u64;
-    let pieces: Vec<_> =
+    let segments: Vec<_> =
         bytes.chunks(5).enumerate().map(|(index, chunk)| Segment::new(place(index), chunk)).collect();
-    file.write_all(&pieces).unwrap();
+    file.write_all(&segments).unwrap();
     assert_eq!(file.len().unwrap(), place(COUNT - 1) + 5);
     let mut back = vec![0; COUNT * 5];
-    let mut pieces: Vec<_> =
+    let mut segments: Vec<_> =
         back.chunks_mut(5).enumerate().map(|(index, chunk)| SegmentMut::new(place(index), chunk)).collect();
-    assert_eq!(file.read_full(&mut pieces).unwrap(), (COUNT * 5) as u64);
-    assert!(back == bytes, "scattered pieces come back");
+    assert_eq!(file.read_full(&mut segments).unwrap(), (COUNT * 5) as u64);
+    assert!(back == bytes, "scattered segments come back");
     let gap = &contents(&*file)[5000..5100];
-    assert!(gap.iter().all(|&byte| byte == 0), "what lies between the pieces is not touched");
+    assert!(gap.iter().all(|&byte| byte == 0), "what lies between the segments is not touched");
 }
 
 fn large_pieces(subject: &DeviceUnderTest) {
@@ -143,18 +144,18 @@ fn prefix_counts(subject: &DeviceUnderTest) {
     while done < 600 {
         let rest = &bytes[done..];
         let (first, second) = rest.split_at(rest.len() / 2);
-        let pieces = [Segment::new(done as u64, first), Segment::new((done + first.len()) as u64, second)];
-        let count = file.write(&pieces).unwrap();
-        assert!(count > 0 && count <= total(&pieces), "a write makes progress: {count}");
+        let segments = [Segment::new(done as u64, first), Segment::new((done + first.len()) as u64, second)];
+        let count = file.write(&segments).unwrap();
+        assert!(count > 0 && count <= total(&segments), "a write makes progress: {count}");
         done += count as usize;
         assert_eq!(contents(&*file)[..done], bytes[..done], "what was counted is there");
     }
     let mut done = 0;
     loop {
         let (mut a, mut b) = ([0xEE; 250], [0xEE; 250]);
-        let mut pieces = [SegmentMut::new(done as u64, &mut a), SegmentMut::new(done as u64 + 250, &mut b)];
-        let count = file.read(&mut pieces).unwrap() as usize;
-        assert!(count as u64 <= total_mut(&pieces));
+        let mut segments = [SegmentMut::new(done as u64, &mut a), SegmentMut::new(done as u64 + 250, &mut b)];
+        let count = file.read(&mut segments).unwrap() as usize;
+        assert!(count as u64 <= total_mut(&segments));
         let got: Vec<u8> = a.into_iter().chain(b).take(count).collect();
         assert_eq!(got, bytes[done..done + count], "what was counted was read");
         done += count;
@@ -168,17 +169,17 @@ fn prefix_counts(subject: &DeviceUnderTest) {
 fn read_stops(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"abcdefghij");
     let (mut a, mut b, mut c) = ([0; 4], [0; 6], [0; 4]);
-    let mut pieces = [SegmentMut::new(0, &mut a), SegmentMut::new(7, &mut b), SegmentMut::new(0, &mut c)];
-    assert_eq!(file.read_full(&mut pieces).unwrap(), 7);
+    let mut segments = [SegmentMut::new(0, &mut a), SegmentMut::new(7, &mut b), SegmentMut::new(0, &mut c)];
+    assert_eq!(file.read_full(&mut segments).unwrap(), 7);
     assert_eq!((&a, &b[..3]), (b"abcd", &b"hij"[..]));
-    let mut pieces = [SegmentMut::new(10, &mut a), SegmentMut::new(0, &mut c)];
-    assert_eq!(file.read_full(&mut pieces).unwrap(), 0, "the first piece lies at the end");
+    let mut segments = [SegmentMut::new(10, &mut a), SegmentMut::new(0, &mut c)];
+    assert_eq!(file.read_full(&mut segments).unwrap(), 0, "the first segment lies at the end");
 }
 
 fn read_twice(subject: &DeviceUnderTest) {
     let (_, file) = subject.create_with(b"abcdefghij");
     let (mut a, mut b) = ([0; 6], [0; 6]);
-    let mut pieces = [SegmentMut::new(2, &mut a), SegmentMut::new(4, &mut b)];
-    assert_eq!(file.read_full(&mut pieces).unwrap(), 12);
+    let mut segments = [SegmentMut::new(2, &mut a), SegmentMut::new(4, &mut b)];
+    assert_eq!(file.read_full(&mut segments).unwrap(), 12);
     assert_eq!((&a, &b), (b"cdefgh", b"efghij"));
 }

@@ -40,7 +40,7 @@ fn writers(bench: &Fixture<'_>) {
         for round in 0..ROUNDS {
             let way = AccessMethod::ALL[round % AccessMethod::ALL.len()];
             file.set_view(&comb(bench.rank())).expect("a comb");
-            // 1 .. size in each round, so that what an earlier round left is told from what this one did.
+            // 1 .. size in each round, to distinguish the bytes of rounds.
             let fill = (round * bench.size() + bench.rank() + 1) as u8;
             let count = way.write(file.at(0), vec![fill; 120]).expect("an atomic write");
             assert_eq!(count.bytes(), 120);

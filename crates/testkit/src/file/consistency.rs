@@ -7,10 +7,10 @@ use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("after sync, barrier, sync others read what was written", sync_barrier_sync),
-    ("what was synced and closed is there for who opens it", reopened),
+    ("synced and closed data is read after reopening", reopened),
     ("an appended file begins at its end on every rank", appended),
-    ("sieving writers do not undo what others write beside them", beside_sieves),
-    ("hints change while operations are under way", hints_under_way),
+    ("data sieving does not overwrite concurrent writes of other ranks", beside_sieves),
+    ("hints change while operations are in progress", hints_under_way),
 ];
 
 fn sync_barrier_sync(bench: &Fixture<'_>) {

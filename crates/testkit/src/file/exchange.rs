@@ -8,11 +8,11 @@ use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
     ("nodes of different sizes exchange", odd_nodes),
-    ("holes between the ranks' data stay as they were", holes),
+    ("holes between the ranks' data are not changed", holes),
     ("all ranks read the same bytes, over the end of the file", same_bytes),
     ("ranks write the same bytes in different ways", overlapping_writes),
     ("a repeated step plans nothing", repeated),
-    ("steps behind one another are planned once", advanced),
+    ("consecutive steps are planned once", advanced),
     ("a step that one rank changes is planned anew", changed),
 ];
 
@@ -29,7 +29,7 @@ fn two_phase(file: &File, buffer: &str, aggregators: &str) {
     file.set_info(&Info::from(hints)).expect("hints");
 }
 
-/// Pieces of 5 bytes dealt out in turn, with a gap behind each row, from byte 9 on.
+/// Blocks of 5 bytes distributed round-robin, with a gap after each row, from byte 9 on.
 fn round_robin_view(comm: &Comm, gap: u64) -> View {
     let piece = Layout::bytes(5).expect("a piece");
     let row = (5 * comm.size() as u64 + gap) as i64;
@@ -45,7 +45,7 @@ fn content(rank: usize, len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|at| byte(rank, at, salt)).collect()
 }
 
-/// What lies at an offset of a file that was `before` and into which each rank has then written so many bytes through [`dealt`].
+/// What lies at an offset of a file that was `before` and into which each rank has then written so many bytes through [`round_robin_view`].
 fn model(before: &[u8], ranks: usize, gap: usize, lens: &[usize], salt: usize) -> Vec<u8> {
     let mut bytes = before.to_vec();
     for (rank, len) in lens.iter().enumerate() {
@@ -69,7 +69,7 @@ fn all_bytes(comm: &Comm, file: &File) -> Vec<u8> {
     bytes
 }
 
-/// Writes through [`dealt`] and reads back, over what was there before.
+/// Writes through [`round_robin_view`] and reads back, over what was there before.
 fn write_and_read(comm: &Comm, file: &File, gap: u64, lens: &[usize], context: &str) {
     let (rank, len) = (comm.rank(), lens[comm.rank()]);
     if rank == 0 {

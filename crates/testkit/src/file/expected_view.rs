@@ -1,4 +1,4 @@
-//! What a rank must see through a view, worked out byte by byte.
+//! The expected contents of a view, computed byte by byte.
 
 use aqueduct_file::View;
 use aqueduct_file::layout::{Basic, Layout};
@@ -39,7 +39,7 @@ impl ViewParameters {
 }
 
 impl ExpectedView {
-    /// A random view of this rank. Apart, elements are dealt out in turn and the view is built of this rank's: whatever its shape, it is
+    /// A random view of this rank. If views must be disjoint, elements are distributed round-robin and the view is built of this rank's: it is
     /// disjoint from the others.
     pub(super) fn random(dice: &mut SeededRng, common: &ViewParameters, rank: usize, size: usize) -> Self {
         let stretch = if common.apart { size as u64 } else { 1 };

@@ -1,4 +1,4 @@
-//! What cannot be: each is an error of the right kind, on every rank of a collective call, and the file goes on working.
+//! Invalid calls: each is an error of the right kind, on every rank of a collective call, and the file still works.
 
 mod opening;
 
@@ -9,14 +9,14 @@ use super::memory::AccessMethod;
 use super::{Entry, Fixture};
 
 pub(super) const CASES: &[Entry] = &[
-    ("files that cannot be opened are refused", opening::files),
+    ("files that cannot be opened are errors", opening::files),
     ("arguments of open that differ are refused", opening::differing),
-    ("a mode is kept to", opening::modes),
+    ("the access mode is enforced", opening::modes),
     ("a sequential file has the shared pointer only", opening::sequential),
-    ("views that cannot be are refused", views),
+    ("invalid views are rejected", views),
     ("counts that do not fit are refused", counts),
     ("memory that does not hold its layout is refused", memory),
-    ("offsets that cannot be are refused", offsets),
+    ("invalid offsets are rejected", offsets),
     ("arguments that differ are refused", differing),
     ("a split operation keeps other collective ones away", split),
     ("requests give their result once", requests),

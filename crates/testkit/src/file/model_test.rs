@@ -1,6 +1,6 @@
 //! The byte oracle for files: random accesses of all ranks against a plain vector of bytes that every rank keeps for itself.
 //!
-//! All ranks throw the same dice, so each knows what the others do. Writes of one step are disjoint; a barrier ends each step.
+//! All ranks use the same random numbers, so each knows what the others do. Writes of one step are disjoint; a barrier ends each step.
 
 mod concurrent_requests;
 mod settings;

@@ -1,4 +1,4 @@
-//! Random layouts, each built twice: by the constructors that are judged, and as a plain list of the offset of every data byte.
+//! Random layouts, each built twice: by the constructors under test, and as a plain list of the offset of every data byte.
 
 use aqueduct_file::hyperslab::Hyperslab;
 use aqueduct_file::layout::{Basic, Distributed, Distribution, Layout, Member, Order, Vector};

@@ -12,9 +12,9 @@ pub(super) const CASES: &[Entry] = &[
     ("external32 is big-endian, in every way of access", external32),
     ("a structure in external32 converts each member", structure),
     ("values of another size in external32 count as before", other_sizes),
-    ("one's own representation converts both ways", own),
+    ("a custom representation converts both ways", own),
     ("a conversion that fails on one rank fails on all", failing),
-    ("representations that cannot be are refused", refused),
+    ("invalid representations are rejected", refused),
 ];
 
 /// Elements of each rank in turn, in this representation.
@@ -106,10 +106,10 @@ impl Conversion for InvertedBits {
 
 /// Registered once in a process, whichever rank or run comes first.
 fn inverted_bits() -> Representation {
-    if let Err(error) = Representation::register("judged-turned", Arc::new(InvertedBits)) {
+    if let Err(error) = Representation::register("test-inverted", Arc::new(InvertedBits)) {
         assert_eq!(error.kind(), Kind::RepresentationExists, "{error}");
     }
-    Representation::named("judged-turned").expect("it is registered")
+    Representation::named("test-inverted").expect("it is registered")
 }
 
 fn own(bench: &Fixture<'_>) {
@@ -117,7 +117,7 @@ fn own(bench: &Fixture<'_>) {
     for way in AccessMethod::ALL {
         let file = bench.fresh();
         file.set_view(&in_turn(bench, &element, inverted_bits())).expect("a view");
-        assert_eq!(file.view().representation().name(), "judged-turned");
+        assert_eq!(file.view().representation().name(), "test-inverted");
         let mine = vec![0x4000 + bench.rank() as u16; 9];
         way.write(file.at(0), mine.clone()).expect("a write");
         let (got, count) = way.read(file.at(0), vec![0u16; 9]).expect("a read");
@@ -183,7 +183,7 @@ fn refused(bench: &Fixture<'_>) {
     assert_eq!(kind(Representation::register("native", Arc::new(InvertedBits))), Kind::RepresentationExists);
     let _ = inverted_bits();
     assert_eq!(
-        kind(Representation::register("judged-turned", Arc::new(InvertedBits))),
+        kind(Representation::register("test-inverted", Arc::new(InvertedBits))),
         Kind::RepresentationExists
     );
     let file = bench.fresh();

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Entry] = &[
     ("shared writes of differing counts are all there, once, whole", writes),
     ("shared reads take every record once", reads),
     ("shared, ordered and other collective accesses take turns", turns),
-    ("ordered and shared operations under way at once share one pointer", at_once),
+    ("concurrent ordered and shared operations share one pointer", at_once),
 ];
 
 /// Records of each rank: thousands in all.

@@ -1,4 +1,4 @@
-//! A sequence played on a device and on a vector at once.
+//! A sequence of operations on a device and on a vector, compared.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;

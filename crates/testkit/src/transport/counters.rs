@@ -1,13 +1,13 @@
-//! Numbers that ranks count on together where no thread may serve them.
+//! Remote counters, for transports without server threads.
 
 use aqueduct_comm::{Comm, Kind, RemoteCounter, ThreadLevel, forbid_mpi_on_thread};
 
 use super::Entry;
 
 pub(super) const CASES: &[Entry] = &[
-    ("a counter gives every number once, whoever waits meanwhile", once),
-    ("counters are apart, and their places are used again when all ranks have left them", places),
-    ("some of the ranks have no counter, and other threads may not count", limits),
+    ("a counter returns every number once, whatever its owner does", once),
+    ("counters are independent, and their slots are reused after all ranks have dropped them", places),
+    ("a part of the ranks has no counter, and background threads may not use one", limits),
 ];
 
 const ROUNDS: u64 = 200;

@@ -5,11 +5,11 @@ use aqueduct_comm::{Comm, Kind, Op};
 use super::Entry;
 
 pub(super) const CASES: &[Entry] = &[
-    ("a dup is the same group with messages of its own", dup),
+    ("a dup is the same group with separate messages", dup),
     ("split groups by colour and orders by key", split),
     ("ranks without a colour take no part", no_colour),
     ("a subgroup has the order it was given", subgroup),
-    ("a rank alone talks to itself, and no other need come", alone),
+    ("comm_self is not collective and sends to itself", alone),
     ("split_by_node groups ranks that share a node", by_node),
     ("interleaved groups work at the same time, and their children", nested),
     ("clones are the same communicator", clones),

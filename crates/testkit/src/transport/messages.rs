@@ -5,16 +5,16 @@ use aqueduct_comm::{Comm, Kind, MessageSource, ReceiveRequest, wait_all, wait_an
 use super::{Entry, LENGTHS, values};
 
 pub(super) const CASES: &[Entry] = &[
-    ("messages travel round a ring", ring),
+    ("messages are sent around a ring", ring),
     ("a rank can send to itself", to_itself),
     ("tags keep messages apart", tags),
     ("messages of one sender and tag do not overtake", order),
     ("any source takes each message once", any_source),
-    ("a probe tells sender and length and takes nothing", probe),
-    ("large sends head to head do not block each other", head_to_head),
+    ("a probe returns sender and length without receiving", probe),
+    ("large sends in both directions do not block each other", head_to_head),
     ("receives are served in the order they were started", posted_order),
     ("a dropped receive loses no message", dropped_receive),
-    ("wait_any takes what comes first", any_of_several),
+    ("wait_any returns the first receive that completes", any_of_several),
     ("a message that does not fit is an error", truncated),
     ("started sends can be tested and waited for", started_sends),
 ];

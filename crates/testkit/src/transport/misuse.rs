@@ -1,4 +1,4 @@
-//! Calls that cannot be: each is an error that names what is wrong, and the communicator goes on working.
+//! Invalid calls: each is an error that names the problem, and the communicator still works.
 
 use aqueduct_comm::{Comm, Kind, Op};
 
@@ -27,7 +27,7 @@ fn no_such_rank(world: &Comm) {
     ];
     for error in errors {
         assert_eq!(error.kind(), Kind::InvalidArgument);
-        assert!(error.to_string().contains(&format!("no rank {none}")), "{error}");
+        assert!(error.to_string().contains(&format!("rank {none} does not exist")), "{error}");
     }
 }
 
@@ -41,7 +41,7 @@ fn lengths(world: &Comm) {
     assert!(errors.iter().all(|error| error.kind() == Kind::InvalidArgument));
     if size > 1 {
         assert_eq!(world.all_to_all(&vec![0u8; size + 1]).unwrap_err().kind(), Kind::InvalidArgument);
-        // Only the root can know; it tells the others, and nobody waits.
+        // Only the root can detect it; the other ranks get an error too.
         let own = world.rank() == 0;
         let wanted = if own { Kind::InvalidArgument } else { Kind::Mismatch };
         assert_eq!(world.scatter(0, &vec![0u8; size + 1]).unwrap_err().kind(), wanted);

@@ -1,4 +1,4 @@
-//! Faults at random, on all ranks: collective calls may fail, but never differently, never wrongly, and nobody waits for ever.
+//! Random faults on all ranks: collective calls fail on all ranks or on none, data is correct, and no rank waits forever.
 
 use aqueduct_file::{Info, Mode, wait_all};
 
@@ -43,7 +43,7 @@ impl FaultMatrix<'_> {
                     }
                 }
                 3 => {
-                    // Alone, each rank has its own luck.
+                    // Independent writes fail on each rank separately.
                     let request = |at: u64| file.at(at).start_write(mine.clone()).expect("a write starts");
                     let _ = wait_all([request(0), request(20)]);
                 }

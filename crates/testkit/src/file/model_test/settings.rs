@@ -1,4 +1,4 @@
-//! The steps of a play that access nothing: hints, views, sizes, pointers, atomic mode.
+//! The steps of a model test without accesses: hints, views, sizes, pointers, atomic mode.
 
 use aqueduct_file::{Info, Whence};
 
