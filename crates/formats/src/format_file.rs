@@ -164,10 +164,6 @@ impl FormatFile {
         Error::new(kind, operation, &self.name, detail)
     }
 
-    pub(crate) fn comm_error(&self, operation: &'static str, error: &aqueduct_comm::Error) -> Error {
-        Error::from_comm(operation, &self.name, error)
-    }
-
     pub(crate) fn agree<T>(&self, operation: &'static str, mine: Result<T>) -> Result<T> {
         agree(&self.comm, operation, &self.name, mine)
     }

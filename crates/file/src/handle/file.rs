@@ -11,9 +11,9 @@ use aqueduct_device::{LockKind, LockScope};
 use aqueduct_report::is_enabled;
 
 use super::open_options::{self, OpenOptions};
+use crate::context::FileContext;
 use crate::context::counters::Counters;
 use crate::context::mode::Mode;
-use crate::context::FileContext;
 use crate::context::report::CounterReport;
 use crate::engine::{FileResources, OpenFile};
 use crate::error::{Error, Kind, Result};

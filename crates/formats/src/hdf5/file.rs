@@ -11,7 +11,7 @@ use super::completion_attribute::CompletionState;
 use super::metadata_cow::RetiredBlocks;
 use super::metadata_file::MetadataFile;
 use super::tree::{Dataset, Hdf5Object, ObjectTree};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format_file::FormatFile;
 
 /// A dataset of an open file, by number.
@@ -136,7 +136,7 @@ impl Hdf5File {
         let mine: Vec<u64> =
             self.datasets.iter().map(|(_, progress)| progress.rows_written.load(Ordering::Relaxed)).collect();
         let reached = self.core.comm.allreduce(Op::Max, &mine);
-        let reached = reached.map_err(|error| self.core.comm_error(operation, &error))?;
+        let reached = reached.map_err(|error| Error::from_comm(operation, &self.core.name, &error))?;
         self.core.sync()?;
         let mut marks = Vec::new();
         for ((_, progress), rows) in self.datasets.iter().zip(reached) {
