@@ -90,7 +90,7 @@ impl Mapping {
         let memory =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, start) };
         let memory = NonNull::new(memory.ok()?.cast())?;
-        // SAFETY: just mapped, with this length and these rights, and nobody else unmaps it.
+        // SAFETY: just mapped, with this length and these rights, and not unmapped elsewhere.
         let guarded = unsafe { slot.guard(memory, len, rights.write) };
         let residency = rights.write || is_writable(file);
         let pages = || PageSet::new(len.div_ceil(page_size()));

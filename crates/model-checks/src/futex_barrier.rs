@@ -32,7 +32,7 @@ pub fn writes_before_a_barrier_are_read_after_it(ranks: usize, rounds: u32, pree
             move || {
                 for round in 1..=rounds {
                     written[me].store(round, Ordering::Relaxed);
-                    barrier.arrive(ranks, ABORT, &NoProgress).expect("nobody fails");
+                    barrier.arrive(ranks, ABORT, &NoProgress).expect("no rank fails");
                     assert!(written.iter().all(|written| written.load(Ordering::Relaxed) >= round));
                 }
             }

@@ -271,7 +271,7 @@ fn put_memory(range: &Range<usize>, write: bool) -> bool {
 /// # Safety
 /// The arguments are those of a signal handler.
 unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the address of a handler has the type that its flags tell; `info` is valid, and so is what was kept, for ever.
+    // SAFETY: the address of a handler has the type given by its flags; `info` is valid, and the kept action is never freed.
     unsafe {
         let previous = PREVIOUS.load(Ordering::SeqCst).as_ref();
         let action = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
@@ -302,7 +302,7 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
 
 /// Unmaps what `FreeSlot::guard` was given.
 fn unmap(start: usize, len: usize) {
-    // SAFETY: it was mapped with this length; whoever used it borrowed the mapping.
+    // SAFETY: it was mapped with this length; users of it borrow the mapping.
     let _ = unsafe { rustix::mm::munmap(start as *mut c_void, len) };
 }
 

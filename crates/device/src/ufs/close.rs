@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
-/// Closes a descriptor. After an interruption it is closed all the same (close(2)).
+/// Closes a descriptor. It is closed even if the call is interrupted (close(2)).
 pub(super) fn close(file: OwnedFd) -> Result<(), Errno> {
     // SAFETY: the descriptor is this function's alone, and is not used again.
     if unsafe { libc::close(file.into_raw_fd()) } == 0 {

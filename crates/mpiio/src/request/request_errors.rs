@@ -1,11 +1,11 @@
 //! Errors of requests: MPI raises them on `MPI_COMM_WORLD` when the program waits, although they belong to a file.
 //!
-//! When a request has failed, and before MPI raises it, an error handler of ours stands in on the communicators that MPI may raise it
-//! on. It stands in until the call of the last thread that waits for such an error has raised it or has returned. An error of a thread that is
-//! armed goes to the handler of the file, as far as that can be done ([`Way`]); any other error goes to the program's handler that ours has replaced.
+//! When a request has failed, and before MPI raises it, a replacement error handler is installed on the communicators on which MPI may raise
+//! it. It stays until the last thread that waits for such an error has raised it or has returned. An error of an armed thread is passed to the
+//! handler of the file, as far as possible ([`HandlerCapability`]); any other error is passed to the program's handler.
 //!
-//! Two locks: that of the table is never held while MPI is called, because MPI may hold a lock of its own when it calls our handler; the other is held while
-//! handlers are exchanged.
+//! Two locks: the lock of the table is never held while MPI is called, because MPI may hold its own lock when it calls the handler; the other
+//! is held while handlers are exchanged.
 //!
 //! `unsafe` here: error handlers of communicators are exchanged.
 #![allow(unsafe_code)]

@@ -133,7 +133,7 @@ impl UnsyncedChanges {
         Ok(())
     }
 
-    /// A sector as it is now; zeros behind the end of the file.
+    /// A sector as it is now; zeros after the end of the file.
     fn read_sector(&self, sector: u64, bytes: &mut [u8; SECTOR], base: &dyn Handle) -> Result<()> {
         match self.sectors.get(&sector).and_then(|versions| versions.last()) {
             Some(version) => {
