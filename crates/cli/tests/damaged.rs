@@ -12,6 +12,7 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct::hdf5::Hdf5CreateOptions;
 use aqueduct::object::Object;
 use aqueduct_testkit::external_tools::run_with;
+use aqueduct_testkit::mutator::Mutator;
 use aqueduct_testkit::rng::SeededRng;
 
 use folder::Folder;
@@ -50,33 +51,6 @@ fn ours(folder: &Folder) {
     Launch::threads(1).run(write).unwrap();
 }
 
-/// Changes some bytes as media and programs do it, and as those would who want harm: numbers at the limits, addresses of other things.
-fn mutate(bytes: &mut Vec<u8>, seeded: &mut SeededRng) {
-    for _ in 0..=seeded.below(4) {
-        let at = seeded.below(bytes.len().max(1));
-        match seeded.below(8) {
-            0 | 1 if at < bytes.len() => bytes[at] ^= 1 << seeded.below(8),
-            2 if at < bytes.len() => bytes[at] = seeded.number() as u8,
-            3 if seeded.below(4) == 0 => bytes.truncate(at),
-            // A word that is there, an address perhaps, in another place.
-            4 | 5 if bytes.len() >= 16 => {
-                let (from, to) = (seeded.below(bytes.len() / 8 - 1) * 8, at.min(bytes.len() - 8) / 8 * 8);
-                bytes.copy_within(from..from + 8, to);
-            }
-            6 if at + 4 <= bytes.len() => {
-                let number = [0, 1, 0x7fff_ffff, u32::MAX, 1 << 16][seeded.below(5)];
-                bytes[at..at + 4].copy_from_slice(&u32::to_le_bytes(number));
-            }
-            _ if at + 8 <= bytes.len() => {
-                let number = [0, 1, 96, 1 << 33, 1 << 62, u64::MAX - 1, u64::MAX][seeded.below(7)];
-                let at = at / 8 * 8;
-                bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(number));
-            }
-            _ => {}
-        }
-    }
-}
-
 /// The command with these words, with only so much memory and time.
 fn limited(folder: &Folder, words: &[&str]) -> Output {
     let script = format!("ulimit -v {MEMORY} -t {SECONDS} -c 0; exec \"$@\"");
@@ -103,8 +77,7 @@ fn changed_files_are_read_or_refused() {
     let (mut read, mut refused, mut survived) = (0, 0, 0);
     for seed in first..first + count {
         let seeded = &mut SeededRng::new(seed);
-        let mut bytes = originals[seeded.below(originals.len())].clone();
-        mutate(&mut bytes, seeded);
+        let bytes = Mutator::new(seed, &[]).mutate(&originals);
         fs::write(folder.path("changed.h5"), bytes).unwrap();
         let words: &[&str] = match seeded.below(4) {
             0 => &["inspect", "changed.h5"],

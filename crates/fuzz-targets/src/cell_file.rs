@@ -1,10 +1,10 @@
 //! Cell files: header, cell table and rows.
 
 use aqueduct_checkpoint::particle_cells::{self, CellFile};
-use aqueduct_checkpoint::{CellGrid, Error, Molecule, Result, SpatialRegion};
+use aqueduct_checkpoint::{CellGrid, Error, Kind, Molecule, Result, SpatialRegion};
 
 use crate::FuzzTarget;
-use crate::input::{RIGHT_SUMS, check_named, load, long, remove_all, run_rank, seal, store};
+use crate::input::{CORRECT_SUMS, check_kind, load, long, remove_all, run_rank, seal, store};
 
 pub(crate) const TARGET: FuzzTarget = FuzzTarget { name: "cell_file", run, seeds, words: &["AQUECELL"] };
 
@@ -12,11 +12,13 @@ const NAME: &str = "memfs:fuzzed.cells";
 /// Bytes of the header and of an entry of the table: `docs/format-cells.md`.
 const HEADER: usize = 512;
 const ENTRY: u64 = 24;
+/// Kinds of errors of invalid files.
+const REFUSALS: [Kind; 4] = [Kind::Damaged, Kind::Incomplete, Kind::WrongType, Kind::UnknownVersion];
 
 fn run(input: &[u8]) -> bool {
     let Some((flags, bytes)) = input.split_first() else { return false };
     let mut bytes = bytes.to_vec();
-    if flags & RIGHT_SUMS != 0 {
+    if flags & CORRECT_SUMS != 0 {
         correct_sums(&mut bytes);
     }
     run_rank(|world| {
@@ -32,14 +34,15 @@ fn run(input: &[u8]) -> bool {
                     bytes.len()
                 );
             }
-            check_named(found, NAME);
+            check_kind(found, NAME, &REFUSALS);
         }
-        check_named(CellFile::<Molecule>::open(world, NAME).and_then(|file| file.read_share()), NAME);
-        Ok::<_, Error>(check_named(particle_cells::verify(world, NAME), NAME))
+        let share = CellFile::<Molecule>::open(world, NAME).and_then(|file| file.read_share());
+        check_kind(share, NAME, &REFUSALS);
+        Ok::<_, Error>(check_kind(particle_cells::verify(world, NAME), NAME, &REFUSALS))
     })
 }
 
-/// Makes the checksums of header and table right.
+/// Corrects the checksums of header and table.
 fn correct_sums(bytes: &mut [u8]) {
     let edges = [24, 32, 40].map(|at| long(bytes, at));
     let cells = edges.iter().try_fold(1u64, |all, edge| all.checked_mul((*edge)?));
@@ -63,5 +66,5 @@ fn seeds() -> Vec<Vec<u8>> {
         particle_cells::write(world, NAME, &grid, &molecules)?;
         load(world, NAME)
     });
-    [RIGHT_SUMS, 0].map(|flags| [&[flags], &bytes[..]].concat()).into()
+    [CORRECT_SUMS, 0].map(|flags| [&[flags], &bytes[..]].concat()).into()
 }

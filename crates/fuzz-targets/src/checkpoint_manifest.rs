@@ -1,13 +1,15 @@
-//! The manifest of a checkpoint: a generation with all kinds of parts is restored under a changed manifest.
+//! The manifest of a checkpoint: a generation with all kinds of parts is restored with a mutated manifest.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use aqueduct_checkpoint::{ArrayBlock, CellGrid, Checkpoint, Error, Molecule, Result, SpatialRegion, Store};
+use aqueduct_checkpoint::{
+    ArrayBlock, CellGrid, Checkpoint, Error, Kind, Molecule, Result, SpatialRegion, Store,
+};
 use aqueduct_comm::Comm;
 
 use crate::FuzzTarget;
-use crate::input::{RIGHT_SUMS, check_named, run_rank};
+use crate::input::{CORRECT_SUMS, check_kind, check_named, run_rank};
 
 pub(crate) const TARGET: FuzzTarget = FuzzTarget {
     name: "checkpoint_manifest",
@@ -27,14 +29,24 @@ pub(crate) const TARGET: FuzzTarget = FuzzTarget {
     ],
 };
 
-/// How many values the parts hold.
+/// Number of values of all parts.
 const VALUES: usize = 35;
+/// Kinds of errors of invalid manifests.
+const REFUSALS: [Kind; 7] = [
+    Kind::Damaged,
+    Kind::UnknownVersion,
+    Kind::WrongType,
+    Kind::NoSuchName,
+    Kind::BadArgument,
+    Kind::NoSuchFile,
+    Kind::BadName,
+];
 
 fn run(input: &[u8]) -> bool {
     let Some((flags, text)) = input.split_first() else { return false };
     let (folder, _) = store_folder();
     let mut text = text.to_vec();
-    if flags & RIGHT_SUMS != 0 {
+    if flags & CORRECT_SUMS != 0 {
         correct_sum(&mut text);
     }
     std::fs::write(manifest_path(folder), &text).expect("the manifest is written");
@@ -43,9 +55,9 @@ fn run(input: &[u8]) -> bool {
         if let Ok(values) = &restored {
             assert!(*values <= VALUES, "{values} values of {VALUES}");
         }
-        let name = folder.to_str().expect("a folder of ours is UTF-8");
+        let name = folder.to_str().expect("the temporary folder has a UTF-8 name");
         check_named(Store::open(world, folder).and_then(|store| store.latest().map(drop)), name);
-        Ok::<_, Error>(check_named(restored, name))
+        Ok::<_, Error>(check_kind(restored, name, &REFUSALS))
     })
 }
 
@@ -53,7 +65,7 @@ fn manifest_path(folder: &Path) -> PathBuf {
     folder.join("generation-0000000001").join("manifest.json")
 }
 
-/// Replaces everything behind the first line by the checksum of that line.
+/// Replaces everything after the first line by the checksum of that line.
 fn correct_sum(text: &mut Vec<u8>) {
     let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
     text.truncate(end);
@@ -61,14 +73,14 @@ fn correct_sum(text: &mut Vec<u8>) {
     text.extend_from_slice(sum.as_bytes());
 }
 
-/// Reads all parts of the generation; how many values there are.
+/// Reads all parts of the generation; the number of values.
 fn restore(world: &Comm, folder: &Path) -> Result<usize> {
     let generation = Store::open(world, folder)?.generation(1)?;
     let names: Vec<String> = generation.parts().map(str::to_owned).collect();
     let mut values = 0;
     let mut outcome = Ok(());
     for name in &names {
-        // Each part as each kind: a changed manifest may say anything.
+        // Each part as each kind: a mutated manifest may contain any kind.
         let counts = [
             generation.cells::<Molecule>(name, &SpatialRegion::EVERYWHERE).map(|found| found.len()),
             generation.array::<f64>(name, &ArrayBlock::new([10], [0], [10])).map(|found| found.len()),
@@ -76,6 +88,9 @@ fn restore(world: &Comm, folder: &Path) -> Result<usize> {
             generation.objects::<u64>(name).map(|found| found.len()),
             generation.value::<f64>(name).map(|_| 0),
         ];
+        for error in counts.iter().filter_map(|count| count.as_ref().err()) {
+            assert!(REFUSALS.contains(&error.kind()), "{:?}: {error}", error.kind());
+        }
         values += counts.iter().flatten().max().copied().unwrap_or(0);
         outcome = outcome.and(counts.into_iter().find(Result::is_ok).unwrap_or(Ok(0)).map(drop));
     }
@@ -111,5 +126,5 @@ fn write(world: &Comm, folder: &Path) -> Result<()> {
 
 fn seeds() -> Vec<Vec<u8>> {
     let (_, manifest) = store_folder();
-    [RIGHT_SUMS, 0].map(|flags| [&[flags], manifest].concat()).into()
+    [CORRECT_SUMS, 0].map(|flags| [&[flags], manifest].concat()).into()
 }

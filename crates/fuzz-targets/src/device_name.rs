@@ -39,7 +39,7 @@ pub(crate) const TARGET: FuzzTarget = FuzzTarget {
 
 fn run(input: &[u8]) -> bool {
     let name = OsStr::from_bytes(input);
-    // A registry of its own: chains of layers are kept as long as their registry lives.
+    // A new registry: it keeps chains of layers as long as it exists.
     let resolved = Registry::standard().resolve(name);
     match &resolved {
         Ok((_, path)) => {

@@ -1,4 +1,4 @@
-//! Encoded objects of a type with everything in it: an error, or an object that encodes to bytes which decode to the same object.
+//! Encoded objects of a type with all kinds of fields: an error, or an object that encodes to bytes that decode to the same object.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

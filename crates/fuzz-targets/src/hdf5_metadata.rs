@@ -1,7 +1,7 @@
-//! HDF5: what the process that runs libhdf5 reports about a file, and the values at the places it names.
+//! HDF5: the metadata that the libhdf5 process reports about a file, and the values at the reported offsets.
 //!
-//! libhdf5 itself is not a target: it crashes on damaged files, which is why the command runs it in a process of its own. The test
-//! `damaged` of `crates/cli` changes whole HDF5 files.
+//! libhdf5 itself is not a target: it crashes on damaged files, so the command runs it in a separate process. The test `damaged` of
+//! `crates/cli` mutates whole HDF5 files.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ pub(crate) const TARGET: FuzzTarget =
 
 const NAME: &str = "memfs:fuzzed.h5";
 
-/// The report that stands for that of libhdf5.
+/// The report that replaces that of libhdf5.
 static REPORT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-#[expect(clippy::unnecessary_wraps, reason = "the signature that `Open::looked_at_by` takes")]
+#[expect(clippy::unnecessary_wraps, reason = "the signature of `Hdf5OpenOptions::probe_with`")]
 fn report(_: &Path) -> std::result::Result<Vec<u8>, String> {
     Ok(REPORT.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }
@@ -42,7 +42,7 @@ fn read_all(world: &Comm, length: usize) -> Result<()> {
         let dataset = container.describe(id)?;
         let (datatype, sparse) = (dataset.datatype.clone(), dataset.is_sparse());
         let _ = (dataset.elements(), dataset.stored(), dataset.rows(), container.complete(id));
-        // Values that nobody has written take no byte of the file, and all the memory that the caller asks for.
+        // Unwritten values occupy no byte of the file, but all the memory that the caller asks for.
         if sparse {
             continue;
         }
@@ -59,7 +59,7 @@ fn read_all(world: &Comm, length: usize) -> Result<()> {
 fn seeds() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("seed.h5");
-    let name = path.to_str().expect("a folder of ours is UTF-8");
+    let name = path.to_str().expect("the temporary folder has a UTF-8 name");
     let file = run_rank(|world| {
         remove_all(&[NAME]);
         let mut file = Hdf5CreateOptions::new().create(world, name)?;
@@ -73,5 +73,5 @@ fn seeds() -> Vec<Vec<u8>> {
         file.close()?;
         load(world, name)
     });
-    vec![join(0, &probe(&path).expect("libhdf5 reads what we wrote"), &file)]
+    vec![join(0, &probe(&path).expect("libhdf5 reads the file"), &file)]
 }

@@ -1,4 +1,4 @@
-//! Hint files and hint values: what is in force must parse to itself.
+//! Hint files and hint values: the hints in force must parse to themselves.
 
 use aqueduct_file::{Hints, Info};
 
@@ -31,7 +31,7 @@ fn run(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let hints = Hints::parse(&Info::parse(text));
     assert_eq!(Hints::parse(&hints.info()), hints, "the hints in force do not parse to themselves");
-    // Unknown hints and values are ignored: accepted is what changes something.
+    // Unknown hints and values are ignored: an input is accepted if it changes something.
     hints != Hints::default()
 }
 

@@ -1,9 +1,9 @@
-//! What the targets share: one rank that runs a decoder, files in memory, inputs of two files.
+//! Common functions of the targets: one rank that runs a decoder, files in memory, inputs of two files.
 
 use std::fmt::Display;
 
 use aqueduct_comm::{Comm, Launch};
-use aqueduct_file::{File, OpenOptions, Result};
+use aqueduct_file::{File, Kind, OpenOptions, Result};
 
 /// Runs `job` on one rank. A panic of the job is a panic here.
 pub(crate) fn run_rank<R: Send, E: Display>(job: impl Fn(&Comm) -> std::result::Result<R, E> + Sync) -> R {
@@ -28,15 +28,15 @@ pub(crate) fn store(world: &Comm, name: &str, bytes: &[u8]) -> Result<()> {
     file.close()
 }
 
-/// Removes files of an earlier run, where there are any.
+/// Removes files of an earlier run, if there are any.
 pub(crate) fn remove_all(names: &[&str]) {
     for name in names {
         let _ = aqueduct_file::delete(name);
     }
 }
 
-/// Panics if the outcome is an error that does not name the file; says whether it is none.
-pub(crate) fn check_named<R, E: Display>(outcome: std::result::Result<R, E>, name: &str) -> bool {
+/// Panics if the outcome is an error that does not name the file; returns whether it is a success.
+pub(crate) fn check_named<R>(outcome: Result<R>, name: &str) -> bool {
     match outcome {
         Ok(_) => true,
         Err(error) => {
@@ -45,6 +45,14 @@ pub(crate) fn check_named<R, E: Display>(outcome: std::result::Result<R, E>, nam
             false
         }
     }
+}
+
+/// As [`check_named`]; panics also if the error is not of one of these kinds.
+pub(crate) fn check_kind<R>(outcome: Result<R>, name: &str, kinds: &[Kind]) -> bool {
+    if let Err(error) = &outcome {
+        assert!(kinds.contains(&error.kind()), "{:?}: {error}", error.kind());
+    }
+    check_named(outcome, name)
 }
 
 /// An input of two files: a byte of flags, the length of the first file in four bytes, the first file, the second file.
@@ -62,10 +70,10 @@ pub(crate) fn split(input: &[u8]) -> (u8, &[u8], &[u8]) {
     (flags, first, second)
 }
 
-/// The flag of an input whose checksums are made right before it is decoded, so that the fields behind them are reached.
-pub(crate) const RIGHT_SUMS: u8 = 1;
+/// The flag of an input whose checksums are corrected before it is decoded, so that the fields that they cover are decoded.
+pub(crate) const CORRECT_SUMS: u8 = 1;
 
-/// The eight bytes at `at` as a little-endian number; none behind the end.
+/// The eight bytes at `at` as a little-endian number; none beyond the end.
 pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }

@@ -1,7 +1,7 @@
 //! Fuzz targets for every decoder of the project.
 //!
 //! A target takes any bytes. It must return: no panic, no hang, and no more memory than a bound that depends on the length of the
-//! input. Where a decoder refuses the bytes, the target checks that the error message names the file.
+//! input. If a decoder refuses the bytes, the target checks that the error message names the file.
 //!
 //! Two programs run the targets: `cargo +nightly fuzz run NAME` (the folder `fuzz`) and, on stable and in CI, the test `smoke` of
 //! this crate, which applies seeded [mutations](Mutator) to the [seed inputs](FuzzTarget::seeds).
@@ -9,13 +9,13 @@
 //! | target | decodes |
 //! |---|---|
 //! | `netcdf` | netCDF classic: the header, then all variables |
-//! | `hdf5_metadata` | what the process that runs libhdf5 reports about a file (feature `hdf5`) |
+//! | `hdf5_metadata` | the metadata that the libhdf5 process reports about a file (feature `hdf5`) |
 //! | `object_file` | `.meta` and data of object files |
 //! | `encoded_objects` | encoded objects |
 //! | `stream_file` | `.steps` and data of stream files |
 //! | `checkpoint_manifest` | the manifest of a checkpoint generation |
 //! | `cell_file` | header, cell table and rows of cell files |
-//! | `mardyn_ascii`, `mardyn_binary`, `mardyn_netcdf`, `mardyn_cells` | the phase-space files of `MarDyn`: text and XML heads, rows |
+//! | `mardyn_ascii`, `mardyn_binary`, `mardyn_netcdf`, `mardyn_cells` | the phase-space files of `MarDyn`: text and XML headers, rows |
 //! | `device_name` | device names with the parameters of layers, and quantities |
 //! | `hints` | hint files and hint values |
 
@@ -28,19 +28,18 @@ mod hdf5_metadata;
 mod hints;
 mod input;
 mod mardyn;
-mod mutator;
 mod netcdf;
 mod object_file;
 mod stream_file;
 
-pub use mutator::Mutator;
+pub use aqueduct_testkit::mutator::Mutator;
 
 /// A decoder under test.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
     /// Its name, which is also the name of the cargo-fuzz target.
     pub name: &'static str,
-    /// Decodes the bytes and says whether the decoder accepted them; panics where it breaks a promise.
+    /// Decodes the bytes and returns whether the decoder accepted them; panics if it violates its contract.
     pub run: fn(&[u8]) -> bool,
     /// Valid inputs, from which mutations start.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -69,7 +68,7 @@ pub const TARGETS: &[FuzzTarget] = &[
 /// Runs the target of this name over one input.
 ///
 /// # Panics
-/// If there is no such target, or if the decoder breaks a promise.
+/// If there is no such target, or if the decoder violates its contract.
 pub fn run_target(name: &str, input: &[u8]) -> bool {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.unwrap_or_else(|| panic!("there is no fuzz target {name}")).run)(input)

@@ -1,12 +1,12 @@
-//! The phase-space files of `MarDyn`: heads as text and as XML, molecules as text, rows, netCDF variables and cells.
+//! The phase-space files of `MarDyn`: headers as text and as XML, molecules as text, rows, netCDF variables and cells.
 
 use aqueduct_mardyn::{
-    AxialSite, CellGrid, Charge, Component, Error, Molecule, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat,
+    AxialSite, CellGrid, Charge, Component, Error, Kind, Molecule, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat,
     Result, SpatialRegion, Tersoff,
 };
 
 use crate::FuzzTarget;
-use crate::input::{check_named, join, load, remove_all, run_rank, split, store};
+use crate::input::{check_kind, join, load, remove_all, run_rank, split, store};
 
 const WORDS: &[&str] = &[
     "N 9999999999999",
@@ -53,6 +53,8 @@ pub(crate) const CELLS: FuzzTarget = FuzzTarget {
 };
 
 const PREFIX: &str = "memfs:fuzzed-space";
+/// Kinds of errors of invalid files.
+const REFUSALS: [Kind; 4] = [Kind::Damaged, Kind::Incomplete, Kind::WrongType, Kind::UnknownVersion];
 
 fn files(format: PhaseSpaceFormat) -> PhaseSpaceFiles {
     format.files(&format!("{PREFIX}-{}", format.name()))
@@ -75,7 +77,7 @@ fn run(format: PhaseSpaceFormat, input: &[u8]) -> bool {
             if let Ok(molecules) = &found {
                 assert!(molecules.len() <= length, "{} molecules in {length} bytes", molecules.len());
             }
-            accepted &= check_named(found, PREFIX);
+            accepted &= check_kind(found, PREFIX, &REFUSALS);
         }
         Ok::<_, Error>(accepted)
     })
@@ -103,7 +105,7 @@ fn seeds(format: PhaseSpaceFormat) -> Vec<Vec<u8>> {
     vec![join(0, &header, &data)]
 }
 
-/// A head that has everything.
+/// A header with all optional parts.
 fn space() -> PhaseSpace {
     let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
     let mut water = Component::single(0.016, 1e-4, 5.9);

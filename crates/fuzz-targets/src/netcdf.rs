@@ -1,14 +1,14 @@
-//! netCDF classic: the header alone, then the file with all its variables.
+//! netCDF classic: the header, then the file with all its variables.
 
 use aqueduct_comm::Comm;
-use aqueduct_formats::Result;
 use aqueduct_formats::netcdf::{
     CdfVersion, NcType, NetcdfCreateOptions, NetcdfFile, NetcdfHeader, NetcdfHeaderError, NetcdfOpenOptions,
     Selection, VariableId,
 };
+use aqueduct_formats::{Kind, Result};
 
 use crate::FuzzTarget;
-use crate::input::{check_named, load, run_rank, store};
+use crate::input::{check_kind, load, run_rank, store};
 
 const NAME: &str = "memfs:fuzzed.nc";
 
@@ -20,29 +20,40 @@ pub(crate) const TARGET: FuzzTarget = FuzzTarget {
 };
 
 fn run(input: &[u8]) -> bool {
-    let length = input.len() as u64;
-    match NetcdfHeader::decode(input, length) {
-        Ok(header) => {
-            // What is written again means the same. Not everything is: readers accept sizes that writers must not produce.
-            if let Ok(bytes) = header.encode() {
-                let again =
-                    NetcdfHeader::decode(&bytes, i64::MAX as u64).expect("what was written can be read");
-                assert_eq!(again.encode().as_ref(), Ok(&bytes), "{header:?} became {again:?}");
-            }
-        }
-        Err(NetcdfHeaderError::Invalid { offset, .. }) => {
-            assert!(offset <= length, "byte {offset} of {length}");
-        }
-        Err(NetcdfHeaderError::Truncated { needed }) => {
-            panic!("{needed} bytes are needed of a file that has {length}")
-        }
+    // A prefix of a longer file, too.
+    for length in [input.len() as u64, 1 << 30, 1 << 62] {
+        decode_header(input, length);
     }
     run_rank(|world| {
         store(world, NAME, input)?;
         let read =
             NetcdfOpenOptions::new().open(world, NAME).and_then(|dataset| read_all(&dataset, input.len()));
-        Ok::<_, aqueduct_formats::Error>(check_named(read, NAME))
+        Ok::<_, aqueduct_formats::Error>(check_kind(read, NAME, &[Kind::Damaged, Kind::BadArgument]))
     })
+}
+
+/// An error at an offset of the input, or a header that can be encoded again.
+fn decode_header(input: &[u8], length: u64) {
+    match NetcdfHeader::decode(input, length) {
+        Ok(header) => {
+            // Not every header can be encoded: readers accept sizes that writers must not produce.
+            if let Ok(bytes) = header.encode() {
+                let again =
+                    NetcdfHeader::decode(&bytes, i64::MAX as u64).expect("an encoded header can be decoded");
+                assert_eq!(again.encode().as_ref(), Ok(&bytes), "{header:?} became {again:?}");
+            }
+        }
+        Err(NetcdfHeaderError::Invalid { offset, .. }) => {
+            assert!(offset <= input.len() as u64, "byte {offset} of {}", input.len());
+        }
+        Err(NetcdfHeaderError::Truncated { needed }) => {
+            let given = input.len() as u64;
+            assert!(
+                needed > given && needed <= length,
+                "{needed} bytes are needed of {length}, {given} are given"
+            );
+        }
+    }
 }
 
 fn read_all(dataset: &NetcdfFile, length: usize) -> Result<()> {

@@ -4,7 +4,7 @@ use aqueduct_comm::Comm;
 use aqueduct_object::{Error, Object, ObjectFile, ObjectOpenOptions, Result, repair};
 
 use crate::FuzzTarget;
-use crate::input::{RIGHT_SUMS, check_named, join, load, long, remove_all, run_rank, seal, split, store};
+use crate::input::{CORRECT_SUMS, check_named, join, load, long, remove_all, run_rank, seal, split, store};
 
 pub(crate) const TARGET: FuzzTarget = FuzzTarget {
     name: "object_file",
@@ -25,11 +25,11 @@ const NAME: &str = "memfs:fuzzed-objects";
 const META: &str = "memfs:fuzzed-objects.meta";
 /// Inputs with this flag are read as objects of constant size.
 const CONSTANT_SIZE: u8 = 2;
-/// Where things are in a `.meta`: `docs/format-object.md`.
+/// Offsets in a `.meta`: `docs/format-object.md`.
 const SLOTS: [usize; 2] = [0, 4096];
 const DESCRIPTION: usize = 8192;
 const UNIT: usize = 512;
-/// At most so many objects are read: empty ones take no byte of the file.
+/// The largest number of objects that are read: empty ones occupy no byte of the file.
 const MOST_OBJECTS: u64 = 1000;
 
 #[derive(Object, Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ enum VariableRecord {
 fn run(input: &[u8]) -> bool {
     let (flags, meta, data) = split(input);
     let mut meta = meta.to_vec();
-    if flags & RIGHT_SUMS != 0 {
+    if flags & CORRECT_SUMS != 0 {
         correct_sums(&mut meta, data);
     }
     run_rank(|world| {
@@ -74,7 +74,7 @@ fn read<T: Object + Send>(world: &Comm) -> bool {
     accepted
 }
 
-/// Makes the checksums of slots, description, index and data right.
+/// Corrects the checksums of slots, metadata, index and data.
 fn correct_sums(meta: &mut [u8], data: &[u8]) {
     if let Some(units) = meta.get_mut(DESCRIPTION..) {
         units.chunks_exact_mut(UNIT).skip(1).for_each(seal);
@@ -103,9 +103,9 @@ fn seeds() -> Vec<Vec<u8>> {
     let seed = |flags: u8, [meta, data]: &[Vec<u8>; 2]| join(flags, meta, data);
     vec![
         seed(CONSTANT_SIZE, &constant),
-        seed(CONSTANT_SIZE | RIGHT_SUMS, &constant),
+        seed(CONSTANT_SIZE | CORRECT_SUMS, &constant),
         seed(0, &variable),
-        seed(RIGHT_SUMS, &variable),
+        seed(CORRECT_SUMS, &variable),
     ]
 }
 

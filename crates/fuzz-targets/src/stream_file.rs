@@ -6,7 +6,7 @@ use aqueduct_stream::{
 };
 
 use crate::FuzzTarget;
-use crate::input::{RIGHT_SUMS, check_named, join, load, long, remove_all, run_rank, seal, split, store};
+use crate::input::{CORRECT_SUMS, check_named, join, load, long, remove_all, run_rank, seal, split, store};
 
 pub(crate) const TARGET: FuzzTarget = FuzzTarget {
     name: "stream_file",
@@ -39,14 +39,14 @@ struct LabelledEvent {
 fn run(input: &[u8]) -> bool {
     let (flags, steps, data) = split(input);
     let mut steps = steps.to_vec();
-    if flags & RIGHT_SUMS != 0 {
+    if flags & CORRECT_SUMS != 0 {
         correct_sums(&mut steps);
     }
     run_rank(|world| {
         store(world, STEPS, &steps)?;
         store(world, NAME, data)?;
         let read = Reader::open(world, NAME).map(|reader| {
-            // Reading ahead is for programs that compute between two reads.
+            // Prefetching only helps programs that compute between reads.
             reader.prefetch(0);
             read_all(&reader, steps.len() + data.len());
             check_named(reader.verify(), NAME);
@@ -57,42 +57,42 @@ fn run(input: &[u8]) -> bool {
 
 fn read_all(reader: &Reader, length: usize) {
     for about in reader.streams() {
-        for parcel in reader.stored_steps() {
-            let values = read_stream(reader, about, parcel);
+        for step in reader.stored_steps() {
+            let values = read_stream(reader, about, step);
             if let Ok(values) = &values {
                 assert!(*values <= length, "{values} values of stream {:?} in {length} bytes", about.name);
             }
             check_named(values, NAME);
             if about.object.is_some() {
-                let objects = reader.objects::<LabelledEvent>(&about.name, parcel);
+                let objects = reader.objects::<LabelledEvent>(&about.name, step);
                 check_named(objects.and_then(|objects| objects.read(0..objects.count().min(1000))), NAME);
             }
             if let Some(first) = about.boxes().first() {
                 let corner = Cuboid::new(first.start.clone(), vec![1; first.start.len()]);
-                check_named(reader.read_part::<f64>(&about.name, parcel, 0, &corner), NAME);
+                check_named(reader.read_part::<f64>(&about.name, step, 0, &corner), NAME);
             }
         }
         check_named(reader.points(&about.name), NAME);
     }
 }
 
-fn read_stream(reader: &Reader, about: &StreamInfo, parcel: &StoredStep) -> Result<usize> {
+fn read_stream(reader: &Reader, about: &StreamInfo, step: &StoredStep) -> Result<usize> {
     let name = &about.name;
     Ok(match about.stored() {
-        ValueKind::I8 => reader.read::<i8>(name, parcel)?.len(),
-        ValueKind::I16 => reader.read::<i16>(name, parcel)?.len(),
-        ValueKind::I32 => reader.read::<i32>(name, parcel)?.len(),
-        ValueKind::I64 => reader.read::<i64>(name, parcel)?.len(),
-        ValueKind::U8 => reader.read::<u8>(name, parcel)?.len(),
-        ValueKind::U16 => reader.read::<u16>(name, parcel)?.len(),
-        ValueKind::U32 => reader.read::<u32>(name, parcel)?.len(),
-        ValueKind::U64 => reader.read::<u64>(name, parcel)?.len(),
-        ValueKind::F32 => reader.read::<f32>(name, parcel)?.len(),
-        ValueKind::F64 => reader.read::<f64>(name, parcel)?.len(),
+        ValueKind::I8 => reader.read::<i8>(name, step)?.len(),
+        ValueKind::I16 => reader.read::<i16>(name, step)?.len(),
+        ValueKind::I32 => reader.read::<i32>(name, step)?.len(),
+        ValueKind::I64 => reader.read::<i64>(name, step)?.len(),
+        ValueKind::U8 => reader.read::<u8>(name, step)?.len(),
+        ValueKind::U16 => reader.read::<u16>(name, step)?.len(),
+        ValueKind::U32 => reader.read::<u32>(name, step)?.len(),
+        ValueKind::U64 => reader.read::<u64>(name, step)?.len(),
+        ValueKind::F32 => reader.read::<f32>(name, step)?.len(),
+        ValueKind::F64 => reader.read::<f64>(name, step)?.len(),
     })
 }
 
-/// Makes the checksums of header, description and records right: `docs/format-stream.md`.
+/// Corrects the checksums of header, metadata and records: `docs/format-stream.md`.
 fn correct_sums(steps: &mut [u8]) {
     let (Some(described), Some(records)) = (long(steps, 24), long(steps, 56)) else { return };
     let size =
@@ -135,5 +135,5 @@ fn seeds() -> Vec<Vec<u8>> {
         output.finish()?;
         Ok([load(world, STEPS)?, load(world, NAME)?])
     });
-    vec![join(RIGHT_SUMS, &steps, &data), join(0, &steps, &data)]
+    vec![join(CORRECT_SUMS, &steps, &data), join(0, &steps, &data)]
 }

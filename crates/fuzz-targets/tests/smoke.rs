@@ -1,6 +1,6 @@
 //! Every fuzz target over seeded mutations of its seed inputs: no panic, no hang, and bounded memory.
 //!
-//! `AQUEDUCT_FUZZ_INPUTS` says how many inputs each target gets, `AQUEDUCT_FUZZ_TARGET` picks one target, `AQUEDUCT_SEED` is the first
+//! `AQUEDUCT_FUZZ_INPUTS` is the number of inputs of each target, `AQUEDUCT_FUZZ_TARGET` selects one target, `AQUEDUCT_SEED` is the first
 //! seed. The message of a failure names target and seed.
 //!
 //! `unsafe` here: an allocator that counts.
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use aqueduct_fuzz_targets::{FuzzTarget, Mutator, TARGETS};
 
-/// Inputs of a target, unless said otherwise.
-const INPUTS: u64 = 3000;
-/// Time for all inputs of a target, unless their number was said: fewer are run where the machine is slow.
-const TIME: Duration = Duration::from_millis(1500);
-/// Inputs that every target gets, however slow the machine is.
+/// Inputs of a target, unless `AQUEDUCT_FUZZ_INPUTS` is set.
+const INPUTS: u64 = 20_000;
+/// Time limit for all inputs of a target, unless `AQUEDUCT_FUZZ_INPUTS` is set: a slow machine runs fewer inputs.
+const TIME: Duration = Duration::from_secs(3);
+/// Inputs that every target gets, even if the time limit is exceeded.
 const LEAST: u64 = 300;
-/// One input may take so long; then the process ends.
+/// Time limit of one input; after it the process ends.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Memory for any input: the buffers of the file engine, 4 MiB at most, and the rest.
+/// Memory limit of any input: the buffers of the file engine, 4 MiB at most, and the rest.
 const MEMORY: usize = 8 << 20;
 /// More for each byte of the input.
 const MEMORY_PER_BYTE: usize = 64;
@@ -36,11 +36,11 @@ fn count(bytes: usize) {
     PEAK.fetch_max(held, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes on to the allocator of the system with the same arguments.
+// SAFETY: every call is forwarded to the system allocator with the same arguments.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller guarantees what the system allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         unsafe { System.dealloc(memory, layout) }
     }
 
-    // Zeroed memory counts as all other does: a page that nobody touches was asked for all the same.
+    // Zeroed memory counts too, although untouched pages are not resident.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: as above.
@@ -97,12 +97,12 @@ impl Watchdog {
     }
 }
 
-/// What one target came to.
+/// The result of one target.
 #[derive(Default)]
 struct Outcome {
     inputs: u64,
     accepted: u64,
-    /// The most memory beyond what was held before, and the seed.
+    /// Peak of memory less the memory held before, and the seed.
     peak: (usize, u64),
     slowest: Duration,
 }
@@ -110,7 +110,7 @@ struct Outcome {
 fn run_inputs(target: &FuzzTarget, first: u64, inputs: Option<u64>, watchdog: &Watchdog) -> Outcome {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{}: no seed inputs", target.name);
-    // The seed inputs themselves, too: the first run of a target makes what later ones reuse.
+    // Also initializes state that later runs of the target reuse.
     assert!(seeds.iter().any(|seed| (target.run)(seed)), "{}: no seed input is accepted", target.name);
     let mut outcome = Outcome::default();
     let start = Instant::now();
@@ -161,7 +161,7 @@ fn mutated_inputs_are_decoded_or_refused_in_bounded_time_and_memory() {
             "{name}: {inputs} inputs, {accepted} accepted, at most {slowest:.1?} and {} KiB (seed {seed})",
             peak >> 10
         );
-        // Otherwise the mutations would not reach what they are to test.
+        // Otherwise the mutations would not reach the code that they test.
         assert!(
             accepted > inputs / 100 && accepted < inputs,
             "{name}: {accepted} of {inputs} inputs are accepted"

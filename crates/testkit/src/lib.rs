@@ -10,6 +10,7 @@
 //! * [`contents`]: the bytes of a file, as another open sees them;
 //! * [`blocking_device`]: a device whose writes block until they are released;
 //! * [`launcher`]: MPI programs started under the installed launchers;
+//! * [`mutator`]: mutated inputs for tests of decoders;
 //! * [`mpi_job`]: tests that start themselves under these launchers;
 //! * [`headers`]: constants of MPI implementations, compared with their headers;
 //! * [`external_tools`]: external programs that read the written files;
@@ -29,6 +30,7 @@ pub mod filesystem;
 pub mod headers;
 pub mod launcher;
 pub mod mpi_job;
+pub mod mutator;
 pub mod oracle;
 pub mod rng;
 pub mod transport;

@@ -1,12 +1,12 @@
-//! Seeded mutations: the damage that media, programs and attackers do to bytes.
+//! Seeded mutations of valid inputs, for fuzz targets and tests of decoders.
 
-use aqueduct_testkit::rng::SeededRng;
+use crate::rng::SeededRng;
 
-/// Half of all mutations change one of the first so many bytes: headers decide most.
+/// Half of all mutations change one of the first so many bytes, where headers are.
 const HEAD: usize = 700;
 
-/// Numbers at which arithmetic goes wrong.
-const NUMBERS: [u64; 16] = [
+/// Numbers at which arithmetic overflows, and floating-point numbers that are not finite or large.
+const NUMBERS: [u64; 19] = [
     0,
     1,
     4,
@@ -14,6 +14,7 @@ const NUMBERS: [u64; 16] = [
     100,
     512,
     0x7fff_ffff,
+    0xffff_ffff_0000_000c,
     0xffff_ffff,
     1 << 33,
     1 << 40,
@@ -23,9 +24,11 @@ const NUMBERS: [u64; 16] = [
     1 << 63,
     u64::MAX - 1,
     u64::MAX,
+    0x7e37_e43c_8800_759c, // 1e300
+    0x7ff8_0000_0000_0000, // NaN
 ];
 
-/// Makes changed inputs; equal seeds give equal inputs.
+/// Makes mutated inputs; equal seeds give equal inputs.
 #[derive(Debug)]
 pub struct Mutator<'a> {
     random: SeededRng,
@@ -50,7 +53,7 @@ impl<'a> Mutator<'a> {
     fn change(&mut self, bytes: &mut Vec<u8>, seeds: &[Vec<u8>]) {
         let near = if self.random.below(2) == 0 { HEAD } else { usize::MAX };
         let at = self.random.below(bytes.len().clamp(1, near));
-        match self.random.below(13) {
+        match self.random.below(14) {
             0 | 1 if at < bytes.len() => bytes[at] ^= 1 << self.random.below(8),
             2 if at < bytes.len() => bytes[at] = self.random.number() as u8,
             3 if self.random.below(3) == 0 => bytes.truncate(at),
@@ -68,7 +71,7 @@ impl<'a> Mutator<'a> {
             }
             8 => self.copy_within(bytes, at),
             9 => {
-                // The end of another input behind the start of this one.
+                // The start of this input and the end of another one.
                 let other = &seeds[self.random.below(seeds.len())];
                 let from = self.random.below(other.len() + 1);
                 bytes.truncate(at);
@@ -79,7 +82,8 @@ impl<'a> Mutator<'a> {
                 bytes.drain(at.min(end)..end);
             }
             11 => self.repeat(bytes, at),
-            // A number of the text becomes a larger one.
+            12 => self.copy_word(bytes, at),
+            // A number of a text becomes a larger one.
             _ if bytes.get(at).is_some_and(u8::is_ascii_digit) => {
                 bytes.splice(at..at, *b"99999999999");
             }
@@ -106,6 +110,14 @@ impl<'a> Mutator<'a> {
         let end = (at + 1 + self.random.below(16)).min(bytes.len());
         let part = bytes[at.min(end)..end].repeat(1 + self.random.below(300));
         bytes.splice(at.min(end)..at.min(end), part);
+    }
+
+    /// An aligned word of eight bytes, which may be an address, at another place.
+    fn copy_word(&mut self, bytes: &mut [u8], to: usize) {
+        if let Some(words) = (bytes.len() / 8).checked_sub(1).filter(|words| *words > 0) {
+            let from = self.random.below(words) * 8;
+            bytes.copy_within(from..from + 8, to.min(bytes.len() - 8) / 8 * 8);
+        }
     }
 
     fn copy_within(&mut self, bytes: &mut Vec<u8>, to: usize) {
