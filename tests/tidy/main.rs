@@ -91,7 +91,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/file/src/handle/scope.rs", "jobs that borrow"),
     ("crates/file/src/independent/mapped_io.rs", "pages of mapped files"),
     ("crates/file/src/memory/window.rs", "memory that ranks access at the same time"),
-    ("crates/formats/src/hdf5/ffi.rs", "calls into HDF5"),
+    ("crates/formats/src/hdf5/metadata/ffi.rs", "calls into HDF5"),
     ("crates/formats/src/netcdf/byteswap.rs", "code for registers that the processor says it has"),
     ("crates/fuzz-targets/tests/smoke.rs", "an allocator that counts"),
     ("crates/mpiio/src/buffer/borrowed_buffer.rs", "buffers that C lends"),
@@ -136,14 +136,14 @@ const UNSAFE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn files_are_short_and_say_what_they_are() {
+fn files_are_short_and_documented() {
     assert_none(sources(&[".rs"]).iter().flat_map(|source| {
         let lines = source.text.lines().count();
-        let long =
-            (lines > LONGEST_FILE).then(|| format!("{}: {lines} lines; split it by noun", source.path));
-        let silent =
+        let long = (lines > LONGEST_FILE)
+            .then(|| format!("{}: {lines} lines, more than {LONGEST_FILE}; split it", source.path));
+        let undocumented =
             (!source.text.starts_with("//! ")).then(|| format!("{}: no module documentation", source.path));
-        long.into_iter().chain(silent)
+        long.into_iter().chain(undocumented)
     }));
 }
 
@@ -200,7 +200,7 @@ fn functions(text: &str) -> Vec<(usize, String, usize)> {
 }
 
 #[test]
-fn the_function_counter_counts() {
+fn function_lengths_are_counted() {
     let body = "        work();\n".repeat(80);
     let text =
         format!("impl A {{\n    pub fn long(&self) {{\n{body}    }}\n\n    fn short() {{ work() }}\n}}\n");
@@ -208,24 +208,27 @@ fn the_function_counter_counts() {
 }
 
 #[test]
-fn unsafe_stays_in_its_rooms() {
+fn unsafe_code_is_in_named_modules() {
     assert_none(sources(&[".rs"]).iter().filter_map(|source| {
         let named = UNSAFE.iter().any(|(path, _)| *path == source.path);
         let opens = source.text.contains("allow(unsafe_code)");
         (named != opens).then(|| {
-            format!("{}: unsafe code is allowed exactly in the modules of tests/tidy/main.rs", source.path)
+            format!(
+                "{}: unsafe code is only allowed in the modules that UNSAFE of tests/tidy/main.rs lists",
+                source.path
+            )
         })
     }));
     assert_none(
         UNSAFE
             .iter()
             .filter(|(path, _)| !root().join(path).exists())
-            .map(|(path, _)| format!("{path} is gone")),
+            .map(|(path, _)| format!("{path} does not exist")),
     );
 }
 
 #[test]
-fn edges_point_downwards() {
+fn crates_depend_on_lower_layers_only() {
     let known: Vec<String> = MAY_USE.iter().map(|(folder, _)| (*folder).to_owned()).collect();
     assert_none(sources(&["Cargo.toml"]).iter().flat_map(|source| {
         let folder = match source.path.trim_end_matches("Cargo.toml").trim_end_matches('/') {
@@ -242,14 +245,14 @@ fn edges_point_downwards() {
         let mut complaints: Vec<String> =
             upward.map(|name| format!("{folder} must not use {name}")).collect();
         if !known.contains(&folder.to_owned()) {
-            complaints.push(format!("{folder} has no place among the layers of tests/tidy/main.rs"));
+            complaints.push(format!("{folder} is missing in MAY_USE of tests/tidy/main.rs"));
         }
         complaints
     }));
 }
 
 #[test]
-fn nothing_is_left_undone() {
+fn no_unfinished_code_is_left() {
     let words = ["todo!(", "unimplemented!(", "#[ignore", "dbg!(", "FIXME", "XXX"];
     assert_none(sources(&[".rs"]).iter().flat_map(|source| {
         let left = words.iter().filter(|word| source.text.contains(**word));
@@ -258,7 +261,7 @@ fn nothing_is_left_undone() {
 }
 
 #[test]
-fn no_path_of_a_machine_is_named() {
+fn no_absolute_path_of_a_machine_occurs() {
     let words = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
     assert_none(sources(&[".rs", ".md", ".toml", ".c", ".py", "run"]).iter().flat_map(|source| {
         let named = words.iter().filter(|word| source.text.contains(word.as_str()));
@@ -267,7 +270,7 @@ fn no_path_of_a_machine_is_named() {
 }
 
 #[test]
-fn links_in_documents_lead_somewhere() {
+fn links_in_documents_have_targets() {
     assert_none(sources(&[".md"]).iter().flat_map(|source| {
         let folder: PathBuf = root().join(&source.path).parent().map(Path::to_path_buf).unwrap_or_default();
         let targets = source.text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
@@ -278,8 +281,8 @@ fn links_in_documents_lead_somewhere() {
 }
 
 #[test]
-fn every_crate_is_in_the_architecture() {
+fn architecture_mentions_every_crate() {
     let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let missing = MAY_USE.iter().filter(|(folder, _)| *folder != "." && !architecture.contains(folder));
-    assert_none(missing.map(|(folder, _)| format!("ARCHITECTURE.md does not speak of {folder}")));
+    assert_none(missing.map(|(folder, _)| format!("ARCHITECTURE.md does not mention {folder}")));
 }

@@ -26,7 +26,7 @@ pub(crate) struct RegionStride {
 }
 
 impl ByteRegion {
-    /// A region with its innermost steps made into runs where nothing lies between; none without bytes.
+    /// A region whose adjacent innermost steps are merged into runs; none without bytes.
     pub(crate) fn new(offset: u64, steps: impl IntoIterator<Item = RegionStride>, run: u64) -> Option<Self> {
         let mut region = Self { offset, strides: PerDimension::new(), run };
         for step in steps {
@@ -48,7 +48,7 @@ impl ByteRegion {
         self.strides.iter().fold(self.run, |bytes, step| bytes * step.count)
     }
 
-    /// From its first to behind its last byte.
+    /// The range from its first to its last byte.
     pub(crate) fn byte_span(&self) -> Range<u64> {
         let last = self.strides.iter().fold(self.offset, |at, step| at + (step.count - 1) * step.stride);
         self.offset..last + self.run

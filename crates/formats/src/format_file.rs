@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, Result, agree, agree_with_max};
 #[derive(Clone, Debug)]
 pub(crate) struct FormatOpenOptions {
     pub(crate) info: Info,
-    /// Whether what is under the name is thrown away.
+    /// Whether an existing file is replaced.
     pub(crate) replace: bool,
     pub(crate) writable: bool,
     pub(crate) durable: bool,
@@ -30,7 +30,7 @@ pub(crate) struct FormatFile {
     pub(crate) writable: bool,
     /// That no other program writes the file; on rank 0.
     writer_lock: Option<WriterLock>,
-    /// Whether what is committed survives a crash of the machine.
+    /// Whether committed data is durable.
     pub(crate) durable: bool,
 }
 
@@ -56,11 +56,11 @@ impl FormatOpenOptions {
             }
             Err(error) => {
                 let shown = name.to_string_lossy();
-                let told = from_root(&line, "create", &shown, deleted.map(|()| Vec::new()));
-                if told.is_ok() {
+                let outcome = from_root(&line, "create", &shown, deleted.map(|()| Vec::new()));
+                if outcome.is_ok() {
                     line.release();
                 }
-                told.and(Err(open_error(&error, &shown)))
+                outcome.and(Err(open_error(&error, &shown)))
             }
         }
     }
@@ -113,7 +113,7 @@ fn delete_replaced(name: &OsStr) -> file::Result<()> {
 fn acquire_writer_lock(line: &Comm, name: &OsStr) -> Result<Option<WriterLock>> {
     let mine = match (line.rank() == 0).then(|| file::claim(name)) {
         Some(Err(error)) if error.kind() == file::Kind::InUse => Err(error),
-        // What else is wrong with it opening tells.
+        // Other errors are reported by opening it.
         mine => Ok(mine.and_then(file::Result::ok).flatten()),
     };
     agree(line, "open", &name.to_string_lossy(), mine)
@@ -138,7 +138,7 @@ impl FormatFile {
         self.comm.rank() == 0
     }
 
-    /// What this rank has done to the file since it was opened, and said about it.
+    /// Counters of this rank since the file was opened.
     pub(crate) fn counters(&self) -> Counters {
         let (mut counters, traffic) = (self.file.counters(), self.comm.traffic());
         counters.messages += traffic.messages - self.traffic_at_open.messages;
@@ -198,12 +198,12 @@ impl FormatFile {
         Err(self.error(Kind::ReadOnly, operation, detail))
     }
 
-    /// Bytes of a read that lie behind the end of the file.
+    /// The error of a read beyond the end of the file.
     pub(crate) fn truncated_error(&self, wanted: u64, count: u64, why: &str) -> Error {
         let length = self.file.size().unwrap_or(0);
         let missing = wanted - count;
         let detail = format!(
-            "the file ends at byte {length}, {missing} bytes of these {wanted} lie behind it: it is cut off{why}"
+            "the file ends at byte {length}, {missing} of {wanted} bytes are beyond its end: it is cut off{why}"
         );
         self.error(Kind::Damaged, "read", detail)
     }

@@ -26,7 +26,7 @@
 //!     for step in 0..3 {
 //!         file.define(|file| file.extend(energy, step + 1))?;
 //!         file.at(energy, [step..step + 1, rank..rank + 1]).all().write(&[0.5 * step as f64])?;
-//!         // What is written so far is complete, and the file says so.
+//!         // Marks the data written so far as complete.
 //!         file.commit()?;
 //!     }
 //!     file.close()?;
@@ -44,47 +44,31 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! # What is promised
-//! - A program that ends at any moment, by `kill -9` too, leaves a file that opens, here and elsewhere, and says which rows of each dataset are
-//!   complete: the attribute `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Hdf5File::commit`] sets it after the
+//! # Guarantees
+//! - A program that ends at any time, also by `kill -9`, leaves a file that every reader can open, and that records which rows of each dataset
+//!   are complete: the attribute `aqueduct_complete` of each dataset, and of the root whether all of it is. [`Hdf5File::commit`] sets it after the
 //!   data.
-//! - Definitions are made at any time, all or none: the file has the old description or the new one at every moment.
+//! - Definitions are allowed at any time and are atomic: the file has the old metadata or the new one at any time.
 //! - Types are not converted. Objects of constant size are compound types without gaps.
-//! - A value that lies behind the end of a file that was cut off is an error, not a zero.
+//! - A value beyond the end of a truncated file is an error, not a zero.
 //!
-//! `docs/hdf5.md` has what is supported and what is not.
+//! `docs/hdf5.md` lists what is supported.
 
-mod access;
-mod attribute;
-mod byte_image;
 mod commit;
 mod completion_attribute;
-mod datatype;
+mod data;
 mod define;
-mod definition;
-mod ffi;
 mod file;
-mod libhdf5;
-mod metadata_cow;
-mod metadata_file;
-mod metadata_graph;
-mod metadata_writer;
-mod number;
+mod metadata;
+mod model;
 mod open;
-mod ordered_writes;
-mod queue;
-mod read_queue;
-mod scratch_dir;
-mod storage_map;
-mod tree;
-mod vlen_strings;
 
-pub use access::{CollectiveDatasetAccess, DatasetAccess};
-pub use attribute::Hdf5Attribute;
-pub use datatype::Datatype;
+pub use data::access::{CollectiveDatasetAccess, DatasetAccess};
+pub use data::queue::{Hdf5Queue, Hdf5WriteRequest};
 pub use define::Hdf5Definitions;
 pub use file::{DatasetId, Hdf5File};
-pub use number::numbers;
+pub use model::attribute::Hdf5Attribute;
+pub use model::datatype::Datatype;
+pub use model::number::numbers;
+pub use model::tree::{COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree};
 pub use open::{Hdf5CreateOptions, Hdf5OpenOptions, probe};
-pub use queue::{Hdf5Queue, Hdf5WriteRequest};
-pub use tree::{COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree};

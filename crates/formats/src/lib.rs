@@ -18,21 +18,18 @@
 //! | [`xyz`] | extended XYZ, text: atoms in a box | ASE |
 
 mod byte_region;
-pub mod cf;
+mod conventions;
 mod error;
 mod format_file;
 #[cfg(feature = "hdf5")]
-pub mod h5md;
-#[cfg(feature = "hdf5")]
 pub mod hdf5;
-
 mod merge;
 pub mod netcdf;
 mod selection;
-#[cfg(feature = "hdf5")]
-pub mod vtkhdf;
-pub mod xyz;
 
 pub use aqueduct_file::hyperslab::Hyperslab;
+pub use conventions::{cf, xyz};
+#[cfg(feature = "hdf5")]
+pub use conventions::{h5md, vtkhdf};
 pub use error::{Error, Kind, Result};
 pub use selection::Selection;

@@ -74,7 +74,7 @@ pub(crate) fn merge_regions<'r>(
     order_parts(regions.enumerate().filter_map(whole).collect(), &mut ordered);
     let Some(offset) = ordered.first().map(|piece| piece.region.offset) else { return Ok(None) };
     let (mut parts, mut shares) = (Vec::new(), Vec::new());
-    // The bytes of the layout so far, and behind which byte of the file they end.
+    // The bytes of the layout so far, and their end in the file.
     let (mut bytes, mut reached) = (0, offset);
     let mut overlap = false;
     for RegionPart { item, first, region } in ordered {
@@ -101,7 +101,7 @@ pub(crate) fn merge_regions<'r>(
     Ok(Some(MergedRegions { offset, layout: layout(&parts, offset)?, bytes, shares, order }))
 }
 
-/// Regions one after the other, as a layout whose offset 0 is a byte of the file; equal ones, equally far apart, are told as one.
+/// Consecutive regions as a layout whose offset 0 is a byte of the file; equal ones at equal distances become one strided part.
 fn layout(parts: &[ByteRegion], offset: u64) -> Result<Layout, LayoutError> {
     let (mut members, mut rest) = (Vec::new(), parts);
     while let Some(first) = rest.first() {

@@ -46,14 +46,14 @@
 //! # Many accesses as one
 //! A [`NetcdfQueue`] takes accesses to many variables; the file layer sees one.
 //!
-//! # What is promised
+//! # Guarantees
 //! - Records are committed by their number, written last: after a crash the file has the records of the last [`commit`](NetcdfFile::commit).
-//! - Nothing is filled unless [`NetcdfFile::fill`] is called: what nobody has written is zero, as with `PnetCDF`, unlike the serial netCDF library.
-//! - A value that lies behind the end of a file that was cut off is an error, not a zero.
+//! - Nothing is filled unless [`NetcdfFile::fill`] is called: unwritten values are zero, as with `PnetCDF`, unlike the serial netCDF library.
+//! - A value beyond the end of a truncated file is an error, not a zero.
 //! - Types are not converted: an `f64` goes to a `double`. The bytes of `char` are `u8`.
 //! - A damaged or hostile header is an error that names the byte; nothing larger than the file is ever allocated for it.
 //!
-//! `docs/netcdf.md` has what is supported and what is not.
+//! `docs/netcdf.md` lists what is supported.
 
 mod access;
 #[cfg(feature = "ndarray")]

@@ -3,9 +3,9 @@
 use aqueduct_object::Object;
 
 use super::file::Hdf5File;
-use super::metadata_file::MetadataWrite;
-use super::metadata_writer::NewFileMetadata;
-use super::ordered_writes::OrderedWrites;
+use super::metadata::metadata_file::MetadataWrite;
+use super::metadata::metadata_writer::NewFileMetadata;
+use super::metadata::ordered_writes::OrderedWrites;
 use crate::error::Result;
 
 /// What all ranks have to know of changes that rank 0 writes.
@@ -27,7 +27,7 @@ pub(super) fn plan_commit(patch: OrderedWrites, before: u64, length: u64) -> (Co
     let mut patch = patch;
     let reaches_end = |(offset, bytes): &MetadataWrite| offset + bytes.len() as u64 == end;
     if end > before && !patch.unreferenced.iter().chain(&patch.in_place).any(reaches_end) {
-        // The file is as long as it says, before it says so.
+        // The file has its length before the superblock records it.
         patch.unreferenced.push((end - 1, vec![0]));
     }
     let (phases, journaled) = patch.phases(end);

@@ -1,6 +1,6 @@
-//! Marks: attributes that say what is complete, changed in their places.
+//! Completion attributes, which record how many rows are complete. They are changed in place.
 //!
-//! A mark is eight bytes in one sector, so that it is changed at once or not at all, and each speaks for its own dataset alone. Where it lies is found by
+//! A completion attribute has eight bytes in one sector, so that its change is atomic, and is about one dataset. Its offset is found by
 //! letting the library write a number into the shadow that is nowhere else, and looking for that.
 
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use aqueduct_file::View;
 use aqueduct_file::layout::{Basic, Layout};
 
 use super::file::Hdf5File;
-use super::libhdf5;
-use super::metadata_file::MetadataFile;
-use super::tree::UNDEFINED_ADDRESS;
+use super::metadata::libhdf5;
+use super::metadata::metadata_file::MetadataFile;
+use super::model::tree::UNDEFINED_ADDRESS;
 use crate::byte_region::ByteRegion;
 use crate::error::{Error, Kind, Result};
 use crate::merge::merge_regions;
@@ -21,7 +21,7 @@ use crate::merge::merge_regions;
 /// How far a dataset is.
 #[derive(Debug)]
 pub(super) struct CompletionState {
-    /// Whether the file says so.
+    /// Whether the file has the attribute.
     pub(super) marked: bool,
     /// Where; known to rank 0.
     pub(super) address: u64,

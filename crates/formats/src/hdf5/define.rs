@@ -6,27 +6,28 @@ use std::sync::atomic::Ordering;
 use aqueduct_object::{Object, encode};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::attribute::Hdf5Attribute;
-use super::byte_image::ByteImage;
 use super::commit::{CommitOutline, WritePhases, plan_commit};
+use super::completion_attribute;
 use super::completion_attribute::CompletionState;
-use super::datatype::Datatype;
-use super::definition::{DatasetAddresses, Hdf5Definition, NewDataset};
 use super::file::{DatasetId, Hdf5File, initial_completion};
-use super::metadata_cow::{BlockMoves, MetadataCow, RetiredBlocks};
-use super::metadata_writer::NewFileMetadata;
-use super::open::copy_around;
-use super::ordered_writes::OrderedWrites;
-use super::tree::{
+use super::metadata::byte_image::ByteImage;
+use super::metadata::libhdf5;
+use super::metadata::metadata_cow::{BlockMoves, MetadataCow, RetiredBlocks};
+use super::metadata::metadata_writer::NewFileMetadata;
+use super::metadata::ordered_writes::OrderedWrites;
+use super::model::attribute::Hdf5Attribute;
+use super::model::datatype::Datatype;
+use super::model::definition::{DatasetAddresses, Hdf5Definition, NewDataset};
+use super::model::tree::{
     COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, Storage, UNDEFINED_ADDRESS, absolute, parent,
     too_many,
 };
-use super::{completion_attribute, libhdf5};
+use super::open::copy_around;
 use crate::error::{Error, Kind, Result};
 
 /// The largest chunk that the format allows.
 const LARGEST_CHUNK: u64 = (1 << 32) - 1;
-/// The longest attribute that lies where attributes lie.
+/// The longest attribute that fits in an object header.
 const LONGEST_ATTRIBUTE: usize = 64_000;
 
 /// Definitions that are being made: what a closure given to [`Hdf5File::define`] gets.
@@ -44,7 +45,7 @@ impl Hdf5Definitions<'_> {
         &self.tree
     }
 
-    /// A group, with those it lies in. One that is there already is left as it is.
+    /// Creates a group and its parents. An existing group is not changed.
     #[doc(alias = "H5Gcreate")]
     pub fn group(&mut self, path: &str) -> Result<()> {
         let path = self.checked(path)?;
@@ -79,7 +80,7 @@ impl Hdf5Definitions<'_> {
     }
 
     /// A dataset in chunks, whose first dimension can be [extended](Hdf5Definitions::extend). A chunk is accessed in one piece: one that
-    /// holds what is written at once serves best.
+    /// holds the data of one write is the fastest.
     pub fn extendible<T: Object>(&mut self, path: &str, shape: &[u64], chunk: &[u64]) -> Result<DatasetId> {
         let datatype = self.datatype::<T>()?;
         self.extendible_as(path, datatype, shape, chunk)
@@ -123,7 +124,7 @@ impl Hdf5Definitions<'_> {
         Ok(())
     }
 
-    /// Says something about a group or dataset, instead of what the attribute of this name said before.
+    /// Sets an attribute of a group or dataset; replaces an attribute of this name.
     #[doc(alias = "H5Acreate")]
     pub fn attribute(&mut self, path: &str, name: &str, values: impl Into<Hdf5Attribute>) -> Result<()> {
         let (path, values) = (self.checked(path)?, values.into());
@@ -210,14 +211,14 @@ impl Hdf5Definitions<'_> {
     }
 }
 
-/// What rank 0 tells about definitions it has made.
+/// The result of definitions that rank 0 broadcasts.
 #[derive(Object, Default)]
 struct DefinitionOutcome {
     placed: Vec<DatasetAddresses>,
     outline: CommitOutline,
 }
 
-/// What rank 0 keeps of them: what is to be written, where marks were found, and what has moved since.
+/// The state that rank 0 keeps: pending writes, offsets of completion attributes, and blocks that moved since.
 #[derive(Default)]
 struct RootOutcome {
     phases: WritePhases,
@@ -337,7 +338,7 @@ impl Hdf5File {
         Ok((DefinitionOutcome { placed, outline }, RootOutcome { phases, marks, moves }))
     }
 
-    /// Notes where rank 0 has found marks; what is no dataset is the root.
+    /// Stores the offsets of completion attributes; an object that is not a dataset is the root.
     pub(super) fn note_marks(&mut self, marks: Vec<(String, u64)>) {
         let known = self.datasets.iter_mut().map(|(path, progress)| (path.as_str(), progress));
         let mut known: HashMap<&str, &mut CompletionState> = known.collect();
@@ -374,7 +375,7 @@ impl Hdf5File {
             }
         }
         let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
-        // What is defined was not there before.
+        // A new definition did not exist before.
         for change in changes {
             if let Hdf5Definition::Dataset(path, _) = change {
                 self.datasets.push((path.clone(), initial_completion(marked.then_some(0))));

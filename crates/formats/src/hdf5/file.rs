@@ -8,9 +8,9 @@ use aqueduct_file::Counters;
 use aqueduct_object::{Object, decode, encode};
 
 use super::completion_attribute::CompletionState;
-use super::metadata_cow::RetiredBlocks;
-use super::metadata_file::MetadataFile;
-use super::tree::{Dataset, Hdf5Object, ObjectTree};
+use super::metadata::metadata_cow::RetiredBlocks;
+use super::metadata::metadata_file::MetadataFile;
+use super::model::tree::{Dataset, Hdf5Object, ObjectTree};
 use crate::error::{Error, Kind, Result};
 use crate::format_file::FormatFile;
 
@@ -21,7 +21,7 @@ pub struct DatasetId(pub(super) usize);
 /// An HDF5 file that all ranks of a communicator have open.
 ///
 /// Made by [`Hdf5CreateOptions`](super::Hdf5CreateOptions) and [`Hdf5OpenOptions`](super::Hdf5OpenOptions). Its methods say whether they are
-/// *collective*: called by all ranks, in the same order. What is written is marked as complete by [`commit`](Hdf5File::commit) and [`close`](Hdf5File::close).
+/// *collective*: called by all ranks, in the same order. Written data is marked as complete by [`commit`](Hdf5File::commit) and [`close`](Hdf5File::close).
 pub struct Hdf5File {
     pub(super) core: FormatFile,
     /// Whether space is reserved when a dataset is defined.
@@ -29,7 +29,7 @@ pub struct Hdf5File {
     pub(super) tree: ObjectTree,
     /// The paths of datasets, by number, and how far each of them is.
     pub(super) datasets: Vec<(String, CompletionState)>,
-    /// Where the mark of the whole file lies; on rank 0, if it has one.
+    /// The offset of the completion attribute of the file; on rank 0, if it has one.
     pub(super) root_mark_address: Option<u64>,
     /// Where a file ends that was created here and has nothing in it yet.
     pub(super) empty_file_end: Option<u64>,
@@ -81,7 +81,7 @@ impl Hdf5File {
 
     /// A group or dataset, by its path.
     pub fn object(&self, path: &str) -> Result<&Hdf5Object> {
-        let known = super::tree::absolute(path).and_then(|path| self.tree.get(&path));
+        let known = super::model::tree::absolute(path).and_then(|path| self.tree.get(&path));
         known.ok_or_else(|| {
             let detail = format!("there is no {path:?} among {} groups and datasets", self.tree.len());
             self.core.error(Kind::NoSuchName, "node", detail)
@@ -90,7 +90,7 @@ impl Hdf5File {
 
     /// The dataset of this path.
     pub fn dataset(&self, path: &str) -> Result<DatasetId> {
-        let wanted = super::tree::absolute(path);
+        let wanted = super::model::tree::absolute(path);
         let found = self.datasets.iter().position(|(known, _)| Some(known) == wanted.as_ref());
         found.map(DatasetId).ok_or_else(|| {
             let detail = format!("there is no dataset {path:?} among {}", self.datasets.len());
@@ -103,7 +103,7 @@ impl Hdf5File {
         self.datasets.iter().enumerate().map(|(at, (path, _))| (DatasetId(at), path.as_str()))
     }
 
-    /// What is said about a dataset.
+    /// The metadata of a dataset.
     pub fn describe(&self, id: DatasetId) -> Result<&Dataset> {
         self.dataset_by_id("describe", id).map(|(_, dataset, _)| dataset)
     }
@@ -199,7 +199,7 @@ pub(super) fn initial_completion(rows: Option<u64>) -> CompletionState {
     let complete = rows.unwrap_or(0);
     CompletionState {
         marked: rows.is_some(),
-        address: super::tree::UNDEFINED_ADDRESS,
+        address: super::model::tree::UNDEFINED_ADDRESS,
         complete: AtomicU64::new(complete),
         rows_written: AtomicU64::new(complete),
     }

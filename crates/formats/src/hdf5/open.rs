@@ -7,19 +7,20 @@ use aqueduct_comm::Comm;
 use aqueduct_file as file;
 use aqueduct_object::{decode, encode};
 
+use super::completion_attribute;
 use super::file::{Hdf5File, initial_completion};
-use super::metadata_cow::RetiredBlocks;
-use super::metadata_file::{MetadataFile, MetadataWrite};
-use super::metadata_writer::NewFileMetadata;
-use super::ordered_writes::{self, TRAILER};
-use super::tree::{Hdf5Object, ObjectTree};
-use super::{completion_attribute, libhdf5};
+use super::metadata::libhdf5;
+use super::metadata::metadata_cow::RetiredBlocks;
+use super::metadata::metadata_file::{MetadataFile, MetadataWrite};
+use super::metadata::metadata_writer::NewFileMetadata;
+use super::metadata::ordered_writes::{self, TRAILER};
+use super::model::tree::{Hdf5Object, ObjectTree};
 use crate::error::{Error, Kind, Result};
 use crate::format_file::{FormatFile, FormatOpenOptions};
 
 /// The largest file that is copied into memory for the library, where it cannot be opened by its name.
 const LARGEST_COPY: u64 = 1 << 30;
-/// What is copied at once.
+/// Bytes of one copy.
 const PORTION: u64 = 4 << 20;
 
 /// How to create a file; the same on all ranks.
@@ -49,7 +50,7 @@ impl Hdf5CreateOptions {
         Self { options: FormatOpenOptions::new(true), reserve: false }
     }
 
-    /// Throws away what is under the name, if anything is.
+    /// Replaces an existing file.
     #[doc(alias = "H5F_ACC_TRUNC")]
     #[must_use]
     pub fn replace(mut self) -> Self {
@@ -83,7 +84,7 @@ impl Hdf5CreateOptions {
     #[doc(alias = "H5Fcreate")]
     pub fn create(&self, comm: &Comm, name: impl AsRef<OsStr>) -> Result<Hdf5File> {
         let core = self.options.create(comm, name.as_ref())?;
-        let attributes = [(super::tree::COMPLETION_ATTRIBUTE.to_owned(), 0u64.into())].into();
+        let attributes = [(super::model::tree::COMPLETION_ATTRIBUTE.to_owned(), 0u64.into())].into();
         let tree = ObjectTree::from([("/".to_owned(), Hdf5Object { attributes, dataset: None })]);
         let mut container = Hdf5File { reserve: self.reserve, ..assemble(core, tree) };
         let draft = NewFileMetadata::of(&container.tree, 0);
@@ -114,10 +115,10 @@ pub struct Hdf5OpenOptions {
     probe: ProbeFn,
 }
 
-/// Looks at a file of the operating system: what is in it, or what is wrong with it.
+/// Probes a file of the operating system: its metadata, or an error message.
 type ProbeFn = fn(&Path) -> std::result::Result<Vec<u8>, String>;
 
-/// What is in the file at `path`, as bytes for [`Hdf5OpenOptions::probe_with`]; the library looks at it in this process.
+/// The metadata of the file at `path`, as bytes for [`Hdf5OpenOptions::probe_with`]; libhdf5 reads it in this process.
 pub fn probe(path: &Path) -> std::result::Result<Vec<u8>, String> {
     libhdf5::probe_file(path).map(|tree| encode(&tree)).map_err(|error| error.to_string())
 }
@@ -134,7 +135,7 @@ impl Hdf5OpenOptions {
         Self { options: FormatOpenOptions::new(false), probe }
     }
 
-    /// Has a function find out what is in the file, instead of [`probe`]: one that calls it in a process of its own, for example. The C library is not
+    /// Sets a function that replaces [`probe`]: one that calls it in a separate process, for example. The C library is not
     /// made for damaged bytes, and may end the process that it looks at them in, or never come back.
     #[must_use]
     pub fn probe_with(mut self, look: fn(&Path) -> std::result::Result<Vec<u8>, String>) -> Self {
@@ -225,7 +226,7 @@ impl Hdf5File {
     }
 }
 
-/// A change that was left half-way: what is still to be written, and where the file then ends.
+/// An interrupted change: the remaining writes, and the length of the file after them.
 struct InterruptedCommit {
     pieces: Vec<MetadataWrite>,
     end: u64,
@@ -307,7 +308,7 @@ fn probe_on_root(
     let marked = tree.get("/").is_some_and(|root| root.complete().is_some());
     if marked && version != Some(0) {
         // Later versions have sums over their descriptions, which a mark that is changed in its place would break.
-        let detail = "another program has rewritten it in a later version of the format, in which marks of what is complete cannot be \
+        let detail = "another program has rewritten it in a later version of the format, in which completion attributes cannot be \
                       changed: read it, or delete the attribute \"aqueduct_complete\" of its root to write without them";
         return Err(core.error(Kind::BadArgument, "open", detail));
     }
@@ -319,7 +320,7 @@ fn probe_on_root(
     Ok(ProbedFile { tree, shadow: Some(shadow), marks })
 }
 
-/// What the library says, with the way out where there is one.
+/// The error of libhdf5, with the remedy if there is one.
 fn explain_library_error(what: &str, length: u64) -> String {
     if length == 0 {
         return "it is empty: a program ended before it had created it".to_owned();
@@ -327,7 +328,7 @@ fn explain_library_error(what: &str, length: u64) -> String {
     format!("the HDF5 library cannot read it: {what}; is it an HDF5 file, and all of it?")
 }
 
-/// What the file in memory says.
+/// The metadata of the file in memory.
 fn metadata_file_error(core: &FormatFile, error: impl std::fmt::Display) -> Error {
     core.error(Kind::Library, "open", format!("a file in memory: {error}"))
 }
@@ -362,7 +363,7 @@ pub(super) fn copy_around(core: &FormatFile, tree: &ObjectTree, length: u64) -> 
     let mut data: Vec<(u64, u64)> = tree
         .values()
         .filter_map(|node| node.dataset.as_ref())
-        .flat_map(super::tree::Dataset::extents)
+        .flat_map(super::model::tree::Dataset::extents)
         .collect();
     data.sort_unstable();
     let shadow = sized(core, length)?;

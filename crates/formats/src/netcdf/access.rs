@@ -78,7 +78,7 @@ impl<'d> VariableAccess<'d> {
         Ok(())
     }
 
-    /// Fills `values`, those of the last dimension side by side. Those that nobody has written are zero, or whatever the file was filled with.
+    /// Fills `values`, those of the last dimension side by side. Unwritten values are zero, or the fill value of the file.
     pub fn read<T: NetcdfValue>(self, values: &mut [T]) -> Result<()> {
         let extent = values.len().into();
         self.read_values(values, extent)
@@ -238,7 +238,7 @@ impl NetcdfFile {
         combined.map(|combined| Ok((view_of(combined.offset, &combined.layout)?, combined))).transpose()
     }
 
-    /// What a read has found. Behind the end of a file that is being written nobody has written yet; one that is only read has been cut off.
+    /// The result of a read. Beyond the end of a file that is open for writing values are unwritten; a file that is only read is truncated.
     pub(super) fn zero_unread(&self, bytes: &mut [u8], count: u64) -> Result<()> {
         if count == bytes.len() as u64 {
             return Ok(());

@@ -1,6 +1,6 @@
 //! The order of bytes: values of a machine that has the lowest byte first, as they lie in a file, and back.
 //!
-//! `unsafe` here: calls of code for wider registers, where the processor says that it has them. Value by value, turning bytes round takes longer than
+//! `unsafe` here: calls of code for wider registers, if the processor has them. Swapping value by value takes longer than
 //! copying them.
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ pub(crate) fn copy(width: usize, from: &[u8], to: &mut [u8]) {
     }
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has just said that it has these registers.
+        // SAFETY: the processor has these registers, as checked above.
         unsafe { copy_wide(width, from, to) };
         return;
     }
@@ -28,7 +28,7 @@ fn copy_wide(width: usize, from: &[u8], to: &mut [u8]) {
 }
 
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "code for wide registers is made from what is inlined")]
+#[allow(clippy::inline_always, reason = "the inlined code is compiled for wide registers")]
 fn copy_scalar(width: usize, from: &[u8], to: &mut [u8]) {
     match width {
         2 => each(from, to, |value| u16::from_ne_bytes(value).swap_bytes().to_ne_bytes()),
@@ -39,7 +39,7 @@ fn copy_scalar(width: usize, from: &[u8], to: &mut [u8]) {
 }
 
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "code for wide registers is made from what is inlined")]
+#[allow(clippy::inline_always, reason = "the inlined code is compiled for wide registers")]
 fn each<const N: usize>(from: &[u8], to: &mut [u8], turned: impl Fn([u8; N]) -> [u8; N]) {
     let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<N>().0);
     from.iter().zip(to).for_each(|(from, to)| *to = turned(*from));

@@ -4,7 +4,7 @@ use super::file::NetcdfFile;
 use super::layout_planner::DataShift;
 use crate::error::Result;
 
-/// In the place of the magic while data is moved, so that nobody takes a file for whole where that was interrupted.
+/// Replaces the magic while data is moved, so that an interrupted move is detected.
 pub(crate) const BEING_MOVED: [u8; 4] = *b"CDF!";
 /// What a rank moves at once.
 const PORTION: u64 = 4 << 20;
@@ -71,7 +71,7 @@ impl NetcdfFile {
     fn read_pieces(&self, pieces: &[MoveExtent]) -> Result<Vec<(u64, Vec<u8>)>> {
         let read = |piece: &MoveExtent| {
             let mut bytes = vec![0; piece.size as usize];
-            // What was never written reads as zeros, behind the end of the file too.
+            // Unwritten data is zero, also beyond the end of the file.
             self.core.file.at(piece.from).read(&mut bytes)?;
             Ok((piece.to, bytes))
         };

@@ -108,7 +108,7 @@ impl<'a> NetcdfDefinitions<'a> {
         Ok(VariableId(self.header.variables.len() - 1))
     }
 
-    /// Says something about the whole file, instead of what the attribute of this name said before.
+    /// Sets an attribute of the file; replaces an attribute of this name.
     #[doc(alias = "ncmpi_put_att")]
     pub fn attribute(&mut self, name: &str, values: impl Into<Values>) -> Result<()> {
         let attribute = self.checked_attribute(name, values.into())?;
@@ -116,7 +116,7 @@ impl<'a> NetcdfDefinitions<'a> {
         Ok(())
     }
 
-    /// Says something about a variable, instead of what the attribute of this name said before.
+    /// Sets an attribute of a variable; replaces an attribute of this name.
     #[doc(alias = "ncmpi_put_att")]
     pub fn attribute_of(
         &mut self,

@@ -14,19 +14,19 @@ use crate::format_file::FormatFile;
 /// A netCDF file that all ranks of a communicator have open.
 ///
 /// Made by [`NetcdfCreateOptions`](super::NetcdfCreateOptions) and [`NetcdfOpenOptions`](super::NetcdfOpenOptions). Its methods say whether
-/// they are *collective*: called by all ranks, in the same order. What is written is part of the file for others after
+/// they are *collective*: called by all ranks, in the same order. Other programs see written data after
 /// [`commit`](NetcdfFile::commit) or [`close`](NetcdfFile::close): without them, records that were added are not counted.
 pub struct NetcdfFile {
     pub(super) core: FormatFile,
     pub(super) reserved: ReservedSpace,
-    /// What the file says about itself; with the number of records that is committed.
+    /// The header, with the number of committed records.
     pub(super) header: NetcdfHeader,
     /// Whether rank 0 has yet to write that: there is no data, and the ranks meet before they write any together.
     pub(super) unwritten: AtomicBool,
     pub(super) sizes: DatasetSizes,
     /// How many records this rank knows of.
     pub(super) records: AtomicU64,
-    /// How many the file says it has.
+    /// The number of records in the file.
     pub(super) committed: AtomicU64,
     /// Whether this rank has written data.
     pub(super) touched: AtomicBool,
@@ -52,7 +52,7 @@ impl NetcdfFile {
         &self.core.name
     }
 
-    /// What it says about itself: dimensions, attributes, variables. Its number of records is the committed one;
+    /// The header: dimensions, attributes, variables. Its number of records is the committed one;
     /// [`records`](NetcdfFile::records) knows of more.
     pub fn header(&self) -> &NetcdfHeader {
         &self.header
@@ -79,7 +79,7 @@ impl NetcdfFile {
         })
     }
 
-    /// What is said about a variable.
+    /// The metadata of a variable.
     pub fn describe(&self, variable: VariableId) -> Result<&Variable> {
         self.accessed_variable("describe", variable, false).map(|target| target.variable)
     }
@@ -114,7 +114,7 @@ impl NetcdfFile {
         let (_, [records, touched, size]) = self.agree_with_max("commit", size, mine)?;
         self.records.store(records, Ordering::Relaxed);
         if touched > 0 {
-            // Readers expect all of the last variable, though nobody may have written its end.
+            // Readers expect the full length of the last variable, although its end may be unwritten.
             let end = self.sizes.end(&self.header, records).unwrap_or(0);
             if size < end {
                 self.core.file.set_size(end)?;
@@ -198,7 +198,7 @@ impl NetcdfFile {
     }
 
     /// An outcome agreed, with the greatest of each of the ranks' numbers. A header that has not been written yet is written then, so that its
-    /// definition needs no meeting of its own. Collective.
+    /// definition needs no separate collective call. Collective.
     pub(super) fn agree_with_max<T, const N: usize>(
         &self,
         operation: &'static str,

@@ -11,9 +11,9 @@ const PORTION: u64 = 4 << 20;
 impl NetcdfFile {
     /// Writes the fill value to all of a variable without records, or to one record of a variable with them: the one of the
     /// attribute `_FillValue`, or the usual
-    /// one of its type. All ranks write a share. What is between it and the next variable is filled too. Collective.
+    /// one of its type. All ranks write a part. The padding before the next variable is filled, too. Collective.
     ///
-    /// Files are not filled otherwise: what nobody writes is zero.
+    /// Files are not filled otherwise: unwritten values are zero.
     #[doc(alias = "ncmpi_fill_var_rec")]
     pub fn fill(&self, variable: VariableId, record: Option<u64>) -> Result<()> {
         let place = self.core.may_write("fill").and_then(|()| self.place("fill", variable, record));
@@ -43,7 +43,7 @@ impl NetcdfFile {
         Ok(())
     }
 
-    /// Where the values lie, how many bytes they have with those behind them, and the fill value as it lies in the file.
+    /// The offset of the values, their number of bytes with padding, and the fill value as stored in the file.
     fn place(
         &self,
         operation: &'static str,
@@ -68,10 +68,13 @@ impl NetcdfFile {
         };
         let end = begin.and_then(|begin| begin.checked_add(extent.padded()));
         let begin = begin.filter(|_| end.is_some_and(|end| end < i64::MAX as u64)).ok_or_else(|| {
-            let detail = format!("record {record:?} of variable {:?} lies behind every file", variable.name);
+            let detail = format!(
+                "record {record:?} of variable {:?} exceeds the maximum file size (2^63 - 1)",
+                variable.name
+            );
             self.core.error(Kind::BadArgument, operation, detail)
         })?;
-        // Nothing lies between the records of an only variable.
+        // A single record variable has no padding between its records.
         let size = if extent.is_record { extent.padded().min(target.record) } else { padded(extent.size) };
         let own =
             variable.attribute("_FillValue").filter(|own| own.kind() == variable.kind && own.len() == 1);

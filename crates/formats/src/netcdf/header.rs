@@ -1,4 +1,4 @@
-//! What a file says about itself: dimensions, attributes, variables and where their data lies.
+//! The header of a file: dimensions, attributes, variables and the offsets of their data.
 
 use super::name;
 use super::nc_type::NcType;
@@ -27,7 +27,7 @@ pub struct NetcdfDimension {
 pub struct Attribute {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its values.
     pub values: Values,
 }
 
@@ -40,20 +40,20 @@ pub struct Variable {
     pub kind: NcType,
     /// Its dimensions, the slowest first; none for a single value.
     pub dimensions: Vec<DimensionId>,
-    /// What is said about it.
+    /// Its attributes.
     pub attributes: Vec<Attribute>,
     /// The byte of the file at which its data, or that of its first record, begins.
     pub begin: u64,
 }
 
 impl Variable {
-    /// What the attribute of this name says.
+    /// The values of the attribute of this name.
     pub fn attribute(&self, name: &str) -> Option<&Values> {
         find(&self.attributes, name)
     }
 }
 
-/// All that a file says about itself.
+/// The header of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetcdfHeader {
     /// The version of the format.
@@ -62,7 +62,7 @@ pub struct NetcdfHeader {
     pub records: u64,
     /// The dimensions.
     pub dimensions: Vec<NetcdfDimension>,
-    /// What is said about the whole file.
+    /// The attributes of the file.
     pub attributes: Vec<Attribute>,
     /// The variables.
     pub variables: Vec<Variable>,
@@ -74,7 +74,7 @@ impl NetcdfHeader {
         Self { version, records: 0, dimensions: Vec::new(), attributes: Vec::new(), variables: Vec::new() }
     }
 
-    /// What the attribute of the file of this name says.
+    /// The values of the attribute of the file with this name.
     pub fn attribute(&self, name: &str) -> Option<&Values> {
         find(&self.attributes, name)
     }

@@ -1,4 +1,4 @@
-//! Bytes as a header: every count is compared with what is there before anything is made of it.
+//! Decoding of headers: every count is compared with the length of the input before it is used.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -63,7 +63,7 @@ impl NetcdfHeader {
     }
 }
 
-/// How many records there are; a file written as a stream says by all bits set that its length tells.
+/// The number of records. All bits set mean streaming: the number follows from the length of the file.
 fn count_records(
     header: &NetcdfHeader,
     geometry: &DatasetSizes,
@@ -79,10 +79,10 @@ fn count_records(
         _ => 0,
     };
     let end = geometry.end(header, records);
-    end.map(|_| records).ok_or_else(|| format!("{records} records reach behind every file"))
+    end.map(|_| records).ok_or_else(|| format!("{records} records exceed the maximum file size (2^63 - 1)"))
 }
 
-/// Variables lie behind the header, one behind the other, those with records behind the others.
+/// Checks that variables are after the header and do not overlap, record variables after the others.
 fn check_variable_offsets(
     header: &NetcdfHeader,
     geometry: &DatasetSizes,
@@ -104,8 +104,8 @@ fn check_variable_offsets(
             return Err(format!("variable {name:?} begins at byte {begin}, inside another one"));
         }
         let over = begin.checked_add(extent.size).filter(|over| i64::try_from(*over).is_ok());
-        *reached =
-            (*reached).max(over.ok_or_else(|| format!("variable {name:?} reaches behind every file"))?);
+        *reached = (*reached)
+            .max(over.ok_or_else(|| format!("variable {name:?} exceeds the maximum file size (2^63 - 1)"))?);
         if extent.is_record {
             first.get_or_insert(begin);
         }

@@ -8,7 +8,7 @@ pub(crate) const MAGIC: &[u8; 3] = b"CDF";
 pub(crate) const DIMENSIONS: u32 = 10;
 pub(crate) const VARIABLES: u32 = 11;
 pub(crate) const ATTRIBUTES: u32 = 12;
-/// The byte at which the number of records lies.
+/// The offset of the number of records.
 pub(crate) const RECORDS_AT: u64 = 4;
 
 impl NetcdfHeader {
@@ -70,7 +70,7 @@ impl NetcdfHeader {
         Ok(())
     }
 
-    /// The number of records as it lies in the file.
+    /// The number of records as stored in the file.
     pub(crate) fn encode_records(version: CdfVersion, records: u64) -> Vec<u8> {
         let mut out = HeaderEncoder { version, bytes: Vec::new() };
         out.count(records);

@@ -1,4 +1,4 @@
-//! Replacing the header of a file that has data: a copy of the new one lies at the end of the file until it is whole in its place, so that
+//! Replacing the header of a file with data: a copy of the new one is at the end of the file until it is complete in its place, so that
 //! neither the old nor the new one can be lost.
 
 use aqueduct_file::File;
@@ -13,11 +13,11 @@ use crate::error::{Kind, Result};
 pub(crate) const BEING_REPLACED: [u8; 4] = *b"CDF?";
 /// What a device writes whole or not at all.
 const SECTOR: usize = 512;
-/// Behind the copy: its length, its checksum, and this.
+/// The trailer of the copy: its length, its checksum, and this.
 const SIGN: &[u8; 8] = b"AQUEDUCT";
 const FOOTER: u64 = 24;
 
-/// The copy of a header, as it lies at the end of the file.
+/// The copy of a header as stored at the end of the file.
 fn copy(header: &[u8]) -> Vec<u8> {
     let length = (header.len() as u64).to_be_bytes();
     [header, &length, &xxh3_64(header).to_be_bytes(), SIGN].concat()
@@ -46,7 +46,7 @@ impl NetcdfFile {
         }
         let geometry =
             DatasetSizes::of(header).map_err(|what| self.core.error(Kind::TooLarge, operation, what))?;
-        // Behind all that belongs to the file, written or not.
+        // After all data of the file, written or not.
         let data = geometry.end(header, self.records()).unwrap_or(0).max(bytes.len() as u64);
         let end = self.core.agree(operation, self.core.file.size())?.max(data);
         self.core.agree(operation, self.write_on_root(end, &copy(&bytes)))?;
@@ -54,7 +54,7 @@ impl NetcdfFile {
         self.finish_header(operation, &bytes, end)
     }
 
-    /// Writes a header whose copy lies at `end`, and takes the copy away. Collective.
+    /// Writes a header whose copy is at `end`, and removes the copy. Collective.
     pub(super) fn finish_header(&self, operation: &'static str, bytes: &[u8], end: u64) -> Result<()> {
         self.write_magic(operation, BEING_REPLACED)?;
         let (magic, rest) = bytes.split_at(BEING_REPLACED.len().min(bytes.len()));
@@ -66,7 +66,7 @@ impl NetcdfFile {
         self.core.sync()
     }
 
-    /// Says in the place of the magic what is being done, durably. Collective.
+    /// Replaces the magic by a mark of the change in progress, durably. Collective.
     pub(super) fn write_magic(&self, operation: &'static str, mark: [u8; 4]) -> Result<()> {
         self.core.agree(operation, self.write_on_root(0, &mark))?;
         self.core.sync()

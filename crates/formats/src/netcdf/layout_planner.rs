@@ -1,4 +1,5 @@
-//! Where variables lie: pure decisions. What lies somewhere stays there; whatever cannot is told as shifts of data, for the caller to refuse or to do.
+//! Offsets of variables. Pure. Existing variables keep their offsets if possible; otherwise the plan has shifts of data, which the caller refuses
+//! or executes.
 
 use super::header::{NetcdfHeader, Variable};
 use super::sizes::{DatasetSizes, padded};
@@ -13,7 +14,7 @@ pub(crate) struct ReservedSpace {
 }
 
 impl ReservedSpace {
-    /// Where data begins behind a header of this size.
+    /// The offset of the data after a header of this size.
     fn data_start(self, header: u64) -> u64 {
         if self.header == 0 {
             return padded(header);
@@ -85,7 +86,7 @@ pub(crate) fn plan_layout(
         }
     };
     geometry.fits(new)?;
-    geometry.end(new, new.records).ok_or("the data reaches behind every file")?;
+    geometry.end(new, new.records).ok_or("the data exceeds the maximum file size (2^63 - 1)")?;
     Ok(arranged)
 }
 
@@ -110,10 +111,10 @@ fn place_all(
 
 fn step(at: u64, size: u64) -> Result<u64, String> {
     let next = at.checked_add(size).filter(|next| i64::try_from(*next).is_ok());
-    next.ok_or_else(|| "the data reaches behind every file".to_owned())
+    next.ok_or_else(|| "the data exceeds the maximum file size (2^63 - 1)".to_owned())
 }
 
-/// What is there already.
+/// The existing layout.
 #[derive(Clone, Copy)]
 struct ExistingLayout<'a> {
     old: &'a NetcdfHeader,
@@ -134,7 +135,7 @@ impl ExistingLayout<'_> {
     }
 }
 
-/// Places new variables behind the old ones, and moves those only as far as they must.
+/// Places new variables after the old ones, and moves those only as far as necessary.
 fn extend(
     known: ExistingLayout<'_>,
     new: &mut NetcdfHeader,
@@ -149,7 +150,7 @@ fn extend(
     if up > 0 {
         arranged.why = format!("the header needs {header} bytes and has room for {first}");
     }
-    // Fixed variables: the old ones where they are or all as far up, the new ones behind them.
+    // Fixed variables: the old ones keep their offsets or are all shifted equally, the new ones follow.
     let mut end = match fixed {
         Some(_) => {
             known.placed(false).map(|(variable, size)| padded(variable.begin + size) + up).max().unwrap_or(0)
@@ -186,7 +187,7 @@ fn extend(
     Ok(arranged)
 }
 
-/// The records: where they are, or behind `end`; how they have to move, if there are any.
+/// The records keep their offset or start after `end`; the shift, if there are records.
 fn place_records(
     known: ExistingLayout<'_>,
     new: &mut NetcdfHeader,

@@ -75,7 +75,7 @@ impl NcType {
         }
     }
 
-    /// The value that stands for "never written" unless the attribute `_FillValue` says otherwise, as it lies in a file.
+    /// The default fill value, which the attribute `_FillValue` replaces, as stored in a file.
     pub(crate) fn default_fill(self) -> Vec<u8> {
         match self {
             Self::Byte => (-127i8).to_be_bytes().to_vec(),

@@ -17,7 +17,7 @@ use super::version::CdfVersion;
 use crate::error::{Error, Kind, Result};
 use crate::format_file::{FormatFile, FormatOpenOptions};
 
-/// What is read first of a header.
+/// Bytes of the first read of a header.
 const FIRST_LOOK: u64 = 64 << 10;
 /// The longest header that is taken for one.
 const LONGEST: u64 = 256 << 20;
@@ -61,7 +61,7 @@ impl NetcdfCreateOptions {
         self
     }
 
-    /// Throws away what is under the name, if anything is.
+    /// Replaces an existing file.
     #[doc(alias = "NC_CLOBBER")]
     #[must_use]
     pub fn replace(mut self) -> Self {

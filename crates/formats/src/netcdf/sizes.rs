@@ -68,7 +68,7 @@ impl DatasetSizes {
             .collect::<Result<_, _>>()?;
         let records = || extents.iter().filter(|extent| extent.is_record);
         let record = if records().count() == 1 {
-            // The one exception: nothing lies between the records of an only variable.
+            // The exception: a single record variable has no padding between its records.
             records().map(|extent| extent.size).sum()
         } else {
             let sum = records().try_fold(0u64, |sum, extent| sum.checked_add(extent.padded()));
@@ -78,7 +78,7 @@ impl DatasetSizes {
         Ok(Self { extents, record })
     }
 
-    /// Behind the last byte of all variables with so many records; none if that is behind every file.
+    /// The end of all variables with so many records; none if it exceeds the maximum file size.
     pub(crate) fn end(&self, header: &NetcdfHeader, records: u64) -> Option<u64> {
         let placed = header.variables.iter().zip(&self.extents);
         let fixed = placed.clone().filter(|(_, extent)| !extent.is_record);

@@ -5,7 +5,7 @@ use super::sizes::VariableSize;
 use crate::byte_region::{ByteRegion, RegionStride};
 use crate::selection::{self, PerDimension, Selection, ValueExtent};
 
-/// A variable and what is known of it.
+/// A variable and its derived sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct AccessedVariable<'a> {
     pub(crate) variable: &'a Variable,
@@ -78,8 +78,9 @@ impl AccessedVariable<'_> {
             last.checked_add(variable.kind.size()).filter(|last| *last < i64::MAX as u64)?;
             ByteRegion::new(offset, steps, variable.kind.size())
         });
-        let region = region
-            .ok_or_else(|| format!("the part of variable {:?} reaches behind every file", variable.name))?;
+        let region = region.ok_or_else(|| {
+            format!("the part of variable {:?} exceeds the maximum file size (2^63 - 1)", variable.name)
+        })?;
         let records = if extent.is_record { block.rows() } else { 0 };
         Ok(SlabBytes { region: Some(region), records })
     }

@@ -53,7 +53,7 @@ impl CdfVersion {
         if self == Self::Cdf5 { i64::MAX as u64 - 3 } else { i32::MAX as u64 }
     }
 
-    /// The most records. The count with all bits set says "streaming", which only readers need to understand.
+    /// The largest number of records. The count with all bits set means streaming, which only readers support.
     pub(crate) fn most_records(self) -> u64 {
         if self == Self::Cdf5 { i64::MAX as u64 } else { u64::from(u32::MAX) - 1 }
     }

@@ -1,7 +1,7 @@
 //! Renewal: a changed description beside the one in use. Pure.
 //!
-//! Blocks that change, and those that say where they lie, up to the root, are written where nobody looks; then the superblock, in one sector,
-//! says where the new root lies. At every moment the file has the old description or the new one, each of them whole, for every program that
+//! Changed blocks, and those that point to them, up to the root, are written to unused space; then the superblock, in one sector, gets the
+//! address of the new root. At any time the file has the old metadata or the new one, complete, for every program that
 //! reads it. The places that the old blocks had are taken by those of later renewals, but not before [`GRACE`] has passed: a reader that
 //! opened the file earlier may still follow the old description.
 
@@ -16,7 +16,7 @@ use super::ordered_writes::OrderedWrites;
 
 /// What begins at a multiple of so many bytes.
 const ALIGNMENT: u64 = 8;
-/// Pieces that are nearer to one another, where nobody has written yet, are one piece.
+/// Writes to unused space that are closer than this are merged.
 const GAP: u64 = 4096;
 
 /// How long a reader may follow the description that it found when it opened the file.
@@ -24,15 +24,15 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// Places of blocks that the description refers to no longer, by their lengths, the oldest first, and since when.
 #[derive(Debug, Default)]
-pub(super) struct RetiredBlocks(BTreeMap<u64, VecDeque<(Instant, u64)>>);
+pub(crate) struct RetiredBlocks(BTreeMap<u64, VecDeque<(Instant, u64)>>);
 
 /// Blocks that have moved: from where, how long, to where.
 #[derive(Debug, Default)]
-pub(super) struct BlockMoves(BTreeMap<u64, (u64, u64)>);
+pub(crate) struct BlockMoves(BTreeMap<u64, (u64, u64)>);
 
 impl BlockMoves {
     /// Where a byte is now.
-    pub(super) fn place(&self, at: u64) -> u64 {
+    pub(crate) fn place(&self, at: u64) -> u64 {
         match self.0.range(..=at).next_back() {
             Some((from, (length, to))) if at < from + length => to + (at - from),
             _ => at,
@@ -46,17 +46,17 @@ impl BlockMoves {
 
 /// How a file's description is renewed.
 #[derive(Debug)]
-pub(super) struct MetadataCow {
-    pub(super) patch: OrderedWrites,
-    pub(super) moves: BlockMoves,
+pub(crate) struct MetadataCow {
+    pub(crate) patch: OrderedWrites,
+    pub(crate) moves: BlockMoves,
     /// Where the file ends then.
-    pub(super) length: u64,
+    pub(crate) length: u64,
 }
 
 impl MetadataCow {
     /// The renewal of a file that had `before` bytes, was changed like this in memory, and now looks like `image` there; none if it has something
     /// that cannot be moved.
-    pub(super) fn new(
+    pub(crate) fn new(
         image: &ByteImage<'_>,
         changes: &[MetadataWrite],
         before: u64,
@@ -94,7 +94,7 @@ impl MetadataCow {
             }
             after.extend(outside(&moves, *offset, old));
         }
-        // Nodes beside one that has moved are told where it is.
+        // Siblings of a moved node get its new address.
         let beside = |pointer: &&BlockPointer| {
             pointer.sideways
                 && moves.has(pointer.to)
@@ -148,7 +148,7 @@ fn with_ancestors(graph: &MetadataGraph, changed: BTreeSet<u64>) -> BTreeSet<u64
     all
 }
 
-/// Places for blocks: spare ones, or behind the end, which then lies further out.
+/// Space for blocks: free space, or the end of the file, which is extended.
 fn allocate_blocks(
     graph: &MetadataGraph,
     moving: &BTreeSet<u64>,
@@ -182,7 +182,7 @@ fn relocate_pointers(
     Some(bytes)
 }
 
-/// Pieces in the order of the file; behind what was its end, those that are near one another are one, with zeros in between.
+/// Writes in the order of the file; beyond its old end close ones are merged, with zeros in between.
 fn joined(mut pieces: Vec<MetadataWrite>, before: u64) -> Vec<MetadataWrite> {
     pieces.sort_by_key(|(offset, _)| *offset);
     let mut all: Vec<MetadataWrite> = Vec::new();
@@ -202,7 +202,7 @@ fn joined(mut pieces: Vec<MetadataWrite>, before: u64) -> Vec<MetadataWrite> {
     all
 }
 
-/// What of a piece lies in no block that has moved, nor in the superblock.
+/// The parts of a write outside of moved blocks and of the superblock.
 fn outside(moves: &BlockMoves, offset: u64, bytes: &[u8]) -> Vec<MetadataWrite> {
     let (mut at, end, mut pieces) = (offset.max(SUPERBLOCK), offset + bytes.len() as u64, Vec::new());
     let mut keep = |range: Range<u64>| {
@@ -225,14 +225,14 @@ fn outside(moves: &BlockMoves, offset: u64, bytes: &[u8]) -> Vec<MetadataWrite> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::attribute::Hdf5Attribute;
-    use super::super::datatype::Datatype;
-    use super::super::definition::{Hdf5Definition, NewDataset};
     use super::super::libhdf5;
     use super::super::metadata_file::MetadataFile;
     use super::super::metadata_writer::NewFileMetadata;
-    use super::super::tree::{Hdf5Object, ObjectTree};
     use super::*;
+    use crate::hdf5::model::attribute::Hdf5Attribute;
+    use crate::hdf5::model::datatype::Datatype;
+    use crate::hdf5::model::definition::{Hdf5Definition, NewDataset};
+    use crate::hdf5::model::tree::{Hdf5Object, ObjectTree};
 
     /// A file as the library knows it, as it is on its way, and places that are free.
     struct Pair {
@@ -300,7 +300,7 @@ mod tests {
         )
     }
 
-    fn says(path: &str, name: &str, value: impl Into<Hdf5Attribute>) -> Hdf5Definition {
+    fn attribute(path: &str, name: &str, value: impl Into<Hdf5Attribute>) -> Hdf5Definition {
         Hdf5Definition::Attribute(path.into(), name.into(), value.into())
     }
 
@@ -313,13 +313,13 @@ mod tests {
             growing("/a/b/x", 2),
         ]);
         pair.change(&[
-            says("/a/b/x", "unit", "J"),
-            says("/a", "unit", "m"),
-            says("/a", "three", [1.0, 2.0, 3.0]),
+            attribute("/a/b/x", "unit", "J"),
+            attribute("/a", "unit", "m"),
+            attribute("/a", "three", [1.0, 2.0, 3.0]),
         ]);
         // Text that is replaced, by itself and beside other text.
-        pair.change(&[says("/a", "unit", "something longer than before")]);
-        pair.change(&[says("/a/b/x", "unit", ""), says("/", "of", "the root")]);
+        pair.change(&[attribute("/a", "unit", "something longer than before")]);
+        pair.change(&[attribute("/a/b/x", "unit", ""), attribute("/", "of", "the root")]);
         // More chunks than a node holds, so that nodes are split: several times over.
         for rows in [1, 2, 30, 70, 71] {
             let moved = pair.change(&[Hdf5Definition::Extend("/a/b/x".into(), rows)]);
@@ -330,7 +330,10 @@ mod tests {
             let names = (0..=number % 3 * 5).map(|name| growing(&format!("/a/number{number}-{name}"), 4));
             pair.change(&names.collect::<Vec<_>>());
         }
-        pair.change(&[says("/a/number3-0", "late", 1u64), Hdf5Definition::Extend("/a/number5-2".into(), 3)]);
+        pair.change(&[
+            attribute("/a/number3-0", "late", 1u64),
+            Hdf5Definition::Extend("/a/number5-2".into(), 3),
+        ]);
     }
 
     #[test]
@@ -340,7 +343,7 @@ mod tests {
         let mut lengths = Vec::new();
         for step in 0..30u64 {
             pair.now += GRACE;
-            pair.change(&[says("/x", "step", step)]);
+            pair.change(&[attribute("/x", "step", step)]);
             lengths.push(pair.shadow.len().unwrap());
         }
         assert_eq!(lengths[5], lengths[29], "{lengths:?}");
@@ -350,7 +353,7 @@ mod tests {
     #[test]
     fn blocks_of_an_earlier_description_stay_for_its_readers() {
         let mut pair = Pair::new();
-        pair.change(&[growing("/x", 4), says("/x", "step", 0u64)]);
+        pair.change(&[growing("/x", 4), attribute("/x", "step", 0u64)]);
         let found = pair.found();
         let superblock = {
             let (_, pages) = pair.disk.changes().unwrap();
@@ -359,7 +362,7 @@ mod tests {
         };
         pair.now += GRACE / 4;
         for step in 1..4u64 {
-            pair.change(&[says("/x", "step", step)]);
+            pair.change(&[attribute("/x", "step", step)]);
         }
         let later = pair.found();
         pair.disk.write(0, &superblock).unwrap();

@@ -7,12 +7,12 @@ use aqueduct_file::layout::{Basic, Layout, Pattern};
 use aqueduct_file::{Request, Source, View};
 use aqueduct_object::{Object, encode_all};
 
-use super::datatype::Datatype;
-use super::file::{DatasetId, Hdf5File};
 use super::read_queue::{QueuedRead, RawDestination, ReadDestination, scatter};
 use super::storage_map::{StorageMap, StorageRegion, map_storage};
 use crate::byte_region::ByteRegion;
 use crate::error::{Kind, Result};
+use crate::hdf5::file::{DatasetId, Hdf5File};
+use crate::hdf5::model::datatype::Datatype;
 use crate::merge::{MergedRegions, merge_regions};
 use crate::selection::{ArrayBounds, ResolvedSelection, Selection, ValueExtent};
 
@@ -50,7 +50,7 @@ pub struct Hdf5Queue<'q> {
 
 struct QueuedWrite<'q> {
     dataset: usize,
-    /// The first row it has, and behind the last.
+    /// The range of its rows.
     rows: [u64; 2],
     places: Vec<StorageRegion>,
     bytes: Cow<'q, [u8]>,
@@ -106,7 +106,7 @@ impl Hdf5File {
     }
 
     /// How many elements a part has that is to be read.
-    pub(super) fn count(&self, id: DatasetId, slab: &Selection) -> Result<u64> {
+    pub(crate) fn count(&self, id: DatasetId, slab: &Selection) -> Result<u64> {
         let (path, dataset, _) = self.dataset_by_id("read", id)?;
         let target = ArrayBounds {
             what: "dataset",
@@ -156,7 +156,7 @@ impl Hdf5File {
     }
 
     /// Bytes of memory.
-    pub(super) fn memory(&self, region: &ByteRegion) -> Result<Pattern> {
+    pub(crate) fn memory(&self, region: &ByteRegion) -> Result<Pattern> {
         let made = region.layout().and_then(|layout| layout.tiled(1)?.shifted(region.offset as i64));
         made.map_err(|error| self.core.error(Kind::BadArgument, "access", error.to_string()))
     }
@@ -474,7 +474,7 @@ impl Hdf5File {
 }
 
 /// Writes under way; see [`Hdf5Queue::start_all`].
-#[must_use = "what is not waited for is not known to be written"]
+#[must_use = "a request that is not waited for may not be written"]
 pub struct Hdf5WriteRequest<'q> {
     file: &'q Hdf5File,
     request: Request<Vec<u8>>,

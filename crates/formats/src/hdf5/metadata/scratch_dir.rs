@@ -15,14 +15,14 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 /// A folder that is gone when this is; one of a program that was killed, when the next one is made.
 #[derive(Debug)]
-pub(super) struct ScratchDir {
+pub(crate) struct ScratchDir {
     path: PathBuf,
     /// Locked as long as the program lives.
     _lock: OwnedFd,
 }
 
 impl ScratchDir {
-    pub(super) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -30,7 +30,7 @@ impl ScratchDir {
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let path = base.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            // Private: the description of a file is nobody else's business.
+            // Private: other users must not read the metadata of a file.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     let lock = open_directory(&path)?;
@@ -45,12 +45,12 @@ impl ScratchDir {
     }
 
     /// The file in it.
-    pub(super) fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.path.join("description.h5")
     }
 
     /// Creates that file.
-    pub(super) fn create_file(&self) -> std::io::Result<File> {
+    pub(crate) fn create_file(&self) -> std::io::Result<File> {
         File::options().read(true).write(true).create_new(true).mode(0o600).open(self.file())
     }
 }

@@ -18,11 +18,11 @@ use super::scratch_dir::ScratchDir;
 const GAP: usize = 64;
 
 /// Bytes that are to be written at an offset.
-pub(super) type MetadataWrite = (u64, Vec<u8>);
+pub(crate) type MetadataWrite = (u64, Vec<u8>);
 
 /// The file in memory, and what of it the real one has.
 #[derive(Debug)]
-pub(super) struct MetadataFile {
+pub(crate) struct MetadataFile {
     folder: ScratchDir,
     memory: File,
     known: PageMap,
@@ -30,27 +30,27 @@ pub(super) struct MetadataFile {
 
 impl MetadataFile {
     /// An empty one.
-    pub(super) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         let folder = ScratchDir::new()?;
         let memory = folder.create_file()?;
         Ok(Self { folder, memory, known: PageMap::new() })
     }
 
     /// The name that the library opens it by.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.file()
     }
 
-    pub(super) fn len(&self) -> io::Result<u64> {
+    pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(fs::fstat(&self.memory)?.st_size as u64)
     }
 
-    pub(super) fn set_len(&self, length: u64) -> io::Result<()> {
+    pub(crate) fn set_len(&self, length: u64) -> io::Result<()> {
         fs::ftruncate(&self.memory, length)
     }
 
     /// Puts bytes in.
-    pub(super) fn write(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let count = io::pwrite(&self.memory, bytes, offset)?;
             (offset, bytes) = (offset + count as u64, &bytes[count..]);
@@ -80,7 +80,7 @@ impl MetadataFile {
     }
 
     /// Throws away what has changed since it was settled.
-    pub(super) fn restore(&self, length: u64) -> io::Result<()> {
+    pub(crate) fn restore(&self, length: u64) -> io::Result<()> {
         self.set_len(0)?;
         self.set_len(length)?;
         self.known.iter().try_for_each(|(page, bytes)| {
@@ -90,7 +90,7 @@ impl MetadataFile {
     }
 
     /// Gets what the real one is about to get, too.
-    pub(super) fn apply(&mut self, patch: &OrderedWrites, length: u64) -> io::Result<()> {
+    pub(crate) fn apply(&mut self, patch: &OrderedWrites, length: u64) -> io::Result<()> {
         self.set_len(length)?;
         for (offset, bytes) in patch.unreferenced.iter().chain(&patch.in_place).chain(&patch.after) {
             self.write(*offset, bytes)?;
@@ -98,14 +98,14 @@ impl MetadataFile {
         self.mark_synced()
     }
 
-    /// Takes what is in it for what the real file has.
-    pub(super) fn mark_synced(&mut self) -> io::Result<()> {
+    /// Marks its contents as those of the file.
+    pub(crate) fn mark_synced(&mut self) -> io::Result<()> {
         self.known = self.pages()?;
         Ok(())
     }
 
     /// What has changed since it was [settled](Shadow::settle), and all that is in it.
-    pub(super) fn changes(&self) -> io::Result<(Vec<MetadataWrite>, PageMap)> {
+    pub(crate) fn changes(&self) -> io::Result<(Vec<MetadataWrite>, PageMap)> {
         let (pages, length) = (self.pages()?, self.len()?);
         let empty = vec![0; PAGE];
         let mut changes: Vec<MetadataWrite> = Vec::new();
@@ -124,7 +124,7 @@ impl MetadataFile {
     }
 
     /// Where these words lie, each of which is there once.
-    pub(super) fn find(&self, words: &HashMap<u64, usize>) -> io::Result<HashMap<usize, u64>> {
+    pub(crate) fn find(&self, words: &HashMap<u64, usize>) -> io::Result<HashMap<usize, u64>> {
         let mut found = HashMap::new();
         for (page, bytes) in self.pages()? {
             for (at, word) in bytes.as_chunks::<8>().0.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Attributes: what is said about a group or a dataset.
+//! Attributes of groups and datasets.
 
 use aqueduct_object::{Object, decode_all, encode_all};
 
 use super::datatype::Datatype;
 
-/// What an attribute says.
+/// The value of an attribute.
 ///
 /// ```
 /// use aqueduct_formats::hdf5::Hdf5Attribute;

@@ -7,7 +7,7 @@ use super::datatype::Datatype;
 
 /// One definition.
 #[derive(Clone, Debug, PartialEq, Object)]
-pub(super) enum Hdf5Definition {
+pub(crate) enum Hdf5Definition {
     Group(String),
     Dataset(String, NewDataset),
     /// So many rows.
@@ -17,19 +17,19 @@ pub(super) enum Hdf5Definition {
 
 /// A dataset to be made.
 #[derive(Clone, Debug, PartialEq, Object)]
-pub(super) struct NewDataset {
-    pub(super) datatype: Datatype,
-    pub(super) shape: Vec<u64>,
-    pub(super) extendible: bool,
-    pub(super) chunk: Option<Vec<u64>>,
+pub(crate) struct NewDataset {
+    pub(crate) datatype: Datatype,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) extendible: bool,
+    pub(crate) chunk: Option<Vec<u64>>,
 }
 
 /// Where the library has put a dataset.
 #[derive(Clone, Debug, PartialEq, Object)]
-pub(super) struct DatasetAddresses {
-    pub(super) path: String,
+pub(crate) struct DatasetAddresses {
+    pub(crate) path: String,
     /// How many addresses were known before.
-    pub(super) known: u64,
-    /// Of the chunks behind them, or of all of it.
-    pub(super) addresses: Vec<u64>,
+    pub(crate) known: u64,
+    /// Of the following chunks, or of all of it.
+    pub(crate) addresses: Vec<u64>,
 }

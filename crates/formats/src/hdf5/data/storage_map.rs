@@ -1,26 +1,26 @@
 //! Places: which bytes of the file, and of memory, a part of a dataset has. Pure.
 
-use super::tree::{Dataset, Storage, UNDEFINED_ADDRESS, grid};
 use crate::byte_region::{ByteRegion, RegionStride};
+use crate::hdf5::model::tree::{Dataset, Storage, UNDEFINED_ADDRESS, grid};
 use crate::selection::{PerDimension, ResolvedSelection};
 
 /// As many bytes in the file as in memory, in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StorageRegion {
-    pub(super) file: ByteRegion,
-    pub(super) memory: ByteRegion,
+pub(crate) struct StorageRegion {
+    pub(crate) file: ByteRegion,
+    pub(crate) memory: ByteRegion,
 }
 
 /// Where a part of a dataset is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StorageMap {
-    pub(super) regions: Vec<StorageRegion>,
-    /// The memory of what is nowhere in the file, because nobody has written it.
-    pub(super) gaps: Vec<ByteRegion>,
+pub(crate) struct StorageMap {
+    pub(crate) regions: Vec<StorageRegion>,
+    /// The memory of unwritten elements, which have no storage in the file.
+    pub(crate) gaps: Vec<ByteRegion>,
 }
 
-/// The places of a part, which lies inside the dataset, has values, and no more than memory.
-pub(super) fn map_storage(dataset: &Dataset, block: &ResolvedSelection) -> Result<StorageMap, String> {
+/// The storage of a part, which is inside the dataset, not empty, and fits in memory.
+pub(crate) fn map_storage(dataset: &Dataset, block: &ResolvedSelection) -> Result<StorageMap, String> {
     let size = dataset.datatype.size();
     match &dataset.storage {
         Storage::Contiguous(address) => {
@@ -62,12 +62,15 @@ impl StorageMap {
         for at in 0..shape.len() {
             file = file.and_then(|file| file.checked_add(sub.first[at].checked_mul(strides[at])?));
             memory += sub.memory[at] * inner[at];
-            let stride = strides[at].checked_mul(block.stride[at]).ok_or("a stride behind every file")?;
+            let stride = strides[at]
+                .checked_mul(block.stride[at])
+                .ok_or("a stride exceeds the maximum file size (2^63 - 1)")?;
             outer_steps.push(RegionStride { count: sub.count[at], stride });
             inner_steps.push(RegionStride { count: sub.count[at], stride: inner[at] });
         }
-        let file =
-            file.filter(|file| *file < i64::MAX as u64).ok_or("a part of it lies behind every file")?;
+        let file = file
+            .filter(|file| *file < i64::MAX as u64)
+            .ok_or("an offset exceeds the maximum file size (2^63 - 1)")?;
         let memory = ByteRegion::new(memory, inner_steps, size).ok_or("nothing is in it")?;
         if address == UNDEFINED_ADDRESS {
             self.gaps.push(memory);
@@ -89,7 +92,7 @@ fn strides(size: u64, shape: &[u64]) -> Result<PerDimension<u64>, String> {
     Ok(strides)
 }
 
-/// What lies in each chunk.
+/// The part in each chunk.
 fn chunked(
     size: u64,
     chunk: &[u64],
@@ -138,8 +141,8 @@ fn split_by_chunks(start: u64, count: u64, stride: u64, chunk: u64) -> Vec<(u64,
 mod tests {
     use aqueduct_testkit::rng::SeededRng;
 
-    use super::super::datatype::Datatype;
     use super::*;
+    use crate::hdf5::model::datatype::Datatype;
 
     /// The bytes of a region, one by one.
     fn bytes(region: &ByteRegion) -> Vec<u64> {

@@ -115,7 +115,7 @@ impl XyzWriter {
     /// Makes the file durable, and closes it. Collective.
     pub fn close(self) -> Result<()> {
         self.file.sync()?;
-        // Nobody closes before all have written.
+        // No rank closes the file before all have written.
         let talk = |error| Error::from_comm("close", self.file.name(), &error);
         self.comm.allreduce(Op::Max, &[self.end]).map_err(talk)?;
         self.file.close()?;

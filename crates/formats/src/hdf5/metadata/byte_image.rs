@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 /// What pages are compared by.
-pub(super) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// Pages by their numbers; those that are not there hold nothing but zeros.
-pub(super) type PageMap = BTreeMap<u64, Vec<u8>>;
+pub(crate) type PageMap = BTreeMap<u64, Vec<u8>>;
 
 /// The bytes of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ByteImage<'a> {
-    pub(super) pages: &'a PageMap,
-    pub(super) length: u64,
+pub(crate) struct ByteImage<'a> {
+    pub(crate) pages: &'a PageMap,
+    pub(crate) length: u64,
 }
 
 impl ByteImage<'_> {
     /// Whether these bytes lie before the end.
-    pub(super) fn holds(&self, at: u64, length: u64) -> bool {
+    pub(crate) fn holds(&self, at: u64, length: u64) -> bool {
         at.checked_add(length).is_some_and(|end| end <= self.length)
     }
 
-    /// Some of the bytes; none if they lie behind the end.
-    pub(super) fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
+    /// A range of bytes; none beyond the end.
+    pub(crate) fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
         let end = self.holds(at, length).then(|| at + length)?;
         let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
         let mut at = at;
@@ -42,15 +42,15 @@ impl ByteImage<'_> {
         self.bytes(at, N as u64)?.try_into().ok()
     }
 
-    pub(super) fn u16_at(&self, at: u64) -> Option<u16> {
+    pub(crate) fn u16_at(&self, at: u64) -> Option<u16> {
         self.number(at).map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32_at(&self, at: u64) -> Option<u32> {
+    pub(crate) fn u32_at(&self, at: u64) -> Option<u32> {
         self.number(at).map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64_at(&self, at: u64) -> Option<u64> {
+    pub(crate) fn u64_at(&self, at: u64) -> Option<u64> {
         self.number(at).map(u64::from_le_bytes)
     }
 }

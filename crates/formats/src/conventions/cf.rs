@@ -33,7 +33,7 @@
 use crate::error::{Error, Kind, Result};
 use crate::netcdf::{DimensionId, NcType, NetcdfDefinitions, VariableId};
 
-/// A coordinate: a dimension, and the variable of the same name that says where its points are.
+/// A coordinate: a dimension, and the variable of the same name with its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coordinate {
     /// The dimension.
@@ -42,7 +42,7 @@ pub struct Coordinate {
     pub variable: VariableId,
 }
 
-/// Says that the file follows the conventions, and what it is.
+/// Adds the attributes `Conventions` and `title`.
 pub fn conventions(file: &mut NetcdfDefinitions<'_>, title: &str) -> Result<()> {
     file.attribute("Conventions", "CF-1.8")?;
     file.attribute("title", title)

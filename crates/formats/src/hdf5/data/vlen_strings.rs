@@ -1,13 +1,13 @@
-//! Text of any length: it lies in heaps of the file that the library knows how to read.
+//! Variable-length strings, which libhdf5 reads from the heaps of the file.
 
 use std::ffi::OsStr;
 
 use aqueduct_file as file;
 
-use super::datatype::Datatype;
-use super::file::{DatasetId, Hdf5File};
-use super::libhdf5;
 use crate::error::{Kind, Result};
+use crate::hdf5::file::{DatasetId, Hdf5File};
+use crate::hdf5::metadata::libhdf5;
+use crate::hdf5::model::datatype::Datatype;
 
 impl Hdf5File {
     /// All elements of a dataset of [text of any length](Datatype::VlenText), those of the last dimension side by side. The library reads them, on

@@ -1,6 +1,6 @@
-//! What the binding of the C library lacks: where a chunk lies, what was never written, and attributes as bytes.
+//! Functions that the binding of the C library lacks: addresses of chunks, fill values, and attributes as bytes.
 //!
-//! `unsafe` here: calls into the library, with buffers of the size that it is told, under the lock of the binding.
+//! `unsafe` here: calls into the library, with buffers of the size that is passed, under the lock of the binding.
 #![allow(unsafe_code)]
 
 use hdf5_metno::{Attribute, Dataset, Datatype, Result};
@@ -8,10 +8,10 @@ use hdf5_metno_sys::h5a::{H5Aread, H5Awrite};
 use hdf5_metno_sys::h5d::H5Dget_chunk_info_by_coord;
 use hdf5_metno_sys::h5p::H5Pget_fill_value;
 
-use super::tree::UNDEFINED_ADDRESS;
+use crate::hdf5::model::tree::UNDEFINED_ADDRESS;
 
 /// The address of the chunk that begins at these coordinates, and its bytes; [`NOWHERE`] if it has none.
-pub(super) fn chunk(dataset: &Dataset, coordinates: &[u64]) -> Result<(u64, u64)> {
+pub(crate) fn chunk(dataset: &Dataset, coordinates: &[u64]) -> Result<(u64, u64)> {
     let (mut mask, mut address, mut size) = (0, UNDEFINED_ADDRESS, 0);
     let outcome = hdf5_metno::sync::sync(|| {
         // SAFETY: the coordinates are as many as the dataset has dimensions, which the caller got from it; the rest are variables of ours.
@@ -28,8 +28,8 @@ pub(super) fn chunk(dataset: &Dataset, coordinates: &[u64]) -> Result<(u64, u64)
     if outcome < 0 { Err("the place of a chunk is not known".into()) } else { Ok((address, size)) }
 }
 
-/// What an element of this type, which holds no pointers, is where nobody has written it; none if that is not said.
-pub(super) fn fill(dataset: &Dataset, datatype: &Datatype) -> Option<Vec<u8>> {
+/// The fill value of a type without pointers; none if it is not defined.
+pub(crate) fn fill(dataset: &Dataset, datatype: &Datatype) -> Option<Vec<u8>> {
     let settings = dataset.dcpl().ok()?;
     let mut bytes = vec![0u8; datatype.size()];
     // SAFETY: there is room for an element of this type.
@@ -40,7 +40,7 @@ pub(super) fn fill(dataset: &Dataset, datatype: &Datatype) -> Option<Vec<u8>> {
 }
 
 /// Writes the values of an attribute, as many as it has, of this type.
-pub(super) fn write(attribute: &Attribute, datatype: &Datatype, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(attribute: &Attribute, datatype: &Datatype, bytes: &[u8]) -> Result<()> {
     if attribute.size() * datatype.size() != bytes.len() {
         return Err(
             format!("attribute {}: {} bytes are not its values", attribute.name(), bytes.len()).into()
@@ -53,7 +53,7 @@ pub(super) fn write(attribute: &Attribute, datatype: &Datatype, bytes: &[u8]) ->
 }
 
 /// Reads the values of an attribute, in this type, which holds no pointers.
-pub(super) fn read(attribute: &Attribute, datatype: &Datatype) -> Result<Vec<u8>> {
+pub(crate) fn read(attribute: &Attribute, datatype: &Datatype) -> Result<Vec<u8>> {
     let mut bytes = vec![0u8; attribute.size() * datatype.size()];
     // SAFETY: there is room for all its values in this type, and they are bytes.
     let outcome = hdf5_metno::sync::sync(|| unsafe {

@@ -9,17 +9,17 @@ use hdf5_metno::plist::dataset_create::{AllocTime, FillTime};
 use hdf5_metno::types::{FixedAscii, FixedUnicode, TypeDescriptor, VarLenAscii, VarLenUnicode};
 use hdf5_metno::{Extent, Extents, File, Group, LinkType, Location, LocationType, Result, SimpleExtents};
 
-use super::attribute::Hdf5Attribute;
-use super::datatype::Datatype;
-use super::definition::{DatasetAddresses, Hdf5Definition, NewDataset};
 use super::ffi;
-use super::tree::{
+use crate::hdf5::model::attribute::Hdf5Attribute;
+use crate::hdf5::model::datatype::Datatype;
+use crate::hdf5::model::definition::{DatasetAddresses, Hdf5Definition, NewDataset};
+use crate::hdf5::model::tree::{
     COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, Storage, UNDEFINED_ADDRESS, grid, too_many,
 };
 
 /// Small things lie together in blocks of so many bytes, so that data follows data.
 const META_BLOCK: u64 = 64 << 10;
-/// Everything begins at a multiple of so many bytes: a mark then lies in one sector.
+/// The alignment of all blocks: a completion attribute is then inside one sector.
 const ALIGNMENT: u64 = 8;
 /// Groups inside of groups that are followed: a link to a group further out would never end.
 const DEEPEST: usize = 64;
@@ -44,7 +44,7 @@ fn options() -> hdf5_metno::FileBuilder {
 }
 
 /// Makes changes, and gives marks, those of new datasets among them, these values; where datasets are afterwards.
-pub(super) fn apply_definitions(
+pub(crate) fn apply_definitions(
     path: &Path,
     changes: &[Hdf5Definition],
     tree: &ObjectTree,
@@ -70,7 +70,7 @@ pub(super) fn apply_definitions(
 }
 
 /// Writes the marks of these objects.
-pub(super) fn set_marks<'a>(path: &Path, marks: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
+pub(crate) fn set_marks<'a>(path: &Path, marks: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
     let file = options().open_rw(path)?;
     mark_all(&file, marks)?;
     file.close()
@@ -83,7 +83,7 @@ fn mark_all<'a>(file: &File, marks: impl IntoIterator<Item = (&'a str, u64)>) ->
 }
 
 fn mark(location: &Location, value: u64) -> Result<()> {
-    // With a name in ASCII the value begins at a multiple of eight bytes, and so lies in one sector.
+    // With a name in ASCII the value is aligned to eight bytes, and so is inside one sector.
     location
         .new_attr::<u64>()
         .char_encoding(CharEncoding::Ascii)
@@ -181,7 +181,7 @@ fn all_chunks(dataset: &hdf5_metno::Dataset, shape: &[u64], chunk: &[u64]) -> Re
     if there >= count {
         return chunks(dataset, shape, chunk, 0);
     }
-    // Each question for one takes a walk over those that are there: of many that are said to be, few may be.
+    // Each lookup walks over all existing chunks; only a few of the declared ones may exist.
     let mut addresses = vec![UNDEFINED_ADDRESS; count];
     for index in 0..there {
         let found = dataset.chunk_info(index).ok_or("the place of a chunk is not known")?;
@@ -240,7 +240,7 @@ fn write_attribute(location: &Location, name: &str, values: &Hdf5Attribute) -> R
 }
 
 /// What there is in a file.
-pub(super) fn probe_file(path: &Path) -> Result<ObjectTree> {
+pub(crate) fn probe_file(path: &Path) -> Result<ObjectTree> {
     let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     let file = options().open(path)?;
     let mut tree = ObjectTree::new();
@@ -353,7 +353,7 @@ fn datatype(ty: &hdf5_metno::Datatype) -> Datatype {
     Datatype::Other(format!("{descriptor}, in another form than this machine's"), ty.size() as u64)
 }
 
-/// All that is said about something, in a file of so many bytes.
+/// All attributes of an object, in a file of so many bytes.
 fn read_attributes(location: &Location, length: u64) -> BTreeMap<String, Hdf5Attribute> {
     let names = location.attr_names().unwrap_or_default();
     let value = |name: String| {
@@ -402,7 +402,7 @@ fn read_attribute(attribute: &hdf5_metno::Attribute, length: u64) -> Result<Hdf5
 }
 
 /// All elements of a dataset that are text of any length.
-pub(super) fn read_vlen_strings(path: &Path, dataset: &str) -> Result<Vec<String>> {
+pub(crate) fn read_vlen_strings(path: &Path, dataset: &str) -> Result<Vec<String>> {
     let dataset = options().open(path)?.dataset(dataset)?;
     Ok(match dataset.dtype()?.to_descriptor()? {
         TypeDescriptor::VarLenAscii => {
@@ -413,6 +413,6 @@ pub(super) fn read_vlen_strings(path: &Path, dataset: &str) -> Result<Vec<String
 }
 
 /// The version of the superblock, if that is what these bytes begin with.
-pub(super) fn version_of(first: &[u8]) -> Option<u8> {
+pub(crate) fn version_of(first: &[u8]) -> Option<u8> {
     first.strip_prefix(b"\x89HDF\r\n\x1a\n").and_then(|rest| rest.first().copied())
 }

@@ -1,17 +1,17 @@
 //! Drafts: the description of a new file of groups, and of datasets of numbers in one piece, made without the library. Pure.
 //!
-//! All of such a file is known before a byte of it is written, so that every rank can tell where everything lies, and the library, which takes some ten
+//! All of such a file is known before a byte of it is written, so that every rank can compute all offsets, and the library, which takes some ten
 //! microseconds for a dataset, is asked only when definitions come later or are of other kinds. The bytes are those of the earliest version of the format,
 //! in which the library writes too: it goes on from there.
 
 use std::collections::HashMap;
 
-use super::attribute::Hdf5Attribute;
-use super::datatype::Datatype;
-use super::definition::DatasetAddresses;
 use super::metadata_graph::{ENTRY, SUPERBLOCK};
 use super::ordered_writes::OrderedWrites;
-use super::tree::{
+use crate::hdf5::model::attribute::Hdf5Attribute;
+use crate::hdf5::model::datatype::Datatype;
+use crate::hdf5::model::definition::DatasetAddresses;
+use crate::hdf5::model::tree::{
     COMPLETION_ATTRIBUTE, Dataset, Hdf5Object, ObjectTree, Storage, UNDEFINED_ADDRESS, parent,
 };
 
@@ -29,24 +29,24 @@ const DIMENSIONS: usize = 32;
 /// Where a heap has nothing free.
 const NOTHING_FREE: u64 = 1;
 
-/// The description of a file. It lies behind the data, so that a file that has it is as long as it says.
+/// The metadata of a file. It is after the data, so that a file that has it has its full length.
 #[derive(Debug)]
-pub(super) struct NewFileMetadata {
-    pub(super) patch: OrderedWrites,
+pub(crate) struct NewFileMetadata {
+    pub(crate) patch: OrderedWrites,
     /// Where the file ends.
-    pub(super) length: u64,
+    pub(crate) length: u64,
     /// Where the elements of datasets lie.
-    pub(super) placed: Vec<DatasetAddresses>,
+    pub(crate) placed: Vec<DatasetAddresses>,
     /// Where marks lie.
-    pub(super) marks: Vec<(String, u64)>,
+    pub(crate) marks: Vec<(String, u64)>,
 }
 
 impl NewFileMetadata {
-    /// The description of all that there is to be, behind the `before` bytes of a file without data; none where something is left to the library.
-    pub(super) fn of(tree: &ObjectTree, before: u64) -> Option<Self> {
+    /// The metadata of all objects, after the `before` bytes of a file without data; none if libhdf5 is needed.
+    pub(crate) fn of(tree: &ObjectTree, before: u64) -> Option<Self> {
         let (placed, end) = place_datasets(tree, before)?;
         let addresses = placed.iter().map(|placed| (placed.path.as_str(), placed.addresses[0])).collect();
-        let mut desk = MetadataBuilder {
+        let mut builder = MetadataBuilder {
             base: end,
             bytes: Vec::new(),
             addresses,
@@ -54,16 +54,16 @@ impl NewFileMetadata {
             marks: Vec::new(),
         };
         let (marked, inside) = (tree.get("/")?.attribute(COMPLETION_ATTRIBUTE).cloned(), group_members(tree));
-        // What is in a group comes before it.
+        // The members of a group are before it.
         for (path, node) in tree.iter().rev() {
             let object = match &node.dataset {
-                Some(dataset) => desk.dataset(path, node, dataset, marked.as_ref())?,
-                None => desk.group(path, node, inside.get(path.as_str()).map_or(&[], Vec::as_slice))?,
+                Some(dataset) => builder.dataset(path, node, dataset, marked.as_ref())?,
+                None => builder.group(path, node, inside.get(path.as_str()).map_or(&[], Vec::as_slice))?,
             };
-            desk.objects.insert(path, object);
+            builder.objects.insert(path, object);
         }
-        let root = *desk.objects.get("/")?;
-        let MetadataBuilder { bytes, marks, .. } = desk;
+        let root = *builder.objects.get("/")?;
+        let MetadataBuilder { bytes, marks, .. } = builder;
         let length = end + bytes.len() as u64;
         let patch = OrderedWrites {
             unreferenced: vec![(end, bytes)],
@@ -92,7 +92,7 @@ fn place_datasets(tree: &ObjectTree, before: u64) -> Option<(Vec<DatasetAddresse
     (at < 1 << 62).then_some((placed, at))
 }
 
-/// What is in each group, in the order of names.
+/// The members of each group in the order of names.
 fn group_members(tree: &ObjectTree) -> HashMap<&str, Vec<&str>> {
     let mut inside: HashMap<&str, Vec<&str>> = HashMap::new();
     for path in tree.keys() {
@@ -103,7 +103,7 @@ fn group_members(tree: &ObjectTree) -> HashMap<&str, Vec<&str>> {
     inside
 }
 
-/// An object, as an entry of its group says it.
+/// An object as an entry of its group.
 #[derive(Clone, Copy)]
 struct SymbolTableEntry {
     header: u64,
@@ -128,7 +128,7 @@ struct MetadataBuilder<'t> {
 }
 
 impl<'t> MetadataBuilder<'t> {
-    /// Puts a block down; where it lies.
+    /// Appends a block; its address.
     fn block(&mut self, bytes: &[u8]) -> u64 {
         let at = self.base + self.bytes.len() as u64;
         self.bytes.extend_from_slice(bytes);
@@ -219,7 +219,7 @@ impl<'t> MetadataBuilder<'t> {
         }
     }
 
-    /// The header of an object, with what is said about it.
+    /// The header of an object with its attributes.
     fn object<'a>(
         &mut self,
         path: &str,
@@ -305,7 +305,7 @@ fn datatype(datatype: &Datatype) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Numbers that are said about something.
+/// A numeric attribute.
 fn attribute(name: &str, values: &Hdf5Attribute) -> Option<Vec<u8>> {
     let Hdf5Attribute::Values(ty, shape, values) = values else { return None };
     let (ty, space) = (datatype(ty)?, space(shape)?);
@@ -334,10 +334,11 @@ fn superblock(root: &SymbolTableEntry, length: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::definition::{Hdf5Definition, NewDataset};
+    use super::super::libhdf5;
     use super::super::metadata_file::MetadataFile;
-    use super::super::{completion_attribute, libhdf5};
     use super::*;
+    use crate::hdf5::completion_attribute;
+    use crate::hdf5::model::definition::{Hdf5Definition, NewDataset};
 
     fn dataset(datatype: Datatype, shape: &[u64]) -> Hdf5Object {
         let storage = Storage::Contiguous(UNDEFINED_ADDRESS);

@@ -8,7 +8,7 @@ use hdf5_metno::types::{
     CompoundField, CompoundType, EnumMember, EnumType, FloatSize, IntSize, TypeDescriptor,
 };
 
-/// The type of a dataset's elements: little-endian, without gaps that are not said.
+/// The type of a dataset's elements: little-endian, without implicit padding.
 #[derive(Clone, Debug, PartialEq, Eq, Object)]
 pub enum Datatype {
     /// An integer with a sign, of so many bytes.
@@ -27,7 +27,7 @@ pub enum Datatype {
     Array(Box<Datatype>, u64),
     /// Text of so many bytes, filled up with zeros.
     Text(u64),
-    /// Text of any length, which lies elsewhere in the file: read by [`Hdf5File::read_vlen_strings`](super::Hdf5File::read_vlen_strings).
+    /// Variable-length text, which is stored in a heap of the file: read by [`Hdf5File::read_vlen_strings`](super::Hdf5File::read_vlen_strings).
     VlenText,
     /// Something that is not accessed here: what it is called, and its bytes.
     Other(String, u64),
@@ -64,7 +64,7 @@ impl Datatype {
     }
 
     /// As the library has it.
-    pub(super) fn descriptor(&self) -> Result<TypeDescriptor, String> {
+    pub(crate) fn descriptor(&self) -> Result<TypeDescriptor, String> {
         let int =
             |size: u32| IntSize::from_int(size as usize).ok_or_else(|| format!("an integer of {size} bytes"));
         let float =
@@ -98,7 +98,7 @@ impl Datatype {
     }
 
     /// What the library has.
-    pub(super) fn from_descriptor(descriptor: &TypeDescriptor) -> Self {
+    pub(crate) fn from_descriptor(descriptor: &TypeDescriptor) -> Self {
         match descriptor {
             TypeDescriptor::Integer(size) => Self::Int(*size as u32),
             TypeDescriptor::Unsigned(size) => Self::UInt(*size as u32),
@@ -124,7 +124,7 @@ impl Datatype {
     }
 
     /// The part of it that is not accessed here, if there is one.
-    pub(super) fn foreign(&self) -> Option<&str> {
+    pub(crate) fn foreign(&self) -> Option<&str> {
         match self {
             Self::Other(name, _) => Some(name),
             Self::VlenText => Some(VLEN_TEXT),

@@ -1,43 +1,43 @@
 //! Blocks: what a description of the earliest version is made of, found by following its addresses from the root. Pure.
 //!
-//! Nothing is interpreted but where blocks lie and where they say that others lie. What is not known here is no error: such a file is left to the journal.
+//! Only the offsets of blocks and the pointers between them are interpreted. Unknown structures are no error: such a file uses the journal.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::byte_image::ByteImage;
 
-/// Bytes of the superblock, which lies at the start of the file.
-pub(super) const SUPERBLOCK: u64 = 96;
-/// Where it says where the file ends.
-pub(super) const END_AT: u64 = 40;
+/// Bytes of the superblock, which is at the start of the file.
+pub(crate) const SUPERBLOCK: u64 = 96;
+/// The offset of the end-of-file address in it.
+pub(crate) const END_AT: u64 = 40;
 const ROOT_AT: u64 = 56;
 /// The address of nothing.
 const UNDEFINED: u64 = u64::MAX;
 /// Half the children of a node that knows where chunks are: fixed in this version.
 const CHUNK_K: u64 = 32;
 /// Bytes of an entry of a group, and of what comes before the entries of a node.
-pub(super) const ENTRY: u64 = 40;
+pub(crate) const ENTRY: u64 = 40;
 const NODE: u64 = 24;
 /// The largest block that is taken for one.
 const LARGEST: u64 = 64 << 20;
 
-/// Eight bytes that say where a block lies.
+/// Eight bytes with the address of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockPointer {
-    pub(super) at: u64,
-    pub(super) to: u64,
+pub(crate) struct BlockPointer {
+    pub(crate) at: u64,
+    pub(crate) to: u64,
     /// From a node to the one beside it, which no reader follows: they come from above.
-    pub(super) sideways: bool,
+    pub(crate) sideways: bool,
 }
 
 /// All blocks that can be reached, and how.
 #[derive(Debug, Default)]
-pub(super) struct MetadataGraph {
+pub(crate) struct MetadataGraph {
     /// Where they lie, and how long they are; without the superblock.
-    pub(super) blocks: BTreeMap<u64, u64>,
+    pub(crate) blocks: BTreeMap<u64, u64>,
     /// In the order of the file.
-    pub(super) pointers: Vec<BlockPointer>,
+    pub(crate) pointers: Vec<BlockPointer>,
 }
 
 /// What a block is expected to be.
@@ -57,7 +57,7 @@ enum Kind {
 
 impl MetadataGraph {
     /// The blocks of a file; none if something in it is not known here.
-    pub(super) fn of(image: &ByteImage<'_>) -> Option<Self> {
+    pub(crate) fn of(image: &ByteImage<'_>) -> Option<Self> {
         let first = image.bytes(0, SUPERBLOCK)?;
         // Version 0, addresses and lengths of eight bytes, addresses from the start of the file on, no driver's own block.
         let known = first.starts_with(b"\x89HDF\r\n\x1a\n\0") && first[13..15] == [8, 8];
@@ -75,14 +75,14 @@ impl MetadataGraph {
         walk.all()
     }
 
-    /// Which block a byte lies in.
-    pub(super) fn block_containing(&self, at: u64) -> Option<u64> {
+    /// The block that contains a byte.
+    pub(crate) fn block_containing(&self, at: u64) -> Option<u64> {
         let (start, length) = self.blocks.range(..=at).next_back()?;
         (at < start + length).then_some(*start)
     }
 
     /// The addresses that begin in some bytes.
-    pub(super) fn pointers_in(&self, range: &Range<u64>) -> &[BlockPointer] {
+    pub(crate) fn pointers_in(&self, range: &Range<u64>) -> &[BlockPointer] {
         let first = |at: u64| self.pointers.partition_point(|pointer| pointer.at < at);
         &self.pointers[first(range.start)..first(range.end)]
     }
@@ -176,7 +176,7 @@ impl MetadataWalker<'_> {
         }
     }
 
-    /// An entry of a group: an object, and what is known of it besides.
+    /// An entry of a group: an object and cached information.
     fn entry(&mut self, at: u64) -> Option<()> {
         self.points(at + 8, Kind::Header)?;
         if self.image.u32_at(at + 16)? == 1 {
@@ -213,7 +213,7 @@ impl MetadataWalker<'_> {
             let flags = self.image.bytes(at + 4, 1)?[0];
             let data = at + 8;
             if data + length > end || flags & 2 != 0 {
-                // Cut off, or said elsewhere.
+                // Truncated, or stored elsewhere.
                 return None;
             }
             match kind {
@@ -246,7 +246,7 @@ impl MetadataWalker<'_> {
         }
     }
 
-    /// An attribute: text of variable length lies elsewhere, and so would what others refer to.
+    /// An attribute: variable-length text is stored elsewhere, as are referenced objects.
     fn attribute(&mut self, data: u64, end: u64) -> Option<()> {
         let [version, flags] = *self.image.bytes(data, 2)?.first_chunk::<2>()?;
         // Where the name begins, and what it and the other parts are filled up to.
@@ -267,7 +267,7 @@ impl MetadataWalker<'_> {
             9 => {
                 let values = datatype_at + datatype + space;
                 for value in (0..end.saturating_sub(values) / 16).map(|number| values + 16 * number) {
-                    // Empty text lies nowhere.
+                    // Empty text has no storage.
                     if self.image.u32_at(value)? > 0 && self.image.u64_at(value + 4)? > 0 {
                         self.points(value + 4, Kind::Texts)?;
                     }

@@ -1,7 +1,7 @@
 //! Patches: changes of a file's own description, in an order that loses nothing. Pure.
 //!
-//! What nobody refers to yet is written first. What then changes in its place is one sector (see `renewal.rs`); where it is more, it is first
-//! written behind the new end, as a *journal*: a program that ends in between leaves the journal, and whoever opens the file next finishes the work.
+//! Unreferenced data is written first. The change in place is then one sector (see `metadata_cow.rs`); a larger change is first written after the
+//! new end, as a *journal*: a program that ends in between leaves the journal, and the next open completes the change.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -9,24 +9,24 @@ use super::metadata_file::MetadataWrite;
 
 const MAGIC: &[u8; 16] = b"aqueduct-journal";
 /// Bytes of a journal's end: where it begins, how long it is, its sum, the magic.
-pub(super) const TRAILER: u64 = 8 + 8 + 8 + 16;
+pub(crate) const TRAILER: u64 = 8 + 8 + 8 + 16;
 /// What a device writes whole or not at all.
 const SECTOR: u64 = 512;
 
 /// Changes, sorted by when they may be written.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct OrderedWrites {
-    /// Where nobody looks yet.
-    pub(super) unreferenced: Vec<MetadataWrite>,
+pub(crate) struct OrderedWrites {
+    /// Writes to unreferenced space.
+    pub(crate) unreferenced: Vec<MetadataWrite>,
     /// In places that are in use.
-    pub(super) in_place: Vec<MetadataWrite>,
+    pub(crate) in_place: Vec<MetadataWrite>,
     /// What no reader looks at.
-    pub(super) after: Vec<MetadataWrite>,
+    pub(crate) after: Vec<MetadataWrite>,
 }
 
 impl OrderedWrites {
     /// The changes of a file that had so many bytes. A new file is in use when it has its first sector.
-    pub(super) fn new(changes: Vec<MetadataWrite>, before: u64) -> Self {
+    pub(crate) fn new(changes: Vec<MetadataWrite>, before: u64) -> Self {
         let border = if before == 0 { SECTOR } else { before };
         let (mut fresh, mut placed) = (Vec::new(), Vec::new());
         for (offset, mut bytes) in changes {
@@ -43,7 +43,7 @@ impl OrderedWrites {
         Self { unreferenced: fresh, in_place: placed, after: Vec::new() }
     }
 
-    /// Whether what is in use changes at once, or not at all.
+    /// Whether the change of referenced data is atomic.
     fn is_atomic(&self) -> bool {
         match self.in_place.as_slice() {
             [] => true,
@@ -52,15 +52,15 @@ impl OrderedWrites {
         }
     }
 
-    /// What is written one after the other, each durable before the next; and whether a journal is, which is behind `end`.
-    pub(super) fn phases(self, end: u64) -> (Vec<Vec<MetadataWrite>>, bool) {
+    /// The phases of the write, each durable before the next; and whether there is a journal, which is after `end`.
+    pub(crate) fn phases(self, end: u64) -> (Vec<Vec<MetadataWrite>>, bool) {
         let journal = (!self.is_atomic()).then(|| vec![(end, self.journal(end))]);
         let journaled = journal.is_some();
         let phases = [self.unreferenced, journal.unwrap_or_default(), self.in_place, self.after];
         (phases.into_iter().filter(|phase| !phase.is_empty()).collect(), journaled)
     }
 
-    /// What is written behind the end of a file, which lies at `end`, before what is in use changes.
+    /// The journal, which is written at the `end` of the file before referenced data changes.
     fn journal(&self, end: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (offset, piece) in &self.in_place {
@@ -78,7 +78,7 @@ impl OrderedWrites {
 }
 
 /// Where a journal begins, and how long it is, by the last bytes of a file of this length.
-pub(super) fn find_journal(trailer: &[u8], file: u64) -> Option<(u64, u64)> {
+pub(crate) fn find_journal(trailer: &[u8], file: u64) -> Option<(u64, u64)> {
     let rest = trailer.strip_suffix(MAGIC)?;
     let (numbers, []) = rest.as_chunks::<8>() else { return None };
     let [end, length, _] = <[_; 3]>::try_from(numbers).ok()?.map(u64::from_le_bytes);
@@ -86,7 +86,7 @@ pub(super) fn find_journal(trailer: &[u8], file: u64) -> Option<(u64, u64)> {
 }
 
 /// The pieces of a journal, which begins where the file ended; none if it is not whole.
-pub(super) fn decode_journal(journal: &[u8]) -> Option<Vec<MetadataWrite>> {
+pub(crate) fn decode_journal(journal: &[u8]) -> Option<Vec<MetadataWrite>> {
     let (bytes, trailer) = journal.split_at_checked(journal.len().checked_sub(TRAILER as usize)?)?;
     let sum = u64::from_le_bytes(*trailer.get(16..)?.first_chunk()?);
     if sum != xxh3_64(bytes) {

@@ -6,9 +6,9 @@ use aqueduct_object::{Object, decode_all};
 #[cfg(feature = "ndarray")]
 use ndarray::{ArrayRef, Dimension};
 
-use super::datatype::Datatype;
-use super::file::{DatasetId, Hdf5File};
 use crate::error::{Kind, Result};
+use crate::hdf5::file::{DatasetId, Hdf5File};
+use crate::hdf5::model::datatype::Datatype;
 use crate::selection::Selection;
 #[cfg(feature = "ndarray")]
 use crate::selection::ValueExtent;

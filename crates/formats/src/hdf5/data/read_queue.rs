@@ -2,22 +2,22 @@
 
 use aqueduct_object::{Object, bytes_mut, decode_all};
 
-use super::file::Hdf5File;
 use super::storage_map::StorageMap;
 use crate::byte_region::ByteRegion;
 use crate::error::{Kind, Result};
+use crate::hdf5::file::Hdf5File;
 use crate::merge::MergedRegions;
 
 /// A read that waits.
-pub(super) struct QueuedRead<'q> {
-    pub(super) places: StorageMap,
-    pub(super) bytes: usize,
-    /// The bytes of an element that nobody has written; none for zeros.
-    pub(super) fill: Vec<u8>,
-    pub(super) values: Box<dyn ReadDestination + 'q>,
+pub(crate) struct QueuedRead<'q> {
+    pub(crate) places: StorageMap,
+    pub(crate) bytes: usize,
+    /// The fill value of unwritten elements as bytes; none for zeros.
+    pub(crate) fill: Vec<u8>,
+    pub(crate) values: Box<dyn ReadDestination + 'q>,
 }
 
-pub(super) trait ReadDestination {
+pub(crate) trait ReadDestination {
     /// The memory of the values, where bytes can be put into it as they are.
     fn memory(&mut self) -> Option<&mut [u8]>;
 
@@ -38,7 +38,7 @@ impl<T: Object> ReadDestination for &mut [T] {
 }
 
 /// Memory that takes bytes as they are, whatever they stand for.
-pub(super) struct RawDestination<'q>(pub(super) &'q mut [u8]);
+pub(crate) struct RawDestination<'q>(pub(crate) &'q mut [u8]);
 
 impl ReadDestination for RawDestination<'_> {
     fn memory(&mut self) -> Option<&mut [u8]> {
@@ -53,7 +53,7 @@ impl ReadDestination for RawDestination<'_> {
 
 impl QueuedRead<'_> {
     /// The memory that the bytes of the file can be read into as they are: it is whole, and of one place.
-    pub(super) fn straight(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn straight(&mut self) -> Option<&mut [u8]> {
         let StorageMap { regions: places, gaps } = &self.places;
         let whole = matches!(&places[..], [place] if place.memory.strides.is_empty()) && gaps.is_empty();
         if whole { self.values.memory() } else { None }
@@ -61,7 +61,7 @@ impl QueuedRead<'_> {
 }
 
 /// Gives reads their values: from the bytes of all their places in the order of the file, if they have any, and where the file has nothing, fill values.
-pub(super) fn scatter(
+pub(crate) fn scatter(
     container: &Hdf5File,
     gets: &mut [QueuedRead<'_>],
     combined: Option<&MergedRegions>,
@@ -99,7 +99,7 @@ pub(super) fn scatter(
     Ok(())
 }
 
-/// Gives a region of memory the value that elements have which nobody has written.
+/// Fills a region of memory with the fill value.
 fn fill(gap: &ByteRegion, value: &[u8], memory: &mut [u8]) {
     if let Some(parts) = gap.split() {
         parts.for_each(|part| fill(&part, value, memory));

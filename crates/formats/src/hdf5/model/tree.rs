@@ -1,4 +1,4 @@
-//! What a file says about itself, as values: groups, datasets, attributes. Pure.
+//! The metadata of a file as values: groups, datasets, attributes. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use aqueduct_object::Object;
 use super::attribute::Hdf5Attribute;
 use super::datatype::Datatype;
 
-/// The attribute that says how many rows of a dataset are complete; of the root group, whether all of the file is.
+/// The attribute with the number of complete rows of a dataset; of the root group, whether the file is complete.
 pub const COMPLETION_ATTRIBUTE: &str = "aqueduct_complete";
 
 /// The address of what has none.
-pub(super) const UNDEFINED_ADDRESS: u64 = u64::MAX;
+pub(crate) const UNDEFINED_ADDRESS: u64 = u64::MAX;
 
 /// All groups and datasets, by their paths; the root is `/`.
 pub type ObjectTree = BTreeMap<String, Hdf5Object>;
@@ -19,7 +19,7 @@ pub type ObjectTree = BTreeMap<String, Hdf5Object>;
 /// A group or a dataset.
 #[derive(Clone, Debug, PartialEq, Object)]
 pub struct Hdf5Object {
-    /// What is said about it.
+    /// Its attributes.
     pub attributes: BTreeMap<String, Hdf5Attribute>,
     /// What it holds; none for a group.
     pub dataset: Option<Dataset>,
@@ -35,41 +35,41 @@ pub struct Dataset {
     /// Whether its first dimension can be extended.
     pub extendible: bool,
     /// Where its bytes are.
-    pub(super) storage: Storage,
-    /// The bytes of an element that nobody has written; none for zeros.
-    pub(super) fill: Vec<u8>,
+    pub(crate) storage: Storage,
+    /// The fill value of unwritten elements as bytes; none for zeros.
+    pub(crate) fill: Vec<u8>,
 }
 
 /// Where the bytes of a dataset are.
 #[derive(Clone, Debug, PartialEq, Object)]
-pub(super) enum Storage {
+pub(crate) enum Storage {
     /// In one piece, from this byte of the file on, or [`NOWHERE`] until something is written.
     Contiguous(u64),
-    /// In chunks of this shape, at these addresses: the last dimension of chunks side by side. Those that nobody has written are [`NOWHERE`].
+    /// In chunks of this shape, at these addresses: the last dimension of chunks side by side. Unwritten ones are [`UNDEFINED_ADDRESS`].
     Chunked(Vec<u64>, Vec<u64>),
     /// Not where they could be accessed, and why.
     Unsupported(String),
 }
 
 impl Hdf5Object {
-    /// A group about which nothing is said.
-    pub(super) fn group() -> Self {
+    /// A group without attributes.
+    pub(crate) fn group() -> Self {
         Self { attributes: BTreeMap::new(), dataset: None }
     }
 
     /// Whether nothing in it could refer to other objects.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let plain = |attribute: &Hdf5Attribute| !matches!(attribute, Hdf5Attribute::Other(_));
         self.attributes.values().all(plain)
             && self.dataset.as_ref().is_none_or(|dataset| dataset.datatype.foreign().is_none())
     }
 
-    /// What an attribute says.
+    /// The value of an attribute.
     pub fn attribute(&self, name: &str) -> Option<&Hdf5Attribute> {
         self.attributes.get(name)
     }
 
-    /// How many rows are complete, where the file says that: one row for a single value, and for the root if all is complete.
+    /// The number of complete rows, if the file records it: one row for a scalar, and for the root if the file is complete.
     pub fn complete(&self) -> Option<u64> {
         self.attribute(COMPLETION_ATTRIBUTE)?.values::<u64>()?.first().copied()
     }
@@ -94,13 +94,13 @@ impl Dataset {
         self.shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length))
     }
 
-    /// How many bytes of the file hold its elements: fewer than they have where nobody has written them all.
+    /// The number of bytes of its storage in the file, without unwritten elements.
     pub fn stored(&self) -> u64 {
         self.extents().iter().fold(0, |all, (_, bytes)| all.saturating_add(*bytes))
     }
 
     /// Bytes of the file that hold its elements: where they begin, and how many.
-    pub(super) fn extents(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn extents(&self) -> Vec<(u64, u64)> {
         let size = |shape: &[u64]| {
             shape.iter().fold(self.datatype.size(), |bytes, length| bytes.saturating_mul(*length))
         };
@@ -114,7 +114,7 @@ impl Dataset {
         }
     }
 
-    /// Whether a part of it has no place in the file, because nobody has written it.
+    /// Whether some elements are unwritten and have no storage in the file.
     pub fn is_sparse(&self) -> bool {
         match &self.storage {
             Storage::Contiguous(address) => *address == UNDEFINED_ADDRESS,
@@ -124,7 +124,7 @@ impl Dataset {
     }
 
     /// Why its elements cannot be accessed here, if they cannot.
-    pub(super) fn unreadable(&self) -> Option<&str> {
+    pub(crate) fn unreadable(&self) -> Option<&str> {
         match &self.storage {
             Storage::Unsupported(why) => Some(why),
             _ => None,
@@ -135,8 +135,8 @@ impl Dataset {
 /// More chunks are not looked up one by one: a file may claim any number of them.
 const MOST_CHUNKS: u64 = 1 << 24;
 
-/// What is wrong with so many chunks, if they are too many.
-pub(super) fn too_many(shape: &[u64], chunk: &[u64]) -> Option<String> {
+/// The error of too many chunks.
+pub(crate) fn too_many(shape: &[u64], chunk: &[u64]) -> Option<String> {
     let count = grid(shape, chunk).into_iter().try_fold(1u64, u64::checked_mul);
     let many = count.is_none_or(|count| count > MOST_CHUNKS);
     many.then(|| {
@@ -145,20 +145,20 @@ pub(super) fn too_many(shape: &[u64], chunk: &[u64]) -> Option<String> {
 }
 
 /// How many chunks there are in each dimension.
-pub(super) fn grid(shape: &[u64], chunk: &[u64]) -> Vec<u64> {
+pub(crate) fn grid(shape: &[u64], chunk: &[u64]) -> Vec<u64> {
     shape.iter().zip(chunk).map(|(length, chunk)| length.div_ceil((*chunk).max(1))).collect()
 }
 
 /// The group that an object is in.
-pub(super) fn parent(path: &str) -> Option<&str> {
+pub(crate) fn parent(path: &str) -> Option<&str> {
     if path == "/" {
         return None;
     }
     path.rsplit_once('/').map(|(parent, _)| if parent.is_empty() { "/" } else { parent })
 }
 
-/// A path as it is kept: absolute, without an end of `/`. None for what is no path.
-pub(super) fn absolute(path: &str) -> Option<String> {
+/// The normalized path: absolute, without a trailing `/`. None for an invalid path.
+pub(crate) fn absolute(path: &str) -> Option<String> {
     let inner = path.trim_matches('/');
     let sound =
         !path.contains('\0') && inner.split('/').all(|name| !name.is_empty() && name != "." && name != "..");

@@ -19,7 +19,7 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! A frame is complete or is not there: the attribute `aqueduct_complete` of each dataset says how many are.
+//! Readers see complete frames only: the attribute `aqueduct_complete` of each dataset has their number.
 
 use std::ffi::OsStr;
 
@@ -45,7 +45,7 @@ pub struct Creator<'a> {
     pub version: &'a str,
 }
 
-/// What the numbers of a trajectory mean, in the notation of H5MD's module `units`. Without units numbers are bare: readers take them as they are, if told so
+/// What the numbers of a trajectory mean, in the notation of H5MD's module `units`. Without units readers take the numbers as they are, if asked to
 /// (`convert_units=False` in `MDAnalysis`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrajectoryUnits<'a> {
@@ -135,7 +135,7 @@ impl Trajectory {
         Ok(Self { file, particles, frames: 0, position, edges })
     }
 
-    /// Opens a file that was created here, to add frames behind those that are there. Collective.
+    /// Opens a file of this library to append frames. Collective.
     pub fn open(comm: &Comm, name: impl AsRef<OsStr>) -> Result<Self> {
         let file = Hdf5OpenOptions::new().writable().open(comm, name)?;
         let found = |name: &str| {
