@@ -1,4 +1,4 @@
-//! What an open file promises: definitions at any time, nothing moved silently, commit by the number of records, errors on all ranks.
+//! Open netCDF files: definitions at any time, explicit moves of data, commits of records, errors on all ranks.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::{
@@ -34,7 +34,7 @@ fn check(dataset: &NetcdfFile, fixed: VariableId, moving: VariableId) -> Result<
 }
 
 #[test]
-fn definitions_come_at_any_time() {
+fn definitions_are_allowed_after_data_was_written() {
     on(3, |world| {
         let (mut dataset, fixed, moving) = started(world, &NetcdfCreateOptions::new(), "memfs:any-time.nc")?;
         let before = dataset.counters().written;
@@ -63,7 +63,7 @@ fn definitions_come_at_any_time() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_or_moved_as_told() {
+fn definitions_that_do_not_fit_need_rearrange() {
     for (case, create) in
         [NetcdfCreateOptions::new().header_room(0).fixed_room(0), NetcdfCreateOptions::new()]
             .into_iter()
@@ -72,28 +72,28 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
         on(3, |world| {
             let name = format!("memfs:room-{case}.nc");
             let (mut dataset, fixed, moving) = started(world, &create, &name)?;
-            // More in the header than there is room for.
+            // More than the free space of the header.
             let long = "long ".repeat(20_000);
             let refused = dataset.define(|file| file.attribute("long", long.as_str())).unwrap_err();
             assert_eq!(refused.kind(), Kind::HeaderFull, "{refused}");
             assert!(refused.to_string().contains("rearrange"), "{refused}");
-            assert!(dataset.header().attribute("long").is_none(), "none of a refused batch is there");
+            assert!(dataset.header().attribute("long").is_none(), "a refused batch is not applied");
             check(&dataset, fixed, moving)?;
             let ((), moved) = dataset.rearrange(|file| file.attribute("long", long.as_str()))?;
             assert_eq!(moved, 40 + 12);
             check(&dataset, fixed, moving)?;
-            // Another variable in each record: the records get larger.
+            // Another record variable: the records get larger.
             let more = |file: &mut aqueduct_formats::netcdf::NetcdfDefinitions<'_>| {
                 let time = file.header().find_dimension("time").unwrap();
                 file.variable("more", NcType::Double, &[time])
             };
             assert_eq!(dataset.define(more).unwrap_err().kind(), Kind::HeaderFull);
             let (more, moved) = dataset.rearrange(more)?;
-            // Without room the header has outgrown it again.
+            // Without free space the header has to grow again.
             assert_eq!(moved, [40 + 12, 12][case]);
             check(&dataset, fixed, moving)?;
             dataset.at(more, Selection::whole()).all().write(&[0.5f64, 1.5])?;
-            // And one before the records.
+            // A fixed variable, which is stored before the records.
             let large = |file: &mut aqueduct_formats::netcdf::NetcdfDefinitions<'_>| {
                 let large = file.dimension("large", 1_000_000)?;
                 file.variable("large", NcType::Byte, &[large])
@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused_or_moved_as_told() {
 }
 
 #[test]
-fn before_data_is_written_everything_fits() {
+fn definitions_before_data_always_fit() {
     on(2, |world| {
         let create = NetcdfCreateOptions::new().header_room(0).fixed_room(0).replace();
         let mut dataset = create.create(world, "memfs:empty.nc")?;
@@ -144,7 +144,7 @@ fn before_data_is_written_everything_fits() {
 }
 
 #[test]
-fn records_are_there_when_they_are_committed() {
+fn readers_see_committed_records() {
     on(2, |world| {
         let (dataset, _, moving) = started(world, &NetcdfCreateOptions::new(), "memfs:committed.nc")?;
         let reader = NetcdfOpenOptions::new().open(world, "memfs:committed.nc")?;
@@ -154,7 +154,7 @@ fn records_are_there_when_they_are_committed() {
         dataset.commit()?;
         assert_eq!(reader.refresh()?, 2);
         assert_eq!(reader.at(moving, Selection::record(1)).all().read_vec::<i16>()?, [4, 5, 6]);
-        // One rank alone adds records; the others know of them after a commit.
+        // One rank adds records; the others see them after a commit.
         if world.rank() == 1 {
             dataset.at(moving, Selection::record(4)).write(&[7i16, 8, 9])?;
             assert_eq!(dataset.records(), 5);
@@ -170,7 +170,7 @@ fn records_are_there_when_they_are_committed() {
 }
 
 #[test]
-fn all_ranks_learn_of_what_one_does_wrong() {
+fn an_invalid_argument_of_one_rank_is_an_error_on_all_ranks() {
     on(3, |world| {
         let (mut dataset, fixed, moving) = started(world, &NetcdfCreateOptions::new(), "memfs:wrong.nc")?;
         let one = world.rank() == 1;
@@ -226,7 +226,7 @@ fn all_ranks_learn_of_what_one_does_wrong() {
 }
 
 #[test]
-fn definitions_that_cannot_be_are_refused() {
+fn invalid_definitions_are_errors() {
     on(2, |world| {
         let mut dataset = NetcdfCreateOptions::new()
             .version(CdfVersion::Cdf1)
@@ -261,7 +261,7 @@ fn definitions_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn filling_is_asked_for() {
+fn variables_are_filled_on_request() {
     on(3, |world| {
         let mut dataset = NetcdfCreateOptions::new().replace().create(world, "memfs:filled.nc")?;
         let (a, b, c) = dataset.define(|file| {
@@ -302,7 +302,7 @@ fn a_queue_is_one_access() {
         let mine = 10 * world.rank() as u64..10 * (world.rank() as u64 + 1);
         let values: Vec<Vec<i32>> =
             (0..256).map(|number| mine.clone().map(|at| number * 100 + at as i32).collect()).collect();
-        // The header is written when the ranks meet.
+        // The commit writes the header.
         dataset.commit()?;
         let before = dataset.counters().writes;
         let mut queue = dataset.queue();
@@ -332,7 +332,7 @@ fn a_queue_is_one_access() {
                 "{number}: {back:?}"
             );
         }
-        // Some have nothing to do.
+        // Some ranks queue nothing.
         let mut queue = dataset.queue();
         let last = [5i32; 30];
         if world.rank() == 2 {

@@ -1,4 +1,4 @@
-//! HDF5: other people's programs read what we write, and the other way round: h5py, h5dump, h5diff. And what cannot be is refused.
+//! HDF5: interoperability with h5py, h5dump and h5diff in both directions; invalid definitions and accesses.
 #![cfg(feature = "hdf5")]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use aqueduct_formats::hdf5::{
 };
 use aqueduct_formats::{Kind, Result, Selection};
 use aqueduct_object::Object;
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Particle {
@@ -40,7 +40,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The share of a rank.
+/// The rows of a rank.
 fn share(world: &Comm, rows: u64) -> std::ops::Range<u64> {
     let (rank, ranks) = (world.rank() as u64, world.size() as u64);
     rows * rank / ranks..rows * (rank + 1) / ranks
@@ -141,10 +141,10 @@ fn read_sample(world: &Comm, name: &str) -> Result<()> {
     let some: Vec<f64> = file.at(steps, [mine.clone(), 3..6]).all().read_vec()?;
     let expected: Vec<f64> = mine.flat_map(|row| (3..6).map(move |at| (row * 7 + at) as f64)).collect();
     assert_eq!(some, expected);
-    let said = file.object("/steps/value")?;
-    assert_eq!(said.attribute("unit").and_then(Hdf5Attribute::text), Some("J"));
-    assert_eq!(said.attribute("range").and_then(Hdf5Attribute::numbers), Some(vec![0.5, 1.5]));
-    assert_eq!(said.attribute("one").and_then(Hdf5Attribute::values::<i64>), Some(vec![7]));
+    let object = file.object("/steps/value")?;
+    assert_eq!(object.attribute("unit").and_then(Hdf5Attribute::text), Some("J"));
+    assert_eq!(object.attribute("range").and_then(Hdf5Attribute::numbers), Some(vec![0.5, 1.5]));
+    assert_eq!(object.attribute("one").and_then(Hdf5Attribute::values::<i64>), Some(vec![7]));
     let names = Hdf5Attribute::Texts(vec!["a".to_owned(), "b".to_owned()]);
     assert_eq!(file.object("steps")?.attribute("names"), Some(&names));
     assert_eq!(file.object("steps")?.attribute("fixed").and_then(Hdf5Attribute::text), Some("xyz"));
@@ -153,13 +153,13 @@ fn read_sample(world: &Comm, name: &str) -> Result<()> {
 }
 
 #[test]
-fn h5py_reads_what_we_write() {
+fn h5py_reads_our_files() {
     let folder = Folder::new();
     for ranks in [1, 3] {
         let path = folder.file(&format!("ours-{ranks}.h5"));
         Launch::threads(ranks).run(|world| write_sample(world, text(&path))).unwrap();
         Launch::threads(4 - ranks).run(|world| read_sample(world, text(&path))).unwrap();
-        if let Some(printed) = judge::run_with("h5py", "hdf5_peer.py", &["read", text(&path)]) {
+        if let Some(printed) = external_tools::run_with("h5py", "hdf5_peer.py", &["read", text(&path)]) {
             assert_eq!(printed, "read\n");
         }
     }
@@ -169,13 +169,15 @@ fn h5py_reads_what_we_write() {
 }
 
 #[test]
-fn we_read_what_h5py_writes_and_go_on_with_it() {
+fn files_of_h5py_are_read_and_extended() {
     let folder = Folder::new();
     let theirs = folder.file("theirs.h5");
-    let Some(printed) = judge::run_with("h5py", "hdf5_peer.py", &["write", text(&theirs)]) else { return };
+    let Some(printed) = external_tools::run_with("h5py", "hdf5_peer.py", &["write", text(&theirs)]) else {
+        return;
+    };
     assert_eq!(printed, "written\n");
     Launch::threads(3).run(|world| read_sample(world, text(&theirs))).unwrap();
-    let go_on = |world: &Comm| {
+    let extend = |world: &Comm| {
         let mut file = Hdf5OpenOptions::new().writable().open(world, &theirs)?;
         assert_eq!(file.is_complete(), None, "others say nothing about that");
         let (packed, turned) = (file.dataset("packed")?, file.dataset("big_endian")?);
@@ -204,27 +206,29 @@ fn we_read_what_h5py_writes_and_go_on_with_it() {
         file.at(steps, [5..6, 3 * rank..3 * rank + 3]).all().write(&[rank as f64; 3])?;
         file.close()
     };
-    Launch::threads(2).run(go_on).unwrap();
-    if let Some(h5dump) = judge::command("h5dump") {
-        let dump = |path| judge::output_of(Command::new(&h5dump).args(["-d", path, "-m", "%g"]).arg(&theirs));
+    Launch::threads(2).run(extend).unwrap();
+    if let Some(h5dump) = external_tools::command("h5dump") {
+        let dump = |path| {
+            external_tools::output_of(Command::new(&h5dump).args(["-d", path, "-m", "%g"]).arg(&theirs))
+        };
         let (more, steps) = (dump("/more/and/more"), dump("/steps/value"));
         assert!(more.contains("(0): 0,") && more.contains("(1): 1") && !more.contains("complete"), "{more}");
         assert!(steps.contains("(5,3): 1,") && steps.contains("(4,6): 34,"), "{steps}");
     }
 }
 
-/// A file that h5py makes of the same values is the same to h5diff; one with another value is not.
+/// h5diff finds no difference to a file of h5py with the same values, and finds a changed value.
 #[test]
 fn h5diff_finds_no_difference() {
     let folder = Folder::new();
     let (ours, theirs) = (folder.file("ours.h5"), folder.file("theirs.h5"));
     Launch::threads(2).run(|world| write_sample(world, text(&ours))).unwrap();
-    let Some(h5diff) = judge::command("h5diff") else { return };
-    let copied = judge::run_with("h5py", "hdf5_peer.py", &["again", text(&ours), text(&theirs)]);
+    let Some(h5diff) = external_tools::command("h5diff") else { return };
+    let copied = external_tools::run_with("h5py", "hdf5_peer.py", &["again", text(&ours), text(&theirs)]);
     if copied.is_none() {
         return;
     }
-    assert_eq!(judge::output_of(Command::new(&h5diff).args([&ours, &theirs])), "");
+    assert_eq!(external_tools::output_of(Command::new(&h5diff).args([&ours, &theirs])), "");
     let change = |world: &Comm| {
         let file = Hdf5OpenOptions::new().writable().open(world, &ours)?;
         file.at(file.dataset("/numbers/i2")?, [3..4, 4..5]).all().write(&[77i16])?;
@@ -232,12 +236,12 @@ fn h5diff_finds_no_difference() {
     };
     Launch::threads(1).run(change).unwrap();
     let output = Command::new(&h5diff).args([&ours, &theirs]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.code() == Some(1) && said.contains("</numbers/i2>"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(1) && printed.contains("</numbers/i2>"), "{printed}");
 }
 
 #[test]
-fn h5dump_prints_what_was_written() {
+fn h5dump_prints_the_written_values() {
     let folder = Folder::new();
     let path = folder.file("dumped.h5");
     let write = |world: &Comm| {
@@ -250,8 +254,8 @@ fn h5dump_prints_what_was_written() {
         file.close()
     };
     Launch::threads(2).run(write).unwrap();
-    let Some(h5dump) = judge::command("h5dump") else { return };
-    let printed = judge::output_of(Command::new(h5dump).arg(&path));
+    let Some(h5dump) = external_tools::command("h5dump") else { return };
+    let printed = external_tools::output_of(Command::new(h5dump).arg(&path));
     for part in [
         "H5T_STD_I32LE",
         "(0,0): 1, 2, 11, 12",
@@ -272,9 +276,9 @@ fn put_number<T: Number>(file: &Hdf5File, id: DatasetId, mine: std::ops::Range<u
     file.at(id, mine).all().write(&values)
 }
 
-/// Numbers that are all defined at once need no library to be described; others find what it would have written, and go on.
+/// Metadata of numeric datasets that are defined in one batch is written without libhdf5; h5py reads and extends the file.
 #[test]
-fn what_is_defined_at_once_is_for_everyone() {
+fn metadata_written_without_libhdf5_is_read_by_h5py() {
     let folder = Folder::new();
     let path = folder.file("plain.h5");
     let makers = [
@@ -318,15 +322,15 @@ fn what_is_defined_at_once_is_for_everyone() {
         file.close()
     };
     Launch::threads(2).run(write).unwrap();
-    if let Some(printed) = judge::run_with("h5py", "hdf5_peer.py", &["plain", text(&path)]) {
+    if let Some(printed) = external_tools::run_with("h5py", "hdf5_peer.py", &["plain", text(&path)]) {
         assert_eq!(printed, "plain\n");
         let copy = folder.file("copy.h5");
-        judge::run_with("h5py", "hdf5_peer.py", &["again", text(&path), text(&copy)]);
-        let Some(h5diff) = judge::command("h5diff") else { return };
-        // To h5diff, what has no values cannot be compared.
+        external_tools::run_with("h5py", "hdf5_peer.py", &["again", text(&path), text(&copy)]);
+        let Some(h5diff) = external_tools::command("h5diff") else { return };
+        // h5diff cannot compare datasets without values.
         let compare = &mut Command::new(&h5diff);
         assert_eq!(
-            judge::output_of(compare.args(["-c", "--exclude-path=/nothing"]).args([&path, &copy])),
+            external_tools::output_of(compare.args(["-c", "--exclude-path=/nothing"]).args([&path, &copy])),
             ""
         );
     }
@@ -345,7 +349,7 @@ fn what_is_defined_at_once_is_for_everyone() {
 }
 
 #[test]
-fn many_datasets_are_one_collective_also_by_the_files_threads() {
+fn a_queue_of_many_datasets_is_one_collective_write() {
     const COUNT: usize = 1000;
     let run = |world: &Comm| {
         let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:many.h5")?;
@@ -385,7 +389,7 @@ fn many_datasets_are_one_collective_also_by_the_files_threads() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_on_all_ranks() {
+fn invalid_definitions_and_accesses_are_errors_on_all_ranks() {
     let run = |world: &Comm| {
         let mut file = Hdf5CreateOptions::new().replace().create(world, "memfs:refused.h5")?;
         let grid = file.define(|file| file.dataset::<f64>("grid", &[4, 4]))?;
@@ -420,7 +424,7 @@ fn what_cannot_be_is_refused_on_all_ranks() {
             Kind::WrongType,
         ];
         assert_eq!(kinds, expected);
-        // One rank alone cannot: all are told, none waits.
+        // The error of one rank is an error on all ranks.
         let values = vec![1f64; if world.rank() == 1 { 3 } else { 16 }];
         let error = file.at(grid, Selection::whole()).all().write(&values).unwrap_err();
         assert!(error.kind() == Kind::BadArgument && error.to_string().contains("grid"), "{error}");
@@ -434,7 +438,7 @@ fn what_cannot_be_is_refused_on_all_ranks() {
 }
 
 #[test]
-fn what_is_complete_is_taken_back_before_it_changes() {
+fn completion_is_reset_before_complete_data_changes() {
     let folder = Folder::new();
     let path = folder.file("again.h5");
     let run = |world: &Comm| {
@@ -448,7 +452,7 @@ fn what_is_complete_is_taken_back_before_it_changes() {
         assert!(alone.to_string().contains("together"), "{alone}");
         file.at(dataset, 3 * rank + 1..3 * rank + 2).all().write(&[9i64])?;
         assert_eq!(file.complete(dataset)?, Some(1));
-        // Others see that too, before the next commit.
+        // Readers see that before the next commit, too.
         let other = Hdf5OpenOptions::new().open(world, &path)?;
         assert_eq!((other.complete(dataset)?, other.is_complete()), (Some(1), Some(false)));
         other.close()?;
@@ -460,7 +464,7 @@ fn what_is_complete_is_taken_back_before_it_changes() {
 }
 
 #[test]
-fn a_file_that_was_cut_off_is_an_error_and_others_are_named() {
+fn truncated_files_and_other_formats_are_errors() {
     let folder = Folder::new();
     let path = folder.file("cut.h5");
     Launch::threads(1).run(|world| write_sample(world, text(&path))).unwrap();
@@ -484,7 +488,7 @@ fn a_file_that_was_cut_off_is_an_error_and_others_are_named() {
 }
 
 #[test]
-fn datatypes_have_names() {
+fn datatypes_are_displayed() {
     assert_eq!(
         Datatype::of::<Particle>().unwrap().to_string(),
         "{id: u32, position: [f64; 3], charged: bool}"

@@ -1,5 +1,5 @@
-//! HDF5 files of programs that end at any moment: `kill -9` under threads and MPI, and the power cut in every operation. What is left opens, says which
-//! rows are complete, and those are.
+//! HDF5 files after `kill -9` of thread and MPI programs, and after a power failure in every device operation: the file opens, and the rows that it
+//! marks as complete are complete.
 #![cfg(feature = "hdf5")]
 
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
 use aqueduct_formats::hdf5::{Hdf5CreateOptions, Hdf5OpenOptions};
 use aqueduct_formats::{Error, Kind, Result};
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 use aqueduct_testkit::launcher::TestLauncher;
 use aqueduct_testkit::rng::SeededRng;
 
 const LENGTH: u64 = 300;
-/// Where a job has its file; how many rows are complete when the time of its last rank begins to run out, and how many microseconds it has then.
+/// The file of a job; the number of complete rows after which its last rank is killed, and the delay in microseconds.
 const FILE: &str = "AQUEDUCT_TEST_HDF5";
 const ROWS: &str = "AQUEDUCT_TEST_KILL_ROWS";
 const AFTER: &str = "AQUEDUCT_TEST_KILL_AFTER";
 
-/// Two datasets that grow, in chunks and groups of their own; attributes come in between. Says what is complete.
-fn story(world: &Comm, name: &str, steps: u64, durable: bool, mut said: impl FnMut(u64)) -> Result<()> {
+/// Extends two datasets with different chunks and groups and adds attributes; reports the number of complete rows.
+fn scenario(world: &Comm, name: &str, steps: u64, durable: bool, mut report: impl FnMut(u64)) -> Result<()> {
     let create = Hdf5CreateOptions::new().replace();
     let mut file = if durable { create } else { create.without_sync() }.create(world, name)?;
     let datasets = file.define(|file| {
@@ -32,7 +32,7 @@ fn story(world: &Comm, name: &str, steps: u64, durable: bool, mut said: impl FnM
             file.extendible::<f64>("deep/b", &[0, LENGTH], &[1, LENGTH])?,
         ])
     })?;
-    said(0);
+    report(0);
     let (rank, ranks) = (world.rank() as u64, world.size() as u64);
     let mine = LENGTH * rank / ranks..LENGTH * (rank + 1) / ranks;
     for step in 0..steps {
@@ -48,15 +48,15 @@ fn story(world: &Comm, name: &str, steps: u64, durable: bool, mut said: impl FnM
         }
         queue.start_all()?.wait()?;
         file.commit()?;
-        said(step + 1);
+        report(step + 1);
     }
     file.close()
 }
 
-/// How many rows are complete of both datasets; their values are right.
+/// The number of complete rows of both datasets; checks their values.
 fn found(name: &str) -> Result<u64> {
     let read = |world: &Comm| {
-        let look = || {
+        let check = || {
             let file = Hdf5OpenOptions::new().open(world, name)?;
             if file.datasets().count() < 2 {
                 return Err(Error::new(Kind::Damaged, "open", name, "nothing is defined"));
@@ -64,7 +64,7 @@ fn found(name: &str) -> Result<u64> {
             let mut least = u64::MAX;
             for (path, factor) in [("a", 1.0), ("deep/b", 2.0)] {
                 let dataset = file.dataset(path)?;
-                let complete = file.complete(dataset)?.expect("it is said");
+                let complete = file.complete(dataset)?.expect("the file has completion attributes");
                 let values: Vec<f64> = file.at(dataset, [0..complete, 0..LENGTH]).all().read_vec()?;
                 let wanted = (0..complete)
                     .flat_map(|row| (0..LENGTH).map(move |at| factor * (row * 1000 + at) as f64));
@@ -73,64 +73,65 @@ fn found(name: &str) -> Result<u64> {
             }
             Ok(least)
         };
-        Ok::<_, Error>(look())
+        Ok::<_, Error>(check())
     };
     Launch::threads(1).run(read).unwrap().remove(0)
 }
 
-/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+/// Under a launcher one rank of the job; otherwise all ranks as threads.
 #[test]
 fn a_job() {
     let Ok(name) = std::env::var(FILE) else { return };
     let number = |variable| std::env::var(variable).ok().and_then(|number| number.parse::<u64>().ok());
     let (rows, after) = (number(ROWS), number(AFTER).unwrap_or(0));
-    let doom = || {
+    let kill_later = || {
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_micros(after));
             let myself = rustix::process::getpid();
-            rustix::process::kill_process(myself, rustix::process::Signal::KILL).expect("it may");
+            rustix::process::kill_process(myself, rustix::process::Signal::KILL)
+                .expect("a process may kill itself");
         });
     };
     let run = |world: &Comm| {
         let last = world.rank() + 1 == world.size();
         if last && rows.is_none() {
-            doom();
+            kill_later();
         }
-        story(world, &name, u64::MAX, false, |complete| {
+        scenario(world, &name, u64::MAX, false, |complete| {
             if world.rank() == 0 {
                 println!("complete: {complete}");
             }
             if last && rows == Some(complete) {
-                doom();
+                kill_later();
             }
         })
     };
     let _ = aqueduct_comm::run(run);
 }
 
-/// What is left of a killed job; the file, if there is one.
-fn judge_killed(path: &Path, said: &str) -> Option<u64> {
+/// Checks the file of a killed job; the number of its rows, if it exists.
+fn check_killed(path: &Path, output: &str) -> Option<u64> {
     let name = path.to_str().expect("UTF-8");
-    let least = said.lines().filter_map(|line| line.strip_prefix("complete: ")?.parse::<u64>().ok()).max();
+    let least = output.lines().filter_map(|line| line.strip_prefix("complete: ")?.parse::<u64>().ok()).max();
     match found(name) {
         Ok(rows) => {
             let least = least.unwrap_or(0);
-            // The last words of a job may be lost with it: there may be more rows than it was heard to say, and they are right.
-            assert!(rows >= least, "{name}: {rows} rows are complete, {least} were said to be");
+            // The last output of a job may be lost: there may be more complete rows than it printed.
+            assert!(rows >= least, "{name}: {rows} rows are complete, {least} were reported");
             Some(rows)
         }
         Err(error) => {
-            assert!(least.is_none(), "{name}: {least:?} rows were said to be complete: {error}");
+            assert!(least.is_none(), "{name}: {least:?} rows were reported as complete: {error}");
             None
         }
     }
 }
 
-/// Others can read what is left just as it is, nobody having put it in order; and it can be written again.
-fn h5py_agrees(paths: &[PathBuf]) {
+/// h5py reads the files without a repair; they can be opened for writing again.
+fn check_with_h5py(paths: &[PathBuf]) {
     let words: Vec<&str> =
         std::iter::once("rows").chain(paths.iter().filter_map(|path| path.to_str())).collect();
-    if let Some(printed) = judge::run_with("h5py", "hdf5_peer.py", &words) {
+    if let Some(printed) = external_tools::run_with("h5py", "hdf5_peer.py", &words) {
         assert_eq!(printed, "rows\n");
     }
     for path in paths {
@@ -144,13 +145,13 @@ fn h5py_agrees(paths: &[PathBuf]) {
 }
 
 #[test]
-fn threads_that_are_killed() {
+fn killed_thread_programs_leave_complete_rows() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut left = Vec::new();
     let seeded = &mut SeededRng::new(8);
     for round in 0..40 {
         let path = folder.path().join(format!("killed-{round}.h5"));
-        // Every fourth one from the start, else when there is something to lose.
+        // Every fourth job is killed early, the others after some rows.
         let (rows, after) = if round % 4 == 0 {
             (String::new(), seeded.below(20_000))
         } else {
@@ -161,10 +162,10 @@ fn threads_that_are_killed() {
         command.env(ROWS, rows).env(AFTER, after.to_string()).env("AQUEDUCT_RANKS", "3");
         let output = command.output().unwrap();
         assert!(!output.status.success());
-        left.extend(judge_killed(&path, &String::from_utf8_lossy(&output.stdout)).map(|_| path));
+        left.extend(check_killed(&path, &String::from_utf8_lossy(&output.stdout)).map(|_| path));
     }
     assert!(left.len() >= 30, "{} files", left.len());
-    h5py_agrees(&left);
+    check_with_h5py(&left);
 }
 
 fn killed_under(name: &str) {
@@ -178,19 +179,19 @@ fn killed_under(name: &str) {
         let variables = [(FILE, path.to_str().unwrap()), (ROWS, rows), (AFTER, &after.to_string())];
         let job = launcher.job(3, &["--exact", "a_job", "--nocapture"], &variables);
         assert!(!job.success, "{}", job.output);
-        left.extend(judge_killed(&path, &job.output).map(|_| path));
+        left.extend(check_killed(&path, &job.output).map(|_| path));
     }
     assert!(left.len() >= 3, "{} files", left.len());
-    h5py_agrees(&left);
+    check_with_h5py(&left);
 }
 
 #[test]
-fn openmpi_jobs_that_are_killed() {
+fn killed_openmpi_jobs_leave_complete_rows() {
     killed_under("openmpi");
 }
 
 #[test]
-fn mpich_jobs_that_are_killed() {
+fn killed_mpich_jobs_leave_complete_rows() {
     killed_under("mpich");
 }
 
@@ -205,7 +206,7 @@ fn has_journal(name: &str) -> bool {
 }
 
 #[test]
-fn every_cut_of_the_power_leaves_whole_rows() {
+fn a_power_failure_leaves_complete_rows() {
     let mut counts = [0; 2];
     for seed in 0..2u64 {
         for after in 0.. {
@@ -215,12 +216,12 @@ fn every_cut_of_the_power_leaves_whole_rows() {
             let name = format!("{prefix}:a.h5");
             let run = |world: &Comm| {
                 let mut committed = None;
-                let outcome = story(world, &name, 4, true, |rows| committed = Some(rows));
+                let outcome = scenario(world, &name, 4, true, |rows| committed = Some(rows));
                 Ok::<_, Error>((committed, outcome.is_ok()))
             };
-            let told = Launch::threads(2).run(run).unwrap();
-            let done = told.iter().all(|(_, done)| *done);
-            let committed = told.iter().filter_map(|(committed, _)| *committed).max();
+            let outcomes = Launch::threads(2).run(run).unwrap();
+            let done = outcomes.iter().all(|(_, done)| *done);
+            let committed = outcomes.iter().filter_map(|(committed, _)| *committed).max();
             match found(&name) {
                 Ok(rows) => {
                     let least = committed.unwrap_or(0);
@@ -228,7 +229,7 @@ fn every_cut_of_the_power_leaves_whole_rows() {
                         rows == least || rows == least + 1,
                         "{prefix}: {rows} rows, {committed:?} were committed"
                     );
-                    assert!(!has_journal(&name), "{prefix}: the library read it as it is");
+                    assert!(!has_journal(&name), "{prefix}: libhdf5 read a file with a journal");
                     counts[0] += 1;
                 }
                 Err(error) => {
@@ -239,8 +240,8 @@ fn every_cut_of_the_power_leaves_whole_rows() {
             if done {
                 break;
             }
-            assert!(after < 2000, "the story has an end");
+            assert!(after < 2000, "the scenario does not end");
         }
     }
-    assert!(counts[0] > 40 && counts[1] > 5, "{} found, {} times nothing", counts[0], counts[1]);
+    assert!(counts[0] > 40 && counts[1] > 5, "{} found, {} without a file", counts[0], counts[1]);
 }

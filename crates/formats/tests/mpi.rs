@@ -1,9 +1,9 @@
-//! Under real launchers: the sample written and read by MPI processes, `PnetCDF` reading ours, and we reading its.
+//! Under MPI launchers: MPI processes write and read the sample; `PnetCDF` reads our files, and we read its files.
 //!
-//! The program that the launchers start is this one: each rank of the job runs the one test `a_job`. A launcher that is not installed is skipped, and said so;
+//! The launchers start this program: each rank of the job runs the test `a_job`. A launcher that is not installed is skipped with a message;
 //! `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
 
-#[path = "judges/sample.rs"]
+#[path = "common/sample.rs"]
 mod sample;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::process::Command;
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::CdfVersion;
 use aqueduct_formats::{Error, Result};
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 use aqueduct_testkit::launcher::TestLauncher;
 use aqueduct_testkit::mpi_job::{self, MpiJob};
 use sample::{code, read_sample, write_sample};
@@ -34,7 +34,7 @@ fn job(world: &Comm, folder: &str) -> Result<()> {
     Ok::<_, Error>(())
 }
 
-/// Started by a launcher: one rank of the job. Started by hand: all of them, as threads.
+/// Under a launcher one rank of the job; otherwise all ranks as threads.
 #[test]
 fn a_job() {
     JOB.run(job);
@@ -48,8 +48,8 @@ fn under(name: &str) {
         let expected = format!("netCDF passed on {ranks} ranks of {nodes} nodes");
         assert!(output.contains(&expected), "{output}");
         for version in CdfVersion::ALL {
-            judge::validate(Path::new(&ours(path, version)));
-            // What MPI processes wrote, threads read.
+            external_tools::validate(Path::new(&ours(path, version)));
+            // Threads read the files of MPI processes.
             Launch::threads(2).run(|world| read_sample(world, &ours(path, version), version)).unwrap();
         }
     }
@@ -65,20 +65,22 @@ fn mpich() {
     under("mpich");
 }
 
-/// Compiles the peer; Debian has `PnetCDF` for Open MPI.
+/// Compiles the program on `PnetCDF`, which Debian has for Open MPI.
 fn peer(folder: &Path) -> Option<PathBuf> {
-    if judge::is_missing("PnetCDF", Path::new("/usr/include/pnetcdf.h").exists()) {
+    if external_tools::is_missing("PnetCDF", Path::new("/usr/include/pnetcdf.h").exists()) {
         return None;
     }
-    let compiler = judge::command("mpicc.openmpi")?;
+    let compiler = external_tools::command("mpicc.openmpi")?;
     let program = folder.join("peer");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/peer.c");
-    judge::output_of(Command::new(compiler).arg("-O1").arg(source).arg("-o").arg(&program).arg("-lpnetcdf"));
+    external_tools::output_of(
+        Command::new(compiler).arg("-O1").arg(source).arg("-o").arg(&program).arg("-lpnetcdf"),
+    );
     Some(program)
 }
 
 #[test]
-fn pnetcdf_reads_ours_and_we_read_its() {
+fn pnetcdf_reads_our_files_and_we_read_its_files() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let Some(program) = peer(folder.path()) else { return };
     let Some(launcher) = TestLauncher::find("openmpi", &program) else { return };

@@ -1,4 +1,4 @@
-"""h5py: read FILE (ours), write FILE (for us), sparse FILE (for us, hardly written), plain FILE (ours, goes on with it), rows FILE... (complete rows hold what they should)."""
+"""h5py: read FILE (checks ours), write FILE, sparse FILE (mostly unwritten), plain FILE (checks and extends ours), rows FILE... (checks complete rows)."""
 import sys
 
 import h5py

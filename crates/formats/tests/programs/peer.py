@@ -10,7 +10,7 @@ RECORDS, Y, X = 3, 4, 7
 
 
 def expected(number, shape):
-    """Values that tell places apart: of text letters, of numbers small ones."""
+    """Values that depend on the position: letters for text, small numbers for others."""
     flat = (numpy.arange(numpy.prod(shape, dtype=int)) * 3 + number * 5) % 97
     if TYPES[number] == "S1":
         return numpy.array([bytes([65 + value % 26]) for value in flat], "S1").reshape(shape)

@@ -1,5 +1,5 @@
-//! A file with something of everything, as `programs/peer.py` and `programs/peer.c` know it too.
-#![allow(dead_code, reason = "not every test needs all of it")]
+//! A file with variables of all types; `programs/peer.py` and `programs/peer.c` write and read the same.
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use aqueduct_comm::Comm;
 use aqueduct_formats::Result;
@@ -24,13 +24,13 @@ fn kinds(version: CdfVersion) -> impl Iterator<Item = (usize, NcType)> {
     NcType::ALL.into_iter().enumerate().filter(move |(_, kind)| version.has(*kind))
 }
 
-/// Values that tell places apart: of text letters, of numbers small ones.
+/// Values that depend on the position: letters for text, small numbers for others.
 fn expected(number: usize, count: u64) -> impl Iterator<Item = u8> {
     let value = move |at| ((at * 3 + number as u64 * 5) % 97) as u8;
     (0..count).map(move |at| if number == 1 { 65 + value(at) % 26 } else { value(at) })
 }
 
-/// The same for values of every type.
+/// Calls a function with the type of the values.
 macro_rules! typed {
     ($kind:expr, $call:ident($($argument:expr),*)) => {
         match $kind {
@@ -48,7 +48,7 @@ macro_rules! typed {
     };
 }
 
-/// Writes what is expected: the fixed variable by columns, the records dealt out, the single value by all.
+/// Writes the expected values: the fixed variable by columns, the records round-robin over the ranks, the single value by all ranks.
 fn write_values<T: NetcdfValue>(
     world: &Comm,
     dataset: &NetcdfFile,
@@ -108,8 +108,8 @@ fn read_values<T: NetcdfValue>(
     let row = rank % Y;
     let read: Vec<T> = dataset.at(fixed, [row..row + 1, 0..X]).all().read_vec()?;
     assert_eq!(read, all[(row * X) as usize..((row + 1) * X) as usize]);
-    let number_said = dataset.describe(fixed)?.attribute("number").cloned();
-    assert_eq!(number_said, Some(Values::Int(vec![number as i32])));
+    let attribute = dataset.describe(fixed)?.attribute("number").cloned();
+    assert_eq!(attribute, Some(Values::Int(vec![number as i32])));
     let moving = dataset.variable(&format!("moving{number}"))?;
     let all: Vec<T> = expected(number, RECORDS * X).map(of).collect();
     assert_eq!(dataset.at(moving, Selection::whole()).all().read_vec::<T>()?, all);

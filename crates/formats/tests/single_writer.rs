@@ -1,4 +1,4 @@
-//! Two writers of one file: the second is refused, by name and with the way out, on all ranks; readers are not.
+//! A file has one writer: the second one is an error on all ranks that names the file and the remedy. Readers are accepted.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use aqueduct_comm::{Comm, Launch};
 use aqueduct_file::Kind;
 use aqueduct_formats::{Error, Result};
 
-/// A format, as far as it matters here.
+/// The operations of a format that the test needs.
 trait Format: Sync {
     fn create(&self, world: &Comm, path: &Path, replace: bool) -> Result<Box<dyn Opened>>;
     fn open(&self, world: &Comm, path: &Path, writable: bool) -> Result<Box<dyn Opened>>;
@@ -51,15 +51,18 @@ of_format!(Netcdf, netcdf, NetcdfCreateOptions, NetcdfOpenOptions, aqueduct_form
 of_format!(Hdf5, hdf5, Hdf5CreateOptions, Hdf5OpenOptions, aqueduct_formats::hdf5::Hdf5File);
 
 fn refused(outcome: Result<Box<dyn Opened>>, path: &Path) {
-    let error = outcome.err().expect("somebody writes the file");
+    let error = outcome.err().expect("the file has a writer");
     assert_eq!(error.kind(), Kind::InUse, "{error}");
-    let told = error.to_string();
-    assert!(told.contains(&*path.to_string_lossy()) && told.contains("close it there first"), "{told}");
+    let message = error.to_string();
+    assert!(
+        message.contains(&*path.to_string_lossy()) && message.contains("close it there first"),
+        "{message}"
+    );
 }
 
-fn one_writes(format: &dyn Format) {
+fn check_second_writer(format: &dyn Format) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("claimed");
+    let path = folder.path().join("locked");
     let job = |world: &Comm| {
         let mut first = format.create(world, &path, false)?;
         first.commit()?;
@@ -69,7 +72,7 @@ fn one_writes(format: &dyn Format) {
         first.close()?;
         let again = format.open(world, &path, true)?;
         refused(format.open(world, &path, true), &path);
-        // One that was never closed has let the file go too.
+        // Dropping without closing releases the file, too.
         drop(again);
         world.barrier()?;
         format.create(world, &path, true)?.close()
@@ -77,8 +80,8 @@ fn one_writes(format: &dyn Format) {
     Launch::threads(3).run(job).unwrap();
 }
 
-/// A file that was closed together is free for each of the ranks, at once.
-fn closed_is_free(format: &dyn Format) {
+/// After a collective close each rank can open the file for writing at once.
+fn check_release_on_close(format: &dyn Format) {
     let folder = tempfile::tempdir().unwrap();
     let job = |world: &Comm| {
         for round in 0..20 {
@@ -94,14 +97,14 @@ fn closed_is_free(format: &dyn Format) {
 }
 
 #[test]
-fn one_program_writes_a_netcdf_file() {
-    one_writes(&Netcdf);
-    closed_is_free(&Netcdf);
+fn netcdf_files_have_one_writer() {
+    check_second_writer(&Netcdf);
+    check_release_on_close(&Netcdf);
 }
 
 #[cfg(feature = "hdf5")]
 #[test]
-fn one_program_writes_an_hdf5_file() {
-    one_writes(&Hdf5);
-    closed_is_free(&Hdf5);
+fn hdf5_files_have_one_writer() {
+    check_second_writer(&Hdf5);
+    check_release_on_close(&Hdf5);
 }

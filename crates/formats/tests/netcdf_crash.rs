@@ -1,4 +1,5 @@
-//! The power is cut in every operation of a story of records: a reader then finds the records of the last commit, or of the one under way, whole.
+//! Simulated power failures in every device operation while records are written: a reader finds the complete records of the last commit, or of
+//! the one in progress.
 
 use std::sync::Arc;
 
@@ -15,15 +16,15 @@ fn value(record: u64, at: u64) -> f64 {
     (record * 1000 + at) as f64
 }
 
-/// How many records were committed for sure, and how many may have been.
+/// The number of committed records, and that of the commit in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     committed: Option<u64>,
     next: Option<u64>,
 }
 
-/// Some records in each of several commits, until the power fails.
-fn story(world: &Comm, name: &str, progress: &mut Progress) -> Result<()> {
+/// Writes some records in each of several commits, until the power fails.
+fn scenario(world: &Comm, name: &str, progress: &mut Progress) -> Result<()> {
     let mut dataset = NetcdfCreateOptions::new().create(world, name)?;
     let variable = dataset.define(|file| {
         let (time, x) = (file.unlimited("time")?, file.dimension("x", LENGTH)?);
@@ -48,10 +49,10 @@ fn story(world: &Comm, name: &str, progress: &mut Progress) -> Result<()> {
     dataset.close()
 }
 
-/// How many records a reader finds; all their values are right.
+/// The number of records that a reader finds; checks their values.
 fn found(name: &str) -> Result<u64> {
     let read = |world: &Comm| {
-        let look = || {
+        let check = || {
             let dataset = NetcdfOpenOptions::new().open(world, name)?;
             if dataset.header().variables.is_empty() {
                 return Err(Error::new(Kind::Damaged, "open", name, "nothing is defined"));
@@ -63,12 +64,12 @@ fn found(name: &str) -> Result<u64> {
             assert!(values.into_iter().eq(wanted), "torn records");
             Ok(dataset.records())
         };
-        Ok::<_, Error>(look())
+        Ok::<_, Error>(check())
     };
     Launch::threads(1).run(read).unwrap().remove(0)
 }
 
-/// Cuts the power in every operation; how often records were found, and how often there was no file yet.
+/// Power failures in every operation: the number of runs with records, and of runs without a file.
 fn cut_everywhere(ranks: usize) -> [usize; 2] {
     let mut counts = [0; 2];
     for seed in 0..6u64 {
@@ -79,21 +80,21 @@ fn cut_everywhere(ranks: usize) -> [usize; 2] {
             let name = format!("{prefix}:a.nc");
             let run = |world: &Comm| {
                 let mut progress = Progress::default();
-                let outcome = story(world, &name, &mut progress);
+                let outcome = scenario(world, &name, &mut progress);
                 Ok::<_, Error>((progress, outcome.is_ok()))
             };
-            let told = Launch::threads(ranks).run(run).unwrap();
-            let done = told.iter().all(|(_, done)| *done);
-            // Any rank may know of the commit; none can know of one that did not happen.
-            let committed = told.iter().filter_map(|(progress, _)| progress.committed).max();
-            let next = told.iter().filter_map(|(progress, _)| progress.next).max();
+            let outcomes = Launch::threads(ranks).run(run).unwrap();
+            let done = outcomes.iter().all(|(_, done)| *done);
+            // Any rank may have returned from the commit.
+            let committed = outcomes.iter().filter_map(|(progress, _)| progress.committed).max();
+            let next = outcomes.iter().filter_map(|(progress, _)| progress.next).max();
             match found(&name) {
                 Ok(records) => {
                     let known =
                         [committed, next].contains(&Some(records)) || (committed.is_none() && records == 0);
                     assert!(
                         known,
-                        "{prefix}: {records} records, {committed:?} were committed, {next:?} under way"
+                        "{prefix}: {records} records, {committed:?} were committed, {next:?} in progress"
                     );
                     counts[0] += 1;
                 }
@@ -105,26 +106,26 @@ fn cut_everywhere(ranks: usize) -> [usize; 2] {
             if done {
                 break;
             }
-            assert!(after < 1000, "the story has an end");
+            assert!(after < 1000, "the scenario does not end");
         }
     }
     counts
 }
 
 #[test]
-fn every_cut_leaves_whole_records() {
+fn a_power_failure_leaves_complete_records() {
     let [found, nothing] = cut_everywhere(1);
-    assert!(found > 40 && nothing > 5, "{found} found, {nothing} times nothing");
+    assert!(found > 40 && nothing > 5, "{found} found, {nothing} without a file");
 }
 
 #[test]
-fn every_cut_of_two_ranks_leaves_whole_records() {
+fn a_power_failure_of_two_ranks_leaves_complete_records() {
     let [found, nothing] = cut_everywhere(2);
-    assert!(found > 40 && nothing > 5, "{found} found, {nothing} times nothing");
+    assert!(found > 40 && nothing > 5, "{found} found, {nothing} without a file");
 }
 
-/// Opened for writing a file is whole for others too.
-fn heal(name: &str) {
+/// Opening for writing repairs the file, also for other readers.
+fn check_repair(name: &str) {
     let open = |world: &Comm| NetcdfOpenOptions::new().writable().open(world, name)?.close();
     Launch::threads(2).run(open).unwrap();
     let begins = |world: &Comm| {
@@ -136,16 +137,17 @@ fn heal(name: &str) {
     assert_eq!(found(name).unwrap(), 7);
 }
 
-/// Changes a file of seven records until the power fails, again and again; how often a reader then was told of it, and how often it found all records.
+/// Power failures in every operation of a change to a file of seven records: the number of runs in which a reader detected it, and of those in
+/// which it found all records.
 fn cut_changes(title: &str, change: impl Fn(&mut NetcdfFile) -> Result<()> + Sync) -> [usize; 2] {
     let mut counts = [0; 2];
     for after in 0.. {
-        // The file is made before the power may fail.
+        // The file is created before the power can fail.
         let inner = Arc::new(MemFs::new());
         let (before, cut) = (format!("{title}-before-{after}"), format!("{title}-cut-{after}"));
         register_device(&before, Arc::clone(&inner) as Arc<dyn Device>).unwrap();
         let name = format!("{before}:a.nc");
-        Launch::threads(2).run(|world| story(world, &name, &mut Progress::default())).unwrap();
+        Launch::threads(2).run(|world| scenario(world, &name, &mut Progress::default())).unwrap();
         register_device(&cut, Arc::new(CrashDevice::new(inner).after(after, after))).unwrap();
         let name = format!("{cut}:a.nc");
         let job = |world: &Comm| {
@@ -160,9 +162,9 @@ fn cut_changes(title: &str, change: impl Fn(&mut NetcdfFile) -> Result<()> + Syn
         match found(&name) {
             Ok(records) => {
                 assert_eq!(records, 7);
-                // The power that has not failed yet would fail now.
+                // If the power has not failed yet, it would fail during the repair.
                 if !done {
-                    heal(&name);
+                    check_repair(&name);
                 }
                 counts[1] += 1;
             }
@@ -174,45 +176,45 @@ fn cut_changes(title: &str, change: impl Fn(&mut NetcdfFile) -> Result<()> + Syn
         if done {
             break;
         }
-        assert!(after < 1000, "the story has an end");
+        assert!(after < 1000, "the scenario does not end");
     }
     counts
 }
 
 #[test]
-fn every_cut_of_a_move_is_told_or_harmless() {
-    let [told, whole] = cut_changes("move", |dataset| {
+fn a_power_failure_during_a_move_is_detected_or_harmless() {
+    let [detected, complete] = cut_changes("move", |dataset| {
         let long = "long ".repeat(40_000);
         let ((), moved) = dataset.rearrange(|file| file.attribute("long", long))?;
         assert_eq!(moved, 7 * LENGTH * 8);
         Ok(())
     });
-    assert!(told > 2 && whole > 0, "{told} told, {whole} whole");
+    assert!(detected > 2 && complete > 0, "{detected} detected, {complete} complete");
 }
 
 #[test]
-fn every_cut_of_a_definition_is_harmless() {
-    let [told, whole] = cut_changes("define", |dataset| {
+fn a_power_failure_during_a_definition_is_harmless() {
+    let [detected, complete] = cut_changes("define", |dataset| {
         for number in 0..5 {
             dataset.define(|file| file.attribute(&format!("a{number}"), "text ".repeat(200)))?;
         }
         Ok(())
     });
-    assert!(told == 0 && whole > 20, "{told} told, {whole} whole");
+    assert!(detected == 0 && complete > 20, "{detected} detected, {complete} complete");
 }
 
-/// Long enough for several sectors.
+/// A text that spans several sectors.
 fn note(number: u64) -> String {
     format!("note {number} ").repeat(150)
 }
 
-/// Cuts the power in every operation of a story that makes commits, numbered from 1. Whatever was committed for sure is judged; how often that was.
-fn cut_story(
+/// Power failures in every operation of a scenario that makes commits, numbered from 1. Checks what was committed; the number of checks.
+fn cut_scenario(
     title: &str,
-    story: impl Fn(&Comm, &str, &mut u64) -> Result<()> + Sync,
-    judge: impl Fn(&NetcdfFile, u64) -> Result<()> + Sync,
+    scenario: impl Fn(&Comm, &str, &mut u64) -> Result<()> + Sync,
+    check: impl Fn(&NetcdfFile, u64) -> Result<()> + Sync,
 ) -> usize {
-    let mut judged = 0;
+    let mut checks = 0;
     for seed in 0..2u64 {
         for after in 0.. {
             let prefix = format!("{title}-{seed}-{after}");
@@ -221,24 +223,25 @@ fn cut_story(
             let name = format!("{prefix}:a.nc");
             let run = |world: &Comm| {
                 let mut committed = 0;
-                let done = story(world, &name, &mut committed).is_ok();
+                let done = scenario(world, &name, &mut committed).is_ok();
                 Ok::<_, Error>((committed, done))
             };
-            let told = Launch::threads(2).run(run).unwrap();
-            let committed = told.iter().map(|(committed, _)| *committed).max().unwrap_or(0);
+            let outcomes = Launch::threads(2).run(run).unwrap();
+            let committed = outcomes.iter().map(|(committed, _)| *committed).max().unwrap_or(0);
             if committed > 0 {
-                let look = |world: &Comm| judge(&NetcdfOpenOptions::new().open(world, &name)?, committed);
-                let looked = Launch::threads(1).run(look);
-                looked.unwrap_or_else(|error| panic!("{prefix}: {committed} were committed: {error}"));
-                judged += 1;
+                let open_and_check =
+                    |world: &Comm| check(&NetcdfOpenOptions::new().open(world, &name)?, committed);
+                let checked = Launch::threads(1).run(open_and_check);
+                checked.unwrap_or_else(|error| panic!("{prefix}: {committed} were committed: {error}"));
+                checks += 1;
             }
-            if told.iter().all(|(_, done)| *done) {
+            if outcomes.iter().all(|(_, done)| *done) {
                 break;
             }
-            assert!(after < 1000, "the story has an end");
+            assert!(after < 1000, "the scenario does not end");
         }
     }
-    judged
+    checks
 }
 
 fn has_notes(dataset: &NetcdfFile, count: u64) {
@@ -250,8 +253,8 @@ fn has_notes(dataset: &NetcdfFile, count: u64) {
 }
 
 #[test]
-fn every_cut_of_definitions_without_data_keeps_those_committed() {
-    let story = |world: &Comm, name: &str, committed: &mut u64| {
+fn a_power_failure_between_definitions_keeps_committed_ones() {
+    let scenario = |world: &Comm, name: &str, committed: &mut u64| {
         let mut dataset = NetcdfCreateOptions::new().create(world, name)?;
         for number in 1..5 {
             dataset.define(|file| file.attribute(&format!("n{number}"), note(number)))?;
@@ -260,22 +263,22 @@ fn every_cut_of_definitions_without_data_keeps_those_committed() {
         }
         dataset.close()
     };
-    let judge = |dataset: &NetcdfFile, committed: u64| {
+    let check = |dataset: &NetcdfFile, committed: u64| {
         has_notes(dataset, committed);
         Ok(())
     };
-    let judged = cut_story("cut-notes", story, judge);
-    assert!(judged > 20, "{judged} times something was committed");
+    let checks = cut_scenario("cut-notes", scenario, check);
+    assert!(checks > 20, "{checks} runs with a commit");
 }
 
 #[test]
-fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed() {
+fn a_power_failure_between_definitions_and_independent_writes_keeps_committed_data() {
     let share = |world: &Comm| LENGTH / 2 * world.rank() as u64..LENGTH / 2 * (world.rank() as u64 + 1);
-    let story = |world: &Comm, name: &str, committed: &mut u64| {
+    let scenario = |world: &Comm, name: &str, committed: &mut u64| {
         let mut dataset = NetcdfCreateOptions::new().create(world, name)?;
         let x = dataset.define(|file| file.dimension("x", LENGTH))?;
         for number in 1..4 {
-            // The first of them is defined again after data was written and before there is a header.
+            // Defines after data was written and before the first header is written.
             let variable =
                 dataset.define(|file| file.variable(&format!("v{number}"), NcType::Double, &[x]))?;
             let mine: Vec<f64> = share(world).map(|at| value(number, at)).collect();
@@ -286,7 +289,7 @@ fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed(
         }
         dataset.close()
     };
-    let judge = |dataset: &NetcdfFile, committed: u64| {
+    let check = |dataset: &NetcdfFile, committed: u64| {
         has_notes(dataset, committed);
         for number in 1..=committed {
             let variable = dataset.variable(&format!("v{number}"))?;
@@ -295,6 +298,6 @@ fn every_cut_of_definitions_between_independent_writes_keeps_what_was_committed(
         }
         Ok(())
     };
-    let judged = cut_story("cut-independent", story, judge);
-    assert!(judged > 20, "{judged} times something was committed");
+    let checks = cut_scenario("cut-independent", scenario, check);
+    assert!(checks > 20, "{checks} runs with a commit");
 }

@@ -1,4 +1,4 @@
-//! The device of one rank fails, at each of its operations in turn: all ranks learn of it in the same call, and none waits for it.
+//! The device of one rank fails in each of its operations in turn: the same call is an error on all ranks, and no rank hangs.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions, S
 use aqueduct_formats::{Kind, Result};
 
 const RANKS: usize = 3;
-/// So many runs in a row that do not fail are beyond the last operation of a rank; single failures may be borne.
+/// After so many runs without an error the last operation of a rank has passed: the library may tolerate single failures.
 const BEYOND: usize = 4;
 
-/// Creates a file, goes on with it, and reads it.
-type Story = fn(&Comm, &str) -> Result<()>;
+/// Creates a file, extends it, and reads it.
+type Scenario = fn(&Comm, &str) -> Result<()>;
 
 fn netcdf(world: &Comm, name: &str) -> Result<()> {
     let rank = world.rank() as u64;
@@ -50,26 +50,26 @@ fn hdf5(world: &Comm, name: &str) -> Result<()> {
     file.close()
 }
 
-/// What each rank says; nobody waits for more than a minute.
-fn outcomes(story: Story, name: String) -> Vec<Result<()>> {
-    let (told, hears) = mpsc::channel();
+/// The outcome on each rank; a time-out of a minute is a failure.
+fn outcomes(scenario: Scenario, name: String) -> Vec<Result<()>> {
+    let (sender, receiver) = mpsc::channel();
     let shown = name.clone();
     std::thread::spawn(move || {
-        told.send(Launch::threads(RANKS).run(|world| Ok::<_, aqueduct_comm::Error>(story(world, &name))))
+        sender.send(Launch::threads(RANKS).run(|world| Ok::<_, aqueduct_comm::Error>(scenario(world, &name))))
     });
     let outcome =
-        hears.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{shown}: a rank waits"));
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{shown}: a rank hangs"));
     outcome.unwrap_or_else(|error| panic!("{shown}: {error}"))
 }
 
-fn all_learn_of_it(story: Story, format: &str) {
+fn check_failures(scenario: Scenario, format: &str) {
     let mut failures = 0;
     for rank in 0..RANKS {
         let (mut nth, mut whole) = (0, 0);
         while whole < BEYOND {
             nth += 1;
-            let name = format!("fault=rank={rank},any=#{nth}:memfs:one-fails-{rank}-{nth}.{format}");
-            let outcomes = outcomes(story, name.clone());
+            let name = format!("fault=rank={rank},any=#{nth}:memfs:failing-rank-{rank}-{nth}.{format}");
+            let outcomes = outcomes(scenario, name.clone());
             let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
             assert!(failed == 0 || failed == RANKS, "{name}: {outcomes:?}");
             for error in outcomes.into_iter().filter_map(Result::err) {
@@ -83,12 +83,12 @@ fn all_learn_of_it(story: Story, format: &str) {
 }
 
 #[test]
-fn all_ranks_learn_of_it_netcdf() {
-    all_learn_of_it(netcdf, "nc");
+fn failure_of_one_rank_is_an_error_on_all_ranks_netcdf() {
+    check_failures(netcdf, "nc");
 }
 
 #[cfg(feature = "hdf5")]
 #[test]
-fn all_ranks_learn_of_it_hdf5() {
-    all_learn_of_it(hdf5, "h5");
+fn failure_of_one_rank_is_an_error_on_all_ranks_hdf5() {
+    check_failures(hdf5, "h5");
 }

@@ -1,4 +1,4 @@
-"""Readers of the field open what the presets write: h5md | vtkhdf | xyz | cf FILE."""
+"""Common readers open files of the conventions: h5md | vtkhdf | xyz | cf FILE."""
 import sys
 
 

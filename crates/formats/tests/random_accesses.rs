@@ -1,4 +1,4 @@
-//! Random accesses of several ranks against plain arrays in memory: alone, together and in queues, of all shapes, with and without records.
+//! Random accesses of several ranks against plain arrays in memory: independent, collective and queued, of all shapes, with and without records.
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::{
@@ -10,11 +10,11 @@ use aqueduct_testkit::rng::SeededRng;
 const STEPS: usize = 40;
 const MOST_RECORDS: u64 = 6;
 
-/// A variable and what it should hold.
+/// A variable and its expected values.
 struct Model {
     id: VariableId,
     kind: NcType,
-    /// With the most records there will be.
+    /// With the largest number of records.
     lengths: Vec<u64>,
     has_records: bool,
     values: Vec<i32>,
@@ -36,14 +36,14 @@ impl Part {
         Self(lengths.iter().map(dimension).collect())
     }
 
-    /// The share of a rank: every `ranks`th of the last dimension.
-    fn dealt(&self, rank: u64, ranks: u64) -> Self {
+    /// The part of a rank: every `ranks`th index of the last dimension.
+    fn of_rank(&self, rank: u64, ranks: u64) -> Self {
         let mut part = self.clone();
         if let Some([start, count, stride]) = part.0.last_mut() {
             *start += rank * *stride;
             *count = count.saturating_sub(rank).div_ceil(ranks);
             *stride *= ranks;
-            // A part without values still has to start inside.
+            // An empty part must start inside the array, too.
             *start = if *count == 0 { 0 } else { *start };
         } else if rank > 0 {
             return Self(vec![[0, 0, 1]]);
@@ -56,7 +56,7 @@ impl Part {
         Selection::block(column(0), column(1)).stride(column(2))
     }
 
-    /// Where its values lie in an array of these lengths.
+    /// The positions of its values in an array of these lengths.
     fn places(&self, lengths: &[u64]) -> Vec<usize> {
         let mut places = vec![0];
         for ([start, count, stride], length) in self.0.iter().zip(lengths) {
@@ -131,7 +131,7 @@ fn define(dataset: &mut NetcdfFile, seeded: &mut SeededRng) -> Result<Vec<Model>
     })
 }
 
-/// What one step writes: for each access the variable, all ranks' parts, and their values.
+/// An access: the variable, the parts of all ranks, and their values.
 struct Writing {
     variable: usize,
     parts: Vec<Part>,
@@ -143,7 +143,7 @@ fn writing(models: &mut [Model], seeded: &mut SeededRng, ranks: u64, alone: Opti
     let model = &mut models[variable];
     let whole = Part::random(seeded, &model.lengths);
     let part = |rank| match alone {
-        None if !model.lengths.is_empty() => whole.dealt(rank, ranks),
+        None if !model.lengths.is_empty() => whole.of_rank(rank, ranks),
         Some(one) if rank == one => whole.clone(),
         None if rank == 0 => whole.clone(),
         _ => Part(model.lengths.iter().map(|_| [0, 0, 1]).collect()),
@@ -152,7 +152,7 @@ fn writing(models: &mut [Model], seeded: &mut SeededRng, ranks: u64, alone: Opti
     let mut records = 0;
     let mut values = Vec::new();
     for (rank, part) in parts.iter().enumerate() {
-        // A single value has no part without values: only one rank writes it.
+        // A scalar has no empty part: only one rank writes it.
         let idle = model.lengths.is_empty() && rank as u64 != alone.unwrap_or(0);
         let places = if idle { Vec::new() } else { part.places(&model.lengths) };
         values.push(places.iter().map(|_| seeded.below(256) as i32 - 128).collect::<Vec<_>>());
@@ -166,26 +166,26 @@ fn writing(models: &mut [Model], seeded: &mut SeededRng, ranks: u64, alone: Opti
     (Writing { variable, parts, values }, records)
 }
 
-struct Game<'a> {
+struct ModelTest<'a> {
     world: &'a Comm,
     dataset: NetcdfFile,
     models: Vec<Model>,
     records: u64,
 }
 
-impl Game<'_> {
+impl ModelTest<'_> {
     fn rank(&self) -> usize {
         self.world.rank()
     }
 
-    fn write_together(&mut self, seeded: &mut SeededRng) -> Result<()> {
+    fn write_collective(&mut self, seeded: &mut SeededRng) -> Result<()> {
         let ranks = self.world.size() as u64;
         let (writing, records) = writing(&mut self.models, seeded, ranks, None);
         self.records = self.records.max(records);
         let model = &self.models[writing.variable];
         let values = Values::new(model.kind, &writing.values[self.rank()]);
         if model.lengths.is_empty() {
-            // A single value is written by all, the same.
+            // All ranks write the same scalar.
             let values = Values::new(model.kind, &writing.values[0]);
             return each!(&values, list => self.dataset.at(model.id, Selection::whole()).all().write(list));
         }
@@ -193,7 +193,7 @@ impl Game<'_> {
         each!(&values, list => self.dataset.at(model.id, slab).all().write(list))
     }
 
-    fn write_alone(&mut self, seeded: &mut SeededRng) -> Result<()> {
+    fn write_independent(&mut self, seeded: &mut SeededRng) -> Result<()> {
         let ranks = self.world.size() as u64;
         let one = seeded.below(ranks as usize);
         let (writing, records) = writing(&mut self.models, seeded, ranks, Some(one as u64));
@@ -213,7 +213,7 @@ impl Game<'_> {
         let one = seeded.below(ranks as usize) as u64;
         let mut all = Vec::new();
         for _ in 0..seeded.below(6) {
-            // Of accesses to the same values the last counts, if they are one rank's.
+            // Of accesses of one rank to the same values the last one counts.
             let (writing, records) = writing(&mut self.models, seeded, ranks, Some(one));
             self.records = self.records.max(records);
             let kind = self.models[writing.variable].kind;
@@ -230,7 +230,7 @@ impl Game<'_> {
     }
 
     fn read(&self, seeded: &mut SeededRng, queued: bool, together: bool) -> Result<()> {
-        // Each rank reads something else.
+        // Each rank reads other parts.
         let mut own = SeededRng::new(seeded.number().wrapping_add(self.rank() as u64));
         assert_eq!(self.dataset.records(), self.records);
         let mut reads = Vec::new();
@@ -264,31 +264,31 @@ impl Game<'_> {
     }
 }
 
-fn play(world: &Comm, seed: u64) -> Result<()> {
+fn run_model(world: &Comm, seed: u64) -> Result<()> {
     let seeded = &mut SeededRng::new(seed);
     let version = CdfVersion::ALL[seeded.below(3)];
     let name = format!("memfs:random-{seed}.nc");
     let mut dataset = NetcdfCreateOptions::new().version(version).create(world, &name)?;
     let models = define(&mut dataset, seeded)?;
-    let mut game = Game { world, dataset, models, records: 0 };
+    let mut test = ModelTest { world, dataset, models, records: 0 };
     for _ in 0..STEPS {
         match seeded.below(7) {
-            0 | 1 => game.write_together(seeded)?,
-            2 => game.write_alone(seeded)?,
-            3 => game.write_queued(seeded)?,
-            4 => game.read(seeded, false, true)?,
-            5 => game.read(seeded, true, true)?,
+            0 | 1 => test.write_collective(seeded)?,
+            2 => test.write_independent(seeded)?,
+            3 => test.write_queued(seeded)?,
+            4 => test.read(seeded, false, true)?,
+            5 => test.read(seeded, true, true)?,
             _ => {
-                game.world.barrier()?;
+                test.world.barrier()?;
                 let queued = seeded.below(2) == 0;
-                game.read(seeded, queued, false)?;
-                game.world.barrier()?;
+                test.read(seeded, queued, false)?;
+                test.world.barrier()?;
             }
         }
     }
-    let Game { dataset, models, records, .. } = game;
+    let ModelTest { dataset, models, records, .. } = test;
     dataset.close()?;
-    // Opened again, everything is there.
+    // Everything is read back after reopening.
     let dataset = NetcdfOpenOptions::new().open(world, &name)?;
     assert_eq!(dataset.records(), records);
     for model in &models {
@@ -309,9 +309,9 @@ fn play(world: &Comm, seed: u64) -> Result<()> {
 }
 
 #[test]
-fn accesses_do_what_arrays_do() {
+fn accesses_match_plain_arrays() {
     for seed in 0..300 {
-        let outcome = Launch::threads(1 + (seed % 4) as usize).run(|world| play(world, seed));
+        let outcome = Launch::threads(1 + (seed % 4) as usize).run(|world| run_model(world, seed));
         assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
     }
 }

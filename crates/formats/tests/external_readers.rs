@@ -1,6 +1,6 @@
-//! Other people's programs read what we write, and the other way round: ncvalidator, ncdump, the netCDF4 module of Python.
+//! Interoperability of netCDF files with ncvalidator, ncdump and the netCDF4 module of Python, in both directions.
 
-#[path = "judges/sample.rs"]
+#[path = "common/sample.rs"]
 mod sample;
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use aqueduct_comm::Launch;
 use aqueduct_formats::netcdf::{CdfVersion, NcType, NetcdfCreateOptions, NetcdfOpenOptions, Selection};
 use aqueduct_formats::{Kind, Result};
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 use sample::{code, read_sample, write_sample};
 
 struct Folder(tempfile::TempDir);
@@ -28,14 +28,16 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn others_read_what_we_write() {
+fn netcdf4_reads_our_files() {
     let folder = Folder::new();
     for version in CdfVersion::ALL {
         for ranks in [1, 3] {
             let path = folder.file(&format!("ours-{version}-{ranks}.nc"));
             Launch::threads(ranks).run(|world| write_sample(world, text(&path), version)).unwrap();
-            judge::validate(&path);
-            if let Some(printed) = judge::run_python("peer.py", &["read", text(&path), code(version)]) {
+            external_tools::validate(&path);
+            if let Some(printed) =
+                external_tools::run_python("peer.py", &["read", text(&path), code(version)])
+            {
                 assert_eq!(printed, "read\n");
             }
         }
@@ -43,18 +45,19 @@ fn others_read_what_we_write() {
 }
 
 #[test]
-fn we_read_what_others_write_and_go_on_with_it() {
+fn files_of_netcdf4_are_read_and_extended() {
     let folder = Folder::new();
     for version in CdfVersion::ALL {
         let path = folder.file(&format!("theirs-{version}.nc"));
-        let Some(printed) = judge::run_python("peer.py", &["write", text(&path), code(version)]) else {
+        let Some(printed) = external_tools::run_python("peer.py", &["write", text(&path), code(version)])
+        else {
             return;
         };
         assert_eq!(printed, "written\n");
         Launch::threads(3).run(|world| read_sample(world, text(&path), version)).unwrap();
-        let go_on = |world: &aqueduct_comm::Comm| {
+        let extend = |world: &aqueduct_comm::Comm| {
             let mut dataset = NetcdfOpenOptions::new().writable().open(world, &path)?;
-            // Theirs leave no room; ours does not move data unless told to.
+            // Their header has no free space; data is only moved by `rearrange`.
             let more = "more ".repeat(1000);
             let refused = dataset.define(|file| file.attribute("more", more.as_str())).unwrap_err();
             assert_eq!(refused.kind(), Kind::HeaderFull, "{refused}");
@@ -63,9 +66,9 @@ fn we_read_what_others_write_and_go_on_with_it() {
             dataset.close()?;
             read_sample(world, text(&path), version)
         };
-        Launch::threads(3).run(go_on).unwrap();
-        judge::validate(&path);
-        let printed = judge::run_python("peer.py", &["read", text(&path), code(version)]);
+        Launch::threads(3).run(extend).unwrap();
+        external_tools::validate(&path);
+        let printed = external_tools::run_python("peer.py", &["read", text(&path), code(version)]);
         assert_eq!(printed.as_deref(), Some("read\n"));
     }
 }
@@ -95,7 +98,7 @@ data:
 "#;
 
 #[test]
-fn ncdump_prints_what_was_written() {
+fn ncdump_prints_the_written_values() {
     let folder = Folder::new();
     let path = folder.file("dumped.nc");
     let write = |world: &aqueduct_comm::Comm| {
@@ -105,7 +108,7 @@ fn ncdump_prints_what_was_written() {
             file.attribute("note", [1.5f64, 2.0])?;
             let values = file.variable("x", NcType::Int, &[x])?;
             file.attribute_of(values, "units", "km")?;
-            // The only variable with records: nothing lies between them.
+            // The only record variable: there is no padding between its records.
             Ok((
                 values,
                 file.variable("flags", NcType::Byte, &[time, x])?,
@@ -122,8 +125,8 @@ fn ncdump_prints_what_was_written() {
         dataset.close()
     };
     Launch::threads(2).run(write).unwrap();
-    judge::validate(&path);
-    if let Some(printed) = judge::dump(&path) {
+    external_tools::validate(&path);
+    if let Some(printed) = external_tools::dump(&path) {
         assert_eq!(printed.replace('\t', "    "), DUMPED);
     }
 }
@@ -163,8 +166,8 @@ fn five_thousand_variables_and_dimensions() {
             dataset.close()
         };
         Launch::threads(2).run(write).unwrap();
-        judge::validate(&path);
-        if let Some(printed) = judge::run_python("peer.py", &["many", text(&path), "5000"]) {
+        external_tools::validate(&path);
+        if let Some(printed) = external_tools::run_python("peer.py", &["many", text(&path), "5000"]) {
             assert_eq!(printed, "many\n");
         }
     }
@@ -186,12 +189,12 @@ fn more_than_four_gibibytes_in_a_variable() {
                 file.variable("huge", NcType::Int, &dimensions)
             })?;
             if version == CdfVersion::Cdf2 {
-                let again = dataset.define(|file| file.variable("behind", NcType::Int, &[])).unwrap_err();
+                let again = dataset.define(|file| file.variable("after", NcType::Int, &[])).unwrap_err();
                 assert_eq!(again.kind(), Kind::TooLarge, "{again}");
             }
             let rank = world.rank() as u64;
-            let place = [[0, 0], [2, LENGTH / 2], [2, LENGTH - 1]][world.rank()];
-            dataset.at(huge, Selection::value(place)).all().write(&[rank as i32 + 1])?;
+            let index = [[0, 0], [2, LENGTH / 2], [2, LENGTH - 1]][world.rank()];
+            dataset.at(huge, Selection::value(index)).all().write(&[rank as i32 + 1])?;
             dataset.close()?;
             let dataset = NetcdfOpenOptions::new().open(world, &path)?;
             let row: Vec<i32> = dataset
@@ -204,8 +207,8 @@ fn more_than_four_gibibytes_in_a_variable() {
             dataset.close()
         };
         Launch::threads(3).run(write).unwrap();
-        judge::validate(&path);
-        if let Some(printed) = judge::run_python("peer.py", &["huge", text(&path)]) {
+        external_tools::validate(&path);
+        if let Some(printed) = external_tools::run_python("peer.py", &["huge", text(&path)]) {
             assert_eq!(printed, "huge\n");
         }
         std::fs::remove_file(&path).unwrap();
@@ -227,7 +230,7 @@ fn dataset_of(path: &Path, values: u64) -> PathBuf {
 }
 
 #[test]
-fn a_file_that_was_cut_off_is_not_read_as_zeros() {
+fn truncated_files_are_errors() {
     let folder = Folder::new();
     let path = folder.file("cut.nc");
     Launch::threads(1).run(|world| write_sample(world, text(&path), CdfVersion::Cdf5)).unwrap();
@@ -242,7 +245,7 @@ fn a_file_that_was_cut_off_is_not_read_as_zeros() {
         dataset.close()
     };
     Launch::threads(2).run(read).unwrap();
-    // Also where less is left of the file than is wanted of it.
+    // Also if the file is shorter than the part that is read.
     let shorter = dataset_of(&folder.file("short.nc"), 100_000);
     std::fs::OpenOptions::new().write(true).open(&shorter).unwrap().set_len(70_000).unwrap();
     let read = |world: &aqueduct_comm::Comm| {

@@ -1,11 +1,11 @@
-//! HDF5 files of others in which nobody has written all: what has no place in the file is read as its fill value. And text of any length.
+//! HDF5 files of h5py with unallocated storage, which is read as the fill value; and variable-length strings.
 #![cfg(feature = "hdf5")]
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::hdf5::{Datatype, Hdf5File, Hdf5OpenOptions};
 use aqueduct_formats::{Kind, Result, Selection};
 use aqueduct_object::Object;
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 
 #[derive(Object, Clone, Debug, PartialEq)]
 struct Particle {
@@ -18,7 +18,7 @@ fn all<T: Object>(file: &Hdf5File, path: &str) -> Result<Vec<T>> {
     file.at(file.dataset(path)?, Selection::whole()).all().read_vec()
 }
 
-/// What h5py reads of a dataset of 5 × 7 of which two chunks of 2 × 3 were written.
+/// The values of a dataset of 5 × 7 of which two chunks of 2 × 3 were written.
 fn partly(fill: f64) -> Vec<f64> {
     let mut values = vec![fill; 35];
     values[0..2].copy_from_slice(&[1.0, 2.0]);
@@ -33,7 +33,7 @@ fn read(file: &Hdf5File) -> Result<()> {
     let particle = Particle { id: 3, position: [0.75, 1.0, 1.25], charged: true };
     assert_eq!(all::<Particle>(file, "empty/particles")?, vec![particle; 3]);
     assert_eq!(all::<i64>(file, "whole")?, [0, 1, 2, 3, 4, 5]);
-    // Some of what is larger than memory.
+    // A part of a dataset that is larger than memory.
     let huge = file.dataset("empty/huge")?;
     assert_eq!(file.at(huge, 999_999_999_999_990..1_000_000_000_000_000).all().read_vec::<f64>()?, [0.5; 10]);
     let error = file.at(huge, Selection::whole()).all().read_vec::<f64>().unwrap_err();
@@ -45,7 +45,7 @@ fn read_chunks(file: &Hdf5File) -> Result<()> {
     assert_eq!(all::<u16>(file, "empty/chunks")?, [9; 35]);
     assert_eq!(all::<f64>(file, "part/zeros")?, partly(0.0));
     assert_eq!(all::<f64>(file, "part/filled")?, partly(-1.5));
-    // A part with strides, alone, over chunks that are there and others, beside a dataset that is nowhere: memory held other values before.
+    // An independent read with strides over allocated and unallocated chunks, and of an unallocated dataset. The memory held other values before.
     let (mut some, mut none) = ([77.0; 6], [77i32; 2]);
     let mut queue = file.queue();
     queue.get(file.dataset("part/filled")?, Selection::block([1, 0], [2, 3]).stride([2, 2]), &mut some);
@@ -68,16 +68,17 @@ fn read_texts(file: &Hdf5File) -> Result<()> {
 }
 
 #[test]
-fn what_nobody_has_written_is_the_fill_value() {
+fn unallocated_storage_is_read_as_the_fill_value() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for userblock in ["0", "512"] {
         let path = folder.path().join(format!("sparse-{userblock}.h5"));
         let shown = path.to_str().expect("UTF-8");
-        let Some(printed) = judge::run_with("h5py", "hdf5_peer.py", &["sparse", shown, userblock]) else {
+        let Some(printed) = external_tools::run_with("h5py", "hdf5_peer.py", &["sparse", shown, userblock])
+        else {
             return;
         };
         assert_eq!(printed, "sparse\n");
-        let look = |world: &Comm| {
+        let check = |world: &Comm| {
             let file = Hdf5OpenOptions::new().open(world, &path)?;
             read(&file)?;
             read_texts(&file)?;
@@ -89,11 +90,11 @@ fn what_nobody_has_written_is_the_fill_value() {
             }
             file.close()
         };
-        Launch::threads(2).run(look).unwrap();
+        Launch::threads(2).run(check).unwrap();
         if userblock != "0" {
             continue;
         }
-        // What has a place is written, the rest refused with the reason; on all ranks.
+        // Allocated chunks are written; writes to others are errors on all ranks.
         let write = |world: &Comm| {
             let file = Hdf5OpenOptions::new().writable().open(world, &path)?;
             let part = file.dataset("part/filled")?;

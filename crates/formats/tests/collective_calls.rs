@@ -1,4 +1,4 @@
-//! What a small file costs, counted: with every rank on a node of its own, a meeting of the ranks is messages.
+//! Collective calls and system calls of a small file. With one rank per node a collective call sends messages, which are counted.
 
 use aqueduct_comm::{Comm, Launch, Op};
 use aqueduct_file::Counters;
@@ -6,17 +6,17 @@ use aqueduct_formats::Result;
 use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, NetcdfOpenOptions};
 
 const VARIABLES: usize = 256;
-/// Of each variable on each rank.
+/// Values of each variable on each rank.
 const VALUES: usize = 512;
 
-/// What a file costs until it is closed: what was sent through the communicator it is opened on, and what the file counts itself.
+/// The messages on the communicator until the file is closed, and the counters of the file.
 fn cost(world: &Comm, make: impl FnOnce() -> Result<Counters>) -> Result<(u64, Counters)> {
     let before = world.traffic().messages;
     let counters = make()?;
     Ok((world.traffic().messages - before, counters))
 }
 
-/// Many small variables, written as one.
+/// Many small variables, written by one queue.
 fn netcdf(world: &Comm, name: &str) -> Result<Counters> {
     let mut file = NetcdfCreateOptions::new().replace().without_sync().create(world, name)?;
     let variables = file.define(|file| {
@@ -58,46 +58,52 @@ fn hdf5(world: &Comm, name: &str) -> Result<Counters> {
     Ok(counters)
 }
 
-/// What a second file costs, after a first one that has made what it uses: in meetings of the communicator itself, and what it counts.
+/// The cost of a second file, which reuses resources of the first one: collective calls on the communicator, and the counters of the file.
 fn second(ranks_per_node: usize, make: fn(&Comm, &str) -> Result<Counters>) -> Vec<(u64, Counters)> {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join("small").display().to_string();
     let twice = |world: &Comm| {
-        let (meeting, _) =
+        let (one_call, _) =
             cost(world, || Ok(world.allreduce(Op::Max, &[1u64]).map(|_| Counters::default())?))?;
         let (first, _) = cost(world, || make(world, &name))?;
         let (second, counters) = cost(world, || make(world, &name))?;
-        assert!(ranks_per_node > 1 || first > second, "{first} {second}: nothing was left to the second");
-        Ok::<_, aqueduct_formats::Error>((second.checked_div(meeting).unwrap_or(0), counters))
+        assert!(
+            ranks_per_node > 1 || first > second,
+            "{first} and {second} messages: the second file reuses nothing"
+        );
+        Ok::<_, aqueduct_formats::Error>((second.checked_div(one_call).unwrap_or(0), counters))
     };
     Launch::threads(2).node_ranks(ranks_per_node).run(twice).unwrap()
 }
 
 #[test]
-fn a_small_netcdf_file_takes_few_meetings_and_calls() {
-    for (rank, (beside, own)) in second(1, netcdf).into_iter().enumerate() {
-        // Two for what the first file has left; two more for talk with a shared pointer, which between nodes is made anew.
-        assert!(beside <= 4, "rank {rank}: {beside} meetings");
+fn a_small_netcdf_file_needs_few_collective_and_system_calls() {
+    for (rank, (collective_calls, own)) in second(1, netcdf).into_iter().enumerate() {
+        // Two for reused resources; two more for the shared file pointer, which is created anew between nodes.
+        assert!(collective_calls <= 4, "rank {rank}: {collective_calls} collective calls");
         assert!(own.messages <= 16, "rank {rank}: {own:?}");
     }
     let calls: u64 = second(2, netcdf).iter().map(|(_, own)| own.system_calls).sum();
-    assert!((2..=4).contains(&calls), "{calls} calls to write a header and 2 MiB");
+    assert!((2..=4).contains(&calls), "{calls} system calls to write a header and 2 MiB");
 }
 
 #[cfg(feature = "hdf5")]
 #[test]
-fn a_small_hdf5_file_takes_few_meetings_and_calls() {
-    for (rank, (beside, own)) in second(1, hdf5).into_iter().enumerate() {
-        assert!(beside <= 4, "rank {rank}: {beside} meetings");
+fn a_small_hdf5_file_needs_few_collective_and_system_calls() {
+    for (rank, (collective_calls, own)) in second(1, hdf5).into_iter().enumerate() {
+        assert!(collective_calls <= 4, "rank {rank}: {collective_calls} collective calls");
         assert!(own.messages <= 19, "rank {rank}: {own:?}");
     }
     let calls: u64 = second(2, hdf5).iter().map(|(_, own)| own.system_calls).sum();
-    assert!((2..=20).contains(&calls), "{calls} calls to write a description, 2 MiB and 256 marks");
+    assert!(
+        (2..=20).contains(&calls),
+        "{calls} system calls to write metadata, 2 MiB and 256 completion attributes"
+    );
 }
 
-/// A file that is dropped on one rank and closed on none leaves nothing that another could stumble over.
+/// Resources of closed files are reused, those of dropped files are not.
 #[test]
-fn files_come_and_go_in_any_order() {
+fn files_are_closed_and_dropped_in_any_order() {
     let job = |world: &Comm| {
         let create = |name: &str| NetcdfCreateOptions::new().replace().without_sync().create(world, name);
         for round in 0..6 {
@@ -111,7 +117,7 @@ fn files_come_and_go_in_any_order() {
                     two.close()?;
                     one.close()?;
                 }
-                // Not closed: its talk is not used again on the ranks that still have it.
+                // Not closed: its communicator is not reused.
                 _ => {
                     two.close()?;
                     drop(one);

@@ -1,28 +1,30 @@
-//! The presets: readers of the field confirm what they write, from one rank and from three.
+//! The conventions: common readers accept the files, written by one rank and by three.
 
 use std::path::Path;
 
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_formats::netcdf::{NcType, NetcdfCreateOptions, Selection};
 use aqueduct_formats::{Result, cf, xyz};
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 
-/// Writes a file from 1 and from 3 ranks and has a reader look at both; they are the same, byte for byte.
-fn confirmed(module: &str, what: &str, write: impl Fn(&Comm, &Path) -> Result<()> + Sync) {
+/// Writes a file on 1 and on 3 ranks and checks both with a reader; they are equal byte for byte.
+fn check_with(module: &str, what: &str, write: impl Fn(&Comm, &Path) -> Result<()> + Sync) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let paths = [1, 3].map(|ranks| {
         let path = folder.path().join(format!("of-{ranks}-ranks.{what}"));
         Launch::threads(ranks).run(|world| write(world, &path)).unwrap();
-        if let Some(said) = judge::run_with(module, "presets.py", &[what, path.to_str().unwrap()]) {
-            assert_eq!(said, format!("{what}\n"));
+        if let Some(printed) =
+            external_tools::run_with(module, "conventions.py", &[what, path.to_str().unwrap()])
+        {
+            assert_eq!(printed, format!("{what}\n"));
         }
         path
     });
     let [one, three] = paths.map(|path| std::fs::read(path).unwrap());
-    assert!(one == three, "the number of ranks leaves a trace");
+    assert!(one == three, "the file depends on the number of ranks");
 }
 
-/// The share of a rank.
+/// The indices of a rank.
 fn share(world: &Comm, count: u64) -> std::ops::Range<u64> {
     let (rank, ranks) = (world.rank() as u64, world.size() as u64);
     count * rank / ranks..count * (rank + 1) / ranks
@@ -30,14 +32,14 @@ fn share(world: &Comm, count: u64) -> std::ops::Range<u64> {
 
 #[test]
 fn ase_reads_xyz() {
-    confirmed("ase", "xyz", |world, path| {
+    check_with("ase", "xyz", |world, path| {
         let mut writer = xyz::XyzWriter::create(world, path)?;
         for step in 0..2 {
             let place = |at: u64| f64::from(at as u32) / 3.0 + f64::from(step);
             let atom = |at: u64| xyz::Atom {
                 species: if at.is_multiple_of(2) { "Ar" } else { "He" },
                 position: [place(3 * at), place(3 * at + 1), place(3 * at + 2)],
-                // Of the second frame alone.
+                // Only in the second frame.
                 velocity: (step == 1).then(|| [place(at), -place(at), 0.0]),
             };
             let atoms: Vec<_> = share(world, 10).map(atom).collect();
@@ -46,12 +48,12 @@ fn ase_reads_xyz() {
         }
         let still = xyz::Atom { species: "Ar", position: [0.0; 3], velocity: None };
         let moving = xyz::Atom { velocity: Some([1.0; 3]), ..still };
-        for (bad, told) in
+        for (bad, expected) in
             [(vec![xyz::Atom { species: "A r", ..still }], "A r"), (vec![still, moving], "1 of 2")]
         {
             let atoms = if world.rank() == 0 { bad } else { Vec::new() };
             let error = writer.write(&xyz::XyzFrame { time: 0.0, edges: [1.0; 3] }, &atoms).unwrap_err();
-            assert!(error.to_string().contains(told), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
         writer.close()
     });
@@ -59,7 +61,7 @@ fn ase_reads_xyz() {
 
 #[test]
 fn xarray_reads_cf() {
-    confirmed("xarray, netCDF4", "cf", |world, path| {
+    check_with("xarray, netCDF4", "cf", |world, path| {
         let mut dataset = NetcdfCreateOptions::new().create(world, path)?;
         let (time, x, field) = dataset.define(|file| {
             cf::conventions(file, "two warm minutes")?;
@@ -93,7 +95,7 @@ fn xarray_reads_cf() {
 fn mdanalysis_reads_h5md() {
     use aqueduct_formats::h5md::{Creator, Trajectory, TrajectoryFrame, TrajectoryUnits};
 
-    confirmed("MDAnalysis", "h5md", |world, path| {
+    check_with("MDAnalysis", "h5md", |world, path| {
         let creator = Creator { author: "A. Author", program: "test", version: "1.0" };
         let mut trajectory = Trajectory::create(world, path, &creator, Some(TrajectoryUnits::MOLECULAR), 10)?;
         let mine = share(world, 10);
@@ -118,7 +120,7 @@ fn mdanalysis_reads_h5md() {
 fn vtk_reads_vtkhdf() {
     use aqueduct_formats::vtkhdf::{ImageData, ImageGrid};
 
-    confirmed("vtkmodules.vtkIOHDF", "vtkhdf", |world, path| {
+    check_with("vtkmodules.vtkIOHDF", "vtkhdf", |world, path| {
         let grid = ImageGrid { points: [5, 4, 3], origin: [1.0, 2.0, 3.0], spacing: [0.5, 0.25, 2.0] };
         let mut image = ImageData::create(world, path, &grid)?;
         let planes = share(world, 3);
@@ -128,7 +130,7 @@ fn vtk_reads_vtkhdf() {
     });
 }
 
-/// Writes a file that does not exist, one that does, and one in its place.
+/// Creates a file, refuses to create it again, replaces it.
 fn refuses_existing(
     create: impl Fn(&Comm, &Path) -> Result<()> + Sync,
     replace: impl Fn(&Comm, &Path) -> Result<()> + Sync,
