@@ -1,4 +1,4 @@
-//! What a person sees of an error that `main` returns: Rust prints its `Debug` form.
+//! The `Debug` form of errors, which Rust prints if `main` returns one.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ fn run_returns_the_error_of_a_rank_with_its_kind() {
 }
 
 #[test]
-fn error_of_a_rank_is_readable_where_main_returns_it() {
+fn debug_form_of_the_error_of_a_rank_is_readable() {
     let run = comm::Launch::threads(2).run(|world| stream::Reader::open(world, "memfs:nowhere").map(drop));
     let shown = format!("{:?}", run.unwrap_err());
     assert!(shown.contains("open \"memfs:nowhere\"") && !shown.contains("Error {"), "{shown}");

@@ -1,4 +1,4 @@
-//! How many lines the tasks of `docs/objects.md` take, here and in plain MPI-IO, counted in programs that run.
+//! The numbers of lines in `docs/objects.md`, with this library and in plain MPI-IO, are those of the example programs.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,19 +15,19 @@ fn lines(source: &str) -> Vec<usize> {
 }
 
 #[test]
-fn the_document_counts_right() {
+fn line_counts_of_the_document_are_correct() {
     let rows = DOCUMENT.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let number = |word: &str| word.trim().parse::<usize>().expect("a number of lines");
-    let found: Vec<(usize, usize)> = rows
+    let documented: Vec<(usize, usize)> = rows
         .take_while(|line| line.starts_with('|'))
         .map(|row| row.split('|').collect::<Vec<_>>())
         .map(|words| (number(words[2]), number(words[3])))
         .collect();
     let counted: Vec<(usize, usize)> = lines(OURS).into_iter().zip(lines(PLAIN)).collect();
-    assert_eq!((found.len(), found), (5, counted));
+    assert_eq!((documented.len(), documented), (5, counted));
 }
 
-/// Compiles the program in C with a library and runs it on three ranks. Skipped, and says so, where there is none.
+/// Compiles the program in C with an MPI library and runs it on three ranks. Skipped with a message if there is none.
 fn plain(implementation: &str, launch: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("objects");
@@ -36,7 +36,7 @@ fn plain(implementation: &str, launch: &[&str]) {
     let Ok(compiled) = compile.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source).output()
     else {
         assert!(std::env::var_os("AQUEDUCT_REQUIRE_MPI").is_none(), "{implementation} is missing");
-        eprintln!("skipped: there is no {implementation}");
+        eprintln!("skipped: {implementation} is not installed");
         return;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -44,9 +44,9 @@ fn plain(implementation: &str, launch: &[&str]) {
     run.args(["120", &format!("mpirun.{implementation}")]).args(launch).args(["-n", "3"]).arg(&program);
     run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     let done = run.arg(folder.path()).output().expect("the launcher starts");
-    let found = String::from_utf8_lossy(&done.stdout);
+    let printed = String::from_utf8_lossy(&done.stdout);
     assert_eq!(
-        found.trim(),
+        printed.trim(),
         "all five read back what they wrote",
         "{}",
         String::from_utf8_lossy(&done.stderr)
@@ -54,11 +54,11 @@ fn plain(implementation: &str, launch: &[&str]) {
 }
 
 #[test]
-fn the_program_in_c_works_under_openmpi() {
+fn the_c_program_runs_under_openmpi() {
     plain("openmpi", &["--oversubscribe"]);
 }
 
 #[test]
-fn the_program_in_c_works_under_mpich() {
+fn the_c_program_runs_under_mpich() {
     plain("mpich", &[]);
 }

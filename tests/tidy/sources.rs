@@ -36,17 +36,30 @@ pub(crate) fn is_rust(source: &Source) -> bool {
 
 /// Rust files of libraries and programs, without their unit tests. Test suites and fuzz targets are left out.
 pub(crate) fn library_sources() -> Vec<Source> {
-    let is_test = |path: &str| {
-        path.split('/')
-            .map(|part| part.trim_end_matches(".rs"))
-            .any(|part| ["test", "tests", "fuzz"].contains(&part))
-    };
     let mut sources = sources(&[".rs"]);
-    sources.retain(|source| format!("/{}", source.path).contains("/src/") && !is_test(&source.path));
+    sources.retain(|source| is_library(&source.path));
     for source in &mut sources {
         source.text.truncate(before_unit_tests(&source.text).len());
     }
     sources
+}
+
+/// The Rust text that [`library_sources`] leaves out: unit tests, test suites, examples and fuzz targets, without the rules themselves.
+pub(crate) fn test_sources() -> Vec<Source> {
+    let mut sources = sources(&[".rs"]);
+    sources.retain(|source| !source.path.starts_with("tests/tidy/"));
+    for source in sources.iter_mut().filter(|source| is_library(&source.path)) {
+        source.text = source.text[before_unit_tests(&source.text).len()..].to_owned();
+    }
+    sources
+}
+
+fn is_library(path: &str) -> bool {
+    let is_test = path
+        .split('/')
+        .map(|part| part.trim_end_matches(".rs"))
+        .any(|part| ["test", "tests", "fuzz"].contains(&part));
+    format!("/{path}").contains("/src/") && !is_test
 }
 
 /// The text up to its first unit-test module: `#[cfg(test)] mod name {`.

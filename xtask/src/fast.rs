@@ -1,4 +1,4 @@
-//! The inner loop: formatting, lints, unit tests and the quick integration tests. At most two minutes with a warm target; no MPI, no Python.
+//! The fast tests: formatting, lints, unit tests and quick integration tests. At most two minutes on a warm target; no MPI, no Python.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::shell::{cargo, run, succeeds};
 
-/// What the lane may take where everything is built and one crate has changed.
+/// The time limit if everything is built and one crate has changed.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Integration tests that take seconds and start no other programs, by the names of their files.
@@ -31,7 +31,7 @@ const QUICK_TESTS: [&str; 18] = [
     "manners",
 ];
 
-/// Runs the lane.
+/// Runs the fast tests.
 pub(crate) fn run_all() -> Result<()> {
     let start = Instant::now();
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
@@ -44,9 +44,9 @@ pub(crate) fn run_all() -> Result<()> {
     tests.args(QUICK_TESTS.iter().flat_map(|name| ["--test", name]));
     run(&mut tests)?;
     let took = start.elapsed();
-    println!("the fast lane took {:.0} s", took.as_secs_f64());
+    println!("the fast tests took {:.0} s", took.as_secs_f64());
     if took > LIMIT {
-        println!("notice: that is more than {} s; much was built, or a test is not quick", LIMIT.as_secs());
+        println!("notice: this exceeds {} s; much was built, or a test is not quick", LIMIT.as_secs());
     }
     Ok(())
 }

@@ -14,12 +14,12 @@ mod wheels;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-cargo xtask test [STAGE…]        install what is missing, then run everything CI runs, or the stages named
+cargo xtask test [STAGE…]        install missing packages, then run all stages of CI, or those named
 cargo xtask test --fast          format, lints, unit tests and quick integration tests: two minutes, no MPI, no Python
-cargo xtask prepare              install what tests need, without running them; prints the variables that tell them where it is
-cargo xtask mpiio                build the C door, target/release/libaqueduct_mpiio.so
-cargo xtask soak [MINUTES]       open files on many communicators for 10 minutes or as long as told; memory, descriptors and threads must stay flat
-cargo xtask valgrind             run C programs with the library under valgrind
+cargo xtask prepare              install everything that tests need; prints the variables with its paths
+cargo xtask mpiio                build the interposition library, target/release/libaqueduct_mpiio.so
+cargo xtask soak [MINUTES]       open files on many communicators for 10 minutes or MINUTES; memory, descriptors and threads must not grow
+cargo xtask valgrind             run C programs on the interposition library under valgrind
 cargo xtask sanitize address     run tests under AddressSanitizer; `thread` for ThreadSanitizer; needs nightly
     aqueduct-comm aqueduct-file  these packages only
 cargo xtask miri                 run the tests of objects, layouts and codecs under Miri; needs nightly and its component miri

@@ -1,4 +1,4 @@
-//! mpi4py from the Python registry, built for each MPI, and its own tests: judges of the C door, kept in the target folder.
+//! mpi4py from the Python registry, built for each MPI library in the target folder. Its tests run on the interposition library.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use crate::shell::{command, root, run};
 
 const VERSION: &str = "4.1.2";
-/// The variable that tells the tests where it is.
+/// The variable with its path, for the tests.
 pub(crate) const VARIABLE: &str = "AQUEDUCT_TEST_MPI4PY";
 
-/// Makes sure that it is there, and says where.
+/// Installs it if it is missing; its path.
 pub(crate) fn install() -> Result<PathBuf> {
     let folder = root().join("target/mpi4py");
-    // Written last: a folder without it was left half-way.
+    // Written last: a folder without it is incomplete.
     let mark = folder.join(format!("complete-{VERSION}"));
     if !mark.exists() {
         fetch(&folder).context("installing mpi4py for the tests")?;
@@ -39,7 +39,7 @@ fn fetch(folder: &Path) -> Result<()> {
     ];
     run(&mut command(&pip, &download.concat()))?;
     for mpi in ["openmpi", "mpich"] {
-        // A source tree of its own: a build leaves its choice of MPI in it.
+        // One source tree for each MPI library: a build stores its choice in it.
         let source = at(&format!("source-{mpi}"));
         std::fs::create_dir_all(&source)?;
         let archive = at(&format!("mpi4py-{VERSION}.tar.gz"));
@@ -48,22 +48,25 @@ fn fetch(folder: &Path) -> Result<()> {
             &["--extract", "--strip-components=1", "--directory", &source, "--file", &archive],
         ))?;
         let install = [&["install"], &quiet[..], &["--no-cache-dir", "--target", &at(mpi), &source]];
-        // Unoptimised, it is compiled in a fraction of the time, and nothing of it is measured.
+        // Compiling without optimisation is much faster, and its speed does not matter.
         run(command(&pip, &install.concat()).env("MPICC", format!("mpicc.{mpi}")).env("CFLAGS", "-O0"))?;
     }
     std::fs::rename(folder.join("source-openmpi/test"), folder.join("test"))?;
-    switch_skipping_off(&folder.join("test/mpiunittest.py"))
+    disable_skipping(&folder.join("test/mpiunittest.py"))
 }
 
-/// The tests' own list of what not to try under which MPI is for the MPI's files, not for ours.
-fn switch_skipping_off(path: &Path) -> Result<()> {
+/// Disables the list of tests to skip, which is for the MPI-IO of the MPI libraries.
+fn disable_skipping(path: &Path) -> Result<()> {
     let text = std::fs::read_to_string(path)?;
     let changed = text.replace(
         "    version = mpi_predicate(predicate)\n    if version:",
         "    version = None\n    if version:",
     );
     if changed == text {
-        bail!("{} decides in another way than expected what to skip; look at it", path.display());
+        bail!(
+            "{} does not have the expected code for skipping tests; adapt xtask/src/mpi4py.rs",
+            path.display()
+        );
     }
     std::fs::write(path, changed)?;
     Ok(())

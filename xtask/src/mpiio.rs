@@ -1,4 +1,4 @@
-//! The C door as a library to be preloaded.
+//! The interposition library: building it, and its long tests.
 
 use std::process::Command;
 
@@ -7,22 +7,22 @@ use anyhow::{Context, Result};
 use crate::shell::{cargo, run};
 use crate::test::with_hdf5;
 
-/// Opens files on many communicators and starts many requests under both MPIs; memory, descriptors and threads must stay flat. Minutes in all, 10 by default.
-/// Each line of the output says whether all counts (100 000 opens, 1000 communicators, 1 000 000 requests) were reached or time was up before;
+/// Opens files on many communicators and starts many requests under both MPIs; memory, descriptors and threads must not grow. Takes 10 minutes by default.
+/// Each line of the output says whether all counts (100 000 opens, 1000 communicators, 1 000 000 requests) were reached within the time limit;
 /// `AQUEDUCT_SOAK_COUNTS=1` makes the latter a failure.
 pub(crate) fn soak(minutes: Option<&str>) -> Result<()> {
     let minutes: u64 = minutes.unwrap_or("10").parse().context("the number of minutes")?;
-    // Two MPIs, each on one and on pretended several nodes.
+    // Two MPI libraries, each on one and on several simulated nodes.
     let seconds = (minutes * 60 / 4).to_string();
     run(test("memory_descriptors_and_threads_stay_flat").env("AQUEDUCT_SOAK_SECONDS", seconds))
 }
 
-/// Runs programs with the library under valgrind: no invalid access and no leak of ours.
+/// Runs programs on the library under valgrind: no invalid access and no leak.
 pub(crate) fn valgrind() -> Result<()> {
     run(test("valgrind").env("AQUEDUCT_VALGRIND", "all"))
 }
 
-/// Tests of `crates/mpiio/tests` with this in their names.
+/// The tests of `crates/mpiio/tests` whose names contain `name`.
 fn test(name: &str) -> Command {
     let mut command = cargo(&[
         "test",
@@ -39,7 +39,7 @@ fn test(name: &str) -> Command {
     command
 }
 
-/// Builds `target/release/libaqueduct_mpiio.so`. No MPI is needed for it.
+/// Builds `target/release/libaqueduct_mpiio.so`. This needs no MPI.
 pub(crate) fn build() -> Result<()> {
     run(&mut cargo(&["build", "--release", "--package", "aqueduct-mpiio"]))
 }

@@ -1,4 +1,4 @@
-//! System packages that the tests need: installed where that is possible, named where it is not.
+//! System packages that the tests need. They are installed if this user may; otherwise the error names them.
 
 use anyhow::{Result, bail};
 
@@ -14,26 +14,26 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-venv", "the MPI 5 wheels, mpi4py"),
     ("python3-pip", "the MPI 5 wheels, mpi4py"),
     ("python3-dev", "mpi4py, built for each MPI"),
-    ("gfortran", "Fortran programs through the C door"),
-    ("g++", "C++ programs through the C door"),
-    ("libpnetcdf-dev", "PnetCDF through the C door, and beside our netCDF"),
-    ("pnetcdf-bin", "ncvalidator, which judges our netCDF"),
+    ("gfortran", "Fortran programs on the interposition library"),
+    ("g++", "C++ programs on the interposition library"),
+    ("libpnetcdf-dev", "PnetCDF on the interposition library, and in comparison with our netCDF"),
+    ("pnetcdf-bin", "ncvalidator, which validates our netCDF files"),
     ("netcdf-bin", "ncdump"),
-    ("python3-netcdf4", "the netCDF4 module of Python, reading ours and writing for us"),
+    ("python3-netcdf4", "the netCDF4 module of Python, which reads our files and writes test files"),
     ("libhdf5-dev", "the C library for the feature hdf5, the serial one"),
-    ("hdf5-tools", "h5dump and h5diff, which judge our HDF5"),
-    ("python3-h5py-serial", "h5py, reading ours and writing for us"),
+    ("hdf5-tools", "h5dump and h5diff, which check our HDF5 files"),
+    ("python3-h5py-serial", "h5py, which reads our files and writes test files"),
     ("e2fsprogs", "ext4 for the tests of failing file systems; chattr, for files that cannot be removed"),
     ("xfsprogs", "xfs for the tests of failing file systems, and xfs_io, which shuts file systems down"),
     ("btrfs-progs", "btrfs for the tests of failing file systems, and its quotas"),
     ("bindfs", "a FUSE file system, for the test of nodes whose page caches differ"),
-    ("python3-h5py-mpi", "parallel HDF5 through the C door"),
-    ("strace", "system calls that fail, and which are made"),
+    ("python3-h5py-mpi", "parallel HDF5 on the interposition library"),
+    ("strace", "injection and tracing of system calls"),
     ("povray", "scenes of PovWriter"),
-    ("valgrind", "invalid accesses and leaks of the preload library"),
+    ("valgrind", "invalid accesses and leaks of the interposition library"),
 ];
 
-/// Makes sure that all packages are there.
+/// Installs missing packages.
 pub(crate) fn install() -> Result<()> {
     let missing: Vec<&str> =
         PACKAGES.iter().map(|(name, _)| *name).filter(|name| !is_installed(name)).collect();
@@ -63,7 +63,7 @@ fn is_installed(package: &str) -> bool {
     state.is_ok_and(|state| String::from_utf8_lossy(&state.stdout).contains("install ok installed"))
 }
 
-/// What to put in front of a command to run it as root: nothing, `sudo`, or none where neither works.
+/// The prefix of a command to run it as root: empty, `sudo`, or none if neither works.
 fn rights() -> Option<&'static [&'static str]> {
     if !succeeds(&mut command("apt-get", &["--version"])) {
         return None;

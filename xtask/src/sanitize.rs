@@ -1,8 +1,8 @@
-//! Tests under the sanitizers of the compiler and under Miri, in target directories of their own. Miri needs nightly; the sanitizers take
-//! the stable compiler with `RUSTC_BOOTSTRAP=1` where nightly is missing.
+//! Tests under the sanitizers of the compiler and under Miri, in separate target directories. Miri needs nightly; without nightly the sanitizers
+//! use the stable compiler with `RUSTC_BOOTSTRAP=1`.
 //!
-//! The sanitizers build the standard library anew where its source is installed. Without it they still run, but `ThreadSanitizer` does not
-//! see the locks of the standard library and reports races that are none.
+//! The sanitizers rebuild the standard library if its source is installed. Without it `ThreadSanitizer` does not see the locks of the
+//! standard library and reports false races.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,34 +16,23 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Crates whose tests run under the sanitizers: the thread transport, shared memory, mappings, buffers lent to the kernel.
 const SANITIZED: [&str; 4] = ["aqueduct-comm", "aqueduct-device", "aqueduct-object", "aqueduct-file"];
 
-/// What runs under Miri: package, and the words that pick its tests. Tests that start programs, or move megabytes, are left out.
+/// Tests under Miri: package, and the arguments that select its tests. Tests that start programs or transfer megabytes are not selected.
 const INTERPRETED: [(&str, &[&str]); 8] = [
     ("aqueduct-object", &["--lib"]),
     ("aqueduct-object", &["--test", "objects"]),
     ("aqueduct-object", &["--test", "schemas"]),
     ("aqueduct-file", &["--test", "layout", "--", "arrays::", "bounds::", "errors::", "shapes::"]),
-    (
-        "aqueduct-formats",
-        &[
-            "--lib",
-            "--",
-            "netcdf::header_decode",
-            "netcdf::header_encode",
-            "netcdf::value",
-            "netcdf::name",
-            "region::",
-        ],
-    ),
-    ("aqueduct-stream", &["--lib", "--", "record::", "description::"]),
+    ("aqueduct-formats", &["--lib", "--", "netcdf::header_", "netcdf::value", "netcdf::name", "merge::", "selection::"]),
+    ("aqueduct-stream", &["--lib", "--", "steps_format::", "declare::stream_info"]),
     ("aqueduct-checkpoint", &["--lib", "--", "cell_table::", "manifest::"]),
     ("aqueduct-mardyn", &["--lib", "--", "text_header::", "xml_header::", "word_scanner::"]),
 ];
 
-/// Runs tests under a sanitizer, `address` or `thread`; of these packages, or of all that it is for.
+/// Runs the tests of these packages, or of the default ones, under a sanitizer, `address` or `thread`.
 pub(crate) fn sanitize(sanitizer: &str, packages: &[&str]) -> Result<()> {
     ensure!(
         ["address", "thread"].contains(&sanitizer),
-        "there is no sanitizer {sanitizer}; there are address and thread"
+        "there is no sanitizer {sanitizer}; the sanitizers are address and thread"
     );
     let packages = if packages.is_empty() { &SANITIZED } else { packages };
     let words = ["test", "--target", TARGET];
@@ -64,7 +53,7 @@ pub(crate) fn sanitize(sanitizer: &str, packages: &[&str]) -> Result<()> {
         tests.args(["--package", package]);
     }
     tests.args(["--lib", "--tests"]).env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", folder(sanitizer));
-    // Leaks are looked for by valgrind, over whole programs. The tests of Open MPI's headers run a compiler, not our code.
+    // `cargo xtask valgrind` finds leaks, in whole programs.
     tests
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .env("TSAN_OPTIONS", "halt_on_error=0 second_deadlock_stack=1");
@@ -79,7 +68,7 @@ pub(crate) fn miri() -> Result<()> {
     for (package, words) in INTERPRETED {
         let mut tests = nightly(&["miri", "test", "--package", package])?;
         tests.args(words).env("CARGO_TARGET_DIR", folder("miri"));
-        // Files and the clock are the system's; the libraries below us turn numbers into pointers. Random tests run a few cases.
+        // Tests use files and the clock; dependencies convert integers to pointers. Random tests run a few cases.
         tests
             .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance")
             .env("PROPTEST_CASES", "4");

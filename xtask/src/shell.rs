@@ -1,4 +1,4 @@
-//! Running other programs, from the root of the project, so that a person sees what is run.
+//! Starts other programs in the root of the project and prints their command lines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,12 +18,12 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Cargo, as it was called.
+/// The cargo that started this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
 }
 
-/// Shows a command and runs it; anything but success is an error.
+/// Prints a command and runs it; an unsuccessful exit status is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     println!("\n$ {shown}");
@@ -32,7 +32,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a command succeeds, quietly.
+/// Whether a command succeeds; its output is dropped.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

@@ -1,4 +1,4 @@
-//! Everything that CI runs.
+//! The stages of CI.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::shell::{cargo, run, succeeds};
 use crate::{mpi4py, packages, publishing, wheels};
 
-/// A part of the work, by name.
+/// A named part of CI.
 type Stage = (&'static str, fn() -> Result<()>);
 
 const STAGES: [Stage; 8] = [
@@ -23,12 +23,12 @@ const STAGES: [Stage; 8] = [
     ("tests", tests),
 ];
 
-/// Installs what is missing, then runs all stages, or those that are named; the first that fails ends it.
+/// Runs all stages, or those that are named; the first failure ends the run.
 pub(crate) fn run_stages(wanted: &[&str]) -> Result<()> {
     let is_unknown = |name: &&&str| !STAGES.iter().any(|(stage, _)| *stage == **name);
     if let Some(unknown) = wanted.iter().find(is_unknown) {
         let names: Vec<&str> = STAGES.iter().map(|(name, _)| *name).collect();
-        bail!("there is no stage {unknown}; there are {}", names.join(", "));
+        bail!("there is no stage {unknown}; the stages are {}", names.join(", "));
     }
     for (name, stage) in STAGES.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name)) {
         let start = Instant::now();
@@ -38,7 +38,7 @@ pub(crate) fn run_stages(wanted: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Cargo at work on all of it, with every feature: everything that is built here is built once.
+/// Cargo on the whole workspace with all features, so that everything is built once.
 fn whole(words: &[&str]) -> Command {
     let mut command = cargo(words);
     command.args(["--workspace", "--all-features"]);
@@ -46,7 +46,7 @@ fn whole(words: &[&str]) -> Command {
     command
 }
 
-/// With every feature, and without: that is how most people build it.
+/// With all features, and without, as most users build it.
 fn lints() -> Result<()> {
     run(whole(&["clippy", "--all-targets"]).args(["--", "--deny", "warnings"]))?;
     run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
@@ -56,7 +56,7 @@ fn documentation() -> Result<()> {
     run(whole(&["doc", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// All tests, those under `mpirun` too: here a missing MPI is a failure, and so is a file system that root cannot mount.
+/// All tests, also those under `mpirun`: a missing MPI library is a failure, and so is a file system that root cannot mount.
 fn tests() -> Result<()> {
     let nextest = succeeds(&mut cargo(&["nextest", "--version"]));
     let words: &[&str] =
@@ -65,7 +65,7 @@ fn tests() -> Result<()> {
     command.env("AQUEDUCT_REQUIRE_MPI", "1").env("AQUEDUCT_REQUIRE_NUMPY", "1");
     command.env("AQUEDUCT_REQUIRE_NETCDF", "1");
     if is_root()? {
-        // Tests of failing file systems mount them.
+        // Tests of failing file systems mount file systems.
         command.env("AQUEDUCT_REQUIRE_MOUNTS", "1");
     }
     command.envs(installed()?);
@@ -77,14 +77,14 @@ fn is_root() -> Result<bool> {
     Ok(id.stdout.trim_ascii() == b"0")
 }
 
-/// Tells a build where the serial HDF5 is: not the one for MPI, which the library's own scripts would prefer.
+/// Selects the serial HDF5 for a build: the build script of the HDF5 crate would prefer the one for MPI.
 pub(crate) fn with_hdf5(command: &mut Command) {
     if std::env::var_os("HDF5_DIR").is_none() {
         command.env("HDF5_DIR", format!("/usr/lib/{}-linux-gnu/hdf5/serial", std::env::consts::ARCH));
     }
 }
 
-/// What comes from the Python registry, and the variables that tell tests where it is.
+/// Installs packages of the Python registry; the variables with their paths, for the tests.
 fn installed() -> Result<Vec<(&'static str, PathBuf)>> {
     let mut variables = Vec::new();
     for (name, version, variable) in wheels::WHEELS {
@@ -95,7 +95,7 @@ fn installed() -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(variables)
 }
 
-/// Installs everything that tests need.
+/// Installs everything that the tests need and prints the variables.
 pub(crate) fn prepare() -> Result<()> {
     packages::install()?;
     for (variable, path) in installed()? {

