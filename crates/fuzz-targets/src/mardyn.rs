@@ -1,8 +1,8 @@
 //! The phase-space files of `MarDyn`: headers as text and as XML, molecules as text, rows, netCDF variables and cells.
 
 use aqueduct_mardyn::{
-    AxialSite, CellGrid, Charge, Component, Error, Kind, Molecule, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat,
-    Result, SpatialRegion, Tersoff,
+    AxialSite, CellGrid, Charge, Component, Error, Kind, Molecule, PhaseSpace, PhaseSpaceFiles,
+    PhaseSpaceFormat, Result, SpatialRegion, Tersoff,
 };
 
 use crate::FuzzTarget;
