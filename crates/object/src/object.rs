@@ -48,8 +48,8 @@ pub use schema_builder::SchemaBuilder;
 ///
 /// # Types of fields
 /// All numbers, `bool`, `char`, `()`, `String`; arrays and tuples; `Option`, `Box`, `Rc`, `Arc` (their values); `Vec`, `VecDeque`,
-/// `BTreeMap`, `HashMap`, `BTreeSet`, `HashSet`; `PhantomData`; other objects, including enums and trees. With the feature `num-complex` also `Complex<f32>` and `Complex<f64>`, with
-/// the feature `half` also `half::f16`.
+/// `BTreeMap`, `HashMap`, `BTreeSet`, `HashSet`; `PhantomData`; other objects, including enums and trees. With the feature `num-complex`
+/// also `Complex<f32>` and `Complex<f64>`, with the feature `half` also `half::f16`.
 ///
 /// ```compile_fail
 /// #[derive(aqueduct_object::Object)]
