@@ -28,7 +28,7 @@ const QUICK_TESTS: [&str; 18] = [
     "header",
     "streams",
     "store",
-    "manners",
+    "edge_cases",
 ];
 
 /// Runs the fast tests.

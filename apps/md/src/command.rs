@@ -17,56 +17,56 @@ use aqueduct_md::restart::wall_time::{duration, moment};
 use aqueduct_md::run::{self, RunSettings};
 use signal_hook::consts::SIGTERM;
 
-/// What is simulated where no configuration is given.
+/// The configuration that is used if none is given.
 const ARGON: &str = "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\n\
     phaseSpaceFile Generator fcc 4000 0.8442 1.44\nparallelization KDDecomposition\n";
 
 /// Lennard-Jones molecular dynamics after `MarDyn`: linked cells, leapfrog, checkpoints, restart on any number of ranks.
 ///
-/// Ranks are threads of this process, or the processes of an MPI job: `mpirun -n 4 md liquid.cfg`. A trajectory is the same, to the
-/// bit, on any number of ranks and for every decomposition.
+/// Ranks are threads of this process, or the processes of an MPI job: `mpirun -n 4 md liquid.cfg`. A trajectory is bitwise the same on
+/// any number of ranks and for every decomposition.
 #[derive(clap::Parser)]
 #[command(name = "md", version)]
 pub(crate) struct MdArguments {
-    /// The configuration [default: 4000 molecules of liquid argon, nothing written]
+    /// The configuration file [default: 4000 molecules of liquid argon, no output files]
     config: Option<PathBuf>,
     /// The last step, counted from the start of the trajectory
     #[arg(long, short, default_value_t = 200)]
     steps: u64,
-    /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
+    /// Number of ranks, if they are threads [default: `AQUEDUCT_RANKS`, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
-    /// Rows of energies to print; 0 prints nothing at all
+    /// Number of rows of energies to print; 0 prints nothing
     #[arg(long, default_value_t = 10)]
     rows: u64,
-    /// The folder for checkpoints; nothing else belongs there
+    /// The folder for checkpoints; it must not have other contents
     #[arg(long, value_name = "FOLDER")]
     checkpoints: Option<PathBuf>,
-    /// A device that files of checkpoints go through: `fault=nospace=1000000:ufs:` plays a disk that is full after a megabyte
+    /// A device for the files of checkpoints; `fault=nospace=1000000:ufs:` simulates a disk that is full after 1 MB
     #[arg(long, value_name = "DEVICE", requires = "checkpoints", value_parser = device)]
     through: Option<String>,
-    /// Steps between two checkpoints, or `auto`: as often as it pays, by what they cost and how often the machine fails
+    /// Steps between two checkpoints, or `auto`: the interval that costs the least time, from the measured cost and --mtbf
     #[arg(long, value_name = "STEPS", default_value = "auto", requires = "checkpoints")]
     every: CheckpointFrequency,
-    /// The mean time between failures, for `--every auto`: 90m, 24h, 7d
+    /// Mean time between failures, for `--every auto`: 90m, 24h, 7d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
     mtbf: Duration,
-    /// Checkpoints that are kept
+    /// Number of checkpoints that are kept
     #[arg(long, default_value = "2")]
     keep: NonZeroUsize,
-    /// Wait for each checkpoint instead of computing on while it is written
+    /// Wait for each checkpoint instead of computing while it is written
     #[arg(long)]
     blocking: bool,
-    /// Come back to the `latest` checkpoint, on any number of ranks; `auto`: without one, begin at the beginning
+    /// Restart from the `latest` checkpoint, on any number of ranks; with `auto`, start from the beginning if there is none
     #[arg(long, value_name = "WHICH", requires = "checkpoints")]
     restart: Option<RestartChoice>,
-    /// Come back to this generation of the checkpoints, and give up the newer ones
+    /// Restart from this generation of the checkpoints, and discard the newer ones
     #[arg(long, value_name = "NUMBER", requires = "checkpoints", conflicts_with = "restart")]
     generation: Option<u64>,
-    /// Begin at the beginning in a folder that has checkpoints, and give them up
+    /// Start from the beginning in a folder that has checkpoints, and discard them
     #[arg(long, requires = "checkpoints", conflicts_with_all = ["restart", "generation"])]
     start_over: bool,
-    /// End with a checkpoint before this: a duration from now on (`90m`), seconds since 1970 (`@1800000000`), or a moment in UTC (`2026-11-18T14:30:00Z`)
+    /// End with a checkpoint before this time: a duration from now (`90m`), seconds since 1970 (`@1800000000`), or UTC (`2026-11-18T14:30:00Z`)
     #[arg(long, value_name = "TIME", requires = "checkpoints", value_parser = moment)]
     until: Option<SystemTime>,
 }
@@ -108,20 +108,22 @@ impl FromStr for CheckpointFrequency {
     }
 }
 
-/// What goes in front of names.
+/// Parses a device prefix.
 fn device(text: &str) -> Result<String, String> {
     let named = text.ends_with(':').then(|| text.to_owned());
     named.ok_or_else(|| {
-        "give a device or wrappers with their colons, such as ufs: or fault=nospace=1000000:ufs:".to_owned()
+        "give a device or layers, each with its colon, for example ufs: or fault=nospace=1000000:ufs:"
+            .to_owned()
     })
 }
 
-/// Runs it; why it has ended before its last step, if it did.
+/// Runs the command; returns why the run ended before its last step, if it did.
 pub(crate) fn run(command: &MdArguments) -> Result<Option<StopReason>> {
     let signal = Arc::new(AtomicBool::new(false));
     if command.checkpoints.is_some() {
-        // Without checkpoints there is nothing to be done before the end.
-        signal_hook::flag::register(SIGTERM, Arc::clone(&signal)).context("waiting for SIGTERM")?;
+        // Without checkpoints SIGTERM ends the process as usual.
+        signal_hook::flag::register(SIGTERM, Arc::clone(&signal))
+            .context("installing the handler of SIGTERM")?;
     }
     let stop =
         StopCondition { signal: command.checkpoints.is_some().then_some(signal), limit: command.until };
@@ -154,7 +156,7 @@ fn rank(world: &Comm, command: &MdArguments, stop: &StopCondition) -> Result<Opt
     Ok(run::run(world, &job)?.stopped)
 }
 
-/// Rank 0 reads it; all ranks understand the same text.
+/// Rank 0 reads the configuration; all ranks parse the same text.
 fn config(world: &Comm, command: &MdArguments) -> Result<Config> {
     let Some(path) = &command.config else { return Config::parse("argon", ARGON) };
     let text = match world.rank() {
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_are_due_by_steps_or_as_often_as_it_pays() {
+    fn the_checkpoint_frequency_is_auto_or_a_number_of_steps() {
         assert!(matches!("auto".parse(), Ok(CheckpointFrequency::Auto)));
         assert!(matches!("100".parse(), Ok(CheckpointFrequency::Steps(100))));
         assert!(["0", "-1", "often"].iter().all(|text| text.parse::<CheckpointFrequency>().is_err()));

@@ -1,4 +1,4 @@
-//! Which rank has which cells: a tree of cuts through the grid. Pure: every rank computes the same one.
+//! The decomposition of the grid among the ranks, as a tree of cuts. No communication: every rank computes the same tree.
 
 pub mod cell_box;
 pub mod grid;
@@ -9,7 +9,7 @@ mod regular;
 use crate::decomposition::cell_box::CellBox;
 use crate::decomposition::grid::SimulationGrid;
 
-/// How the box is cut.
+/// The method of decomposition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecompositionMethod {
     /// Into equal boxes on a grid of ranks (`DomainDecomposition`).
@@ -19,7 +19,7 @@ pub enum DecompositionMethod {
     Kd,
 }
 
-/// A box of cells for each rank; together they are the grid. A box is empty where there are more ranks than cells to cut between.
+/// A box of cells for each rank; together they are the grid. A box is empty if there are more ranks than cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decomposition {
     nodes: Vec<TreeNode>,
@@ -38,7 +38,7 @@ enum TreeNode {
     },
 }
 
-/// Where to cut: axis, first cell of the upper part, ranks of the lower part.
+/// A cut: axis, first cell of the upper part, number of ranks of the lower part.
 struct TreeCut {
     axis: usize,
     at: i64,
@@ -49,13 +49,13 @@ impl Decomposition {
     /// Equal boxes.
     pub fn regular(grid: &SimulationGrid, ranks: usize) -> Self {
         let mut cuts = regular::RegularCuts::new(grid.shape, ranks);
-        Self::cut(grid.shape, ranks, |brick, first, count| cuts.next(brick, first, count))
+        Self::cut(grid.shape, ranks, |cell_box, first, count| cuts.next(cell_box, first, count))
     }
 
-    /// Boxes of equal load, where `load` has one number per cell of the grid.
+    /// Boxes of equal load; `load` has one number per cell of the grid.
     pub fn kd(grid: &SimulationGrid, ranks: usize, load: &[u64]) -> Self {
         assert_eq!(load.len(), grid.cells(), "one load for each cell");
-        Self::cut(grid.shape, ranks, |brick, _, count| kd_tree::best_cut(grid, load, brick, count))
+        Self::cut(grid.shape, ranks, |cell_box, _, count| kd_tree::best_cut(grid, load, cell_box, count))
     }
 
     fn cut(shape: [i64; 3], ranks: usize, mut choose: impl FnMut(&CellBox, usize, usize) -> TreeCut) -> Self {
@@ -66,20 +66,20 @@ impl Decomposition {
 
     fn divide(
         &mut self,
-        brick: CellBox,
+        cell_box: CellBox,
         ranks: usize,
         choose: &mut impl FnMut(&CellBox, usize, usize) -> TreeCut,
     ) {
         let first = self.cell_boxes.len();
         if ranks == 1 {
             self.nodes.push(TreeNode::Leaf(first));
-            self.cell_boxes.push(brick);
+            self.cell_boxes.push(cell_box);
             return;
         }
-        let TreeCut { axis, at, below } = choose(&brick, first, ranks);
+        let TreeCut { axis, at, below } = choose(&cell_box, first, ranks);
         let node = self.nodes.len();
         self.nodes.push(TreeNode::Cut { axis, at, above: 0 });
-        let (lower, upper) = brick.split(axis, at);
+        let (lower, upper) = cell_box.split(axis, at);
         self.divide(lower, below, choose);
         let above = self.nodes.len();
         self.nodes[node] = TreeNode::Cut { axis, at, above };
@@ -97,17 +97,17 @@ impl Decomposition {
         }
     }
 
-    /// What a rank has.
+    /// The box of a rank.
     pub fn cell_box(&self, rank: usize) -> CellBox {
         self.cell_boxes[rank]
     }
 
-    /// What each rank has.
+    /// The boxes of all ranks.
     pub fn cell_boxes(&self) -> &[CellBox] {
         &self.cell_boxes
     }
 
-    /// Cells of files, per axis: the fewest equal ones that no cut goes through.
+    /// The number of cells for files along each axis: the fewest equal cells that no cut divides.
     pub fn file_cells(&self) -> [i64; 3] {
         let mut edge = self.shape;
         for node in &self.nodes {
@@ -133,7 +133,7 @@ mod tests {
         SimulationGrid { length: shape.map(|cells| cells as f64), shape }
     }
 
-    /// Every cell has one owner, and it lies in the owner's box.
+    /// Checks that every cell has one owner, whose box contains it.
     fn assert_covers(decomposition: &Decomposition, shape: [i64; 3], ranks: usize) {
         assert_eq!(decomposition.cell_boxes().len(), ranks);
         let cells: usize = decomposition.cell_boxes().iter().map(CellBox::cells).sum();
@@ -141,19 +141,19 @@ mod tests {
         for cell in CellBox::whole(shape).iter() {
             assert!(decomposition.cell_box(decomposition.owner(cell)).contains(cell));
         }
-        // No cell of a file is torn by a cut.
+        // No cut divides a cell of a file.
         let file = decomposition.file_cells();
-        for brick in decomposition.cell_boxes().iter().filter(|brick| !brick.is_empty()) {
+        for cell_box in decomposition.cell_boxes().iter().filter(|cell_box| !cell_box.is_empty()) {
             for axis in 0..3 {
                 let edge = shape[axis] / file[axis];
-                assert!(brick.low[axis] % edge == 0 && brick.high[axis] % edge == 0);
+                assert!(cell_box.low[axis] % edge == 0 && cell_box.high[axis] % edge == 0);
             }
         }
     }
 
     proptest! {
         #[test]
-        fn both_manners_cover_the_grid(
+        fn both_methods_cover_the_grid(
             shape in prop::array::uniform3(1i64..7), ranks in 1usize..12, seed in any::<u64>()
         ) {
             let grid = grid(shape);
@@ -165,22 +165,22 @@ mod tests {
     }
 
     #[test]
-    fn regular_boxes_are_equal_where_they_can_be() {
+    fn regular_boxes_are_equal_if_possible() {
         let decomposition = Decomposition::regular(&grid([12, 12, 12]), 8);
-        assert!(decomposition.cell_boxes().iter().all(|brick| brick.shape() == [6, 6, 6]));
+        assert!(decomposition.cell_boxes().iter().all(|cell_box| cell_box.shape() == [6, 6, 6]));
         assert_eq!(decomposition.file_cells(), [2, 2, 2]);
         let decomposition = Decomposition::regular(&grid([21, 4, 4]), 7);
-        assert!(decomposition.cell_boxes().iter().all(|brick| brick.shape() == [3, 4, 4]));
+        assert!(decomposition.cell_boxes().iter().all(|cell_box| cell_box.shape() == [3, 4, 4]));
         assert_eq!(Decomposition::regular(&grid([5, 5, 5]), 1).file_cells(), [1, 1, 1]);
     }
 
     #[test]
-    fn the_tree_balances_a_crowded_corner() {
+    fn the_tree_balances_an_uneven_load() {
         let grid = grid([8, 8, 8]);
         let crowd = |cell: [i64; 3]| if cell.iter().all(|at| *at < 4) { 100 } else { 1 };
         let load: Vec<u64> = CellBox::whole(grid.shape).iter().map(crowd).collect();
         let worst = |decomposition: &Decomposition| {
-            let of = |brick: &CellBox| brick.iter().map(crowd).sum::<u64>();
+            let of = |cell_box: &CellBox| cell_box.iter().map(crowd).sum::<u64>();
             decomposition.cell_boxes().iter().map(of).max().unwrap()
         };
         let mean = load.iter().sum::<u64>() / 8;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use aqueduct_md::restart::stop_condition::StopReason;
 use clap::Parser;
 
-/// The run has ended before its last step, with a checkpoint to go on from: `EX_TEMPFAIL` of sysexits.h.
+/// The exit status of a run that ended before its last step with a checkpoint: `EX_TEMPFAIL` of sysexits.h.
 const STOPPED: u8 = 75;
 
 fn main() -> ExitCode {
@@ -16,9 +16,9 @@ fn main() -> ExitCode {
         Ok(Some(reason)) => {
             let why = match reason {
                 StopReason::Signal => "SIGTERM",
-                StopReason::TimeLimit => "the time of --until",
+                StopReason::TimeLimit => "the time limit of --until",
             };
-            eprintln!("md: ended by {why}, with a checkpoint; go on with --restart latest");
+            eprintln!("md: ended by {why} with a checkpoint; continue with --restart latest");
             ExitCode::from(STOPPED)
         }
         Err(error) => {

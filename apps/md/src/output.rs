@@ -1,4 +1,4 @@
-//! What a run writes, by the lines of its configuration.
+//! The outputs of a run, one per line `output` of its configuration.
 
 #[cfg(feature = "hdf5")]
 pub mod h5md;
@@ -41,12 +41,12 @@ pub struct Outputs {
     units: SimulationUnits,
 }
 
-/// Where a run comes back to.
+/// The state of the outputs at the checkpoint of a restart.
 #[derive(Clone, Debug)]
 pub struct OutputState {
     /// The step.
     pub step: u64,
-    /// How far the outputs were then.
+    /// The positions of the outputs at that step.
     pub marks: OutputMarks,
 }
 
@@ -61,10 +61,10 @@ enum OutputPlugin {
 }
 
 impl Outputs {
-    /// Of a new run, or of one that comes back: then what was written since is taken back. Collective.
+    /// Opens the outputs. After a restart, output that was written after the checkpoint is removed. Collective.
     pub fn open(config: &Config, world: &Comm, back_to: Option<&OutputState>) -> Result<Self> {
         let units = config.units.unwrap_or(SimulationUnits::BARE);
-        // Where it is not known when the checkpoint was taken, nobody knows which files are of this run.
+        // Without the time of the checkpoint, files of this run cannot be distinguished from others.
         let later = back_to.and_then(|state| {
             let inputs = config.inputs().into_iter().map(PathBuf::from).collect();
             Some(StaleFiles { step: state.step, taken: state.marks.taken()?, inputs })
@@ -97,14 +97,14 @@ impl Outputs {
         Ok(Self { plugins: plugins.collect::<Result<_>>()?, units })
     }
 
-    /// Whether one of them needs the energies of this step.
+    /// Whether an output needs the energies of this step.
     pub fn want_energies(&self, step: u64) -> bool {
         self.plugins
             .iter()
             .any(|(line, plugin)| due(line, step) && matches!(plugin, OutputPlugin::Results(_)))
     }
 
-    /// Writes what is due. Collective.
+    /// Writes the outputs that are due. Collective.
     pub fn write(
         &mut self,
         simulation: &Simulation,
@@ -131,7 +131,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Makes what grows durable, so that none is behind a checkpoint, whatever fails; how far everything is, known to all ranks. Collective.
+    /// Syncs growing files, so that no output is older than the next checkpoint; returns the positions on all ranks. Collective.
     pub fn sync(&self, world: &Comm) -> Result<OutputMarks> {
         let mut marks = OutputMarks::now();
         for (line, plugin) in &self.plugins {
@@ -152,7 +152,7 @@ impl Outputs {
         OutputMarks::decode(&String::from_utf8_lossy(&text))
     }
 
-    /// Ends the run's outputs: plots are drawn, files closed. Collective.
+    /// Ends the outputs: draws plots and closes files. Collective.
     pub fn finish(self) -> Result<()> {
         for (_, plugin) in self.plugins {
             match plugin {
@@ -169,7 +169,7 @@ impl Outputs {
     }
 }
 
-/// What the names of the files end with that a writer makes for a step.
+/// The suffixes of the files that a writer creates for a step.
 fn endings(writer: OutputKind) -> Vec<String> {
     match writer {
         OutputKind::Result | OutputKind::Vis => Vec::new(),

@@ -1,14 +1,14 @@
-//! A bar that shows how far a run is, where somebody looks.
+//! The progress bar of a run on a terminal.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The bar of rank 0, on a terminal; nothing elsewhere.
+/// The progress bar of rank 0 on a terminal; otherwise nothing is shown.
 pub struct RunProgress(Option<ProgressBar>);
 
 impl RunProgress {
-    /// From step `from` to step `to`.
+    /// A progress bar from step `from` to step `to`.
     pub fn new(shown: bool, from: u64, to: u64) -> Self {
         if !shown || !stderr().is_terminal() {
             return Self(None);
@@ -21,14 +21,14 @@ impl RunProgress {
         Self(Some(bar))
     }
 
-    /// One step more.
+    /// Advances by one step.
     pub fn step(&self) {
         if let Some(bar) = &self.0 {
             bar.inc(1);
         }
     }
 
-    /// A line of output, above the bar.
+    /// Prints a line above the bar.
     pub fn print(&self, line: &str) {
         match &self.0 {
             Some(bar) => bar.suspend(|| print_line(line)),
@@ -36,7 +36,7 @@ impl RunProgress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
@@ -44,7 +44,7 @@ impl RunProgress {
     }
 }
 
-/// A line on the standard output. A run goes on when nobody reads it any more.
+/// Prints a line on the standard output. The run continues if the reader has closed it.
 pub fn print_line(line: &str) {
     let _ = writeln!(stdout(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! A run from its beginning to its last step.
+//! A run from its first to its last step.
 
 use std::time::{Duration, Instant};
 
@@ -21,20 +21,20 @@ use crate::restart::checkpointer::{
 use crate::restart::stop_condition::{StopCondition, StopReason};
 use crate::simulation::{Model, Simulation};
 
-/// What to do.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// What the configuration says.
+    /// The configuration.
     pub config: Config,
     /// The last step, counted from the start of the trajectory.
     pub steps: u64,
-    /// How many rows of energies are printed.
+    /// The number of rows of energies that are printed.
     pub rows: u64,
-    /// Where checkpoints go, and how often.
+    /// Folder and frequency of checkpoints.
     pub checkpoints: Option<CheckpointPolicy>,
-    /// Where it begins, if it has checkpoints.
+    /// Where the run starts, if it has checkpoints.
     pub start: StartMode,
-    /// When it ends before its last step.
+    /// When the run ends before its last step.
     pub stop: StopCondition,
 }
 
@@ -46,34 +46,34 @@ impl RunSettings {
     }
 }
 
-/// How a run has ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunOutcome {
     /// The last row of energies.
     pub row: ResultRow,
-    /// Why it ended before its last step, if it did; its state is in the checkpoints.
+    /// Why it ended before its last step, if it did; its state is in the latest checkpoint.
     pub stopped: Option<StopReason>,
 }
 
-/// Does it. Collective.
+/// Executes a run. Collective.
 pub fn run(world: &Comm, job: &RunSettings) -> Result<RunOutcome> {
-    let speaks = world.rank() == 0 && job.rows > 0;
+    let prints = world.rank() == 0 && job.rows > 0;
     let open = |policy: &CheckpointPolicy| Checkpointer::open(world, policy, job.start);
     let mut saver = job.checkpoints.as_ref().map(open).transpose()?;
     if let Some(saver) = saver.as_mut().filter(|_| job.stop.limit.is_some()) {
         saver.measure_early();
     }
     let _locks = OutputLocks::acquire(world, &job.config.outputs)?;
-    let (space, mut simulation, back_to) = begin(world, job, saver.as_mut(), speaks)?;
+    let (space, mut simulation, back_to) = begin(world, job, saver.as_mut(), prints)?;
     if let Some(saver) = &mut saver {
         let known = back_to.as_ref().map(|state| state.marks.encode().into_bytes());
         let fresh = || OutputMarks::at_the_beginning(&job.config.outputs);
-        // Rank 0 says what time it is.
+        // All ranks use the time of rank 0.
         let known = world.broadcast_vec(0, known.unwrap_or_else(|| fresh().encode().into_bytes()))?;
         saver.begin(&simulation, &OutputMarks::decode(&String::from_utf8_lossy(&known))?)?;
     }
     let mut outputs = Outputs::open(&job.config, world, back_to.as_ref())?;
-    if speaks {
+    if prints {
         progress::print_line(&introduction(world, &simulation, &space));
         progress::print_line(&ResultRow::pretty_head());
     }
@@ -84,26 +84,26 @@ pub fn run(world: &Comm, job: &RunSettings) -> Result<RunOutcome> {
     Ok(end)
 }
 
-/// The first state: that of a checkpoint, or of the configuration; and how far the outputs were, where a run comes back.
+/// The initial state: that of a checkpoint, or of the configuration; and the state of the outputs after a restart.
 fn begin<'w>(
     world: &'w Comm,
     job: &RunSettings,
     saver: Option<&mut Checkpointer>,
-    speaks: bool,
+    prints: bool,
 ) -> Result<(PhaseSpace, Simulation<'w>, Option<OutputState>)> {
     if let Some(saver) = saver.filter(|_| !matches!(job.start, StartMode::New | StartMode::StartOver)) {
         let space = initial_state::space(world, &job.config)?;
         if let Some(RestoredState { step, time, molecules, outputs, note }) =
             saver.restore(world, &space, job.config.cutoff)?
         {
-            if speaks {
+            if prints {
                 progress::print_line(&note);
             }
             let simulation = Simulation::new(world, model(&job.config, &space)?, molecules, step, time)?;
             return Ok((space, simulation, Some(outputs)));
         }
-        if speaks {
-            progress::print_line("there is no checkpoint yet: from the beginning");
+        if prints {
+            progress::print_line("no checkpoint found: starting from the beginning");
         }
     }
     let InitialState { space, molecules } = initial_state::begin(world, &job.config)?;
@@ -111,7 +111,7 @@ fn begin<'w>(
     Ok((space, simulation, None))
 }
 
-/// Takes the steps that are left, and writes on the way.
+/// Computes the remaining steps and writes the outputs.
 fn steps(
     simulation: &mut Simulation,
     job: &RunSettings,
@@ -120,15 +120,15 @@ fn steps(
     mut saver: Option<&mut Checkpointer>,
 ) -> Result<RunOutcome> {
     let world = simulation.world();
-    let speaks = world.rank() == 0 && job.rows > 0;
+    let prints = world.rank() == 0 && job.rows > 0;
     let first = simulation.step();
-    let progress = RunProgress::new(speaks, first, job.steps);
+    let progress = RunProgress::new(prints, first, job.steps);
     let between = (job.steps.saturating_sub(first) / job.rows.max(1)).max(1);
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     loop {
         let since = Instant::now();
         let step = simulation.step();
-        // Without checkpoints what was computed would be lost.
+        // Without checkpoints the state would be lost.
         let stopped = match &saver {
             Some(saver) if step < job.steps => job.stop.check(world, longest, saver.longest())?,
             _ => None,
@@ -137,7 +137,7 @@ fn steps(
         let shown = job.rows > 0 && ((step - first).is_multiple_of(between) || last);
         let row =
             if shown || last || outputs.want_energies(step) { Some(measure(simulation)?) } else { None };
-        if let Some(row) = row.filter(|_| shown && speaks) {
+        if let Some(row) = row.filter(|_| shown && prints) {
             progress.print(&row.pretty());
         }
         outputs.write(simulation, space, row.as_ref())?;
@@ -145,11 +145,11 @@ fn steps(
         if let (Some(saver), true) = (&mut saver, step > first) {
             saver.step(simulation, || outputs.sync(world))?;
         }
-        // What a checkpoint takes is not counted as a step, too.
+        // The time of a checkpoint does not count as time of a step.
         let stood = before.elapsed();
         if let Some(row) = row.filter(|_| last) {
             progress.finish();
-            if speaks {
+            if prints {
                 progress.print(&pace(space, step - first, began, saver.as_ref().map(|saver| saver.cost())));
             }
             return Ok(RunOutcome { row, stopped });
@@ -160,7 +160,7 @@ fn steps(
     }
 }
 
-/// What the configuration and the phase space make of the physics.
+/// The physical model of the configuration and the phase space.
 pub fn model(config: &Config, space: &PhaseSpace) -> Result<Model> {
     Ok(Model {
         grid: SimulationGrid::new(space.length, config.cutoff, space.molecules)?,
@@ -184,10 +184,10 @@ fn introduction(world: &Comm, simulation: &Simulation, space: &PhaseSpace) -> St
     let carried: Vec<String> = carried.map(|component| (component + 1).to_string()).collect();
     let note = match carried.as_slice() {
         [] => String::new(),
-        some => format!("\ncomponents without forces here, carried along unchanged: {}", some.join(", ")),
+        some => format!("\ncomponents without forces, kept unchanged: {}", some.join(", ")),
     };
     format!(
-        "{} molecules in a box of {x:.3} x {y:.3} x {z:.3}, {:?} cells, on {} ranks by {}, {:?} decomposition{note}",
+        "{} molecules in a box of {x:.3} x {y:.3} x {z:.3}, {:?} cells, {} ranks, transport {}, {:?} decomposition{note}",
         space.molecules,
         model.grid.shape,
         world.size(),
@@ -204,5 +204,5 @@ fn pace(space: &PhaseSpace, steps: u64, began: Instant, cost: Option<CheckpointC
         return pace;
     };
     let (stood, share) = (time.as_secs_f64(), 100.0 * time.as_secs_f64() / seconds);
-    format!("{pace}; it stood still for {stood:.3} s, {share:.2} %, for {checkpoints} checkpoints")
+    format!("{pace}; {checkpoints} checkpoints stopped it for {stood:.3} s, {share:.2} %")
 }

@@ -1,4 +1,4 @@
-//! A running simulation: what a rank knows, and how it takes a step.
+//! A running simulation: the state of a rank, and a time step.
 
 pub mod exchange;
 
@@ -15,24 +15,24 @@ use crate::force::pair_forces::{self, Force};
 use crate::force::potential::Potential;
 use aqueduct::checkpoint::Molecule;
 
-/// What does not change while it runs.
+/// The constant parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The box and its cells.
     pub grid: SimulationGrid,
-    /// What acts between molecules.
+    /// The potential between molecules.
     pub potential: Potential,
     /// Length of a time step.
     pub timestep: f64,
-    /// Who is scaled to which temperature how often.
+    /// The thermostat, if there is one.
     pub thermostat: Option<Thermostat>,
-    /// How the box is dealt out.
+    /// The method of decomposition.
     pub decomposition_method: DecompositionMethod,
-    /// Steps between two looks at the load, where boxes follow it.
+    /// Steps between two load balancings of the k-d decomposition.
     pub rebalance: u64,
 }
 
-/// Scales velocities to a temperature.
+/// A thermostat that scales velocities to a temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thermostat {
     /// The temperature.
@@ -54,7 +54,7 @@ pub struct Simulation<'w> {
 }
 
 impl<'w> Simulation<'w> {
-    /// Starts from molecules that lie anywhere: each is brought to the rank in charge. Collective.
+    /// Starts from molecules on any ranks: each is sent to its owner. Collective.
     pub fn new(
         world: &'w Comm,
         model: Model,
@@ -65,11 +65,11 @@ impl<'w> Simulation<'w> {
         for molecule in &molecules {
             let (id, at) = (molecule.id, molecule.position);
             let inside = at.iter().zip(model.grid.length).all(|(x, length)| (0.0..=length).contains(x));
-            ensure!(inside, "molecule {id} at {at:?} lies outside of the box {:?}", model.grid.length);
+            ensure!(inside, "molecule {id} at {at:?} is outside of the box {:?}", model.grid.length);
             let known = (molecule.component as usize) < model.potential.components();
             ensure!(
                 known,
-                "molecule {id} is of component {}, which is not described",
+                "molecule {id} is of component {}, which the phase space does not define",
                 molecule.component + 1
             );
         }
@@ -92,7 +92,7 @@ impl<'w> Simulation<'w> {
         Ok(simulation)
     }
 
-    /// One leapfrog step: half a kick, a drift, forces, the other half. Collective.
+    /// One leapfrog step: half a kick, a drift, forces, half a kick. Collective.
     pub fn advance(&mut self) -> Result<()> {
         self.kick();
         self.drift()?;
@@ -111,17 +111,17 @@ impl<'w> Simulation<'w> {
         self.apply_thermostat()
     }
 
-    /// Half a step of acceleration.
+    /// Half a step of the velocities.
     fn kick(&mut self) {
-        for (molecule, pull) in self.molecules.iter_mut().zip(&self.forces) {
+        for (molecule, acting_force) in self.molecules.iter_mut().zip(&self.forces) {
             if let Some(centre) = self.model.potential.centre(molecule.component as usize) {
                 let share = 0.5 * self.model.timestep / centre.mass;
-                (0..3).for_each(|axis| molecule.velocity[axis] += share * pull.force[axis]);
+                (0..3).for_each(|axis| molecule.velocity[axis] += share * acting_force.force[axis]);
             }
         }
     }
 
-    /// A step of motion.
+    /// A step of the positions.
     fn drift(&mut self) -> Result<()> {
         let (grid, step) = (&self.model.grid, self.step);
         let edge = grid.cell_length();
@@ -134,8 +134,8 @@ impl<'w> Simulation<'w> {
                 if way.is_nan() || way.abs() >= edge {
                     let (id, speed) = (molecule.id, molecule.velocity);
                     bail!(
-                        "step {step}: molecule {id} with velocity {speed:?} crosses more than a cell in one step: \
-                         take a shorter timestepLength, or a start without overlaps"
+                        "step {step}: molecule {id} with velocity {speed:?} crosses more than a cell in one step; \
+                         use a shorter timestepLength, or an initial state without overlaps"
                     );
                 }
                 molecule.position[axis] += way;
@@ -145,7 +145,7 @@ impl<'w> Simulation<'w> {
         Ok(())
     }
 
-    /// Cuts the box anew and brings every molecule to its owner.
+    /// Computes a new decomposition and sends every molecule to its owner.
     fn redistribute(&mut self) -> Result<()> {
         let (world, grid) = (self.world, &self.model.grid);
         self.decomposition = match self.model.decomposition_method {
@@ -166,16 +166,16 @@ impl<'w> Simulation<'w> {
     }
 
     fn compute_forces(&mut self) -> Result<()> {
-        let (grid, brick) = (&self.model.grid, self.cell_box());
-        let starts = linked_cells::sort(grid, &brick, &mut self.molecules);
-        let ghosts = exchange::ghosts(self.world, &brick, &self.neighbours, &self.molecules, &starts)?;
-        let cells = LinkedCells::new(grid, &brick, &self.molecules, &ghosts);
-        self.forces = pair_forces::forces(&brick, &cells, &self.model.potential);
-        let finite = |pull: &Force| pull.force.iter().all(|force| force.is_finite());
-        if let Some(at) = self.forces.iter().position(|pull| !finite(pull)) {
+        let (grid, cell_box) = (&self.model.grid, self.cell_box());
+        let starts = linked_cells::sort(grid, &cell_box, &mut self.molecules);
+        let ghosts = exchange::ghosts(self.world, &cell_box, &self.neighbours, &self.molecules, &starts)?;
+        let cells = LinkedCells::new(grid, &cell_box, &self.molecules, &ghosts);
+        self.forces = pair_forces::forces(&cell_box, &cells, &self.model.potential);
+        let finite = |acting_force: &Force| acting_force.force.iter().all(|force| force.is_finite());
+        if let Some(at) = self.forces.iter().position(|acting_force| !finite(acting_force)) {
             let Molecule { id, position, .. } = self.molecules[at];
             bail!(
-                "step {}: the force on molecule {id} at {position:?} is not finite: another is at the same place",
+                "step {}: the force on molecule {id} at {position:?} is not finite: another molecule has the same position",
                 self.step
             );
         }
@@ -199,7 +199,7 @@ impl<'w> Simulation<'w> {
         Ok(())
     }
 
-    /// What the state amounts to. Collective.
+    /// The energies of the state. Collective.
     pub fn energies(&self) -> Result<Energies> {
         Energies::measure(self.world, &self.model.potential, &self.molecules, &self.forces)
     }
@@ -209,7 +209,7 @@ impl<'w> Simulation<'w> {
         self.decomposition.cell_box(self.world.rank())
     }
 
-    /// Which rank has which cells.
+    /// The decomposition.
     pub fn decomposition(&self) -> &Decomposition {
         &self.decomposition
     }
@@ -219,17 +219,17 @@ impl<'w> Simulation<'w> {
         &self.molecules
     }
 
-    /// What acts on them.
+    /// The forces on these molecules.
     pub fn forces(&self) -> &[Force] {
         &self.forces
     }
 
-    /// What does not change.
+    /// The constant parameters.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The ranks.
+    /// The communicator.
     pub fn world(&self) -> &'w Comm {
         self.world
     }

@@ -11,7 +11,7 @@ pub use aqueduct_file::{Error, Kind, Result};
 /// An error of the operating system on a folder or file that is accessed without the file layer.
 pub(crate) fn system(operation: &'static str, path: &Path, error: io::Error) -> Error {
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "; check the path: something was moved or removed",
+        io::ErrorKind::NotFound => "; check the path: the file or folder was moved or removed",
         io::ErrorKind::PermissionDenied => "; make it accessible to this program, or name another folder",
         io::ErrorKind::ReadOnlyFilesystem => "; name a folder on a medium that can be written",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -23,7 +23,7 @@ pub(crate) fn system(operation: &'static str, path: &Path, error: io::Error) -> 
     Error::from_io(operation, path, error, detail)
 }
 
-/// The bytes that rank 0 computes, on every rank; or its error.
+/// Runs `work` on rank 0 and returns its bytes, or its error, on every rank.
 pub(crate) fn on_root(
     comm: &Comm,
     operation: &'static str,

@@ -1,7 +1,7 @@
 //! Cell files: the particles of all ranks in one file, cell by cell.
 //!
-//! The domain is cut into equal cells ([`CellGrid`]), each of which lies on one rank; inside a cell particles are in no order. Whoever reads,
-//! on whatever number of ranks, finds the cells its box overlaps and touches nothing else.
+//! The domain is divided into equal cells ([`CellGrid`]). All particles of a cell are on one rank; their order inside a cell is not
+//! defined. A reader on any number of ranks reads only the cells that its box overlaps.
 //!
 //! ```
 //! use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion, particle_cells};
@@ -21,7 +21,7 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! The bytes are in `docs/format-cells.md`.
+//! `docs/format-cells.md` specifies the format.
 
 mod cell_file;
 pub mod cell_offsets;

@@ -1,6 +1,6 @@
-//! A box of space that a rank is in charge of.
+//! Boxes in space, such as the subdomain of a rank.
 
-/// A box: from `low` up to, not including, `high`. Of the domain it lies in, the upper faces belong to it where it reaches them.
+/// A half-open box: `low` is included, `high` is not, except where it is an upper face of the domain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpatialRegion {
     /// The lower corner.
@@ -23,8 +23,8 @@ impl SpatialRegion {
         Self { low: [0.0; 3], high: length }
     }
 
-    /// Whether a particle at this place of a domain of this length belongs here. What rounding has put on the upper face of the
-    /// domain belongs to whoever reaches that face.
+    /// Whether a position in a domain of this length belongs to the box. A position on the upper face of the domain (rounding can put
+    /// one there) belongs to the boxes that end at that face.
     pub fn contains(&self, position: [f64; 3], length: [f64; 3]) -> bool {
         (0..3).all(|d| {
             let (at, low, high) = (position[d], self.low[d], self.high[d]);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_of_the_domain_belongs_to_exactly_one_of_its_halves() {
+    fn every_position_of_the_domain_belongs_to_exactly_one_half() {
         let length = [2.0; 3];
         let halves =
             [SpatialRegion::new([0.0; 3], [1.0, 2.0, 2.0]), SpatialRegion::new([1.0, 0.0, 0.0], [2.0; 3])];

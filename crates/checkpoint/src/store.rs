@@ -27,14 +27,14 @@ use commit::{CommitOutcome, StoreLocation};
 use held_generations::HeldGenerations;
 use lock::StoreLock;
 
-/// Which generations stay when a new one is committed. The newest always does.
+/// Which generations are kept when a new one is committed. The newest is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// All of them.
     All,
-    /// So many, the newest.
+    /// This number of generations, the newest ones.
     Last(usize),
-    /// Those that are not older.
+    /// Those that are not older than this.
     NewerThan(Duration),
 }
 
@@ -57,16 +57,16 @@ pub enum Retention {
 ///     checkpoint.value("time", &12.5_f64);
 ///     checkpoint.cells("molecules", &grid, &molecules);
 ///     checkpoint.array("temperature", &ArrayBlock::new([40], [10 * rank], [10]), &temperature);
-///     checkpoint.objects("notes", &[format!("rank {rank} was here")]);
-///     // Here and now; `store.start(checkpoint)` copies what it must and computes on.
+///     checkpoint.objects("notes", &[format!("note of rank {rank}")]);
+///     // Returns when it is durable; `store.start(checkpoint)` copies it and returns at once.
 ///     store.write(&checkpoint)?;
 ///     Ok::<_, aqueduct_checkpoint::Error>(())
 /// })?;
 ///
-/// // Back, on another number of ranks.
+/// // Restart on another number of ranks.
 /// Launch::threads(3).run(|world| {
 ///     let store = Store::open(world, path)?;
-///     let latest = store.latest()?.expect("there is one");
+///     let latest = store.latest()?.expect("a generation");
 ///     assert_eq!((latest.step(), latest.value::<f64>("time")?), (1000, 12.5));
 ///     if world.rank() == 0 {
 ///         assert!(!latest.has("added by a newer program"));
@@ -80,40 +80,40 @@ pub enum Retention {
 /// # Ok::<(), aqueduct_comm::Error>(())
 /// ```
 ///
-/// # What is promised
-/// A generation is there as a whole or not at all, whatever kills the program or fills the disk meanwhile; those before it stay. `docs/format-checkpoint.md`
-/// has the bytes and the order in which they are written.
+/// # Guarantees
+/// A generation is committed atomically: if the program is killed or the disk is full, the previous generations are unchanged.
+/// `docs/format-checkpoint.md` specifies the files and the commit protocol.
 ///
-/// Generations may be listed and read while one is being written: reading has a communicator of its own. Those that this process has open,
-/// in this store or in another one of the same folder, are not removed meanwhile.
+/// Generations can be listed and read while one is being written: reading has its own communicator. Generations that this process has
+/// open, in this store or in another one of the same folder, are not removed.
 ///
-/// The failure of a checkpoint that was [started](Self::start) is told by the next call that waits for it. Where there is none it is printed when the
-/// store is dropped, and [`aqueduct_comm::run`] returns it as an error.
+/// The next call that waits for a [started](Self::start) checkpoint returns its failure. If there is no such call, the failure is printed
+/// when the store is dropped, and [`aqueduct_comm::run`] returns it as an error.
 #[derive(Debug)]
 pub struct Store {
-    /// Of those who read.
+    /// The communicator of readers.
     comm: Comm,
-    /// Of the I/O thread, or of whoever writes without one.
+    /// The communicator of the I/O thread, and of writes without one.
     writer: Comm,
     location: StoreLocation,
     retention: Retention,
-    /// Held by rank 0 from its first write on.
+    /// The lock, held by rank 0 from its first write on.
     lock: Option<StoreLock>,
     thread: BackgroundQueue,
     pending_commit: Option<Receiver<Result<CommitOutcome>>>,
-    /// Not taken yet.
+    /// Warnings that were not taken yet.
     warnings: Vec<String>,
-    /// All that there were.
+    /// All warnings so far.
     reported_warnings: Vec<String>,
 }
 
 impl Store {
-    /// Opens a folder that is there. Collective.
+    /// Opens an existing folder. Collective.
     pub fn open(comm: &Comm, folder: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(comm, folder.as_ref(), folder::find)
     }
 
-    /// Opens a folder, and makes it, durably, if it is not there. Collective.
+    /// Opens a folder; creates it and syncs its parents if it does not exist. Collective.
     pub fn open_or_create(comm: &Comm, folder: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(comm, folder.as_ref(), folder::make)
     }
@@ -125,7 +125,7 @@ impl Store {
         let (comm, writer) = (own()?, own()?);
         let held = HeldGenerations::of(folder);
         let place = StoreLocation { folder: folder.to_owned(), device_prefix: String::new(), held };
-        let (warnings, told) = (Vec::new(), Vec::new());
+        let (warnings, reported_warnings) = (Vec::new(), Vec::new());
         Ok(Self {
             comm,
             writer,
@@ -135,18 +135,18 @@ impl Store {
             thread: BackgroundQueue::new("aqueduct store"),
             pending_commit: None,
             warnings,
-            reported_warnings: told,
+            reported_warnings,
         })
     }
 
-    /// Which generations stay; the last two, if nothing is said.
+    /// Sets which generations are kept; the default is the last two.
     #[must_use]
     pub fn retention(mut self, keep: Retention) -> Self {
         self.retention = keep;
         self
     }
 
-    /// Accesses files through a device or wrapper that works on files of the operating system: `uring:`, `throttle=100MB/s:`.
+    /// Accesses files through a device or layer on files of the operating system: `uring:`, `throttle=100MB/s:`.
     #[must_use]
     pub fn with_device(mut self, prefix: impl Into<String>) -> Self {
         self.location.device_prefix = prefix.into();
@@ -158,7 +158,7 @@ impl Store {
         &self.location.folder
     }
 
-    /// Commits a checkpoint; its generation. When it returns, the generation is durable. Collective.
+    /// Commits a checkpoint and returns its generation, which is then durable. Collective.
     pub fn write(&mut self, checkpoint: &Checkpoint<'_>) -> Result<u64> {
         self.wait_for_commit()?;
         self.lock()?;
@@ -215,12 +215,12 @@ impl Store {
         Ok((fits == 1).then_some(memory))
     }
 
-    /// True while a started checkpoint is being written by this rank.
+    /// Whether a checkpoint is being written on this rank.
     pub fn is_busy(&self) -> bool {
         !self.thread.is_idle()
     }
 
-    /// Waits for the checkpoint that is under way; its generation, if there was one. Collective.
+    /// Waits for the checkpoint that is being written, and returns its generation, if there was one. Collective.
     pub fn wait(&mut self) -> Result<Option<u64>> {
         self.wait_for_commit()
     }
@@ -234,38 +234,39 @@ impl Store {
         Ok(decode_numbers(&bytes))
     }
 
-    /// A committed generation, as its manifest has it; its parts are checked as they are read, all of them by [`Generation::verify`]. Collective.
+    /// A committed generation. Only its manifest is read; parts are verified when they are read, all of them by [`Generation::verify`].
+    /// Collective.
     pub fn generation(&self, number: u64) -> Result<Generation> {
         Generation::open(&self.comm, &self.location, number)
     }
 
-    /// The newest generation that is whole: all checksums are compared. Damaged ones are passed over, and
-    /// [`Generation::skipped`] tells which and why; if all are, that is the error. Collective.
+    /// The newest complete generation, after all of its checksums were verified. Damaged ones are skipped, and listed by
+    /// [`Generation::skipped`]; if all are damaged, the error of the newest is returned. Collective.
     pub fn latest(&self) -> Result<Option<Generation>> {
         let mut all = self.candidates()?;
         loop {
-            let mut passed = Vec::new();
+            let mut skipped = Vec::new();
             for number in all.iter().rev().copied() {
                 let found =
                     self.generation(number).and_then(|generation| generation.verify().map(|()| generation));
                 match found {
-                    Ok(generation) => return Ok(Some(generation.with_skipped(passed))),
-                    // Ranks that cannot talk will not find an older one either.
+                    Ok(generation) => return Ok(Some(generation.with_skipped(skipped))),
+                    // After a communication failure an older generation cannot be read either.
                     Err(error) if error.kind() == Kind::Communication => return Err(error),
-                    Err(error) => passed.push(SkippedGeneration { generation: number, error }),
+                    Err(error) => skipped.push(SkippedGeneration { generation: number, error }),
                 }
             }
-            // A checkpoint that is under way may have taken the place of all of them.
+            // A checkpoint that is being written may have replaced all of them.
             let now = self.candidates()?;
             if now == all {
-                return passed.into_iter().next().map_or(Ok(None), |first| Err(first.error));
+                return skipped.into_iter().next().map_or(Ok(None), |first| Err(first.error));
             }
             all = now;
         }
     }
 
-    /// The numbers of committed generations, and of folders that are called so and have no manifest, ascending: what a check of a store
-    /// has to look at. Collective.
+    /// The numbers of committed generations, and of folders with names of generations but without a manifest, ascending. A check of a store
+    /// covers all of them. Collective.
     pub fn candidates(&self) -> Result<Vec<u64>> {
         let path = &self.location.folder;
         let bytes = on_root(&self.comm, "list", &path.to_string_lossy(), || {
@@ -277,15 +278,15 @@ impl Store {
         Ok(decode_numbers(&bytes))
     }
 
-    /// Removes generations that are not to be kept; which. Done after each commit, too. Collective.
+    /// Removes generations by the retention rule, as each commit does, and returns their numbers. Collective.
     pub fn prune(&mut self) -> Result<Vec<u64>> {
         self.wait_for_commit()?;
         self.lock()?;
         commit::prune(&self.writer, &self.location, self.retention)
     }
 
-    /// What went wrong beside the checkpoints written so far, and did not make them fail: old generations or leftovers that could not be removed, things
-    /// that do not belong into the folder. Each is told once, at rank 0; what nobody has asked for is printed when the store is dropped.
+    /// Problems that did not make a checkpoint fail: old generations or leftovers that could not be removed, unrelated entries of the folder.
+    /// Each is reported once, at rank 0. Warnings that were not taken are printed when the store is dropped.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
@@ -310,8 +311,8 @@ impl Store {
         }
     }
 
-    /// Makes sure that no other program writes here, from now on. The first checkpoint does it, too; a program that changes other files with its
-    /// checkpoints does it before. Collective.
+    /// Excludes other programs from writing to this store. The first checkpoint does so too; a program that changes other files together with
+    /// its checkpoints calls it before. Collective.
     pub fn lock(&mut self) -> Result<()> {
         let mine = if self.comm.rank() == 0 && self.lock.is_none() {
             StoreLock::acquire(&self.location.folder).map(Some)
@@ -327,12 +328,12 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// What is under way is finished. A failure that nobody has waited for is printed, and is the error of [`aqueduct_comm::run`].
+    /// Waits for the checkpoint that is being written. Its failure is printed, and is the error of [`aqueduct_comm::run`].
     fn drop(&mut self) {
         if let Err(error) = self.wait_for_commit() {
-            // Where it happened, not where it was heard of.
+            // Printed only on the rank where it happened.
             if error.rank().is_none() {
-                let message = format!("a checkpoint that was not waited for has failed: {error}");
+                let message = format!("a background checkpoint failed: {error}");
                 Report::new(Component::Checkpoint).warn(&message);
             }
             self.comm.report_failure(error.to_string());
@@ -343,7 +344,7 @@ impl Drop for Store {
     }
 }
 
-/// Numbers as they are told to other ranks.
+/// Numbers as bytes, for messages to other ranks.
 fn encode_numbers(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }

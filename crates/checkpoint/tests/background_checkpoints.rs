@@ -1,6 +1,7 @@
-//! While a checkpoint is being written generations are listed and read; and its failure is told even if nobody waits for it.
+//! Checkpoints written in the background: generations are listed and read meanwhile, and a failure is reported even if the program
+//! never waits for the checkpoint.
 //!
-//! Under MPI the program is this one: each rank runs the one test `a_job`.
+//! Under MPI, each rank runs the test `a_job` of this program.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use aqueduct_checkpoint::{
 use aqueduct_comm::{Comm, Launch};
 use aqueduct_testkit::launcher::TestLauncher;
 
-/// Where the job has its store, and which job it is.
+/// Variables with the folder of the store and the name of the job.
 const FOLDER: &str = "AQUEDUCT_TEST_STORE";
 const JOB: &str = "AQUEDUCT_TEST_JOB";
 
@@ -27,7 +28,7 @@ fn molecules(world: &Comm) -> (CellGrid, Vec<Molecule>) {
     (grid, mine.collect())
 }
 
-/// The lines of the README, again and again, over a medium slow enough that the checkpoint is still under way when generations are read.
+/// Starts checkpoints on a throttled device, and reads generations while they are written.
 fn read_while_writing(world: &Comm, folder: &Path) -> Result<()> {
     let mut store = Store::open_or_create(world, folder)?
         .retention(Retention::Last(1))
@@ -48,8 +49,8 @@ fn read_while_writing(world: &Comm, folder: &Path) -> Result<()> {
             overlaps += usize::from(store.is_busy());
             store.generations()?;
             let latest = store.latest()?;
-            assert!(step == 1 || latest.is_some(), "there is one before");
-            // One that was opened long ago, and would have been removed since.
+            assert!(step == 1 || latest.is_some(), "the previous generation exists");
+            // Also a generation that is open since the first step, and would have been removed otherwise.
             for generation in held.iter().chain(&latest) {
                 check(world, generation)?;
             }
@@ -58,7 +59,7 @@ fn read_while_writing(world: &Comm, folder: &Path) -> Result<()> {
             }
         }
     }
-    assert!(overlaps > 3, "{overlaps} times something was under way");
+    assert!(overlaps > 3, "a checkpoint was being written only {overlaps} times");
     assert!(store.wait()?.is_some());
     Ok(())
 }
@@ -74,7 +75,7 @@ fn check(world: &Comm, generation: &aqueduct_checkpoint::Generation) -> Result<(
     Ok(())
 }
 
-/// The last checkpoint does not fit, and the program ends without waiting for it.
+/// Starts a checkpoint that fails for lack of space, and ends without waiting for it.
 fn leave_without_waiting(world: &Comm, folder: &Path) -> Result<()> {
     let mut store = Store::open_or_create(world, folder)?.with_device("fault=seed=1,nospace=1000:ufs:");
     let (grid, molecules) = molecules(world);
@@ -90,7 +91,7 @@ fn run_job(world: &Comm, job: &str, folder: &Path) -> Result<()> {
     }
 }
 
-/// Started by the tests below; by hand, it does nothing.
+/// Run by the jobs of the tests below; does nothing otherwise.
 #[test]
 fn a_job() {
     let (Some(folder), Ok(job)) = (std::env::var_os(FOLDER), std::env::var(JOB)) else { return };
@@ -98,7 +99,7 @@ fn a_job() {
 }
 
 #[test]
-fn threads_read_while_they_write() {
+fn generations_are_read_while_threads_write() {
     for (ranks, node_ranks) in [(1, 1), (3, 3), (3, 1)] {
         let folder = tempfile::tempdir().unwrap();
         let work = |world: &Comm| read_while_writing(world, folder.path());
@@ -106,7 +107,7 @@ fn threads_read_while_they_write() {
     }
 }
 
-fn ranks_read_while_they_write(mpi: &str) {
+fn check_reads_while_mpi_ranks_write(mpi: &str) {
     let Some(launcher) = TestLauncher::find(mpi, &std::env::current_exe().unwrap()) else { return };
     for node_ranks in ["3", "1"] {
         let folder = tempfile::tempdir().unwrap();
@@ -117,21 +118,21 @@ fn ranks_read_while_they_write(mpi: &str) {
 }
 
 #[test]
-fn ranks_of_openmpi_read_while_they_write() {
-    ranks_read_while_they_write("openmpi");
+fn generations_are_read_while_openmpi_ranks_write() {
+    check_reads_while_mpi_ranks_write("openmpi");
 }
 
 #[test]
-fn ranks_of_mpich_read_while_they_write() {
-    ranks_read_while_they_write("mpich");
+fn generations_are_read_while_mpich_ranks_write() {
+    check_reads_while_mpi_ranks_write("mpich");
 }
 
 #[test]
-fn a_failure_that_nobody_waits_for_is_the_error_of_the_run() {
+fn a_failure_without_wait_is_the_error_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let error = Launch::threads(2).run(|world| leave_without_waiting(world, folder.path())).unwrap_err();
     assert!(error.to_string().contains("molecules.cells"), "{error}");
-    // Who has heard of it is not told again.
+    // A failure that `wait` returned is not reported again.
     let outcome = Launch::threads(2).run(|world| {
         let mut store =
             Store::open_or_create(world, folder.path())?.with_device("fault=seed=1,nospace=1000:ufs:");
@@ -146,18 +147,18 @@ fn a_failure_that_nobody_waits_for_is_the_error_of_the_run() {
 }
 
 #[test]
-fn a_failure_that_nobody_waits_for_is_printed() {
+fn a_failure_without_wait_is_printed() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "a_job", "--nocapture"]).env("AQUEDUCT_RANKS", "2").env("AQUEDUCT_MPI", "none");
     let output = command.env(FOLDER, folder.path()).env(JOB, "leave").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let messages = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(told.contains("aqueduct: a checkpoint that was not waited for has failed: "), "{told}");
+    assert!(messages.contains("aqueduct: a background checkpoint failed: "), "{messages}");
 }
 
 #[test]
-fn a_failure_that_nobody_waits_for_ends_an_mpi_job() {
+fn a_failure_without_wait_ends_an_mpi_job() {
     for mpi in ["openmpi", "mpich"] {
         let Some(launcher) = TestLauncher::find(mpi, &std::env::current_exe().unwrap()) else { continue };
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Cell files: any ranks, few accesses, and damage that is found.
+//! Cell files: any number of ranks, few accesses, detection of damage.
 
 mod fixture;
 
@@ -8,7 +8,7 @@ use aqueduct_comm::{Comm, Launch};
 use fixture::{DECOMPOSITIONS, LENGTH, by_id, bytes_of, molecules, put_bytes, same};
 
 #[test]
-fn any_number_of_ranks_reads_what_any_other_wrote() {
+fn cell_files_are_read_on_any_number_of_ranks() {
     let all = molecules(500, 21);
     for writers in 1..=7 {
         for how in DECOMPOSITIONS {
@@ -35,9 +35,9 @@ fn any_number_of_ranks_reads_what_any_other_wrote() {
     }
 }
 
-/// The bytes, put together by hand from docs/format-cells.md.
+/// The expected bytes are written by hand from docs/format-cells.md.
 #[test]
-fn a_cell_file_has_the_bytes_of_its_document() {
+fn a_cell_file_has_the_specified_bytes() {
     let all = [
         Molecule::new(7, [1.5, 0.25, 0.5], [1.0, -2.0, 1e-7]),
         Molecule::new(300, [0.5, 0.5, 0.5], [0.0; 3]),
@@ -53,7 +53,7 @@ fn a_cell_file_has_the_bytes_of_its_document() {
     let (low, high) = (row(&all[1]), row(&all[0]));
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let sum = |bytes: &[u8]| u64::from(crc32c::crc32c(bytes));
-    // Three cells along x, of which the last is empty.
+    // Three cells along x; the last one is empty.
     let table = words(&[0, 1, sum(&low), 1, 1, sum(&high), 2, 0, 0]);
     let mut header = b"AQUECELL\x01\0\0\0\x04\x03\x02\x01".to_vec();
     header.extend(words(&[
@@ -70,8 +70,8 @@ fn a_cell_file_has_the_bytes_of_its_document() {
         sum(&table),
     ]));
     header.resize(508, 0);
-    let seal = crc32c::crc32c(&header).to_le_bytes();
-    let mut expected = [header, seal.to_vec(), table].concat();
+    let checksum = crc32c::crc32c(&header).to_le_bytes();
+    let mut expected = [header, checksum.to_vec(), table].concat();
     expected.resize(4096, 0);
     expected.extend([low, high].concat());
     let run = |world: &Comm| {
@@ -83,7 +83,7 @@ fn a_cell_file_has_the_bytes_of_its_document() {
 }
 
 #[test]
-fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
+fn a_read_accesses_only_overlapped_cells_in_one_collective_access() {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join("many.cells").to_string_lossy().into_owned();
     let grid = CellGrid::new([8.0; 3], [8; 3]).unwrap();
@@ -97,7 +97,7 @@ fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
         particle_cells::write(world, &name, &grid, &all)?;
         let file = CellFile::<Molecule>::open(world, &name)?;
         let before = file.counters();
-        // Two planes of cells: one run; then a column of 2 × 2: eight of two.
+        // Two planes of cells are one run; a column of 2 × 2 cells is sixteen runs of two.
         let planes = file.read(&SpatialRegion::new([0.0, 0.0, 2.0], [8.0, 8.0, 3.9]))?;
         let between = file.counters();
         let column = file.read(&SpatialRegion::new([2.0, 2.0, 0.0], [3.9, 3.9, 8.0]))?;
@@ -113,7 +113,7 @@ fn only_cells_that_a_box_overlaps_are_touched_in_few_accesses() {
 }
 
 #[test]
-fn damage_is_found_wherever_it_is() {
+fn every_damaged_byte_is_detected() {
     let all: Vec<Molecule> =
         (0..10).map(|id| Molecule::new(id, [0.1 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
     let grid = CellGrid::new([1.0; 3], [4, 1, 1]).unwrap();
@@ -127,7 +127,7 @@ fn damage_is_found_wherever_it_is() {
             broken[at] ^= 1 << (at % 8);
             put_bytes(world, "memfs:damage.cells", &broken)?;
             let error = particle_cells::verify(world, "memfs:damage.cells").expect_err("damage");
-            // Another version is not known to be damaged.
+            // Another version is reported as unknown, not as damage.
             let kind = if (8..12).contains(&at) { Kind::UnknownVersion } else { Kind::Damaged };
             assert!(error.kind() == kind && error.detail().contains("byte"), "{at}: {error}");
             let read = CellFile::<Molecule>::open(world, "memfs:damage.cells")
@@ -138,7 +138,7 @@ fn damage_is_found_wherever_it_is() {
             put_bytes(world, "memfs:damage.cells", &bytes[..length])?;
             assert!(particle_cells::verify(world, "memfs:damage.cells").is_err(), "{length}");
         }
-        // A file that was never finished says so.
+        // A file without a header is incomplete.
         let mut unfinished = bytes.clone();
         unfinished[..512].fill(0);
         put_bytes(world, "memfs:damage.cells", &unfinished)?;
@@ -149,7 +149,7 @@ fn damage_is_found_wherever_it_is() {
 }
 
 #[test]
-fn a_file_that_exists_is_replaced_only_if_asked() {
+fn write_rejects_an_existing_file_and_replace_replaces_it() {
     let grid = CellGrid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
     let run = |world: &Comm| {
         let (name, rank) = ("memfs:existing.cells", world.rank());
@@ -158,7 +158,7 @@ fn a_file_that_exists_is_replaced_only_if_asked() {
         };
         particle_cells::write(world, name, &grid, &mine(2))?;
         let before = bytes_of(world, name)?;
-        let error = particle_cells::write(world, name, &grid, &mine(1)).expect_err("it exists");
+        let error = particle_cells::write(world, name, &grid, &mine(1)).expect_err("the file exists");
         assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{error}");
         assert!(bytes_of(world, name)? == before, "nothing was changed");
         particle_cells::replace(world, name, &grid, &mine(1))?;
@@ -169,7 +169,7 @@ fn a_file_that_exists_is_replaced_only_if_asked() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_on_all_ranks() {
+fn invalid_particles_on_one_rank_are_an_error_on_all_ranks() {
     let grid = CellGrid::new([2.0, 1.0, 1.0], [2, 1, 1]).unwrap();
     let cases = [
         ([0.5, 0.5, 0.5], Kind::Overlap),
@@ -177,17 +177,17 @@ fn what_cannot_be_written_is_refused_on_all_ranks() {
         ([f64::NAN; 3], Kind::BadArgument),
     ];
     for (position, kind) in cases {
-        let told = Launch::threads(3).run(|world| {
-            // The last rank is wrong, the others are right.
+        let outcomes = Launch::threads(3).run(|world| {
+            // Only the particle of the last rank is invalid.
             let place = if world.rank() == 2 { position } else { [0.5 + world.rank() as f64, 0.5, 0.5] };
             let outcome = particle_cells::write(
                 world,
-                "memfs:refused.cells",
+                "memfs:invalid.cells",
                 &grid,
                 &[Molecule::new(1, place, [0.0; 3])],
             );
             Ok::<_, Error>(outcome.unwrap_err().kind())
         });
-        assert_eq!(told.unwrap(), [kind; 3]);
+        assert_eq!(outcomes.unwrap(), [kind; 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! The power is cut in every operation of the writing of a cell file, over an older one: a reader then finds one of them whole, or an error.
+//! A power cut at every operation while a cell file replaces an older one: a reader finds one of them complete, or an error.
 
 mod fixture;
 
@@ -11,14 +11,14 @@ use aqueduct_device::layers::CrashDevice;
 use aqueduct_device::{MemFs, register_device};
 use fixture::{Decomposition, LENGTH, by_id, molecules, same};
 
-/// What a reader has found, and how often.
+/// How often readers found which state.
 #[derive(Debug, Default)]
 struct Found {
     older: usize,
     newer: usize,
-    /// There was no whole header.
+    /// No complete header.
     refused: usize,
-    /// There was one, and the checksums told that not all of its cells are there.
+    /// A complete header, and checksums that reveal missing cells.
     torn: usize,
 }
 
@@ -28,7 +28,7 @@ fn write(world: &Comm, name: &str, all: &[Molecule]) -> Result<(), Error> {
     particle_cells::replace(world, name, &how.grid(world.size(), length), &mine)
 }
 
-/// All molecules, or why not; and whether the file could be opened.
+/// All molecules, or the error; and whether the file could be opened.
 fn read(name: &str) -> (Result<Vec<Molecule>, Error>, bool) {
     let look = |world: &Comm| {
         let file = CellFile::<Molecule>::open(world, name);
@@ -38,7 +38,7 @@ fn read(name: &str) -> (Result<Vec<Molecule>, Error>, bool) {
     Launch::threads(1).run(look).unwrap().remove(0)
 }
 
-fn cut_everywhere(ranks: usize, found: &mut Found) {
+fn cut_power_at_every_operation(ranks: usize, found: &mut Found) {
     let [older, newer] = [31, 32].map(|seed| molecules(60, seed));
     for seed in 0..8_u64 {
         for after in 0.. {
@@ -46,16 +46,16 @@ fn cut_everywhere(ranks: usize, found: &mut Found) {
             let prefix = format!("cut-cells-{ranks}-{seed}-{after}");
             register_device(&prefix, Arc::new(crash)).unwrap();
             let name = format!("{prefix}:a.cells");
-            let story = |world: &Comm| {
+            let run = |world: &Comm| {
                 Ok::<_, Error>(write(world, &name, &older).and_then(|()| write(world, &name, &newer)).is_ok())
             };
-            let told = Launch::threads(ranks).run(story).unwrap();
-            // Where one rank was told that it is durable, it is.
-            let durable = told.contains(&true);
+            let outcomes = Launch::threads(ranks).run(run).unwrap();
+            // If one rank returned success, the file must be durable.
+            let durable = outcomes.contains(&true);
             match read(&name) {
                 (Ok(all), _) if same(&all, &newer) => found.newer += 1,
                 (Ok(all), _) => {
-                    assert!(same(&all, &older), "{prefix}: molecules of neither");
+                    assert!(same(&all, &older), "{prefix}: the molecules are those of neither file");
                     assert!(!durable, "{prefix}: the newer file was durable");
                     found.older += 1;
                 }
@@ -67,17 +67,17 @@ fn cut_everywhere(ranks: usize, found: &mut Found) {
                     *(if opens { &mut found.torn } else { &mut found.refused }) += 1;
                 }
             }
-            if !told.contains(&false) {
+            if !outcomes.contains(&false) {
                 break;
             }
-            assert!(after < 1000, "the story has an end");
+            assert!(after < 1000, "writing takes fewer than 1000 operations");
         }
     }
 }
 
 #[test]
-fn after_a_power_cut_a_cell_file_is_whole_or_refused() {
+fn after_a_power_cut_a_cell_file_is_complete_or_rejected() {
     let mut found = Found::default();
-    [1, 2].into_iter().for_each(|ranks| cut_everywhere(ranks, &mut found));
+    [1, 2].into_iter().for_each(|ranks| cut_power_at_every_operation(ranks, &mut found));
     assert!(found.older > 0 && found.newer > 0 && found.refused > 0 && found.torn > 0, "{found:?}");
 }

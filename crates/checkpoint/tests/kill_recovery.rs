@@ -1,12 +1,13 @@
-//! Killed at any moment, a program comes back to the last generation it was told of, or a later one; never to a torn one.
+//! A program that is killed at any moment restarts from the last generation that was reported durable, or from a later one, never from
+//! an incomplete one.
 //!
-//! The program is this one: each rank runs the one test `a_job`, until one kills itself (`SIGKILL`), so many steps and so much of a step after it came
-//! back: the seed says how many and how much. Measured by its own steps, it is killed inside of them however slow the machine is. `AQUEDUCT_KILLS` says how
-//! often.
+//! Each rank of a job runs the test `a_job` of this program, until one rank kills itself (`SIGKILL`). The seed says after how many steps
+//! and after which fraction of a step; since this is measured in steps, the speed of the machine does not matter. `AQUEDUCT_KILLS` sets
+//! the number of kills.
 
 mod fixture;
 #[path = "fixture/state.rs"]
-#[allow(dead_code, reason = "some of it is for others")]
+#[allow(dead_code, reason = "each test uses some of it")]
 mod state;
 
 use std::path::Path;
@@ -20,48 +21,48 @@ use aqueduct_testkit::rng::SeededRng;
 use fixture::DECOMPOSITIONS;
 use state::{check, save};
 
-/// Where the job has its checkpoints; without it there is no job.
+/// The variable with the folder of the store; without it `a_job` does nothing.
 const FOLDER: &str = "AQUEDUCT_TEST_STORE";
 
-/// The number of the turn: who is killed, and when.
-const TURN: &str = "AQUEDUCT_TEST_TURN";
+/// The variable with the seed that selects the rank and the time of the kill.
+const SEED: &str = "AQUEDUCT_TEST_SEED";
 
-/// When a rank of a job is killed.
-struct Doom {
-    victim: usize,
-    /// After so many steps of its own, …
+/// The rank that is killed, and when.
+struct Kill {
+    rank: usize,
+    /// The number of steps before the kill.
     steps: usize,
-    /// … and so many thousandths of the time that the last one took.
+    /// The delay after these steps, in thousandths of the duration of the last one.
     part: u32,
 }
 
-impl Doom {
-    fn new(turn: u64, ranks: usize) -> Self {
-        let mut random = SeededRng::new(turn);
-        Self { victim: random.below(ranks), steps: random.below(4), part: random.below(1500) as u32 }
+impl Kill {
+    fn new(seed: u64, ranks: usize) -> Self {
+        let mut random = SeededRng::new(seed);
+        Self { rank: random.below(ranks), steps: random.below(4), part: random.below(1500) as u32 }
     }
 
-    fn strike(&self, took: Duration) {
-        let patience = took * self.part / 1000;
+    fn start(&self, step: Duration) {
+        let delay = step * self.part / 1000;
         std::thread::spawn(move || {
-            std::thread::sleep(patience);
+            std::thread::sleep(delay);
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         });
     }
 }
 
-/// Comes back, and goes on until it is killed.
-fn job(world: &Comm, folder: &Path, turn: u64) -> Result<()> {
-    let (how, doom) = (DECOMPOSITIONS[(turn % 2) as usize], Doom::new(turn, world.size()));
+/// Restarts from the latest generation, and writes checkpoints until it is killed.
+fn job(world: &Comm, folder: &Path, seed: u64) -> Result<()> {
+    let (how, kill) = (DECOMPOSITIONS[(seed % 2) as usize], Kill::new(seed, world.size()));
     let mut since = Instant::now();
     let mut store = Store::open_or_create(world, folder)?;
-    let back = check(world, &store, how)?.unwrap_or(0);
+    let restored = check(world, &store, how)?.unwrap_or(0);
     for steps in 0.. {
-        if world.rank() == doom.victim && steps == doom.steps {
-            doom.strike(since.elapsed());
+        if world.rank() == kill.rank && steps == kill.steps {
+            kill.start(since.elapsed());
         }
         since = Instant::now();
-        let step = back + 1 + steps as u64;
+        let step = restored + 1 + steps as u64;
         save(world, &mut store, step, how, step.is_multiple_of(2))?;
         store.wait()?;
         if world.rank() == 0 {
@@ -71,61 +72,61 @@ fn job(world: &Comm, folder: &Path, turn: u64) -> Result<()> {
     Ok(())
 }
 
-/// Started by the tests below; by hand, it does nothing.
+/// Run by the jobs of the tests below; does nothing otherwise.
 #[test]
 fn a_job() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let turn = std::env::var(TURN).unwrap().parse().unwrap();
-    aqueduct_comm::run(|world| job(world, Path::new(&folder), turn)).unwrap();
+    let seed = std::env::var(SEED).unwrap().parse().unwrap();
+    aqueduct_comm::run(|world| job(world, Path::new(&folder), seed)).unwrap();
 }
 
-/// What is left: the step of the latest generation, which was looked at as a whole.
-fn left(folder: &Path, turn: u64) -> u64 {
-    let ranks = 1 + (turn % 5) as usize;
+/// The step of the latest generation, after a check of all of its parts.
+fn latest_step(folder: &Path, seed: u64) -> u64 {
+    let ranks = 1 + (seed % 5) as usize;
     let look = |world: &Comm| {
-        check(world, &Store::open_or_create(world, folder)?, DECOMPOSITIONS[(turn / 2 % 2) as usize])
+        check(world, &Store::open_or_create(world, folder)?, DECOMPOSITIONS[(seed / 2 % 2) as usize])
     };
     Launch::threads(ranks).run(look).unwrap()[0].unwrap_or(0)
 }
 
-/// The last step that the job was told to be durable.
-fn told(output: &str) -> u64 {
+/// The last step that the job reported durable.
+fn durable_step(output: &str) -> u64 {
     let steps = output.lines().filter_map(|line| line.trim().strip_prefix("durable ")?.parse().ok());
     steps.max().unwrap_or(0)
 }
 
-/// How often.
-fn turns(unless_told: u64) -> u64 {
-    std::env::var("AQUEDUCT_KILLS").map_or(unless_told, |turns| turns.parse().unwrap())
+/// The number of kills.
+fn kills(default: u64) -> u64 {
+    std::env::var("AQUEDUCT_KILLS").map_or(default, |kills| kills.parse().unwrap())
 }
 
-/// Runs jobs, one after the other over the same store, and looks at what each has left. `run` gets the number of ranks and the variables.
-fn judge(turns: u64, run: impl Fn(usize, &[(&str, &str)]) -> JobOutput) {
+/// Runs jobs one after the other on the same store, and checks the store after each. `run` gets the number of ranks and the variables.
+fn check_recovery(kills: u64, run: impl Fn(usize, &[(&str, &str)]) -> JobOutput) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (mut before, mut commits) = (0, 0);
-    for turn in 0..turns {
-        let variables = [(FOLDER, folder.path().to_str().unwrap()), (TURN, &turn.to_string())];
-        let job = run(1 + turn as usize % 4, &variables);
-        assert!(!job.success && !job.errors.contains("panicked"), "turn {turn}: {}", job.errors);
-        let told = told(&job.output);
-        let found = left(folder.path(), turn);
-        // One more may have been committed without the word of it getting out.
+    for seed in 0..kills {
+        let variables = [(FOLDER, folder.path().to_str().unwrap()), (SEED, &seed.to_string())];
+        let job = run(1 + seed as usize % 4, &variables);
+        assert!(!job.success && !job.errors.contains("panicked"), "seed {seed}: {}", job.errors);
+        let durable = durable_step(&job.output);
+        let found = latest_step(folder.path(), seed);
+        // One more step may have been committed before it was reported.
         assert!(
-            found >= told.max(before),
-            "turn {turn}: step {told} was durable, {before} before, {found} is there"
+            found >= durable.max(before),
+            "seed {seed}: step {durable} was durable, {before} before, but the store has {found}"
         );
         commits += u64::from(found > before);
         before = found;
     }
-    println!("{turns} kills, {commits} of them after something new was committed, {before} steps in all");
-    assert!(2 * commits >= turns, "only {commits} of {turns} got anywhere");
+    println!("{kills} kills, {commits} of them after a new commit, {before} steps in all");
+    assert!(2 * commits >= kills, "only {commits} of {kills} jobs committed a step");
 }
 
 const ARGUMENTS: [&str; 3] = ["--exact", "a_job", "--nocapture"];
 
 #[test]
-fn threads() {
-    judge(turns(40), |ranks, variables| {
+fn threads_recover_from_kills() {
+    check_recovery(kills(40), |ranks, variables| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(ARGUMENTS).envs(variables.iter().copied()).env("AQUEDUCT_RANKS", ranks.to_string());
         let output = command.output().unwrap();
@@ -138,17 +139,17 @@ fn threads() {
     });
 }
 
-fn under(name: &str) {
+fn check_recovery_under(name: &str) {
     let Some(launcher) = TestLauncher::find(name, &std::env::current_exe().unwrap()) else { return };
-    judge(turns(10), |ranks, variables| launcher.job(ranks, &ARGUMENTS, variables));
+    check_recovery(kills(10), |ranks, variables| launcher.job(ranks, &ARGUMENTS, variables));
 }
 
 #[test]
-fn openmpi() {
-    under("openmpi");
+fn openmpi_ranks_recover_from_kills() {
+    check_recovery_under("openmpi");
 }
 
 #[test]
-fn mpich() {
-    under("mpich");
+fn mpich_ranks_recover_from_kills() {
+    check_recovery_under("mpich");
 }

@@ -1,4 +1,4 @@
-//! Stores: generations are whole or not there, and come back on any number of ranks.
+//! Checkpoint stores: atomic generations, restart on any number of ranks, retention, damage.
 
 mod fixture;
 #[path = "fixture/state.rs"]
@@ -14,7 +14,7 @@ use fixture::{DECOMPOSITIONS, Decomposition};
 use state::{COLUMNS, Pair, ROWS, Walker, check, rows, save};
 
 #[test]
-fn any_number_of_ranks_comes_back_to_what_any_other_left() {
+fn generations_are_restored_on_any_number_of_ranks() {
     for writers in 1..=7 {
         let folder = tempfile::tempdir().unwrap();
         let how = DECOMPOSITIONS[writers % 2];
@@ -40,7 +40,7 @@ fn any_number_of_ranks_comes_back_to_what_any_other_left() {
 }
 
 #[test]
-fn as_many_generations_are_kept_as_is_said() {
+fn generations_are_kept_by_the_retention_rule() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
         let save = |keep: Retention, step| -> Result<Vec<u64>> {
@@ -73,34 +73,34 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_where_a_folder_should_be_is_named_with_the_way_out() {
+fn a_file_in_place_of_the_folder_is_an_error_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("checkpoints");
     std::fs::write(&file, "not a folder").unwrap();
     for path in [file.clone(), file.join("below")] {
-        let told =
+        let outcomes =
             Launch::threads(2).run(|world| Ok::<_, Error>(Store::open_or_create(world, &path).unwrap_err()));
-        for error in told.unwrap() {
+        for error in outcomes.unwrap() {
             let text = error.to_string();
             assert!(text.starts_with("open") && text.contains(&path.display().to_string()), "{text}");
             assert!(text.contains(&format!("{} is a file", file.display())), "{text}");
-            assert!(text.contains("name another one, or move the file away"), "{text}");
+            assert!(text.contains("choose another folder, or move the file away"), "{text}");
         }
     }
 }
 
 #[test]
-fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
+fn a_full_disk_keeps_the_previous_generation_and_returns_no_space() {
     for later in [false, true] {
-        // The medium fills up at any point of a commit, and syncs and writes fail at any number of them.
-        let rooms = (0..40).map(|turn| format!("nospace={}", turn * 700));
-        let others = (1..14).map(|turn| format!("sync=nospace@#{turn}"));
+        // The medium becomes full at any point of a commit, or any sync or write fails.
+        let sizes = (0..40).map(|turn| format!("nospace={}", turn * 700));
+        let syncs = (1..14).map(|turn| format!("sync=nospace@#{turn}"));
         let writes = (1..14).map(|turn| format!("write=nospace@#{turn},rank=0"));
         let mut failures = 0;
-        for (turn, fault) in rooms.chain(others).chain(writes).enumerate() {
+        for (turn, fault) in sizes.chain(syncs).chain(writes).enumerate() {
             let folder = tempfile::tempdir().unwrap();
             let prefix = format!("fault=seed={},{fault}:ufs:", turn + 1000 * usize::from(later));
-            let told = Launch::threads(2).run(|world| {
+            let outcomes = Launch::threads(2).run(|world| {
                 let mut store = Store::open_or_create(world, folder.path())?;
                 save(world, &mut store, 1, Decomposition::KdTree, false)?;
                 drop(store);
@@ -109,10 +109,10 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
                     .and_then(|()| store.wait().map(|_| ()));
                 Ok::<_, Error>(outcome.err())
             });
-            let told = told.unwrap();
-            let expected = if told[0].is_some() { 1 } else { 2 };
+            let outcomes = outcomes.unwrap();
+            let expected = if outcomes[0].is_some() { 1 } else { 2 };
             failures += usize::from(expected == 1);
-            for error in &told {
+            for error in &outcomes {
                 assert_eq!(error.is_some(), expected == 1, "{fault}: the ranks agree");
                 if let Some(error) = error {
                     assert_eq!(error.kind(), aqueduct_file::Kind::NoSpace, "{fault}: {error}");
@@ -124,14 +124,14 @@ fn a_full_disk_leaves_what_was_there_and_a_clear_error() {
             assert_eq!(Launch::threads(3).run(step).unwrap(), [Some(expected); 3], "{fault}");
             let whole: Vec<String> =
                 (1..=expected).map(|number| format!("generation-{number:010}")).collect();
-            assert_eq!(entries(folder.path())[1..], whole, "{fault}: nothing is left over");
+            assert_eq!(entries(folder.path())[1..], whole, "{fault}: no other entries");
         }
         assert!(failures > 30, "only {failures} of them failed");
     }
 }
 
 #[test]
-fn a_damaged_generation_is_passed_over_and_told() {
+fn a_damaged_generation_is_skipped_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
         let mut store = Store::open_or_create(world, folder.path())?.retention(Retention::All);
@@ -156,9 +156,9 @@ fn a_damaged_generation_is_passed_over_and_told() {
             let look = |world: &Comm| {
                 let store = Store::open_or_create(world, folder.path())?;
                 let latest = store.latest()?.expect("an older one");
-                let passed = latest.skipped();
-                assert!(passed.len() == 1 && passed[0].generation == 3);
-                assert!(passed[0].error.kind() == Kind::Damaged, "{}", passed[0].error);
+                let skipped = latest.skipped();
+                assert!(skipped.len() == 1 && skipped[0].generation == 3);
+                assert!(skipped[0].error.kind() == Kind::Damaged, "{}", skipped[0].error);
                 Ok::<_, Error>((latest.number(), check(world, &store, Decomposition::KdTree)?))
             };
             assert_eq!(Launch::threads(3).run(look).unwrap(), [(2, Some(2)); 3], "{}", file.display());
@@ -171,7 +171,7 @@ fn a_damaged_generation_is_passed_over_and_told() {
 }
 
 #[test]
-fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
+fn parts_are_selected_by_name_and_type() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
         let mut store = Store::open_or_create(world, folder.path())?;
@@ -209,7 +209,7 @@ fn parts_are_found_by_name_and_type_and_nobody_needs_all_of_them() {
 }
 
 #[test]
-fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
+fn an_invalid_checkpoint_is_an_error_on_all_ranks_and_leaves_no_files() {
     type Make = fn(&Comm, &mut Checkpoint<'_>);
     let cases: [(Make, Kind); 9] = [
         (|_, checkpoint| _ = checkpoint.value("a/b", &1_u8), Kind::BadArgument),
@@ -238,21 +238,21 @@ fn what_cannot_be_a_checkpoint_is_refused_on_all_ranks_and_nothing_is_left() {
     ];
     let folder = tempfile::tempdir().unwrap();
     for (make, kind) in cases {
-        let told = Launch::threads(2).run(|world| {
+        let outcomes = Launch::threads(2).run(|world| {
             let mut checkpoint = Checkpoint::new(1);
             make(world, &mut checkpoint);
             let mut store = Store::open_or_create(world, folder.path())?;
             Ok::<_, Error>(store.write(&checkpoint).unwrap_err().kind())
         });
-        assert_eq!(told.unwrap(), [kind; 2]);
+        assert_eq!(outcomes.unwrap(), [kind; 2]);
     }
     assert_eq!(entries(folder.path()), [".lock"]);
 }
 
 #[test]
-fn a_box_outside_of_the_array_is_named_with_the_way_out() {
+fn a_block_outside_of_the_array_is_an_error_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    let told = Launch::threads(2).run(|world| {
+    let outcomes = Launch::threads(2).run(|world| {
         let mut store = Store::open_or_create(world, folder.path())?;
         let mut checkpoint = Checkpoint::new(1);
         checkpoint.array("a", &ArrayBlock::new([4], [2], [3]), &[0_u8; 3]);
@@ -265,7 +265,7 @@ fn a_box_outside_of_the_array_is_named_with_the_way_out() {
         let read = store.generation(1)?.array::<i32>("field", &block).unwrap_err().to_string();
         Ok::<_, Error>([outside, many, read])
     });
-    for [outside, many, read] in told.unwrap() {
+    for [outside, many, read] in outcomes.unwrap() {
         let flaw =
             "the block of [3] from [2] on is not inside the array of shape [4]; give a block inside it";
         assert!(outside.contains("\"a\"") && outside.contains(flaw), "{outside}");
@@ -275,12 +275,12 @@ fn a_box_outside_of_the_array_is_named_with_the_way_out() {
 }
 
 #[test]
-fn a_generation_that_another_store_of_the_process_reads_stays() {
+fn a_generation_that_another_store_of_the_process_reads_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
         let mut writer = Store::open_or_create(world, folder.path())?.retention(Retention::Last(1));
         save(world, &mut writer, 1, Decomposition::Regular, false)?;
-        // The same folder by another name.
+        // The same folder under another path.
         let reader = Store::open(world, folder.path().join("."))?;
         let held = reader.generation(1)?;
         save(world, &mut writer, 2, Decomposition::Regular, false)?;
@@ -298,7 +298,7 @@ fn a_generation_that_another_store_of_the_process_reads_stays() {
 }
 
 #[test]
-fn one_program_writes_at_a_time() {
+fn a_store_has_one_writer_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let run = |world: &Comm| {
         let mut first = Store::open_or_create(world, folder.path())?;
@@ -309,7 +309,7 @@ fn one_program_writes_at_a_time() {
             Kind::InUse
         );
         drop(first);
-        // All have dropped it, not only this one.
+        // All ranks have dropped the store.
         world.barrier()?;
         save(world, &mut second, 2, Decomposition::Regular, false)?;
         assert_eq!(second.generations()?, [1, 2]);

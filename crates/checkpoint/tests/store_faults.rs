@@ -1,9 +1,9 @@
-//! What a store survives beside power cuts and full disks: leftovers that cannot be removed, old generations that cannot be pruned, things that someone has put
-//! into the folder, a file system without `flock`.
+//! Stores with leftovers that cannot be removed, old generations that cannot be pruned, unrelated entries in the folder, and on file
+//! systems without `flock`.
 
 mod fixture;
 #[path = "fixture/state.rs"]
-#[allow(dead_code, reason = "some of it is for others")]
+#[allow(dead_code, reason = "each test uses some of it")]
 mod state;
 
 use std::fs;
@@ -15,25 +15,25 @@ use aqueduct_comm::{Comm, Launch};
 use fixture::Decomposition;
 use state::{check, save};
 
-/// Where the job of `a_job` has its store; without it there is no job.
+/// The variable with the folder of the store; without it `a_job` does nothing.
 const FOLDER: &str = "AQUEDUCT_TEST_STORE";
 
 fn on<T: Send>(ranks: usize, work: impl Fn(&Comm) -> Result<T, Error> + Sync) -> T {
     Launch::threads(ranks).run(work).unwrap().remove(0)
 }
 
-/// Commits a step; its generation, and the warnings of rank 0.
+/// Commits a step; returns its generation and the warnings of rank 0.
 fn commit(folder: &Path, keep: Retention, step: u64) -> (u64, Vec<String>) {
     on(2, |world| {
         let mut store = Store::open_or_create(world, folder)?.retention(keep);
         save(world, &mut store, step, Decomposition::Regular, true)?;
-        let generation = store.wait()?.expect("one was under way");
+        let generation = store.wait()?.expect("a checkpoint was started");
         assert_eq!(check(world, &store, Decomposition::KdTree)?, Some(step));
         Ok((generation, store.take_warnings()))
     })
 }
 
-/// Files of a folder that cannot be changed or removed, not even by root, until this is dropped.
+/// Makes files of a folder immutable, also for root, until it is dropped.
 struct Immutable<'a>(&'a Path);
 
 impl<'a> Immutable<'a> {
@@ -49,13 +49,13 @@ impl<'a> Immutable<'a> {
 
 impl Drop for Immutable<'_> {
     fn drop(&mut self) {
-        // Wherever they have been moved to.
+        // Recursively, since the files may have been moved.
         let _ = Command::new("chattr").args(["-R", "-i"]).arg(self.0).status();
     }
 }
 
 #[test]
-fn leftovers_that_cannot_be_removed_do_not_block_checkpoints() {
+fn leftovers_that_cannot_be_removed_do_not_prevent_checkpoints() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     assert_eq!(commit(folder.path(), Retention::Last(2), 1), (1, Vec::new()));
     let left: Vec<PathBuf> = [".writing-0000000002", ".pruned-0000000001"]
@@ -67,7 +67,7 @@ fn leftovers_that_cannot_be_removed_do_not_block_checkpoints() {
             file
         })
         .collect();
-    // A file of such a name is removed like a folder.
+    // A file with such a name is removed like a folder.
     fs::write(folder.path().join(".writing-0000000007"), "left").unwrap();
     let Some(immutable) = Immutable::new(folder.path(), &left) else { return };
     let (generation, warnings) = commit(folder.path(), Retention::Last(2), 2);
@@ -82,11 +82,11 @@ fn leftovers_that_cannot_be_removed_do_not_block_checkpoints() {
 }
 
 #[test]
-fn a_generation_that_cannot_be_pruned_is_a_warning_and_not_a_failed_checkpoint() {
+fn a_generation_that_cannot_be_pruned_is_a_warning() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |number: u64| folder.path().join(format!("generation-{number:010}"));
     (1..=2).for_each(|step| assert_eq!(commit(folder.path(), Retention::All, step), (step, Vec::new())));
-    // Of one the name cannot be changed, of the other a file cannot be removed.
+    // The folder of one cannot be renamed, a file of the other cannot be removed.
     let Some(immutable) = Immutable::new(folder.path(), &[path(1), path(2).join("manifest.json")]) else {
         return;
     };
@@ -94,7 +94,7 @@ fn a_generation_that_cannot_be_pruned_is_a_warning_and_not_a_failed_checkpoint()
     assert_eq!((generation, warnings.len()), (3, 1), "{warnings:?}");
     assert!(warnings[0].starts_with("prune"), "{warnings:?}");
     assert!(path(1).exists() && !path(2).exists() && path(3).exists());
-    // Who asks for nothing but the removal hears that it has failed.
+    // An explicit `prune` returns the error.
     let error = on(2, |world| {
         Ok(Store::open(world, folder.path())?.retention(Retention::Last(1)).prune().unwrap_err())
     });
@@ -106,7 +106,7 @@ fn a_generation_that_cannot_be_pruned_is_a_warning_and_not_a_failed_checkpoint()
 }
 
 #[test]
-fn things_that_are_called_like_generations_do_not_break_checkpoints() {
+fn unrelated_entries_with_names_of_generations_do_not_prevent_checkpoints() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(commit(folder.path(), Retention::Last(2), 1).0, 1);
     let names = ["generation-42", "generation-0000000002", "generation-x", "generation-18446744073709551615"];
@@ -119,17 +119,19 @@ fn things_that_are_called_like_generations_do_not_break_checkpoints() {
     let (generation, warnings) = commit(folder.path(), Retention::Last(2), 2);
     assert_eq!((generation, warnings.len()), (3, 5), "{warnings:?}");
     assert!(
-        warnings.iter().all(|warning| warning.contains("is left as it is; move it away")),
+        warnings
+            .iter()
+            .all(|warning| warning.contains("not a checkpoint, left unchanged; move it to another folder")),
         "{warnings:?}"
     );
     for step in 3..=5 {
         assert_eq!(commit(folder.path(), Retention::Last(2), step).0, step + 2);
     }
-    assert!(names.iter().all(|name| folder.path().join(name).exists()), "nothing of others is removed");
+    assert!(names.iter().all(|name| folder.path().join(name).exists()), "unrelated entries are not removed");
     on(2, |world| {
         let store = Store::open(world, folder.path())?;
         assert_eq!(store.generations()?, [6, 7]);
-        // An unfinished one that is newer is passed over, and told.
+        // A newer incomplete generation is skipped and reported.
         if world.rank() == 0 {
             fs::create_dir(folder.path().join("generation-0000000042")).unwrap();
         }
@@ -142,7 +144,7 @@ fn things_that_are_called_like_generations_do_not_break_checkpoints() {
 }
 
 #[test]
-fn only_who_wants_it_makes_a_folder() {
+fn only_open_or_create_creates_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("not/there");
     let error = on(2, |world| Ok(Store::open(world, &path).unwrap_err()));
@@ -155,7 +157,7 @@ fn only_who_wants_it_makes_a_folder() {
 }
 
 #[test]
-fn a_name_given_twice_and_differences_between_ranks_are_named() {
+fn duplicate_names_and_differences_between_ranks_are_errors() {
     type Make = fn(&Comm, &mut Checkpoint<'_>);
     let folder = tempfile::tempdir().unwrap();
     let cases: [(Make, Kind, &str); 4] = [
@@ -167,22 +169,22 @@ fn a_name_given_twice_and_differences_between_ranks_are_named() {
         (
             |world, c| _ = c.value("time", &(world.rank() as f64 + 0.5)),
             Kind::NotSame,
-            "part \"time\": its value is 1.5 here and 0.5 on rank 0",
+            "part \"time\": its value is 1.5 on this rank and 0.5 on rank 0",
         ),
         (
             |world, c| _ = if world.rank() == 0 { c.value("a", &1_u8) } else { c.value("b", &1_u8) },
             Kind::NotSame,
-            "part 1 is \"b\" here and \"a\" on rank 0",
+            "part 1 is \"b\" on this rank and \"a\" on rank 0",
         ),
         (
             |world, c| _ = if world.rank() == 0 { c.value("a", &1_u8) } else { c.value("a", &1_u32) },
             Kind::NotSame,
-            "part \"a\": its type is u32 here and u8 on rank 0",
+            "part \"a\": its type is u32 on this rank and u8 on rank 0",
         ),
     ];
     for (make, kind, expected) in cases {
         for later in [false, true] {
-            let told = Launch::threads(2).run(|world| {
+            let outcomes = Launch::threads(2).run(|world| {
                 let mut checkpoint = Checkpoint::new(1);
                 make(world, &mut checkpoint);
                 let mut store = Store::open_or_create(world, folder.path())?;
@@ -190,28 +192,28 @@ fn a_name_given_twice_and_differences_between_ranks_are_named() {
                     if later { store.start(checkpoint) } else { store.write(&checkpoint).map(drop) };
                 Ok::<_, Error>(outcome.and_then(|()| store.wait()).unwrap_err())
             });
-            for error in told.unwrap() {
+            for error in outcomes.unwrap() {
                 assert!(error.kind() == kind && error.to_string().contains(expected), "{error}");
             }
         }
     }
 }
 
-/// Started by the tests below; by hand, it does nothing.
+/// Run by the jobs of the tests below; does nothing otherwise.
 #[test]
 fn a_job() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     assert_eq!(commit(Path::new(&folder), Retention::Last(2), 1), (1, Vec::new()));
 }
 
-/// What the job calls, with some calls failing, if they can be watched.
+/// The system calls of the job, with injected errors; `None` if strace is not available.
 fn calls(folder: &Path, options: &[&str]) -> Option<String> {
     let log = folder.join("calls");
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-y", "-o"]).arg(&log).args(options).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "a_job", "--nocapture"]).env(FOLDER, folder.join("new/store"));
     let Some(output) = command.output().ok().filter(|_| log.exists()) else {
-        eprintln!("skipped: system calls cannot be watched here");
+        eprintln!("skipped: strace is not available");
         return None;
     };
     let text = fs::read_to_string(&log).unwrap();
@@ -220,7 +222,7 @@ fn calls(folder: &Path, options: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_file_system_without_flock_has_checkpoints() {
+fn checkpoints_work_on_a_file_system_without_flock() {
     for error in ["ENOSYS", "EOPNOTSUPP", "ENOLCK"] {
         let folder = tempfile::tempdir().unwrap();
         let inject = format!("inject=flock:error={error}");

@@ -1,4 +1,4 @@
-//! What a file holds, whatever its format: the one seam between commands and formats.
+//! Files of any format as arrays: the interface between commands and formats.
 
 mod array_model;
 mod cells;
@@ -29,7 +29,7 @@ pub(crate) use file_kind::{FileKind, detect};
 pub(crate) use finding::Finding;
 pub(crate) use raw::RawShape;
 
-/// Whether an attribute, one of these, describes dimensions of a netCDF-4 file: in other formats they describe themselves.
+/// Whether an attribute, one of these, describes dimensions of a netCDF-4 file. Other formats do not need it.
 pub(crate) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
     #[cfg(feature = "hdf5")]
     return netcdf4_dimensions::is_internal(name, all);
@@ -37,74 +37,74 @@ pub(crate) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
     return name.is_empty() && all.is_empty();
 }
 
-/// The attribute by which our writers mark what is complete: not a part of what is said about the data.
+/// The attribute with which Aqueduct marks complete files; it is not metadata of the data.
 const COMPLETION_MARK: &str = "aqueduct_complete";
 
-/// An open file. Its bytes are little-endian, whatever they are in the file.
+/// An open file. Values are converted to little-endian.
 pub(crate) trait ArrayFile {
-    /// What kind of file it is, for people.
+    /// A description of the format.
     fn format(&self) -> String;
 
     fn arrays(&self) -> &[Array];
 
-    /// What is said about it, group by group: the path of the group, empty for the file as a whole, and its attributes.
+    /// The attributes of each group: the path of the group, empty for the file itself, and its attributes.
     fn attributes(&self) -> Vec<(String, Vec<NamedAttribute>)> {
         Vec::new()
     }
 
-    /// The dimensions that arrays share, in the order of the file.
+    /// The shared dimensions, in the order of the file.
     fn dimensions(&self) -> Vec<SharedDimension> {
         Vec::new()
     }
 
-    /// Whether files of this kind can name dimensions and have attributes: what is not there is then really missing.
+    /// Whether the format has names of dimensions and attributes. If so, a comparison reports missing ones.
     fn holds_metadata(&self) -> bool {
         false
     }
 
-    /// Whether it can hold dimensions that no array has: one that is not there is then really missing.
+    /// Whether the format has dimensions without an array. If so, a comparison reports missing ones.
     fn holds_dimensions(&self) -> bool {
         false
     }
 
-    /// Whether files of this kind give names to their arrays. One that has none stands for any array.
+    /// Whether the format has array names. If not, its only array is compared with any array.
     fn names_arrays(&self) -> bool {
         true
     }
 
-    /// More lines about it, for people.
+    /// More lines for `inspect`.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The version of netCDF, if it is one.
+    /// The netCDF version, if it is a netCDF file.
     fn netcdf_version(&self) -> Option<aqueduct::netcdf::CdfVersion> {
         None
     }
 
-    /// A part of an array, by its number.
+    /// A part of an array, which is given by its index.
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>>;
 
-    /// Rows as people read them, one each; none where they are numbers, which [`Data::read`] gives.
+    /// Rows as text; `None` for arrays of numbers, which [`ArrayFile::read`] returns.
     fn lines(&self, _array: usize, _rows: std::ops::Range<u64>) -> Option<Result<Vec<String>>> {
         None
     }
 
-    /// Whether an array has anything in the file, however long it is said to be.
+    /// Whether the file has data of an array.
     fn is_stored(&self, _array: usize) -> bool {
         true
     }
 
-    /// Whether [`Data::findings`] compares all bytes with checksums, so that reading would find nothing more.
+    /// Whether [`ArrayFile::findings`] verifies checksums of all bytes, so that reading them would find nothing more.
     fn has_checksums(&self) -> bool {
         false
     }
 
-    /// What is wrong beside what reading would tell.
+    /// Defects that reading does not find.
     fn findings(&self) -> Result<Vec<Finding>>;
 }
 
-/// Opens a file, whatever it is; one that says nothing about itself is raw, of the shape that is given.
+/// Opens a file of any kind. A file without a known kind is raw, with the given type and shape.
 pub(crate) fn open(world: &Comm, name: &OsStr, raw: &RawShape) -> Result<Box<dyn ArrayFile>> {
     Ok(match detect(world, name, raw.is_given())? {
         FileKind::Store(folder) => Box::new(store::CheckpointArrayFile::open_latest(world, &folder)?),
@@ -129,36 +129,36 @@ fn open_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn ArrayFile>> {
 #[cfg(not(feature = "hdf5"))]
 fn open_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn ArrayFile>> {
     bail!(
-        "{} is an HDF5 file, and this command was built without it: cargo build --features hdf5",
+        "{} is an HDF5 file, but this command was built without HDF5; build it with: cargo build --features hdf5",
         name.display()
     )
 }
 
-/// What is to be written into a file.
+/// The contents of a file that is written.
 pub(crate) struct ArrayFileContent {
     pub(crate) arrays: Vec<Array>,
     pub(crate) dimensions: Vec<SharedDimension>,
     pub(crate) attributes: Vec<(String, Vec<NamedAttribute>)>,
 }
 
-/// What arrays are written into.
+/// A file that arrays are written to.
 pub(crate) trait ArrayWriter {
-    /// Why an array cannot be held, if it cannot.
+    /// Why the format cannot store an array, if it cannot.
     fn unsupported_reason(&self, array: &Array) -> Option<String>;
 
-    /// Makes room for arrays, all of which can be held; what else of the content is lost, a line each.
+    /// Defines arrays, all of which can be stored; returns which metadata is lost, a line each.
     fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>>;
 
-    /// A part of an array, by its number.
+    /// A part of an array, which is given by its index.
     fn write(&mut self, array: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()>;
 
-    /// The files that it has made so far.
+    /// The files that it has created so far.
     fn created_files(&self) -> Vec<OsString>;
 
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Creates a file of the format that the end of its name stands for.
+/// Creates a file of the format that its extension selects.
 pub(crate) fn create(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result<Box<dyn ArrayWriter>> {
     if let Some(writer) = molecule::MoleculeWriter::of_name(world, name)? {
         return Ok(Box::new(writer));
@@ -169,7 +169,7 @@ pub(crate) fn create(world: &Comm, name: &OsStr, from: &dyn ArrayFile) -> Result
         "obj" => Ok(Box::new(object::ObjectArrayWriter::new(world, name))),
         "raw" | "bin" => Ok(Box::new(raw::RawArrayWriter::create(world, name)?)),
         other => bail!(
-            "{}: the end {other:?} stands for no format; .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml and .restart.mpi do",
+            "{}: unknown extension {other:?}; use .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml or .restart.mpi",
             name.display()
         ),
     }
@@ -182,10 +182,13 @@ fn create_hdf5(world: &Comm, name: &OsStr) -> Result<Box<dyn ArrayWriter>> {
 
 #[cfg(not(feature = "hdf5"))]
 fn create_hdf5(_: &Comm, name: &OsStr) -> Result<Box<dyn ArrayWriter>> {
-    bail!("{}: this command was built without HDF5: cargo build --features hdf5", name.display())
+    bail!(
+        "{}: this command was built without HDF5; build it with: cargo build --features hdf5",
+        name.display()
+    )
 }
 
-/// What a format without attributes and names of dimensions loses of an array and of its file, a line each.
+/// The metadata that a format without attributes and names of dimensions loses, a line each.
 fn lost_metadata(format: &str, content: &ArrayFileContent) -> Vec<String> {
     let names = |attributes: &[NamedAttribute]| {
         attributes.iter().map(|attribute| attribute.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -197,35 +200,35 @@ fn lost_metadata(format: &str, content: &ArrayFileContent) -> Vec<String> {
         .filter(|(_, attributes)| !attributes.is_empty())
         .map(|(owner, attributes)| {
             let owner = if owner.is_empty() { "the file" } else { owner };
-            format!("{format} has no attributes: {} of {owner} are left out", names(attributes))
+            format!("{format} has no attributes: {} of {owner} are omitted", names(attributes))
         })
         .collect();
     for array in content.arrays.iter().filter(|array| !array.dimensions.is_empty()) {
         let (name, dimensions) = (&array.name, array.dimensions.join(", "));
-        lost.push(format!("{format} has no names of dimensions: {dimensions} of {name} are left out"));
+        lost.push(format!("{format} has no names of dimensions: {dimensions} of {name} are omitted"));
     }
     lost
 }
 
-/// Makes the allocator of glibc keep memory of the size of array parts. It returns the free end of a heap to the kernel from twice the size of the
-/// largest block on that it has unmapped so far (`M_TRIM_THRESHOLD` in mallopt(3)): the two buffers of `compare` would be given back and faulted in
-/// again for every part, which takes as long as comparing them.
+/// Makes the allocator of glibc keep memory of the size of array parts. It returns the free end of the heap to the kernel if that is
+/// larger than twice the largest block that was unmapped so far (`M_TRIM_THRESHOLD` in mallopt(3)). Otherwise the two buffers of `compare`
+/// would be returned and faulted in again for every part, which takes as long as the comparison.
 fn keep_freed_memory() {
     const BLOCK: usize = 24 << 20;
-    // Never touched: it takes address space alone.
+    // Never written: it takes only address space.
     drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
 }
 
-/// Does the work of a command on one rank.
+/// Runs the work of a command on one rank.
 pub(crate) fn on_one_rank<R: Send>(work: impl Fn(&Comm) -> Result<R> + Sync) -> Result<R> {
     keep_freed_memory();
-    // Nobody else has to learn of a failure, which is told as it is.
+    // With one rank, an error is returned unchanged.
     let mut results = Launch::threads(1).run(|world| Ok::<_, aqueduct::comm::Error>(work(world)))?;
     ensure!(results.len() == 1, "one rank has one result");
     results.remove(0)
 }
 
-/// The arrays that a name stands for: one of them, all in a group, or all without a name.
+/// The arrays that a name selects: one array, all arrays of a group, or all arrays without a name.
 pub(crate) fn select_arrays(arrays: &[Array], name: Option<&str>) -> Result<Vec<usize>> {
     let Some(name) = name else { return Ok((0..arrays.len()).collect()) };
     let wanted = name.trim_matches('/');
@@ -237,14 +240,14 @@ pub(crate) fn select_arrays(arrays: &[Array], name: Option<&str>) -> Result<Vec<
     let names = || arrays.iter().map(|array| array.name.as_str()).take(20).collect::<Vec<_>>().join(", ");
     ensure!(
         !found.is_empty(),
-        "there is no array or group {name:?}; there are {}: {}",
+        "there is no array or group {name:?}; the file has {}: {}",
         arrays.len(),
         names()
     );
     Ok(found)
 }
 
-/// Converts one phase space of `MarDyn` into another, with all that their heads have in common; whether both are ones.
+/// Converts between two formats of `MarDyn`, with the whole header; returns whether both files are phase spaces.
 pub(crate) fn convert_mardyn(world: &Comm, from: &OsStr, to: &OsStr) -> Result<bool> {
     match detect(world, from, true)? {
         FileKind::Mardyn(format, files) => mardyn::convert(world, (format, &files), to),

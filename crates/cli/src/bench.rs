@@ -1,4 +1,4 @@
-//! Measuring: `aqueduct bench …`.
+//! Benchmarks: `aqueduct bench …`.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use crate::overlap;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum BenchCommand {
-    /// A time-stepping program that stores sub-domains of a grid: what each mode of output costs it, every value verified
+    /// The cost of each output mode for a time-stepping program that stores parts of a grid; every value is verified
     Overlap(Box<overlap::OverlapArguments>),
 }
 

@@ -1,4 +1,4 @@
-//! `aqueduct compare`: whether two files hold the same, and how far they are apart.
+//! `aqueduct compare`: compares two files and computes error norms.
 
 mod elements;
 mod metadata;
@@ -16,35 +16,35 @@ use self::norms::{StepErrors, StepNorms};
 use crate::array_file::{self, Array, ArrayFile, RawShape};
 use crate::standard_output::lock_stdout;
 
-/// Numbers that are compared at once: the processor's cache holds them.
+/// The number of values that are compared at once, which fit the processor's cache.
 const AT_ONCE: usize = 4096;
 
-/// Compares arrays element by element, and what is said about them: types, names of dimensions, attributes.
+/// Compares arrays element by element, and their metadata: types, names of dimensions, attributes.
 ///
-/// Two numbers a and b differ if |a − b| is more than ATOL + THRESHOLD · min(|a|, |b|). NaN is the same as NaN, and differs from every number. Norms are
-/// told in addition: for each step (the first dimension of arrays with several) the error relative to either side, the worse one, in the Frobenius norm
-/// and in the infinity norm (the greatest sum of absolute values of a row).
+/// Two numbers a and b differ if |a − b| > ATOL + THRESHOLD · min(|a|, |b|). NaN equals NaN, and differs from every number. In addition,
+/// error norms are printed: for each step (an index of the first dimension of arrays with several dimensions) the relative error in the
+/// Frobenius norm and in the infinity norm (the greatest sum of absolute values of a row), relative to the file for which it is greater.
 ///
-/// Exit status: 0 if nothing differs, 1 if something does, 2 if a file cannot be read.
+/// Exit status: 0 without differences, 1 with differences, 2 if a file cannot be read.
 #[derive(clap::Args)]
 pub(crate) struct CompareArguments {
-    /// A file of any kind that the command knows, or a checkpoint store
+    /// A file of any known kind, or a checkpoint store
     one: OsString,
-    /// Another one, of any kind
+    /// Another file, also of another kind
     other: OsString,
-    /// This array, or all arrays of this group, only
+    /// Only this array, or all arrays of this group
     #[arg(long)]
     array: Option<String>,
-    /// Relative differences up to this one are none
+    /// Ignore relative differences up to this value
     #[arg(long, visible_alias = "rtol", default_value_t = 0.0)]
     threshold: f64,
-    /// Absolute differences up to this one are none
+    /// Ignore absolute differences up to this value
     #[arg(long, default_value_t = 0.0)]
     atol: f64,
-    /// Compares values alone: neither types nor names of dimensions nor attributes
+    /// Compare only values, not types, names of dimensions or attributes
     #[arg(long)]
     data_only: bool,
-    /// Prints the errors of each step, not only the worst one
+    /// Print the errors of every step, not only the greatest
     #[arg(long)]
     steps: bool,
     #[command(flatten)]
@@ -53,8 +53,8 @@ pub(crate) struct CompareArguments {
 
 pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     let is_tolerance = |value: f64| value >= 0.0;
-    ensure!(is_tolerance(arguments.threshold), "--threshold must be a number from 0 on");
-    ensure!(is_tolerance(arguments.atol), "--atol must be a number from 0 on");
+    ensure!(is_tolerance(arguments.threshold), "--threshold must be a number greater than or equal to 0");
+    ensure!(is_tolerance(arguments.atol), "--atol must be a number greater than or equal to 0");
     let same = array_file::on_one_rank(|world| {
         let out = &mut lock_stdout();
         let [one, other] =
@@ -87,14 +87,14 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Arrays that are compared with each other, by their numbers; none where a file has none of this name.
+/// Two arrays that are compared, by index; `None` if a file has no array of this name.
 struct ArrayPair {
     name: String,
     places: [Option<usize>; 2],
 }
 
-/// The arrays to compare: those of the same name. An array that is alone in its file stands for one of another name where either file gives its
-/// arrays no names, or where one array was asked for.
+/// The arrays to compare: those of the same name. The only array of a file is also compared with an array of another name if one of the
+/// files has no array names, or if one array was selected.
 fn pairs(one: &dyn ArrayFile, other: &dyn ArrayFile, wanted: Option<&str>) -> Result<Vec<ArrayPair>> {
     let files = [one, other];
     let nameless = files.map(|file| !file.names_arrays());
@@ -102,7 +102,7 @@ fn pairs(one: &dyn ArrayFile, other: &dyn ArrayFile, wanted: Option<&str>) -> Re
     let by_name = [found[0].is_ok(), found[1].is_ok()];
     let mut chosen = Vec::new();
     for (side, found) in found.into_iter().enumerate() {
-        // What stands for the array that was asked for.
+        // The counterpart of the selected array.
         let stands = files[side].arrays().len() == 1 && (by_name.contains(&true) || nameless == [true, true]);
         chosen.push(if stands { found.unwrap_or_else(|_| vec![0]) } else { found? });
     }
@@ -118,7 +118,7 @@ fn pairs(one: &dyn ArrayFile, other: &dyn ArrayFile, wanted: Option<&str>) -> Re
         for at in chosen {
             let array = &file.arrays()[at];
             let taken = pairs.get(&plain(array)).is_some_and(|places| places[side].is_some());
-            // Two paths of a file may be the same without what formats put around them.
+            // Two paths of a file may have the same plain name.
             let name = if taken { array.name.clone() } else { plain(array) };
             pairs.entry(name).or_default()[side] = Some(at);
         }
@@ -126,7 +126,7 @@ fn pairs(one: &dyn ArrayFile, other: &dyn ArrayFile, wanted: Option<&str>) -> Re
     Ok(pairs.into_iter().map(|(name, places)| ArrayPair { name, places }).collect())
 }
 
-/// The name of an array without what formats put around it.
+/// The name of an array without the prefix and suffix of its format.
 fn plain(array: &Array) -> String {
     array.name.trim_matches('/').replace('/', ".")
 }
@@ -140,21 +140,21 @@ struct ArrayComparison<'c, W> {
     out: &'c mut W,
 }
 
-/// The worst step so far.
+/// The step with the greatest error so far.
 #[derive(Default)]
 struct WorstStep {
     steps: u64,
-    /// The greatest error, and in which step.
+    /// The greatest error, and its step.
     frobenius: (f64, u64),
     infinity: (f64, u64),
 }
 
 impl<W: Write> ArrayComparison<'_, W> {
-    /// Whether the values are the same, and what else differs.
+    /// Compares values and metadata.
     fn run(&mut self, places: [Option<usize>; 2]) -> Result<(bool, Vec<String>)> {
         let name = self.name;
         let [Some(at), Some(there)] = places else {
-            writeln!(self.out, "{name}: in one of them only")?;
+            writeln!(self.out, "{name}: in one of the files only")?;
             return Ok((false, Vec::new()));
         };
         let (array, twin) = (&self.one.arrays()[at], &self.other.arrays()[there]);
@@ -169,8 +169,8 @@ impl<W: Write> ArrayComparison<'_, W> {
         }
         let is_nothing = |array: &Array| array.element.parts.as_ref().is_some_and(Vec::is_empty);
         let same = if is_nothing(array) && is_nothing(twin) {
-            // As many elements of no byte each.
-            writeln!(self.out, "{name}: {}, the same", array.element.name)?;
+            // Elements of 0 bytes, the same number on both sides.
+            writeln!(self.out, "{name}: {}, equal", array.element.name)?;
             true
         } else if array.element.size == 0 && twin.element.size == 0 {
             self.same_lines(at, there)?
@@ -190,7 +190,7 @@ impl<W: Write> ArrayComparison<'_, W> {
         let tolerance = Tolerance { relative: self.arguments.threshold, absolute: self.arguments.atol };
         let (mut found, mut worst, mut step) = <(ElementDifferences, WorstStep, StepNorms)>::default();
         let mut block = NumberBlock::default();
-        // Those of the larger elements, which suit memory for both.
+        // The parts of the array with the larger elements fit memory for both.
         let parts = if array.element.size >= twin.element.size { array.parts() } else { twin.parts() };
         for part in parts {
             let (mine, its) = (self.one.read(at, &part)?, self.other.read(there, &part)?);
@@ -236,7 +236,7 @@ impl<W: Write> ArrayComparison<'_, W> {
         Ok(found.above == 0)
     }
 
-    /// Prints the errors of the next step, where that is wanted, and keeps the worst.
+    /// Prints the errors of the next step if requested, and keeps the greatest.
     fn end_step(&mut self, worst: &mut WorstStep, errors: StepErrors) -> Result<()> {
         let step = worst.steps;
         if self.arguments.steps {
@@ -262,7 +262,7 @@ impl<W: Write> ArrayComparison<'_, W> {
     ) -> Result<()> {
         let name = self.name;
         let Some(largest) = found.largest else {
-            return Ok(writeln!(self.out, "{name}: {} values, all the same", found.values)?);
+            return Ok(writeln!(self.out, "{name}: {} values, all equal", found.values)?);
         };
         let (place, [one, other]) = (place(array, numbers, largest.place), largest.sides);
         writeln!(
@@ -282,7 +282,7 @@ impl<W: Write> ArrayComparison<'_, W> {
         Ok(())
     }
 
-    /// Whether two arrays that are not made of numbers alone hold the same, byte by byte.
+    /// Compares two arrays whose elements are not only numbers, byte by byte.
     fn same_bytes(&mut self, at: usize, there: usize) -> Result<bool> {
         let (array, twin) = (&self.one.arrays()[at], &self.other.arrays()[there]);
         let (name, what) = (self.name, &array.element.name);
@@ -294,15 +294,15 @@ impl<W: Write> ArrayComparison<'_, W> {
             let (mine, its) = (self.one.read(at, &part)?, self.other.read(there, &part)?);
             if let Some(byte) = mine.iter().zip(&its).position(|(one, other)| one != other) {
                 let first = part.first + byte as u64 / array.element.size;
-                writeln!(self.out, "{name}: {what} differ, the first at {}", place(array, 1, first))?;
+                writeln!(self.out, "{name}: {what} differ, first at {}", place(array, 1, first))?;
                 return Ok(false);
             }
         }
-        writeln!(self.out, "{name}: {what}, the same byte by byte")?;
+        writeln!(self.out, "{name}: {what}, equal byte by byte")?;
         Ok(true)
     }
 
-    /// Whether two arrays of elements of any size are the same as text.
+    /// Compares two arrays of variable-size elements as text.
     fn same_lines(&mut self, at: usize, there: usize) -> Result<bool> {
         let (array, twin) = (&self.one.arrays()[at], &self.other.arrays()[there]);
         let (name, what) = (self.name, &array.element.name);
@@ -318,16 +318,16 @@ impl<W: Write> ArrayComparison<'_, W> {
             let (mine, its) = (mine?, its?);
             let first = mine.iter().zip(&its).position(|(one, other)| one != other);
             if let Some(first) = first.or((mine.len() != its.len()).then_some(mine.len().min(its.len()))) {
-                writeln!(self.out, "{name}: {what} differ, the first in row {}", rows.start + first as u64)?;
+                writeln!(self.out, "{name}: {what} differ, first in row {}", rows.start + first as u64)?;
                 return Ok(false);
             }
         }
-        writeln!(self.out, "{name}: {what}, the same")?;
+        writeln!(self.out, "{name}: {what}, equal")?;
         Ok(true)
     }
 }
 
-/// The place of a number in an array: its indices, and its field where elements are records.
+/// The position of a number in an array: its indices, and its field if elements are records.
 fn place(array: &Array, numbers: u64, number: u64) -> String {
     let mut rest = number / numbers;
     let mut indices: Vec<u64> = array

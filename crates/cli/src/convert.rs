@@ -1,4 +1,4 @@
-//! `aqueduct convert`: what a file holds, in a file of another format.
+//! `aqueduct convert`: converts a file to another format.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, ensure};
 use crate::array_file::{self, Array, ArrayFile, ArrayFileContent, ArrayWriter, RawShape};
 use crate::standard_output;
 
-/// Writes what a file holds into a file of another format: arrays, types, names of dimensions, attributes. What the format cannot hold is named on
-/// the standard error stream.
+/// Converts a file to another format: arrays, types, names of dimensions, attributes. What the format cannot store is listed on the
+/// standard error stream.
 #[derive(clap::Args)]
 pub(crate) struct ConvertArguments {
-    /// A file of any kind that the command knows, or a checkpoint store
+    /// A file of any known kind, or a checkpoint store
     from: OsString,
-    /// The file to be made; its end says what it will be: .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml, .restart.mpi
+    /// The new file; its extension selects the format: .nc, .h5, .obj, .raw, .cells, .restart.inp, .restart.header.xml, .restart.mpi
     to: OsString,
-    /// This array, or all arrays of this group, only
+    /// Only this array, or all arrays of this group
     #[arg(long)]
     array: Option<String>,
     #[command(flatten)]
@@ -34,11 +34,11 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<ExitCode> {
         let mut to = array_file::create(world, &arguments.to, &*from)?;
         let written = write(&*from, &chosen, arguments.array.is_some(), &mut *to);
         let made = to.created_files();
-        // Half a file is no file; one that was there before is not ours to delete.
+        // An incomplete file is deleted; a file that existed before is not.
         let closed = written.and_then(|lost| to.close().map(|()| lost));
         let outcome = closed.inspect_err(|_| made.iter().for_each(|name| drop(aqueduct::file::delete(name))));
         outcome
-            .with_context(|| format!("writing {} into {}", arguments.from.display(), arguments.to.display()))
+            .with_context(|| format!("converting {} to {}", arguments.from.display(), arguments.to.display()))
     })?;
     for line in lost {
         eprintln!("aqueduct: warning: {line}");
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies arrays and what is said about them; what is lost, a line each.
+/// Copies arrays and metadata; returns what is lost, a line each.
 fn write(
     from: &dyn ArrayFile,
     chosen: &[usize],
@@ -59,7 +59,7 @@ fn write(
         let array = &from.arrays()[*at];
         match to.unsupported_reason(array) {
             None => held.push(*at),
-            Some(why) => lost.push(format!("array {:?} is left out: {why}", array.name)),
+            Some(why) => lost.push(format!("the array {:?} is omitted: {why}", array.name)),
         }
     }
     ensure!(!held.is_empty() || chosen.is_empty(), "{}", lost.join("; "));

@@ -1,4 +1,4 @@
-//! The demonstration: a true small job on the layers there are.
+//! The demonstration: a small job on all layers.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,15 +14,15 @@ use crate::standard_output;
 
 const OWN_FILE: &str = "aqueduct-demo.bin";
 
-/// The numbers of all ranks, dealt out in turn, go into one shared file and come back.
+/// Writes the numbers of all ranks round-robin into one shared file, and reads them back.
 ///
-/// All ranks write together through a view in which element i belongs to rank i mod ranks, then read together with the
-/// views shifted by one rank, so that each gets its neighbour's numbers, and verify every one. Ranks are threads of this
+/// All ranks write collectively through a view in which element i belongs to rank i mod ranks. Then they read collectively with views
+/// shifted by one rank, so that each rank gets the numbers of its neighbour, and verify every number. Ranks are threads of this
 /// process, or the processes of an MPI job: `mpirun -n 4 aqueduct demo`.
 #[derive(clap::Args)]
 #[group(id = "demo")]
 pub(crate) struct DemoArguments {
-    /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
+    /// Number of ranks, if they are threads [default: `AQUEDUCT_RANKS`, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
     /// Bytes that each rank writes, such as 64MiB
@@ -31,21 +31,21 @@ pub(crate) struct DemoArguments {
     /// Bytes that each rank writes in one collective call
     #[arg(long, short, default_value = "4MiB", value_name = "SIZE")]
     block: ByteSize,
-    /// Bytes of an element, dealt out in turn
+    /// Size of an element; elements are distributed round-robin
     #[arg(long, short, default_value = "4KiB", value_name = "SIZE")]
     element: ByteSize,
-    /// The shared file, with device and wrappers in front: memfs:x, uring:out.bin, throttle=200MB/s:out.bin. Deleted at the end
+    /// The shared file, optionally with device and layers: memfs:x, uring:out.bin, throttle=200MB/s:out.bin. Deleted at the end
     #[arg(long, short, value_name = "NAME", default_value = OWN_FILE)]
     file: OsString,
-    /// Use a file that exists already: its contents are lost
+    /// Replace an existing file; its contents are lost
     #[arg(long)]
     overwrite: bool,
-    /// Leave the file where it is instead of deleting it
+    /// Keep the file instead of deleting it
     #[arg(long)]
     keep: bool,
 }
 
-/// How long each part took, on the slowest rank.
+/// The duration of each part on the slowest rank.
 struct PhaseTimes {
     write: Duration,
     sync: Duration,
@@ -57,12 +57,12 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
     ensure!(element > 0 && element.is_multiple_of(8), "--element must be a multiple of 8 bytes");
     ensure!(
         arguments.block.0 > 0 && arguments.block.0.is_multiple_of(element),
-        "--block must be whole elements of {}",
+        "--block must be a multiple of the element size, {}",
         arguments.element
     );
     ensure!(
         arguments.size.0.is_multiple_of(arguments.block.0),
-        "--size must be whole blocks of {}",
+        "--size must be a multiple of the block size, {}",
         arguments.block
     );
     let launch = Launch::from_env()?;
@@ -72,13 +72,16 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<()> {
 }
 
 fn job(world: &Comm, arguments: &DemoArguments) -> Result<()> {
-    // A file of somebody's is not ours to delete; one left by an interrupted demonstration is.
+    // An existing file is not deleted, unless it is left of an interrupted demonstration.
     let ours = arguments.overwrite || arguments.file == OWN_FILE;
     let mode = if ours { Mode::read_write().create() } else { Mode::read_write().exclusive() };
     let mode = if arguments.keep { mode } else { mode.delete_on_close() };
     let file = OpenOptions::from(mode).open(world, &arguments.file).map_err(|error| match error.kind() {
         Kind::FileExists => {
-            anyhow!("{} exists already; choose another name, or --overwrite it", arguments.file.display())
+            anyhow!(
+                "{} exists; choose another name with --file, or replace it with --overwrite",
+                arguments.file.display()
+            )
         }
         _ => error.into(),
     })?;
@@ -96,7 +99,9 @@ fn measure(world: &Comm, file: &File, arguments: &DemoArguments) -> Result<Phase
     let mut block: Vec<u64> = Vec::new();
     let length = arguments.block.0 as usize / 8;
     let room = block.try_reserve_exact(length);
-    room.with_context(|| format!("--block {} does not fit memory; choose a smaller one", arguments.block))?;
+    room.with_context(|| {
+        format!("--block {} does not fit into memory; choose a smaller block", arguments.block)
+    })?;
     block.resize(length, 0);
     let blocks = arguments.size.0 / arguments.block.0;
 
@@ -115,7 +120,7 @@ fn measure(world: &Comm, file: &File, arguments: &DemoArguments) -> Result<Phase
     for number in 0..blocks {
         read += timed(world, || {
             let count = file.at_pointer().all().read(&mut block)?;
-            ensure!(count.bytes() == arguments.block.0, "the file ends early, in block {number}");
+            ensure!(count.bytes() == arguments.block.0, "the file ends in block {number}");
             Ok(())
         })?;
         fill(neighbour, number, &mut expected);
@@ -124,7 +129,7 @@ fn measure(world: &Comm, file: &File, arguments: &DemoArguments) -> Result<Phase
     Ok(PhaseTimes { write, sync, read })
 }
 
-/// The elements of `rank` where they are dealt out in turn.
+/// The view of the elements of `rank`, distributed round-robin.
 fn round_robin_view(world: &Comm, element: &Layout, rank: usize) -> Result<View> {
     let round = element.resized(0, element.extent() * world.size() as i64)?;
     Ok(View::new(element.size() * rank as u64, element, &round)?)
@@ -139,7 +144,7 @@ fn timed(world: &Comm, work: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(Duration::from_nanos(slowest))
 }
 
-/// Numbers that any rank can tell of any other.
+/// The numbers of a rank, which every rank can compute.
 fn fill(rank: usize, block: u64, numbers: &mut [u64]) {
     let start = (rank as u64) << 48 | block << 32;
     for (at, number) in numbers.iter_mut().enumerate() {
@@ -154,19 +159,15 @@ fn report(world: &Comm, arguments: &DemoArguments, times: &PhaseTimes) -> Result
     let (ranks, nodes, name) = (world.size(), world.node_count(), arguments.file.display());
     let many = |count: usize| if count == 1 { "" } else { "s" };
     let transport = world.transport();
-    writeln!(text, "{ranks} rank{} on {nodes} node{}, by {transport}", many(ranks), many(nodes))?;
+    writeln!(text, "{ranks} rank{} on {nodes} node{}, transport {transport}", many(ranks), many(nodes))?;
     writeln!(
         text,
-        "one shared file {name}, {} per rank in elements of {}, dealt out in turn",
+        "one shared file {name}, {} per rank in elements of {}, round-robin",
         arguments.size, arguments.element
     )?;
     writeln!(text, "  collective write {:>8.0} MB/s", rate(times.write))?;
     writeln!(text, "  sync             {:>8.1} ms", times.sync.as_secs_f64() * 1e3)?;
-    writeln!(
-        text,
-        "  collective read  {:>8.0} MB/s   (each rank its neighbour's elements)",
-        rate(times.read)
-    )?;
+    writeln!(text, "  collective read  {:>8.0} MB/s   (the elements of the neighbour)", rate(times.read))?;
     writeln!(text, "all {total} bytes verified")?;
     Ok(text)
 }

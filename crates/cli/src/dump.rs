@@ -10,20 +10,20 @@ use anyhow::{Result, ensure};
 use crate::array_file::{self, Array, ArrayFile, NumberType, RawShape};
 use crate::standard_output::lock_stdout;
 
-/// Objects that are asked for at once: they may be of any size.
+/// The number of objects that are read at once; they may have any size.
 const AT_ONCE: usize = 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct DumpArguments {
-    /// A file of any kind that the command knows, or a checkpoint store
+    /// A file of any known kind, or a checkpoint store
     file: OsString,
-    /// This array, or all arrays of this group, only
+    /// Only this array, or all arrays of this group
     #[arg(long)]
     array: Option<String>,
-    /// From this row of the first dimension on
+    /// The first row, an index of the first dimension
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// So many rows at most
+    /// The greatest number of rows
     #[arg(long)]
     rows: Option<u64>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ fn print(file: &dyn ArrayFile, at: usize, arguments: &DumpArguments, out: &mut i
     let array = &file.arrays()[at];
     ensure!(
         arguments.from <= array.rows(),
-        "{} has {} rows, not {}",
+        "{} has {} rows; there is no row {}",
         array.name,
         array.rows(),
         arguments.from
@@ -63,7 +63,7 @@ fn print(file: &dyn ArrayFile, at: usize, arguments: &DumpArguments, out: &mut i
     let row = array.row_elements();
     for part in array.parts_of_rows(arguments.from..end) {
         let bytes = file.read(at, &part)?;
-        // A part is some rows, or lies inside of one.
+        // A part is some rows, or a part of one row.
         let (mut done, mut rest) = (0, &bytes[..]);
         while done < part.count {
             let place = (part.first + done) % row;
@@ -82,7 +82,7 @@ fn print(file: &dyn ArrayFile, at: usize, arguments: &DumpArguments, out: &mut i
     Ok(())
 }
 
-/// Objects, with the names of their fields.
+/// Prints objects with the names of their fields.
 fn print_lines(file: &dyn ArrayFile, at: usize, rows: Range<u64>, out: &mut impl Write) -> Result<()> {
     for start in rows.clone().step_by(AT_ONCE) {
         let some = start..rows.end.min(start + AT_ONCE as u64);
@@ -93,7 +93,7 @@ fn print_lines(file: &dyn ArrayFile, at: usize, rows: Range<u64>, out: &mut impl
     Ok(())
 }
 
-/// Elements of one row, with a space between two. Text that is longer than a part is written in pieces.
+/// Prints elements of one row, separated by spaces. Text that is longer than a part is written in pieces.
 fn write_elements(array: &Array, bytes: &[u8], out: &mut impl Write) -> Result<()> {
     let mut between = "";
     // Text along the last dimension.

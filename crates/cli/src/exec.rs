@@ -1,4 +1,4 @@
-//! Runs an MPI program with our library in front of its files: `aqueduct exec -- mpirun -n 4 program`.
+//! `aqueduct exec -- mpirun -n 4 program`: runs an MPI program with the interposition library.
 
 mod handshake;
 
@@ -13,22 +13,22 @@ use anyhow::{Context, Result, ensure};
 use handshake::HandshakeFile;
 
 const LIBRARY: &str = "libaqueduct_mpiio.so";
-/// Where processes say what became of them.
+/// The variable with the file in which the library of each process records what it found.
 const HANDSHAKE_VARIABLE: &str = "AQUEDUCT_NOTES";
 
-/// Runs an MPI program unchanged, its files served by aqueduct.
+/// Runs an unchanged MPI program whose MPI-IO calls go to aqueduct.
 ///
-/// The exit status is that of the program (128 + the signal's number if a signal ended it). Whether the library took effect is a line on the
-/// standard error stream; with --require it is an error, exit status 2, if it did not or if that cannot be told.
+/// The exit status is that of the program (128 + the signal number if a signal ended it). A line on the standard error stream says
+/// whether the library took effect. With --require, it is an error (exit status 2) if the library took no effect or if that is not known.
 #[derive(clap::Args)]
 pub(crate) struct ExecArguments {
-    /// Run the command first as it is, then with aqueduct, and print both times and their ratio
+    /// Run the command first without, then with aqueduct, and print both times and their ratio
     #[arg(long)]
     compare: bool,
-    /// Fail, after the program has ended well, unless the library is known to have been in front of MPI
+    /// Fail after a successful run unless the library is known to have taken effect
     #[arg(long)]
     require: bool,
-    /// The library to preload, if it does not lie beside this program
+    /// The library to preload [default: the one in the folder of this program]
     #[arg(long, env = "AQUEDUCT_MPIIO", value_name = "PATH")]
     library: Option<PathBuf>,
     /// The command, with its launcher: mpirun -n 4 program
@@ -36,18 +36,18 @@ pub(crate) struct ExecArguments {
     command: Vec<OsString>,
 }
 
-/// How a launcher gives variables to the processes it starts.
+/// How a launcher passes environment variables to the processes that it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LauncherKind {
     /// `-x NAME=VALUE`
     OpenMpi,
     /// `-genv NAME VALUE`
     Hydra,
-    /// By its own environment: other launchers, and programs without one.
+    /// By its own environment: other launchers, and programs without a launcher.
     Environment,
 }
 
-/// Runs the command; its exit status.
+/// Runs the command and returns its exit status.
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     let library = library(arguments.library.as_deref())?;
     let launcher = LauncherKind::of(&arguments.command[0]);
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode> {
     }
     ensure!(
         effect.in_front || !arguments.require || !ours.status.success(),
-        "--require was given, and the library is not known to have been in front of MPI"
+        "--require was given, but the library is not known to have taken effect"
     );
     Ok(ExitCode::from(exit_status(ours.status)))
 }
@@ -77,7 +77,7 @@ fn exit_status(status: ExitStatus) -> u8 {
     status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8
 }
 
-/// What is set here is meant for all ranks, also those that a launcher starts elsewhere.
+/// The settings of aqueduct in this environment, which all ranks need, also those on other nodes.
 fn forwarded_variables(set: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
     let known = set.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let ours =
@@ -85,7 +85,7 @@ fn forwarded_variables(set: impl Iterator<Item = (OsString, OsString)>) -> Vec<(
     known.filter(|(name, _)| ours(name)).collect()
 }
 
-/// A run that is over.
+/// A finished run.
 struct ProgramRun {
     status: ExitStatus,
     time: Duration,
@@ -102,7 +102,7 @@ fn start(words: &[OsString], variables: &[(String, OsString)]) -> Result<Program
 fn compare(native: &ProgramRun, ours: &ProgramRun) {
     let (before, now) = (native.time.as_secs_f64(), ours.time.as_secs_f64());
     eprintln!(
-        "aqueduct: as it is {before:.3} s ({}), with aqueduct {now:.3} s ({}): {:.2} times as fast",
+        "aqueduct: without aqueduct {before:.3} s ({}), with aqueduct {now:.3} s ({}): {:.2} times as fast",
         native.status,
         ours.status,
         before / now
@@ -118,11 +118,11 @@ fn library(given: Option<&Path>) -> Result<PathBuf> {
     let looked =
         || candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ");
     found.with_context(|| {
-        format!("no library at {}; build it with `cargo xtask mpiio`, or name it with --library", looked())
+        format!("the library does not exist at {}; build it with `cargo xtask mpiio`, or give its path with --library", looked())
     })
 }
 
-/// Ours before what is preloaded already, except tools, which come first: they are the ones that were named.
+/// The value of `LD_PRELOAD`: libraries that the user preloads stay first, since they may be tools that observe MPI calls.
 fn preload(library: &Path, before: Option<OsString>) -> OsString {
     let mut all = before.filter(|before| !before.is_empty()).unwrap_or_default();
     if !all.is_empty() {
@@ -138,11 +138,12 @@ impl LauncherKind {
         if !["mpirun", "mpiexec", "orterun", "prterun"].iter().any(|known| name.starts_with(known)) {
             return Self::Environment;
         }
-        let told = Command::new(program).arg("--version").output();
-        told.map_or(Self::Environment, |told| Self::from_version(&String::from_utf8_lossy(&told.stdout)))
+        let output = Command::new(program).arg("--version").output();
+        output
+            .map_or(Self::Environment, |output| Self::from_version(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Which one it is by what it tells of itself.
+    /// The launcher that prints this text for `--version`.
     fn from_version(version: &str) -> Self {
         let version = version.to_lowercase();
         if version.contains("open mpi") || version.contains("openrte") || version.contains("prrte") {
@@ -154,7 +155,7 @@ impl LauncherKind {
         }
     }
 
-    /// The command with the variables given to all processes.
+    /// The command that passes the variables to all processes.
     fn words(self, command: &[OsString], variables: &[(String, OsString)]) -> Vec<OsString> {
         let mut words = vec![command[0].clone()];
         for (name, value) in variables {
@@ -184,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn each_launcher_gets_variables_in_its_own_way() {
+    fn variables_are_passed_in_the_syntax_of_each_launcher() {
         assert_eq!(words(LauncherKind::OpenMpi)[..4], ["mpirun", "-x", "LD_PRELOAD=/lib/ours.so", "-n"]);
         assert_eq!(words(LauncherKind::Hydra)[..4], ["mpirun", "-genv", "LD_PRELOAD", "/lib/ours.so"]);
         assert_eq!(words(LauncherKind::Environment), ["mpirun", "-n", "2", "program"]);
     }
 
     #[test]
-    fn launchers_are_known_by_what_they_tell() {
+    fn launchers_are_recognised_by_their_version_text() {
         assert_eq!(LauncherKind::from_version("mpirun.openmpi (OpenRTE) 4.1.4\n"), LauncherKind::OpenMpi);
         assert_eq!(LauncherKind::from_version("mpirun (Open MPI) 5.0.11\n"), LauncherKind::OpenMpi);
         assert_eq!(
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_ours_is_handed_on() {
+    fn all_settings_of_aqueduct_are_passed_to_the_ranks() {
         let set = [
             "AQUEDUCT_BUFFER",
             "AQUEDUCT_SPILL",
@@ -217,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_reported_as_shells_do() {
+    fn a_signal_becomes_the_exit_status_of_shells() {
         assert_eq!(exit_status(ExitStatus::from_raw(0)), 0);
         assert_eq!(exit_status(ExitStatus::from_raw(7 << 8)), 7);
         assert_eq!(exit_status(ExitStatus::from_raw(11)), 139);
     }
 
     #[test]
-    fn tools_stay_in_front() {
+    fn preloaded_tools_stay_first() {
         let ours = Path::new("/lib/ours.so");
         assert_eq!(preload(ours, None), "/lib/ours.so");
         assert_eq!(preload(ours, Some("/lib/tool.so".into())), "/lib/tool.so:/lib/ours.so");

@@ -1,7 +1,7 @@
-//! Looking at an HDF5 file in a process of its own.
+//! Probes an HDF5 file in a child process.
 //!
-//! The C library is not made for damaged bytes: it may crash, turn in circles, or ask for memory without end. What it finds is told by a child of
-//! this command, which has only so much time and memory; whatever happens to it, the command goes on and says what is wrong with the file.
+//! With damaged files libhdf5 may crash, loop forever, or allocate without bound. So a child process with limits of processor time and
+//! memory reads the metadata and reports it. If the child fails, the command continues and reports the file as damaged.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,16 +14,16 @@ use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 /// The name of the hidden command.
-pub(crate) const NAME: &str = "look-at-hdf5";
-/// Processor time for any file: thousands of datasets take less than one second.
+pub(crate) const NAME: &str = "probe-hdf5";
+/// Processor time for any file, in seconds; thousands of datasets take less than one second.
 const SECONDS: u64 = 10;
-/// More for each so many bytes, in which there may be some thousand datasets.
+/// One more second for each of these bytes, which may contain some thousand datasets.
 const BYTES_PER_SECOND: u64 = 1 << 20;
 /// Memory for any file.
 const MEMORY: u64 = 1 << 30;
-/// More for each byte of a file: what it says takes more room in memory.
+/// Additional memory per byte of the file, since metadata takes more space in memory.
 const MEMORY_PER_BYTE: u64 = 16;
-/// What says that the library has understood the file to be damaged.
+/// The exit status that says that libhdf5 reported the file as damaged.
 const REFUSED: u8 = 1;
 
 #[derive(clap::Args)]
@@ -31,18 +31,18 @@ pub(crate) struct Hdf5ProbeArguments {
     path: OsString,
 }
 
-/// What the child does.
+/// The work of the child process.
 pub(crate) fn run(arguments: &Hdf5ProbeArguments) -> Result<ExitCode> {
     let path = Path::new(&arguments.path);
     let length = path.metadata().with_context(|| format!("{}", path.display()))?.len();
     let limits = [
         (Resource::Cpu, SECONDS + length / BYTES_PER_SECOND),
         (Resource::As, MEMORY.saturating_add(length.saturating_mul(MEMORY_PER_BYTE))),
-        // A crash here is an answer, not something to be looked into.
+        // A crash of the child is an expected result: no core file.
         (Resource::Core, 0),
     ];
     for (resource, wanted) in limits {
-        // Somebody may have set a narrower one.
+        // The limit of this process may be lower.
         let most = getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .with_context(|| format!("limiting {resource:?} to {most}"))?;
@@ -59,13 +59,14 @@ pub(crate) fn run(arguments: &Hdf5ProbeArguments) -> Result<ExitCode> {
     }
 }
 
-/// Has a child look at a file.
+/// Probes a file in a child process.
 pub(crate) fn probe(path: &Path) -> Result<Vec<u8>, String> {
-    // The program that this is, even if another one has its name by now.
+    // The running program itself, even if the file at its path was replaced.
     let mut child = Command::new("/proc/self/exe");
     child.arg0("aqueduct").args([NAME, "--"]).arg(path).stdin(Stdio::null());
-    let output =
-        child.output().map_err(|error| format!("a process to look at it could not be started: {error}"))?;
+    let output = child
+        .output()
+        .map_err(|error| format!("the process that probes the file could not be started: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         Some(0) => Ok(output.stdout),
@@ -74,17 +75,17 @@ pub(crate) fn probe(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What is wrong with a file that the library has not come back from.
+/// The message for a file on which the child process failed.
 fn describe_crash(status: ExitStatus, said: &str) -> String {
     let mut what = match status.signal().and_then(Signal::from_named_raw) {
-        Some(Signal::XCPU | Signal::KILL) => "it turns in circles in it".to_owned(),
-        Some(signal) => format!("it crashes in it (signal {})", signal.as_raw()),
-        None => format!("it fails in it ({status})"),
+        Some(Signal::XCPU | Signal::KILL) => "libhdf5 exceeded its limit of processor time".to_owned(),
+        Some(signal) => format!("libhdf5 crashed (signal {}) while reading the file", signal.as_raw()),
+        None => format!("libhdf5 failed ({status}) while reading the file"),
     };
     if let Some(line) = said.lines().find(|line| !line.trim().is_empty()) {
-        let _ = write!(what, ", saying {:?}", line.trim());
+        let _ = write!(what, ", with the message {:?}", line.trim());
     }
-    what + ": the file's description is damaged, take an older copy of it"
+    what + ": the metadata of the file is damaged; use an older copy"
 }
 
 #[cfg(test)]
@@ -92,11 +93,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_by_a_signal_is_told() {
-        let told = |raw| describe_crash(ExitStatus::from_raw(raw), "");
-        assert!(told(11).starts_with("it crashes in it (signal 11): the file's description is damaged"));
-        assert!(told(24).starts_with("it turns in circles in it: "), "{}", told(24));
+    fn the_end_of_the_child_by_a_signal_is_described() {
+        let message = |raw| describe_crash(ExitStatus::from_raw(raw), "");
+        assert!(message(11).starts_with("libhdf5 crashed (signal 11) while reading the file: the metadata"));
+        assert!(message(24).starts_with("libhdf5 exceeded its limit of processor time: "), "{}", message(24));
         let panicked = describe_crash(ExitStatus::from_raw(101 << 8), "\nthread 'main' panicked\nmore");
-        assert!(panicked.contains("exit status: 101), saying \"thread 'main' panicked\": "), "{panicked}");
+        assert!(
+            panicked.contains(
+                "exit status: 101) while reading the file, with the message \"thread 'main' panicked\": "
+            ),
+            "{panicked}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `aqueduct inspect`: what a file holds.
+//! `aqueduct inspect`: the structure of a file.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::standard_output::{StandardOutput, lock_stdout};
 
 #[derive(clap::Args)]
 pub(crate) struct InspectArguments {
-    /// A file of any kind that the command knows, or a checkpoint store
+    /// A file of any known kind, or a checkpoint store
     file: OsString,
     #[command(flatten)]
     raw: RawShape,

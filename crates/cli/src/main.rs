@@ -1,4 +1,4 @@
-//! The human door: the `aqueduct` command.
+//! The command line: `aqueduct`.
 
 mod array_file;
 mod bench;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Parallel I/O for simulation codes. Without a command it runs the demonstration.
+/// Parallel I/O for simulation codes. Without a command, the demonstration runs.
 #[derive(Parser)]
 #[command(name = "aqueduct", version, args_conflicts_with_subcommands = true)]
 struct CommandLine {
@@ -30,29 +30,29 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum CliCommand {
-    /// All ranks write one shared file, read it back shifted by one rank, and verify every byte
+    /// Demonstration: all ranks write one shared file, read it back shifted by one rank, and verify every byte
     Demo(demo::DemoArguments),
-    /// Runs an MPI program unchanged, its files served by aqueduct: aqueduct exec -- mpirun -n 4 program
+    /// Run an unchanged MPI program whose MPI-IO calls go to aqueduct: aqueduct exec -- mpirun -n 4 program
     Exec(exec::ExecArguments),
-    /// What a file holds: arrays, their types and shapes, what is complete, what is said about them
+    /// Print the structure of a file: arrays, types, shapes, attributes, completeness
     Inspect(inspect::InspectArguments),
-    /// The values of a file as text, a row of the first dimension per line
+    /// Print the values of a file as text, a row of the first dimension per line
     Dump(dump::DumpArguments),
-    /// Whether a file is whole: checksums, marks of completeness, and that all of it can be read
+    /// Check files for damage: checksums, completeness marks, and whether all data can be read
     Verify(verify::VerifyArguments),
-    /// How far two files are apart, step by step; fails where that is more than a threshold
+    /// Compare two files element by element and print error norms; fails if a difference exceeds the tolerance
     Compare(compare::CompareArguments),
-    /// Writes what a file holds into a file of another format
+    /// Convert a file to another format
     Convert(convert::ConvertArguments),
     #[cfg(feature = "hdf5")]
     #[command(name = hdf5_probe::NAME, hide = true)]
     ProbeHdf5(hdf5_probe::Hdf5ProbeArguments),
-    /// Measures
+    /// Run a benchmark
     #[command(subcommand)]
     Bench(bench::BenchCommand),
 }
 
-/// The exit status of a command that could not do its work, as of `cmp` and `diff`: 1 says that files differ or that one is damaged.
+/// The exit status of a command that failed, as of `cmp` and `diff`: 1 means that files differ or that a file is damaged.
 const FAILURE_STATUS: u8 = 2;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The prototype of a time-stepping program: it computes, stores sub-domains of its grid, and computes on.
+//! `aqueduct bench overlap`: a time-stepping program that computes and stores parts of its grid.
 
 mod grid;
 mod load;
@@ -21,83 +21,83 @@ use self::load::LoadAmount;
 use self::mode_run::ModeResult;
 use crate::standard_output;
 
-/// What each mode of output costs a time-stepping program: blocking, thread, leaders, servers and auto in one run.
+/// Compares the cost of the output modes blocking, thread, leaders, servers and auto for a time-stepping program.
 ///
-/// In every iteration each rank computes its block of a grid, works off the loads, and hands the block over. The value at (x, y, z) in
-/// step t is x + y·a + z·a² + t·a³, so that every stored value is verified exactly, whatever the number of ranks. Ranks are threads of this
-/// process, or the processes of an MPI job: `mpirun -n 4 aqueduct bench overlap`.
+/// In every iteration each rank computes its block of a grid, runs the loads, and commits the block. The value at (x, y, z) in step t is
+/// x + y·a + z·a² + t·a³, so every stored value can be verified exactly on any number of ranks. Ranks are threads of this process, or the
+/// processes of an MPI job: `mpirun -n 4 aqueduct bench overlap`.
 #[derive(clap::Args)]
 #[group(id = "overlap")]
 pub(crate) struct OverlapArguments {
-    /// Ranks, where they are threads [default: as `AQUEDUCT_RANKS` says, else the number of cores]
+    /// Number of ranks, if they are threads [default: `AQUEDUCT_RANKS`, else the number of cores]
     #[arg(long, short = 'n')]
     ranks: Option<usize>,
-    /// The grid: a side, or z×y×x
+    /// The size of the grid: one side, or z×y×x
     #[arg(long, short, default_value = "128")]
     grid: GridShape,
-    /// What is stored of it
+    /// The part of the grid that is stored
     #[arg(long, short, value_enum, default_value = "whole")]
     region: StoredRegion,
-    /// How many boxes, where cuboids are stored
+    /// Number of boxes, with --region cuboids
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     cuboids: u64,
-    /// Iterations of the program
+    /// Number of iterations
     #[arg(long, short, default_value_t = 20, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     iterations: u64,
-    /// Quantities that are stored in each step
+    /// Number of quantities that are stored in each step
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     data: u64,
-    /// Steps that are stored in each iteration
+    /// Number of steps that are stored in each iteration
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     write: u64,
-    /// Buffers that rotate
+    /// Number of buffers that are used in rotation
     #[arg(long, default_value_t = 2)]
     buffers: usize,
-    /// What all buffers of a rank may take [default: an eighth of the available memory, divided by the ranks]
+    /// Memory limit of all buffers of a rank [default: an eighth of the available memory, divided by the ranks]
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
-    /// Load of the processor in each iteration: products of 64×64 matrices on each rank
+    /// Processor load per iteration: products of 64×64 matrices on each rank
     #[arg(long, default_value_t = 0.0)]
     cpu: f64,
-    /// Load of the memory: bytes copied on each rank
+    /// Memory load per iteration: bytes copied on each rank
     #[arg(long, default_value = "0B", value_name = "SIZE")]
     copies: ByteSize,
-    /// Load of the network: bytes broadcast to all ranks
+    /// Network load per iteration: bytes broadcast to all ranks
     #[arg(long, default_value = "0B", value_name = "SIZE")]
     broadcasts: ByteSize,
     /// Modes to compare, in this order
     #[arg(long, short, value_enum, value_delimiter = ',', default_values_t = OverlapMode::ALL)]
     modes: Vec<OverlapMode>,
-    /// Ranks that serve, in the mode `servers`: they compute nothing, the others share their part of the load
+    /// Number of I/O server ranks in the mode `servers`; they do not compute, the other ranks share their load
     #[arg(long, default_value_t = 1)]
     servers: usize,
-    /// Ranks of a group, in the mode `leaders` [default: those of a node]
+    /// Ranks per group in the mode `leaders` [default: the ranks of a node]
     #[arg(long)]
     group: Option<usize>,
-    /// Keep I/O threads on these processors
+    /// Bind I/O threads to these processors
     #[arg(long, value_delimiter = ',')]
     pin: Vec<usize>,
-    /// Runs of every mode; the table has the fastest of each
+    /// Runs of each mode; the table shows the fastest
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
-    /// The files: each mode writes one, with its name behind this one. Device and wrappers in front: throttle=200MB/s:memfs:x. Deleted at the end
+    /// Prefix of the file names, optionally with device and layers: throttle=200MB/s:memfs:x. Each mode appends its name. Deleted at the end
     #[arg(long, short, value_name = "NAME", default_value = "aqueduct-overlap")]
     file: String,
-    /// Use files that exist already: their contents are lost
+    /// Replace existing files; their contents are lost
     #[arg(long)]
     overwrite: bool,
-    /// Leave the files where they are instead of deleting them
+    /// Keep the files instead of deleting them
     #[arg(long)]
     keep: bool,
-    /// Write all runs to a file, as comma-separated values
+    /// Write all runs to this CSV file
     #[arg(long, value_name = "PATH")]
     csv: Option<PathBuf>,
-    /// Draw when each rank computed, handed over and wrote
+    /// Draw a timeline of computation, commits and writes of each rank to this SVG file
     #[arg(long, value_name = "PATH")]
     svg: Option<PathBuf>,
 }
 
-/// A mode of output.
+/// An output mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OverlapMode {
     Blocking,
@@ -136,7 +136,7 @@ impl OverlapArguments {
         LoadAmount { products: self.cpu.max(0.0), copied: self.copies.0, broadcast: self.broadcasts.0 }
     }
 
-    /// Bytes that all ranks store in the whole run.
+    /// Bytes that all ranks store in a run.
     fn bytes(&self) -> u64 {
         let values: u64 = self
             .grid
@@ -152,9 +152,9 @@ pub(crate) fn run(arguments: &OverlapArguments) -> Result<()> {
     let steps = arguments.steps();
     ensure!(
         arguments.grid.is_exact(steps),
-        "values of step {steps} would not be exact; give fewer steps or a smaller grid"
+        "the values of step {steps} would not be exact; use fewer steps or a smaller grid"
     );
-    ensure!(arguments.cpu.is_finite(), "--cpu is a number of products");
+    ensure!(arguments.cpu.is_finite(), "--cpu must be a finite number of matrix products");
     let launch = Launch::from_env()?;
     let launch = arguments.ranks.map_or(launch.clone(), |ranks| launch.ranks(ranks));
     launch.run(|world| job(world, arguments).map_err(|error| format!("{error:#}")))?;
@@ -175,19 +175,19 @@ fn job(world: &Comm, arguments: &OverlapArguments) -> Result<()> {
     if world.rank() != 0 {
         return Ok(());
     }
-    let mut told = table::table(world, arguments, &trials);
+    let mut text = table::table(world, arguments, &trials);
     if modes.len() < arguments.modes.len() {
         let (ranks, servers) = (world.size(), arguments.servers);
-        writeln!(told, "servers were left out: {ranks} ranks are too few for {servers} of them")?;
+        writeln!(text, "servers were skipped: {ranks} ranks are too few for {servers} servers")?;
     }
-    standard_output::print(&told)?;
+    standard_output::print(&text)?;
     if let Some(path) = &arguments.csv {
         let written = std::fs::write(path, table::csv(arguments, &trials));
         written.with_context(|| format!("writing the runs to {}", path.display()))?;
     }
     if let Some(path) = &arguments.svg {
         let written = std::fs::write(path, timeline_svg::draw(&table::fastest(&trials)));
-        written.with_context(|| format!("writing the drawing to {}", path.display()))?;
+        written.with_context(|| format!("writing the timeline to {}", path.display()))?;
     }
     Ok(())
 }

@@ -1,22 +1,22 @@
-//! What commands tell: text on the standard output stream.
+//! Text on the standard output stream.
 //!
-//! Whoever has read enough (`| head -1`) ends the command without a complaint, as with every other tool; a stream that cannot be written is an
-//! error with its name.
+//! If the reader closes the pipe (`| head -1`), the command ends without a message, as other tools do. Other write errors are errors of
+//! the command that name the stream.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::process::exit;
 
-/// What shells show of a program that SIGPIPE has ended.
+/// The exit status that shells report for a program ended by SIGPIPE.
 const SIGPIPE_STATUS: i32 = 141;
 
-/// The standard output stream, buffered; what is told last is flushed by whoever tells it.
+/// The standard output stream, buffered; the caller flushes it at the end.
 pub(crate) struct StandardOutput(BufWriter<StdoutLock<'static>>);
 
 pub(crate) fn lock_stdout() -> StandardOutput {
     StandardOutput(BufWriter::new(io::stdout().lock()))
 }
 
-/// Tells text at once.
+/// Prints text and flushes it.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = lock_stdout();
     out.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! `aqueduct verify`: whether files are whole.
+//! `aqueduct verify`: checks files for damage.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -8,19 +8,19 @@ use anyhow::Result;
 use crate::array_file::{self, Finding, RawShape};
 use crate::{FAILURE_STATUS, standard_output};
 
-/// Says of each file whether it is whole, damaged, or that this cannot be told. What is unsupported or cannot be read is not damaged.
+/// Prints for each file `whole`, `damaged`, or `cannot tell`. A file that is unsupported or cannot be read is not damaged.
 ///
-/// Exit status: 0 if all are whole, 1 if one is damaged, else 2.
+/// Exit status: 0 if all files are whole, 1 if one is damaged, otherwise 2.
 #[derive(clap::Args)]
 pub(crate) struct VerifyArguments {
-    /// Files of any kind that the command knows, and checkpoint stores
+    /// Files of any known kind, and checkpoint stores
     #[arg(required = true)]
     files: Vec<OsString>,
     #[command(flatten)]
     raw: RawShape,
 }
 
-/// What is concluded of a file. The order is that of importance.
+/// The result for a file, in ascending order of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum VerifyStatus {
     Whole,
@@ -51,9 +51,11 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitCode> {
         let verdict = VerifyStatus::of(&findings);
         worst = worst.max(verdict);
         let (shown, word) = (name.display(), verdict.word());
-        // What could not be found out does not matter where there is damage.
-        let told = findings.iter().filter(|finding| finding.is_damage == (verdict == VerifyStatus::Damaged));
-        let lines: Vec<String> = told.map(|finding| format!("{shown}: {word}: {}\n", finding.text)).collect();
+        // If there is damage, findings that are not damage are not printed.
+        let shown_findings =
+            findings.iter().filter(|finding| finding.is_damage == (verdict == VerifyStatus::Damaged));
+        let lines: Vec<String> =
+            shown_findings.map(|finding| format!("{shown}: {word}: {}\n", finding.text)).collect();
         standard_output::print(&if lines.is_empty() {
             format!("{shown}: {word}\n")
         } else {
@@ -74,7 +76,7 @@ fn find(name: &OsStr, raw: &RawShape) -> Result<Vec<Finding>> {
         if file.has_checksums() {
             return Ok(findings);
         }
-        // Elements of any size are looked at by those who know them.
+        // Arrays of variable-size elements are checked by their own format.
         let arrays = file.arrays().iter().enumerate().filter(|(_, array)| array.element.size > 0);
         for (at, array) in arrays.filter(|(at, _)| file.is_stored(*at)) {
             let whole = array.parts().try_for_each(|part| file.read(at, &part).map(drop));
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_outweighs_what_cannot_be_told() {
+    fn damage_takes_precedence_over_unknown() {
         assert_eq!(VerifyStatus::of(&[]), VerifyStatus::Whole);
         assert_eq!(VerifyStatus::of(&[Finding::unknown("a")]), VerifyStatus::CannotTell);
         assert_eq!(VerifyStatus::of(&[Finding::unknown("a"), Finding::damage("b")]), VerifyStatus::Damaged);

@@ -1,6 +1,7 @@
-//! `aqueduct exec`: programs run with the preload library; the exit status is theirs, and a line says whether the library took effect.
+//! `aqueduct exec`: programs run with the preload library. The exit status is that of the program, and a line says whether the library
+//! took effect.
 //!
-//! A missing MPI is said and skipped; `AQUEDUCT_REQUIRE_MPI=1` makes that a failure.
+//! Without MPI a test prints a notice and is skipped; with `AQUEDUCT_REQUIRE_MPI=1` it fails.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,9 +24,9 @@ fn exec_with(options: &[&str], words: &[&str]) -> (Output, String) {
         .args(options)
         .arg("--")
         .args(words);
-    let output = command.output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output, said)
+    let output = command.output().expect("the command starts");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, message)
 }
 
 fn compile(compiler: &str, options: &[&str], text: &str, folder: &Path) -> String {
@@ -38,7 +39,7 @@ fn compile(compiler: &str, options: &[&str], text: &str, folder: &Path) -> Strin
 }
 
 const EMPTY: &str = "int main(void) { return 0; }";
-/// An MPI of its own, as far as anybody can see.
+/// A program that defines MPI symbols itself, like one that is linked statically with MPI.
 const OWN: &str = "int MPI_Init(int *c, char ***v) { return !c || !v; }
     int PMPI_File_open(void) { return 7; }
     int main(void) { return PMPI_File_open() - 7; }";
@@ -51,20 +52,20 @@ const OPENS: &str = "#include <mpi.h>
         return MPI_Finalize();
     }";
 
-/// The command ends well and says that the library took no effect; with `--require` that is an error.
-fn assert_not_served(words: &[&str], expected: &[&str]) {
+/// Checks that the command succeeds and reports that the library took no effect, which is an error with `--require`.
+fn check_no_effect(words: &[&str], expected: &[&str]) {
     for (options, code) in [(&[][..], 0), (&["--require"], 2)] {
-        let (output, said) = exec_with(options, words);
-        assert_eq!(output.status.code(), Some(code), "{said}");
+        let (output, message) = exec_with(options, words);
+        assert_eq!(output.status.code(), Some(code), "{message}");
         for word in expected {
-            assert!(said.contains(word), "{word:?} is not in: {said}");
+            assert!(message.contains(word), "{word:?} is not in: {message}");
         }
     }
 }
 
 #[test]
-fn a_program_without_mpi_was_not_served() {
-    assert_not_served(&["/bin/true"], &["no process had a shared MPI library", "link it with"]);
+fn a_program_without_mpi_is_reported() {
+    check_no_effect(&["/bin/true"], &["no process had a shared MPI library", "link it with"]);
 }
 
 #[test]
@@ -75,62 +76,62 @@ fn the_exit_status_is_that_of_the_program() {
         (&[], "kill -9 $$", 128 + 9),
         (&["--compare"], "exit 3", 3),
     ] {
-        let (output, said) = exec_with(options, &["/bin/sh", "-c", script]);
-        assert_eq!(output.status.code(), Some(code), "{script}: {said}");
-        assert!(said.contains("the library took no effect"), "{said}");
+        let (output, message) = exec_with(options, &["/bin/sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}: {message}");
+        assert!(message.contains("the library took no effect"), "{message}");
     }
-    let (output, said) = exec(&["/nowhere/program"]);
-    assert!(output.status.code() == Some(2) && said.contains("starting /nowhere/program"), "{said}");
+    let (output, message) = exec(&["/nowhere/program"]);
+    assert!(output.status.code() == Some(2) && message.contains("starting /nowhere/program"), "{message}");
 }
 
-/// The launching host has no ranks: here no process loads the library at all.
+/// No process on this machine loads the library, as on a launching host without ranks.
 #[test]
-fn a_run_elsewhere_is_no_failure() {
+fn an_unknown_effect_on_other_machines_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &["-static"], EMPTY, folder.path());
     let launcher = folder.path().join("launch");
     std::fs::write(&launcher, format!("#!{program}\n")).expect("a script");
     std::fs::set_permissions(&launcher, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
     let expected = ["not known whether the library took effect", "other machines"];
-    assert_not_served(&[launcher.to_str().expect("UTF-8")], &expected);
+    check_no_effect(&[launcher.to_str().expect("UTF-8")], &expected);
 }
 
 #[test]
-fn a_program_that_has_mpi_in_it_was_not_served() {
+fn a_program_with_static_mpi_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &[], OWN, folder.path());
-    assert_not_served(&[&program], &[program.as_str(), "statically", "link it with the shared MPI library"]);
+    check_no_effect(&[&program], &[program.as_str(), "statically", "link it with the shared MPI library"]);
 }
 
 #[test]
-fn a_program_without_a_loader_was_not_served() {
+fn a_static_program_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &["-static"], EMPTY, folder.path());
-    assert_not_served(&[&program], &[program.as_str(), "is linked statically", "without -static"]);
+    check_no_effect(&[&program], &[program.as_str(), "is linked statically", "without -static"]);
 }
 
 #[test]
-fn a_launcher_that_passes_nothing_on_is_blamed() {
-    assert_not_served(&["/usr/bin/env", "-i", "/bin/sh", "-c", "exit 0"], &["shared MPI library"]);
+fn a_launcher_that_may_not_pass_variables_is_reported() {
+    check_no_effect(&["/usr/bin/env", "-i", "/bin/sh", "-c", "exit 0"], &["shared MPI library"]);
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("cc", &["-static"], EMPTY, folder.path());
-    // Nothing in the command tells why: the file lies under a name that only the launcher knows.
+    // The command does not show the static program: only the script names it.
     let script = folder.path().join("launch");
     std::fs::write(&script, format!("#!{program}\n")).expect("a script");
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
-    assert_not_served(&[script.to_str().expect("UTF-8")], &["the launcher may not pass LD_PRELOAD on"]);
+    check_no_effect(&[script.to_str().expect("UTF-8")], &["the launcher may not pass LD_PRELOAD on"]);
 }
 
 #[test]
-fn programs_are_served_under_both_launchers() {
+fn the_library_takes_effect_under_both_launchers() {
     for name in ["openmpi", "mpich"] {
         let compiler = format!("mpicc.{name}");
         if Command::new(&compiler).arg("-show").output().is_err() {
             assert!(
                 std::env::var_os("AQUEDUCT_REQUIRE_MPI").is_none(),
-                "{compiler} is required but not there"
+                "{compiler} is required but not installed"
             );
-            eprintln!("skipped: {compiler} is not there");
+            eprintln!("skipped: {compiler} is not installed");
             continue;
         }
         let folder = tempfile::tempdir().expect("a folder");
@@ -139,11 +140,18 @@ fn programs_are_served_under_both_launchers() {
         let launcher = format!("mpirun.{name}");
         let many: &[&str] = if name == "openmpi" { &["--oversubscribe", "--allow-run-as-root"] } else { &[] };
         let command = [&[launcher.as_str()], many, &["-n", "2", program.as_str()]].concat();
-        let (output, said) = exec(&[command.as_slice(), &[path.as_str()]].concat());
-        assert!(output.status.success() && said.contains("the library served files"), "{said}");
-        let (output, said) = exec_with(&["--require"], &[command.as_slice(), &[path.as_str()]].concat());
-        assert!(output.status.success(), "{said}");
-        let (output, said) = exec(&command);
-        assert!(output.status.success() && said.contains("no file was opened through MPI"), "{said}");
+        let (output, message) = exec(&[command.as_slice(), &[path.as_str()]].concat());
+        assert!(
+            output.status.success() && message.contains("the library took effect: it handled files"),
+            "{message}"
+        );
+        let (output, message) = exec_with(&["--require"], &[command.as_slice(), &[path.as_str()]].concat());
+        assert!(output.status.success(), "{message}");
+        let (output, message) = exec(&command);
+        assert!(
+            output.status.success()
+                && message.contains("no process on this machine opened a file through MPI"),
+            "{message}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `aqueduct bench overlap`: every mode, every sub-domain, verified; the table, the list and the drawing.
+//! `aqueduct bench overlap`: every mode and region, verified; the table, the CSV file and the timeline.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ fn overlap(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn every_sub_domain_in_every_mode() {
+fn every_region_is_verified_in_every_mode() {
     for region in ["whole", "slice", "cuboids", "transversal"] {
         for ranks in ["1", "2", "4", "7"] {
             let file = format!("memfs:overlap-{region}-{ranks}");
@@ -19,7 +19,7 @@ fn every_sub_domain_in_every_mode() {
             let done = overlap(&[&given[..], &loads, &["--region", region, "--file", &file]].concat());
             let text = String::from_utf8_lossy(&done.stdout);
             assert!(done.status.success(), "{file}: {text}{}", String::from_utf8_lossy(&done.stderr));
-            assert!(text.contains("every value of every step verified"), "{text}");
+            assert!(text.contains("all values of all steps verified"), "{text}");
             for mode in MODES {
                 let row = text.lines().any(|line| line.starts_with(&format!("{mode:<9} ")));
                 assert_eq!(row, mode != "servers" || ranks != "1", "{file}, {mode}: {text}");
@@ -29,11 +29,11 @@ fn every_sub_domain_in_every_mode() {
 }
 
 #[test]
-fn the_list_and_the_drawing() {
+fn the_csv_file_and_the_timeline_are_written() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (csv, svg, file) = (path("runs.csv"), path("runs.svg"), path("data"));
-    // Steps of 32 kB into buffers of 3 kB.
+    // Steps of 32 kB in buffers of 3 kB.
     let given = ["-n", "4", "--grid", "16", "-i", "4", "--repeat", "2", "--memory", "18kB"];
     let done = overlap(&[&given[..], &["--csv", &csv, "--svg", &svg, "--file", &file]].concat());
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -48,19 +48,19 @@ fn the_list_and_the_drawing() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_arguments_are_errors() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = folder.path().join("mine");
-    std::fs::write(folder.path().join("mine-thread"), "precious").unwrap();
+    std::fs::write(folder.path().join("mine-thread"), "existing").unwrap();
     let file = file.to_str().unwrap();
-    let refused = |arguments: &[&str], words: &str| {
+    let check_error = |arguments: &[&str], words: &str| {
         let done = overlap(&[&["-n", "2", "--modes", "thread"], arguments].concat());
         let text = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && text.contains(words), "{text}");
     };
-    refused(&["--grid", "8", "--file", file], "exists already");
-    assert_eq!(std::fs::read_to_string(folder.path().join("mine-thread")).unwrap(), "precious");
-    refused(&["--grid", "0"], "is no grid");
-    refused(&["--grid", "32768", "-i", "1000"], "would not be exact");
-    refused(&["--grid", "8", "--buffers", "0", "--file", "memfs:none"], "at least one buffer");
+    check_error(&["--grid", "8", "--file", file], "exists; choose another name");
+    assert_eq!(std::fs::read_to_string(folder.path().join("mine-thread")).unwrap(), "existing");
+    check_error(&["--grid", "0"], "invalid grid");
+    check_error(&["--grid", "32768", "-i", "1000"], "would not be exact");
+    check_error(&["--grid", "8", "--buffers", "0", "--file", "memfs:none"], "at least one buffer");
 }

@@ -12,10 +12,10 @@ use crate::phase_space_format::PhaseSpaceFiles;
 use crate::redistribution::distribute_rows;
 use crate::{text_header, xml_header};
 
-/// Rows are packed in pieces of about this size.
+/// Buffer size for rows, in bytes.
 const PIECE: usize = 4 << 20;
 
-/// Rows in rank order. The header comes when they are durable: as XML where its name says so, else as text.
+/// Writes the rows in rank order, and the header after they are durable: XML if its name ends in `.xml`, else text.
 pub(super) fn write(
     comm: &Comm,
     files: &PhaseSpaceFiles,
@@ -30,7 +30,7 @@ pub(super) fn write(
     let total = comm.allreduce_one(Op::Sum, count).map_err(talk)?;
     let size = space.molecule_format.size();
     let file = existing.create_options(Mode::write_only()).open(comm, &files.data)?;
-    // An older, longer file would leave its end.
+    // A replaced file may have been longer.
     file.set_size(total * size as u64)?;
     let mut place = before * size as u64;
     let mut piece = Vec::with_capacity(PIECE + size);
@@ -68,7 +68,7 @@ fn put(piece: &mut Vec<u8>, molecule: &Molecule, rows: MoleculeFormat) {
     }
 }
 
-/// Each rank takes an even share of the rows.
+/// Each rank reads an even share of the rows.
 pub(super) fn read(
     comm: &Comm,
     name: &str,
@@ -79,7 +79,7 @@ pub(super) fn read(
     let (size, length) = (space.molecule_format.size(), file.size()?);
     if u128::from(space.molecules) * size as u128 != u128::from(length) {
         let detail = format!(
-            "{} molecules of {size} bytes ({}) do not make the {length} bytes of the file; if its end is left over from an older file, cut it off",
+            "{} molecules of {size} bytes ({}) do not match the {length} bytes of the file; truncate it if its end belongs to an older file",
             space.molecules,
             space.molecule_format.name()
         );
@@ -136,7 +136,7 @@ fn take(bytes: &[u8], rows: MoleculeFormat) -> std::result::Result<Molecule, Str
         (u32::from_le_bytes(bytes[8..].first_chunk().copied().unwrap_or_default()), 12)
     };
     if component == 0 {
-        return Err(format!("molecule {id} is of component 0; they count from 1"));
+        return Err(format!("molecule {id} is of component 0, but components are counted from 1"));
     }
     let mut numbers = default_values();
     for (index, number) in numbers[..rows.numbers()].iter_mut().enumerate() {

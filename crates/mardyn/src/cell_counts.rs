@@ -1,4 +1,4 @@
-//! How many molecules the cells of a file hold, and which of them a rank reads.
+//! The number of molecules in each cell of a file, and the cells that a rank reads.
 
 use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion};
 use aqueduct_comm::Comm;
@@ -9,17 +9,17 @@ use crate::molecule_values::find_duplicate;
 use crate::phase_space::PhaseSpace;
 use crate::redistribution::by_region;
 
-/// How many molecules the cells of a file hold.
+/// The number of molecules in each cell of a file.
 pub(super) struct MoleculeCellCounts {
     grid: CellGrid,
-    /// Whether the cells fill the box. Where they do not, the file does not tell which cell has the molecules of the rest.
+    /// Whether the cells fill the box. If not, the file does not say which cell has the molecules in the remainder of the box.
     fills: bool,
     pub(super) counts: Vec<u64>,
-    /// How many lie before each cell.
+    /// The number of molecules before each cell.
     pub(super) firsts: Vec<u64>,
 }
 
-/// Programs may put a molecule that is so close to the face of a cell, as a fraction of the box, on either side of it.
+/// The distance, as a fraction of the box, within which programs may assign a molecule to either side of a cell's face.
 const FACE: f64 = 1e-9;
 
 impl MoleculeCellCounts {
@@ -36,7 +36,8 @@ impl MoleculeCellCounts {
         Self { grid, fills, counts, firsts }
     }
 
-    /// The cells that a region overlaps; without one, or where they do not fill the box, those whose first molecule is in this rank's share.
+    /// The cells that a region overlaps. Without a region, or if the cells do not fill the box: the cells whose first molecule is in this
+    /// rank's share.
     pub(super) fn wanted(&self, comm: &Comm, region: Option<&SpatialRegion>) -> Vec<usize> {
         let Some(region) = region.filter(|_| self.fills) else {
             let total: u64 = self.counts.iter().sum();
@@ -57,7 +58,7 @@ impl MoleculeCellCounts {
         runs.into_iter().flat_map(|(first, count)| first as usize..(first + count) as usize).collect()
     }
 
-    /// What follows the reading of cells: no molecule twice, and each rank has those of its region.
+    /// Checks that no molecule was read twice, and selects or exchanges the molecules of each rank's region.
     pub(super) fn finish(
         &self,
         comm: &Comm,

@@ -1,4 +1,4 @@
-//! Components: the kinds of molecules, made of sites.
+//! Components: kinds of molecules with their sites.
 
 /// A kind of molecule: its sites and its moments of inertia.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,31 +13,31 @@ pub struct Component {
     pub quadrupoles: Vec<AxialSite>,
     /// Tersoff centres.
     pub tersoff: Vec<Tersoff>,
-    /// Principal moments of inertia; zeros: to be computed from the sites.
+    /// Principal moments of inertia; 0 means that they are computed from the sites.
     pub inertia: [f64; 3],
 }
 
 /// A Lennard-Jones centre.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LennardJones {
-    /// Relative to the centre of mass.
+    /// Position relative to the centre of mass.
     pub position: [f64; 3],
     /// Mass.
     pub mass: f64,
     /// Depth of the potential.
     pub epsilon: f64,
-    /// Where the potential is zero.
+    /// Distance at which the potential is zero.
     pub sigma: f64,
-    /// Cutoff of the truncated potential; 0 where the file does not say.
+    /// Cutoff of the truncated potential; 0 if the file has none.
     pub cutoff: f64,
-    /// Whether the potential is shifted to be zero at the cutoff; a number in the files, 0 where they do not say.
+    /// Whether the potential is shifted to be zero at the cutoff; a number in the files, 0 if a file has none.
     pub shift: f64,
 }
 
 /// A point charge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Charge {
-    /// Relative to the centre of mass.
+    /// Position relative to the centre of mass.
     pub position: [f64; 3],
     /// Mass.
     pub mass: f64,
@@ -45,12 +45,12 @@ pub struct Charge {
     pub charge: f64,
 }
 
-/// A dipole or quadrupole: a direction and a strength.
+/// A dipole or quadrupole: a direction and a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AxialSite {
-    /// Relative to the centre of mass.
+    /// Position relative to the centre of mass.
     pub position: [f64; 3],
-    /// Where it points.
+    /// Direction of the axis.
     pub direction: [f64; 3],
     /// Its moment.
     pub moment: f64,
@@ -59,7 +59,7 @@ pub struct AxialSite {
 /// A Tersoff centre.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tersoff {
-    /// Relative to the centre of mass.
+    /// Position relative to the centre of mass.
     pub position: [f64; 3],
     /// Mass.
     pub mass: f64,

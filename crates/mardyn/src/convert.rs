@@ -1,4 +1,4 @@
-//! From one format to another.
+//! Conversion from one format to another.
 
 use aqueduct_checkpoint::CellGrid;
 use aqueduct_comm::Comm;
@@ -7,12 +7,12 @@ use aqueduct_file::{Error, Kind, Result};
 use crate::phase_space_format::{PhaseSpaceFiles, PhaseSpaceFormat};
 use crate::redistribution;
 
-/// A cell of a converted file has about so many molecules.
+/// The approximate number of molecules in a cell of a converted file.
 const CELL: u64 = 1 << 16;
 
-/// Converts a phase space: the same head, as far as the format has room for it, and the same molecules, bit for bit. Files of rows get them in the
-/// order of their ids; files of cells get slabs along x. Files that exist are
-/// refused. Either way the result does not depend on the number of ranks. Collective.
+/// Converts a phase space: the same header, as far as the format can store it, and bitwise the same molecules. Files of rows have them
+/// in the order of their ids; files of cells have slabs along x. The result does not depend on the number of ranks. An existing
+/// output file is an error. Collective.
 pub fn convert(
     comm: &Comm,
     from: (PhaseSpaceFormat, &PhaseSpaceFiles),
@@ -26,7 +26,7 @@ pub fn convert(
             Kind::BadArgument,
             "convert",
             &from.1.header,
-            format!("no cells for a box of {:?}", space.length),
+            format!("a box of {:?} cannot be divided into cells", space.length),
         )
     };
     let grid = CellGrid::new(space.length, [slabs, 1, 1]).ok_or_else(bad)?;

@@ -1,10 +1,10 @@
-//! Digits of a text, many at once: where they end, and the numbers they make.
+//! Parses many digits at once with SIMD instructions or in one machine word.
 //!
-//! How many digits a number has is hard to predict, and a branch for each costs more than the arithmetic.
+//! The number of digits is hard to predict, and a mispredicted branch per digit costs more than the arithmetic.
 
 use wide::{i16x8, u8x16};
 
-/// Where a text has blanks, line ends among them: what is found first needs not be waited for while numbers are read.
+/// Finds the blanks of a text, including line ends, in a pass of its own, so that parsing a number need not wait for its end.
 pub(super) fn blanks(text: &[u8], found: &mut Vec<u32>) {
     let blank = |block: &[u8; 64], at: usize| {
         let bytes = u8x16::new(part(block, at));
@@ -25,7 +25,7 @@ pub(super) fn blanks(text: &[u8], found: &mut Vec<u32>) {
     }
 }
 
-/// The number that the last `count` of sixteen bytes make, if they are digits: pairs, fours and eights of them side by side.
+/// The number of the last `count` of sixteen bytes, if they are digits. Pairs, fours and eights of digits are combined in parallel.
 #[inline]
 pub(super) fn sixteen(text: [u8; 16], count: usize) -> Option<u64> {
     let values = (u8x16::new(text) - u8x16::splat(b'0')) & u8x16::new(LAST[count]);
@@ -38,7 +38,7 @@ pub(super) fn sixteen(text: [u8; 16], count: usize) -> Option<u64> {
     sound.then(|| first * 100_000_000 + second)
 }
 
-/// What is left of the last so many bytes, all, and of those before them, nothing.
+/// Masks that keep the last `count` bytes and clear those before them.
 const LAST: [[u8; 16]; 17] = {
     let mut last = [[0; 16]; 17];
     let mut count = 1;
@@ -50,22 +50,23 @@ const LAST: [[u8; 16]; 17] = {
     last
 };
 
-/// Where the first point of four bytes is, the first in the lowest byte; 4 where there is none.
+/// The index of the first decimal point in four bytes (the first is the lowest byte of the word), or 4.
 #[inline]
 pub(super) fn point(word: u32) -> usize {
     let others = word ^ 0x2e2e_2e2e;
-    // The lowest byte that is marked is the first that is zero.
+    // The lowest marked byte is the first zero.
     let zeros = others.wrapping_sub(0x0101_0101) & !others & 0x8080_8080;
     zeros.trailing_zeros() as usize / 8
 }
 
-/// So many bytes from a place on, which the caller knows to be there.
+/// `N` bytes from `at` on; the caller ensures that the text has them.
 #[inline]
 pub(super) fn part<const N: usize>(text: &[u8], at: usize) -> [u8; N] {
     text.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// Takes digits off the front, onto a number; wraps around where there are too many, which the caller counts. Eight at a time, also where fewer are left.
+/// Appends the digits at the front of a text to a number, eight at a time; returns the number and the rest of the text. It wraps
+/// around if there are too many digits, which the caller counts.
 #[inline]
 pub(super) fn run(mut value: u64, mut bytes: &[u8]) -> (u64, &[u8]) {
     const TENS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
@@ -88,22 +89,22 @@ pub(super) fn run(mut value: u64, mut bytes: &[u8]) -> (u64, &[u8]) {
     (value, bytes)
 }
 
-/// The number that the digits at the front of eight bytes make, the first in the lowest byte, and how many they are: pairs, then fours, then all, side by side
-/// in one word.
+/// The number of the digits at the front of eight bytes (the first is the lowest byte of the word), and how many they are. Pairs, then
+/// fours, then all are combined in one word.
 #[inline]
 fn front(word: u64) -> (u64, usize) {
     let zeros = word.wrapping_sub(0x3030_3030_3030_3030);
     let above = word.wrapping_add(0x4646_4646_4646_4646);
-    // The lowest byte that is marked is the first that is no digit; borrows and carries go upwards only.
+    // The lowest marked byte is the first that is not a digit; borrows and carries only go upwards.
     let count = ((zeros | above) & 0x8080_8080_8080_8080).trailing_zeros() as usize / 8;
-    // Digits move to the end, with zeros before them; all of them out of the word where there are none.
+    // The digits are shifted to the end, with zeros before them.
     let digits = if count == 0 { 0 } else { zeros << (64 - 8 * count) };
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
     (fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff, count)
 }
 
-/// The number that the first one to four of four bytes make, the first in the lowest byte, if they are digits.
+/// The number of the first `count` (1 to 4) of four bytes (the first is the lowest byte of the word), if they are digits.
 #[inline]
 pub(super) fn few(word: u32, count: usize) -> Option<u64> {
     let digits = (word ^ 0x3030_3030) << (32 - 8 * count);
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_are_found_wherever_they_are() {
+    fn all_blanks_are_found() {
         let mut found = vec![7];
         for length in [0, 1, 63, 64, 65, 200] {
             let text: Vec<u8> = (0..length).map(|at| b" a\n1\t-\r.!\xff\x01~"[at * at % 12]).collect();
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_make_the_numbers_they_spell() {
+    fn digits_are_parsed_to_their_number() {
         let digits = b"9876543210987654";
         for count in 0..=16 {
             let spelt = std::str::from_utf8(&digits[16 - count..]).unwrap();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digit_is_seen_wherever_it_counts() {
+    fn a_byte_that_is_not_a_digit_is_rejected_at_every_position() {
         for wrong in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
             for place in 0..16 {
                 let mut text = *b"1234567890123456";

@@ -1,4 +1,4 @@
-//! The file of a header, as text or XML: read for all ranks, and written, by rank 0.
+//! The file of a header, as text or XML. Rank 0 reads it for all ranks, and writes it.
 
 use aqueduct_checkpoint::ExistingFile;
 use aqueduct_comm::Comm;
@@ -25,7 +25,7 @@ pub(super) fn write_header(comm: &Comm, name: &str, text: &str, existing: Existi
     from_root(comm, "write", name, written.map(|()| Vec::new())).map(drop)
 }
 
-/// Reads a header; of a text that molecules follow, also the offset and the line where they begin. Collective.
+/// Reads a header. Returns also the offset and the line of the first molecule in an `OldStyle` file. Collective.
 pub(super) fn read_header(comm: &Comm, name: &str, has_molecules: bool) -> Result<(PhaseSpace, (u64, u64))> {
     let loaded = if comm.rank() == 0 { load(comm, name, has_molecules) } else { Ok(Vec::new()) };
     let bytes = from_root(comm, "open", name, loaded)?;

@@ -3,7 +3,7 @@
 //! | [`PhaseSpaceFormat`] | files | molecules |
 //! |---|---|---|
 //! | `OldStyle` | one, ASCII | a line each |
-//! | `Binary` | header (XML, or ASCII as it once was) and data | rows of 116, 60 or 56 bytes |
+//! | `Binary` | header (XML, or ASCII in old versions) and data | rows of 116, 60 or 56 bytes |
 //! | `PnetCdf` | ASCII header and netCDF | a variable per cell, 15 doubles each |
 //! | `MpiIo` | ASCII header and cells | rows of 116 bytes, cell by cell |
 //!
@@ -31,7 +31,7 @@
 //! # Ok::<(), aqueduct_comm::Error>(())
 //! ```
 //!
-//! Values are exact: what is written is read back to the bit, in every format, so that files are converted by reading and writing them.
+//! Values are exact: every format returns the bits that were written, so a conversion between formats loses nothing.
 
 mod binary;
 mod cell_counts;

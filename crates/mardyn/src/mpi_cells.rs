@@ -1,4 +1,4 @@
-//! `MPI-IO`: a header, and the cell file that `MarDyn` once wrote.
+//! `MPI-IO`: a header, and the cell file of older versions of `MarDyn`.
 
 use aqueduct_checkpoint::particle_cells::cell_offsets::{
     OccupiedCell, assign_offsets, block_view, blocks, order_particles,
@@ -15,10 +15,10 @@ use crate::phase_space::{MoleculeFormat, PhaseSpace};
 use crate::phase_space_format::PhaseSpaceFiles;
 use crate::text_header;
 
-/// Bytes of a molecule.
+/// Size of a molecule in bytes.
 const ROW: u64 = 116;
 
-/// Bytes before the counts.
+/// Offset of the counts.
 const FIXED: u64 = 40;
 
 pub(super) fn write(
@@ -65,7 +65,7 @@ fn head(name: &str, grid: &CellGrid, cells: &[OccupiedCell], total: u64) -> Resu
     for entry in cells {
         let Ok(count) = i32::try_from(entry.count) else {
             let detail = format!(
-                "cell {} has {} molecules, more than this format can count; use smaller cells",
+                "cell {} has {} molecules, but this format stores at most 2^31 - 1 per cell; use smaller cells",
                 entry.cell, entry.count
             );
             return Err(Error::new(Kind::NotRepresentable, "write", name, detail));
@@ -111,21 +111,21 @@ pub(super) fn read(
     stored.finish(comm, name, space, molecules, region)
 }
 
-/// The bytes before the molecules, if they and the length of the file agree.
+/// Reads the bytes before the molecules, and checks them against the length of the file.
 fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
     let damaged = |detail| Error::new(Kind::Damaged, "read", name, detail);
     let file = File::open(&comm.comm_self(), name)?;
     let length = file.size()?;
     let mut head = vec![0; FIXED as usize];
     if file.at(0).read(&mut head)?.bytes() < FIXED {
-        return Err(damaged(format!("byte {length}: the file ends inside of its header")));
+        return Err(damaged(format!("byte {length}: the file ends inside its header")));
     }
     let (cells, molecules) = (word(&head, 0), word(&head, 8));
     let start = cells.checked_mul(4).and_then(|size| size.checked_add(FIXED));
     let end = start.and_then(|start| molecules.checked_mul(ROW)?.checked_add(start));
     let Some(start) = start.filter(|_| end == Some(length)) else {
         let detail = format!(
-            "byte 0: {cells} cells and {molecules} molecules do not make the {length} bytes of the file"
+            "byte 0: {cells} cells and {molecules} molecules do not match the {length} bytes of the file"
         );
         return Err(damaged(detail));
     };
@@ -135,7 +135,7 @@ fn load(comm: &Comm, name: &str, space: &PhaseSpace) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The cells, and how many molecules each holds.
+/// Decodes the cells and the number of molecules in each.
 fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<MoleculeCellCounts, String> {
     let (cells, molecules) = (word(head, 0), word(head, 8));
     if molecules != space.molecules {
@@ -144,12 +144,15 @@ fn decode(head: &[u8], space: &PhaseSpace) -> std::result::Result<MoleculeCellCo
     let edge = [16, 24, 32].map(|at| f64::from_bits(word(head, at)));
     let grid = CellGrid::with_edge(space.length, edge).filter(|grid| grid.count() == cells);
     let grid = grid.ok_or_else(|| {
-        format!("byte 16: a box of {:?} is not cut into {cells} cells by {edge:?}", space.length)
+        format!(
+            "byte 16: cells with the edges {edge:?} do not divide a box of {:?} into {cells} cells",
+            space.length
+        )
     })?;
     let mut counts = Vec::with_capacity(cells as usize);
     for (bytes, place) in head[FIXED as usize..].chunks_exact(4).zip((FIXED..).step_by(4)) {
         let count = i32::from_le_bytes(bytes.first_chunk().copied().unwrap_or_default());
-        counts.push(u64::try_from(count).map_err(|_| format!("byte {place}: a cell of {count} molecules"))?);
+        counts.push(u64::try_from(count).map_err(|_| format!("byte {place}: a cell has {count} molecules"))?);
     }
     let sum: u64 = counts.iter().sum();
     if sum == molecules {

@@ -1,4 +1,8 @@
-//! Numbers as text, both ways, fast and exact: a phase space in ASCII is limited by this.
+//! Exact conversion between numbers and text, which limits the throughput of ASCII files.
+//!
+//! Doubles are written as the shortest text that is read back as the same double (`zmij`). Reading multiplies a decimal mantissa by a
+//! 128-bit inverse of a power of five, similar to D. Lemire, Number parsing at a gigabyte per second, Software: Practice and Experience
+//! 51(8), 2021.
 
 use crate::digit_parser;
 
@@ -13,7 +17,7 @@ const FIVES: [u64; 28] = {
     fives
 };
 
-/// 2^191 by each of them, shifted to 64 bits, rounded down: 128 bits.
+/// 2^191 divided by each power of five (shifted to 64 bits), rounded down: 128 bits.
 const INVERSES: [u128; 28] = {
     let mut inverses = [0; 28];
     let mut k = 1;
@@ -26,7 +30,7 @@ const INVERSES: [u128; 28] = {
     inverses
 };
 
-/// The power that a quotient by each of them has in a double, of a mantissa and a quotient that need no shifting.
+/// The biased exponent of a quotient by each power of five, for a mantissa and a quotient that need no shift.
 const POWERS: [u64; 28] = {
     let mut powers = [0; 28];
     let mut k = 0;
@@ -37,18 +41,18 @@ const POWERS: [u64; 28] = {
     powers
 };
 
-/// Bytes that any number takes at most.
+/// The greatest length of a number, in bytes.
 pub(super) const WIDEST: usize = 24;
 
-/// Puts numbers to the front, a blank before each, the shortest texts that are read back as the same numbers; how long they are together. Infinities and
-/// NaN are the caller's to refuse.
+/// Writes numbers to the front of `out`, a blank before each, as the shortest texts that are read back as the same numbers; returns their
+/// total length. The numbers must be finite.
 #[inline]
 pub(super) fn put_floats(out: &mut [u8], values: &[f64]) -> usize {
-    // All before any is copied: a copy would wait until the digits, stored one by one, are where it can take them.
+    // All numbers are formatted before any is copied: a copy right after the stores of single digits stalls (store forwarding).
     let mut buffers = [(); 13].map(|()| zmij::Buffer::new());
     let mut texts = [&b"0.0"[..]; 13];
     for ((buffer, text), value) in buffers.iter_mut().zip(&mut texts).zip(values) {
-        // What does not turn has many zeros.
+        // Molecules without rotation have many zeros.
         if value.to_bits() != 0 {
             *text = buffer.format_finite(*value).as_bytes();
         }
@@ -61,12 +65,12 @@ pub(super) fn put_floats(out: &mut [u8], values: &[f64]) -> usize {
     at
 }
 
-/// The shortest text that is read back as the same number, which is finite.
+/// The shortest text that is read back as the same number. The number must be finite.
 pub(super) fn shortest(value: f64) -> String {
     zmij::Buffer::new().format_finite(value).to_owned()
 }
 
-/// Puts a whole number to the front; its length.
+/// Writes a whole number to the front of `out`; returns its length.
 #[inline]
 pub(super) fn put_whole(out: &mut [u8], mut value: u64) -> usize {
     let mut digits = [0; 20];
@@ -82,7 +86,8 @@ pub(super) fn put_whole(out: &mut [u8], mut value: u64) -> usize {
     put(out, &digits[at..])
 }
 
-/// A copy of a length that is not known is a call: two that overlap, of a length that is, are four instructions, and most numbers have as many digits.
+/// Copies a text. A copy of unknown length is a call; most numbers have 16 digits or more, and two overlapping copies of 16 bytes are
+/// four instructions.
 #[inline]
 fn put(out: &mut [u8], text: &[u8]) -> usize {
     let length = text.len();
@@ -96,7 +101,7 @@ fn put(out: &mut [u8], text: &[u8]) -> usize {
     length
 }
 
-/// A whole number that fills the token.
+/// The whole number that is the whole token.
 #[inline]
 pub(super) fn whole(token: &[u8]) -> Option<u64> {
     let short = (1..=20).contains(&token.len());
@@ -107,27 +112,28 @@ pub(super) fn whole(token: &[u8]) -> Option<u64> {
     short.then(|| token.iter().try_fold(0, digits)).flatten()
 }
 
-/// A finite number that fills the token, correctly rounded.
+/// The finite number that is the whole token, correctly rounded.
 pub(super) fn float(token: &[u8]) -> Option<f64> {
     let all = float_prefix(token).filter(|(_, length)| *length == token.len());
     all.map(|(value, _)| value).or_else(|| unusual(token))
 }
 
-/// What the standard library reads, except what is not finite.
+/// Parses with the standard library; finite numbers only.
 #[cold]
 fn unusual(token: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(token).ok()?.parse().ok()?;
     value.is_finite().then_some(value)
 }
 
-/// The number that fills a text from `start` to `end`, correctly rounded and finite.
+/// The finite number in a text from `start` to `end`, correctly rounded.
 #[inline]
 pub(super) fn float_between(text: &[u8], start: usize, end: usize) -> Option<f64> {
     plain_float(text, start, end).or_else(|| float(text.get(start..end)?))
 }
 
-/// The same where it has up to three digits, a point, digits, up to four of all of them before the last sixteen, and the text goes on for a while on
-/// both sides of it: nearly all numbers of a phase space. The last sixteen places are taken at once, what is before them joins the digits before the point.
+/// The fast case of [`float_between`], nearly all numbers of a phase space: up to three digits, a point, at most four digits before the
+/// last sixteen, and enough text before and after the number. The last sixteen digits are parsed at once; the digits before them are
+/// joined with those before the point.
 #[inline]
 fn plain_float(text: &[u8], start: usize, end: usize) -> Option<f64> {
     const TENS: [u64; 17] = {
@@ -153,19 +159,19 @@ fn plain_float(text: &[u8], start: usize, end: usize) -> Option<f64> {
     let places = length - point - 1;
     let last = places.min(16);
     let low = digit_parser::sixteen(digit_parser::part(text, end - 16), last);
-    // The first four digits, without the point among them.
+    // The first four digits, without the point.
     let before = (1 << (8 * point)) - 1;
     let word = (word & before) | ((word >> 8) & !before);
-    // 1844 · 10^16 and sixteen digits are more than 64 bits hold.
+    // 1844 · 10^16 and sixteen digits may exceed 64 bits.
     let high = digit_parser::few(word as u32, point + places - last).filter(|high| *high < 1844);
     let mantissa = high? * TENS[last] + low?;
     let value = if mantissa == 0 { 0.0 } else { by_inverse(mantissa, places)? };
-    // No branch: signs come at random.
+    // No branch: signs are not predictable.
     Some(f64::from_bits(value.to_bits() | u64::from(negative) << 63))
 }
 
-/// The number at the front, correctly rounded, and its length, if it is one that simulations write: up to 19 digits that count, few decimal places. None
-/// where more care is needed, or if it is no number.
+/// The number at the front of a text, correctly rounded, and its length, if it is a usual one: up to 19 significant digits, few decimal
+/// places. `None` for other numbers, and for text that is not a number.
 #[inline]
 pub(super) fn float_prefix(bytes: &[u8]) -> Option<(f64, usize)> {
     let first = *bytes.first()?;
@@ -179,7 +185,7 @@ pub(super) fn float_prefix(bytes: &[u8]) -> Option<(f64, usize)> {
         (mantissa, rest) = digit_parser::run(before, fraction);
         places = fraction.len() - rest.len();
         counting = whole + places;
-        // Zeros before the first digit that counts do not count.
+        // Leading zeros are not significant.
         if counting > 19 && before == 0 {
             counting = places - fraction.iter().take_while(|byte| **byte == b'0').count();
         }
@@ -192,12 +198,12 @@ pub(super) fn float_prefix(bytes: &[u8]) -> Option<(f64, usize)> {
         (power, rest) = small_power(after)?;
     }
     let value = scaled(mantissa, power - places as i32)?;
-    // No branch: signs come at random.
+    // No branch: signs are not predictable.
     let value = f64::from_bits(value.to_bits() | u64::from(negative) << 63);
     Some((value, bytes.len() - rest.len()))
 }
 
-/// The whole number at the front, and its length, if it is not too long.
+/// The whole number at the front of a text, and its length, if it has at most 19 digits.
 #[inline]
 pub(super) fn whole_prefix(bytes: &[u8]) -> Option<(u64, usize)> {
     let (value, rest) = digit_parser::run(0, bytes);
@@ -205,7 +211,7 @@ pub(super) fn whole_prefix(bytes: &[u8]) -> Option<(u64, usize)> {
     (1..=19).contains(&length).then_some((value, length))
 }
 
-/// An exponent at the front, and what follows it.
+/// The exponent at the front of a text, and the rest of the text.
 #[inline]
 fn small_power(text: &[u8]) -> Option<(i32, &[u8])> {
     let (negative, unsigned) = match text.first()? {
@@ -218,7 +224,7 @@ fn small_power(text: &[u8]) -> Option<(i32, &[u8])> {
     Some((if negative { -value } else { value }, rest))
 }
 
-/// mantissa · 10^power, correctly rounded, where one exact operation gives it.
+/// mantissa · 10^power, correctly rounded, if one exact operation gives it.
 #[inline]
 fn scaled(mantissa: u64, power: i32) -> Option<f64> {
     const EXACT: [f64; 23] = [
@@ -226,7 +232,7 @@ fn scaled(mantissa: u64, power: i32) -> Option<f64> {
         1e18, 1e19, 1e20, 1e21, 1e22,
     ];
     let places = power.unsigned_abs() as usize;
-    // First what most numbers take: whether a mantissa is below 2^53 is as good as random.
+    // The most frequent case first. Whether a mantissa is below 2^53 is not predictable.
     if (-27..0).contains(&power)
         && mantissa != 0
         && let Some(value) = by_inverse(mantissa, places)
@@ -245,8 +251,8 @@ fn scaled(mantissa: u64, power: i32) -> Option<f64> {
     }
 }
 
-/// mantissa / 10^places to the nearest double; the mantissa is not 0. A product with the inverse is short of the quotient by less than two units of its
-/// last place: where these could make a difference to how it is rounded there is none.
+/// mantissa / 10^places as the nearest double; the mantissa is not 0. The product with the inverse is less than the quotient by at most
+/// two units of its last place. `None` if that could change the rounding.
 #[inline]
 fn by_inverse(mantissa: u64, places: usize) -> Option<f64> {
     let up = mantissa.leading_zeros();
@@ -257,7 +263,7 @@ fn by_inverse(mantissa: u64, places: usize) -> Option<f64> {
     (2..u64::MAX - 2).contains(&rest).then(|| rounded((product >> 64) as u64, true, up, places))
 }
 
-/// The same, always.
+/// mantissa / 10^places as the nearest double, by an exact division.
 #[cold]
 fn by_division(mantissa: u64, places: usize) -> f64 {
     let up = mantissa.leading_zeros();
@@ -266,7 +272,7 @@ fn by_division(mantissa: u64, places: usize) -> f64 {
     rounded((a / b) as u64, a % b != 0, up, places)
 }
 
-/// The nearest double to a quotient of 63 or 64 bits, with something left over or not, of a mantissa that was shifted up.
+/// The nearest double to a quotient of 63 or 64 bits, with a remainder if `left`, of a mantissa that was shifted up by `up` bits.
 #[inline]
 fn rounded(bits: u64, left: bool, up: u32, places: usize) -> f64 {
     let short = 1 - (bits >> 63);
@@ -274,7 +280,7 @@ fn rounded(bits: u64, left: bool, up: u32, places: usize) -> f64 {
     let (mantissa, below) = (bits >> 11, bits & 0x7ff);
     let odd = mantissa & 1 == 1;
     let mantissa = mantissa + u64::from(below > 0x400 || (below == 0x400 && (left || odd)));
-    // The leading one, which a double does not store, and one more where rounding gave it, are carried into the power.
+    // The implicit leading one, and a carry of the rounding, are added to the exponent.
     f64::from_bits(((POWERS[places] - u64::from(up) - short) << 52) + mantissa)
 }
 
@@ -284,7 +290,7 @@ mod tests {
     use aqueduct_testkit::rng::SeededRng;
 
     #[test]
-    fn every_double_comes_back() {
+    fn every_double_survives_conversion_to_text() {
         let mut random = SeededRng::new(7);
         for turn in 0..300_000 {
             let value = match turn % 3 {
@@ -306,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_is_read_as_the_standard_library_does() {
+    fn any_text_is_parsed_as_by_the_standard_library() {
         let (mut random, mut plain) = (SeededRng::new(8), 0);
         for _ in 0..300_000 {
             let digits = |random: &mut SeededRng, most: usize| {
@@ -323,16 +329,16 @@ mod tests {
             assert_eq!(float_between(&line, 17, end).map(f64::to_bits), standard.map(f64::to_bits), "{text}");
             plain += usize::from(plain_float(&line, 17, end).is_some());
         }
-        assert!(plain > 3000, "only {plain} were read in the plain way");
+        assert!(plain > 3000, "only {plain} numbers took the fast case");
     }
 
-    /// A number inside of a line.
+    /// A number inside a line.
     fn amid(number: &[u8]) -> Vec<u8> {
         [b"1234567890 12345 ", number, b" 1 -0.25 0.125 0.0625 1234567 7\n"].concat()
     }
 
     #[test]
-    fn both_ways_to_divide_agree() {
+    fn multiplication_by_the_inverse_and_division_agree() {
         let mut random = SeededRng::new(9);
         let mut refused = 0;
         for turn in 0..300_000 {
@@ -359,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn halfway_cases_go_to_the_even_neighbour() {
+    fn halfway_cases_round_to_even() {
         for text in [
             "9007199254740993",
             "9007199254740993.0",
@@ -373,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn text_that_is_not_a_number_is_rejected() {
         for text in
             ["", "-", ".", "1.2.3", "1e", "1e+", "0x10", "nan", "inf", "-inf", "1e999", "12a", "1 2", "١"]
         {
@@ -388,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_come_back() {
+    fn whole_numbers_survive_conversion_to_text() {
         for value in [0, 1, 9, 10, 99, 100, 12_345, u64::MAX] {
             let mut text = [0; WIDEST];
             let length = put_whole(&mut text, value);

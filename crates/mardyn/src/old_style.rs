@@ -11,16 +11,17 @@ use crate::redistribution::distribute_rows;
 use crate::word_scanner::{LineError, WordScanner, count_lines, printable};
 use crate::{digit_parser, number_text, text_header};
 
-/// Text is made and taken apart in pieces of this size: the processor's cache holds them on their way to the file and from it.
+/// Text is formatted and parsed in pieces of this size, in bytes, which fit the processor's cache.
 const PIECE: usize = 256 << 10;
 
-/// What the line of a molecule has at most: fifteen numbers, each with what follows it.
+/// The longest line of a molecule: fifteen numbers with a separator each.
 const LONGEST_ROW: usize = 15 * (number_text::WIDEST + 1);
 
-/// No line of a phase space is longer.
+/// The longest line that is read, in bytes.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// The ranks make text in rounds: each knows what the others have made and so where its own belongs. The head comes last: without it the file is none.
+/// The ranks format text in rounds and exchange the lengths, which give each rank its offset. The header is written last: without it the
+/// file is not valid.
 pub(super) fn write(
     comm: &Comm,
     name: &str,
@@ -61,7 +62,7 @@ pub(super) fn write(
     file.close()
 }
 
-/// Lines until the piece is full; their length, and what is left.
+/// Formats lines until the piece is full; returns their length and the remaining molecules.
 fn fill<'m>(piece: &mut [u8], molecules: &'m [Molecule], rows: MoleculeFormat) -> (usize, &'m [Molecule]) {
     let (mut at, mut rest) = (0, molecules);
     while let Some((molecule, others)) = rest.split_first().filter(|_| at < PIECE) {
@@ -71,7 +72,7 @@ fn fill<'m>(piece: &mut [u8], molecules: &'m [Molecule], rows: MoleculeFormat) -
     (at, rest)
 }
 
-/// Puts the line of a molecule to the front; its length.
+/// Writes the line of a molecule to the front of `out`; returns its length.
 #[inline]
 fn put_row(out: &mut [u8], molecule: &Molecule, rows: MoleculeFormat) -> usize {
     let mut at = number_text::put_whole(out, molecule.id);
@@ -84,7 +85,7 @@ fn put_row(out: &mut [u8], molecule: &Molecule, rows: MoleculeFormat) -> usize {
     at + 1
 }
 
-/// Each rank takes the lines that begin in its share of the bytes.
+/// Each rank reads the lines that begin in its share of the bytes.
 pub(super) fn read(
     comm: &Comm,
     name: &str,
@@ -96,12 +97,12 @@ pub(super) fn read(
     let file = File::open(comm, name)?;
     let end = file.size()?.max(start);
     let part = |rank: usize| start + (u128::from(end - start) * rank as u128 / comm.size() as u128) as u64;
-    // No more than the head says, and no more than there can be.
+    // Bounded by the header and by the length of the file.
     let likely = (space.molecules / comm.size() as u64).min((end - start) / comm.size() as u64 / 16);
     let molecules = Vec::with_capacity(likely as usize);
     let mut lines = MoleculeLineParser { space, molecules, blanks: Vec::new(), ended: 0, flaw: None };
     let outcome = lines.take(&file, start, part(comm.rank())..part(comm.rank() + 1), end);
-    // Lines are counted from the beginning of the file, wherever this rank's share begins.
+    // Errors name lines counted from the beginning of the file.
     let before = comm.exclusive_scan_one(Op::Sum, lines.ended).map_err(talk)?.unwrap_or(0);
     let outcome = outcome.and_then(|()| match lines.flaw {
         Some(flaw) => Err(LineError::new(line + before + flaw.line - 1, flaw.what).damaged("read", name)),
@@ -112,20 +113,20 @@ pub(super) fn read(
     distribute_rows(comm, name, space, lines.molecules, region)
 }
 
-/// Lines becoming molecules.
+/// Parses lines to molecules.
 struct MoleculeLineParser<'a> {
     space: &'a PhaseSpace,
     molecules: Vec<Molecule>,
-    /// Where the text has blanks.
+    /// The offsets of the blanks in the text.
     blanks: Vec<u32>,
-    /// How many lines have ended.
+    /// The number of lines that have ended.
     ended: u64,
-    /// The first thing that is wrong; lines are counted on, for the ranks behind.
+    /// The first error. Lines are still counted after it, since later ranks need their number.
     flaw: Option<LineError>,
 }
 
 impl MoleculeLineParser<'_> {
-    /// Takes the lines that begin in `share`. One begins at `start`, the others behind a line's end.
+    /// Parses the lines that begin in `share`. The first line begins at `start`.
     fn take(
         &mut self,
         file: &File,
@@ -134,7 +135,7 @@ impl MoleculeLineParser<'_> {
         end: u64,
     ) -> aqueduct_file::Result<()> {
         let mut at = share.start;
-        // The byte before tells whether a line begins here.
+        // The byte before the share shows whether a line begins at the share.
         let mut inside = at > start && at < share.end;
         if inside {
             at -= 1;
@@ -143,9 +144,9 @@ impl MoleculeLineParser<'_> {
         let mut filled = 0;
         let newline = |bytes: &[u8]| bytes.iter().position(|&byte| byte == b'\n');
         while at < end && (at < share.end || filled > 0) {
-            let behind = at >= share.end;
-            // Behind the share only the rest of a line is wanted.
-            let wanted = if behind { (end - at).min(LONGEST_LINE as u64) } else { share.end - at };
+            let past_share = at >= share.end;
+            // After the share, only the rest of a line is read.
+            let wanted = if past_share { (end - at).min(LONGEST_LINE as u64) } else { share.end - at };
             let room = filled + (wanted as usize).min(buffer.len() - filled);
             let read = file.at(at).read(&mut buffer[filled..room])?.bytes();
             if read == 0 {
@@ -161,10 +162,11 @@ impl MoleculeLineParser<'_> {
                 (filled, inside) = (filled - first - 1, false);
             }
             let bytes = &buffer[..filled];
-            let whole = if behind { newline(bytes) } else { bytes.iter().rposition(|&byte| byte == b'\n') };
+            let whole =
+                if past_share { newline(bytes) } else { bytes.iter().rposition(|&byte| byte == b'\n') };
             if let Some(last) = whole {
                 self.parse(&buffer[..=last]);
-                if behind {
+                if past_share {
                     return Ok(());
                 }
                 buffer.copy_within(last + 1..filled, 0);
@@ -175,7 +177,8 @@ impl MoleculeLineParser<'_> {
             }
         }
         if filled > LONGEST_LINE {
-            let flaw = LineError::new(self.ended + 1, format!("a line of more than {LONGEST_LINE} bytes"));
+            let flaw =
+                LineError::new(self.ended + 1, format!("the line is longer than {LONGEST_LINE} bytes"));
             self.flaw.get_or_insert(flaw);
         } else {
             self.parse(&buffer[..filled]);
@@ -183,7 +186,7 @@ impl MoleculeLineParser<'_> {
         Ok(())
     }
 
-    /// Takes whole lines.
+    /// Parses whole lines.
     fn parse(&mut self, bytes: &[u8]) {
         if self.flaw.is_some() {
             self.ended += count_lines(bytes);
@@ -226,15 +229,15 @@ impl MoleculeLineParser<'_> {
     }
 }
 
-/// Id and component of a molecule, and its numbers, from a line as programs write it: words that begin at `line` and end at `ends`, the last of which is
-/// that of the line. None where more care is needed.
+/// The fast case of [`row`]: id and component of a molecule, and its numbers, from a line that begins at `line` and whose words end at
+/// `ends`. `None` if the line is not in the usual form.
 #[inline]
 fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; VALUES]) -> Option<(u64, u64)> {
     let whole = |start: usize, end: usize| {
         let found = number_text::whole_prefix(text.get(start..)?);
         found.filter(|(_, length)| start + length == end).map(|(value, _)| value)
     };
-    // Whether anything is wrong is asked once, at the end.
+    // Errors are checked once, at the end.
     let is_blank = |byte: u8| byte == b' ' || byte == b'\t';
     let (first, mut ends) = ends.split_first()?;
     let id = whole(line, *first as usize)?;
@@ -253,37 +256,41 @@ fn usual_row(text: &[u8], line: usize, ends: &[u32], numbers: &mut [f64; VALUES]
     (!wrong && text[at] == b'\n').then(|| (id, component - 1))
 }
 
-/// A molecule from the words of a line.
+/// Parses a molecule from the words of a line.
 fn row(
     scan: &mut WordScanner<'_>,
     first: &[u8],
     space: &PhaseSpace,
 ) -> std::result::Result<Molecule, String> {
     let rows = space.molecule_format;
-    let id =
-        number_text::whole(first).ok_or_else(|| format!("{} is no id of a molecule", printable(first)))?;
+    let id = number_text::whole(first)
+        .ok_or_else(|| format!("{} is not the id of a molecule", printable(first)))?;
     let mut component = 1;
     if rows != MoleculeFormat::Irv {
         let word = scan.word_on_line().ok_or_else(|| format!("molecule {id} has no component"))?;
         let known = number_text::whole(word).filter(|component| *component > 0);
         component = known.ok_or_else(|| {
-            format!("{} is no component of molecule {id}; they count from 1", printable(word))
+            format!("{} is not a component of molecule {id}; components are counted from 1", printable(word))
         })?;
     }
     let mut numbers = default_values();
     for (count, number) in numbers[..rows.numbers()].iter_mut().enumerate() {
         let word = scan.word_on_line().ok_or_else(|| {
             format!(
-                "molecule {id} has {count} numbers of the {} that rows {} have",
+                "molecule {id} has {count} numbers instead of {}, as rows of the format {} have",
                 rows.numbers(),
                 rows.name()
             )
         })?;
         *number = number_text::float(word)
-            .ok_or_else(|| format!("{} of molecule {id} is no number", printable(word)))?;
+            .ok_or_else(|| format!("{} of molecule {id} is not a number", printable(word)))?;
     }
     if let Some(word) = scan.word_on_line() {
-        return Err(format!("{} behind molecule {id}: rows {} end before it", printable(word), rows.name()));
+        return Err(format!(
+            "{} after molecule {id}: rows of the format {} have no more words",
+            printable(word),
+            rows.name()
+        ));
     }
     Ok(molecule(id, component - 1, &numbers))
 }

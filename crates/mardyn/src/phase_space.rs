@@ -1,47 +1,47 @@
-//! What a phase-space file says about all of its molecules.
+//! The header of a phase-space file as a value.
 
 use aqueduct_checkpoint::{Molecule, SpatialRegion};
 
 use crate::component::Component;
 
-/// The head of a phase-space file.
+/// The header of a phase-space file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseSpace {
     /// The version of the format, a date: `20120726`.
     pub version: u32,
     /// Simulated time.
     pub time: f64,
-    /// Temperature, where the file says one.
+    /// Temperature, if the file has one.
     pub temperature: Option<f64>,
     /// The edges of the box.
     pub length: [f64; 3],
     /// Thermostats: their number and target temperature.
     pub thermostats: Vec<(i64, f64)>,
-    /// Which component (from 1, as the files count) belongs to which thermostat.
+    /// Pairs of a component (counted from 1, as in the files) and its thermostat.
     pub component_thermostats: Vec<(i64, i64)>,
-    /// Thermostats that leave the directed motion alone.
+    /// Thermostats that do not scale the directed motion.
     pub undirected: Vec<i64>,
-    /// The kinds of molecules; none where the file does not say (XML headers do not).
+    /// The components; empty if the file has none (XML headers never do).
     pub components: Vec<Component>,
     /// ξ and η of each pair of components i < j: (1,2), (1,3), … (2,3), …
     pub mixing: Vec<[f64; 2]>,
     /// ε of the reaction field.
     pub epsilon_rf: f64,
-    /// How many molecules the file has. Writers count for themselves.
+    /// The number of molecules in the file. Writers ignore it and count the molecules.
     pub molecules: u64,
-    /// What is stored of a molecule.
+    /// The values of a molecule that are stored.
     pub molecule_format: MoleculeFormat,
 }
 
-/// What is stored of a molecule: identity, component, position (R), velocity, orientation (Q), angular momentum (D).
+/// The values of a molecule that are stored: id (I), component (C), position (R), velocity (V), orientation (Q), angular momentum (D).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MoleculeFormat {
-    /// Everything.
+    /// All values.
     #[default]
     Icrvqd,
     /// No orientation and no angular momentum.
     Icrv,
-    /// Nor a component: there is only one.
+    /// No orientation, no angular momentum, no component: there is only one.
     Irv,
 }
 
@@ -68,12 +68,14 @@ impl PhaseSpace {
         }
     }
 
-    /// Why a molecule cannot be one of this phase space, if it cannot.
+    /// Why a molecule is not valid in this phase space.
     pub(crate) fn find_defect(&self, molecule: &Molecule) -> Option<String> {
         let id = molecule.id;
         if !self.components.is_empty() && molecule.component >= self.components.len() as u64 {
             let (component, most) = (molecule.component + 1, self.components.len());
-            return Some(format!("molecule {id} is of component {component}, but there are {most}"));
+            return Some(format!(
+                "molecule {id} is of component {component}, but the header has {most} components"
+            ));
         }
         let (position, length) = (molecule.position, self.length);
         (!SpatialRegion::of(length).contains_closed(position))
@@ -91,12 +93,12 @@ impl MoleculeFormat {
         }
     }
 
-    /// The rows of this name.
+    /// The format of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Icrvqd, Self::Icrv, Self::Irv].into_iter().find(|rows| rows.name() == name)
     }
 
-    /// Bytes of a row in binary files.
+    /// Size of a row in binary files, in bytes.
     pub fn size(self) -> usize {
         match self {
             Self::Icrvqd => 116,
@@ -105,12 +107,12 @@ impl MoleculeFormat {
         }
     }
 
-    /// How many words the line of a molecule has.
+    /// The number of words in the line of a molecule.
     pub(crate) fn words(self) -> usize {
         self.numbers() + if self == Self::Irv { 1 } else { 2 }
     }
 
-    /// How many of the thirteen numbers of a molecule are stored.
+    /// How many of the thirteen values of a molecule are stored.
     pub(crate) fn numbers(self) -> usize {
         if self == Self::Icrvqd { 13 } else { 6 }
     }

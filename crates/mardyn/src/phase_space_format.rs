@@ -13,10 +13,10 @@ pub enum PhaseSpaceFormat {
     MpiIo,
 }
 
-/// The names of the files that a phase space is stored in.
+/// The names of the files of a phase space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseSpaceFiles {
-    /// The file that says what the data is; the only one of `OldStyle`.
+    /// The file with the header; the only file of `OldStyle`.
     pub header: String,
     /// The file with the molecules; not used by `OldStyle`.
     pub data: String,
@@ -35,7 +35,7 @@ impl PhaseSpaceFiles {
 }
 
 impl PhaseSpaceFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::OldStyle, Self::Binary, Self::PnetCdf, Self::MpiIo];
 
     /// The name after `phaseSpaceFile` in a configuration.
@@ -58,12 +58,12 @@ impl PhaseSpaceFormat {
         }
     }
 
-    /// The format of either name.
+    /// The format with this name in a configuration, after `phaseSpaceFile` or `output`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name || format.writer() == name)
     }
 
-    /// The files that a writer makes for a prefix.
+    /// The files that a writer creates for a prefix.
     pub fn files(self, prefix: &str) -> PhaseSpaceFiles {
         match self {
             Self::OldStyle => PhaseSpaceFiles::one(format!("{prefix}.restart.inp")),

@@ -1,4 +1,4 @@
-//! An open phase space.
+//! Reading a phase space in any of the formats.
 
 use aqueduct_checkpoint::{Molecule, SpatialRegion};
 use aqueduct_comm::Comm;
@@ -9,14 +9,14 @@ use crate::phase_space::PhaseSpace;
 use crate::phase_space_format::{PhaseSpaceFiles, PhaseSpaceFormat};
 use crate::{binary, mpi_cells, old_style, pnetcdf};
 
-/// A phase space that was opened: its head is known, its molecules can be read.
+/// An open phase space: its header is in memory, its molecules can be read.
 #[derive(Debug)]
 pub struct PhaseSpaceReader {
     format: PhaseSpaceFormat,
     comm: Comm,
     files: PhaseSpaceFiles,
     space: PhaseSpace,
-    /// Where the molecules begin in a file that has both, and in which line.
+    /// Offset and line of the first molecule in an `OldStyle` file.
     body: (u64, u64),
 }
 
@@ -29,12 +29,13 @@ impl PhaseSpaceFormat {
 }
 
 impl PhaseSpaceReader {
-    /// What the file says about all of its molecules.
+    /// The header.
     pub fn space(&self) -> &PhaseSpace {
         &self.space
     }
 
-    /// The molecules in this rank's region. Collective; the regions of the ranks may be any. Cell formats touch only the cells that the region overlaps.
+    /// The molecules in this rank's region. Any regions are possible. Of the formats with cells, only the cells that the region overlaps
+    /// are read. Collective.
     pub fn read(&self, region: &SpatialRegion) -> Result<Vec<Molecule>> {
         match self.format {
             PhaseSpaceFormat::OldStyle => {

@@ -11,12 +11,11 @@ use crate::phase_space_format::{PhaseSpaceFiles, PhaseSpaceFormat};
 use crate::{binary, mpi_cells, old_style, pnetcdf};
 
 impl PhaseSpaceFormat {
-    /// Writes the molecules of all ranks into new files, and syncs; files that exist are refused. Collective.
+    /// Writes the molecules of all ranks into new files and syncs them. An existing file is an error. Collective.
     ///
-    /// `space` is the same on all ranks; the cells of `grid` are used by the formats
-    /// that have cells, of which no two ranks may hold the same.
+    /// `space` is the same on all ranks. Formats with cells use the cells of `grid`; no two ranks may hold molecules of the same cell.
     ///
-    /// Data comes first, the header last: a file that is cut short by a crash is refused by readers.
+    /// The header is written last, so readers reject a file whose writing was interrupted.
     pub fn write(
         self,
         comm: &Comm,
@@ -28,8 +27,8 @@ impl PhaseSpaceFormat {
         self.write_as(comm, files, (space, grid), molecules, ExistingFile::Refuse)
     }
 
-    /// The same as [`write`](Self::write), in place of files of these names, if there are any. After a crash what was there before is gone;
-    /// [`Store`](crate::Store) keeps it. Collective.
+    /// Like [`write`](Self::write), but replaces existing files. A crash while writing loses the old files; a
+    /// [`Store`](aqueduct_checkpoint::Store) keeps the previous checkpoint. Collective.
     pub fn replace(
         self,
         comm: &Comm,
@@ -59,12 +58,12 @@ impl PhaseSpaceFormat {
         }
     }
 
-    /// Whether nothing would be lost, and nobody is misled.
+    /// Checks that the format can store all molecules.
     fn check(self, name: &str, space: &PhaseSpace, grid: &CellGrid, molecules: &[Molecule]) -> Result<()> {
         let refuse = |kind, detail: String| Err(Error::new(kind, "write", name, detail));
         if grid.length().map(f64::to_bits) != space.length.map(f64::to_bits) {
             let detail = format!(
-                "the grid covers {:?}, the phase space {:?}; give both the same box",
+                "the grid has the box {:?}, the phase space {:?}; use the same box for both",
                 grid.length(),
                 space.length
             );
@@ -77,7 +76,7 @@ impl PhaseSpaceFormat {
             let id = molecule.id;
             if molecule.component >= most {
                 let detail = format!(
-                    "molecule {id} is of component {}, counted from 0, of {most}",
+                    "molecule {id} is of component {} (counted from 0), but there are {most} components",
                     molecule.component
                 );
                 return refuse(Kind::BadArgument, detail);
@@ -90,12 +89,16 @@ impl PhaseSpaceFormat {
                 return refuse(Kind::BadArgument, detail);
             }
             if self == Self::OldStyle && !values(molecule).iter().all(|value| value.is_finite()) {
-                let detail = format!("molecule {id} has a number that is not finite, which text cannot hold");
+                let detail = format!(
+                    "molecule {id} has a value that is not finite, which the text format cannot store"
+                );
                 return refuse(Kind::NotRepresentable, detail);
             }
             if !full && !has_default_orientation(molecule) {
-                let detail =
-                    format!("rows {} lose how molecule {id} turns; use ICRVQD", space.molecule_format.name());
+                let detail = format!(
+                    "rows of the format {} lose the orientation or angular momentum of molecule {id}; use ICRVQD",
+                    space.molecule_format.name()
+                );
                 return refuse(Kind::NotRepresentable, detail);
             }
             if space.molecule_format == MoleculeFormat::Irv
@@ -103,7 +106,8 @@ impl PhaseSpaceFormat {
                 && self != Self::MpiIo
                 && molecule.component != 0
             {
-                let detail = format!("rows IRV lose the component of molecule {id}; use ICRV or ICRVQD");
+                let detail =
+                    format!("rows of the format IRV lose the component of molecule {id}; use ICRV or ICRVQD");
                 return refuse(Kind::NotRepresentable, detail);
             }
         }

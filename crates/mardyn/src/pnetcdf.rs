@@ -14,7 +14,7 @@ use crate::phase_space::{MoleculeFormat, PhaseSpace};
 use crate::phase_space_format::PhaseSpaceFiles;
 use crate::text_header;
 
-/// Doubles of a molecule: its numbers, its id, its component from 0.
+/// Doubles of a molecule: its values, its id, its component counted from 0.
 const WIDTH: usize = 15;
 
 /// Attributes of the file.
@@ -22,13 +22,13 @@ const EDGE: &str = "cell_length";
 const CELLS: &str = "cells";
 const MOLECULES: &str = "molecules";
 
-/// Cells without molecules may be so many, whatever the others.
+/// The number of cells without molecules that is always accepted.
 const MOST_EMPTY: u64 = 1 << 20;
 
-/// Whole numbers up to here are doubles.
+/// The greatest whole number up to which all are exact as doubles.
 const EXACT: u64 = 1 << 53;
 
-/// A cell without molecules has no variable: a dimension cannot be empty.
+/// Writes a variable per cell. A cell without molecules has none, since a dimension cannot have the length 0.
 pub(super) fn write(
     comm: &Comm,
     files: &PhaseSpaceFiles,
@@ -41,7 +41,7 @@ pub(super) fn write(
     let talk = |error| Error::from_comm("write", name, &error);
     let large = molecules.iter().find(|molecule| molecule.id > EXACT);
     let held = large.map_or(Ok(()), |molecule| {
-        let detail = format!("id {} cannot be a double; use another format", molecule.id);
+        let detail = format!("the id {} is not exact as a double; use another format", molecule.id);
         Err(Error::new(Kind::NotRepresentable, "write", name, detail))
     });
     agree(comm, "write", name, held)?;
@@ -50,7 +50,7 @@ pub(super) fn write(
     let placed = assign_offsets(comm, name, grid, &order.runs)?;
     let cells = comm.broadcast_vec(0, placed.cells).map_err(talk)?;
     if grid.count() > MOST_EMPTY + 64 * cells.len() as u64 {
-        let detail = format!("hardly any of {} cells hold molecules; use larger ones", grid.count());
+        let detail = format!("too few of the {} cells have molecules; use larger cells", grid.count());
         return Err(Error::new(Kind::NotRepresentable, "write", name, detail));
     }
     let create = match existing {
@@ -121,7 +121,7 @@ pub(super) fn read(
         queue.get(variable, 0..values.len() as u64, values);
     }
     queue.run_all().map_err(|error| match error.kind() {
-        // Where variables begin is what the file says, not what the program asks for.
+        // The offsets of variables are from the file, so a bad one means that the file is damaged.
         Kind::BadArgument => damaged(error.detail().to_owned()),
         _ => error,
     })?;
@@ -141,7 +141,7 @@ pub(super) fn read(
 fn unpacked(row: &[f64], space: &PhaseSpace) -> std::result::Result<Molecule, String> {
     let whole = |value: f64, what: &str| {
         let sane = value >= 0.0 && value <= EXACT as f64 && value.fract() == 0.0;
-        if sane { Ok(value as u64) } else { Err(format!("{value} is no {what}")) }
+        if sane { Ok(value as u64) } else { Err(format!("{value} is not a valid {what}")) }
     };
     let numbers = std::array::from_fn(|index| row[index]);
     let molecule = molecule(whole(row[13], "id")?, whole(row[14], "component")?, &numbers);
@@ -156,18 +156,19 @@ fn describe(dataset: &NetcdfFile, space: &PhaseSpace) -> std::result::Result<Mol
     let header = dataset.header();
     let numbers = |name: &str| {
         let values = header.attribute(name).and_then(Values::numbers);
-        values.ok_or_else(|| format!("there is no attribute {name} with numbers"))
+        values.ok_or_else(|| format!("the attribute {name} is missing or not numeric"))
     };
     let (edge, cells) = (numbers(EDGE)?, numbers(CELLS)?);
     let (&[x, y, z], &[cells]) = (&edge[..], &cells[..]) else {
-        return Err(format!("the attributes {EDGE} and {CELLS} have three values and one"));
+        return Err(format!("the attribute {EDGE} must have three values, the attribute {CELLS} one"));
     };
-    // Cells that hold nothing have no variable: how many there may be is bounded by those that do.
+    // Empty cells have no variable. Their number is limited relative to the other cells, so that a damaged file cannot claim any number.
     let most = MOST_EMPTY + 64 * header.variables.len() as u64;
     let grid = CellGrid::with_edge(space.length, [x, y, z])
         .filter(|grid| grid.count() <= most && (grid.count() as f64).to_bits() == cells.to_bits());
-    let grid =
-        grid.ok_or_else(|| format!("a box of {:?} is not cut into {cells} cells by {edge:?}", space.length))?;
+    let grid = grid.ok_or_else(|| {
+        format!("cells with the edges {edge:?} do not divide a box of {:?} into {cells} cells", space.length)
+    })?;
     let mut counts = vec![0; grid.count() as usize];
     for variable in &header.variables {
         let Some(cell) = variable.name.strip_prefix('v').and_then(|number| number.parse::<usize>().ok())
@@ -177,10 +178,10 @@ fn describe(dataset: &NetcdfFile, space: &PhaseSpace) -> std::result::Result<Mol
         let id = header.find_variable(&variable.name).ok_or("a variable without a name")?;
         let shape = dataset.shape(id).map_err(|error| error.to_string())?;
         let (Some(count), &[length]) = (counts.get_mut(cell), &shape[..]) else {
-            return Err(format!("variable {} is no cell of {}", variable.name, grid.count()));
+            return Err(format!("the variable {} is not one of the {} cells", variable.name, grid.count()));
         };
         if variable.kind != NcType::Double || !length.is_multiple_of(WIDTH as u64) {
-            return Err(format!("variable {} does not hold {WIDTH} doubles per molecule", variable.name));
+            return Err(format!("the variable {} does not have {WIDTH} doubles per molecule", variable.name));
         }
         *count = length / WIDTH as u64;
     }

@@ -1,4 +1,4 @@
-//! Molecules on their way between ranks.
+//! Exchange of molecules between ranks, by region, id or cell.
 
 use aqueduct_checkpoint::{CellGrid, Molecule, SpatialRegion};
 use aqueduct_comm::{Comm, Op};
@@ -7,7 +7,7 @@ use aqueduct_file::{Error, Kind, Result};
 use crate::molecule_values::find_duplicate;
 use crate::phase_space::PhaseSpace;
 
-/// What each rank's region holds, wherever it was.
+/// Sends each molecule to the ranks whose region contains it.
 pub(super) fn by_region(
     comm: &Comm,
     name: &str,
@@ -38,7 +38,7 @@ pub(super) fn by_region(
     Ok(comm.all_to_all_varied(&parts).map_err(talk)?.concat())
 }
 
-/// Which ranks come into question for a place: with thousands of them nobody asks all.
+/// Finds the ranks whose region may contain a position, without testing all of them.
 struct RegionIndex {
     grid: Option<CellGrid>,
     ranks: Vec<Vec<usize>>,
@@ -64,7 +64,7 @@ impl RegionIndex {
     }
 }
 
-/// In the order of their ids: rank 0 has the lowest ones.
+/// Sorts molecules by id over all ranks; rank 0 gets the lowest ids.
 pub(super) fn by_id(comm: &Comm, name: &str, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
     let talk = |error| Error::from_comm("convert", name, &error);
     let least = molecules.iter().map(|molecule| molecule.id).min().unwrap_or(u64::MAX);
@@ -83,7 +83,7 @@ pub(super) fn by_id(comm: &Comm, name: &str, molecules: &[Molecule]) -> Result<V
     Ok(mine)
 }
 
-/// To the rank that has the cell: cells are dealt out in blocks.
+/// Sends each molecule to the rank of its cell; each rank has a block of cells.
 pub(super) fn by_cell(
     comm: &Comm,
     name: &str,
@@ -100,7 +100,7 @@ pub(super) fn by_cell(
     Ok(all.concat())
 }
 
-/// Whether every id occurs once among all ranks. `molecules` are this rank's share of the rows, in the order of the file; `row` is where they begin.
+/// Checks that every id occurs once on all ranks. `molecules` are this rank's share of the rows, in the order of the file, from `row` on.
 fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -> Result<()> {
     let talk = |error| Error::from_comm("read", name, &error);
     let size = comm.size() as u64;
@@ -114,7 +114,7 @@ fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -
         let ids = comm.all_to_all_varied(&parts).map_err(talk)?.concat();
         find_duplicate(ids.into_iter()).map(|id| id * size + comm.rank() as u64)
     };
-    // The lowest id is told, from whichever rank: the greatest of what is left when it is taken off.
+    // All ranks report the lowest duplicate: the maximum of u64::MAX - id.
     let found = comm
         .allreduce(Op::Max, &[u64::from(double.is_some()), u64::MAX - double.unwrap_or(u64::MAX)])
         .map_err(talk)?;
@@ -130,7 +130,7 @@ fn check_unique_ids(comm: &Comm, name: &str, molecules: &[Molecule], row: u64) -
     Err(Error::new(Kind::Damaged, "read", name, detail))
 }
 
-/// What all formats of rows have in common after the rows were read: their number, their ids, and where they belong.
+/// Checks the number and the ids of rows that were read, and sends them to the ranks of their regions.
 pub(super) fn distribute_rows(
     comm: &Comm,
     name: &str,
@@ -143,7 +143,7 @@ pub(super) fn distribute_rows(
     let before = comm.exclusive_scan_one(Op::Sum, mine).map_err(talk)?.unwrap_or(0);
     let total = comm.allreduce_one(Op::Sum, mine).map_err(talk)?;
     if total != space.molecules {
-        let detail = format!("the head says {} molecules, but {total} are there", space.molecules);
+        let detail = format!("the header says {} molecules, but the file has {total}", space.molecules);
         return Err(Error::new(Kind::Damaged, "read", name, detail));
     }
     check_unique_ids(comm, name, &molecules, before)?;

@@ -1,4 +1,4 @@
-//! The head of a phase space as text.
+//! The text header of a phase space; no I/O.
 
 use std::fmt::Write;
 
@@ -7,23 +7,23 @@ use crate::number_text;
 use crate::phase_space::{MoleculeFormat, PhaseSpace, VERSION};
 use crate::word_scanner::{LineError, WordScanner, printable};
 
-/// First words that are taken for the first line.
+/// Accepted first words of the first line.
 const NAMES: [&str; 7] = ["mardyn", "MOLDY", "ls1r1", "mrdyn", "MDProject", "MarDyn", "MARDYN"];
 
 /// The oldest version that is read.
 const OLDEST: u64 = 20_080_701;
 
-/// A head that was read, and where the molecules begin.
+/// A header that was read, and its end.
 #[derive(Debug)]
 pub(super) struct ParsedHeader {
     pub(super) space: PhaseSpace,
-    /// Bytes of the head.
+    /// The length of the header in bytes.
     pub(super) end: usize,
-    /// The line that it ends in.
+    /// The line in which it ends.
     pub(super) line: u64,
 }
 
-/// Reads a head from the beginning of a text.
+/// Reads a header from the beginning of a text.
 pub(super) fn read(bytes: &[u8]) -> Result<ParsedHeader, LineError> {
     let mut words = HeaderParser { scan: WordScanner::new(bytes) };
     let mut space = PhaseSpace::new([0.0; 3], Vec::new());
@@ -52,7 +52,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ParsedHeader, LineError> {
                 space.molecules = words.count("the number of molecules")?;
                 break;
             }
-            other => return Err(words.flaw(format!("{} is no key of a phase space", printable(other)))),
+            other => return Err(words.flaw(format!("{} is not a key of a phase space", printable(other)))),
         }
     }
     let mut ahead = HeaderParser { scan: words.scan.clone() };
@@ -62,7 +62,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ParsedHeader, LineError> {
     }
     space.molecule_format = rows.unwrap_or_default();
     if space.length[0] <= 0.0 {
-        return Err(words.flaw("the head has no Length"));
+        return Err(words.flaw("the header has no Length"));
     }
     Ok(ParsedHeader { space, end: words.scan.at(), line: words.scan.line() })
 }
@@ -77,12 +77,13 @@ impl<'a> HeaderParser<'a> {
     }
 
     fn word(&mut self, what: &str) -> Result<&'a [u8], LineError> {
-        self.scan.word().ok_or_else(|| self.flaw(format!("the text ends where {what} should be")))
+        self.scan.word().ok_or_else(|| self.flaw(format!("the text ends before {what}")))
     }
 
     fn number(&mut self, what: &str) -> Result<f64, LineError> {
         let word = self.word(what)?;
-        number_text::float(word).ok_or_else(|| self.flaw(format!("{} is no number: {what}", printable(word))))
+        number_text::float(word)
+            .ok_or_else(|| self.flaw(format!("{} is not a number: {what}", printable(word))))
     }
 
     fn numbers<const N: usize>(&mut self, what: &str) -> Result<[f64; N], LineError> {
@@ -95,20 +96,21 @@ impl<'a> HeaderParser<'a> {
 
     fn count(&mut self, what: &str) -> Result<u64, LineError> {
         let word = self.word(what)?;
-        number_text::whole(word).ok_or_else(|| self.flaw(format!("{} is no count: {what}", printable(word))))
+        number_text::whole(word)
+            .ok_or_else(|| self.flaw(format!("{} is not a count: {what}", printable(word))))
     }
 
     fn integer(&mut self, what: &str) -> Result<i64, LineError> {
         let word = self.word(what)?;
         let text = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
-        text.ok_or_else(|| self.flaw(format!("{} is no number of {what}", printable(word))))
+        text.ok_or_else(|| self.flaw(format!("{} is not the number of {what}", printable(word))))
     }
 
     fn first_line(&mut self) -> Result<u32, LineError> {
         let name = self.scan.word().unwrap_or_default();
         if !NAMES.iter().any(|known| known.as_bytes() == name) {
             return Err(self.flaw(format!(
-                "{} is not how a phase space begins: \"mardyn trunk {VERSION}\"",
+                "the file begins with {} instead of \"mardyn trunk {VERSION}\"; is it a phase space?",
                 printable(name)
             )));
         }
@@ -118,9 +120,9 @@ impl<'a> HeaderParser<'a> {
         }
         let version = self.count("the version")?;
         if !(OLDEST..=99_999_999).contains(&version) {
-            return Err(
-                self.flaw(format!("version {version} is not supported; from {OLDEST} on it would be"))
-            );
+            return Err(self.flaw(format!(
+                "version {version} is not supported; the oldest supported version is {OLDEST}"
+            )));
         }
         Ok(version as u32)
     }
@@ -137,13 +139,13 @@ impl<'a> HeaderParser<'a> {
         let word = self.word("the molecule format")?;
         let rows = std::str::from_utf8(word).ok().and_then(MoleculeFormat::from_name);
         rows.ok_or_else(|| {
-            self.flaw(format!("{} is no molecule format: ICRVQD, ICRV or IRV", printable(word)))
+            self.flaw(format!("{} is not a molecule format: ICRVQD, ICRV or IRV", printable(word)))
         })
     }
 
     fn components(&mut self, space: &mut PhaseSpace) -> Result<(), LineError> {
         if !space.components.is_empty() {
-            return Err(self.flaw("components are described twice"));
+            return Err(self.flaw("NumberOfComponents occurs twice"));
         }
         let count = self.count("the number of components")?;
         for _ in 0..count {
@@ -184,7 +186,7 @@ impl<'a> HeaderParser<'a> {
         Ok(component)
     }
 
-    /// Files of the field leave cutoff and shift out, one or both.
+    /// Existing files omit the shift, or cutoff and shift.
     fn lennard_jones(&mut self) -> Result<LennardJones, LineError> {
         let [x, y, z, mass, epsilon, sigma] = self.numbers("a Lennard-Jones centre")?;
         let mut more = [0.0; 2];
@@ -192,7 +194,7 @@ impl<'a> HeaderParser<'a> {
             let Some(word) = self.scan.word_on_line() else { break };
             let number = number_text::float(word);
             *value = number.ok_or_else(|| {
-                self.flaw(format!("{} is no number: a Lennard-Jones centre", printable(word)))
+                self.flaw(format!("{} is not a number: a Lennard-Jones centre", printable(word)))
             })?;
         }
         Ok(LennardJones { position: [x, y, z], mass, epsilon, sigma, cutoff: more[0], shift: more[1] })
@@ -204,7 +206,7 @@ impl<'a> HeaderParser<'a> {
     }
 }
 
-/// The head as text; the molecules follow.
+/// Encodes the header; the molecules follow it.
 pub(super) fn encode(space: &PhaseSpace, molecules: u64, rows: MoleculeFormat) -> String {
     let mut text = format!("mardyn trunk {}\n", space.version.max(OLDEST as u32));
     line(&mut text, "currentTime", &[space.time]);
@@ -271,8 +273,8 @@ fn line(text: &mut String, key: &str, numbers: &[f64]) {
 mod tests {
     use super::*;
 
-    /// A head that has everything.
-    fn rich() -> PhaseSpace {
+    /// A header with all fields.
+    fn full() -> PhaseSpace {
         let axial = |moment| AxialSite { position: [0.1, 0.2, 0.3], direction: [0.0, 0.0, 1.0], moment };
         let mut water = Component::single(0.016, 1e-4, 5.9);
         water.charges = vec![Charge { position: [0.0, -0.1, 0.0], mass: 0.0, charge: -1.04 }; 2];
@@ -298,9 +300,9 @@ mod tests {
     }
 
     #[test]
-    fn a_head_comes_back_as_it_was() {
+    fn a_header_survives_encoding_and_decoding() {
         for rows in [MoleculeFormat::Icrvqd, MoleculeFormat::Icrv, MoleculeFormat::Irv] {
-            let mut space = rich();
+            let mut space = full();
             (space.molecules, space.molecule_format) = (7, rows);
             let text = encode(&space, 7, rows) + "1 1 0 0 0 0 0 0\n";
             let head = read(text.as_bytes()).unwrap();
@@ -322,23 +324,23 @@ mod tests {
     }
 
     #[test]
-    fn flaws_name_the_line() {
+    fn errors_name_the_line() {
         let cases = [
-            ("", 1, "not how a phase space begins"),
-            ("hello", 1, "not how a phase space begins"),
+            ("", 1, "instead of \"mardyn trunk"),
+            ("hello", 1, "instead of \"mardyn trunk"),
             ("mardyn branch 20120726", 1, "instead of \"trunk\""),
             ("mardyn trunk 20080601", 1, "version 20080601"),
             ("mardyn trunk x", 1, "the version"),
-            ("mardyn trunk 20120726\nt x", 2, "no number: the current time"),
-            ("mardyn trunk 20120726\nt nan", 2, "no number"),
+            ("mardyn trunk 20120726\nt x", 2, "not a number: the current time"),
+            ("mardyn trunk 20120726\nt nan", 2, "not a number"),
             ("mardyn trunk 20120726\nL 1 1 -1", 2, "no volume"),
-            ("mardyn trunk 20120726\nL 1 1", 2, "the text ends where the length"),
-            ("mardyn trunk 20120726\nZ 1", 2, "no key"),
+            ("mardyn trunk 20120726\nL 1 1", 2, "the text ends before the length"),
+            ("mardyn trunk 20120726\nZ 1", 2, "not a key"),
             ("mardyn trunk 20120726\n\nC 99999999999999999\n1 0", 4, "a number of sites"),
             ("mardyn trunk 20120726\nC 1\n1 0 0 0 0\n1 2 3 4 5 x", 4, "Lennard-Jones"),
             ("mardyn trunk 20120726\nL 1 1 1\nN -3", 3, "the number of molecules"),
             ("mardyn trunk 20120726\nN 3\nM ICRVQD", 3, "no Length"),
-            ("mardyn trunk 20120726\nL 1 1 1\nN 3\nM IRCV", 4, "no molecule format"),
+            ("mardyn trunk 20120726\nL 1 1 1\nN 3\nM IRCV", 4, "not a molecule format"),
             ("mardyn trunk 20120726\nL 1 1 1\n", 3, "before NumberOfMolecules"),
         ];
         for (text, line, what) in cases {

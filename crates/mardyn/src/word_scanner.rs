@@ -1,8 +1,8 @@
-//! Words of a text, with the lines they stand in.
+//! Splits a text into words with their lines.
 
 use aqueduct_file::{Error, Kind};
 
-/// What is wrong with a text, and in which line, from 1.
+/// An error in a text, and its line, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LineError {
     pub(super) line: u64,
@@ -20,7 +20,7 @@ impl LineError {
     }
 }
 
-/// Goes through a text word by word. `#` begins a comment.
+/// Reads a text word by word. `#` begins a comment.
 #[derive(Clone, Debug)]
 pub(super) struct WordScanner<'a> {
     bytes: &'a [u8],
@@ -33,17 +33,17 @@ impl<'a> WordScanner<'a> {
         Self { bytes, at: 0, line: 1 }
     }
 
-    /// How many bytes have been gone through.
+    /// The number of bytes that were read.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// What has not been gone through.
+    /// The rest of the text.
     pub(super) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
-    /// Goes behind a line that someone else has read: where the next one begins.
+    /// Skips a line that was parsed otherwise; `end` is where the next line begins.
     pub(super) fn skip_line(&mut self, end: usize) {
         self.at = end;
         self.line += 1;
@@ -81,11 +81,11 @@ impl<'a> WordScanner<'a> {
                 b' ' | b'\t' | b'\r' => self.at += 1,
                 _ => {
                     let start = self.at;
-                    // Everything up to a blank (and other control characters) belongs to a word.
+                    // A word ends at a blank or another control character.
                     while self.bytes.get(self.at).is_some_and(|&byte| byte > b' ' && byte != b'#') {
                         self.at += 1;
                     }
-                    // A control character that is no blank is a word of its own, which nobody knows.
+                    // A control character that is not a blank is a word of its own, which no key matches.
                     self.at = self.at.max(start + 1);
                     return Some(&self.bytes[start..self.at]);
                 }
@@ -95,12 +95,12 @@ impl<'a> WordScanner<'a> {
     }
 }
 
-/// How many lines end in a text.
+/// The number of line ends in a text.
 pub(super) fn count_lines(bytes: &[u8]) -> u64 {
     bytes.split(|&byte| byte == b'\n').count() as u64 - 1
 }
 
-/// A word for a message: shortened, and printable.
+/// A word for a message, shortened and escaped.
 pub(super) fn printable(word: &[u8]) -> String {
     let text = String::from_utf8_lossy(&word[..word.len().min(40)]).into_owned();
     format!("{text:?}")
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_with_their_lines_and_without_comments() {
+    fn words_have_their_lines_and_comments_are_skipped() {
         let mut scan = WordScanner::new(b" a\tb # c\r\n# d\n\n e#f\n\x01g");
         let mut found = Vec::new();
         while let Some(word) = scan.word() {

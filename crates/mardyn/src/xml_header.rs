@@ -1,10 +1,10 @@
-//! The XML header of binary files: as much of XML as it takes.
+//! The XML header of binary files; no I/O. It reads the subset of XML that these headers use.
 
 use crate::number_text;
 use crate::phase_space::{MoleculeFormat, PhaseSpace};
 use crate::word_scanner::{LineError, count_lines, printable};
 
-/// Elements may be nested so deep.
+/// The greatest nesting depth of elements.
 const DEEPEST: usize = 64;
 
 /// Reads a header.
@@ -17,7 +17,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<PhaseSpace, LineError> {
         let line = walk.line();
         let number = |text: &[u8]| {
             number_text::float(text)
-                .ok_or_else(|| LineError::new(line, format!("{} is no number: {path}", printable(text))))
+                .ok_or_else(|| LineError::new(line, format!("{} is not a number: {path}", printable(text))))
         };
         match (path.as_str(), event) {
             ("mardyn/headerinfo/time", XmlEvent::Text(text)) => {
@@ -34,7 +34,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<PhaseSpace, LineError> {
             }
             ("mardyn/headerinfo/number", XmlEvent::Text(text)) => {
                 let count = number_text::whole(text).ok_or_else(|| {
-                    LineError::new(line, format!("{} is no number of molecules", printable(text)))
+                    LineError::new(line, format!("{} is not a number of molecules", printable(text)))
                 })?;
                 (space.molecules, found[4]) = (count, true);
             }
@@ -42,7 +42,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<PhaseSpace, LineError> {
                 let name = attribute(attributes, b"type").unwrap_or_default();
                 let rows = std::str::from_utf8(name).ok().and_then(MoleculeFormat::from_name);
                 space.molecule_format = rows.ok_or_else(|| {
-                    LineError::new(line, format!("{} is no format: ICRVQD, ICRV or IRV", printable(name)))
+                    LineError::new(
+                        line,
+                        format!("{} is not a molecule format: ICRVQD, ICRV or IRV", printable(name)),
+                    )
                 })?;
                 found[5] = true;
             }
@@ -51,7 +54,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<PhaseSpace, LineError> {
     }
     let names = ["time", "length/x", "length/y", "length/z", "number", "format"];
     if let Some((name, _)) = names.iter().zip(found).find(|(_, found)| !found) {
-        return Err(LineError::new(walk.line(), format!("there is no /mardyn/headerinfo/{name}")));
+        return Err(LineError::new(walk.line(), format!("the element /mardyn/headerinfo/{name} is missing")));
     }
     if space.length.iter().any(|&edge| edge <= 0.0) {
         return Err(LineError::new(walk.line(), format!("a box of {:?} has no volume", space.length)));
@@ -75,7 +78,7 @@ enum XmlEvent<'a> {
     Open(&'a [u8]),
     /// Text that is not blank.
     Text(&'a [u8]),
-    /// An element has ended, or there was something that does not matter.
+    /// The end of an element, or something that is ignored.
     Other,
 }
 
@@ -83,7 +86,7 @@ struct XmlReader<'a> {
     bytes: &'a [u8],
     at: usize,
     path: Vec<&'a str>,
-    /// The last tag was an element without contents.
+    /// The last tag was an empty element.
     closed: bool,
 }
 
@@ -97,13 +100,13 @@ impl<'a> XmlReader<'a> {
     }
 
     fn next(&mut self) -> Result<Option<XmlEvent<'a>>, LineError> {
-        // An element that ended in its own tag is left when the next thing is looked at.
+        // An empty element is left when the next event is read.
         if std::mem::take(&mut self.closed) {
             self.path.pop();
         }
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
-            let open = self.path.last().map(|name| self.flaw(format!("the text ends inside of <{name}>")));
+            let open = self.path.last().map(|name| self.flaw(format!("the text ends inside <{name}>")));
             return open.map_or(Ok(None), Err);
         }
         if rest.starts_with(b"<!--") {
@@ -136,17 +139,17 @@ impl<'a> XmlReader<'a> {
             _ => (&rest[..end], false),
         };
         let split = inner.iter().position(u8::is_ascii_whitespace).unwrap_or(inner.len());
-        let name = std::str::from_utf8(&inner[..split]).map_err(|_| self.flaw("a tag that is no UTF-8"))?;
+        let name = std::str::from_utf8(&inner[..split]).map_err(|_| self.flaw("a tag that is not UTF-8"))?;
         if let Some(name) = name.strip_prefix('/') {
             if self.path.last() != Some(&name) {
-                return Err(self.flaw(format!("</{name}> closes what is not open")));
+                return Err(self.flaw(format!("</{name}> closes an element that is not open")));
             }
             self.path.pop();
             self.at += end + 2;
             return Ok(Some(XmlEvent::Other));
         }
         if name.is_empty() || self.path.len() >= DEEPEST {
-            return Err(self.flaw("a tag without a name, or nested too deep"));
+            return Err(self.flaw("a tag without a name, or nested too deeply"));
         }
         self.path.push(name);
         self.at += end + 2;
@@ -169,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_comes_back_as_it_was() {
+    fn a_header_survives_encoding_and_decoding() {
         let mut space = PhaseSpace::new([1.0, 20.0, 1.0 / 3.0], Vec::new());
         (space.time, space.molecules, space.molecule_format) =
             (91.183_499_999_907_2, 118, MoleculeFormat::Icrv);
@@ -177,18 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn flaws_name_the_line() {
+    fn errors_name_the_line() {
         let whole = encode(&PhaseSpace::new([1.0; 3], Vec::new()), 5);
         let cases = [
-            (whole.replace("<time>0.0", "<time>x"), 4, "no number"),
-            (whole.replace("<number>5", "<number>-5"), 8, "no number of molecules"),
-            (whole.replace("ICRVQD", "IQ"), 9, "no format"),
+            (whole.replace("<time>0.0", "<time>x"), 4, "not a number"),
+            (whole.replace("<number>5", "<number>-5"), 8, "not a number of molecules"),
+            (whole.replace("ICRVQD", "IQ"), 9, "not a molecule format"),
             (whole.replace("<x>1.0", "<x>0"), 12, "no volume"),
             (whole.replace("    <number>5</number>\n", ""), 11, "/mardyn/headerinfo/number"),
-            (whole.replace("</length>", "</lenght>"), 7, "closes what is not open"),
-            (whole.replace("</mardyn>\n", ""), 11, "ends inside of <mardyn>"),
+            (whole.replace("</length>", "</lenght>"), 7, "closes an element that is not open"),
+            (whole.replace("</mardyn>\n", ""), 11, "ends inside <mardyn>"),
             (whole.replace("<mardyn ", "<!-- "), 2, "without an end"),
-            (String::new(), 1, "there is no"),
+            (String::new(), 1, "is missing"),
         ];
         for (text, line, what) in cases {
             let flaw = read(text.as_bytes()).unwrap_err();

@@ -1,5 +1,5 @@
-//! The four formats: any number of ranks, any decomposition, the same molecules bit for bit; bytes as the documents have them; what is malformed is told
-//! with its place.
+//! The four formats on any number of ranks and both decompositions: bitwise the same molecules, the specified bytes, and errors that name
+//! the position in a malformed file.
 
 #[path = "../../checkpoint/tests/fixture/mod.rs"]
 mod fixture;
@@ -13,19 +13,19 @@ use aqueduct_mardyn::{
 use fixture::{DECOMPOSITIONS, Decomposition, by_id, molecules, same};
 use phase_spaces::full_phase_space;
 
-fn one<T: Send>(work: impl Fn(&Comm) -> Result<T> + Sync) -> T {
+fn on_one_rank<T: Send>(work: impl Fn(&Comm) -> Result<T> + Sync) -> T {
     Launch::threads(1).run(work).unwrap().remove(0)
 }
 
 fn bytes_of(name: &str) -> Vec<u8> {
-    one(|world| fixture::bytes_of(world, name))
+    on_one_rank(|world| fixture::bytes_of(world, name))
 }
 
 fn put_bytes(name: &str, bytes: &[u8]) {
-    one(|world| fixture::put_bytes(world, name, bytes));
+    on_one_rank(|world| fixture::put_bytes(world, name, bytes));
 }
 
-/// Writes by so many ranks.
+/// Writes on this number of ranks.
 fn write(
     format: PhaseSpaceFormat,
     files: &PhaseSpaceFiles,
@@ -41,7 +41,7 @@ fn write(
     Launch::threads(ranks).run(work).unwrap();
 }
 
-/// What so many ranks read, together in the order of ids.
+/// Reads on this number of ranks; all molecules by id.
 fn read(
     format: PhaseSpaceFormat,
     files: &PhaseSpaceFiles,
@@ -59,7 +59,7 @@ fn read(
 }
 
 #[test]
-fn any_number_of_ranks_reads_what_any_other_wrote() {
+fn files_are_read_on_any_number_of_ranks() {
     let space = full_phase_space();
     let all = molecules(300, 11);
     for format in PhaseSpaceFormat::ALL {
@@ -82,10 +82,10 @@ fn any_number_of_ranks_reads_what_any_other_wrote() {
 }
 
 #[test]
-fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
+fn conversions_between_all_formats_are_exact_and_do_not_depend_on_the_ranks() {
     let space = full_phase_space();
     let all = molecules(200, 12);
-    // A header that is no XML has room for components.
+    // A text header stores components, an XML header does not.
     let files = |format: PhaseSpaceFormat, tag: &str| match format {
         PhaseSpaceFormat::Binary => {
             PhaseSpaceFiles::two(format!("memfs:{tag}.head"), format!("memfs:{tag}.dat"))
@@ -114,17 +114,17 @@ fn conversion_is_exact_there_and_back_and_does_not_depend_on_ranks() {
         }
         assert!(made[0] == made[1], "{format:?} depends on the number of ranks");
     }
-    // Rows come in the order of ids.
-    let rows = one(|world| before_rows(world, &files(PhaseSpaceFormat::Binary, "conversion-1-3")));
+    // Rows are in the order of ids.
+    let rows = on_one_rank(|world| read_share(world, &files(PhaseSpaceFormat::Binary, "conversion-1-3")));
     assert!(same(&rows, &all));
 }
 
-fn before_rows(world: &Comm, files: &PhaseSpaceFiles) -> Result<Vec<Molecule>> {
+fn read_share(world: &Comm, files: &PhaseSpaceFiles) -> Result<Vec<Molecule>> {
     PhaseSpaceFormat::Binary.open(world, files)?.read_share()
 }
 
 #[test]
-fn shares_are_all_and_without_regions_the_order_is_that_of_the_file() {
+fn shares_contain_all_molecules_and_rows_are_in_the_order_of_the_file() {
     let space = full_phase_space();
     let all = molecules(100, 13);
     for format in PhaseSpaceFormat::ALL {
@@ -143,7 +143,7 @@ fn shares_are_all_and_without_regions_the_order_is_that_of_the_file() {
 }
 
 #[test]
-fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
+fn rows_without_orientation_are_shorter_and_reject_molecules_with_one() {
     let mut space = PhaseSpace::new([2.0; 3], vec![Component::single(1.0, 1.0, 1.0); 2]);
     let mut all: Vec<Molecule> =
         (0..9).map(|id| Molecule::new(id, [0.1 * id as f64; 3], [-0.0, 1e-9, 3.0])).collect();
@@ -163,7 +163,9 @@ fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
     let files = PhaseSpaceFiles::one("memfs:rows-lost");
     let grid = CellGrid::whole(space.length).unwrap();
     let refused = |space: &PhaseSpace, all: &[Molecule]| {
-        one(|world| Ok(PhaseSpaceFormat::OldStyle.write(world, &files, space, &grid, all).unwrap_err()))
+        on_one_rank(|world| {
+            Ok(PhaseSpaceFormat::OldStyle.write(world, &files, space, &grid, all).unwrap_err())
+        })
     };
     all[3].component = 1;
     space.molecule_format = MoleculeFormat::Irv;
@@ -179,9 +181,9 @@ fn rows_without_orientation_are_shorter_and_refuse_to_lose_it() {
     assert!(refused(&space, &all).to_string().contains("outside of the box"));
 }
 
-/// The bytes, put together by hand from the documents.
+/// The expected bytes are written by hand from the specification.
 #[test]
-fn files_have_the_bytes_of_the_documents() {
+fn files_have_the_specified_bytes() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let mut first = Molecule::new(7, [1.5, 0.25, 0.5], [1.0, -2.0, 1e-7]);
     first.orientation = [0.5, 0.5, -0.5, 0.5];
@@ -190,7 +192,7 @@ fn files_have_the_bytes_of_the_documents() {
     let all = [first, second];
     let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
     let put = |format: PhaseSpaceFormat, files: &PhaseSpaceFiles| {
-        one(|world| format.write(world, files, &space, &grid, &all));
+        on_one_rank(|world| format.write(world, files, &space, &grid, &all));
     };
     let numbers = |m: &Molecule| [&m.position[..], &m.velocity, &m.orientation, &m.angular_momentum].concat();
     let floats = |m: &Molecule| numbers(m).iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
@@ -228,9 +230,8 @@ fn files_have_the_bytes_of_the_documents() {
     assert_eq!(bytes_of(&files.data), [head.concat(), counts, row(&second), row(&first)].concat());
 }
 
-/// What each way of breaking a text is answered with.
 #[test]
-fn malformed_texts_are_told_with_their_lines() {
+fn errors_in_text_files_name_the_line() {
     let head =
         "mardyn trunk 20120726\nt 0\nL 2 2 2\nC 1\n1 0 0 0 0\n0 0 0 1 1 1 0 0\n0 0 0\n1e10\nN 3\nM ICRV\n";
     let rows = ["1 1 0 0 0 0 0 0\n", "2 1 1 1 1 0 0 0\n", "3 1 2 2 2 0 0 0\n"];
@@ -238,19 +239,19 @@ fn malformed_texts_are_told_with_their_lines() {
         ([rows[0], rows[1], "3 1 2 2 2 0 0\n"].concat(), "line 13: molecule 3 has 5 numbers"),
         (
             [rows[0], "# a\n\n", "2 1 1 1 x 0 0 0\n", rows[2]].concat(),
-            "line 14: \"x\" of molecule 2 is no number",
+            "line 14: \"x\" of molecule 2 is not a number",
         ),
         ([rows[0], "2 1 1 1 nan 0 0 0\n", rows[2]].concat(), "line 12"),
         ([rows[0], "2 2 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: molecule 2 is of component 2"),
-        ([rows[0], "2 0 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: \"0\" is no component"),
+        ([rows[0], "2 0 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: \"0\" is not a component"),
         (
             [rows[0], "2 1 1 1 2.5 0 0 0\n", rows[2]].concat(),
             "line 12: molecule 2 at [1.0, 1.0, 2.5] is outside",
         ),
-        ([rows[0], "-2 1 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: \"-2\" is no id"),
-        ([rows[0], "2 1 1 1 1 0 0 0 7\n", rows[2]].concat(), "line 12: \"7\" behind molecule 2"),
-        ([rows[0], rows[1]].concat(), "the head says 3 molecules, but 2 are there"),
-        ([rows[0], rows[1], rows[2], "4 1 1 1 1 0 0 0"].concat(), "but 4 are there"),
+        ([rows[0], "-2 1 1 1 1 0 0 0\n", rows[2]].concat(), "line 12: \"-2\" is not the id"),
+        ([rows[0], "2 1 1 1 1 0 0 0 7\n", rows[2]].concat(), "line 12: \"7\" after molecule 2"),
+        ([rows[0], rows[1]].concat(), "the header says 3 molecules, but the file has 2"),
+        ([rows[0], rows[1], rows[2], "4 1 1 1 1 0 0 0"].concat(), "but the file has 4"),
         ([rows[0], rows[1], "1 1 2 2 2 0 0 0\n"].concat(), "molecule 1 occurs 2 times: rows 1, 3"),
         ([rows[0], rows[1], &"x".repeat(200_000)].concat(), "line 13"),
     ];
@@ -258,11 +259,11 @@ fn malformed_texts_are_told_with_their_lines() {
         let name = format!("memfs:malformed-{index}");
         put_bytes(&name, format!("{head}{body}").as_bytes());
         for ranks in [1, 2, 5] {
-            let told = Launch::threads(ranks).run(|world| {
+            let errors = Launch::threads(ranks).run(|world| {
                 let input = PhaseSpaceFormat::OldStyle.open(world, &PhaseSpaceFiles::one(&name))?;
                 Ok::<_, Error>(input.read(&SpatialRegion::EVERYWHERE).unwrap_err())
             });
-            for error in told.unwrap() {
+            for error in errors.unwrap() {
                 assert_eq!(error.kind(), Kind::Damaged, "{error}");
                 assert!(error.to_string().contains(expected), "{ranks} ranks: {error}; not {expected}");
             }
@@ -276,11 +277,11 @@ fn malformed_texts_are_told_with_their_lines() {
         Decomposition::Regular,
     )
     .1;
-    assert_eq!(found.len(), 3, "without a newline at its end");
+    assert_eq!(found.len(), 3, "a file without a newline at its end");
 }
 
 #[test]
-fn malformed_bytes_are_told_with_their_places() {
+fn errors_in_binary_files_name_the_offset() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =
         (0..6).map(|id| Molecule::new(id, [0.3 * id as f64, 0.5, 0.5], [0.0; 3])).collect();
@@ -291,7 +292,7 @@ fn malformed_bytes_are_told_with_their_places() {
         (PhaseSpaceFormat::Binary, 232 + 12, &(-1f64).to_le_bytes(), "byte 232: molecule 2 at"),
         (PhaseSpaceFormat::MpiIo, 0, &3_i64.to_le_bytes(), "byte 0: 3 cells"),
         (PhaseSpaceFormat::MpiIo, 16, &f64::NAN.to_le_bytes(), "byte 16"),
-        (PhaseSpaceFormat::MpiIo, 40, &(-1_i32).to_le_bytes(), "byte 40: a cell of -1"),
+        (PhaseSpaceFormat::MpiIo, 40, &(-1_i32).to_le_bytes(), "byte 40: a cell has -1"),
         (PhaseSpaceFormat::MpiIo, 40, &7_i32.to_le_bytes(), "byte 40: the cells hold"),
         (PhaseSpaceFormat::MpiIo, 48 + 8, &(-1_i32).to_le_bytes(), "byte 48: molecule 0 is of component -1"),
     ];
@@ -299,42 +300,43 @@ fn malformed_bytes_are_told_with_their_places() {
         let files = format.files(&format!("memfs:broken-{index}"));
         write(format, &files, &space, &all, 2, Decomposition::Regular);
         let mut bytes = bytes_of(&files.data);
-        // An XML header knows no components.
+        // An XML header has no components.
         let head = "mardyn trunk 20120726\nL 2 1 1\nC 1\n0 0 0 0 0\n0 0 0\n1\nN 6\nM ICRVQD\n";
         put_bytes(&files.header, head.as_bytes());
         bytes[at..at + new.len()].copy_from_slice(new);
         put_bytes(&files.data, &bytes);
-        let told = Launch::threads(2).run(|world| {
+        let errors = Launch::threads(2).run(|world| {
             let input = format.open(world, &files)?;
             Ok::<_, Error>(input.read(&SpatialRegion::EVERYWHERE).unwrap_err())
         });
-        for error in told.unwrap() {
+        for error in errors.unwrap() {
             assert!(
                 error.kind() == Kind::Damaged && error.to_string().contains(expected),
                 "{error}; not {expected}"
             );
         }
-        // Cut off anywhere, it is refused.
+        // A truncated file is rejected.
         for length in [0, 1, 39, 40, 47, 100, bytes.len() - 1] {
             put_bytes(&files.data, &bytes[..length]);
-            let error =
-                one(|world| Ok(format.open(world, &files)?.read(&SpatialRegion::EVERYWHERE).unwrap_err()));
+            let error = on_one_rank(|world| {
+                Ok(format.open(world, &files)?.read(&SpatialRegion::EVERYWHERE).unwrap_err())
+            });
             assert_eq!(error.kind(), Kind::Damaged, "{error}");
         }
     }
 }
 
 #[test]
-fn a_cell_on_two_ranks_is_refused_on_all() {
+fn a_cell_on_two_ranks_is_an_error_on_all_ranks() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     for format in [PhaseSpaceFormat::MpiIo, PhaseSpaceFormat::PnetCdf] {
-        let told = Launch::threads(3).run(|world| {
+        let errors = Launch::threads(3).run(|world| {
             let mine = [Molecule::new(world.rank() as u64, [0.1, 0.1, 0.1], [0.0; 3])];
             let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
             let files = format.files("memfs:twice");
             Ok::<_, Error>(format.write(world, &files, &space, &grid, &mine).unwrap_err())
         });
-        for error in told.unwrap() {
+        for error in errors.unwrap() {
             assert_eq!(error.kind(), Kind::Overlap);
             assert!(error.to_string().contains("ranks 0 and 1 both hold particles of cell 0"), "{error}");
         }
@@ -342,7 +344,7 @@ fn a_cell_on_two_ranks_is_refused_on_all() {
 }
 
 #[test]
-fn files_that_exist_are_replaced_only_if_asked() {
+fn write_rejects_existing_files_and_replace_replaces_them() {
     let space = PhaseSpace::new([2.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let grid = CellGrid::new(space.length, [2, 1, 1]).unwrap();
     let all: Vec<Molecule> =
@@ -351,26 +353,27 @@ fn files_that_exist_are_replaced_only_if_asked() {
         let files = format.files(&format!("memfs:existing-{}", format.name()).to_lowercase());
         let names: Vec<&String> =
             [&files.header, &files.data].into_iter().filter(|name| !name.is_empty()).collect();
-        let refused = || one(|world| Ok(format.write(world, &files, &space, &grid, &all[..3]).unwrap_err()));
-        // One of the files alone, then all of them.
+        let refused =
+            || on_one_rank(|world| Ok(format.write(world, &files, &space, &grid, &all[..3]).unwrap_err()));
+        // Each of the files alone, then all of them.
         for name in &names {
-            put_bytes(name, b"somebody's");
+            put_bytes(name, b"existing");
             let error = refused();
             assert_eq!(error.kind(), aqueduct_file::Kind::FileExists, "{format:?}: {error}");
-            assert_eq!(bytes_of(name), b"somebody's", "{format:?}");
+            assert_eq!(bytes_of(name), b"existing", "{format:?}");
             names.iter().for_each(|name| drop(aqueduct_file::delete(name)));
         }
-        one(|world| format.write(world, &files, &space, &grid, &all));
+        on_one_rank(|world| format.write(world, &files, &space, &grid, &all));
         let before: Vec<Vec<u8>> = names.iter().map(|name| bytes_of(name)).collect();
         assert_eq!(refused().kind(), aqueduct_file::Kind::FileExists, "{format:?}");
         assert!(names.iter().map(|name| bytes_of(name)).eq(before), "{format:?}: nothing was changed");
-        one(|world| format.replace(world, &files, &space, &grid, &all[..3]));
+        on_one_rank(|world| format.replace(world, &files, &space, &grid, &all[..3]));
         assert_eq!(read(format, &files, 1, Decomposition::Regular).1.len(), 3, "{format:?}");
     }
 }
 
 #[test]
-fn many_cells_are_no_limit_of_netcdf() {
+fn a_netcdf_file_can_have_thousands_of_cells() {
     let space = PhaseSpace::new([5000.0, 1.0, 1.0], vec![Component::single(1.0, 2.0, 3.0)]);
     let all: Vec<Molecule> =
         (0..5000).map(|id| Molecule::new(id, [id as f64 + 0.5, 0.5, 0.5], [0.0; 3])).collect();

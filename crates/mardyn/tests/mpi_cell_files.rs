@@ -1,4 +1,4 @@
-//! Cell files of `MarDyn` that a program of another hand has written: its MPI datatype, its number of cells, its rest behind the last cell.
+//! Cell files written by a C program as `MarDyn` does: with an MPI datatype, and with cells that do not fill the box.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ const LENGTH: [f64; 3] = [2.5, 4.0, 3.0];
 const HEADER: &str = "mardyn trunk 20120726\nt 0\nL 2.5 4 3\nC 2\n1 0 0 0 0\n0 0 0 1 1 1 0 0\n0 0 0\n\
     1 0 0 0 0\n0 0 0 1 1 1 0 0\n0 0 0\n1 1\n1e10\nN 40\nM ICRVQD\n";
 
-/// Molecule `n` as the program makes it.
+/// Molecule `n` of the program.
 fn molecule(n: u64) -> Molecule {
     let part = |d: usize, factor: u64, of: u64| LENGTH[d] * (n * factor % of) as f64 / 40.0;
     let x = part(0, 7, 40);
@@ -28,8 +28,8 @@ fn molecule(n: u64) -> Molecule {
     }
 }
 
-/// The program, compiled for an MPI.
-fn compiled(mpi: &str, folder: &Path) -> Option<PathBuf> {
+/// Compiles the program for an MPI library.
+fn compile(mpi: &str, folder: &Path) -> Option<PathBuf> {
     let compiler = external_tools::command(&format!("mpicc.{mpi}"))?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/mpi_cell_writer.c");
     let program = folder.join(format!("mpi_cell_writer.{mpi}"));
@@ -38,9 +38,9 @@ fn compiled(mpi: &str, folder: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-fn files_of_a_program_are_read(mpi: &str) {
+fn check_files_of_the_program(mpi: &str) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let Some(program) = compiled(mpi, folder.path()) else { return };
+    let Some(program) = compile(mpi, folder.path()) else { return };
     let Some(launcher) = TestLauncher::find(mpi, &program) else { return };
     let path = |name: &str| folder.path().join(name).display().to_string();
     let files = PhaseSpaceFiles::two(path("run.restart"), path("run.restart.mpi"));
@@ -66,10 +66,10 @@ fn files_of_a_program_are_read(mpi: &str) {
 
 #[test]
 fn files_written_with_openmpi_are_read() {
-    files_of_a_program_are_read("openmpi");
+    check_files_of_the_program("openmpi");
 }
 
 #[test]
 fn files_written_with_mpich_are_read() {
-    files_of_a_program_are_read("mpich");
+    check_files_of_the_program("mpich");
 }

@@ -1,5 +1,5 @@
-//! Real files of the field, where they are: `AQUEDUCT_MARDYN_DATA` names the folder, else one beside the repository is looked for. They are not part of
-//! the repository; where they are missing the test is skipped, and says so.
+//! Files written by `MarDyn`, in the folder `AQUEDUCT_MARDYN_DATA` or in one beside the repository. They are not part of the repository;
+//! without them the test prints a notice and is skipped.
 
 #[path = "../../checkpoint/tests/fixture/mod.rs"]
 mod fixture;
@@ -18,7 +18,7 @@ fn folder() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    eprintln!("skipped: there are no phase spaces in {}", folder.display());
+    eprintln!("skipped: the folder {} with phase spaces does not exist", folder.display());
     None
 }
 
@@ -35,7 +35,7 @@ fn read(format: PhaseSpaceFormat, files: &PhaseSpaceFiles, ranks: usize) -> (Pha
     (space, by_id(molecules))
 }
 
-/// Reads a file on several numbers of ranks, sends it through all formats, and compares.
+/// Reads a file on several numbers of ranks, converts it to all formats, and compares the molecules.
 fn check(format: PhaseSpaceFormat, files: &PhaseSpaceFiles, tag: &str) -> (PhaseSpace, Vec<Molecule>) {
     let (space, molecules) = read(format, files, 1);
     assert_eq!(molecules.len() as u64, space.molecules, "{tag}");
@@ -52,7 +52,7 @@ fn check(format: PhaseSpaceFormat, files: &PhaseSpaceFiles, tag: &str) -> (Phase
 }
 
 #[test]
-fn files_of_the_field_are_read_and_converted() {
+fn files_of_mardyn_are_read_and_converted() {
     let Some(folder) = folder() else { return };
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let old = |name: &str| {

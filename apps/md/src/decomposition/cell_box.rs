@@ -1,6 +1,6 @@
 //! A box of cells.
 
-/// Cells from `low` up to, not including, `high`, along each axis.
+/// Cells from `low` (included) to `high` (excluded) along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellBox {
     /// The first cell.
@@ -25,17 +25,17 @@ impl CellBox {
         std::array::from_fn(|axis| (self.high[axis] - self.low[axis]).max(0))
     }
 
-    /// How many cells it has.
+    /// The number of cells.
     pub fn cells(&self) -> usize {
         self.shape().iter().product::<i64>() as usize
     }
 
-    /// Whether a cell is one of them.
+    /// Whether it contains a cell.
     pub fn contains(&self, cell: [i64; 3]) -> bool {
         (0..3).all(|axis| (self.low[axis]..self.high[axis]).contains(&cell[axis]))
     }
 
-    /// The cells of both.
+    /// The intersection with another box.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self {
@@ -44,14 +44,14 @@ impl CellBox {
         }
     }
 
-    /// The same cells elsewhere.
+    /// The box shifted by an offset.
     #[must_use]
     pub fn shifted(&self, by: [i64; 3]) -> Self {
         let add = |corner: [i64; 3]| std::array::from_fn(|axis| corner[axis] + by[axis]);
         Self { low: add(self.low), high: add(self.high) }
     }
 
-    /// With one more layer of cells around; nothing stays nothing.
+    /// The box with one more layer of cells around it; an empty box stays empty.
     #[must_use]
     pub fn grown(&self) -> Self {
         if self.is_empty() {
@@ -60,14 +60,14 @@ impl CellBox {
         Self { low: self.low.map(|at| at - 1), high: self.high.map(|at| at + 1) }
     }
 
-    /// The part below `at` along an axis, and the rest.
+    /// The parts below and from `at` on, along an axis.
     pub fn split(&self, axis: usize, at: i64) -> (Self, Self) {
         let (mut below, mut above) = (*self, *self);
         (below.high[axis], above.low[axis]) = (at, at);
         (below, above)
     }
 
-    /// The place of a cell among them, x fastest.
+    /// The index of a cell in the box, x fastest.
     pub fn index(&self, cell: [i64; 3]) -> usize {
         let shape = self.shape();
         let at: [i64; 3] = std::array::from_fn(|axis| cell[axis] - self.low[axis]);
@@ -88,14 +88,19 @@ mod tests {
 
     #[test]
     fn cells_are_numbered_in_the_order_of_iteration() {
-        let brick = CellBox { low: [-1, 2, 0], high: [2, 4, 3] };
-        assert_eq!(brick.cells(), 18);
-        assert!(brick.iter().enumerate().all(|(at, cell)| brick.index(cell) == at && brick.contains(cell)));
-        assert_eq!(brick.iter().count(), 18);
+        let cell_box = CellBox { low: [-1, 2, 0], high: [2, 4, 3] };
+        assert_eq!(cell_box.cells(), 18);
+        assert!(
+            cell_box
+                .iter()
+                .enumerate()
+                .all(|(at, cell)| cell_box.index(cell) == at && cell_box.contains(cell))
+        );
+        assert_eq!(cell_box.iter().count(), 18);
     }
 
     #[test]
-    fn nothing_does_not_grow() {
+    fn an_empty_box_does_not_grow() {
         let nothing = CellBox { low: [1; 3], high: [1, 5, 5] };
         assert!(nothing.is_empty() && nothing.grown().is_empty() && nothing.cells() == 0);
         assert_eq!(CellBox::whole([2; 3]).grown().cells(), 64);

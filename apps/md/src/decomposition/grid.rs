@@ -1,8 +1,8 @@
-//! The cells of the whole box: the same on all ranks and for every decomposition, so that sums are formed in the same order everywhere.
+//! The cells of the whole box. They are the same for every decomposition, so that sums have the same order.
 
 use anyhow::{Result, ensure};
 
-/// The periodic box from 0 to `length`, cut into equal cells that are no smaller than the cutoff.
+/// The periodic box from 0 to `length`, divided into equal cells that are not smaller than the cutoff.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulationGrid {
     /// Edges of the box.
@@ -11,17 +11,17 @@ pub struct SimulationGrid {
     pub shape: [i64; 3],
 }
 
-/// Cells are larger than the cutoff by this much, so that rounding never puts a partner two cells away.
+/// The factor by which cells are larger than the cutoff, so that rounding never puts a partner two cells away.
 const MARGIN: f64 = 1.0 + 1e-9;
 
 impl SimulationGrid {
-    /// Cells for so many molecules: as small as the cutoff allows, but not many more than there are molecules.
+    /// Cells for a number of molecules: as small as the cutoff allows, but not many more than molecules.
     pub fn new(length: [f64; 3], cutoff: f64, molecules: u64) -> Result<Self> {
         ensure!(cutoff.is_finite() && cutoff > 0.0, "the cutoff radius {cutoff} must be a positive number");
         for (axis, edge) in ["x", "y", "z"].iter().zip(length) {
             ensure!(
                 edge.is_finite() && edge >= cutoff * MARGIN,
-                "the box is {edge} long in {axis}, less than the cutoff radius {cutoff}: take a larger box or a smaller cutoff"
+                "the box is {edge} long in {axis}, less than the cutoff radius {cutoff}; use a larger box or a smaller cutoff"
             );
         }
         let most = (4.0 * molecules as f64).max(64.0);
@@ -42,7 +42,7 @@ impl SimulationGrid {
         std::array::from_fn(|axis| self.length[axis] / self.shape[axis] as f64)
     }
 
-    /// A position that has left the box by less than its length, brought back on the other side.
+    /// Wraps a position that has left the box by less than its length to the other side.
     pub fn wrap(&self, mut position: [f64; 3]) -> [f64; 3] {
         for (x, length) in position.iter_mut().zip(self.length) {
             if *x < 0.0 {
@@ -50,7 +50,7 @@ impl SimulationGrid {
             } else if *x >= length {
                 *x -= length;
             }
-            // A tiny negative number plus the length is the length.
+            // A tiny negative number plus the length is rounded to the length.
             if *x >= length {
                 *x = 0.0;
             }
@@ -58,7 +58,7 @@ impl SimulationGrid {
         position
     }
 
-    /// How many cells there are.
+    /// The number of cells.
     pub fn cells(&self) -> usize {
         self.shape.iter().product::<i64>() as usize
     }
@@ -74,8 +74,8 @@ impl SimulationGrid {
     }
 }
 
-/// The same number of cells or fewer along each axis, so that they are about `most` at the most. An axis that is down to one cell gives no more;
-/// then the others do, as in a box that is a long tube.
+/// Reduces the numbers of cells along the axes so that there are about `most` cells at most. If an axis has only one cell, as in a long
+/// tube, the others are reduced further.
 fn coarsened(finest: [f64; 3], most: f64) -> [f64; 3] {
     let mut shape = finest;
     for _ in 0..shape.len() {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_hold_the_cutoff_and_positions_find_them() {
+    fn cells_are_larger_than_the_cutoff_and_contain_their_positions() {
         let grid = SimulationGrid::new([10.0, 7.4, 2.5], 2.4, 1000).unwrap();
         assert_eq!(grid.shape, [4, 3, 1]);
         assert!(grid.cell_length().iter().all(|edge| *edge > 2.4));
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn positions_come_back_inside() {
+    fn positions_are_wrapped_into_the_box() {
         let grid = SimulationGrid::new([3.0; 3], 1.0, 10).unwrap();
         assert_eq!(grid.wrap([-1.0, 3.0, 4.5]), [2.0, 0.0, 1.5]);
         assert_eq!(grid.wrap([-1e-30, 0.0, 1.0]), [0.0, 0.0, 1.0]);
     }
 
     #[test]
-    fn a_box_smaller_than_the_cutoff_is_refused() {
+    fn a_box_smaller_than_the_cutoff_is_an_error() {
         let error = SimulationGrid::new([5.0, 1.0, 5.0], 2.0, 10).unwrap_err().to_string();
         assert!(error.contains("in y") && error.contains("cutoff radius 2"), "{error}");
     }

@@ -1,28 +1,28 @@
-//! Which cells a rank needs of the others, and they of it: pure planning.
+//! The halo exchange: which cells a rank sends to and receives from its neighbours. No communication.
 
 use crate::decomposition::Decomposition;
 use crate::decomposition::cell_box::CellBox;
 use crate::decomposition::grid::SimulationGrid;
 
-/// Cells that go from one rank to another, or to the other side of the box.
+/// Cells that are sent from one rank to another, or across the periodic boundary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HaloStrip {
-    /// The cells, where their owner has them.
+    /// The cells in the coordinates of their owner.
     pub source: CellBox,
-    /// The same cells, where the rank that needs them sees them: outside of its own box, perhaps outside of the whole one.
+    /// The same cells in the coordinates of the receiver: outside of its box, perhaps outside of the whole box.
     pub target: CellBox,
-    /// What positions grow by on the way.
+    /// The shift of positions across the periodic boundary.
     pub shift: [f64; 3],
 }
 
-/// What a rank and a neighbour have for each other. A rank can be its own neighbour, across the border of the box.
+/// The cells that a rank exchanges with a neighbour. A rank can be its own neighbour across the periodic boundary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Neighbour {
     /// Its rank.
     pub rank: usize,
-    /// What it needs of us; it expects them in this order.
+    /// The cells that are sent to it, in the order that it expects.
     pub outgoing: Vec<HaloStrip>,
-    /// What we need of it.
+    /// The cells that are received from it.
     pub incoming: Vec<HaloStrip>,
 }
 
@@ -40,7 +40,7 @@ pub fn neighbours(grid: &SimulationGrid, decomposition: &Decomposition, rank: us
     all.filter(|neighbour| !neighbour.outgoing.is_empty() || !neighbour.incoming.is_empty()).collect()
 }
 
-/// The cells of `source` in the layer around `target`, once for each image of the box that puts them there.
+/// The cells of `source` in the layer around `target`, for each periodic image of the box.
 fn halo_strips(grid: &SimulationGrid, source: &CellBox, target: &CellBox, same: bool) -> Vec<HaloStrip> {
     let around = target.grown();
     let images = CellBox { low: [-1; 3], high: [2; 3] };
@@ -66,15 +66,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_cell_around_a_box_comes_from_its_owner_once(
+        fn each_halo_cell_is_received_once_from_its_owner(
             shape in prop::array::uniform3(1i64..6), ranks in 1usize..8
         ) {
             let grid = SimulationGrid { length: [1.0, 2.0, 4.0], shape };
             let decomposition = Decomposition::regular(&grid, ranks);
             for rank in 0..ranks {
-                let brick = decomposition.cell_box(rank);
+                let cell_box = decomposition.cell_box(rank);
                 let mut missing: HashSet<[i64; 3]> =
-                    brick.grown().iter().filter(|cell| !brick.contains(*cell)).collect();
+                    cell_box.grown().iter().filter(|cell| !cell_box.contains(*cell)).collect();
                 for neighbour in neighbours(&grid, &decomposition, rank) {
                     for strip in &neighbour.incoming {
                         for (target, source) in strip.target.iter().zip(strip.source.iter()) {

@@ -3,7 +3,7 @@
 use super::TreeCut;
 use crate::decomposition::cell_box::CellBox;
 
-/// The cuts of a grid of ranks as those of a tree: first between slabs of x, then of y, then of z.
+/// The cuts of a grid of ranks as cuts of a tree: first along x, then y, then z.
 pub(super) struct RegularCuts {
     shape: [i64; 3],
     ranks: [usize; 3],
@@ -14,7 +14,7 @@ impl RegularCuts {
         Self { shape, ranks: best_grid(shape, ranks) }
     }
 
-    /// The cut between `count` ranks from `first` on, which are whole slabs of the first axis they can be.
+    /// The cut between `count` ranks from `first` on.
     pub(super) fn next(&mut self, _: &CellBox, first: usize, count: usize) -> TreeCut {
         let mut slab = count;
         let mut axis = 0;
@@ -31,7 +31,7 @@ impl RegularCuts {
     }
 }
 
-/// Ranks per axis: the largest box as small as can be, then the least surface.
+/// Ranks per axis: they minimise the largest box, then the surface.
 fn best_grid(shape: [i64; 3], ranks: usize) -> [usize; 3] {
     let divisors = |number: usize| (1..=number).filter(move |divisor| number.is_multiple_of(*divisor));
     let grids = divisors(ranks).flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]));

@@ -1,4 +1,4 @@
-//! What a state amounts to: energies, temperature, pressure.
+//! Energies, temperature and pressure of a state.
 
 use anyhow::Result;
 use aqueduct::comm::Comm;
@@ -8,34 +8,35 @@ use crate::force::pair_forces::Force;
 use crate::force::potential::Potential;
 use aqueduct::checkpoint::Molecule;
 
-/// Sums over all molecules of all ranks: the same, to the bit, for every decomposition.
+/// Sums over the molecules of all ranks, bitwise the same for every decomposition.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energies {
-    /// ½ Σ m v².
+    /// Kinetic energy, ½ Σ m v².
     pub kinetic: f64,
-    /// Of all pairs.
+    /// Potential energy of all pairs.
     pub potential: f64,
-    /// Σ over pairs of force times distance.
+    /// Virial: Σ over pairs of force times distance.
     pub virial: f64,
-    /// Σ m v.
+    /// Momentum, Σ m v.
     pub momentum: [f64; 3],
-    /// Molecules that move.
+    /// The number of molecules that move.
     pub moving: u64,
 }
 
 impl Energies {
-    /// Of the molecules of all ranks. Collective.
+    /// Sums over the molecules of all ranks. Collective.
     pub fn measure(
         world: &Comm,
         potential: &Potential,
         molecules: &[Molecule],
-        pulls: &[Force],
+        forces: &[Force],
     ) -> Result<Self> {
         let mut sums = [ExactSum::default(); 7];
-        for (molecule, pull) in molecules.iter().zip(pulls) {
+        for (molecule, acting_force) in molecules.iter().zip(forces) {
             let Some(centre) = potential.centre(molecule.component as usize) else { continue };
             let [x, y, z] = molecule.velocity;
-            let terms = [0.5 * centre.mass * (x * x + y * y + z * z), pull.energy, pull.virial];
+            let terms =
+                [0.5 * centre.mass * (x * x + y * y + z * z), acting_force.energy, acting_force.virial];
             let momentum = molecule.velocity.map(|speed| centre.mass * speed);
             let terms = terms.into_iter().chain(momentum).chain([1.0]);
             sums.iter_mut().zip(terms).for_each(|(sum, term)| sum.add(term));
@@ -45,17 +46,17 @@ impl Energies {
         Ok(Self { kinetic, potential, virial, momentum: [x, y, z], moving: moving as u64 })
     }
 
-    /// Kinetic and potential energy.
+    /// The sum of kinetic and potential energy.
     pub fn total(&self) -> f64 {
         self.kinetic + self.potential
     }
 
-    /// From the kinetic energy of three degrees of freedom per molecule; Boltzmann's constant is 1.
+    /// The temperature, from the kinetic energy of three degrees of freedom per molecule; Boltzmann's constant is 1.
     pub fn temperature(&self) -> f64 {
         if self.moving == 0 { 0.0 } else { 2.0 * self.kinetic / (3.0 * self.moving as f64) }
     }
 
-    /// In a box of this volume.
+    /// The pressure in a box of this volume.
     pub fn pressure(&self, volume: f64) -> f64 {
         (2.0 * self.kinetic + self.virial) / (3.0 * volume)
     }

@@ -1,26 +1,26 @@
-//! Sums that do not depend on the order of their terms, so that every decomposition finds the same energy, to the bit.
+//! Sums that do not depend on the order of their terms, so that energies are bitwise the same for every decomposition.
 
 use anyhow::Result;
 use aqueduct::comm::Comm;
 
-/// Bits of the exponent that one bin spans.
+/// The number of exponent bits of one bin.
 const SPAN: u32 = 32;
-/// Enough for every finite number.
+/// The number of bins, enough for every finite number.
 const BINS: usize = (2046 / SPAN as usize) + 1;
 
-/// A sum of `f64`s kept exactly: mantissas are added up as integers, in a bin for each range of exponents.
+/// An exact sum of `f64`s: mantissas are added as integers, in a bin for each range of exponents.
 ///
 /// ```
 /// use aqueduct_md::force::exact_sum::ExactSum;
-/// let mut forth = ExactSum::default();
-/// [1e100, 1.0, -1e100, 0.1].iter().for_each(|term| forth.add(*term));
-/// assert_eq!(forth.value(), 1.1);
+/// let mut sum = ExactSum::default();
+/// [1e100, 1.0, -1e100, 0.1].iter().for_each(|term| sum.add(*term));
+/// assert_eq!(sum.value(), 1.1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExactSum {
-    /// Each has room for 2⁴² terms.
+    /// The bins; each can hold 2⁴² terms.
     bins: [i128; BINS],
-    /// Infinities and NaNs cannot be undone.
+    /// Whether a term was an infinity or NaN.
     broken: bool,
 }
 
@@ -40,7 +40,7 @@ impl ExactSum {
             return;
         }
         let fraction = bits & ((1 << 52) - 1);
-        // Subnormal numbers have the exponent of the smallest normal ones and no leading bit.
+        // Subnormal numbers have the exponent of the smallest normal numbers and no leading bit.
         let (mantissa, place) =
             if exponent == 0 { (fraction, 0) } else { (fraction | 1 << 52, exponent - 1) };
         let value = i128::from(mantissa) << (place % SPAN);
@@ -72,7 +72,7 @@ impl ExactSum {
     }
 }
 
-/// Brings every bin into its own range; what is left over above the last.
+/// Normalises every bin to its range; returns the carry above the last bin.
 fn normalise(bins: &mut [i128; BINS]) -> i128 {
     let mut carry = 0;
     for bin in bins {
@@ -83,11 +83,11 @@ fn normalise(bins: &mut [i128; BINS]) -> i128 {
     carry
 }
 
-/// From the largest digit down: what follows is smaller than the rounding of what has been added.
+/// Adds the digits from the largest down; the rest is smaller than the rounding error of the sum so far.
 fn rounded(digits: &[i128; BINS], carry: i128) -> f64 {
     let base = 2f64.powi(SPAN as i32);
     let value = |bin: f64, place: usize| {
-        // In two steps, as the power of the lowest bins is no normal number.
+        // In two steps, as the power of the lowest bins is not a normal number.
         let exponent = (place as i32) * SPAN as i32 - 1074;
         bin * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
     };
@@ -103,20 +103,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_does_not_matter(mut terms in prop::collection::vec(any::<f64>(), 0..60)) {
+        fn the_sum_does_not_depend_on_the_order(mut terms in prop::collection::vec(any::<f64>(), 0..60)) {
             terms.retain(|term| term.is_finite() && term.abs() < 1e300);
             let sum = |terms: &[f64]| {
                 let mut sum = ExactSum::default();
                 terms.iter().for_each(|term| sum.add(*term));
                 sum.value()
             };
-            let forth = sum(&terms);
+            let sum = sum(&terms);
             terms.reverse();
-            prop_assert_eq!(forth.to_bits(), sum(&terms).to_bits());
+            prop_assert_eq!(sum.to_bits(), sum(&terms).to_bits());
         }
 
         #[test]
-        fn one_term_is_itself(term in any::<f64>()) {
+        fn the_sum_of_one_term_is_the_term(term in any::<f64>()) {
             let mut sum = ExactSum::default();
             sum.add(term);
             if term.is_finite() {
@@ -127,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn what_cancels_is_gone(term in -1e200..1e200f64, rest in -1e-200..1e-200f64) {
+        fn terms_that_cancel_leave_the_rest(term in -1e200..1e200f64, rest in -1e-200..1e-200f64) {
             let mut sum = ExactSum::default();
             [term, rest, -term].iter().for_each(|term| sum.add(*term));
             prop_assert_eq!(sum.value(), rest);

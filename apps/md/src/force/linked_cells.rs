@@ -1,4 +1,4 @@
-//! Linked cells: the molecules of a rank and the copies around them, cell by cell, as the force loop wants them.
+//! Linked cells: the molecules of a rank and the ghost molecules around them, sorted by cell for the force loop.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -6,22 +6,22 @@ use crate::decomposition::cell_box::CellBox;
 use crate::decomposition::grid::SimulationGrid;
 use aqueduct::checkpoint::Molecule;
 
-/// A copy of a neighbour's molecule: as much as forces need.
+/// A copy of a neighbour's molecule, with the values that the forces need.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Ghost {
-    /// Where it is seen.
+    /// Position in the coordinates of the receiver.
     pub position: [f64; 3],
-    /// Its component.
+    /// Component.
     pub component: u32,
-    /// Its cell, in an order that sender and receiver know.
+    /// Index of its cell, in an order that sender and receiver know.
     pub cell: u32,
 }
 
-/// Positions and components, sorted by cell: x fastest, one layer of cells around the rank's own, by id inside a cell.
+/// Positions and components sorted by cell (x fastest, with one layer of cells around those of the rank) and by id inside a cell.
 #[derive(Clone, Debug, Default)]
 pub struct LinkedCells {
-    /// Where each cell begins, and where the last ends.
+    /// The index of the first molecule of each cell, and the end of the last cell.
     pub starts: Vec<usize>,
     /// Coordinates, an array for each axis.
     pub at: [Vec<f64>; 3],
@@ -30,9 +30,9 @@ pub struct LinkedCells {
 }
 
 impl LinkedCells {
-    /// `molecules` sorted by [`sort`]; `ghosts` with the places of their cells in the grown box, in any order of cells.
-    pub fn new(grid: &SimulationGrid, brick: &CellBox, molecules: &[Molecule], ghosts: &[Ghost]) -> Self {
-        let around = brick.grown();
+    /// `molecules` are sorted by [`sort`]; `ghosts` have the indices of their cells in the grown box, in any order.
+    pub fn new(grid: &SimulationGrid, cell_box: &CellBox, molecules: &[Molecule], ghosts: &[Ghost]) -> Self {
+        let around = cell_box.grown();
         let own: Vec<usize> =
             molecules.iter().map(|molecule| around.index(grid.cell_of(molecule.position))).collect();
         let mut starts = vec![0usize; around.cells() + 1];
@@ -66,12 +66,12 @@ impl LinkedCells {
     }
 }
 
-/// Brings a rank's molecules into the order of cells and, inside a cell, of ids, which is the same for every decomposition; where each
-/// cell begins, and where the last ends.
-pub fn sort(grid: &SimulationGrid, brick: &CellBox, molecules: &mut Vec<Molecule>) -> Vec<usize> {
-    let mut counts = vec![0usize; brick.cells() + 1];
+/// Sorts the molecules of a rank by cell and, inside a cell, by id, which is the same order for every decomposition. Returns the index of
+/// the first molecule of each cell, and the end of the last cell.
+pub fn sort(grid: &SimulationGrid, cell_box: &CellBox, molecules: &mut Vec<Molecule>) -> Vec<usize> {
+    let mut counts = vec![0usize; cell_box.cells() + 1];
     let places: Vec<usize> =
-        molecules.iter().map(|molecule| brick.index(grid.cell_of(molecule.position))).collect();
+        molecules.iter().map(|molecule| cell_box.index(grid.cell_of(molecule.position))).collect();
     places.iter().for_each(|cell| counts[cell + 1] += 1);
     for cell in 1..counts.len() {
         counts[cell] += counts[cell - 1];

@@ -1,7 +1,7 @@
-//! Forces on a rank's molecules: each is summed over the 27 cells around it, in the order of cells and ids.
+//! Forces on the molecules of a rank, summed over the 27 neighbouring cells in the order of cells and ids.
 //!
-//! A pair is computed from both sides. That costs twice the arithmetic and buys that the sum of every molecule has the same terms in
-//! the same order whoever computes it: forces are the same to the bit for every decomposition.
+//! A pair is computed twice, once for each molecule. This doubles the arithmetic, but the sum of every molecule has the same terms in the
+//! same order on every rank: forces are bitwise the same for every decomposition.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::decomposition::cell_box::CellBox;
 use crate::force::linked_cells::LinkedCells;
 use crate::force::potential::{PairPotential, Potential};
 
-/// What acts on one molecule.
+/// The force on one molecule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Force {
     /// The force.
@@ -20,26 +20,26 @@ pub struct Force {
     pub virial: f64,
 }
 
-/// Independent sums, so that the processor need not wait for one addition before the next.
+/// The number of independent sums, so that additions do not depend on each other.
 const LANES: usize = 4;
 
-/// What acts on each molecule of the cells of `brick`, in their order.
-pub fn forces(brick: &CellBox, cells: &LinkedCells, potential: &Potential) -> Vec<Force> {
-    let around = brick.grown();
+/// The forces on the molecules in the cells of `cell_box`, in their order.
+pub fn forces(cell_box: &CellBox, cells: &LinkedCells, potential: &Potential) -> Vec<Force> {
+    let around = cell_box.grown();
     let mut near = Vec::new();
-    let mut pulls = Vec::new();
-    for cell in brick.iter() {
+    let mut forces = Vec::new();
+    for cell in cell_box.iter() {
         let rows = rows_around(&around, cells, cell);
         for slot in cells.slots(around.index(cell)) {
             let pairs = potential.row(cells.component[slot] as usize);
             find_near(cells, slot, &rows, pairs, &mut near);
-            pulls.push(match pairs {
+            forces.push(match pairs {
                 [only] => force_on(cells, slot, &near, |_| only),
                 _ => force_on(cells, slot, &near, |other| &pairs[cells.component[other] as usize]),
             });
         }
     }
-    pulls
+    forces
 }
 
 /// The cells around a cell: nine rows of three, each one range.
@@ -51,7 +51,7 @@ fn rows_around(around: &CellBox, cells: &LinkedCells, [x, y, z]: [i64; 3]) -> [R
     })
 }
 
-/// The molecules of `rows` within the cutoff around the one in `slot`, itself excluded: one of seven that are looked at.
+/// The molecules of `rows` within the cutoff around the one in `slot`, without itself: about one of seven.
 fn find_near(
     cells: &LinkedCells,
     slot: usize,
@@ -67,7 +67,7 @@ fn find_near(
     for row in rows {
         let partners = xs[row.clone()].iter().zip(&ys[row.clone()]).zip(&zs[row.clone()]);
         for (other, ((x, y), z)) in row.clone().zip(partners) {
-            // Always written, seldom kept: a branch would mostly be foreseen wrongly.
+            // Written unconditionally, since a branch would often be mispredicted.
             near[count] = other;
             count += usize::from(square(here, [*x, *y, *z]) < cutoff2 && other != slot);
         }
@@ -75,7 +75,7 @@ fn find_near(
     near.truncate(count);
 }
 
-/// What the partners in `near` do to the molecule in `slot`.
+/// The force of the partners in `near` on the molecule in `slot`.
 fn force_on<'p>(
     cells: &LinkedCells,
     slot: usize,
@@ -89,7 +89,7 @@ fn force_on<'p>(
         for (lane, &other) in partners.iter().enumerate() {
             let there = [xs[other], ys[other], zs[other]];
             let (r2, pair) = (square(here, there), pair(other));
-            // Components without forces are near, but do nothing.
+            // Components without forces exert none.
             if r2 < pair.cutoff2 {
                 let action = pair.at(r2);
                 (0..3).for_each(|axis| sums[axis][lane] += action.force * (here[axis] - there[axis]));

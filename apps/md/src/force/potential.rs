@@ -7,27 +7,27 @@ pub struct LennardJonesCentre {
     pub mass: f64,
     /// Depth of the potential.
     pub epsilon: f64,
-    /// Where it is zero.
+    /// Distance at which it is zero.
     pub sigma: f64,
-    /// Whether it is lifted so that it is zero at the cutoff.
+    /// Whether it is shifted to be zero at the cutoff.
     pub shifted: bool,
 }
 
-/// What acts between two molecules: 4ε((σ/r)¹² − (σ/r)⁶) + shift, nothing from the cutoff on.
+/// The potential of a pair: 4ε((σ/r)¹² − (σ/r)⁶) + shift, 0 from the cutoff on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairPotential {
-    /// The cutoff squared; zero where nothing acts.
+    /// The square of the cutoff; 0 for pairs without forces.
     pub cutoff2: f64,
     /// σ².
     pub sigma2: f64,
     /// 24 ε.
     pub epsilon24: f64,
-    /// What the potential is lifted by.
+    /// The shift of the potential.
     pub shift: f64,
 }
 
 impl PairPotential {
-    /// Of two centres; ξ scales the mean depth, η the mean size.
+    /// The potential of two centres; ξ scales the mean depth, η the mean size.
     pub fn new(a: &LennardJonesCentre, b: &LennardJonesCentre, xi: f64, eta: f64, cutoff: f64) -> Self {
         let epsilon = xi * (a.epsilon * b.epsilon).sqrt();
         let sigma = eta * 0.5 * (a.sigma + b.sigma);
@@ -39,7 +39,7 @@ impl PairPotential {
         pair
     }
 
-    /// What acts over the distance whose square is given, the cutoff aside.
+    /// Energy and force at the distance whose square is given, without the cutoff.
     #[inline]
     pub fn at(&self, r2: f64) -> PairInteraction {
         let inverse = 1.0 / r2;
@@ -53,16 +53,16 @@ impl PairPotential {
     }
 }
 
-/// What one molecule does to another.
+/// Energy and force of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairInteraction {
-    /// Of the pair.
+    /// Energy of the pair.
     pub energy: f64,
-    /// Over the distance: times the vector between the two it is the force.
+    /// Force divided by the distance: the force is this number times the vector between the two.
     pub force: f64,
 }
 
-/// Pairs of components. A component that is no single Lennard-Jones centre neither acts nor moves: it is carried along.
+/// The potentials of all pairs of components. A component that is not a single Lennard-Jones centre has no forces and does not move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Potential {
     pairs: Vec<PairPotential>,
@@ -86,7 +86,7 @@ impl Potential {
         Self { pairs, centres }
     }
 
-    /// What acts on a molecule of this component, by the partner's component.
+    /// The potentials of this component with all components.
     pub fn row(&self, component: usize) -> &[PairPotential] {
         let count = self.centres.len();
         &self.pairs[component * count..(component + 1) * count]
@@ -97,7 +97,7 @@ impl Potential {
         self.centres[component].as_ref()
     }
 
-    /// How many components there are.
+    /// The number of components.
     pub fn components(&self) -> usize {
         self.centres.len()
     }
@@ -111,7 +111,7 @@ mod tests {
         LennardJonesCentre { mass: 1.0, epsilon: 1.0, sigma: 1.0, shifted: false };
 
     #[test]
-    fn the_minimum_is_where_it_should_be() {
+    fn the_minimum_is_at_the_sixth_root_of_two_sigma() {
         let pair = PairPotential::new(&ARGON, &ARGON, 1.0, 1.0, 2.5);
         let lowest = pair.at(2f64.powf(1.0 / 3.0));
         assert!((lowest.energy + 1.0).abs() < 1e-14 && lowest.force.abs() < 1e-13);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_force_is_the_slope() {
+    fn the_force_is_the_negative_derivative() {
         let pair = PairPotential::new(
             &ARGON,
             &LennardJonesCentre { epsilon: 0.3, sigma: 1.4, ..ARGON },
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn shifted_it_ends_at_zero() {
+    fn the_shifted_potential_is_zero_at_the_cutoff() {
         let shifted = LennardJonesCentre { shifted: true, ..ARGON };
         assert_eq!(PairPotential::new(&shifted, &shifted, 1.0, 1.0, 2.5).at(6.25).energy, 0.0);
         assert!(PairPotential::new(&shifted, &ARGON, 1.0, 1.0, 2.5).at(6.25).energy < 0.0);
     }
 
     #[test]
-    fn others_are_carried_along() {
+    fn other_components_have_no_forces() {
         let potential = Potential::new(vec![Some(ARGON), None], 2.5, |_, _| (1.0, 1.0));
         assert_eq!(potential.row(0)[1], PairPotential::default());
         assert!(potential.row(0)[0].cutoff2 > 0.0 && potential.centre(1).is_none());

@@ -1,16 +1,16 @@
-//! The components of a phase space as what the forces know of them.
+//! The potential of the components of a phase space.
 
 use anyhow::{Result, ensure};
 use aqueduct::mardyn::{Component, PhaseSpace};
 
 use crate::force::potential::{LennardJonesCentre, Potential};
 
-/// What acts between the molecules of a phase space.
+/// The potential between the molecules of a phase space.
 pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {
     ensure!(
         !space.components.is_empty(),
-        "the header of the phase space describes no components: add a line `components <file>` to the configuration, \
-         with an OldStyle file that does"
+        "the header of the phase space has no components; add a line `components <file>` to the configuration, \
+         with an OldStyle file that has them"
     );
     let centres = space.components.iter().map(single_centre).collect::<Vec<_>>();
     for (number, centre) in centres.iter().enumerate() {
@@ -31,7 +31,7 @@ pub fn potential(space: &PhaseSpace, cutoff: f64) -> Result<Potential> {
     Ok(Potential::new(centres, cutoff, mixing))
 }
 
-/// The centre of a molecule that consists of it alone.
+/// The centre of a component with a single Lennard-Jones centre.
 fn single_centre(component: &Component) -> Option<LennardJonesCentre> {
     let others = component.charges.len()
         + component.dipoles.len()
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_mass_cannot_move() {
+    fn a_component_without_mass_is_an_error() {
         let space = PhaseSpace::new([10.0; 3], vec![Component::single(0.0, 1.0, 1.0)]);
         assert!(potential(&space, 2.5).unwrap_err().to_string().contains("component 1: mass 0.0"));
         let space = PhaseSpace::new([10.0; 3], Vec::new());

@@ -1,18 +1,18 @@
-//! The configuration file, line by line, as `MarDyn` has it.
+//! The configuration file, in the format of `MarDyn`.
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `MDProjectConfig` | the first one |
+//! | `MDProjectConfig` | the first line |
 //! | `timestepLength 0.002` | length of a step |
-//! | `cutoffRadius 2.5` | where forces end; also `LJCutoffRadius` |
-//! | `phaseSpaceFile OldStyle liquid.inp` | where molecules come from; `Binary`, `PnetCDF` and `MPI-IO` have a header and a data file |
-//! | `phaseSpaceFile Generator fcc 4000 0.8 1.1 7` | a start of our own: lattice (`fcc`, `cubic`), molecules, density, temperature, seed (1 where it is missing) |
-//! | `components liquid.inp` | an `OldStyle` file that describes the components, where the header of the molecules does not |
-//! | `parallelization DomainDecomposition` | or `KDDecomposition`, with the steps between two looks at the load (100) |
-//! | `datastructure LinkedCells 1` | the only one; cells are as large as the cutoff, other numbers are refused |
+//! | `cutoffRadius 2.5` | the cutoff radius of the forces; also `LJCutoffRadius` |
+//! | `phaseSpaceFile OldStyle liquid.inp` | the file of the molecules; `Binary`, `PnetCDF` and `MPI-IO` have a header and a data file |
+//! | `phaseSpaceFile Generator fcc 4000 0.8 1.1 7` | a generated state: lattice (`fcc`, `cubic`), molecules, density, temperature, seed (default 1) |
+//! | `components liquid.inp` | an `OldStyle` file with the components, if the header of the molecules has none |
+//! | `parallelization DomainDecomposition` | or `KDDecomposition`, with the steps between two load balancings (default 100) |
+//! | `datastructure LinkedCells 1` | the only data structure; cells have the size of the cutoff, other numbers are errors |
 //! | `thermostat 1.1 10` | scale velocities to this temperature every ten steps |
-//! | `units 3.405 2.156` | what viewers are told: Ångström per unit of length, picoseconds per unit of time (these are argon's); without it numbers stay bare |
-//! | `output ResultWriter 10 energies` | writer, steps between two outputs, prefix of the files; any number of them |
+//! | `units 3.405 2.156` | units for viewers: Ångström per unit of length, picoseconds per unit of time (here argon); without it files have no units |
+//! | `output ResultWriter 10 energies` | writer, steps between two outputs, prefix of the files; any number of lines |
 //!
 //! `#` begins a comment.
 
@@ -24,53 +24,53 @@ use crate::input::lattice_generator::{Lattice, LatticeGenerator};
 use crate::input::units::SimulationUnits;
 use crate::simulation::Thermostat;
 
-/// What a configuration says.
+/// A configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Length of a time step.
     pub timestep: f64,
-    /// Where forces end.
+    /// The cutoff radius of the forces.
     pub cutoff: f64,
-    /// Where molecules come from.
+    /// The source of the molecules.
     pub source: MoleculeSource,
-    /// A file that describes the components.
+    /// A file with the components.
     pub components: Option<String>,
-    /// How the box is dealt out.
+    /// The method of decomposition.
     pub decomposition_method: DecompositionMethod,
-    /// Steps between two looks at the load.
+    /// Steps between two load balancings.
     pub rebalance: u64,
-    /// The temperature to keep.
+    /// The thermostat, if there is one.
     pub thermostat: Option<Thermostat>,
-    /// What the units are, for viewers.
+    /// The units for viewers.
     pub units: Option<SimulationUnits>,
-    /// What is written, how often and where to.
+    /// The lines `output`.
     pub outputs: Vec<OutputLine>,
 }
 
-/// Where molecules come from.
+/// The source of the molecules.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MoleculeSource {
-    /// Files of one of `MarDyn`'s formats.
+    /// Files in a format of `MarDyn`.
     Files(PhaseSpaceFormat, PhaseSpaceFiles),
-    /// A start of our own.
+    /// A generated lattice.
     Generator(LatticeGenerator),
 }
 
 /// A line `output`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLine {
-    /// What writes.
+    /// The writer.
     pub kind: OutputKind,
     /// Steps between two outputs.
     pub every: u64,
-    /// What the names of the files begin with.
+    /// The prefix of the file names.
     pub prefix: String,
 }
 
-/// What can be written.
+/// A kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputKind {
-    /// Energies, as a table and as a plot.
+    /// Energies as a table and as a plot.
     Result,
     /// Molecules for viewers.
     Xyz,
@@ -78,9 +78,9 @@ pub enum OutputKind {
     Pov,
     /// Frames for `MegaMol`.
     Vis,
-    /// A trajectory in HDF5, as H5MD has it.
+    /// A trajectory in HDF5, in the format H5MD.
     H5md,
-    /// Checkpoints of one of `MarDyn`'s formats.
+    /// Phase spaces in a format of `MarDyn`.
     Phase(PhaseSpaceFormat),
 }
 
@@ -104,7 +104,7 @@ impl OutputKind {
     }
 }
 
-/// What has been read so far; what must be there may still be missing.
+/// The lines that have been read so far; required ones may still be missing.
 #[derive(Default)]
 struct ConfigBuilder {
     timestep: Option<f64>,
@@ -119,7 +119,7 @@ struct ConfigBuilder {
 }
 
 impl Config {
-    /// Reads the text of the file `name`; errors tell the line.
+    /// Parses the text of the file `name`; errors name the line.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         let mut draft = ConfigBuilder::default();
         let mut begun = false;
@@ -132,7 +132,7 @@ impl Config {
             } else {
                 ensure!(
                     *key == "MDProjectConfig",
-                    "{}: it begins with `{key}` instead of MDProjectConfig",
+                    "{}: the first line is `{key}` instead of MDProjectConfig",
                     place()
                 );
                 begun = true;
@@ -154,7 +154,7 @@ impl Config {
 }
 
 impl Config {
-    /// The files that it reads.
+    /// The input files.
     pub fn inputs(&self) -> Vec<&str> {
         let origin = match &self.source {
             MoleculeSource::Files(_, files) => vec![files.header.as_str(), files.data.as_str()],
@@ -176,17 +176,17 @@ impl ConfigBuilder {
                 once(&mut self.source, key, parse_source(format, files)?)
             }
             ("components", [file]) => once(&mut self.components, key, (*file).to_owned()),
-            ("parallelization", [manner]) => self.parallelization(manner, None),
-            ("parallelization", [manner, steps]) => self.parallelization(manner, Some(steps)),
+            ("parallelization", [method]) => self.parallelization(method, None),
+            ("parallelization", [method, steps]) => self.parallelization(method, Some(steps)),
             ("datastructure", ["LinkedCells"]) => Ok(()),
             ("datastructure", ["LinkedCells", cells]) => match count(cells)? {
                 1 => Ok(()),
                 more => bail!(
-                    "`LinkedCells {more}` wants {more} cells per cutoff radius, and cells are as large as the cutoff here; give 1"
+                    "`LinkedCells {more}` means {more} cells per cutoff radius, but only 1 is supported"
                 ),
             },
             ("datastructure", [other] | [other, _]) => {
-                bail!("the data structure `{other}` is not known; use LinkedCells")
+                bail!("unknown data structure `{other}`; use LinkedCells")
             }
             ("thermostat", [temperature]) => self.thermostat(temperature, 1),
             ("thermostat", [temperature, every]) => self.thermostat(temperature, count(every)?),
@@ -198,31 +198,28 @@ impl ConfigBuilder {
             ("output", [writer, every, prefix]) => {
                 let known = OutputKind::all().find(|known| known.name() == *writer);
                 let names = || OutputKind::all().map(OutputKind::name).collect::<Vec<_>>().join(", ");
-                let known = known
-                    .with_context(|| format!("the writer `{writer}` is not known; there are {}", names()))?;
+                let known =
+                    known.with_context(|| format!("unknown writer `{writer}`; use one of {}", names()))?;
                 let line = OutputLine { kind: known, every: count(every)?, prefix: (*prefix).to_owned() };
                 let same = |other: &OutputLine| other.kind == line.kind && other.prefix == line.prefix;
-                ensure!(
-                    !self.outputs.iter().any(same),
-                    "`output {writer}` to `{prefix}` is given a second time"
-                );
+                ensure!(!self.outputs.iter().any(same), "`output {writer}` to `{prefix}` occurs twice");
                 self.outputs.push(line);
                 Ok(())
             }
             ("timestepLength" | "cutoffRadius" | "LJCutoffRadius" | "components", _) => {
-                bail!("`{key}` wants one value, not {}", values.len())
+                bail!("`{key}` needs one value, not {}", values.len())
             }
             ("units", _) => {
-                bail!("`units` wants Ångström per unit of length and picoseconds per unit of time")
+                bail!("`units` needs Ångström per unit of length and picoseconds per unit of time")
             }
-            ("output", _) => bail!("`output` wants a writer, a number of steps and a prefix"),
-            ("phaseSpaceFile", _) => bail!("`phaseSpaceFile` wants a format and its files"),
+            ("output", _) => bail!("`output` needs a writer, a number of steps and a prefix"),
+            ("phaseSpaceFile", _) => bail!("`phaseSpaceFile` needs a format and its files"),
             ("parallelization" | "datastructure" | "thermostat", _) => {
-                bail!("`{key}` wants a value and perhaps a whole number, not {} values", values.len())
+                bail!("`{key}` needs a value and optionally a whole number, not {} values", values.len())
             }
             _ => bail!(
-                "`{key}` is not known; there are timestepLength, cutoffRadius, phaseSpaceFile, components, parallelization, \
-                 datastructure, thermostat, units and output"
+                "unknown key `{key}`; use timestepLength, cutoffRadius, phaseSpaceFile, components, parallelization, \
+                 datastructure, thermostat, units or output"
             ),
         }
     }
@@ -232,21 +229,21 @@ impl ConfigBuilder {
         once(&mut self.thermostat, "thermostat", Thermostat { temperature, every })
     }
 
-    fn parallelization(&mut self, manner: &str, steps: Option<&str>) -> Result<()> {
-        let manner = match manner {
+    fn parallelization(&mut self, method: &str, steps: Option<&str>) -> Result<()> {
+        let method = match method {
             "DomainDecomposition" => DecompositionMethod::Regular,
             "KDDecomposition" => DecompositionMethod::Kd,
             other => {
-                bail!("the decomposition `{other}` is not known; use DomainDecomposition or KDDecomposition")
+                bail!("unknown decomposition `{other}`; use DomainDecomposition or KDDecomposition")
             }
         };
         self.rebalance = steps.map(count).transpose()?;
-        once(&mut self.decomposition_method, "parallelization", manner)
+        once(&mut self.decomposition_method, "parallelization", method)
     }
 }
 
 fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<()> {
-    ensure!(place.is_none(), "`{key}` is given a second time");
+    ensure!(place.is_none(), "`{key}` occurs twice");
     *place = Some(value);
     Ok(())
 }
@@ -254,27 +251,27 @@ fn once<T>(place: &mut Option<T>, key: &str, value: T) -> Result<()> {
 fn parse_source(name: &str, files: &[&str]) -> Result<MoleculeSource> {
     let known = PhaseSpaceFormat::ALL.into_iter().find(|format| format.name() == name);
     let names = || PhaseSpaceFormat::ALL.map(PhaseSpaceFormat::name).join(", ");
-    let format = known
-        .with_context(|| format!("the format `{name}` is not known; there are {}, Generator", names()))?;
+    let format =
+        known.with_context(|| format!("unknown format `{name}`; use one of {}, Generator", names()))?;
     match (format, files) {
         (PhaseSpaceFormat::OldStyle, [file]) => {
             Ok(MoleculeSource::Files(format, PhaseSpaceFiles::one(*file)))
         }
-        (PhaseSpaceFormat::OldStyle, _) => bail!("`{name}` wants one file"),
+        (PhaseSpaceFormat::OldStyle, _) => bail!("`{name}` needs one file"),
         (_, [header, data]) => Ok(MoleculeSource::Files(format, PhaseSpaceFiles::two(*header, *data))),
-        _ => bail!("`{name}` wants two files, the header and the data"),
+        _ => bail!("`{name}` needs two files, the header and the data"),
     }
 }
 
 fn generator(values: &[&str]) -> Result<LatticeGenerator> {
     let ([lattice, molecules, density, temperature] | [lattice, molecules, density, temperature, _]) = values
     else {
-        bail!("`Generator` wants a lattice, molecules, density, temperature and perhaps a seed");
+        bail!("`Generator` needs a lattice, molecules, density, temperature and optionally a seed");
     };
     let lattice = match *lattice {
         "fcc" => Lattice::Fcc,
         "cubic" => Lattice::Cubic,
-        other => bail!("the lattice `{other}` is not known; use fcc or cubic"),
+        other => bail!("unknown lattice `{other}`; use fcc or cubic"),
     };
     let seed = values.get(4).map_or(Ok(1), |seed| count(seed))?;
     let (density, temperature) = (positive(density)?, positive(temperature)?);
@@ -288,7 +285,7 @@ fn positive(text: &str) -> Result<f64> {
 
 fn count(text: &str) -> Result<u64> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.with_context(|| format!("`{text}` is not a whole number above zero"))
+    number.with_context(|| format!("`{text}` is not a whole number greater than 0"))
 }
 
 #[cfg(test)]
@@ -300,7 +297,7 @@ mod tests {
         output ResultWriter 10 lj\noutput MPI-IOCheckpointWriter 100 lj\nthermostat 0.7 5\nunits 3.405 2.156\n";
 
     #[test]
-    fn every_line_is_understood() {
+    fn all_lines_are_parsed() {
         let config = Config::parse("lj.cfg", WHOLE).unwrap();
         assert_eq!((config.timestep, config.cutoff), (0.01, 5.0));
         assert_eq!((config.decomposition_method, config.rebalance), (DecompositionMethod::Kd, 50));
@@ -324,39 +321,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        for (from, to, told) in [
-            ("MDProjectConfig", "Config", "lj.cfg, line 2: it begins with `Config`"),
+    fn errors_name_the_line() {
+        for (from, to, expected) in [
+            ("MDProjectConfig", "Config", "lj.cfg, line 2: the first line is `Config`"),
             ("0.01", "-1", "lj.cfg, line 4: `-1` is not a positive number"),
             ("0.01", "nan", "line 4"),
-            ("0.01", "0.01 0.02", "`timestepLength` wants one value, not 2"),
+            ("0.01", "0.01 0.02", "`timestepLength` needs one value, not 2"),
             ("timestepLength 0.01", "", "lj.cfg: the line `timestepLength` is missing"),
-            ("cutoffRadius 5.", "timestepLength 3", "line 5: `timestepLength` is given a second time"),
-            ("OldStyle lj40000.inp", "Binary x", "line 6: `Binary` wants two files"),
-            ("OldStyle lj40000.inp", "Generator fcc 0 1 1", "`0` is not a whole number above zero"),
-            ("OldStyle", "XML", "the format `XML` is not known"),
-            ("KDDecomposition", "Metis", "line 7: the decomposition `Metis`"),
-            ("ResultWriter", "Writer", "line 9: the writer `Writer` is not known; there are ResultWriter,"),
-            ("KDDecomposition 50", "KDDecomposition 50 9", "line 7: `parallelization` wants"),
-            (
-                "datastructure",
-                "parallelization KDDecomposition\n#",
-                "line 8: `parallelization` is given a second time",
-            ),
+            ("cutoffRadius 5.", "timestepLength 3", "line 5: `timestepLength` occurs twice"),
+            ("OldStyle lj40000.inp", "Binary x", "line 6: `Binary` needs two files"),
+            ("OldStyle lj40000.inp", "Generator fcc 0 1 1", "`0` is not a whole number greater than 0"),
+            ("OldStyle", "XML", "unknown format `XML`"),
+            ("KDDecomposition", "Metis", "line 7: unknown decomposition `Metis`"),
+            ("ResultWriter", "Writer", "line 9: unknown writer `Writer`; use one of ResultWriter,"),
+            ("KDDecomposition 50", "KDDecomposition 50 9", "line 7: `parallelization` needs"),
+            ("datastructure", "parallelization KDDecomposition\n#", "line 8: `parallelization` occurs twice"),
             ("LinkedCells 1", "LinkedCells one", "line 8: `one` is not a whole number"),
-            ("LinkedCells 1", "LinkedCells 2", "line 8: `LinkedCells 2` wants 2 cells per cutoff radius"),
-            (
-                "MPI-IOCheckpointWriter",
-                "ResultWriter",
-                "line 10: `output ResultWriter` to `lj` is given a second time",
-            ),
-            ("thermostat 0.7 5", "thermostat 0.7 5 6", "line 11: `thermostat` wants"),
-            ("thermostat", "thermos", "line 11: `thermos` is not known"),
-            ("3.405 2.156", "3.405", "line 12: `units` wants Ångström"),
+            ("LinkedCells 1", "LinkedCells 2", "line 8: `LinkedCells 2` means 2 cells per cutoff radius"),
+            ("MPI-IOCheckpointWriter", "ResultWriter", "line 10: `output ResultWriter` to `lj` occurs twice"),
+            ("thermostat 0.7 5", "thermostat 0.7 5 6", "line 11: `thermostat` needs"),
+            ("thermostat", "thermos", "line 11: unknown key `thermos`"),
+            ("3.405 2.156", "3.405", "line 12: `units` needs Ångström"),
         ] {
             let error = Config::parse("lj.cfg", &WHOLE.replacen(from, to, 1)).unwrap_err();
             let error = format!("{error:#}");
-            assert!(error.contains(told), "{from} -> {to}: {error}");
+            assert!(error.contains(expected), "{from} -> {to}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a run begins: molecules from files or from a generator.
+//! The initial state: molecules from files or from a generator.
 
 use anyhow::{Context, Result, ensure};
 use aqueduct::checkpoint::{Molecule, SpatialRegion};
@@ -11,15 +11,15 @@ use crate::decomposition::grid::SimulationGrid;
 use crate::input::config::{Config, MoleculeSource};
 use crate::input::lattice_generator::LatticeGenerator;
 
-/// What a run begins with: the phase space, the same on all ranks, and molecules that lie about where they belong.
+/// The initial state: the phase space, the same on all ranks, and the molecules, approximately on their ranks.
 pub struct InitialState {
     /// Box and components.
     pub space: PhaseSpace,
-    /// Of this rank.
+    /// The molecules of this rank.
     pub molecules: Vec<Molecule>,
 }
 
-/// Opens or makes what the configuration says. Collective.
+/// Reads or generates the initial state of a configuration. Collective.
 pub fn begin(world: &Comm, config: &Config) -> Result<InitialState> {
     match &config.source {
         MoleculeSource::Generator(start) => generate(world, config, start),
@@ -27,7 +27,7 @@ pub fn begin(world: &Comm, config: &Config) -> Result<InitialState> {
     }
 }
 
-/// Box and components of what the configuration says, without the molecules. Collective.
+/// Box and components of a configuration, without the molecules. Collective.
 pub fn space(world: &Comm, config: &Config) -> Result<PhaseSpace> {
     match &config.source {
         MoleculeSource::Generator(start) => generated_space(start),
@@ -46,7 +46,7 @@ fn generate(world: &Comm, config: &Config, start: &LatticeGenerator) -> Result<I
     Ok(InitialState { space, molecules })
 }
 
-/// What is generated is argon in its own units.
+/// The component of generated molecules: argon in reduced units.
 fn generated_space(start: &LatticeGenerator) -> Result<PhaseSpace> {
     let mut argon = Component::single(1.0, 1.0, 1.0);
     argon.lennard_jones[0].shift = 1.0;
@@ -71,14 +71,14 @@ fn load(
     let found = world.allreduce_one(Op::Sum, molecules.len() as u64)?;
     ensure!(
         found == space.molecules,
-        "{}: {found} molecules were read instead of {}",
+        "{}: read {found} molecules instead of {}",
         files.header,
         space.molecules
     );
     Ok(InitialState { space, molecules })
 }
 
-/// With the components of another file, where this one has none.
+/// Takes the components of another file if this one has none.
 fn complete(world: &Comm, config: &Config, mut space: PhaseSpace) -> Result<PhaseSpace> {
     if let (true, Some(file)) = (space.components.is_empty(), &config.components) {
         let input = PhaseSpaceFormat::OldStyle.open(world, &PhaseSpaceFiles::one(file))?;
@@ -89,16 +89,16 @@ fn complete(world: &Comm, config: &Config, mut space: PhaseSpace) -> Result<Phas
     Ok(space)
 }
 
-/// The box of space that a box of cells is. The boxes of all ranks together are the whole, without overlap.
-pub fn region(grid: &SimulationGrid, brick: &CellBox) -> SpatialRegion {
-    if brick.is_empty() {
+/// The region of a box of cells. The regions of all ranks cover the whole box without overlap.
+pub fn region(grid: &SimulationGrid, cell_box: &CellBox) -> SpatialRegion {
+    if cell_box.is_empty() {
         return SpatialRegion::new([0.0; 3], [0.0; 3]);
     }
     let edge = |axis: usize, cell: i64| {
         if cell == grid.shape[axis] { grid.length[axis] } else { cell as f64 * grid.cell_length()[axis] }
     };
     SpatialRegion::new(
-        std::array::from_fn(|axis| edge(axis, brick.low[axis])),
-        std::array::from_fn(|axis| edge(axis, brick.high[axis])),
+        std::array::from_fn(|axis| edge(axis, cell_box.low[axis])),
+        std::array::from_fn(|axis| edge(axis, cell_box.high[axis])),
     )
 }

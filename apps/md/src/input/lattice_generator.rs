@@ -1,4 +1,4 @@
-//! Start configurations: a lattice of molecules with random velocities, made by all ranks, the same for any number of them.
+//! Initial states: a lattice of molecules with random velocities, generated in parallel, the same for any number of ranks.
 
 use std::f64::consts::TAU;
 
@@ -10,13 +10,13 @@ use crate::decomposition::grid::SimulationGrid;
 use crate::force::exact_sum::ExactSum;
 use aqueduct::checkpoint::Molecule;
 
-/// More molecules than any memory holds, and few enough for the arithmetic of their places.
+/// The greatest number of molecules, for which the arithmetic of lattice sites does not overflow.
 const MOST: u64 = 1 << 48;
 
-/// Where molecules begin.
+/// The lattice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lattice {
-    /// Face-centred cubic: as argon freezes.
+    /// Face-centred cubic, the lattice of solid argon.
     Fcc,
     /// One molecule in the middle of each cube.
     Cubic,
@@ -25,25 +25,25 @@ pub enum Lattice {
 /// Molecules of one component in a cube.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatticeGenerator {
-    /// Where they begin.
+    /// The lattice.
     pub lattice: Lattice,
-    /// How many they are.
+    /// The number of molecules.
     pub molecules: u64,
     /// Molecules per volume.
     pub density: f64,
-    /// Of the velocities.
+    /// The temperature of the velocities.
     pub temperature: f64,
-    /// Other seeds give other velocities.
+    /// The seed of the velocities.
     pub seed: u64,
 }
 
 impl LatticeGenerator {
     /// The edge of the box.
     pub fn length(&self) -> Result<f64> {
-        ensure!(self.molecules > 0, "a start needs at least one molecule");
+        ensure!(self.molecules > 0, "the generator needs at least one molecule");
         ensure!(
             self.molecules <= MOST,
-            "a start of {} molecules is larger than every machine; {MOST} are the most",
+            "the generator supports at most {MOST} molecules, not {}",
             self.molecules
         );
         ensure!(
@@ -56,7 +56,7 @@ impl LatticeGenerator {
         Ok((self.molecules as f64 / self.density).cbrt())
     }
 
-    /// The molecules of this rank, at rest. Sites that are left over are spread evenly.
+    /// The molecules of this rank, at rest. Unoccupied sites are distributed evenly.
     pub fn place(&self, grid: &SimulationGrid, decomposition: &Decomposition, rank: usize) -> Vec<Molecule> {
         let offsets: &[[f64; 3]] = match self.lattice {
             Lattice::Fcc => &[[0.25, 0.25, 0.25], [0.75, 0.75, 0.25], [0.75, 0.25, 0.75], [0.25, 0.75, 0.75]],
@@ -64,13 +64,13 @@ impl LatticeGenerator {
         };
         let cubes = cube_root(self.molecules.div_ceil(offsets.len() as u64)) as i64;
         let sites = (cubes * cubes * cubes) as u64 * offsets.len() as u64;
-        // The site of each id is arithmetic, so that nobody has to count.
+        // The site of an id is computed, so that the ranks need not communicate.
         let id_before =
             |site: u64| (u128::from(site) * u128::from(self.molecules) / u128::from(sites)) as u64;
-        let brick = decomposition.cell_box(rank);
+        let cell_box = decomposition.cell_box(rank);
         let range = |axis: usize| {
             let cube = |cell: i64| cell * cubes / grid.shape[axis];
-            (cube(brick.low[axis]) - 1).max(0)..(cube(brick.high[axis]) + 2).min(cubes)
+            (cube(cell_box.low[axis]) - 1).max(0)..(cube(cell_box.high[axis]) + 2).min(cubes)
         };
         let mut placed = Vec::new();
         for z in range(2) {
@@ -81,7 +81,7 @@ impl LatticeGenerator {
                     let at = [x as f64 + offset[0], y as f64 + offset[1], z as f64 + offset[2]];
                     let position = std::array::from_fn(|axis| at[axis] * (grid.length[axis] / cubes as f64));
                     let taken = id_before(site + 1) > id_before(site);
-                    if taken && brick.contains(grid.cell_of(position)) {
+                    if taken && cell_box.contains(grid.cell_of(position)) {
                         placed.push(Molecule::new(id_before(site), position, [0.0; 3]));
                     }
                 }
@@ -90,7 +90,7 @@ impl LatticeGenerator {
         placed
     }
 
-    /// Gives the molecules of all ranks, each of this mass, velocities of exactly the temperature and no common motion. Collective.
+    /// Sets the velocities of the molecules of all ranks, each of this mass: exactly the temperature, and no total momentum. Collective.
     pub fn set_velocities(&self, world: &Comm, mass: f64, molecules: &mut [Molecule]) -> Result<()> {
         for molecule in &mut *molecules {
             molecule.velocity = gaussian(self.seed, molecule.id);
@@ -117,19 +117,19 @@ impl LatticeGenerator {
     }
 }
 
-/// The smallest number whose cube is not less.
+/// The smallest number whose cube is at least this.
 fn cube_root(number: u64) -> u64 {
-    // The root of a floating-point number may be a hair below.
+    // The floating-point root may be rounded down.
     let guess = (number as f64).cbrt() as u64;
     (guess..guess + 2).find(|root| root * root * root >= number).unwrap_or(guess + 2)
 }
 
-/// Three numbers of the normal distribution that depend on seed and id alone.
+/// Three normally distributed numbers that depend only on seed and id.
 fn gaussian(seed: u64, id: u64) -> [f64; 3] {
     let mut state = scramble(seed ^ scramble(id));
     let mut uniform = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        // Never zero: its logarithm is taken.
+        // Never 0, since its logarithm is taken.
         ((scramble(state) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     };
     [(); 3].map(|()| {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_number_of_molecules_is_placed_once_by_any_number_of_ranks() {
+    fn every_molecule_is_generated_once_on_any_number_of_ranks() {
         for (lattice, molecules, ranks) in
             [(Lattice::Fcc, 1, 1), (Lattice::Fcc, 500, 7), (Lattice::Fcc, 1234, 5), (Lattice::Cubic, 1001, 6)]
         {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_can_be_is_refused() {
+    fn too_many_molecules_are_an_error() {
         let start = LatticeGenerator {
             lattice: Lattice::Cubic,
             molecules: u64::MAX,
@@ -177,7 +177,7 @@ mod tests {
             temperature: 1.0,
             seed: 1,
         };
-        assert!(start.length().unwrap_err().to_string().contains("larger than every machine"));
+        assert!(start.length().unwrap_err().to_string().contains("the generator supports at most"));
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
                 let temperature = 2.0 * sums[0].value() / (3.0 * 4000.0);
                 assert!((temperature - 0.7).abs() < 1e-12, "{temperature}");
                 assert!(sums[1].value().abs() < 1e-10);
-                // As wide as a normal distribution: 2/3 within one standard deviation.
+                // As in a normal distribution, 2/3 are within one standard deviation.
                 let near =
                     mine.iter().filter(|molecule| molecule.velocity[0].abs() < (0.35f64).sqrt()).count();
                 let share = near as f64 / mine.len() as f64;

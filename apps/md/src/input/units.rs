@@ -1,4 +1,4 @@
-//! What the units of a simulation are, for files that viewers open.
+//! The units of a simulation, for files that viewers open.
 
 /// Ångström per unit of length, picoseconds per unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,15 +10,15 @@ pub struct SimulationUnits {
 }
 
 impl SimulationUnits {
-    /// Numbers as they are.
+    /// No conversion.
     pub const BARE: Self = Self { length: 1.0, time: 1.0 };
 
-    /// A place, or the edges of a box.
+    /// Converts a position, or the edges of a box.
     pub fn place(self, of_simulation: [f64; 3]) -> [f64; 3] {
         of_simulation.map(|x| x * self.length)
     }
 
-    /// A velocity.
+    /// Converts a velocity.
     pub fn velocity(self, of_simulation: [f64; 3]) -> [f64; 3] {
         of_simulation.map(|v| v * self.length / self.time)
     }

@@ -1,4 +1,4 @@
-//! `H5MD`: positions over time in HDF5; molecules in the order of their ids.
+//! `H5MD`: positions over time in HDF5; molecules are ordered by id.
 
 use anyhow::{Context, Result, ensure};
 use aqueduct::comm::{Comm, Op};
@@ -10,7 +10,7 @@ use crate::simulation::exchange;
 
 const CREATOR: Creator<'static> = Creator { author: "md", program: "md", version: env!("CARGO_PKG_VERSION") };
 
-/// A trajectory in `<prefix>-<first step>.h5md`. A run that comes back goes on with it.
+/// A trajectory in `<prefix>-<first step>.h5md`. A restarted run appends to it.
 pub struct H5mdOutput {
     prefix: String,
     units: Option<SimulationUnits>,
@@ -20,8 +20,8 @@ pub struct H5mdOutput {
 }
 
 impl H5mdOutput {
-    /// A new trajectory; without units its numbers are bare, and it says none. Where a run comes back, the frames that there were of it then: `kept` has
-    /// the step of the first one, their number and the step of the last one. Collective.
+    /// Opens a trajectory: a new one or, after a restart, the frames up to the checkpoint. `kept` has the step of the first frame, the number
+    /// of frames, and the step of the last frame. Without units the file has none. Collective.
     pub fn open(
         world: &Comm,
         prefix: &str,
@@ -46,13 +46,13 @@ impl H5mdOutput {
         self.units.map(|_| h5md::TrajectoryUnits::MOLECULAR)
     }
 
-    /// How far it is: what [`open`](Self::open) wants back.
+    /// The position for a checkpoint, the argument `kept` of [`open`](Self::open).
     pub fn mark(&self) -> Vec<u64> {
         let frames = self.trajectory.as_ref().map_or(0, Trajectory::frames);
         self.steps.map_or(Vec::new(), |(first, last)| vec![first, frames, last])
     }
 
-    /// One more frame, unless it is there. Collective.
+    /// Appends a frame unless the file has it. Collective.
     pub fn write(&mut self, simulation: &Simulation) -> Result<()> {
         let (world, step) = (simulation.world(), simulation.step());
         if self.steps.is_some_and(|(_, last)| last >= step) {
@@ -84,7 +84,7 @@ impl H5mdOutput {
     }
 }
 
-/// Opens a trajectory that has so many frames. Later ones go: those before them are copied, and the copy takes its place.
+/// Opens a trajectory and keeps its first frames. To remove later frames, the first ones are copied and the copy replaces the file.
 fn take_back(
     world: &Comm,
     name: &str,
@@ -94,13 +94,13 @@ fn take_back(
     let found = Trajectory::open(world, name)?;
     ensure!(
         found.frames() >= frames,
-        "it has {} frames, and {frames} when the checkpoint was written; put it back as it was, or start over",
+        "it has {} frames, but {frames} when the checkpoint was written; restore the file, or use --start-over",
         found.frames()
     );
     let copy = format!("{name}.new");
     if found.frames() == frames {
         if world.rank() == 0 {
-            // A run that was killed while it made a copy has left it.
+            // A run that was killed while copying has left an incomplete copy.
             let _ = std::fs::remove_file(&copy);
         }
         return Ok(found);

@@ -1,4 +1,4 @@
-//! Locks of the outputs: one run writes the files of a prefix at a time.
+//! Locks of the outputs: one run at a time writes the files of a prefix.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -10,15 +10,16 @@ use aqueduct::comm::Comm;
 
 use crate::input::config::OutputLine;
 
-/// The locks of all prefixes of a run, held by rank 0: `<prefix>.lock`, with `flock`. They end with the process; the files are removed when the run ends.
+/// The locks of all prefixes of a run, held by rank 0: `flock` on `<prefix>.lock`. The kernel releases them at the end of the process; the
+/// files are removed at the end of the run.
 #[derive(Debug, Default)]
 pub struct OutputLocks {
     held: Vec<(PathBuf, File)>,
 }
 
 impl OutputLocks {
-    /// Takes the locks of all prefixes, before any output is touched. Where a file system has no locks, or the folder cannot be written, there is none:
-    /// what is wrong with a folder is told by the writers. Collective.
+    /// Takes the locks of all prefixes before any output is changed. On a file system without locks, or in a folder that cannot be written,
+    /// there is no lock: the writers report problems of the folder. Collective.
     pub fn acquire(world: &Comm, lines: &[OutputLine]) -> Result<Self> {
         let mut locks = Self::default();
         let mut refused = String::new();
@@ -29,7 +30,7 @@ impl OutputLocks {
                     Some(Ok(lock)) => locks.held.push(lock),
                     Some(Err(path)) => {
                         refused = format!(
-                            "output {prefix}: another program is writing files of this prefix (it has locked {}); end it, or give another prefix",
+                            "output {prefix}: another program writes files with this prefix (it holds the lock {}); end it, or use another prefix",
                             path.display()
                         );
                         break;
@@ -48,12 +49,12 @@ impl OutputLocks {
 
 impl Drop for OutputLocks {
     fn drop(&mut self) {
-        // Removed while they are locked: nobody else has them.
+        // Removed while they are locked, so no other program holds them.
         self.held.iter().for_each(|(path, _)| drop(fs::remove_file(path)));
     }
 }
 
-/// The lock of a file; its path, if another program has it. None where there can be no lock.
+/// The lock of a file; its path as the error if another program holds it. `None` if locks are not possible.
 fn lock(path: &Path) -> Option<Result<(PathBuf, File), PathBuf>> {
     loop {
         let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
@@ -65,7 +66,7 @@ fn lock(path: &Path) -> Option<Result<(PathBuf, File), PathBuf>> {
                 return None;
             }
         }
-        // The holder before may have removed the file between the two calls: then this is the lock of nothing.
+        // The previous holder may have removed the file between the two calls: then this lock is not on the current file.
         let same = |mine: fs::Metadata| {
             fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (mine.dev(), mine.ino()))
         };
@@ -83,7 +84,7 @@ mod tests {
     use crate::input::config::OutputKind;
 
     #[test]
-    fn a_prefix_has_one_run_at_a_time() {
+    fn a_prefix_has_one_writer_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let line = |writer, name: &str| {
             let prefix = folder.path().join(name).display().to_string();
@@ -99,14 +100,14 @@ mod tests {
                 let refused =
                     acquire(world, &[line(OutputKind::Result, "c"), line(OutputKind::Xyz, "b")]).unwrap_err();
                 assert!(
-                    refused.contains("another program is writing") && refused.contains("b.lock"),
+                    refused.contains("another program writes") && refused.contains("b.lock"),
                     "{refused}"
                 );
                 world.barrier().map_err(|error| error.to_string())?;
                 drop(held);
                 world.barrier().map_err(|error| error.to_string())?;
                 drop(acquire(world, &lines)?);
-                // Without a folder there is nothing to lock.
+                // Without a folder there is no lock.
                 drop(acquire(world, &[line(OutputKind::Vis, "not/there")])?);
                 Ok::<_, String>(())
             })

@@ -1,4 +1,4 @@
-//! How far the outputs of a run are: kept in its checkpoints, so that a run that comes back takes them back.
+//! The positions of the outputs of a run. They are stored in checkpoints, so that a restart can truncate the outputs.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,15 +7,15 @@ use anyhow::{Context, Result};
 
 use crate::input::config::{OutputKind, OutputLine};
 
-/// How far each output is: numbers whose meaning its writer knows.
+/// The position of each output, as numbers that its writer interprets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputMarks {
-    /// When they were noted, in milliseconds since 1970; not known of checkpoints without marks.
+    /// The time of the checkpoint in milliseconds since 1970; not known of checkpoints without marks.
     taken: Option<u64>,
     marks: Vec<OutputMark>,
 }
 
-/// The word before the time.
+/// The keyword before the time.
 const TAKEN: &str = "taken";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +26,13 @@ struct OutputMark {
 }
 
 impl OutputMarks {
-    /// Of outputs as they are now; none of them is known yet.
+    /// Marks of the current time, without positions yet.
     pub fn now() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { taken: u64::try_from(now.as_millis()).ok(), marks: Vec::new() }
     }
 
-    /// Of a run that begins anew: what grows has nothing yet, whatever an earlier run has left.
+    /// The marks of a new run: growing files are empty, whatever an earlier run has left.
     pub fn at_the_beginning(lines: &[OutputLine]) -> Self {
         let mut marks = Self::now();
         for line in lines.iter().filter(|line| matches!(line.kind, OutputKind::Result | OutputKind::Vis)) {
@@ -41,24 +41,24 @@ impl OutputMarks {
         marks
     }
 
-    /// When they were noted, if that is known.
+    /// The time of the checkpoint, if it is known.
     pub fn taken(&self) -> Option<SystemTime> {
         self.taken.map(|taken| UNIX_EPOCH + Duration::from_millis(taken))
     }
 
-    /// Notes how far the output of a line is.
+    /// Sets the position of the output of a line.
     pub fn set(&mut self, line: &OutputLine, numbers: &[u64]) {
         let (writer, prefix) = (line.kind.name().to_owned(), line.prefix.clone());
         self.marks.push(OutputMark { writer, prefix, numbers: numbers.to_vec() });
     }
 
-    /// How far the output of a line was; nothing is known of one that the run did not have then.
+    /// The position of the output of a line; `None` if the run did not have it then.
     pub fn get(&self, line: &OutputLine) -> Option<&[u64]> {
         let of_line = |mark: &&OutputMark| mark.writer == line.kind.name() && mark.prefix == line.prefix;
         self.marks.iter().find(of_line).map(|mark| &mark.numbers[..])
     }
 
-    /// As text: a line each.
+    /// The marks as text, a line each.
     pub fn encode(&self) -> String {
         let mut text = self.taken.map_or_else(String::new, |taken| format!("{TAKEN} {taken}\n"));
         for OutputMark { writer, prefix, numbers } in &self.marks {
@@ -77,7 +77,7 @@ impl OutputMarks {
             let numbers = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
             Some(OutputMark { writer, prefix, numbers })
         };
-        let unknown = |line: &str| format!("`{line}` does not tell how far an output is");
+        let unknown = |line: &str| format!("`{line}` is not the position of an output");
         let mut marks = Self::default();
         for line in text.lines() {
             match line.strip_prefix(TAKEN) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_come_back_as_they_were() {
+    fn marks_survive_encoding_and_decoding() {
         let line = |writer, prefix: &str| OutputLine { kind: writer, every: 2, prefix: prefix.to_owned() };
         let mut marks = OutputMarks::now();
         marks.set(&line(OutputKind::Result, "run"), &[120]);

@@ -1,10 +1,10 @@
-//! Text that all ranks write into one file, each its own lines.
+//! Text of all ranks in one file.
 
 use anyhow::Result;
 use aqueduct::comm::{Comm, Op};
 use aqueduct::file::File;
 
-/// Writes `head`, from rank 0, and behind it the lines of all ranks in the order of the ranks, from the byte `at` on; where they end. Collective.
+/// Writes `head` of rank 0 at the offset `at`, followed by the lines of all ranks in rank order; returns the end. Collective.
 pub fn write(world: &Comm, file: &File, at: u64, head: &str, lines: &str) -> Result<u64> {
     let text = if world.rank() == 0 { [head, lines].concat() } else { lines.to_owned() };
     let length = text.len() as u64;

@@ -1,4 +1,4 @@
-//! The checkpoints of `MarDyn`, in its four formats; and molecules as files want them.
+//! Phase spaces in the four formats of `MarDyn`, and the molecules of a rank by the cells of files.
 
 use anyhow::{Context, Result};
 use aqueduct::checkpoint::{CellGrid, Molecule};
@@ -8,7 +8,7 @@ use aqueduct::mardyn::{MoleculeFormat, PhaseSpace, PhaseSpaceFormat};
 use crate::simulation::Simulation;
 use crate::simulation::exchange;
 
-/// Writes all molecules into files that begin with `prefix`, in place of those of an earlier run. Collective.
+/// Writes all molecules into files with this prefix; existing files are replaced. Collective.
 pub fn write(
     simulation: &Simulation,
     space: &PhaseSpace,
@@ -23,10 +23,10 @@ pub fn write(
     Ok(())
 }
 
-/// The cells of files, as large as the decomposition allows, and this rank's molecules in them. Collective.
+/// The cells for files, as large as the decomposition allows, and this rank's molecules in them. Collective.
 ///
-/// A file's cells are larger than those of the forces, and where a molecule sits on a border rounding may put it to another side
-/// of the one than of the other: such molecules are handed over, so that no two ranks have the same cell.
+/// The cells of a file are larger than those of the forces. Rounding may assign a molecule on a border to different sides in the two grids.
+/// Such molecules are sent to the other rank, so that no two ranks have molecules of the same cell.
 pub fn for_files(simulation: &Simulation) -> Result<(CellGrid, Vec<Molecule>)> {
     let (own, decomposition) = (&simulation.model().grid, simulation.decomposition());
     let cells = decomposition.file_cells();

@@ -1,4 +1,4 @@
-//! Energies and temperature over time, as a picture.
+//! A plot of energies and temperature over time.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -16,7 +16,7 @@ const ENERGIES: [Curve; 3] = [
 ];
 const TEMPERATURE: [Curve; 1] = [("temperature", RGBColor(150, 40, 120), |row| row.temperature)];
 
-/// Draws rows into the text of an SVG picture.
+/// Draws rows as SVG text.
 pub fn svg(title: &str, rows: &[ResultRow]) -> Result<String> {
     let mut text = String::new();
     {
@@ -40,7 +40,7 @@ fn chart(
     let times =
         bounds(rows.iter().map(|row| row.time)).ok_or_else(|| anyhow!("there are no rows to plot"))?;
     let values = bounds(curves.iter().flat_map(|(.., column)| rows.iter().map(column)))
-        .ok_or_else(|| anyhow!("no {quantity} is a number"))?;
+        .ok_or_else(|| anyhow!("no value of {quantity} is finite"))?;
     let margin = 0.06 * (values.1 - values.0);
     let mut builder = ChartBuilder::on(area);
     builder.margin(12).margin_right(24).x_label_area_size(36).y_label_area_size(76);
@@ -73,7 +73,7 @@ fn chart(
     Ok(())
 }
 
-/// The smallest and the largest number; apart from each other.
+/// The smallest and the largest number, widened if they are equal.
 fn bounds(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let finite = values.filter(|value| value.is_finite());
     let (low, high) = finite

@@ -1,6 +1,6 @@
-//! `PovWriter`: a scene for POV-Ray per frame: a shape per component, and each molecule as one of them, turned and moved.
+//! `PovWriter`: a POV-Ray scene per frame: a shape per component, and each molecule as a rotated and translated shape.
 //!
-//! After `PovWriter.cpp` of ls1 mardyn; the language is in the documentation of POV-Ray, section "Scene File Language".
+//! After `PovWriter.cpp` of ls1 mardyn; the documentation of POV-Ray, section "Scene File Language", specifies the language.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::parallel_text;
 use crate::simulation::Simulation;
 use crate::simulation::exchange;
 
-/// Writes the molecules of all ranks into a scene of their own. Collective.
+/// Writes the molecules of all ranks into a new scene. Collective.
 pub fn write(simulation: &Simulation, space: &PhaseSpace, name: &str) -> Result<()> {
     let world = simulation.world();
     let molecules = exchange::sort_by_id(world, simulation.molecules())?;
@@ -26,7 +26,7 @@ pub fn write(simulation: &Simulation, space: &PhaseSpace, name: &str) -> Result<
     Ok(file.close()?)
 }
 
-/// Everything before the molecules.
+/// The text before the molecules.
 fn head(space: &PhaseSpace, step: u64, time: f64) -> String {
     let [x, y, z] = space.length;
     let mut text =
@@ -47,7 +47,7 @@ fn head(space: &PhaseSpace, step: u64, time: f64) -> String {
     text
 }
 
-/// Spheres of the diameter sigma, in a colour of the component's own. What has no centres is a point to be seen.
+/// Spheres of the diameter sigma, with a colour per component. A component without Lennard-Jones centres is a small sphere.
 fn shape(component: &Component, number: usize) -> String {
     let colour = [number % 2, number / 2 % 2, number / 4 % 2].map(|part| part.to_string()).join(",");
     let mut spheres = String::new();
@@ -62,7 +62,7 @@ fn shape(component: &Component, number: usize) -> String {
     format!("union {{ {spheres}pigment {{ color rgb <{colour}> }} {look} }}")
 }
 
-/// A molecule. POV-Ray multiplies rows by the matrix: its rows are the columns of the rotation.
+/// A molecule. POV-Ray multiplies row vectors by the matrix, so its rows are the columns of the rotation.
 fn object(molecule: &Molecule) -> String {
     let [w, x, y, z] = molecule.orientation;
     let rows = [
@@ -80,10 +80,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_molecule_is_turned_and_moved() {
+    fn a_molecule_is_rotated_and_translated() {
         let mut molecule = Molecule::new(1, [1.0, 2.0, 3.5], [0.0; 3]);
         assert_eq!(object(&molecule), "object { T0 matrix <1,0,0,0,1,0,0,0,1,1,2,3.5> }\n");
-        // A quarter turn about z takes the x axis, the first row, to y.
+        // A rotation by 90° about z maps the x axis, the first row, to y.
         let half = 0.5_f64.sqrt();
         molecule.orientation = [half, 0.0, 0.0, half];
         let text = object(&molecule);

@@ -1,4 +1,4 @@
-//! `ResultWriter`: energies as a table of text and, at the end, as a plot.
+//! `ResultWriter`: energies as a text table and, at the end, as a plot.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -9,41 +9,38 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::output::plot;
 use crate::output::result_row::ResultRow;
 
-/// The table `<prefix>.res`, kept by rank 0. No other program writes it meanwhile, where the file system has locks.
+/// The table `<prefix>.res`, written by rank 0. On file systems with locks no other program writes it meanwhile.
 pub struct ResultTable {
     path: PathBuf,
     file: File,
     rows: Vec<ResultRow>,
 }
 
-/// Where a run comes back to.
+/// The checkpoint of a restart.
 #[derive(Clone, Copy, Debug)]
 pub struct TableMark {
     /// The step.
     pub step: u64,
-    /// Bytes that the table had then; none if the checkpoint knows nothing of it.
+    /// The length of the table in bytes; `None` if the checkpoint has none.
     pub length: Option<u64>,
 }
 
 impl ResultTable {
-    /// A new table; or, where a run comes back, what there was of it then.
+    /// Opens a new table or, after a restart, truncates the table to the checkpoint.
     pub fn open(prefix: &str, back_to: Option<TableMark>) -> Result<Self> {
         let path = PathBuf::from(format!("{prefix}.res"));
         if let Some(TableMark { length: Some(length), .. }) = back_to {
             let found = fs::metadata(&path).map_or(0, |data| data.len());
             ensure!(
                 found >= length,
-                "ResultWriter: {} has {found} bytes, and {length} when the checkpoint was written; put it back as it was, or start over",
+                "ResultWriter: {} has {found} bytes, but {length} when the checkpoint was written; restore the file, or use --start-over",
                 path.display()
             );
         }
         let failed = || format!("ResultWriter: opening {}", path.display());
         let file = File::options().create(true).append(true).read(true).open(&path).with_context(failed)?;
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-            bail!(
-                "ResultWriter: another program is writing {}; end it, or give another prefix",
-                path.display()
-            );
+            bail!("ResultWriter: another program writes {}; end it, or use another prefix", path.display());
         }
         let (length, rows) = match back_to {
             Some(mark) => kept(&path, mark)?,
@@ -59,12 +56,12 @@ impl ResultTable {
         Ok(results)
     }
 
-    /// Whether the table has this step already.
+    /// Whether the table has this step.
     pub fn has(&self, step: u64) -> bool {
         self.rows.last().is_some_and(|row| row.step >= step)
     }
 
-    /// One more row.
+    /// Appends a row.
     pub fn write(&mut self, row: &ResultRow) -> Result<()> {
         let written = self.file.write_all(format!("{row}\n").as_bytes());
         written.with_context(|| format!("ResultWriter: writing {}", self.path.display()))?;
@@ -72,14 +69,14 @@ impl ResultTable {
         Ok(())
     }
 
-    /// Makes the rows durable; how many bytes they are.
+    /// Syncs the table; returns its length in bytes.
     pub fn sync(&self) -> Result<u64> {
         let synced = self.file.sync_data().and_then(|()| self.file.metadata());
         let data = synced.with_context(|| format!("ResultWriter: syncing {}", self.path.display()))?;
         Ok(data.len())
     }
 
-    /// Draws what there is into `<prefix>.svg`; its name, where there was something to draw.
+    /// Draws the rows into `<prefix>.svg`; returns its name if there are rows.
     pub fn plot(&self) -> Result<Option<PathBuf>> {
         if self.rows.is_empty() {
             return Ok(None);
@@ -92,8 +89,8 @@ impl ResultTable {
     }
 }
 
-/// The bytes and rows that stay: those that the checkpoint knows of, else those up to its step. A last line that a crash has torn is dropped: it was
-/// written after the step.
+/// The bytes and rows that are kept: those of the checkpoint's length, or those up to its step. An incomplete last line is dropped, since
+/// it was written after the step.
 fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<ResultRow>)> {
     let text =
         fs::read_to_string(path).with_context(|| format!("ResultWriter: reading {}", path.display()))?;
@@ -104,7 +101,8 @@ fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<ResultRow>)> {
             break;
         }
         if !line.starts_with('#') {
-            let place = || format!("ResultWriter: {}, line {}: not a table of ours", path.display(), at + 1);
+            let place =
+                || format!("ResultWriter: {}, line {}: not a table of ResultWriter", path.display(), at + 1);
             let row = line.parse::<ResultRow>().with_context(place)?;
             if row.step > mark.step {
                 break;
@@ -115,8 +113,8 @@ fn kept(path: &Path, mark: TableMark) -> Result<(u64, Vec<ResultRow>)> {
     }
     ensure!(
         mark.length.is_none_or(|known| known == length),
-        "ResultWriter: {} is not what it was when the checkpoint was written: its first {length} bytes are rows up to step {}; \
-         put it back as it was, or start over",
+        "ResultWriter: {} was changed after the checkpoint was written: its first {length} bytes are rows up to step {}; \
+         restore the file, or use --start-over",
         path.display(),
         mark.step
     );
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_goes_on_where_a_run_comes_back_to() {
+    fn a_table_is_continued_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let prefix = folder.path().join("run").display().to_string();
         let row = |step: u64| ResultRow {
@@ -150,7 +148,7 @@ mod tests {
         assert!(error.contains("100000 when the checkpoint was written"), "{error}");
         let mut results = ResultTable::open(&prefix, back(None)).unwrap();
         let error = format!("{:#}", ResultTable::open(&prefix, None).err().unwrap());
-        assert!(error.contains("another program is writing"), "{error}");
+        assert!(error.contains("another program writes"), "{error}");
         assert!(results.has(2) && !results.has(3));
         results.write(&row(3)).unwrap();
         let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
@@ -165,9 +163,9 @@ mod tests {
         assert!(results.has(3) && !results.has(4) && results.sync().unwrap() == length);
         drop(results);
         let error = format!("{:#}", ResultTable::open(&prefix, back(Some(length - 1))).err().unwrap());
-        assert!(error.contains("not what it was"), "{error}");
+        assert!(error.contains("was changed after the checkpoint"), "{error}");
         fs::write(&path, "what\n").unwrap();
         let error = format!("{:#}", ResultTable::open(&prefix, back(None)).err().unwrap());
-        assert!(error.contains("line 1: not a table of ours"), "{error}");
+        assert!(error.contains("line 1: not a table of ResultWriter"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A row of results: printed for people, kept in a file, plotted.
+//! A row of results: printed, stored in a table, plotted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::force::energy::Energies;
 
-/// What a state amounts to, at a step.
+/// Energies, temperature and pressure at a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResultRow {
     /// The step.
@@ -28,7 +28,7 @@ impl ResultRow {
     /// The first line of a file of rows.
     pub const HEAD: &'static str = "# step time kinetic potential total temperature pressure";
 
-    /// Of energies in a box of this volume.
+    /// The row of energies in a box of this volume.
     pub fn new(step: u64, time: f64, energies: &Energies, volume: f64) -> Self {
         Self {
             step,
@@ -40,7 +40,7 @@ impl ResultRow {
         }
     }
 
-    /// Kinetic and potential energy.
+    /// The sum of kinetic and potential energy.
     pub fn total(&self) -> f64 {
         self.kinetic + self.potential
     }
@@ -54,7 +54,7 @@ impl ResultRow {
         )
     }
 
-    /// For people: few digits, in columns.
+    /// The row for the terminal: few digits, in columns.
     pub fn pretty(&self) -> String {
         let Self { step, time, kinetic, potential, temperature, pressure } = self;
         let total = self.total();
@@ -64,7 +64,7 @@ impl ResultRow {
     }
 }
 
-/// With all digits.
+/// The row with all digits, for files.
 impl fmt::Display for ResultRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { step, time, kinetic, potential, temperature, pressure } = self;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_comes_back_to_the_bit() {
+    fn a_row_survives_formatting_and_parsing() {
         let row = ResultRow {
             step: 7,
             time: 0.1 + 0.2,

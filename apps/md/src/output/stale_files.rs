@@ -1,4 +1,4 @@
-//! Files that a run has written after the checkpoint it comes back to: they are of steps that have not been.
+//! Files that a run wrote after the checkpoint of a restart. Their steps are computed again, so they are removed.
 
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
-/// The clock of a file system may be so much behind.
+/// The greatest lag of a file system's clock.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// What a run comes back to, and what it needs.
+/// The checkpoint of a restart, and the input files.
 #[derive(Clone, Debug)]
 pub struct StaleFiles {
     /// The step of the checkpoint.
     pub step: u64,
-    /// When it was taken: what is older was not written after it, and belongs to someone else.
+    /// The time of the checkpoint. Older files were not written after it, and are not removed.
     pub taken: SystemTime,
-    /// Files that the run reads.
+    /// Input files of the run.
     pub inputs: Vec<PathBuf>,
 }
 
 impl StaleFiles {
-    /// Removes `<prefix>-<step><ending>` for all later steps; where there is no such folder, there is nothing.
+    /// Removes `<prefix>-<step><ending>` of all later steps. A folder that does not exist has none.
     pub fn remove(&self, prefix: &str, endings: &[String]) -> Result<()> {
         let path = Path::new(prefix);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned() + "-";
@@ -35,13 +35,13 @@ impl StaleFiles {
             if later && endings.iter().any(|known| known == ending) && self.is_ours(&entry) {
                 let path = entry.path();
                 fs::remove_file(&path)
-                    .with_context(|| format!("removing {}, of a later step", path.display()))?;
+                    .with_context(|| format!("removing {}, which is of a later step", path.display()))?;
             }
         }
         Ok(())
     }
 
-    /// Whether the run has written it after the checkpoint.
+    /// Whether the run wrote the file after the checkpoint.
     fn is_ours(&self, entry: &DirEntry) -> bool {
         let written = entry.metadata().and_then(|data| data.modified());
         let same = |input: &PathBuf| match (fs::canonicalize(input), fs::canonicalize(entry.path())) {
@@ -76,7 +76,7 @@ mod tests {
         let later = StaleFiles { step: 10, taken: SystemTime::now(), inputs };
         later.remove(&folder.path().join("run").display().to_string(), &[".xyz".to_owned()]).unwrap();
         let gone: Vec<&str> = names.into_iter().filter(|name| !folder.path().join(name).exists()).collect();
-        assert_eq!(gone, ["run-11.xyz"], "neither older files nor those that are read");
+        assert_eq!(gone, ["run-11.xyz"], "neither older files nor input files");
         later.remove("not/there/run", &[".xyz".to_owned()]).unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! `VISWriter`: all frames in one text file, as `MegaMol` and `MarDyn`'s own viewer read it; molecules in the order of their ids.
+//! `VISWriter`: all frames in one text file for `MegaMol` and the viewer of `MarDyn`; molecules are ordered by id.
 //!
-//! A line of column names, then a line per molecule: id, component from 0, position, orientation (w x y z), cluster (0). A line `#` begins every
-//! frame but the first. After `VISWriter.cpp` of ls1 mardyn.
+//! A line of column names, then a line per molecule: id, component from 0, position, orientation (w x y z), cluster (0). A line `#` begins
+//! every frame except the first. After `VISWriter.cpp` of ls1 mardyn.
 
 use std::fmt::Write as _;
 
@@ -26,16 +26,16 @@ pub struct VisFile {
     last: Option<u64>,
 }
 
-/// What a run goes on from.
+/// The state of the file at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisStart {
-    /// The beginning: a file of an earlier run is emptied.
+    /// A new run: a file of an earlier run is truncated.
     New,
-    /// A checkpoint that knows nothing of the file: there must be no frames.
+    /// A checkpoint without a mark of the file: it must have no frames.
     Unknown,
-    /// The first bytes, up to the frame of a step.
+    /// A checkpoint with a mark: the frames up to a step are kept.
     At {
-        /// How many bytes stay.
+        /// The number of bytes that are kept.
         end: u64,
         /// The step of the last frame in them.
         last: Option<u64>,
@@ -43,7 +43,7 @@ pub enum VisStart {
 }
 
 impl VisStart {
-    /// From the mark of a checkpoint, where the run comes back to one.
+    /// The state from the mark of a checkpoint, after a restart.
     pub fn of_mark(comes_back: bool, mark: Option<&[u64]>) -> Self {
         match mark {
             _ if !comes_back => Self::New,
@@ -54,7 +54,7 @@ impl VisStart {
 }
 
 impl VisFile {
-    /// Opens the file, and cuts it to what the run goes on from. Collective.
+    /// Opens the file and truncates it to the state at the start of the run. Collective.
     pub fn open(world: &Comm, prefix: &str, units: SimulationUnits, start: VisStart) -> Result<Self> {
         let name = format!("{prefix}.vis");
         let file = OpenOptions::new()
@@ -69,15 +69,15 @@ impl VisFile {
             VisStart::Unknown => {
                 ensure!(
                     found == 0,
-                    "VISWriter: {prefix}.vis has {found} bytes, and the checkpoint does not say which of them to keep; \
-                     move it away, give another prefix, or start over"
+                    "VISWriter: {prefix}.vis has {found} bytes, but the checkpoint does not say how many to keep; \
+                     move the file away, use another prefix, or use --start-over"
                 );
                 (0, None)
             }
             VisStart::At { end, last } => {
                 ensure!(
                     found >= end,
-                    "VISWriter: {prefix}.vis has {found} bytes, and {end} when the checkpoint was written; put it back as it was, or start over"
+                    "VISWriter: {prefix}.vis has {found} bytes, but {end} when the checkpoint was written; restore the file, or use --start-over"
                 );
                 (end, last)
             }
@@ -86,7 +86,7 @@ impl VisFile {
         Ok(Self { file, units, end, last })
     }
 
-    /// One more frame, unless it is there. Collective.
+    /// Appends a frame unless the file has it. Collective.
     pub fn write(&mut self, simulation: &Simulation) -> Result<()> {
         if self.last.is_some_and(|last| last >= simulation.step()) {
             return Ok(());
@@ -99,7 +99,7 @@ impl VisFile {
         Ok(())
     }
 
-    /// Makes the frames durable; how many bytes they are, and the step of the last. Collective.
+    /// Syncs the frames; returns their length in bytes, and the step of the last one. Collective.
     pub fn sync(&self) -> Result<(u64, Option<u64>)> {
         self.file.sync()?;
         Ok((self.end, self.last))
@@ -112,7 +112,7 @@ impl VisFile {
     }
 }
 
-/// Columns as wide as the original's; wider numbers keep a space before them.
+/// Columns with the widths of the original; wider numbers have a space before them.
 fn line(molecule: &Molecule, units: SimulationUnits) -> String {
     let mut line = format!("{:>8}", molecule.id);
     let mut column = |text: String, width: usize| {

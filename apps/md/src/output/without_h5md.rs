@@ -1,4 +1,4 @@
-//! `H5MD` where this program was built without HDF5: an error that says so.
+//! `H5MD` in a program that was built without HDF5: an error with the remedy.
 
 use anyhow::{Result, bail};
 use aqueduct::comm::Comm;
@@ -6,31 +6,31 @@ use aqueduct::comm::Comm;
 use crate::input::units::SimulationUnits;
 use crate::simulation::Simulation;
 
-/// Nothing can be written here.
+/// No value: the output cannot be opened.
 pub enum H5mdUnavailable {}
 
-/// The output of this name where HDF5 is there.
+/// Stands for the output of this name with HDF5.
 pub type H5mdOutput = H5mdUnavailable;
 
 impl H5mdUnavailable {
-    /// Tells what to do.
+    /// Returns the error.
     pub fn open(_: &Comm, prefix: &str, _: Option<SimulationUnits>, _: Option<&[u64]>) -> Result<Self> {
         bail!(
             "output H5MD {prefix}: this program was built without HDF5; install libhdf5-dev and build it with `--features hdf5`"
         )
     }
 
-    /// There is none to be anywhere.
+    /// Never called.
     pub fn mark(&self) -> Vec<u64> {
         match *self {}
     }
 
-    /// There is none to write to.
+    /// Never called.
     pub fn write(&mut self, _: &Simulation) -> Result<()> {
         match *self {}
     }
 
-    /// There is none to close.
+    /// Never called.
     pub fn close(self) -> Result<()> {
         match self {}
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trajectory_is_an_error_with_the_way_out() {
+    fn a_trajectory_is_an_error_with_a_remedy() {
         let open = |world: &Comm| {
             Ok::<_, Error>(H5mdUnavailable::open(world, "run", None, None).err().unwrap().to_string())
         };

@@ -1,4 +1,4 @@
-//! `XyzWriter`: a frame of extended XYZ, for viewers, with velocities; molecules in the order of their ids, as in every other frame.
+//! `XyzWriter`: a frame of extended XYZ with velocities, for viewers; molecules are ordered by id in every frame.
 
 use anyhow::Result;
 use aqueduct::formats::xyz::{Atom, XyzFrame, XyzWriter};
@@ -7,10 +7,10 @@ use crate::input::units::SimulationUnits;
 use crate::simulation::Simulation;
 use crate::simulation::exchange;
 
-/// Symbols of elements stand for components: viewers know how to draw them.
+/// Element symbols for the components, which viewers know how to draw.
 const SYMBOLS: [&str; 8] = ["Ar", "Kr", "Xe", "Ne", "O", "N", "C", "H"];
 
-/// Writes the molecules of all ranks into a file of their own. Collective.
+/// Writes the molecules of all ranks into a new file. Collective.
 pub fn write(simulation: &Simulation, units: SimulationUnits, name: &str) -> Result<()> {
     let molecules = exchange::sort_by_id(simulation.world(), simulation.molecules())?;
     let species = |component: u64| SYMBOLS[component as usize % SYMBOLS.len()];

@@ -1,4 +1,4 @@
-//! Checkpoints of a run: when they are due, what is in them, and coming back.
+//! Checkpoints of a run: when they are due, their contents, and the restart.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -16,37 +16,37 @@ use crate::output::output_marks::OutputMarks;
 use crate::output::{OutputState, phase_space};
 use crate::simulation::Simulation;
 
-/// Where checkpoints go, and how often.
+/// Folder and frequency of checkpoints.
 #[derive(Clone, Debug)]
 pub struct CheckpointPolicy {
     /// The folder of the generations.
     pub folder: PathBuf,
-    /// A device that their files go through, such as `fault=nospace=1000000:ufs:`.
+    /// A device for their files, such as `fault=nospace=1000000:ufs:`.
     pub through: Option<String>,
-    /// When one is due.
+    /// When a checkpoint is due.
     pub every: CheckpointInterval,
-    /// How many generations stay.
+    /// The number of generations that are kept.
     pub keep: usize,
-    /// Whether the run waits for each, instead of computing on while it is written.
+    /// Whether the run waits for each checkpoint instead of computing while it is written.
     pub blocking: bool,
 }
 
 /// When a checkpoint is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointInterval {
-    /// After so many steps.
+    /// After this number of steps.
     Steps(u64),
-    /// As often as it pays on a machine that fails once in this time, after Young and Daly.
+    /// At the best interval for this mean time between failures, after Young and Daly.
     Auto(Duration),
 }
 
-/// Where a run with checkpoints begins.
+/// Where a run with checkpoints starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartMode {
-    /// At the beginning. A folder that has checkpoints is refused: they are of a run that could go on.
+    /// At the beginning. A folder with checkpoints is an error, since they belong to a run that could be continued.
     #[default]
     New,
-    /// At the beginning, whatever there is.
+    /// At the beginning, also in a folder with checkpoints.
     StartOver,
     /// At the latest checkpoint; there must be one.
     Latest,
@@ -60,54 +60,54 @@ pub enum StartMode {
 pub struct Checkpointer {
     store: Store,
     start: StartMode,
-    /// Newer checkpoints than the state that the run begins with: they are of a future that will not be.
+    /// Checkpoints that are newer than the initial state of the run. They are discarded.
     has_newer: bool,
     blocking: bool,
-    /// Whether the first checkpoint is written at once and waited for, so that it is known how long one takes.
+    /// Whether the first checkpoint is written after the first step and waited for, to measure its duration.
     early: bool,
     schedule: CheckpointSchedule,
-    /// When the last one was begun, while it is under way; and the longest that any has taken.
+    /// The start of the checkpoint that is being written, and the longest duration so far.
     began: Option<Instant>,
     longest: Duration,
-    /// The step of the newest one.
+    /// The step of the newest checkpoint.
     saved: Option<u64>,
     cost: CheckpointCost,
 }
 
-/// What checkpoints have kept a run from computing, on this rank.
+/// The cost of the checkpoints of a run on this rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckpointCost {
-    /// How many were written on the way.
+    /// The number of checkpoints.
     pub checkpoints: u32,
-    /// How long the run has stood still for them.
+    /// The time for which they stopped the run.
     pub time: Duration,
 }
 
 enum CheckpointSchedule {
     Steps(u64),
-    /// Looked at by rank 0.
+    /// Used by rank 0.
     Auto {
         interval: Interval,
         since: Instant,
     },
 }
 
-/// What a checkpoint brings back.
+/// The state of a checkpoint.
 pub struct RestoredState {
-    /// The step it was written after.
+    /// The step after which it was written.
     pub step: u64,
     /// Simulated time.
     pub time: f64,
-    /// Molecules about where they belong.
+    /// The molecules, approximately on their ranks.
     pub molecules: Vec<Molecule>,
-    /// How far the outputs were.
+    /// The positions of the outputs.
     pub outputs: OutputState,
-    /// What is to be told about it.
+    /// A message about the restart.
     pub note: String,
 }
 
 impl Checkpointer {
-    /// Opens the folder, and locks it: no other run changes it, or the outputs that belong to it. Collective.
+    /// Opens and locks the folder, so that no other run changes it or the outputs that belong to it. Collective.
     pub fn open(world: &Comm, policy: &CheckpointPolicy, start: StartMode) -> Result<Self> {
         let store = match start {
             StartMode::Latest | StartMode::Generation(_) => Store::open(world, &policy.folder)?,
@@ -122,8 +122,8 @@ impl Checkpointer {
         let newest = store.generations()?.last().copied();
         let has_newer = match (start, newest) {
             (StartMode::New, Some(newest)) => bail!(
-                "{}: there are checkpoints, up to generation {newest}; go on from them with --restart latest, begin at the beginning and give \
-                 them up with --start-over, or name another folder",
+                "{}: the folder has checkpoints up to generation {newest}; continue with --restart latest, discard them and start from the \
+                 beginning with --start-over, or use another folder",
                 policy.folder.display()
             ),
             (StartMode::StartOver, newest) => newest.is_some(),
@@ -141,12 +141,12 @@ impl Checkpointer {
         Ok(Self { store, start, has_newer, blocking, early, schedule: clock, began, longest, saved, cost })
     }
 
-    /// Writes a checkpoint after the first step, and waits for it: a run that ends before a limit of time needs to know how long one takes.
+    /// Makes the run write a checkpoint after the first step and wait for it. A run with a time limit needs to know how long a checkpoint takes.
     pub fn measure_early(&mut self) {
         self.early = true;
     }
 
-    /// The checkpoint that the run comes back to, compared with its checksums; none if it begins at the beginning.
+    /// The checkpoint from which the run restarts, after verification; `None` if it starts at the beginning.
     fn chosen(&self) -> Result<Option<Generation>> {
         match self.start {
             StartMode::New | StartMode::StartOver => Ok(None),
@@ -156,7 +156,7 @@ impl Checkpointer {
                 let folder = self.store.folder().display();
                 ensure!(
                     latest.is_some(),
-                    "{folder}: there is no checkpoint to come back to; check the path, or begin without --restart"
+                    "{folder}: there is no checkpoint; check the path, or run without --restart"
                 );
                 Ok(latest)
             }
@@ -168,7 +168,7 @@ impl Checkpointer {
         }
     }
 
-    /// What the run comes back to, on whatever number of ranks; none if it begins at the beginning. Collective.
+    /// The state from which the run restarts, on any number of ranks; `None` if it starts at the beginning. Collective.
     pub fn restore(
         &mut self,
         world: &Comm,
@@ -181,13 +181,13 @@ impl Checkpointer {
         ensure!(
             length == space.length && count == space.molecules,
             "{folder}: its checkpoints have {count} molecules in a box of {length:?}, the configuration {} in {:?}: \
-             they are of another run; name another folder, or the configuration they belong to",
+             they belong to another run; use another folder, or the configuration of that run",
             space.molecules,
             space.length
         );
         let grid = SimulationGrid::new(length, cutoff, count)?;
-        let brick = Decomposition::regular(&grid, world.size()).cell_box(world.rank());
-        let molecules = latest.cells::<Molecule>("molecules", &initial_state::region(&grid, &brick))?;
+        let cell_box = Decomposition::regular(&grid, world.size()).cell_box(world.rank());
+        let molecules = latest.cells::<Molecule>("molecules", &initial_state::region(&grid, &cell_box))?;
         let found = world.allreduce_one(Op::Sum, molecules.len() as u64)?;
         ensure!(
             found == count,
@@ -197,11 +197,11 @@ impl Checkpointer {
         self.saved = Some(latest.step());
         let mut passed = String::new();
         for other in latest.skipped() {
-            write!(passed, "; {} was passed over: {}", other.generation, other.error)?;
+            write!(passed, "; generation {} was skipped: {}", other.generation, other.error)?;
         }
         let (number, step, ranks) = (latest.number(), latest.step(), latest.ranks());
         let note = format!(
-            "back to step {step}, from generation {number} of {folder}, written by {ranks} ranks{passed}"
+            "restart at step {step}, from generation {number} of {folder}, written by {ranks} ranks{passed}"
         );
         let marks = if latest.has("outputs") {
             OutputMarks::decode(&latest.value::<String>("outputs")?)?
@@ -212,13 +212,13 @@ impl Checkpointer {
         Ok(Some(RestoredState { step, time: latest.value("time")?, molecules, outputs, note }))
     }
 
-    /// Makes the state that a run begins with the latest checkpoint, where there are newer ones: before anything that belongs to those is changed.
+    /// If there are newer checkpoints than the initial state, writes the initial state as the latest checkpoint before outputs are changed.
     /// Collective.
     pub fn begin(&mut self, simulation: &Simulation, marks: &OutputMarks) -> Result<()> {
         if self.has_newer { self.save(simulation, marks, true) } else { Ok(()) }
     }
 
-    /// Writes a checkpoint if one is due, after `before`, which makes the outputs durable and tells how far they are. Collective.
+    /// Writes a checkpoint if one is due. It calls `before` first, which syncs the outputs and returns their positions. Collective.
     pub fn step(
         &mut self,
         simulation: &Simulation,
@@ -240,9 +240,9 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// The longest that a checkpoint has taken so far, from its beginning until it was durable, as this rank has seen it.
+    /// The longest duration of a checkpoint so far on this rank, from its start until it was durable.
     pub fn longest(&self) -> Duration {
-        // One that is under way takes at least as long as it has taken.
+        // The checkpoint that is being written takes at least the time since its start.
         self.longest.max(self.began.map_or(Duration::ZERO, |began| began.elapsed()))
     }
 
@@ -255,12 +255,12 @@ impl Checkpointer {
         }
     }
 
-    /// What they have cost so far.
+    /// The cost of the checkpoints so far.
     pub fn cost(&self) -> CheckpointCost {
         self.cost
     }
 
-    /// Writes the last one, if it is not there yet, and waits until all are durable. Collective.
+    /// Writes a checkpoint of the last step, unless there is one, and waits until all are durable. Collective.
     pub fn finish(mut self, simulation: &Simulation, marks: &OutputMarks) -> Result<()> {
         self.store.wait()?;
         if self.saved != Some(simulation.step()) {

@@ -1,4 +1,4 @@
-//! When a run ends before its last step: a signal, or a limit of wall time. All ranks agree on it after the same step.
+//! The end of a run before its last step, by a signal or a limit of wall time. All ranks stop after the same step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,32 +7,32 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use aqueduct::comm::{Comm, Op};
 
-/// Why a run has ended before its last step.
+/// Why a run ended before its last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// A rank was asked to end, by SIGTERM.
+    /// A rank received SIGTERM.
     Signal,
-    /// The wall time was nearly over.
+    /// The limit of wall time was near.
     TimeLimit,
 }
 
-/// When a run is to end early.
+/// The conditions under which a run ends early.
 #[derive(Clone, Debug, Default)]
 pub struct StopCondition {
-    /// Set when this rank is asked to end.
+    /// Set when this rank receives SIGTERM.
     pub signal: Option<Arc<AtomicBool>>,
-    /// When the run must have ended. Rank 0 looks at the clock.
+    /// The time at which the run must have ended, by the clock of rank 0.
     pub limit: Option<SystemTime>,
 }
 
-/// What is still to be done after the decision to stop takes at most so many times as long as the longest step and checkpoint so far.
+/// The safety factor: the work after the decision to stop takes at most this many times the longest step and checkpoint so far.
 const SAFETY: u32 = 2;
 
-/// Kept for starting and ending, whatever is measured.
+/// Time reserved for the end of the program.
 const RESERVE: Duration = Duration::from_millis(500);
 
 impl StopCondition {
-    /// Whether to stop now; `step` and `checkpoint` are what the longest so far have taken. Collective.
+    /// Whether to stop now; `step` and `checkpoint` are the longest durations so far. Collective.
     pub fn check(&self, world: &Comm, step: Duration, checkpoint: Duration) -> Result<Option<StopReason>> {
         if self.signal.is_none() && self.limit.is_none() {
             return Ok(None);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_rank_is_asked_all_do() {
+    fn a_signal_on_one_rank_stops_all_ranks() {
         let reasons = Launch::threads(3).run(|world| {
             let signal = (world.rank() == 2).then(|| Arc::new(AtomicBool::new(true)));
             let condition = StopCondition { signal: signal.or(Some(Arc::default())), limit: None };

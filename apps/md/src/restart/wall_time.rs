@@ -1,8 +1,8 @@
-//! Times as they are written on a command line: durations, and moments of the calendar.
+//! Parsing of durations and points in time on the command line.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Seconds, minutes, hours or days.
+/// Parses a duration in seconds, minutes, hours or days.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
     let factor = match unit {
@@ -10,16 +10,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60.0,
         "h" => 3600.0,
         "d" => 86400.0,
-        _ => return Err("give a number and s, m, h or d".to_owned()),
+        _ => return Err("give a number followed by s, m, h or d".to_owned()),
     };
     let seconds = number.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds * factor).ok());
     duration.ok_or_else(|| format!("`{number}` is not a positive number"))
 }
 
-/// A duration from now on, seconds since 1970 after an `@`, or a moment in UTC: `2026-11-18T14:30:00Z`.
+/// Parses a point in time: a duration from now, `@` and seconds since 1970, or a time in UTC: `2026-11-18T14:30:00Z`.
 pub fn moment(text: &str) -> Result<SystemTime, String> {
-    let forms = "give a duration from now on (90m), seconds since 1970 (@1800000000), or a moment in UTC (2026-11-18T14:30:00Z)";
+    let forms = "give a duration from now (90m), seconds since 1970 (@1800000000), or a time in UTC (2026-11-18T14:30:00Z)";
     if let Some(seconds) = text.strip_prefix('@') {
         let seconds = seconds.parse().map(Duration::from_secs).map_err(|_| forms.to_owned())?;
         return UNIX_EPOCH.checked_add(seconds).ok_or_else(|| forms.to_owned());
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_have_three_forms() {
+    fn points_in_time_have_three_forms() {
         let at = |seconds| Ok(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(moment("@1800000000"), at(1_800_000_000));
         assert_eq!(moment("1970-01-01T00:00:00Z"), at(0));

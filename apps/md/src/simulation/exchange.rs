@@ -1,4 +1,4 @@
-//! Molecules between ranks: to their owners, and copies to the neighbours.
+//! Exchange of molecules between ranks: to their owners, and ghost molecules to the neighbours.
 
 use anyhow::{Result, bail};
 use aqueduct::comm::{Comm, Op, Plain};
@@ -13,7 +13,7 @@ use aqueduct::checkpoint::Molecule;
 const MOVED: u32 = 1;
 const COPIED: u32 = 2;
 
-/// Brings molecules to their owners, wherever they are.
+/// Sends molecules on any ranks to their owners.
 pub fn send_to_owners(
     world: &Comm,
     owner: impl Fn(&Molecule) -> usize,
@@ -24,8 +24,8 @@ pub fn send_to_owners(
     Ok(world.all_to_all_varied(&parts)?.concat())
 }
 
-/// Deals the molecules of all ranks out in the order of their ids, about evenly where ids are dense: that order is the same at every step
-/// and for every number of ranks. Collective.
+/// Distributes the molecules of all ranks by id, about evenly if ids are dense. The order is the same in every step and for every number of
+/// ranks. Collective.
 pub fn sort_by_id(world: &Comm, molecules: &[Molecule]) -> Result<Vec<Molecule>> {
     let ids = || molecules.iter().map(|molecule| molecule.id);
     let [least, least_below] = [ids().min().unwrap_or(u64::MAX), !ids().max().unwrap_or(0)];
@@ -38,7 +38,7 @@ pub fn sort_by_id(world: &Comm, molecules: &[Molecule]) -> Result<Vec<Molecule>>
     Ok(mine)
 }
 
-/// Brings molecules that have left the box of this rank to the neighbours that have them now.
+/// Sends molecules that have left the box of this rank to the neighbours that own them now.
 pub fn migrate(
     world: &Comm,
     grid: &SimulationGrid,
@@ -47,11 +47,11 @@ pub fn migrate(
     molecules: &mut Vec<Molecule>,
 ) -> Result<()> {
     let mut parts: Vec<Vec<Molecule>> = vec![Vec::new(); neighbours.len()];
-    let brick = decomposition.cell_box(world.rank());
+    let cell_box = decomposition.cell_box(world.rank());
     let mut lost = None;
     molecules.retain(|molecule| {
         let cell = grid.cell_of(molecule.position);
-        if brick.contains(cell) {
+        if cell_box.contains(cell) {
             return true;
         }
         let owner = decomposition.owner(cell);
@@ -63,7 +63,7 @@ pub fn migrate(
     });
     if let Some((id, owner)) = lost {
         bail!(
-            "molecule {id} flew past the neighbours of rank {} to rank {owner}: take a shorter timestepLength",
+            "molecule {id} moved beyond the neighbours of rank {} to rank {owner}; use a shorter timestepLength",
             world.rank()
         );
     }
@@ -73,19 +73,19 @@ pub fn migrate(
     Ok(())
 }
 
-/// Copies of the molecules in the layer of cells around this rank's box, with the places of their cells in the grown box.
+/// Copies of the molecules in the layer of cells around this rank's box, with the indices of their cells in the grown box.
 ///
-/// `molecules` are sorted, and `starts` says where the cells of the rank's box begin.
+/// `molecules` are sorted; `starts` has the index of the first molecule of each cell of the rank's box.
 pub fn ghosts(
     world: &Comm,
-    brick: &CellBox,
+    cell_box: &CellBox,
     neighbours: &[Neighbour],
     molecules: &[Molecule],
     starts: &[usize],
 ) -> Result<Vec<Ghost>> {
-    let parts = neighbours.iter().map(|neighbour| copies(brick, neighbour, molecules, starts)).collect();
+    let parts = neighbours.iter().map(|neighbour| copies(cell_box, neighbour, molecules, starts)).collect();
     let arrived = swap(world, COPIED, neighbours, parts)?;
-    let around = brick.grown();
+    let around = cell_box.grown();
     let mut ghosts = Vec::with_capacity(arrived.iter().map(Vec::len).sum());
     for (neighbour, copies) in neighbours.iter().zip(arrived) {
         let places: Vec<usize> = neighbour
@@ -100,13 +100,13 @@ pub fn ghosts(
     Ok(ghosts)
 }
 
-/// What a neighbour needs, with the places of the cells among all it gets from us.
-fn copies(brick: &CellBox, neighbour: &Neighbour, molecules: &[Molecule], starts: &[usize]) -> Vec<Ghost> {
+/// The molecules that a neighbour needs, with the indices of their cells among those that it gets from this rank.
+fn copies(cell_box: &CellBox, neighbour: &Neighbour, molecules: &[Molecule], starts: &[usize]) -> Vec<Ghost> {
     let mut copies = Vec::new();
     let cells =
         neighbour.outgoing.iter().flat_map(|strip| strip.source.iter().map(|cell| (cell, strip.shift)));
     for (number, (cell, shift)) in cells.enumerate() {
-        let place = brick.index(cell);
+        let place = cell_box.index(cell);
         copies.extend(molecules[starts[place]..starts[place + 1]].iter().map(|molecule| Ghost {
             position: std::array::from_fn(|axis| molecule.position[axis] + shift[axis]),
             component: molecule.component as u32,
@@ -116,7 +116,7 @@ fn copies(brick: &CellBox, neighbour: &Neighbour, molecules: &[Molecule], starts
     copies
 }
 
-/// A part to each neighbour, and what each has for us.
+/// Sends a part to each neighbour and receives one from each.
 fn swap<T: Plain>(
     world: &Comm,
     tag: u32,

@@ -1,4 +1,4 @@
-"""Readers of the field open what a run writes: xyz | h5md | h5md-bare FILE. Box and time, then the numbers of each molecule, a line each, all their digits."""
+"""Reads an output with an external program: xyz | h5md | h5md-bare FILE. Prints box and time, then the numbers of each molecule, a line each, with all digits."""
 import sys
 
 

@@ -1,4 +1,4 @@
-//! Molecules through every format, from any number of ranks to any other, for both decompositions: the same to the bit.
+//! Every format, from any number of ranks to any other, for both decompositions: bitwise the same molecules.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use aqueduct_md::output::{phase_space, xyz};
 use aqueduct_md::run;
 use aqueduct_md::simulation::Simulation;
 
-/// Argon, another, and a molecule of two centres that is carried along.
+/// Argon, another component, and a molecule of two centres that does not move.
 fn space() -> PhaseSpace {
     let site = |x: f64| LennardJones {
         position: [x, 0.0, 0.0],
@@ -35,7 +35,7 @@ fn space() -> PhaseSpace {
 
 const COUNT: u64 = 297;
 
-/// On a loose grid, some on the borders of cells, with digits that no short number has.
+/// Molecules on a grid, some on the borders of cells, with values that need all digits of a double.
 fn molecules(length: [f64; 3]) -> Vec<Molecule> {
     let molecule = |id: u64| {
         let place = [id % 11, id / 11 % 3 * 3, id / 33];
@@ -51,10 +51,10 @@ fn molecules(length: [f64; 3]) -> Vec<Molecule> {
     (0..COUNT).map(molecule).collect()
 }
 
-fn config(format: PhaseSpaceFormat, folder: &Path, prefix: &str, manner: DecompositionMethod) -> Config {
+fn config(format: PhaseSpaceFormat, folder: &Path, prefix: &str, method: DecompositionMethod) -> Config {
     let files = format.files(prefix);
     let decomposition =
-        if manner == DecompositionMethod::Kd { "KDDecomposition" } else { "DomainDecomposition" };
+        if method == DecompositionMethod::Kd { "KDDecomposition" } else { "DomainDecomposition" };
     let text = format!(
         "MDProjectConfig\ntimestepLength 1e-9\ncutoffRadius 1.5\nphaseSpaceFile {} {} {}\nparallelization {decomposition}\n\
          components {}/components.inp\n",
@@ -70,14 +70,14 @@ fn bytes(molecules: &[Molecule]) -> &[u8] {
     bytemuck::cast_slice(molecules)
 }
 
-/// Begins as a configuration says; the molecules of all ranks.
+/// The molecules of all ranks in the initial state of a configuration.
 fn read(world: &Comm, config: &Config) -> Result<Vec<Molecule>> {
     let initial_state::InitialState { space, molecules } = initial_state::begin(world, config)?;
     let simulation = Simulation::new(world, run::model(config, &space)?, molecules, 0, space.time)?;
     gather(world, simulation.molecules())
 }
 
-fn every_number_of_ranks(format: PhaseSpaceFormat) {
+fn check_all_numbers_of_ranks(format: PhaseSpaceFormat) {
     let folder = tempfile::tempdir().unwrap();
     let (space, all) = (space(), molecules(space().length));
     let path = folder.path().join("components").display().to_string();
@@ -86,11 +86,11 @@ fn every_number_of_ranks(format: PhaseSpaceFormat) {
         let files = aqueduct::mardyn::PhaseSpaceFiles::one(format!("{path}.inp"));
         Ok(PhaseSpaceFormat::OldStyle.write(world, &files, &space, &grid, &[])?)
     });
-    for (writers, manner) in (1..=7)
+    for (writers, method) in (1..=7)
         .flat_map(|writers| [(writers, DecompositionMethod::Regular), (writers, DecompositionMethod::Kd)])
     {
-        let prefix = folder.path().join(format!("{writers}{manner:?}")).display().to_string();
-        let config = config(format, folder.path(), &prefix, manner);
+        let prefix = folder.path().join(format!("{writers}{method:?}")).display().to_string();
+        let config = config(format, folder.path(), &prefix, method);
         on(writers, |world| {
             let mine = all.iter().filter(|molecule| molecule.id as usize % writers == world.rank());
             let model = run::model(&config, &space)?;
@@ -99,38 +99,38 @@ fn every_number_of_ranks(format: PhaseSpaceFormat) {
         });
         for readers in 1..=7 {
             let back = on(readers, |world| read(world, &config));
-            assert!(bytes(&back) == bytes(&all), "{format:?}: {writers} ranks, {manner:?}, to {readers}");
+            assert!(bytes(&back) == bytes(&all), "{format:?}: {writers} ranks, {method:?}, to {readers}");
         }
     }
 }
 
 #[test]
 fn old_style() {
-    every_number_of_ranks(PhaseSpaceFormat::OldStyle);
+    check_all_numbers_of_ranks(PhaseSpaceFormat::OldStyle);
 }
 
 #[test]
 fn binary() {
-    every_number_of_ranks(PhaseSpaceFormat::Binary);
+    check_all_numbers_of_ranks(PhaseSpaceFormat::Binary);
 }
 
 #[test]
 fn pnetcdf() {
-    every_number_of_ranks(PhaseSpaceFormat::PnetCdf);
+    check_all_numbers_of_ranks(PhaseSpaceFormat::PnetCdf);
 }
 
 #[test]
 fn mpi_io() {
-    every_number_of_ranks(PhaseSpaceFormat::MpiIo);
+    check_all_numbers_of_ranks(PhaseSpaceFormat::MpiIo);
 }
 
 #[test]
-fn real_files_can_be_simulated() {
+fn a_file_of_mardyn_is_simulated() {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mardyn");
     let file =
         std::env::var_os("AQUEDUCT_MARDYN_DATA").map_or(beside, PathBuf::from).join("simple-lj-tiny.inp");
     if !file.exists() {
-        eprintln!("skipped: there is no {}", file.display());
+        eprintln!("skipped: {} does not exist", file.display());
         return;
     }
     let text = format!(
@@ -147,7 +147,7 @@ fn real_files_can_be_simulated() {
 }
 
 #[test]
-fn xyz_is_the_same_from_every_number_of_ranks() {
+fn xyz_frames_do_not_depend_on_the_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let (space, all) = (space(), molecules(space().length));
     let config = config(PhaseSpaceFormat::OldStyle, folder.path(), "unused", DecompositionMethod::Kd);
@@ -157,7 +157,7 @@ fn xyz_is_the_same_from_every_number_of_ranks() {
             let mine = all.iter().filter(|molecule| molecule.id as usize % ranks == world.rank());
             let simulation =
                 Simulation::new(world, run::model(&config, &space)?, mine.copied().collect(), 7, 0.25)?;
-            // Twice: a longer frame of the same name leaves nothing behind.
+            // Twice: a longer frame of the same name is replaced completely.
             if world.rank() == 0 {
                 std::fs::write(&name, "x".repeat(1 << 20))?;
             }

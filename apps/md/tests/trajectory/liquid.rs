@@ -1,4 +1,4 @@
-//! What the tests share: small liquids, and all molecules in one place.
+//! Small liquids for the tests, and the molecules of all ranks.
 
 use anyhow::Result;
 use aqueduct::checkpoint::Molecule;
@@ -16,7 +16,7 @@ pub(crate) const ARGON: LennardJonesCentre =
 pub(crate) fn liquid(
     molecules: u64,
     density: f64,
-    manner: DecompositionMethod,
+    method: DecompositionMethod,
     thermostat: Option<Thermostat>,
 ) -> (LatticeGenerator, Model) {
     let start = LatticeGenerator { lattice: Lattice::Fcc, molecules, density, temperature: 1.1, seed: 3 };
@@ -24,11 +24,11 @@ pub(crate) fn liquid(
     let potential = Potential::new(vec![Some(ARGON)], 2.5, |_, _| (1.0, 1.0));
     (
         start,
-        Model { grid, potential, timestep: 0.004, thermostat, decomposition_method: manner, rebalance: 5 },
+        Model { grid, potential, timestep: 0.004, thermostat, decomposition_method: method, rebalance: 5 },
     )
 }
 
-/// A simulation at its beginning.
+/// A simulation in its initial state.
 pub(crate) fn begin<'w>(world: &'w Comm, start: &LatticeGenerator, model: &Model) -> Result<Simulation<'w>> {
     let decomposition = Decomposition::regular(&model.grid, world.size());
     let mut molecules = start.place(&model.grid, &decomposition, world.rank());
@@ -43,7 +43,7 @@ pub(crate) fn gather(world: &Comm, mine: &[Molecule]) -> Result<Vec<Molecule>> {
     Ok(all)
 }
 
-/// What rank 0 of so many threads returns.
+/// Runs on this number of threads; the result of rank 0.
 pub(crate) fn on<T: Send>(ranks: usize, program: impl Fn(&Comm) -> Result<T> + Sync) -> T {
     Launch::threads(ranks)
         .run(|world| program(world).map_err(|error| format!("{error:#}")))

@@ -1,6 +1,6 @@
-//! Trajectories: right, the same everywhere, and the same after a restart.
+//! Trajectories: physics, independence of the decomposition, outputs, restart.
 
-// The same to the bit is what is promised.
+// Results are compared bit by bit.
 #![allow(clippy::float_cmp)]
 
 mod formats;

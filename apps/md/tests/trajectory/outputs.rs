@@ -1,4 +1,4 @@
-//! What a run writes on its way: the same from every number of ranks, and opened by the programs it is for.
+//! Outputs of a run: independent of the number of ranks, and readable by ASE and `MDAnalysis`.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use aqueduct::checkpoint::Molecule;
 use aqueduct::mardyn::PhaseSpaceFormat;
 use aqueduct_md::input::config::Config;
 use aqueduct_md::run::{self, RunSettings};
-use aqueduct_testkit::external_tools as judge;
+use aqueduct_testkit::external_tools;
 
 /// Argon in Ångström and picoseconds.
 const UNITS: [f64; 2] = [3.405, 2.156];
 
-/// Runs four steps, with an output of each kind every second one.
+/// Runs four steps with an output of each kind every second step.
 fn go(ranks: usize, prefix: &str, units: &str) {
     let h5md = if cfg!(feature = "hdf5") { "H5MD" } else { "XyzWriter" };
     let writers = ["ResultWriter", "XyzWriter", h5md]
@@ -40,7 +40,7 @@ fn molecules(prefix: &str, format: PhaseSpaceFormat) -> Vec<Molecule> {
 }
 
 #[test]
-fn every_output_is_the_same_from_odd_numbers_of_ranks() {
+fn outputs_do_not_depend_on_the_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let ranks = [1, 3, 5, 7];
     ranks.iter().for_each(|ranks| go(*ranks, &prefix(folder.path(), *ranks), ""));
@@ -64,16 +64,16 @@ fn every_output_is_the_same_from_odd_numbers_of_ranks() {
         {
             let [expected, found] =
                 [&one, other].map(|prefix| std::fs::read(format!("{prefix}H5MD-0.h5md")).unwrap());
-            assert!(found == expected, "{other}: the number of ranks leaves a trace");
+            assert!(found == expected, "{other}: the output depends on the number of ranks");
         }
     }
 }
 
-/// What a reader makes of a file: a line of numbers for each molecule, and one for the box and the time before them.
+/// Compares a file as an external program reads it: a line for box and time, then a line of numbers for each molecule.
 fn read(module: &str, what: &str, file: &str, expected: &[Vec<f64>], exact: bool) {
-    let Some(said) = judge::run_with(module, "readers.py", &[what, file]) else { return };
+    let Some(text) = external_tools::run_with(module, "readers.py", &[what, file]) else { return };
     let found: Vec<Vec<f64>> =
-        said.lines().map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect()).collect();
+        text.lines().map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect()).collect();
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
         let near = |(a, b): (&f64, &f64)| (a - b).abs() <= if exact { 0.0 } else { 1e-6 * (1.0 + b.abs()) };
@@ -84,7 +84,7 @@ fn read(module: &str, what: &str, file: &str, expected: &[Vec<f64>], exact: bool
     }
 }
 
-/// Box and time, then what `row` says of each molecule after step 4.
+/// The expected lines: box and time, then `row` of each molecule after step 4.
 fn expected(prefix: &str, units: [f64; 2], row: impl Fn(&Molecule) -> Vec<f64>) -> Vec<Vec<f64>> {
     let edge = (500_f64 / 0.7).cbrt() * units[0];
     let head = vec![edge, edge, edge, 4.0 * 4e-3 * units[1]];
@@ -92,7 +92,7 @@ fn expected(prefix: &str, units: [f64; 2], row: impl Fn(&Molecule) -> Vec<f64>) 
 }
 
 #[test]
-fn ase_opens_the_xyz_of_a_run() {
+fn ase_reads_the_xyz_file() {
     let folder = tempfile::tempdir().unwrap();
     for (name, units, line) in [("bare", [1.0, 1.0], ""), ("argon", UNITS, "units 3.405 2.156\n")] {
         let prefix = folder.path().join(name).display().to_string();
@@ -103,7 +103,7 @@ fn ase_opens_the_xyz_of_a_run() {
             places.chain(molecule.velocity.iter().map(|v| v * length / time)).collect()
         };
         let mut expected = expected(&prefix, units, row);
-        // Edges and times come from sums and products of their own.
+        // Edges and times are rounded differently.
         let file = format!("{prefix}XyzWriter-4.xyz");
         let head = std::fs::read_to_string(&file).unwrap().lines().nth(1).unwrap().to_owned();
         assert!(head.contains("velo:R:3"), "{head}");
@@ -118,7 +118,7 @@ fn ase_opens_the_xyz_of_a_run() {
 
 #[test]
 #[cfg(feature = "hdf5")]
-fn mdanalysis_opens_the_h5md_of_a_run() {
+fn mdanalysis_reads_the_h5md_file() {
     let folder = tempfile::tempdir().unwrap();
     for (name, units, line) in [("bare", [1.0, 1.0], ""), ("argon", UNITS, "units 3.405 2.156\n")] {
         let prefix = folder.path().join(name).display().to_string();

@@ -1,4 +1,4 @@
-//! The physics against a model of a few lines, conservation laws, and itself on other numbers of ranks.
+//! Physics: forces against a simple model, conservation laws, independence of the number of ranks.
 
 use crate::liquid::{ARGON, begin, gather, liquid, on};
 use aqueduct::checkpoint::Molecule;
@@ -8,7 +8,7 @@ use aqueduct_md::force::potential::{LennardJonesCentre, Potential};
 use aqueduct_md::simulation::{Model, Simulation, Thermostat};
 use proptest::prelude::*;
 
-/// Force and half energy of each molecule, from all pairs and all images.
+/// Force and half energy of each molecule, from all pairs and all periodic images.
 fn all_pairs(length: [f64; 3], potential: &Potential, molecules: &[Molecule]) -> Vec<([f64; 3], f64)> {
     let images = || (-1..=1).flat_map(|x| (-1..=1).flat_map(move |y| (-1..=1).map(move |z| [x, y, z])));
     let on_one = |a: &Molecule| {
@@ -30,7 +30,7 @@ fn all_pairs(length: [f64; 3], potential: &Potential, molecules: &[Molecule]) ->
     molecules.iter().map(on_one).collect()
 }
 
-/// Molecules on a disturbed grid, so that none overlap much.
+/// Molecules on a perturbed grid, so that none overlap much.
 fn scattered(length: [f64; 3], noise: &[[f64; 4]]) -> Vec<Molecule> {
     let edge = (noise.len() as f64).cbrt().ceil() as usize;
     let place = |(id, noise): (usize, &[f64; 4])| {
@@ -48,7 +48,7 @@ fn scattered(length: [f64; 3], noise: &[[f64; 4]]) -> Vec<Molecule> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn forces_are_those_of_all_pairs(
+    fn forces_equal_the_sum_over_all_pairs(
         length in prop::array::uniform3(1.6..9.0f64),
         noise in prop::collection::vec(prop::array::uniform4(0.1..0.9f64), 1..90),
         ranks in 1usize..8,
@@ -59,19 +59,19 @@ proptest! {
         let potential = Potential::new(vec![Some(ARGON), Some(other), None], 1.5, |_, _| (0.9, 1.05));
         let expected = all_pairs(length, &potential, &molecules);
         let grid = SimulationGrid::new(length, 1.5, molecules.len() as u64).unwrap();
-        let manner = if kd { DecompositionMethod::Kd } else { DecompositionMethod::Regular };
-        let model = Model { grid, potential, timestep: 1e-3, thermostat: None, decomposition_method: manner, rebalance: 1 };
+        let method = if kd { DecompositionMethod::Kd } else { DecompositionMethod::Regular };
+        let model = Model { grid, potential, timestep: 1e-3, thermostat: None, decomposition_method: method, rebalance: 1 };
         on(ranks, |world| {
             let mine = molecules.iter().filter(|molecule| molecule.id as usize % ranks == world.rank());
             let simulation = Simulation::new(world, model.clone(), mine.copied().collect(), 0, 0.0)?;
             assert_eq!(simulation.molecules().len(), simulation.forces().len());
-            for (molecule, pull) in simulation.molecules().iter().zip(simulation.forces()) {
+            for (molecule, acting_force) in simulation.molecules().iter().zip(simulation.forces()) {
                 let (force, energy) = expected[molecule.id as usize];
                 let scale = force.iter().fold(energy.abs().max(1.0), |most, part| most.max(part.abs()));
                 for axis in 0..3 {
-                    assert!((pull.force[axis] - force[axis]).abs() <= 1e-11 * scale, "{pull:?} {force:?}");
+                    assert!((acting_force.force[axis] - force[axis]).abs() <= 1e-11 * scale, "{acting_force:?} {force:?}");
                 }
-                assert!((pull.energy - energy).abs() <= 1e-11 * scale, "{pull:?} {energy}");
+                assert!((acting_force.energy - energy).abs() <= 1e-11 * scale, "{acting_force:?} {energy}");
             }
             assert_eq!(gather(world, simulation.molecules())?.len(), molecules.len());
             Ok(())
@@ -80,10 +80,10 @@ proptest! {
 }
 
 #[test]
-fn every_decomposition_goes_the_same_way_to_the_bit() {
+fn trajectories_are_bitwise_the_same_for_every_decomposition() {
     let thermostat = Some(Thermostat { temperature: 0.9, every: 7 });
-    let run = |ranks: usize, manner: DecompositionMethod| {
-        let (start, model) = liquid(1000, 0.75, manner, thermostat);
+    let run = |ranks: usize, method: DecompositionMethod| {
+        let (start, model) = liquid(1000, 0.75, method, thermostat);
         on(ranks, |world| {
             let mut simulation = begin(world, &start, &model)?;
             (0..30).try_for_each(|_| simulation.advance())?;
@@ -93,17 +93,17 @@ fn every_decomposition_goes_the_same_way_to_the_bit() {
     let (molecules, energies) = run(1, DecompositionMethod::Regular);
     assert_eq!(molecules.len(), 1000);
     for ranks in 1..=7 {
-        for manner in [DecompositionMethod::Regular, DecompositionMethod::Kd] {
-            let (others, same) = run(ranks, manner);
+        for method in [DecompositionMethod::Regular, DecompositionMethod::Kd] {
+            let (others, same) = run(ranks, method);
             let bytes: &[u8] = bytemuck::cast_slice(&others);
-            assert!(bytes == bytemuck::cast_slice::<_, u8>(&molecules), "{ranks} ranks, {manner:?}");
+            assert!(bytes == bytemuck::cast_slice::<_, u8>(&molecules), "{ranks} ranks, {method:?}");
             assert_eq!(energies, same);
         }
     }
 }
 
 #[test]
-fn energy_and_momentum_are_kept() {
+fn energy_and_momentum_are_conserved() {
     let (start, model) = liquid(864, 0.7, DecompositionMethod::Kd, None);
     let drift = |timestep: f64| {
         let model = Model { timestep, ..model.clone() };
@@ -118,7 +118,7 @@ fn energy_and_momentum_are_kept() {
                 assert!(now.momentum.iter().all(|part| part.abs() < 1e-9), "{now:?}");
             }
             let moved = simulation.energies()?.potential - before.potential;
-            assert!(moved.abs() > 0.05 * before.kinetic, "nothing happens: {moved}");
+            assert!(moved.abs() > 0.05 * before.kinetic, "the kinetic energy hardly changes: {moved}");
             Ok(worst)
         })
     };
@@ -127,7 +127,7 @@ fn energy_and_momentum_are_kept() {
 }
 
 #[test]
-fn the_thermostat_keeps_its_temperature() {
+fn the_thermostat_sets_its_temperature() {
     let (start, model) =
         liquid(500, 0.6, DecompositionMethod::Regular, Some(Thermostat { temperature: 2.0, every: 1 }));
     on(3, |world| {
@@ -142,7 +142,7 @@ fn the_thermostat_keeps_its_temperature() {
 }
 
 #[test]
-fn what_is_no_single_centre_is_carried_along() {
+fn molecules_of_several_centres_do_not_move() {
     let (start, mut model) =
         liquid(500, 0.5, DecompositionMethod::Kd, Some(Thermostat { temperature: 0.8, every: 2 }));
     model.potential = Potential::new(vec![Some(ARGON), None], 2.5, |_, _| (1.0, 1.0));
@@ -168,7 +168,7 @@ fn what_is_no_single_centre_is_carried_along() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error_with_the_molecule() {
+fn errors_name_the_invalid_molecule() {
     let (_, model) = liquid(500, 0.5, DecompositionMethod::Regular, None);
     let refused = |molecules: Vec<Molecule>| {
         on(1, |world| {
@@ -180,7 +180,7 @@ fn what_cannot_be_is_an_error_with_the_molecule() {
         })
     };
     let at = |id, x| Molecule::new(id, [x, 1.0, 1.0], [0.0; 3]);
-    assert!(refused(vec![at(7, -1.0)]).contains("molecule 7 at [-1.0, 1.0, 1.0] lies outside"));
+    assert!(refused(vec![at(7, -1.0)]).contains("molecule 7 at [-1.0, 1.0, 1.0] is outside"));
     assert!(refused(vec![at(1, f64::NAN)]).contains("molecule 1"));
     assert!(refused(vec![Molecule { component: 3, ..at(2, 1.0) }]).contains("component 4"));
     assert!(refused(vec![at(1, 1.0), at(2, 1.0)]).contains("not finite"));

@@ -1,4 +1,4 @@
-//! A run that comes back from a checkpoint, on another number of ranks and with another decomposition, goes on as if nothing had been.
+//! Restart from a checkpoint on another number of ranks and with another decomposition: the same results as an undisturbed run.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,7 @@ fn go(ranks: usize, job: &RunSettings) -> ResultRow {
 /// The step and the molecules of the latest checkpoint.
 fn latest(folder: &Path) -> (u64, Vec<Molecule>) {
     on(2, |world| {
-        let generation =
-            Store::open(world, folder.join("checkpoints"))?.latest()?.expect("there is a checkpoint");
+        let generation = Store::open(world, folder.join("checkpoints"))?.latest()?.expect("a checkpoint");
         let here = if world.rank() == 0 { SpatialRegion::EVERYWHERE } else { SpatialRegion::of([0.0; 3]) };
         Ok((generation.step(), gather(world, &generation.cells::<Molecule>("molecules", &here)?)?))
     })
@@ -53,7 +52,7 @@ fn table(folder: &Path) -> String {
 }
 
 #[test]
-fn every_number_of_ranks_goes_on_as_if_nothing_had_been() {
+fn a_restart_on_any_number_of_ranks_continues_the_same_trajectory() {
     let whole = tempfile::tempdir().unwrap();
     let last =
         go(1, &job(whole.path(), "DomainDecomposition", 30, CheckpointInterval::Steps(100), true, false));
@@ -67,7 +66,7 @@ fn every_number_of_ranks_goes_on_as_if_nothing_had_been() {
             ("DomainDecomposition", "KDDecomposition 5")
         };
         let folder = tempfile::tempdir().unwrap();
-        // The run is longer than the checkpoint it comes back to: what was written behind it is taken back.
+        // The run has written output after the checkpoint of the restart, which is removed.
         go(first, &job(folder.path(), before, 17, CheckpointInterval::Steps(10), first % 3 == 0, false));
         let behind = folder.path().join("checkpoints");
         remove_newest(&behind);
@@ -84,14 +83,14 @@ fn every_number_of_ranks_goes_on_as_if_nothing_had_been() {
     }
 }
 
-/// Leaves the checkpoint before the last one as the latest.
+/// Removes the latest checkpoint.
 fn remove_newest(checkpoints: &Path) {
     let newest = fs::read_dir(checkpoints).unwrap().map(|entry| entry.unwrap().path());
-    let newest = newest.filter(|path| path.is_dir()).max().expect("there is a generation");
+    let newest = newest.filter(|path| path.is_dir()).max().expect("a generation");
     fs::remove_dir_all(newest).unwrap();
 }
 
-/// The files that a run writes after its last step.
+/// Runs to the last step, and returns the phase space that it writes there.
 fn written(
     ranks: usize,
     origin: &str,
@@ -111,7 +110,7 @@ fn written(
 }
 
 #[test]
-fn a_run_goes_on_from_every_format_of_mardyn() {
+fn a_run_continues_from_every_format_of_mardyn() {
     let folder = tempfile::tempdir().unwrap();
     let start = "Generator fcc 500 0.7 1.1";
     let name = |name: &str| folder.path().join(name).display().to_string();
@@ -142,7 +141,7 @@ fn read(world: &Comm, format: PhaseSpaceFormat, files: &PhaseSpaceFiles) -> Resu
 }
 
 #[test]
-fn ranks_of_several_nodes_go_the_same_way() {
+fn trajectories_are_the_same_on_several_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let one =
         go(1, &job(folder.path(), "DomainDecomposition", 10, CheckpointInterval::Steps(4), true, false));
@@ -155,9 +154,9 @@ fn ranks_of_several_nodes_go_the_same_way() {
 }
 
 #[test]
-fn a_checkpoint_may_be_due_as_often_as_it_pays() {
+fn the_automatic_interval_depends_on_the_time_between_failures() {
     let folder = tempfile::tempdir().unwrap();
-    // On a machine that fails all the time it pays after every step; on one that never fails, once to learn the cost.
+    // On a machine that fails very often a checkpoint is due after every step; on one that never fails, once to measure the cost.
     let often = CheckpointInterval::Auto(Duration::from_nanos(1));
     go(2, &job(folder.path(), "DomainDecomposition", 6, often, true, false));
     let generations = |path: &Path| -> Result<Vec<u64>> {
@@ -181,7 +180,7 @@ fn a_checkpoint_may_be_due_as_often_as_it_pays() {
 }
 
 #[test]
-fn another_run_s_checkpoints_are_refused() {
+fn checkpoints_of_another_run_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     go(1, &job(folder.path(), "DomainDecomposition", 2, CheckpointInterval::Steps(1), true, false));
     let mut other = job(folder.path(), "DomainDecomposition", 4, CheckpointInterval::Steps(1), true, true);
@@ -193,7 +192,7 @@ fn another_run_s_checkpoints_are_refused() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_passed_over() {
+fn a_damaged_checkpoint_is_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let last = go(2, &job(folder.path(), "KDDecomposition", 12, CheckpointInterval::Steps(5), true, false));
     let checkpoints = folder.path().join("checkpoints");
@@ -212,7 +211,7 @@ fn a_damaged_checkpoint_is_passed_over() {
     );
 }
 
-/// Runs with an output of each kind; the files that there are then, with their bytes.
+/// Runs with an output of each kind; returns all files with their bytes.
 fn outputs(folder: &Path, ranks: usize, steps: u64, start: StartMode) -> Vec<(String, Vec<u8>)> {
     let h5md = if cfg!(feature = "hdf5") { "H5MD" } else { "XyzWriter" };
     let writers = ["ResultWriter", "VISWriter", "PovWriter", h5md, "MPI-IOCheckpointWriter"];
@@ -235,7 +234,7 @@ fn outputs(folder: &Path, ranks: usize, steps: u64, start: StartMode) -> Vec<(St
     files
 }
 
-/// The steps of an H5MD file: its bytes depend on how often it was opened.
+/// The steps of an H5MD file, since its bytes depend on how often it was opened.
 #[cfg(feature = "hdf5")]
 fn h5md_steps(folder: &Path) -> (Vec<i64>, Vec<u64>) {
     use aqueduct::formats::hdf5::Hdf5OpenOptions;
@@ -250,7 +249,7 @@ fn h5md_steps(folder: &Path) -> (Vec<i64>, Vec<u64>) {
     })
 }
 
-/// A checkpoint of a program that kept no marks does not say when it was taken: nothing is removed.
+/// A checkpoint without marks has no time, so no files are removed.
 #[test]
 fn without_marks_no_file_is_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -258,7 +257,7 @@ fn without_marks_no_file_is_removed() {
     go(1, &job);
     on(1, |world| {
         let mut store = Store::open(world, folder.path().join("checkpoints"))?;
-        let latest = store.latest()?.expect("there is a checkpoint");
+        let latest = store.latest()?.expect("a checkpoint");
         let (time, length) = (latest.value::<f64>("time")?, latest.value::<[f64; 3]>("length")?);
         let count = latest.value::<u64>("count")?;
         let molecules = latest.cells::<Molecule>("molecules", &SpatialRegion::EVERYWHERE)?;
@@ -279,10 +278,10 @@ fn without_marks_no_file_is_removed() {
     assert!(folder.path().join("run-12.xyz").exists());
 }
 
-/// A run that was killed while it took a trajectory back has left a part of the copy.
+/// A run that was killed while it truncated a trajectory has left an incomplete copy.
 #[cfg(feature = "hdf5")]
 #[test]
-fn a_copy_that_a_kill_has_left_is_replaced() {
+fn an_incomplete_copy_of_a_killed_run_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     outputs(folder.path(), 2, 17, StartMode::New);
     remove_newest(&folder.path().join("checkpoints"));
@@ -295,14 +294,14 @@ fn a_copy_that_a_kill_has_left_is_replaced() {
 }
 
 #[test]
-fn outputs_are_taken_back_to_the_checkpoint_and_continued() {
+fn outputs_are_truncated_to_the_checkpoint_and_continued() {
     let whole = tempfile::tempdir().unwrap();
     let expected = outputs(whole.path(), 1, 20, StartMode::New);
     assert!(expected.iter().any(|(name, _)| name == "PovWriter-20.pov"), "{:?}", expected.len());
     for (first, second) in [(2, 3), (3, 2)] {
         let folder = tempfile::tempdir().unwrap();
         outputs(folder.path(), first, 17, StartMode::New);
-        // As if it had been killed after step 17: the checkpoint before is that of step 15, and then that of step 10.
+        // Like a kill after step 17: the latest checkpoint is that of step 15, then that of step 10.
         remove_newest(&folder.path().join("checkpoints"));
         if second == 3 {
             remove_newest(&folder.path().join("checkpoints"));
@@ -310,13 +309,13 @@ fn outputs_are_taken_back_to_the_checkpoint_and_continued() {
         let back = outputs(folder.path(), second, 12, StartMode::LatestIfAny);
         let later = |name: &str| ["-14.", "-16."].iter().any(|step| name.contains(step));
         if second == 3 {
-            assert!(!back.iter().any(|(name, _)| later(name)), "files of steps that have not been are gone");
+            assert!(!back.iter().any(|(name, _)| later(name)), "files of later steps are removed");
         }
         let found = outputs(folder.path(), first, 20, StartMode::Latest);
         let names =
             |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&found), names(&expected));
-        // Cells of files depend on the number of ranks.
+        // The cells of files depend on the number of ranks.
         let comparable = |name: &str| !name.contains(".h5md") && !name.contains(".restart");
         for ((name, found), (_, expected)) in
             found.iter().zip(&expected).filter(|((name, _), _)| comparable(name))
@@ -329,7 +328,7 @@ fn outputs_are_taken_back_to_the_checkpoint_and_continued() {
 }
 
 #[test]
-fn outputs_that_were_changed_since_the_checkpoint_are_refused() {
+fn outputs_that_were_truncated_since_the_checkpoint_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     outputs(folder.path(), 2, 10, StartMode::New);
     let back = |steps| {
@@ -360,7 +359,7 @@ fn outputs_that_were_changed_since_the_checkpoint_are_refused() {
         fs::write(&path, &bytes[..bytes.len() - 20]).unwrap();
         let error = back(20).unwrap_err().to_string();
         let error = format!("{error} {:?}", back(20).unwrap_err());
-        assert!(error.contains(name) && error.contains("put it back as it was, or start over"), "{error}");
+        assert!(error.contains(name) && error.contains("restore the file, or use --start-over"), "{error}");
         fs::write(&path, &bytes).unwrap();
     }
     back(20).unwrap();

@@ -1,4 +1,4 @@
-//! A cell file: written by all ranks at once, and open for reading.
+//! Cell files: written collectively, and open for reading.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -15,20 +15,21 @@ use crate::grid::CellGrid;
 use crate::molecule::Particle;
 use crate::region::SpatialRegion;
 
-/// Checksums are compared in pieces of this size.
+/// Buffer size for the verification of checksums, in bytes.
 const PIECE: usize = 4 << 20;
 
-/// Writes the particles of all ranks into a new file and syncs; a file of this name that exists is refused. Collective.
+/// Writes the particles of all ranks into a new file and syncs it. An existing file of this name is an error. Collective.
 ///
-/// No two ranks may hold particles of the same cell; all must lie inside of the grid.
+/// No two ranks may hold particles of the same cell. All particles must lie inside of the grid.
 ///
-/// The header comes after the particles: whoever is killed leaves a file that is refused. Where the power fails instead, any part may be missing, and the
-/// checksums tell. The particles are picked out while they are written: a rank needs memory for their order, 12 bytes each, and for none of them.
+/// The header is written after the particles, so readers reject the file of a program that was killed. After a power cut any part
+/// may be missing, which the checksums reveal. Particles are gathered in pieces while they are written: a rank needs 12 bytes of
+/// memory per particle for their order, and no second copy of them.
 pub fn write<P: Particle>(comm: &Comm, name: &str, grid: &CellGrid, particles: &[P]) -> Result<()> {
     write_particles(comm, name, grid, particles, ExistingFile::Refuse)
 }
 
-/// The same as [`write()`], in place of a file of this name, if there is one. Collective.
+/// Like [`write()`], but replaces an existing file of this name. Collective.
 pub fn replace<P: Particle>(comm: &Comm, name: &str, grid: &CellGrid, particles: &[P]) -> Result<()> {
     write_particles(comm, name, grid, particles, ExistingFile::Replace)
 }
@@ -46,7 +47,7 @@ fn write_particles<P: Particle>(
     write_rows(comm, name, grid, rows, existing)
 }
 
-/// The same for rows of bytes, whatever they are.
+/// Writes rows of bytes of any particle type.
 pub(crate) fn write_rows(
     comm: &Comm,
     name: &str,
@@ -67,7 +68,7 @@ pub(crate) fn write_rows(
     file.with_view(&view).all().write(Source::generated(rows.bytes.len() as u64, &make))?;
     let all =
         comm.gather_varied(0, &sums.finish()).map_err(|error| Error::from_comm("write", name, &error))?;
-    // All ranks have written their rows: their sums are here.
+    // After the gather all ranks have written their rows.
     let first = all.map_or(Ok(()), |sums| {
         let held = placed.cells.iter().zip(&placed.owners);
         let held =
@@ -82,7 +83,7 @@ pub(crate) fn write_rows(
     file.close()
 }
 
-/// A cell file that was opened: its table is known, its particles can be read.
+/// An open cell file: its table is in memory, its particles can be read.
 #[derive(Debug)]
 pub struct CellFile<P> {
     raw: RawCellFile,
@@ -90,12 +91,12 @@ pub struct CellFile<P> {
 }
 
 impl<P: Particle> CellFile<P> {
-    /// Opens a cell file: rank 0 reads header and table and tells all. Collective.
+    /// Opens a cell file. Rank 0 reads header and table and broadcasts them. Collective.
     pub fn open(comm: &Comm, name: &str) -> Result<Self> {
         let stored = RawCellFile::open(comm, name)?;
         if stored.header.row != size_of::<P>() as u64 {
             let detail = format!(
-                "particles have {} bytes in the file, {} here; open it as the type it was written as",
+                "a particle has {} bytes in the file, but {} in this program; open it as the type that was written",
                 stored.header.row,
                 size_of::<P>()
             );
@@ -109,21 +110,21 @@ impl<P: Particle> CellFile<P> {
         &self.raw.header.grid
     }
 
-    /// How many particles there are.
+    /// The number of particles.
     pub fn particles(&self) -> u64 {
         self.raw.header.particles
     }
 
-    /// What the file has been asked for so far.
+    /// The counters of accesses to the file so far.
     pub fn counters(&self) -> Counters {
         self.raw.file.counters()
     }
 
-    /// The particles in this rank's region. Collective; the regions may be any. Only cells that the region overlaps are touched, and their
-    /// checksums compared.
+    /// The particles in this rank's region. Any regions are possible. Only the cells that the region overlaps are read, and their
+    /// checksums are verified. Collective.
     pub fn read(&self, region: &SpatialRegion) -> Result<Vec<P>> {
         let inside = |particle: &P| region.contains(particle.position(), self.grid().length());
-        // Looked at cell by cell, while the cache has them.
+        // Filtered cell by cell, while the cell is in the processor's cache.
         let mut whole = true;
         let mut particles = self.read_cells(&self.grid().overlapped_runs(region), |cell| {
             whole = whole && cell.iter().all(inside);
@@ -134,13 +135,13 @@ impl<P: Particle> CellFile<P> {
         Ok(particles)
     }
 
-    /// An even share of the cells, whole. Collective.
+    /// An even share of the particles, in whole cells. Collective.
     pub fn read_share(&self) -> Result<Vec<P>> {
         let share = self.raw.share();
         self.read_cells(&[(share.start, share.end - share.start)], |_| ())
     }
 
-    /// Reads runs of cells and calls `look` for each.
+    /// Reads runs of cells and calls `look` for each cell.
     fn read_cells(&self, runs: &[(u64, u64)], mut look: impl FnMut(&[P])) -> Result<Vec<P>> {
         let mut particles: Vec<P> = bytemuck::zeroed_vec(self.raw.count(runs) as usize);
         let look = |cell: &[u8]| look(bytemuck::cast_slice(cell));
@@ -149,7 +150,7 @@ impl<P: Particle> CellFile<P> {
     }
 }
 
-/// The same, whatever the particles are.
+/// An open cell file of any particle type.
 #[derive(Debug)]
 struct RawCellFile {
     file: File,
@@ -161,14 +162,14 @@ impl RawCellFile {
     fn open(comm: &Comm, name: &str) -> Result<Self> {
         let bytes = on_root(comm, "open", name, || load(comm, name))?;
         let (head, table) = bytes.split_at(HEADER.min(bytes.len()));
-        // Rank 0 has compared the length: here the header's own will do.
+        // Rank 0 has checked the length of the file.
         let header = CellHeader::decode(head, claimed_length(head))
             .map_err(|flaw| damaged_error("open", name, &flaw))?;
         let file = File::open(comm, name)?;
         Ok(Self { file, header, table: table.to_vec() })
     }
 
-    /// Cells of about as many particles as those of the other ranks.
+    /// This rank's range of cells, chosen so that all ranks have about as many particles.
     fn share(&self) -> Range<u64> {
         let comm = self.file.comm();
         let cells = self.header.grid.count();
@@ -197,7 +198,7 @@ impl RawCellFile {
         self.cells(runs).map(|(_, cell)| cell.count).sum()
     }
 
-    /// Reads runs of cells, as one collective access, and calls `look` for each.
+    /// Reads runs of cells in one collective access and calls `look` for each cell.
     fn read(&self, runs: &[(u64, u64)], bytes: &mut [u8], mut look: impl FnMut(&[u8])) -> Result<()> {
         let name = self.file.name();
         let places = self.cells(runs).map(|(_, cell)| (cell.first, cell.count));
@@ -217,7 +218,7 @@ impl RawCellFile {
         agree(self.file.comm(), "read", name, outcome)
     }
 
-    /// Goes through this rank's share with a small buffer: its cells lie one behind the other.
+    /// Verifies this rank's share with a small buffer: its cells are adjacent in the file.
     fn verify(&self) -> Result<()> {
         let share = self.share();
         let mut at = self.header.data()
@@ -235,7 +236,7 @@ impl RawCellFile {
                     }
                     let some = left.min(ready.len());
                     if some == 0 {
-                        return Err(self.damaged(format!("byte {at}: the file ends inside of cell {number}")));
+                        return Err(self.damaged(format!("byte {at}: the file ends inside cell {number}")));
                     }
                     sum = crc32c::crc32c_append(sum, &buffer[ready.start..ready.start + some]);
                     (left, ready.start) = (left - some, ready.start + some);
@@ -253,7 +254,7 @@ impl RawCellFile {
         Error::new(Kind::Damaged, "verify", self.file.name(), detail)
     }
 
-    /// What is wrong with a cell, if its checksum is.
+    /// A message if the checksum of a cell is wrong.
     fn compare(&self, number: u64, cell: CellEntry, sum: u32) -> Option<String> {
         let place = self.header.data() + cell.first * self.header.row;
         (cell.count > 0 && sum != cell.sum)
@@ -261,31 +262,31 @@ impl RawCellFile {
     }
 }
 
-/// Reads all cells of a file, each rank a share, whatever its particles are, and compares the checksums. Collective.
+/// Reads all cells of a file of any particle type, a share on each rank, and verifies the checksums. Collective.
 pub fn verify(comm: &Comm, name: &str) -> Result<()> {
     RawCellFile::open(comm, name)?.verify()
 }
 
-/// What a cell file says about itself, whatever its particles are.
+/// The metadata of a cell file of any particle type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSummary {
     /// The domain and its cells.
     pub grid: CellGrid,
-    /// How many particles there are.
+    /// The number of particles.
     pub particles: u64,
     /// Bytes of a particle.
     pub row: u64,
-    /// Where the particles begin in the file.
+    /// The offset of the particles in the file.
     pub data: u64,
 }
 
-/// What a cell file says about itself: header and table are read and compared with their checksums, the particles are not. Collective.
+/// The metadata of a cell file. Header and table are read and verified, the particles are not read. Collective.
 pub fn summary(comm: &Comm, name: &str) -> Result<CellSummary> {
     let CellHeader { grid, particles, row, .. } = RawCellFile::open(comm, name)?.header;
     Ok(CellSummary { grid, particles, row, data: cell_table::data(&grid) })
 }
 
-/// The first number below `end` of which `before` is false.
+/// The first number for which `before` is false, or `end`.
 fn partition(end: u64, before: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, end);
     while low < high {
@@ -295,7 +296,7 @@ fn partition(end: u64, before: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The length that a header claims for its file, if it is one.
+/// The length of the file according to its header.
 fn claimed_length(head: &[u8]) -> u64 {
     let word = |at: usize| {
         u64::from_le_bytes(head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default())
@@ -303,7 +304,7 @@ fn claimed_length(head: &[u8]) -> u64 {
     word(72).wrapping_mul(word(16)).wrapping_add(word(88))
 }
 
-/// Header and table, believed only as far as the file is long.
+/// Reads header and table; the length of the file bounds what is allocated.
 fn load(comm: &Comm, name: &str) -> Result<Vec<u8>> {
     let file = File::open(&comm.comm_self(), name)?;
     let length = file.size()?;

@@ -1,6 +1,7 @@
-//! Where each cell goes: rank 0 hears of all runs and puts them in the order of the cells.
+//! The offsets of cells in a file. Rank 0 gathers the runs of all ranks and sorts them by cell.
 //!
-//! That no two ranks hold a cell comes out on the way, for the price of a comparison: equal cells would stand side by side.
+//! The sort also finds a cell that two ranks hold, since equal cells are then adjacent. Other formats that store particles by cell can
+//! use these functions too.
 
 use aqueduct_comm::Comm;
 use aqueduct_file::View;
@@ -12,29 +13,29 @@ use crate::error::{Error, Kind, Result, agree};
 use crate::grid::CellGrid;
 use crate::molecule::Particle;
 
-/// A cell that holds particles.
+/// A cell with particles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct OccupiedCell {
     /// The number of the cell.
     pub cell: u64,
-    /// How many particles it holds.
+    /// The number of particles in it.
     pub count: u64,
 }
 
-/// What comes out.
+/// The offsets of a rank's runs, and, at rank 0, all cells.
 pub struct CellOffsets {
-    /// For each run of this rank, how many particles lie before it in the file.
+    /// For each run of this rank, the number of particles before it in the file.
     pub first: Vec<u64>,
-    /// All cells that hold particles, in order; at rank 0 only.
+    /// All cells with particles, ascending; at rank 0 only.
     pub cells: Vec<OccupiedCell>,
-    /// Whose they are, by rank and number of the run; at rank 0 only.
+    /// For each of these cells, the rank and the number of its run there; at rank 0 only.
     pub owners: Vec<(u32, u32)>,
-    /// Particles of all ranks.
+    /// The number of particles of all ranks.
     pub total: u64,
 }
 
-/// The order of this rank's particles, if all ranks can put theirs in one. Collective.
+/// Sorts this rank's particles by cell; an error on one rank is an error on all. Collective.
 pub fn order_particles<P: Particle>(
     comm: &Comm,
     name: &str,
@@ -45,7 +46,7 @@ pub fn order_particles<P: Particle>(
     agree(comm, "write", name, found.map_err(|detail| Error::new(Kind::BadArgument, "write", name, detail)))
 }
 
-/// Collective.
+/// Assigns an offset in the file to each run of cells of all ranks. Collective.
 pub fn assign_offsets(comm: &Comm, name: &str, grid: &CellGrid, runs: &[CellRun]) -> Result<CellOffsets> {
     let talk = |error| Error::from_comm("write", name, &error);
     let mine: Vec<OccupiedCell> =
@@ -59,7 +60,7 @@ pub fn assign_offsets(comm: &Comm, name: &str, grid: &CellGrid, runs: &[CellRun]
     Ok(CellOffsets { first, cells, owners, total: total[0] })
 }
 
-/// The cells of all ranks in order, whose they are, and for each rank how many particles lie before each of its runs.
+/// The cells of all ranks, ascending, their owners, and for each rank the number of particles before each of its runs.
 #[derive(Default)]
 struct SortedCells {
     cells: Vec<OccupiedCell>,
@@ -75,7 +76,7 @@ fn sort_cells(name: &str, grid: &CellGrid, all: &[Vec<OccupiedCell>]) -> Result<
     order.sort_unstable();
     if let Some(pair) = order.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         let detail = format!(
-            "ranks {} and {} both hold particles of cell {} of {:?}; give a grid whose cells lie on one rank each",
+            "ranks {} and {} both hold particles of cell {} of {:?}; use a grid in which each cell is on one rank",
             pair[0].1,
             pair[1].1,
             pair[0].0,
@@ -96,7 +97,7 @@ fn sort_cells(name: &str, grid: &CellGrid, all: &[Vec<OccupiedCell>]) -> Result<
     Ok(SortedCells { cells, owners, firsts })
 }
 
-/// Where runs of rows lie in a file, joined where they touch: (length in bytes, place).
+/// The blocks of a file that runs of rows occupy, adjacent ones joined: length in bytes, offset.
 pub fn blocks(runs: impl Iterator<Item = (u64, u64)>, row: u64) -> Vec<(u64, i64)> {
     let mut blocks: Vec<(u64, i64)> = Vec::new();
     for (first, count) in runs.filter(|(_, count)| *count > 0) {

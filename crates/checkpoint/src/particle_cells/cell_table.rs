@@ -1,22 +1,22 @@
-//! The bytes of a cell file's header and table; touches no file.
+//! Header and table of a cell file as bytes; no I/O.
 
 use crate::error::Kind;
 use crate::grid::CellGrid;
 
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub(super) const HEADER: usize = 512;
 
-/// Bytes of an entry of the table.
+/// Size of an entry of the table in bytes.
 pub(super) const ENTRY: usize = 24;
 
 const MAGIC: &[u8; 8] = b"AQUECELL";
 const VERSION: u32 = 1;
 const ORDER: u32 = 0x0102_0304;
 
-/// Where the data may begin.
+/// The data begins at a multiple of this.
 const ALIGNMENT: u64 = 4096;
 
-/// What a cell file says about itself.
+/// The header of a cell file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CellHeader {
     pub(super) grid: CellGrid,
@@ -27,7 +27,7 @@ pub(super) struct CellHeader {
     pub(super) table: u32,
 }
 
-/// A cell: how many particles lie before it, how many in it, and their checksum.
+/// A cell: the number of particles before it, the number in it, and their checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CellEntry {
     pub(super) first: u64,
@@ -35,7 +35,7 @@ pub(super) struct CellEntry {
     pub(super) sum: u32,
 }
 
-/// What is wrong, and at which byte.
+/// A defect of a cell file, and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CellFileFlaw {
     pub(super) kind: Kind,
@@ -54,7 +54,7 @@ impl CellFileFlaw {
 }
 
 impl CellHeader {
-    /// Where the data begins.
+    /// The offset of the data.
     pub(super) fn data(&self) -> u64 {
         data(&self.grid)
     }
@@ -79,7 +79,7 @@ impl CellHeader {
         bytes
     }
 
-    /// Reads a header; `length` is that of the file, which bounds everything that is believed.
+    /// Decodes a header; `length`, the length of the file, bounds the sizes that are accepted.
     pub(super) fn decode(bytes: &[u8], length: u64) -> Result<Self, CellFileFlaw> {
         let Some(bytes) = bytes.first_chunk::<HEADER>() else {
             let what = format!("a cell file has at least {HEADER} bytes");
@@ -88,21 +88,21 @@ impl CellHeader {
         let word = |at: usize| u64::from_le_bytes(bytes[at..].first_chunk().copied().unwrap_or_default());
         let half = |at: usize| u32::from_le_bytes(bytes[at..].first_chunk().copied().unwrap_or_default());
         if bytes[..] == [0; HEADER] {
-            let what = "the file was never finished: there is no header";
+            let what = "the file is incomplete: its header was never written";
             return Err(CellFileFlaw::new(Kind::Incomplete, 0, what));
         }
         if !bytes.starts_with(MAGIC) {
-            return Err(CellFileFlaw::damaged(0, "this is no cell file"));
+            return Err(CellFileFlaw::damaged(0, "not a cell file"));
         }
         if half(12) == ORDER.swap_bytes() {
-            let what = "numbers are in the other byte order, which is not read here";
+            let what = "the file has the byte order of another machine, which is not supported";
             return Err(CellFileFlaw::new(Kind::UnknownVersion, 12, what));
         }
         if half(12) != ORDER {
-            return Err(CellFileFlaw::damaged(12, "numbers are in no byte order"));
+            return Err(CellFileFlaw::damaged(12, "invalid byte-order mark"));
         }
         if half(8) != VERSION {
-            let what = format!("version {} is not known here, {VERSION} is", half(8));
+            let what = format!("version {} is not supported; this program reads version {VERSION}", half(8));
             return Err(CellFileFlaw::new(Kind::UnknownVersion, 8, what));
         }
         if half(HEADER - 4) != crc32c::crc32c(&bytes[..HEADER - 4]) {
@@ -110,10 +110,10 @@ impl CellHeader {
         }
         let edges = [48, 56, 64].map(|at| f64::from_bits(word(at)));
         let grid = CellGrid::new(edges, [24, 32, 40].map(word))
-            .ok_or_else(|| CellFileFlaw::damaged(24, "cells that cannot be"))?;
+            .ok_or_else(|| CellFileFlaw::damaged(24, "invalid grid of cells"))?;
         let header = Self { grid, particles: word(16), row: word(72), table: half(96) };
         if word(80) != HEADER as u64 || word(88) != header.data() {
-            return Err(CellFileFlaw::damaged(80, "the table or the data does not begin where it should"));
+            return Err(CellFileFlaw::damaged(80, "the offset of the table or of the data is wrong"));
         }
         let end = header.row.checked_mul(header.particles).and_then(|size| size.checked_add(header.data()));
         match end {
@@ -121,7 +121,7 @@ impl CellHeader {
             _ => Err(CellFileFlaw::damaged(
                 16,
                 format!(
-                    "{} particles of {} bytes do not make a file of {length}",
+                    "{} particles of {} bytes do not match the {length} bytes of the file",
                     header.particles, header.row
                 ),
             )),
@@ -129,12 +129,12 @@ impl CellHeader {
     }
 }
 
-/// Where the data begins, behind the table of these cells.
+/// The offset of the data, after the table of these cells.
 pub(super) fn data(grid: &CellGrid) -> u64 {
     (HEADER as u64 + grid.count() * ENTRY as u64).next_multiple_of(ALIGNMENT)
 }
 
-/// The table of all cells, from those that hold particles, in order.
+/// Encodes the table of all cells; `held` are the cells with particles, ascending.
 pub(super) fn encode(grid: &CellGrid, held: impl Iterator<Item = (u64, u64, u32)>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(grid.count() as usize * ENTRY);
     let mut put = |first: u64, count: u64, sum: u32| {
@@ -152,7 +152,7 @@ pub(super) fn encode(grid: &CellGrid, held: impl Iterator<Item = (u64, u64, u32)
     bytes
 }
 
-/// Whether a table is what the header says: its checksum, and cells one behind the other.
+/// Checks a table against the header: its checksum, and that the cells are adjacent.
 pub(super) fn check(header: &CellHeader, table: &[u8]) -> Result<(), CellFileFlaw> {
     if crc32c::crc32c(table) != header.table {
         return Err(CellFileFlaw::damaged(HEADER as u64, "the checksum of the table is wrong"));
@@ -160,15 +160,15 @@ pub(super) fn check(header: &CellHeader, table: &[u8]) -> Result<(), CellFileFla
     let mut before = 0_u64;
     for (cell, place) in cells(table).zip((HEADER as u64..).step_by(ENTRY)) {
         if cell.first != before {
-            return Err(CellFileFlaw::damaged(place, "a cell does not begin where the one before it ends"));
+            return Err(CellFileFlaw::damaged(place, "a cell does not begin at the end of the previous one"));
         }
         let after = before.checked_add(cell.count);
-        before = after.ok_or_else(|| CellFileFlaw::damaged(place, "more particles than can be"))?;
+        before = after.ok_or_else(|| CellFileFlaw::damaged(place, "the number of particles overflows"))?;
     }
     if before == header.particles {
         return Ok(());
     }
-    let what = format!("the cells hold {before} particles, the header says {}", header.particles);
+    let what = format!("the cells hold {before} particles, but the header says {}", header.particles);
     Err(CellFileFlaw::damaged(HEADER as u64, what))
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_and_table_come_back_as_they_were() {
+    fn header_and_table_survive_encoding_and_decoding() {
         let grid = CellGrid::new([1.0, 2.0, 3.0], [3, 2, 1]).unwrap();
         let table = encode(&grid, [(1, 5, 77), (4, 2, 88)].into_iter());
         let header = CellHeader { grid, particles: 7, row: 120, table: crc32c::crc32c(&table) };
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn flaws_name_the_byte() {
+    fn errors_name_the_offset() {
         let grid = CellGrid::new([1.0; 3], [2, 1, 1]).unwrap();
         let table = encode(&grid, [(0, 5, 77)].into_iter());
         let header = CellHeader { grid, particles: 5, row: 120, table: crc32c::crc32c(&table) };

@@ -1,29 +1,29 @@
-//! A rank's particles, cell by cell: in which order they come, not the particles themselves. They are picked out when they are written.
+//! The order of a rank's particles by cell, as indices. The particles are gathered in this order when they are written.
 
 use crate::grid::CellGrid;
 use crate::molecule::{Molecule, Particle};
 use crate::region::SpatialRegion;
 
-/// Particles of a cell that follow one another.
+/// Consecutive particles of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRun {
     /// The number of the cell.
     pub cell: u64,
-    /// How many particles of this rank it holds.
+    /// The number of this rank's particles in it.
     pub count: u64,
 }
 
-/// In which order a rank's particles lie in a file of cells.
+/// The order of a rank's particles in a file of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParticleOrder {
-    /// Which particle comes when; none: as they lie.
+    /// The indices of the particles in this order; none if they are in order in memory.
     indices: Option<Vec<u32>>,
     /// The cells, ascending.
     pub runs: Vec<CellRun>,
 }
 
 impl ParticleOrder {
-    /// Finds it, in one pass over the particles; or says what cannot be.
+    /// Sorts the particles by cell, in one pass if they are in order; or says why a particle cannot be stored.
     pub(crate) fn of<P: Particle>(grid: &CellGrid, particles: &[P]) -> Result<Self, String> {
         let mut runs: Vec<CellRun> = Vec::new();
         for (at, particle) in particles.iter().enumerate() {
@@ -37,7 +37,7 @@ impl ParticleOrder {
         Ok(Self { indices: None, runs })
     }
 
-    /// The same once the particles from `at` on are known not to lie in the order of their cells, as those before do.
+    /// Sorts particles of which only those before `at`, with the runs `before`, are in the order of their cells.
     fn unordered<P: Particle>(
         grid: &CellGrid,
         particles: &[P],
@@ -47,7 +47,8 @@ impl ParticleOrder {
         if u32::try_from(particles.len()).is_err() {
             let count = particles.len();
             return Err(format!(
-                "{count} particles on one rank are more than can be put in order; spread them over more ranks"
+                "one rank can sort at most {} particles, not {count}; use more ranks",
+                u32::MAX
             ));
         }
         let mut cells = Vec::with_capacity(particles.len());
@@ -66,13 +67,13 @@ impl ParticleOrder {
         straight.iter().chain(picked)
     }
 
-    /// Rows, of bytes, in this order: fills `out` with what begins at the byte `from`.
+    /// Gathers rows of bytes in this order: fills `out` with the bytes from `from` on.
     pub(crate) fn gather(&self, rows: &[u8], row: usize, from: u64, out: &mut [u8]) {
         let from = from as usize;
         let Some(indices) = &self.indices else {
             return out.copy_from_slice(&rows[from..from + out.len()]);
         };
-        // The end of a row, whole rows, the front of one.
+        // The end of a row, whole rows, the beginning of a row.
         let (mut indices, skip) = (&indices[from / row..], from % row);
         let (end, rest) = out.split_at_mut(if skip == 0 { 0 } else { out.len().min(row - skip) });
         if let (false, Some((index, others))) = (end.is_empty(), indices.split_first()) {
@@ -90,10 +91,10 @@ impl ParticleOrder {
     }
 }
 
-/// Bytes of the rows that most files have.
+/// The row size of most files.
 const MOLECULE: usize = size_of::<Molecule>();
 
-/// Rows of a size that is known: each a few moves, and no call, so that many of them are under way from memory at once.
+/// Rows of a size that is known at compile time: a few moves each instead of a call, so the processor loads many rows at once.
 fn pick_fixed<const ROW: usize>(rows: &[u8], indices: &[u32], out: &mut [u8]) {
     let (rows, out) = (rows.as_chunks::<ROW>().0, out.as_chunks_mut::<ROW>().0);
     out.iter_mut().zip(indices).for_each(|(out, index)| *out = rows[*index as usize]);
@@ -119,18 +120,18 @@ fn cell_of<P: Particle>(grid: &CellGrid, particle: &P) -> Result<u64, String> {
 #[cold]
 fn outside(grid: &CellGrid, position: [f64; 3]) -> String {
     format!(
-        "a particle at {position:?} is outside of the box {:?}; bring it back, or give a larger box",
+        "a particle at {position:?} is outside of the box {:?}; move it into the box, or use a larger box",
         grid.length()
     )
 }
 
-/// The lowest cell, and how many there are up to the highest, if that is not much more than there are particles.
+/// The lowest cell and the width of the range of cells, if the range is not much larger than the number of particles.
 fn dense_cell_range(cells: &[u64]) -> Option<(u64, usize)> {
     let (least, most) = (cells.iter().min()?, cells.iter().max()?);
     (most - least < 4 * cells.len() as u64 + 1024).then_some((*least, (most - least + 1) as usize))
 }
 
-/// By counting: the cells are few.
+/// Counting sort, for few cells.
 fn counting_sort(cells: &[u64], least: u64, width: usize) -> ParticleOrder {
     let mut counts = vec![0_u32; width];
     cells.iter().for_each(|cell| counts[(cell - least) as usize] += 1);
@@ -149,7 +150,7 @@ fn counting_sort(cells: &[u64], least: u64, width: usize) -> ParticleOrder {
     ParticleOrder { indices: Some(indices), runs }
 }
 
-/// By comparing: the cells are many and far apart.
+/// Comparison sort, for many cells that are far apart.
 fn comparison_sort(cells: &[u64]) -> ParticleOrder {
     let mut indices: Vec<u32> = (0..cells.len() as u32).collect();
     indices.sort_unstable_by_key(|index| (cells[*index as usize], *index));
@@ -172,12 +173,12 @@ mod tests {
         let ordered: Vec<Molecule> = order.pick(&particles).copied().collect();
         let cells: Vec<u64> = ordered.iter().map(|particle| grid.cell_of(particle.position)).collect();
         assert!(cells.is_sorted());
-        let told: Vec<u64> = order.runs.iter().flat_map(|run| (0..run.count).map(|_| run.cell)).collect();
-        assert_eq!(told, cells);
+        let found: Vec<u64> = order.runs.iter().flat_map(|run| (0..run.count).map(|_| run.cell)).collect();
+        assert_eq!(found, cells);
         let mut ids: Vec<u64> = ordered.iter().map(|particle| particle.id).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..places.len() as u64).collect::<Vec<_>>());
-        // As bytes, in pieces that end anywhere; and so rows of another size, here the ids alone.
+        // As bytes, in pieces of any length; also rows of another size, here the ids alone.
         let ids: Vec<[u64; 2]> = particles.iter().map(|particle| [particle.id; 2]).collect();
         let ordered_ids: Vec<[u64; 2]> = ordered.iter().map(|particle| [particle.id; 2]).collect();
         let pairs: [(&[u8], &[u8], usize); 2] = [
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn particles_come_out_cell_by_cell_and_all_of_them() {
+    fn all_particles_are_sorted_by_cell() {
         let few = CellGrid::new([10.0, 1.0, 1.0], [10, 1, 1]).unwrap();
         let many = CellGrid::new([10.0, 1.0, 1.0], [1 << 30, 1, 1]).unwrap();
         for grid in [few, many] {
@@ -208,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_order_needs_no_indices() {
+    fn particles_in_order_need_no_indices() {
         let grid = CellGrid::whole([10.0, 1.0, 1.0]).unwrap();
         let order = ParticleOrder::of(&grid, &molecules(&[0.5, 0.1, 0.7])).unwrap();
         assert_eq!(order, ParticleOrder { indices: None, runs: vec![CellRun { cell: 0, count: 3 }] });
     }
 
     #[test]
-    fn what_lies_outside_is_named_wherever_it_comes() {
+    fn a_particle_outside_of_the_box_is_an_error() {
         let grid = CellGrid::new([10.0, 1.0, 1.0], [10, 1, 1]).unwrap();
         for places in [&[11.0][..], &[0.5, 11.0], &[3.0, 0.5, 11.0]] {
             let refused = ParticleOrder::of(&grid, &molecules(places)).unwrap_err();

@@ -1,13 +1,13 @@
-//! Rows on their way into a cell file: picked out a piece at a time, and summed while the processor's cache holds them.
+//! Rows of a cell file, gathered in pieces and checksummed while they are in the processor's cache.
 
 use std::cell::RefCell;
 
 use super::particle_order::{CellRun, ParticleOrder};
 
-/// Bytes that are picked out at once where nobody writes them.
+/// Buffer size in bytes for rows that are gathered only for their checksum.
 const PIECE: u64 = 256 << 10;
 
-/// What a rank puts into a cell file: its rows, as they lie in memory, and the order they go in.
+/// The rows of a rank as they are in memory, and their order in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParticleRows<'a> {
     pub(crate) bytes: &'a [u8],
@@ -16,18 +16,18 @@ pub(crate) struct ParticleRows<'a> {
     pub(crate) order: &'a ParticleOrder,
 }
 
-/// The checksums of a rank's cells, as their bytes come by.
+/// The checksums of a rank's cells, computed while their bytes are written.
 pub(super) struct CellChecksums<'a> {
     rows: ParticleRows<'a>,
-    /// Where each cell ends among the rank's bytes.
+    /// The end of each cell in the rank's bytes.
     ends: Vec<u64>,
     partial: RefCell<Vec<PartialChecksum>>,
 }
 
-/// How much of a cell has come by.
+/// The part of a cell that has been checksummed.
 #[derive(Clone, Copy)]
 struct PartialChecksum {
-    /// Up to which of the rank's bytes, from the first of the cell on; none once they came in another order.
+    /// The end of the part in the rank's bytes; none once bytes were requested out of order.
     until: Option<u64>,
     sum: u32,
 }
@@ -50,7 +50,7 @@ impl<'a> CellChecksums<'a> {
         Self { rows, ends, partial: RefCell::new(seen) }
     }
 
-    /// Fills `out` with what begins at the byte `from`, and sums it.
+    /// Fills `out` with the bytes from `from` on, and adds them to the checksums.
     pub(super) fn fill(&self, from: u64, out: &mut [u8]) {
         self.rows.order.gather(self.rows.bytes, self.rows.row as usize, from, out);
         let (mut at, mut rest) = (from, &*out);
@@ -63,7 +63,7 @@ impl<'a> CellChecksums<'a> {
         }
     }
 
-    /// The sums. A cell whose bytes did not come by in order is picked out once more.
+    /// The checksums. A cell whose bytes were requested out of order is gathered once more.
     pub(super) fn finish(&self) -> Vec<u32> {
         let seen = self.partial.borrow();
         let mut start = 0;
@@ -102,7 +102,7 @@ mod tests {
     use crate::{CellGrid, Molecule};
 
     #[test]
-    fn sums_are_right_in_whatever_pieces_the_bytes_are_wanted() {
+    fn checksums_do_not_depend_on_the_pieces_requested() {
         let grid = CellGrid::new([10.0, 1.0, 1.0], [10, 1, 1]).unwrap();
         let places = [9.5, 0.5, 3.0, 3.0, 10.0, 0.6, 3.1].into_iter().zip(0..);
         let molecules: Vec<Molecule> =

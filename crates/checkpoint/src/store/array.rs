@@ -27,7 +27,7 @@ pub(super) fn write(
             Kind::BadArgument,
             "write",
             name,
-            format!("an array of {:?} is too large; give its sides in elements", block.shape),
+            format!("the array of shape {:?} is too large; give the shape in elements", block.shape),
         )
     })?;
     let file = ExistingFile::Replace.create_options(Mode::read_write()).open(comm, name)?;
@@ -71,7 +71,7 @@ fn check_coverage(comm: &Comm, name: &str, block: &ArrayBlock) -> Result<()> {
             return refuse(
                 Kind::Overlap,
                 format!(
-                    "ranks {one} and {other} write the same elements of the array; give each to one rank"
+                    "ranks {one} and {other} write the same elements of the array; assign each element to one rank"
                 ),
             );
         }
@@ -81,7 +81,7 @@ fn check_coverage(comm: &Comm, name: &str, block: &ArrayBlock) -> Result<()> {
         }
         refuse(
             Kind::BadArgument,
-            format!("the ranks write {held} elements of an array of {wanted}; give each element to one rank"),
+            format!("the ranks write {held} of the {wanted} elements of the array; assign each element to one rank"),
         )
     });
     agree(comm, "write", name, checked)

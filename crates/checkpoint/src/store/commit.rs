@@ -1,4 +1,4 @@
-//! Writing a generation, all or nothing.
+//! Writing and committing a generation.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ use crate::existing_file::ExistingFile;
 use crate::particle_cells;
 use crate::particle_cells::row_checksums::ParticleRows;
 
-/// A folder, and the device that its files are accessed through.
+/// The folder of a store, and the device for its files.
 #[derive(Clone, Debug)]
 pub(super) struct StoreLocation {
     pub(super) folder: PathBuf,
@@ -25,23 +25,23 @@ pub(super) struct StoreLocation {
     pub(super) held: HeldGenerations,
 }
 
-/// What came of a checkpoint.
+/// The result of a checkpoint.
 #[derive(Debug)]
 pub(super) struct CommitOutcome {
     pub(super) generation: u64,
-    /// What went wrong beside it, and does not make it less of a checkpoint; at rank 0.
+    /// Problems that did not make the checkpoint fail; at rank 0.
     pub(super) warnings: Vec<String>,
 }
 
 impl StoreLocation {
-    /// The name that the engine gets for a path. A path that could be taken for a prefix is told apart by its device.
+    /// The name of a path for the file layer. The device prefix avoids that a part of the path is taken for one.
     pub(super) fn name(&self, path: &Path) -> String {
         let prefix = if self.device_prefix.is_empty() { "ufs:" } else { &self.device_prefix };
         format!("{prefix}{}", path.to_string_lossy())
     }
 }
 
-/// A block of a part, which has a checksum.
+/// The size in bytes of a block of a part; each block has a checksum.
 const BLOCK: u64 = 1 << 20;
 
 /// Writes a generation.
@@ -66,14 +66,14 @@ pub(super) fn commit(
     });
     match outcome {
         Ok(_) => {
-            // The generation is there, whatever becomes of older ones.
+            // The generation is committed, even if older ones cannot be removed.
             if comm.rank() == 0 {
                 warnings.extend(prune_here(place, keep).err().map(|error| error.to_string()));
             }
             Ok(CommitOutcome { generation, warnings })
         }
         Err(error) => {
-            // What is left would only take room; the next one removes it, if this does not.
+            // The unfinished folder only takes space. If this removal fails, the next checkpoint repeats it.
             if comm.rank() == 0 {
                 let _ = std::fs::remove_dir_all(&writing);
             }
@@ -82,7 +82,7 @@ pub(super) fn commit(
     }
 }
 
-/// Whether all ranks bring the same parts, and all of them can be stored.
+/// Checks that all ranks have the same parts, and that all parts can be stored.
 fn check_same_on_all(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> Result<()> {
     let refuse = |kind, detail: String| Err(Error::new(kind, "write", shown, detail));
     let mut names: Vec<&str> = checkpoint.parts.iter().map(|(name, _)| name.as_str()).collect();
@@ -91,13 +91,15 @@ fn check_same_on_all(comm: &Comm, shown: &str, checkpoint: &Checkpoint<'_>) -> R
         if let Some(name) = names.iter().find(|name| !is_name(name)) {
             return refuse(
                 Kind::BadArgument,
-                format!("a part cannot be called {name:?}: letters, digits, _, - and . only"),
+                format!(
+                    "invalid name of a part {name:?}: use letters, digits, _, - and ., and no . at the beginning"
+                ),
             );
         }
         if let Some(&[name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return refuse(
                 Kind::BadArgument,
-                format!("two parts are called {name:?}; give each a name of its own"),
+                format!("two parts are called {name:?}; give each part its own name"),
             );
         }
         checkpoint.parts.iter().try_for_each(|(name, part)| match part {
@@ -149,7 +151,7 @@ fn fill(
     Ok(())
 }
 
-/// Writes a part and syncs it; what the manifest says of it. The sums are at rank 0.
+/// Writes a part and syncs it; returns its entry for the manifest. The checksums are at rank 0.
 fn put(comm: &Comm, name: &str, part: &CheckpointPart<'_>) -> Result<ManifestEntry> {
     match part {
         CheckpointPart::Cells { grid, rows, row, order } => {
@@ -178,14 +180,14 @@ fn put(comm: &Comm, name: &str, part: &CheckpointPart<'_>) -> Result<ManifestEnt
     }
 }
 
-/// The checksum of a cell file's header, which leads to all others.
+/// The checksum of a cell file's header, which covers the other checksums.
 pub(super) fn head_sum(file: &File) -> Result<u32> {
     let mut head = [0_u8; 512];
     file.at(0).all().read(&mut head)?;
     Ok(crc32c::crc32c(&head))
 }
 
-/// The checksums of all blocks of a file, at rank 0; each rank reads a share of them.
+/// The checksums of all blocks of a file, at rank 0. Each rank reads a share of the blocks.
 pub(super) fn sums(comm: &Comm, file: &File, length: u64) -> Result<Vec<u32>> {
     let name = file.name();
     let blocks = length.div_ceil(BLOCK);
@@ -195,7 +197,7 @@ pub(super) fn sums(comm: &Comm, file: &File, length: u64) -> Result<Vec<u32>> {
         let wanted = (length - block * BLOCK).min(BLOCK) as usize;
         let read = file.at(block * BLOCK).read(&mut buffer[..wanted])?.bytes();
         if read < wanted as u64 {
-            let detail = format!("byte {}: the file ends here, not at {length}", block * BLOCK + read);
+            let detail = format!("byte {}: the file ends here, not at byte {length}", block * BLOCK + read);
             return Err(Error::new(Kind::Damaged, "read", name, detail));
         }
         Ok(crc32c::crc32c(&buffer[..wanted]))
@@ -206,23 +208,23 @@ pub(super) fn sums(comm: &Comm, file: &File, length: u64) -> Result<Vec<u32>> {
     Ok(all.unwrap_or_default().concat())
 }
 
-/// The first block whose checksum is not what it should be, as a message; at rank 0.
+/// A message about the first block with a wrong checksum; at rank 0.
 pub(super) fn differing(found: &[u32], expected: &[u32]) -> Option<String> {
     if found.len() != expected.len() {
-        return Some(format!("{} checksums for {} blocks", expected.len(), found.len()));
+        return Some(format!("the manifest has {} checksums for {} blocks", expected.len(), found.len()));
     }
     let block = found.iter().zip(expected).position(|(found, expected)| found != expected)?;
     Some(format!("byte {}: the checksum of this block is wrong", block as u64 * BLOCK))
 }
 
-/// Removes what is not to be kept; which.
+/// Removes generations by the retention rule, and returns their numbers.
 pub(super) fn prune(comm: &Comm, place: &StoreLocation, keep: Retention) -> Result<Vec<u64>> {
     let shown = place.folder.to_string_lossy();
     let removed = on_root(comm, "prune", &shown, || Ok(encode_numbers(&prune_here(place, keep)?)))?;
     Ok(decode_numbers(&removed))
 }
 
-/// The same, on the one rank that does it. Generations that this program reads stay, and so does what is no generation.
+/// Removes generations on rank 0. Generations that this process reads are kept; other entries of the folder are not touched.
 fn prune_here(place: &StoreLocation, keep: Retention) -> Result<Vec<u64>> {
     let mut outcome = Ok(());
     let (mut gone, mut retired) = (Vec::new(), Vec::new());
@@ -240,7 +242,7 @@ fn prune_here(place: &StoreLocation, keep: Retention) -> Result<Vec<u64>> {
                     gone.push(*number);
                     retired.push(path);
                 }
-                // One that stays does not keep the others.
+                // Go on with the others if one cannot be removed.
                 Err(error) => outcome = std::mem::replace(&mut outcome, Ok(())).and(Err(error)),
             }
         }
@@ -249,7 +251,7 @@ fn prune_here(place: &StoreLocation, keep: Retention) -> Result<Vec<u64>> {
     outcome.and(folder::remove(&place.folder, &retired)).map(|()| gone)
 }
 
-/// Whether a generation was committed longer ago; by its folder, since its manifest may be damaged.
+/// Whether a generation was committed longer ago, by the time of its folder, since its manifest may be damaged.
 fn is_older(folder: &Path, number: u64, age: std::time::Duration) -> bool {
     let made = std::fs::metadata(folder::committed(folder, number)).and_then(|data| data.modified());
     made.is_ok_and(|made| made.elapsed().is_ok_and(|elapsed| elapsed > age))

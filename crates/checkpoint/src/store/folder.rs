@@ -1,4 +1,4 @@
-//! What is done to folders: the few operations that the engine has no word for.
+//! Operations on folders, which the file layer does not have.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -10,14 +10,14 @@ const COMMITTED: &str = "generation-";
 const WRITING: &str = ".writing-";
 const PRUNED: &str = ".pruned-";
 
-/// The greatest number that a generation has: names have ten digits.
+/// The greatest number of a generation: names have ten digits.
 const MOST: u64 = 9_999_999_999;
 
-/// Makes the folder, and those it lies in, where they are not there yet; those that are new are durable.
+/// Creates the folder and its parents if they do not exist, and syncs new entries.
 pub(super) fn make(folder: &Path) -> Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     fs::create_dir_all(folder).map_err(|error| refused(folder, error))?;
-    // The entry of a new folder is in its parent.
+    // The directory entry of a new folder is in its parent.
     for new in missing.iter().rev() {
         let parent = new.parent().filter(|parent| !parent.as_os_str().is_empty());
         sync(parent.unwrap_or(Path::new(".")))?;
@@ -25,13 +25,14 @@ pub(super) fn make(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the folder is there.
+/// Checks that the folder exists.
 pub(super) fn find(folder: &Path) -> Result<()> {
     match fs::metadata(folder) {
         Ok(data) if data.is_dir() => Ok(()),
         Ok(_) => Err(refused(folder, io::Error::from(ErrorKind::NotADirectory))),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let detail = "there is no such folder of checkpoints; check the path, or create it with `Store::open_or_create`";
+            let detail =
+                "the folder does not exist; check the path, or create it with `Store::open_or_create`";
             Err(Error::from_io("open", folder, error, detail))
         }
         Err(error) => Err(refused(folder, error)),
@@ -39,11 +40,11 @@ pub(super) fn find(folder: &Path) -> Result<()> {
 }
 
 fn refused(folder: &Path, error: io::Error) -> Error {
-    // The system says only that something is there.
+    // The error of the system does not name the file that is in the way.
     match folder.ancestors().find(|path| path.exists() && !path.is_dir()) {
         Some(path) => {
             let detail = format!(
-                "{} is a file, and checkpoints need a folder; name another one, or move the file away",
+                "{} is a file, but checkpoints need a folder; choose another folder, or move the file away",
                 path.display()
             );
             Error::from_io("open", folder, error, detail)
@@ -52,26 +53,26 @@ fn refused(folder: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Where a committed generation is.
+/// The folder of a committed generation.
 pub(super) fn committed(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{COMMITTED}{number:010}"))
 }
 
-/// Where a generation is written.
+/// The folder in which a generation is written before its commit.
 pub(super) fn writing(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{WRITING}{number:010}"))
 }
 
-/// What there is in the folder of a store.
+/// The entries of the folder of a store.
 #[derive(Debug, Default)]
 pub(super) struct StoreListing {
     /// The committed generations, ascending.
     pub(super) generations: Vec<u64>,
-    /// Folders that are called like generations and have no manifest, ascending: damaged, or made by someone else.
+    /// Folders with names of generations but without a manifest, ascending: damaged, or created by another program.
     pub(super) without_manifest: Vec<u64>,
-    /// What is called nearly like a generation, and is none.
+    /// Other entries whose names begin like those of generations.
     foreign: Vec<PathBuf>,
-    /// What was being written or removed when its program ended.
+    /// Leftovers of programs that ended while they wrote or removed a generation.
     leftovers: Vec<PathBuf>,
 }
 
@@ -98,20 +99,20 @@ pub(super) fn list(folder: &Path) -> Result<StoreListing> {
     Ok(listing)
 }
 
-/// Makes room for the next generation: its number, and what is to be told about what is in the way.
+/// Removes leftovers; returns the number of the next generation, and warnings.
 pub(super) fn begin(folder: &Path) -> Result<(u64, Vec<String>)> {
     let listing = list(folder)?;
     let mut warnings = Vec::new();
     for path in &listing.leftovers {
         if let Err(error) = remove_all(path) {
-            let what = "what is left of an unfinished or removed checkpoint could not be removed";
+            let what = "leftovers of an unfinished or removed checkpoint could not be removed";
             warnings.push(format!("{}: {what}: {error}; remove it by hand", path.display()));
         }
     }
     let bare = listing.without_manifest.iter().map(|number| committed(folder, *number));
     for path in bare.chain(listing.foreign) {
         warnings
-            .push(format!("{}: this is no checkpoint, and is left as it is; move it away", path.display()));
+            .push(format!("{}: not a checkpoint, left unchanged; move it to another folder", path.display()));
     }
     let mut number = listing.generations.last().map_or(1, |last| last + 1);
     while number <= MOST {
@@ -125,11 +126,11 @@ pub(super) fn begin(folder: &Path) -> Result<(u64, Vec<String>)> {
         }
         number += 1;
     }
-    let detail = format!("generation {MOST} is the last that there can be; move it away");
+    let detail = format!("generation {MOST} has the greatest possible number; move it to another folder");
     Err(Error::new(Kind::BadArgument, "begin", folder.to_string_lossy(), detail))
 }
 
-/// Makes what was written a generation.
+/// Commits a generation by renaming its folder.
 pub(super) fn commit(folder: &Path, number: u64) -> Result<()> {
     let (writing, path) = (writing(folder, number), committed(folder, number));
     sync(&writing)?;
@@ -137,25 +138,25 @@ pub(super) fn commit(folder: &Path, number: u64) -> Result<()> {
     sync(folder)
 }
 
-/// Takes the name of a generation away: what is left of it.
+/// Renames a generation before its removal; returns the new path.
 pub(super) fn retire(folder: &Path, number: u64) -> Result<PathBuf> {
     let (path, gone) = (committed(folder, number), folder.join(format!("{PRUNED}{number:010}")));
     fs::rename(&path, &gone).map_err(|error| system("prune", &path, error))?;
     Ok(gone)
 }
 
-/// Removes what is left of generations.
+/// Removes renamed generations.
 pub(super) fn remove(folder: &Path, retired: &[PathBuf]) -> Result<()> {
     if retired.is_empty() {
         return Ok(());
     }
     sync(folder)?;
     let removed = retired.iter().map(|path| remove_all(path).map_err(|error| system("prune", path, error)));
-    // One that stays does not keep the others.
+    // Go on with the others if one cannot be removed.
     removed.fold(Ok(()), Result::and)
 }
 
-/// A folder with all that is in it, or a file.
+/// Removes a folder with its contents, or a file.
 fn remove_all(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }

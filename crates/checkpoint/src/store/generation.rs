@@ -1,4 +1,4 @@
-//! A committed generation: what it holds, and reading it on any number of ranks.
+//! A committed generation: its parts, read on any number of ranks.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::molecule::Particle;
 use crate::particle_cells::{CellFile, verify};
 use crate::region::SpatialRegion;
 
-/// Manifests are not longer than this.
+/// The longest manifest that is read, in bytes.
 const LONGEST_MANIFEST: u64 = 256 << 20;
 
 /// A committed checkpoint.
@@ -31,7 +31,7 @@ pub struct Generation {
     _hold: GenerationHold,
 }
 
-/// What a manifest says about a part; `docs/format-checkpoint.md` has the meaning of each.
+/// The entry of a part in the manifest; `docs/format-checkpoint.md` specifies the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartSummary {
     /// Its name.
@@ -42,11 +42,11 @@ pub struct PartSummary {
     pub signature: String,
     /// The shape of an array.
     pub shape: Vec<u64>,
-    /// How many objects there are.
+    /// The number of objects.
     pub count: Option<u64>,
-    /// Where the index of objects of variable size begins.
+    /// The offset of the index of objects of variable size.
     pub index: Option<u64>,
-    /// The length of its file; of a value, of its encoded form.
+    /// The length of its file, or of the encoded form of a value.
     pub bytes: u64,
     /// The encoded form of a value.
     pub value: Option<Vec<u8>>,
@@ -57,9 +57,9 @@ pub struct PartSummary {
 /// A generation that could not be used.
 #[derive(Debug)]
 pub struct SkippedGeneration {
-    /// Which one.
+    /// Its number.
     pub generation: u64,
-    /// Why.
+    /// The reason.
     pub error: Error,
 }
 
@@ -73,7 +73,9 @@ impl Generation {
             let file = File::open(&comm.comm_self(), &name)?;
             let size = file.size()?;
             if size > LONGEST_MANIFEST {
-                return Err(damaged(format!("{size} bytes are no manifest")));
+                return Err(damaged(format!(
+                    "a manifest has at most {LONGEST_MANIFEST} bytes, this file has {size}"
+                )));
             }
             let mut text = vec![0; size as usize];
             file.at(0).read(&mut text)?;
@@ -81,8 +83,9 @@ impl Generation {
         });
         let text = text.map_err(|error| match error.kind() {
             Kind::NoSuchFile => {
-                let detail =
-                    format!("there is no generation {number}; `Store::generations` tells which there are");
+                let detail = format!(
+                    "generation {number} does not exist; `Store::generations` lists the existing ones"
+                );
                 Error::new(Kind::NoCheckpoint, "open", place.folder.to_string_lossy(), detail)
             }
             _ => error,
@@ -90,7 +93,7 @@ impl Generation {
         let flawed = |flaw: ManifestFlaw| Error::new(flaw.kind, "open", &name, flaw.detail);
         let manifest = Manifest::decode(&text).map_err(flawed)?;
         if manifest.generation != number {
-            return Err(damaged(format!("this is the manifest of generation {}", manifest.generation)));
+            return Err(damaged(format!("the manifest is that of generation {}", manifest.generation)));
         }
         let (comm, place) = (comm.clone(), place.clone());
         Ok(Self { comm, location: place, path, manifest, skipped: Vec::new(), _hold: hold })
@@ -106,22 +109,22 @@ impl Generation {
         self.manifest.generation
     }
 
-    /// The program's own number for it.
+    /// The step of the program.
     pub fn step(&self) -> u64 {
         self.manifest.step
     }
 
-    /// How many ranks wrote it.
+    /// The number of ranks that wrote it.
     pub fn ranks(&self) -> u64 {
         self.manifest.ranks
     }
 
-    /// When it was written, in seconds since 1970.
+    /// The time at which it was written, in seconds since 1970.
     pub fn time(&self) -> u64 {
         self.manifest.time
     }
 
-    /// Newer generations that [`Store::latest`](crate::Store::latest) could not use.
+    /// Newer generations that [`Store::latest`](crate::Store::latest) skipped.
     pub fn skipped(&self) -> &[SkippedGeneration] {
         &self.skipped
     }
@@ -131,7 +134,7 @@ impl Generation {
         self.manifest.parts.iter().map(|entry| entry.name.as_str())
     }
 
-    /// What the manifest says about each part, for programs that do not know their types.
+    /// The entry of each part in the manifest, for programs that do not know the types.
     pub fn summaries(&self) -> impl Iterator<Item = PartSummary> {
         self.manifest.parts.iter().map(|entry| PartSummary {
             name: entry.name.clone(),
@@ -151,7 +154,7 @@ impl Generation {
         self.parts().any(|part| part == name)
     }
 
-    /// The particles in this rank's region. Collective; the regions may be any.
+    /// The particles in this rank's region. Any regions are possible. Collective.
     pub fn cells<P: Particle>(&self, name: &str, region: &SpatialRegion) -> Result<Vec<P>> {
         let entry = self.part(name, "cells", "")?;
         CellFile::open(&self.comm, &self.file(entry))?.read(region)
@@ -175,7 +178,7 @@ impl Generation {
         Ok(())
     }
 
-    /// A box of an array, any. Collective.
+    /// Any block of an array. Collective.
     pub fn array<T: Object + Plain>(&self, name: &str, block: &ArrayBlock) -> Result<Vec<T>> {
         let entry = self.part(name, "array", T::schema().signature());
         let checked = entry.and_then(|entry| match block.elements() {
@@ -186,7 +189,7 @@ impl Generation {
                     format!("part {name:?}: {}", block.describe_error(0))
                 } else {
                     let other = &block.shape;
-                    format!("part {name:?} has the shape {shape:?}, and the box is of an array of shape {other:?}; give that of the part")
+                    format!("part {name:?} has the shape {shape:?}, but the block is of an array of shape {other:?}; use the shape of the part")
                 };
                 Err(Error::new(Kind::BadArgument, "read", self.shown(), detail))
             }
@@ -205,7 +208,7 @@ impl Generation {
                 Kind::Damaged,
                 "read",
                 &file,
-                format!("the file ends before the box {block:?} does"),
+                format!("the file ends before the end of the block {block:?}"),
             ))
         })
     }
@@ -231,18 +234,18 @@ impl Generation {
         })
     }
 
-    /// A value that all ranks have in common. Nobody is asked.
+    /// A value that is the same on all ranks. Not collective.
     pub fn value<T: Object>(&self, name: &str) -> Result<T> {
         let entry = self.part(name, "value", T::schema().signature())?;
         let bytes = entry.value.as_deref().and_then(from_hex);
         let bad = |detail: String| {
             Error::new(Kind::Damaged, "read", self.shown(), format!("value {name:?}: {detail}"))
         };
-        let bytes = bytes.ok_or_else(|| bad("no hexadecimal digits".into()))?;
+        let bytes = bytes.ok_or_else(|| bad("invalid hexadecimal digits".into()))?;
         decode(&bytes).map_err(|error| bad(error.to_string()))
     }
 
-    /// Reads everything, each rank a share, and compares all checksums. Collective.
+    /// Reads all parts, a share on each rank, and verifies all checksums. Collective.
     pub fn verify(&self) -> Result<()> {
         for entry in &self.manifest.parts {
             let name = self.file(entry);
@@ -255,8 +258,9 @@ impl Generation {
                     let longer = file.size()? != entry.bytes;
                     file.close()?;
                     let wrong = (self.comm.rank() == 0).then(|| differing(&found, &entry.sums)).flatten();
-                    let wrong =
-                        wrong.or_else(|| longer.then(|| format!("the file has not {} bytes", entry.bytes)));
+                    let wrong = wrong.or_else(|| {
+                        longer.then(|| format!("the length of the file is not {} bytes", entry.bytes))
+                    });
                     let outcome = wrong
                         .map_or(Ok(()), |detail| Err(Error::new(Kind::Damaged, "verify", &name, detail)));
                     agree(&self.comm, "verify", &name, outcome)?;
@@ -271,7 +275,7 @@ impl Generation {
         let (found, size) = (head_sum(&file)?, file.size()?);
         file.close()?;
         if entry.sums != [found] || size != entry.bytes {
-            let detail = "byte 0: this is not the cell file that the manifest speaks of";
+            let detail = "byte 0: not the cell file whose checksum is in the manifest";
             return Err(Error::new(Kind::Damaged, "verify", name, detail));
         }
         verify(&self.comm, name)
@@ -285,12 +289,12 @@ impl Generation {
         self.location.name(&part_path(&self.path, &entry.name, &entry.kind))
     }
 
-    /// The part of this name, if it is what is asked for.
+    /// The part of this name, if it has this kind and type.
     fn part(&self, name: &str, kind: &str, signature: &str) -> Result<&ManifestEntry> {
         let Some(entry) = self.manifest.parts.iter().find(|entry| entry.name == name) else {
             let parts: Vec<&str> = self.parts().collect();
             let detail =
-                format!("there is no part {name:?} in generation {}; there are {parts:?}", self.number());
+                format!("generation {} has no part {name:?}; its parts are {parts:?}", self.number());
             return Err(Error::new(Kind::NoSuchName, "read", self.shown(), detail));
         };
         let sane = super::part::is_name(name) && (kind != "array" || volume(&entry.shape).is_some());
@@ -298,7 +302,7 @@ impl Generation {
             return Ok(entry);
         }
         let detail = format!(
-            "part {name:?} is {} {:?}, not {kind} {signature:?}; read it as what it is",
+            "part {name:?} is {} {:?}, not {kind} {signature:?}; read it with its own type",
             entry.kind, entry.signature
         );
         Err(Error::new(Kind::WrongType, "read", self.shown(), detail))

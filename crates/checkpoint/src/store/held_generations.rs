@@ -1,19 +1,19 @@
-//! Generations that this process reads: they are not removed meanwhile, whichever of its stores reads them.
+//! Generations that this process has open, in any of its stores. They are not removed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-/// The numbers of the generations of a folder that are open in this process, each as often as it is.
+/// The numbers of the open generations of a folder, once per reader.
 #[derive(Clone, Debug)]
 pub(super) struct HeldGenerations(Arc<Mutex<Vec<u64>>>);
 
-/// The held generations of each folder that this process has stores of.
+/// The open generations of each folder of which this process has stores.
 type HeldByFolder = HashMap<PathBuf, Weak<Mutex<Vec<u64>>>>;
 
 static FOLDERS: LazyLock<Mutex<HeldByFolder>> = LazyLock::new(Mutex::default);
 
-/// A generation that is open, until this is dropped.
+/// Keeps a generation open until it is dropped.
 #[derive(Debug)]
 pub(super) struct GenerationHold {
     held: HeldGenerations,
@@ -21,7 +21,7 @@ pub(super) struct GenerationHold {
 }
 
 impl HeldGenerations {
-    /// Those of a folder, the same for all stores of this process that have it open.
+    /// The open generations of a folder, shared by all stores of this process that have it open.
     pub(super) fn of(folder: &Path) -> Self {
         let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl HeldGenerations {
         GenerationHold { held: self.clone(), number }
     }
 
-    /// Does something while no generation is opened or closed.
+    /// Runs `work` while no generation is opened or closed.
     pub(super) fn locked<T>(&self, work: impl FnOnce(&mut Vec<u64>) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,7 +1,8 @@
-//! The lock of a store: one program writes at a time.
+//! The lock of a store: one program at a time writes.
 //!
-//! `flock` on `.lock`, which ends with its holder. File systems that have no `flock` (Lustre without `-o flock`, some network file systems) get a file
-//! `.lock-owner` that names its holder instead: one whose holder is a dead process of this machine is taken over, any other has to be removed by hand.
+//! It is `flock` on `.lock`, which the kernel releases at the end of the process. On file systems without `flock` (Lustre without
+//! `-o flock`, some network file systems) it is a file `.lock-owner` that names its holder. If the holder was a process of this machine
+//! that has ended, the lock is taken over; otherwise the file has to be removed by hand.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -15,11 +16,11 @@ use crate::error::{Error, Kind, Result, system};
 const FILE: &str = ".lock";
 const OWNER: &str = ".lock-owner";
 
-/// Keeps other programs from writing to a store, until it is dropped.
+/// Excludes other programs from writing to a store until it is dropped.
 #[derive(Debug)]
 pub(super) struct StoreLock {
     _file: File,
-    /// The file that names this program, where there is no `flock`.
+    /// The file that names this process, on file systems without `flock`.
     owner: Option<PathBuf>,
 }
 
@@ -37,12 +38,13 @@ impl StoreLock {
         let file = file.map_err(|error| system("lock", &path, error))?;
         match flock(&file) {
             Ok(()) => {
-                // Another machine may have mounted the same folder without `flock`.
+                // Another machine may have mounted the same folder without `flock`, and hold the lock by a file.
                 clear_stale(&owner)?;
                 Ok(Self { _file: file, owner: None })
             }
             Err(TryLockError::WouldBlock) => {
-                let detail = "another program is writing checkpoints here; end it, or use another folder";
+                let detail =
+                    "another program writes checkpoints to this folder; end it, or use another folder";
                 Err(Error::new(Kind::InUse, "lock", path.to_string_lossy(), detail))
             }
             Err(TryLockError::Error(error)) if lacks_flock(&error) => {
@@ -63,13 +65,13 @@ impl Drop for StoreLock {
     }
 }
 
-/// Whether the file system has no `flock`, rather than refusing this one.
+/// Whether the error means that the file system has no `flock`.
 fn lacks_flock(error: &io::Error) -> bool {
     const CODES: [i32; 4] = [22, 37, 38, 95]; // EINVAL, ENOLCK, ENOSYS, EOPNOTSUPP
     error.raw_os_error().is_some_and(|code| CODES.contains(&code))
 }
 
-/// Makes the file that names this program; another program may have been faster.
+/// Creates the file that names this process. Another program may have created one before.
 fn claim(owner: &Path) -> Result<()> {
     let failed = |error: io::Error| system("lock", owner, error);
     match File::options().create_new(true).write(true).open(owner) {
@@ -81,7 +83,7 @@ fn claim(owner: &Path) -> Result<()> {
     }
 }
 
-/// Takes the file of a dead process of this machine away; that of any other is an error.
+/// Removes the file of a process of this machine that has ended. The file of any other process is an error.
 fn clear_stale(owner: &Path) -> Result<()> {
     let text = match fs::read_to_string(owner) {
         Ok(text) => text,
@@ -91,7 +93,7 @@ fn clear_stale(owner: &Path) -> Result<()> {
     if !LockOwner::decode(&text).is_some_and(|process| process.is_dead()) {
         return Err(in_use(owner, &text));
     }
-    // Two programs may find it at once: what is taken away must still be what was read.
+    // Two programs may find the file at the same time: remove only the file that was read.
     let away = owner.with_extension(format!("stale-{}", std::process::id()));
     match fs::rename(owner, &away) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -111,19 +113,19 @@ fn in_use(owner: &Path, text: &str) -> Error {
         format!("process {} on {}", process.id, process.host)
     });
     let detail = format!(
-        "{holder} is writing checkpoints here; end it, or remove this file if it has ended, or use another folder"
+        "{holder} writes checkpoints to this folder; end it, remove this file if it has ended, or use another folder"
     );
     Error::new(Kind::InUse, "lock", owner.to_string_lossy(), detail)
 }
 
-/// A process, told apart from all others that ever had its number.
+/// A process, identified uniquely although process numbers are reused.
 #[derive(Debug, PartialEq, Eq)]
 struct LockOwner {
     host: String,
-    /// Of the machine since it was started, and of the space that process numbers are counted in.
+    /// Boot id of the machine, and namespace of process numbers.
     space: String,
     id: u32,
-    /// When the kernel started it, in its own unit.
+    /// The start time of the process, in clock ticks.
     start: String,
 }
 
@@ -146,20 +148,20 @@ impl LockOwner {
         Some(Self { host, space, id, start: field("start ")? })
     }
 
-    /// Whether it is known to have ended: of processes on other machines, nothing is.
+    /// Whether the process has ended; false for processes of other machines, whose state is not known.
     fn is_dead(&self) -> bool {
         let is_here = !self.space.is_empty() && self.space == space();
         is_here && has_ended(exists(self.id), start(self.id).as_deref(), &self.start)
     }
 }
 
-/// Whether a process that was started at `then` has ended: its number is nobody's, or that of one started at another time. Where `/proc` hides
-/// the processes of other users (`hidepid`), the time cannot be read: that says nothing.
+/// Whether a process that was started at `then` has ended: no process has its number, or the one that has it was started at another
+/// time. If `/proc` hides the processes of other users (`hidepid`), the start time is not known and the process counts as running.
 fn has_ended(exists: bool, now: Option<&str>, then: &str) -> bool {
     !exists || now.is_some_and(|now| !then.is_empty() && now != then)
 }
 
-/// Whether a process has this number, of whatever user.
+/// Whether a process of any user has this number.
 fn exists(id: u32) -> bool {
     let id = i32::try_from(id).ok().and_then(Pid::from_raw);
     id.is_some_and(|id| test_kill_process(id) != Err(Errno::SRCH))
@@ -171,7 +173,7 @@ fn space() -> String {
     format!("{} {}", boot.trim(), numbers.display())
 }
 
-/// Field 22 of `/proc/<id>/stat`; the name before it may hold anything.
+/// Field 22 of `/proc/<id>/stat` (proc(5)). The name of the program before it may contain any characters.
 fn start(id: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flock_a_file_names_the_holder_and_keeps_others_out() {
+    fn without_flock_a_file_names_the_holder_and_excludes_others() {
         let folder = tempfile::tempdir().unwrap();
         let lock = StoreLock::acquire_with(folder.path(), without_flock).unwrap();
         for error in [
@@ -203,23 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_cannot_be_looked_at_is_alive() {
+    fn a_process_with_unknown_start_time_counts_as_running() {
         assert!(!has_ended(true, None, "77"), "hidden by hidepid");
         assert!(!has_ended(true, Some("77"), "77"));
         assert!(!has_ended(true, Some("77"), ""), "its start was not known");
-        assert!(has_ended(true, Some("78"), "77"), "its number is another one's");
+        assert!(has_ended(true, Some("78"), "77"), "its number belongs to another process");
         assert!(has_ended(false, None, "77"));
-        assert!(exists(std::process::id()) && exists(1), "init is another user's, or this one");
+        assert!(exists(std::process::id()) && exists(1), "process 1 exists, whatever its user");
     }
 
     #[test]
-    fn the_file_of_a_dead_process_is_taken_over_and_that_of_another_machine_is_not() {
+    fn the_lock_of_a_dead_process_is_taken_over_and_that_of_another_machine_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let id = child.id();
         let process = LockOwner { id, start: start(id).unwrap(), ..LockOwner::current() };
         fs::write(folder.path().join(OWNER), process.encode()).unwrap();
-        assert!(StoreLock::acquire_with(folder.path(), without_flock).is_err(), "it is alive");
+        assert!(StoreLock::acquire_with(folder.path(), without_flock).is_err(), "the process is running");
         child.kill().unwrap();
         child.wait().unwrap();
         drop(StoreLock::acquire_with(folder.path(), without_flock).unwrap());

@@ -1,4 +1,4 @@
-//! The manifest: what a generation consists of, as text. Touches no file.
+//! The manifest of a generation as text; no I/O.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::error::Kind;
 const FORMAT: &str = "aqueduct-checkpoint";
 const VERSION: u32 = 1;
 
-/// What a generation consists of.
+/// The manifest of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     format: String,
@@ -22,14 +22,14 @@ pub(super) struct Manifest {
     pub(super) parts: Vec<ManifestEntry>,
 }
 
-/// What every version of a manifest has.
+/// The fields that every version of a manifest has.
 #[derive(Deserialize)]
 struct ManifestVersion {
     format: String,
     version: u32,
 }
 
-/// What is wrong with a manifest.
+/// A defect of a manifest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ManifestFlaw {
     pub(super) kind: Kind,
@@ -75,23 +75,25 @@ impl Manifest {
 
     pub(super) fn decode(text: &[u8]) -> Result<Self, ManifestFlaw> {
         let text = std::str::from_utf8(text)
-            .map_err(|error| format!("byte {}: this is no text", error.valid_up_to()))?;
+            .map_err(|error| format!("byte {}: invalid UTF-8", error.valid_up_to()))?;
         let (json, rest) = text.split_once('\n').ok_or("byte 0: a manifest has two lines".to_owned())?;
         let sum = rest
             .strip_prefix("crc32c ")
             .and_then(|rest| u32::from_str_radix(rest.strip_suffix('\n')?, 16).ok());
-        let sum = sum.ok_or_else(|| format!("byte {}: the second line is no checksum", json.len() + 1))?;
+        let sum = sum.ok_or_else(|| format!("byte {}: the second line is not a checksum", json.len() + 1))?;
         if sum != crc32c::crc32c(json.as_bytes()) {
             return Err(format!("byte {}: the checksum is wrong", json.len() + 1).into());
         }
         let malformed = |error: serde_json::Error| format!("byte {}: {error}", error.column());
-        // A later version may have other keys: it is known before they are looked for.
+        // The version is checked first, since a later version may have other keys.
         let ManifestVersion { format, version } = serde_json::from_str(json).map_err(malformed)?;
         if format != FORMAT {
-            return Err(format!("byte 0: this is a manifest of {format:?}, not of {FORMAT:?}").into());
+            return Err(format!("byte 0: the format is {format:?}, not {FORMAT:?}").into());
         }
         if version != VERSION {
-            let detail = format!("byte 0: version {version} of manifests is not known here, {VERSION} is");
+            let detail = format!(
+                "byte 0: version {version} of the manifest is not supported; this program reads version {VERSION}"
+            );
             return Err(ManifestFlaw { kind: Kind::UnknownVersion, detail });
         }
         let manifest: Self = serde_json::from_str(json).map_err(malformed)?;
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_comes_back_as_it_was_and_no_byte_can_change() {
+    fn a_manifest_survives_encoding_and_every_changed_byte_is_detected() {
         let cells = ManifestEntry {
             name: "m".into(),
             kind: "cells".into(),
@@ -148,24 +150,24 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_newer_programs_are_ignored_and_newer_versions_refused() {
-        let sealed = |json: &str| format!("{json}\ncrc32c {:08x}\n", crc32c::crc32c(json.as_bytes()));
+    fn unknown_keys_are_ignored_and_newer_versions_are_rejected() {
+        let with_checksum = |json: &str| format!("{json}\ncrc32c {:08x}\n", crc32c::crc32c(json.as_bytes()));
         let json = r#"{"format":"aqueduct-checkpoint","version":1,"new":[1],"generation":1,"step":2,"time":3,"ranks":4,"parts":[]}"#;
-        assert_eq!(Manifest::decode(sealed(json).as_bytes()).unwrap().step, 2);
-        // Whatever else it has.
+        assert_eq!(Manifest::decode(with_checksum(json).as_bytes()).unwrap().step, 2);
+        // Whatever other keys it has.
         for newer in [
             json.replace("\"version\":1", "\"version\":2"),
             r#"{"format":"aqueduct-checkpoint","version":2}"#.to_owned(),
         ] {
-            let error = Manifest::decode(sealed(&newer).as_bytes()).unwrap_err();
+            let error = Manifest::decode(with_checksum(&newer).as_bytes()).unwrap_err();
             assert!(error.kind == Kind::UnknownVersion && error.detail.contains("version 2"), "{error:?}");
         }
         let other = json.replace("aqueduct-checkpoint", "another");
-        assert_eq!(Manifest::decode(sealed(&other).as_bytes()).unwrap_err().kind, Kind::Damaged);
+        assert_eq!(Manifest::decode(with_checksum(&other).as_bytes()).unwrap_err().kind, Kind::Damaged);
     }
 
     #[test]
-    fn a_part_that_is_listed_twice_is_refused() {
+    fn a_part_that_is_listed_twice_is_an_error() {
         let part = ManifestEntry { name: "m".into(), kind: "cells".into(), ..ManifestEntry::default() };
         let text = Manifest::new(1, 2, 3, 4, vec![part.clone(), part]).encode().unwrap();
         assert!(Manifest::decode(text.as_bytes()).unwrap_err().detail.contains("\"m\" is listed twice"));

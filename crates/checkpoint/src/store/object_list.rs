@@ -1,4 +1,4 @@
-//! Lists of objects in a checkpoint: those of rank 0 first.
+//! Lists of objects in a checkpoint, in rank order.
 
 use aqueduct_comm::{Comm, Op};
 use aqueduct_file::{File, Mode};
@@ -8,7 +8,7 @@ use super::manifest::ManifestEntry;
 use crate::error::{Error, Kind, Result, agree};
 use crate::existing_file::ExistingFile;
 
-/// Writes the objects, and where they end where their size does not tell.
+/// Writes the objects, and for objects of variable size the index of their ends.
 pub(super) fn write(
     comm: &Comm,
     name: &str,
@@ -44,7 +44,7 @@ pub(super) fn write(
     })
 }
 
-/// The encoded objects from `first` to `end`, one by one: what lies between the borders that this gives.
+/// The encoded objects from `first` to `end`, and the offsets between them.
 pub(super) fn read(
     file: &File,
     size: Option<u64>,
@@ -59,9 +59,12 @@ pub(super) fn read(
         (None, Some(index)) => count.checked_mul(8).and_then(|index_size| index.checked_add(index_size)),
         _ => None,
     };
-    // What is allocated below is bounded by what is there.
+    // The length of the file bounds the allocations below.
     if claimed != Some(entry.bytes) || file.size()? != entry.bytes {
-        let detail = format!("{count} objects do not make {} bytes, or the file has others", entry.bytes);
+        let detail = format!(
+            "{count} objects do not match the {} bytes of the manifest or the length of the file",
+            entry.bytes
+        );
         return Err(damaged(detail));
     }
     let borders = match (size, entry.index) {
@@ -71,10 +74,10 @@ pub(super) fn read(
         (None, Some(index)) => Some(borders(file, index, first, end)?),
         _ => None,
     };
-    let borders = borders.ok_or_else(|| damaged("the manifest does not tell where objects are".into()))?;
+    let borders = borders.ok_or_else(|| damaged("the manifest has no offset of the index".into()))?;
     let (start, stop) = (borders[0], borders[borders.len() - 1]);
     if !borders.is_sorted() || stop > entry.index.unwrap_or(entry.bytes) {
-        return Err(damaged(format!("byte {start}: objects do not lie one behind the other")));
+        return Err(damaged(format!("byte {start}: the objects are not adjacent")));
     }
     let mut bytes = vec![0; (stop - start) as usize];
     if file.at(start).read(&mut bytes)?.bytes() < stop - start {
@@ -83,9 +86,9 @@ pub(super) fn read(
     Ok((bytes, borders.iter().map(|border| (border - start) as usize).collect()))
 }
 
-/// Where objects begin, and the last one ends.
+/// The offsets of the objects, and of the end of the last one.
 fn borders(file: &File, index: u64, first: u64, end: u64) -> Result<Vec<u64>> {
-    // An object begins where the one before it ends.
+    // An object begins at the end of the previous one.
     let from = first.saturating_sub(1);
     let mut bytes = vec![0; 8 * (end - from) as usize];
     let read = file.at(index + 8 * from).read(&mut bytes)?.bytes();
@@ -98,7 +101,7 @@ fn borders(file: &File, index: u64, first: u64, end: u64) -> Result<Vec<u64>> {
     Ok((first == 0).then_some(0).into_iter().chain(ends).collect())
 }
 
-/// Opens, works, and agrees.
+/// Opens a file, runs `work` on it, and agrees on the outcome.
 pub(super) fn with_file<T>(comm: &Comm, name: &str, work: impl FnOnce(&File) -> Result<T>) -> Result<T> {
     let file = File::open(comm, name)?;
     let outcome = work(&file);

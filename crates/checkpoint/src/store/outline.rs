@@ -1,24 +1,24 @@
-//! What all ranks must have in common of a checkpoint, and how two of them differ. Touches no file.
+//! The properties of a checkpoint that must be the same on all ranks, and differences between two ranks. No I/O.
 
 use serde::{Deserialize, Serialize};
 
 use super::part::Checkpoint;
 
-/// What a rank brings, as far as all must bring the same.
+/// The properties of a rank's checkpoint that must be the same on all ranks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CheckpointOutline {
     step: u64,
     parts: Vec<PartOutline>,
 }
 
-/// A part: its name, and properties with their names, the first of which is its kind.
+/// A part: its name, and named properties, the first of which is its kind.
 #[derive(Debug, Serialize, Deserialize)]
 struct PartOutline {
     name: String,
     properties: Vec<(String, String)>,
 }
 
-/// Characters of a property that a message shows.
+/// The number of characters of a property that a message shows.
 const SHOWN: usize = 60;
 
 impl CheckpointOutline {
@@ -34,16 +34,16 @@ impl CheckpointOutline {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// How this rank's differs from that of rank 0.
+    /// The first difference between this rank's checkpoint and that of rank 0.
     pub(super) fn difference(&self, first: &[u8]) -> Option<String> {
         let first: Self = serde_json::from_slice(first).ok()?;
         if self.step != first.step {
-            return Some(format!("the step is {} here and {} on rank 0", self.step, first.step));
+            return Some(format!("the step is {} on this rank and {} on rank 0", self.step, first.step));
         }
         for (number, (mine, other)) in (1..).zip(self.parts.iter().zip(&first.parts)) {
             if mine.name != other.name {
                 let (mine, other) = (&mine.name, &other.name);
-                return Some(format!("part {number} is {mine:?} here and {other:?} on rank 0"));
+                return Some(format!("part {number} is {mine:?} on this rank and {other:?} on rank 0"));
             }
             let pairs = mine.properties.iter().zip(&other.properties);
             if let Some(((key, mine_is), (_, other_is))) =
@@ -51,20 +51,22 @@ impl CheckpointOutline {
             {
                 let (mine_is, other_is) = excerpts(mine_is, other_is);
                 let name = &mine.name;
-                return Some(format!("part {name:?}: its {key} is {mine_is} here and {other_is} on rank 0"));
+                return Some(format!(
+                    "part {name:?}: its {key} is {mine_is} on this rank and {other_is} on rank 0"
+                ));
             }
         }
         let count = self.parts.len().min(first.parts.len());
         let more = |parts: &[PartOutline]| parts.get(count).map(|part| part.name.clone());
         match (more(&self.parts), more(&first.parts)) {
-            (Some(name), _) => Some(format!("part {name:?} is not there on rank 0")),
-            (_, Some(name)) => Some(format!("part {name:?} of rank 0 is not there here")),
+            (Some(name), _) => Some(format!("part {name:?} is missing on rank 0")),
+            (_, Some(name)) => Some(format!("part {name:?} of rank 0 is missing on this rank")),
             _ => None,
         }
     }
 }
 
-/// Both texts where they begin to differ.
+/// Excerpts of both texts from their first difference on.
 fn excerpts(one: &str, other: &str) -> (String, String) {
     let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let from =
@@ -84,7 +86,7 @@ mod tests {
     use crate::store::ArrayBlock;
 
     #[test]
-    fn the_difference_of_two_checkpoints_is_named() {
+    fn the_first_difference_of_two_checkpoints_is_named() {
         let make = |fill: &dyn Fn(&mut Checkpoint<'static>)| {
             let mut checkpoint = Checkpoint::new(7);
             fill(&mut checkpoint);
@@ -92,30 +94,39 @@ mod tests {
         };
         let first =
             make(&|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([4], [0], [4]), &[0_u8; 4]));
-        let told = |fill: &dyn Fn(&mut Checkpoint<'static>)| make(fill).difference(&first.encode());
+        let difference = |fill: &dyn Fn(&mut Checkpoint<'static>)| make(fill).difference(&first.encode());
         assert_eq!(
-            told(&|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([4], [0], [4]), &[0_u8; 4])),
+            difference(
+                &|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([4], [0], [4]), &[0_u8; 4])
+            ),
             None
         );
-        let shape =
-            told(&|c| _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([5], [0], [4]), &[0_u8; 4]));
-        assert_eq!(shape.unwrap(), "part \"a\": its shape is [5] here and [4] on rank 0");
+        let shape = difference(&|c| {
+            _ = c.value("t", &1.5_f64).array("a", &ArrayBlock::new([5], [0], [4]), &[0_u8; 4]);
+        });
+        assert_eq!(shape.unwrap(), "part \"a\": its shape is [5] on this rank and [4] on rank 0");
         assert_eq!(
-            told(&|c| _ = c.value("t", &2_f64)).unwrap(),
-            "part \"t\": its value is 2.0 here and 1.5 on rank 0"
+            difference(&|c| _ = c.value("t", &2_f64)).unwrap(),
+            "part \"t\": its value is 2.0 on this rank and 1.5 on rank 0"
         );
-        let other = told(&|c| _ = c.value("t", &1_u8)).unwrap();
-        assert_eq!(other, "part \"t\": its type is u8 here and f64 on rank 0");
-        let other = told(&|c| _ = c.objects("t", &[1_f64])).unwrap();
-        assert_eq!(other, "part \"t\": its kind is objects here and value on rank 0");
-        assert_eq!(told(&|c| _ = c.value("u", &1_u8)).unwrap(), "part 1 is \"u\" here and \"t\" on rank 0");
-        assert_eq!(told(&|c| _ = c.value("t", &1.5_f64)).unwrap(), "part \"a\" of rank 0 is not there here");
+        let other = difference(&|c| _ = c.value("t", &1_u8)).unwrap();
+        assert_eq!(other, "part \"t\": its type is u8 on this rank and f64 on rank 0");
+        let other = difference(&|c| _ = c.objects("t", &[1_f64])).unwrap();
+        assert_eq!(other, "part \"t\": its kind is objects on this rank and value on rank 0");
+        assert_eq!(
+            difference(&|c| _ = c.value("u", &1_u8)).unwrap(),
+            "part 1 is \"u\" on this rank and \"t\" on rank 0"
+        );
+        assert_eq!(
+            difference(&|c| _ = c.value("t", &1.5_f64)).unwrap(),
+            "part \"a\" of rank 0 is missing on this rank"
+        );
         let empty = CheckpointOutline { step: 8, parts: Vec::new() };
-        assert_eq!(empty.difference(&first.encode()).unwrap(), "the step is 8 here and 7 on rank 0");
+        assert_eq!(empty.difference(&first.encode()).unwrap(), "the step is 8 on this rank and 7 on rank 0");
     }
 
     #[test]
-    fn long_values_are_shown_from_where_they_differ() {
+    fn long_values_are_shown_from_their_first_difference_on() {
         let (one, other) = excerpts(&format!("{}x", "a".repeat(100)), &format!("{}y", "a".repeat(100)));
         assert_eq!((one.as_str(), other.as_str()), ("…aaaaaaaaaax", "…aaaaaaaaaay"));
     }

@@ -1,4 +1,4 @@
-//! What a program puts into a checkpoint.
+//! The parts of a checkpoint.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,13 +28,13 @@ impl ArrayBlock {
         Self { shape: shape.into(), slab: Hyperslab::new(start, count) }
     }
 
-    /// The number of elements of the block; none if it is not inside the array.
+    /// The number of elements of the block; `None` if it is not inside the array.
     pub(super) fn elements(&self) -> Option<u64> {
         let valid = self.slab.is_inside(&self.shape) && volume(&self.shape).is_some();
         valid.then(|| self.slab.volume()).flatten()
     }
 
-    /// Why it is not a block with this number of values.
+    /// Why the block does not fit the array or this number of values.
     pub(super) fn describe_error(&self, values: u64) -> String {
         let Self { shape, slab: Hyperslab { start, count } } = self;
         match self.elements() {
@@ -46,7 +46,7 @@ impl ArrayBlock {
     }
 }
 
-/// A part, as this rank has it.
+/// A part on this rank.
 #[derive(Clone, Debug)]
 pub(super) enum CheckpointPart<'a> {
     Cells {
@@ -61,7 +61,7 @@ pub(super) enum CheckpointPart<'a> {
         block: ArrayBlock,
         bytes: Cow<'a, [u8]>,
     },
-    /// Where each object ends is kept for those of variable size.
+    /// The ends of the objects are kept for objects of variable size.
     Objects {
         kind: String,
         size: Option<u64>,
@@ -73,13 +73,14 @@ pub(super) enum CheckpointPart<'a> {
         schema: Arc<Schema>,
         bytes: Vec<u8>,
     },
-    /// What cannot be stored, and why; told when it is written, so that all ranks hear of it.
+    /// A part that cannot be stored, and the reason. The error is returned on all ranks when the checkpoint is written.
     Invalid(String),
 }
 
 /// The state of a program: named parts, the same names in the same order on all ranks.
 ///
-/// Parts are borrowed where they can be. [`Store::write`](crate::Store::write) writes them as they are, [`Store::start`](crate::Store::start) copies them.
+/// Parts are borrowed where possible. [`Store::write`](crate::Store::write) writes them from where they are,
+/// [`Store::start`](crate::Store::start) copies them.
 #[derive(Clone, Debug)]
 pub struct Checkpoint<'a> {
     pub(super) step: u64,
@@ -87,13 +88,13 @@ pub struct Checkpoint<'a> {
 }
 
 impl<'a> Checkpoint<'a> {
-    /// A checkpoint without parts, of the program's own step.
+    /// A checkpoint without parts, of a step of the program.
     pub fn new(step: u64) -> Self {
         Self { step, parts: Vec::new() }
     }
 
-    /// Adds particles, which a region of any other decomposition can be read from. No two ranks hold particles of the same cell. They lie in whatever
-    /// order: they are put in that of their cells while they are written.
+    /// Adds particles. A restart can read any region of them. No two ranks may hold particles of the same cell. The particles may be in any
+    /// order: they are sorted by cell while they are written.
     pub fn cells<P: Particle>(&mut self, name: &str, grid: &CellGrid, particles: &'a [P]) -> &mut Self {
         let part = ParticleOrder::of(grid, particles).map_or_else(CheckpointPart::Invalid, |order| {
             let rows = Cow::Borrowed(bytemuck::cast_slice(particles));
@@ -102,14 +103,16 @@ impl<'a> Checkpoint<'a> {
         self.add(name, part)
     }
 
-    /// Adds this rank's box of a global array. Every element of the array belongs to exactly one rank.
+    /// Adds this rank's block of a global array. Every element of the array must belong to exactly one rank.
     pub fn array<T: Object + Plain>(&mut self, name: &str, block: &ArrayBlock, values: &'a [T]) -> &mut Self {
         let element = size_of::<T>() as u64;
         let kind = T::schema().signature().to_owned();
         let part = if block.elements() != Some(values.len() as u64) {
             CheckpointPart::Invalid(block.describe_error(values.len() as u64))
         } else if T::SIZE.map(|size| size as u64) != Some(element) {
-            CheckpointPart::Invalid(format!("{kind} is not stored as it lies in memory; use objects"))
+            CheckpointPart::Invalid(format!(
+                "the encoded form of {kind} differs from its form in memory; use `objects`"
+            ))
         } else {
             CheckpointPart::Array {
                 kind,
@@ -168,7 +171,7 @@ impl<'a> Checkpoint<'a> {
         self
     }
 
-    /// Adds a list of objects: those of rank 0 come first. They are encoded, which is a copy.
+    /// Adds a list of objects, in rank order. They are encoded, which is a copy.
     pub fn objects<T: Object>(&mut self, name: &str, objects: &[T]) -> &mut Self {
         let mut bytes = Vec::new();
         let mut ends = Vec::new();
@@ -185,7 +188,7 @@ impl<'a> Checkpoint<'a> {
         self.add(name, CheckpointPart::Objects { kind, size, count: objects.len() as u64, bytes, ends })
     }
 
-    /// Adds a value that all ranks have in common: the time, a random state, a configuration.
+    /// Adds a value that is the same on all ranks, such as the time or a configuration.
     pub fn value<T: Object>(&mut self, name: &str, value: &T) -> &mut Self {
         self.add(name, CheckpointPart::Value { schema: T::schema(), bytes: encode(value) })
     }
@@ -200,7 +203,7 @@ impl<'a> Checkpoint<'a> {
         self.parts.iter().map(|(_, part)| borrowed(part)).sum()
     }
 
-    /// The same without borrows: the one copy of an asynchronous checkpoint.
+    /// Copies all borrowed parts, for an asynchronous checkpoint.
     pub fn into_owned(self) -> Checkpoint<'static> {
         let owned = |part| match part {
             CheckpointPart::Cells { grid, rows, row, order } => {
@@ -226,7 +229,7 @@ impl<'a> Checkpoint<'a> {
 }
 
 impl CheckpointPart<'_> {
-    /// The word in the manifest, and the ending of the file.
+    /// The kind in the manifest, and the extension of the file.
     pub(super) fn word(&self) -> &'static str {
         match self {
             CheckpointPart::Cells { .. } => "cells",
@@ -236,7 +239,7 @@ impl CheckpointPart<'_> {
         }
     }
 
-    /// What all ranks must have in common, with names for people.
+    /// The properties that must be the same on all ranks, with names for messages.
     pub(super) fn properties(&self) -> Vec<(&'static str, String)> {
         let mut properties = vec![("kind", self.word().to_owned())];
         match self {
@@ -265,7 +268,7 @@ impl CheckpointPart<'_> {
 }
 
 impl Checkpoint<'_> {
-    /// The same on two ranks if they bring the same.
+    /// A hash of these properties, equal on all ranks if the parts are.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.step.hash(&mut hasher);
@@ -280,7 +283,7 @@ impl Checkpoint<'_> {
     }
 }
 
-/// Whether a part can be called so: its name becomes that of a file.
+/// Whether the name of a part is valid: it becomes the name of a file.
 pub(super) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=100).contains(&name.len()) && !name.starts_with('.') && name.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! What files hold, whatever their format: arrays with named dimensions and typed attributes.
+//! The contents of a file of any format: arrays with named dimensions and typed attributes.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use aqueduct::formats::Hyperslab;
 
 use super::{ElementType, NumberType};
 
-/// What is worked on at once.
+/// The size in bytes of a part that is processed at once.
 const PORTION: u64 = 4 << 20;
-/// Elements of any size that are asked for at once.
+/// The number of variable-size elements that are read at once.
 const ELEMENTS_AT_ONCE: u64 = 1024;
 
-/// A named length that arrays have in common.
+/// A named dimension that arrays share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedDimension {
     pub(crate) name: String,
@@ -20,18 +20,18 @@ pub(crate) struct SharedDimension {
     pub(crate) grows: bool,
 }
 
-/// What an attribute says.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "lists of texts and references come from HDF5"))]
 pub(crate) enum AttributeValue {
     Text(String),
     Texts(Vec<String>),
-    /// Of this kind and shape (none for a single one), little-endian.
+    /// Numbers of this type and shape (`None` for a scalar), little-endian.
     Numbers(NumberType, Vec<u64>, Vec<u8>),
-    /// What only HDF5 holds: texts of fixed length, records, enumerations.
+    /// Values of types that only HDF5 has: fixed-length strings, records, enumerations.
     #[cfg(feature = "hdf5")]
     Hdf5(aqueduct::hdf5::Hdf5Attribute),
-    /// What no program of ours can copy, in words: references, for example.
+    /// Values that cannot be copied, such as references, as a description.
     Foreign(String),
 }
 
@@ -49,7 +49,7 @@ impl NamedAttribute {
 }
 
 impl AttributeValue {
-    /// The same value, whatever formats make of it: a list of one number is that number, text of fixed length is text.
+    /// The value in a form that does not depend on the format: a list of one number is that number, a fixed-length string is text.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let count = |shape: &[u64]| shape.iter().product::<u64>();
         match (self.plain(), other.plain()) {
@@ -76,7 +76,7 @@ impl AttributeValue {
         self.plain_text()
     }
 
-    /// Zeros at the end, which some writers leave, are no text.
+    /// Removes zeros at the end, which some writers leave.
     fn plain_text(&self) -> Self {
         match self {
             Self::Text(text) => Self::Text(text.trim_end_matches('\0').to_owned()),
@@ -85,7 +85,7 @@ impl AttributeValue {
     }
 }
 
-/// NaN is the same as NaN, whatever its bits.
+/// NaN equals NaN with any bits.
 fn same_numbers(kind: NumberType, one: &[u8], other: &[u8]) -> bool {
     let element = ElementType::number(kind);
     one == other || (one.len() == other.len() && element.differences(one, other) == 0)
@@ -124,11 +124,11 @@ pub(crate) struct Array {
     pub(crate) name: String,
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<u64>,
-    /// The name of each dimension; empty where the file names none.
+    /// The name of each dimension; empty if the file has no names.
     pub(crate) dimensions: Vec<String>,
-    /// Whether its first dimension grows with the file: steps.
+    /// Whether its first dimension grows with the file (steps).
     pub(crate) grows: bool,
-    /// How many rows are complete, where the file says so.
+    /// The number of complete rows, if the file has this information.
     pub(crate) complete: Option<u64>,
     pub(crate) attributes: Vec<NamedAttribute>,
 }
@@ -150,33 +150,33 @@ impl ArrayPart {
 }
 
 impl Array {
-    /// About which nothing else is known.
+    /// An array without names, attributes and steps.
     pub(crate) fn new(name: impl Into<String>, element: ElementType, shape: Vec<u64>) -> Self {
         let (dimensions, attributes) = (Vec::new(), Vec::new());
         Self { name: name.into(), element, shape, dimensions, grows: false, complete: None, attributes }
     }
 
-    /// How many rows it has: the length of its first dimension, one for a single value.
+    /// The number of rows: the length of its first dimension, 1 for a scalar.
     pub(crate) fn rows(&self) -> u64 {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// Elements of a row.
+    /// The number of elements in a row.
     pub(crate) fn row_elements(&self) -> u64 {
         self.shape.iter().skip(1).fold(1, |all, length| all.saturating_mul(*length))
     }
 
-    /// Bytes of a row.
+    /// The size of a row in bytes.
     pub(crate) fn row(&self) -> u64 {
         self.row_elements().saturating_mul(self.element.size)
     }
 
-    /// Whether its first dimension is its steps.
+    /// Whether its first dimension counts steps.
     pub(crate) fn has_steps(&self) -> bool {
         self.shape.len() > 1 || self.grows
     }
 
-    /// Some rows in parts that suit memory, in the order of their elements.
+    /// Some rows in parts of limited size, in the order of their elements.
     pub(crate) fn parts_of_rows(&self, rows: Range<u64>) -> impl Iterator<Item = ArrayPart> + use<> {
         let mut some = self.clone();
         let count = rows.end.saturating_sub(rows.start);
@@ -194,14 +194,14 @@ impl Array {
         })
     }
 
-    /// All of it in parts that suit memory, in the order of its elements. A part is some whole rows, or lies inside of one.
+    /// The whole array in parts of limited size, in the order of its elements. A part is some whole rows, or a part of one row.
     pub(crate) fn parts(&self) -> impl Iterator<Item = ArrayPart> + use<> {
         let (shape, size) = (self.shape.clone(), self.element.size);
         let inner = |from: usize| shape[from..].iter().fold(1u64, |all, length| all.saturating_mul(*length));
         let most = PORTION.checked_div(size).map_or(ELEMENTS_AT_ONCE, |most| most.max(1));
-        // Rows without an element hold nothing, however many they are said to be.
+        // Rows without elements have no data, whatever their number.
         let empty = shape.contains(&0);
-        // The first dimension of which one step fits.
+        // The first dimension of which one index fits.
         let cut = (0..shape.len()).find(|at| inner(at + 1) <= most).unwrap_or(0);
         let step = (most / inner((cut + 1).min(shape.len())).max(1)).max(1);
         let length = shape.get(cut).copied().unwrap_or(1);
@@ -262,7 +262,7 @@ mod tests {
                 assert!(
                     part.first % row == 0 && part.count % row == 0
                         || part.first / row == (part.first + part.count - 1) / row,
-                    "{shape:?}: {part:?} is some rows or a part of one"
+                    "{shape:?}: {part:?} must be whole rows or a part of one row"
                 );
                 next += part.count;
             }
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_nobody_can_have_make_no_panic() {
+    fn overflowing_lengths_do_not_panic() {
         for shape in [&[1 << 63, 1 << 63][..], &[u64::MAX], &[1 << 62, 0, u64::MAX]] {
             let _ = array(shape, NumberType::F64).parts().next();
         }
     }
 
     #[test]
-    fn one_number_is_a_list_of_one_and_nan_is_nan() {
+    fn a_number_equals_a_list_of_it_and_nan_equals_nan() {
         let numbers = |shape: &[u64], values: &[f64]| {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             AttributeValue::Numbers(NumberType::F64, shape.to_vec(), bytes)

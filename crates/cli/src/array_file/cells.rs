@@ -17,14 +17,14 @@ pub(crate) struct CellArrayFile {
     open: file::File,
     summary: CellSummary,
     arrays: [Array; 1],
-    /// What is wrong, once it was looked for.
+    /// The result of the verification, once it was done.
     verified: OnceCell<Option<String>>,
 }
 
 impl CellArrayFile {
     pub(crate) fn open(world: &Comm, name: &OsStr) -> Result<Self> {
         let shown = name.display();
-        let name = name.to_str().ok_or_else(|| anyhow!("{shown}: cell files have names in UTF-8"))?;
+        let name = name.to_str().ok_or_else(|| anyhow!("{shown}: the name is not UTF-8"))?;
         let summary = particle_cells::summary(world, name)?;
         let open = File::open(world, name)?;
         let array = Array::new("particles", element(summary.row), vec![summary.particles]);
@@ -33,7 +33,7 @@ impl CellArrayFile {
     }
 }
 
-/// Rows of the size of a molecule are molecules; of others only their size is known.
+/// Rows of the size of a molecule are shown as molecules, others as bytes.
 pub(super) fn element(row: u64) -> ElementType {
     if row == molecule::ROW {
         molecule::element()
@@ -64,7 +64,7 @@ impl ArrayFile for CellArrayFile {
     }
 
     fn read(&self, _: usize, part: &ArrayPart) -> Result<Vec<u8>> {
-        // Nothing is given out that is not what was written.
+        // Values are returned only after the checksums were verified.
         let verify = || particle_cells::verify(&self.world, &self.name).err().map(|error| error.to_string());
         if let Some(what) = self.verified.get_or_init(verify) {
             return Err(FormatMismatch(what.clone()).into());

@@ -1,8 +1,8 @@
-//! What arrays hold: numbers, and records of them.
+//! Element types of arrays: numbers, and records of numbers.
 
 use aqueduct::object::schema::Type;
 
-/// What becomes of the number of a kind that lies at the start of bytes.
+/// Evaluates an expression with the number of a given type at the start of some bytes.
 macro_rules! by_number {
     ($kind:expr, $bytes:expr, |$number:ident| $made:expr) => {
         by_number!(@$kind, $bytes, $number, $made,
@@ -20,7 +20,7 @@ macro_rules! by_number {
     };
 }
 
-/// The value of a number: the nearest `f64`, and what is left of it, so that whole numbers of any size can be told apart.
+/// The value of a number: the nearest `f64` and the remainder, so that integers of all sizes are exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NumberValue {
     pub(crate) nearest: f64,
@@ -33,7 +33,7 @@ impl NumberValue {
         Self { nearest, rest: (number - nearest as i128) as f64 }
     }
 
-    /// How far two values are apart. The same, NaN and infinity too, is no difference; one that is not a number on one side alone is the greatest.
+    /// The difference of two values: 0 for equal values, also NaN and infinities; infinite if only one of them is NaN.
     pub(crate) fn distance(self, other: Self) -> f64 {
         let far = ((self.nearest - other.nearest) + (self.rest - other.rest)).abs();
         let same = self.nearest.total_cmp(&other.nearest).is_eq() && self.rest.total_cmp(&other.rest).is_eq();
@@ -53,7 +53,7 @@ impl From<f64> for NumberValue {
     }
 }
 
-/// A kind of number.
+/// A number type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[allow(missing_docs, reason = "named as in Rust")]
 pub(crate) enum NumberType {
@@ -67,7 +67,7 @@ pub(crate) enum NumberType {
     U64,
     F32,
     F64,
-    /// A byte of text.
+    /// A character of text, one byte.
     #[value(skip)]
     Char,
 }
@@ -82,12 +82,12 @@ impl NumberType {
         }
     }
 
-    /// The number that lies at the start of bytes, as text; there are enough bytes.
+    /// The number at the start of the bytes as text.
     pub(crate) fn text(self, bytes: &[u8]) -> String {
         by_number!(self, bytes, |number| number.to_string())
     }
 
-    /// The same as a value.
+    /// The number at the start of the bytes as a value.
     #[allow(clippy::cast_lossless, reason = "one expression for all types")]
     fn value(self, bytes: &[u8]) -> NumberValue {
         match self {
@@ -97,18 +97,18 @@ impl NumberType {
     }
 }
 
-/// An element of more numbers is bytes here: files may claim any number of them.
+/// An element with more numbers is treated as bytes, since a damaged file may claim any number.
 const MOST_PARTS: usize = 1 << 16;
 
-/// An element: its bytes, and the numbers in it.
+/// An element type: its size, and the numbers in it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ElementType {
-    /// For people.
+    /// Its name in the output.
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// Where each number is, what it is called (empty for an element that is one), and its kind. None where others are in it.
+    /// Offset, name (empty for a plain number) and type of each number. `None` if the element has other fields.
     pub(crate) parts: Option<Vec<(u64, String, NumberType)>>,
-    /// What HDF5 takes it for, where that says more than its numbers.
+    /// The HDF5 datatype, if it says more than the numbers.
     #[cfg(feature = "hdf5")]
     pub(crate) datatype: Option<aqueduct::hdf5::Datatype>,
 }
@@ -119,7 +119,7 @@ impl ElementType {
         Self::new(name, number.size(), Some(vec![(0, String::new(), number)]))
     }
 
-    /// Of so many bytes, with these numbers in it.
+    /// An element of this size with these numbers.
     pub(crate) fn new(name: String, size: u64, parts: Option<Vec<(u64, String, NumberType)>>) -> Self {
         Self {
             name,
@@ -130,12 +130,12 @@ impl ElementType {
         }
     }
 
-    /// Bytes that nothing is known about.
+    /// Bytes without known structure.
     pub(crate) fn bytes(name: String, size: u64) -> Self {
         Self::new(name, size, None)
     }
 
-    /// A record of fields, one behind the other.
+    /// A record of adjacent fields.
     pub(crate) fn record(name: &str, fields: &[(&str, NumberType, u64)]) -> Self {
         let (mut at, mut parts) = (0, Vec::new());
         for (field, number, count) in fields {
@@ -148,7 +148,7 @@ impl ElementType {
         Self::new(name.to_owned(), at, Some(parts))
     }
 
-    /// How many numbers differ.
+    /// How many numbers of two elements differ.
     pub(crate) fn differences(&self, one: &[u8], other: &[u8]) -> usize {
         let (Some(one), Some(other)) = (self.numbers(one), self.numbers(other)) else {
             return usize::from(one != other);
@@ -156,7 +156,7 @@ impl ElementType {
         one.iter().zip(&other).filter(|(one, other)| one.distance(**other) > 0.0).count()
     }
 
-    /// The kind of number that it is, if it is one.
+    /// The number type, if the element is a plain number.
     pub(crate) fn as_number(&self) -> Option<NumberType> {
         match self.parts.as_deref() {
             Some([(0, name, number)]) if name.is_empty() => Some(*number),
@@ -164,14 +164,14 @@ impl ElementType {
         }
     }
 
-    /// Of objects, in their encoded form.
+    /// The element of objects in their encoded form.
     pub(crate) fn of_schema(name: String, ty: &Type) -> Self {
         let mut parts = Vec::new();
         let known = collect(ty, 0, "", &mut parts).is_some();
         Self::new(name, ty.size().unwrap_or(0), known.then_some(parts))
     }
 
-    /// The value of each number; none where others are among them.
+    /// The value of each number; `None` if the element has other fields.
     pub(crate) fn numbers(&self, bytes: &[u8]) -> Option<Vec<NumberValue>> {
         let parts = self.parts.as_ref()?;
         let whole = bytes.chunks_exact(self.size.max(1) as usize);
@@ -182,7 +182,7 @@ impl ElementType {
         )
     }
 
-    /// Turns the bytes of each number around.
+    /// Swaps the bytes of each number.
     pub(crate) fn swap(&self, bytes: &mut [u8]) {
         for one in bytes.chunks_exact_mut(self.size.max(1) as usize) {
             for (at, _, number) in self.parts.iter().flatten() {
@@ -192,7 +192,7 @@ impl ElementType {
     }
 }
 
-/// One part more; none where they are more than anybody wants to see one by one.
+/// Adds a number; `None` if there are too many.
 pub(super) fn push(
     parts: &mut Vec<(u64, String, NumberType)>,
     part: (u64, String, NumberType),
@@ -200,7 +200,7 @@ pub(super) fn push(
     (parts.len() < MOST_PARTS).then(|| parts.push(part))
 }
 
-/// The numbers of a type, and behind its last byte; none where it has others.
+/// The numbers of a type and its end; `None` if it has other fields.
 fn collect(ty: &Type, at: u64, name: &str, parts: &mut Vec<(u64, String, NumberType)>) -> Option<u64> {
     let inner = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
     let number = match ty {

@@ -1,4 +1,5 @@
-//! Which kind a file is of: by the file beside it, by its first bytes, by its name. What says that it is something else is never raw.
+//! Detects the kind of a file by a companion file, by its first bytes, and by its name. A file with an indication of another kind is
+//! never raw.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::FileTypeExt;
@@ -11,17 +12,17 @@ use aqueduct::mardyn::{PhaseSpaceFiles, PhaseSpaceFormat};
 
 use super::finding::FormatMismatch;
 
-/// The first bytes that kinds are told by.
+/// The number of first bytes that identify a kind.
 const HEAD: usize = 512;
 const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
-/// Where the first bytes of HDF5 may be instead, behind those of another program.
+/// Offsets at which an HDF5 file may begin after a user block.
 const HDF5_PLACES: [u64; 4] = [512, 1024, 2048, 4096];
 
-/// What says that a folder is a checkpoint, and how files of parts end that have no header.
+/// The file that marks a folder as a checkpoint, and extensions of parts without a header.
 const MANIFEST: &str = "manifest.json";
 const PART_ENDS: [&str; 2] = ["array", "objects"];
 
-/// A kind of file, and the names of the files that it consists of.
+/// A kind of file, and the names of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// A folder of checkpoints.
@@ -42,18 +43,18 @@ pub(crate) enum FileKind {
     Mardyn(PhaseSpaceFormat, PhaseSpaceFiles),
     NetCdf,
     Hdf5,
-    /// Nothing says what it is.
+    /// No indication of a kind.
     Raw,
 }
 
-/// The kind of a file. `assume_raw` is for what only its name speaks against.
+/// The kind of a file. With `assume_raw` a file is raw even if its name indicates another kind.
 pub(crate) fn detect(world: &Comm, name: &OsStr, assume_raw: bool) -> Result<FileKind> {
     if let Some(kind) = folder_kind(name)? {
         return Ok(kind);
     }
     let head = match read_head(world, name) {
         Ok(head) => head,
-        // Half of a pair: the other half says what is missing.
+        // One file of a pair: the name of the other one is known.
         Err(error) if super::finding::is_missing(&error) => {
             return companion_kind(world, name, &[], false)?.ok_or(error);
         }
@@ -77,14 +78,14 @@ pub(crate) fn detect(world: &Comm, name: &OsStr, assume_raw: bool) -> Result<Fil
     name_kind(name)
 }
 
-/// A folder is a store, or a checkpoint in one.
+/// The kind of a folder: a store, or a checkpoint in a store.
 fn folder_kind(name: &OsStr) -> Result<Option<FileKind>> {
     let path = system_path(name);
     // Opening a FIFO would wait for its writer.
     if std::fs::metadata(&path)
         .is_ok_and(|data| !data.is_file() && !data.is_dir() && !data.file_type().is_block_device())
     {
-        bail!("{}: it is a FIFO, a socket or a character device, no file", name.display());
+        bail!("{}: not a regular file but a FIFO, a socket or a character device", name.display());
     }
     if path.is_dir() {
         let generation = generation_kind(&path, None);
@@ -100,23 +101,23 @@ fn folder_kind(name: &OsStr) -> Result<Option<FileKind>> {
         if ours {
             return Ok(Some(FileKind::Store(path)));
         }
-        // Named as a checkpoint, and nothing else: its manifest is missing.
+        // A folder with the name of a checkpoint, but without a manifest.
         if generation.is_some() {
             return Ok(generation);
         }
-        bail!("{}: it is a folder, and no checkpoint store: no generation is in it", name.display());
+        bail!("{}: the folder is not a checkpoint store: it has no generation", name.display());
     }
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return Ok(None) };
     let part = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let part = (file != MANIFEST).then_some(part);
-    // A cell file has a header of its own; what has another end was put there by someone else.
+    // A cell file has its own header; a file with another extension is not a part.
     let named =
         part.is_none() || path.extension().is_some_and(|end| PART_ENDS.iter().any(|known| end == *known));
     let is_part = named && path.is_file() && folder.join(MANIFEST).is_file();
     Ok(is_part.then(|| generation_kind(folder, part)).flatten())
 }
 
-/// The checkpoint that the name of a folder stands for: `generation-` and ten digits.
+/// The number of a checkpoint from the name of its folder: `generation-` and ten digits.
 fn generation_kind(folder: &Path, part: Option<String>) -> Option<FileKind> {
     let name = folder
         .file_name()
@@ -146,12 +147,12 @@ fn read_head(world: &Comm, name: &OsStr) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The first bytes of a file; none if there is none.
+/// The first bytes of a file; `None` if it does not exist.
 fn head_of(world: &Comm, name: &OsStr) -> Result<Option<Vec<u8>>> {
     match read_head(world, name) {
         Ok(head) => Ok(Some(head)),
         Err(error) if super::finding::is_missing(&error) => Ok(None),
-        // A folder of that name is no file beside this one.
+        // A folder of that name is not a companion file.
         Err(error)
             if error
                 .downcast_ref::<aqueduct::file::Error>()
@@ -163,12 +164,12 @@ fn head_of(world: &Comm, name: &OsStr) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// The kind that the file beside it says. One that does not begin as ours decides only where nobody has said that the file is raw.
+/// The kind by a companion file. A companion without the expected first bytes is ignored with `assume_raw`.
 fn companion_kind(world: &Comm, name: &OsStr, head: &[u8], assume_raw: bool) -> Result<Option<FileKind>> {
     let is_foreign = head.starts_with(b"CDF") || head.starts_with(HDF5) || head.starts_with(b"AQUE");
     for (end, magic) in [(".steps", b"AQUESTEP"), (".meta", b"AQUEMETA")] {
         let Some(beside) = head_of(world, &with_suffix(name, end))? else { continue };
-        // A file that says itself what it is may have a stranger beside it.
+        // A file with its own magic number may have an unrelated file beside it.
         if (is_foreign || assume_raw) && !beside.starts_with(magic) {
             continue;
         }
@@ -180,15 +181,17 @@ fn companion_kind(world: &Comm, name: &OsStr, head: &[u8], assume_raw: bool) -> 
     Ok(None)
 }
 
-/// The kind that its first bytes say.
+/// The kind by the first bytes.
 fn magic_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKind>> {
     Ok(Some(match head {
         [b'C', b'D', b'F', version, ..] => match version {
             1 | 2 | 5 | b'?' => FileKind::NetCdf,
-            other => bail!("{}: version {other} of netCDF is not known here", name.display()),
+            other => bail!("{}: version {other} of netCDF is not supported", name.display()),
         },
         _ if head.starts_with(HDF5) => match head.get(8) {
-            Some(version @ 4..) => bail!("{}: version {version} of HDF5 is not known here", name.display()),
+            Some(version @ 4..) => {
+                bail!("{}: version {version} of the HDF5 superblock is not supported", name.display())
+            }
             _ => FileKind::Hdf5,
         },
         _ if head.starts_with(b"AQUECELL") => FileKind::Cells,
@@ -200,7 +203,7 @@ fn magic_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKind
     }))
 }
 
-/// The kind of what `MarDyn` reads and writes: a text, or a header and its data.
+/// The kind of a file of `MarDyn`: a text, or a header with data.
 fn mardyn_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKind>> {
     let Some(text) = name.to_str() else { return Ok(None) };
     let exists = |name: &str| Ok::<_, anyhow::Error>(head_of(world, OsStr::new(name))?.is_some());
@@ -223,7 +226,9 @@ fn mardyn_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKin
     }
     if start.starts_with(b"<") && head.windows(7).any(|word| word == b"<mardyn") {
         let Some(prefix) = text.strip_suffix(".header.xml") else {
-            bail!("{text}: this is a header of MarDyn; name it NAME.header.xml and its data NAME.dat");
+            bail!(
+                "{text}: this is a header of MarDyn; rename it to NAME.header.xml and its data to NAME.dat"
+            );
         };
         return two(PhaseSpaceFormat::Binary, text.to_owned(), format!("{prefix}.dat"));
     }
@@ -243,7 +248,7 @@ fn mardyn_kind(world: &Comm, name: &OsStr, head: &[u8]) -> Result<Option<FileKin
     }
 }
 
-/// Whether a file of HDF5 begins behind the bytes of another program.
+/// Whether an HDF5 file begins after a user block.
 fn has_hdf5_inside(world: &Comm, name: &OsStr) -> Result<bool> {
     let file = File::open(world, name)?;
     for place in HDF5_PLACES {
@@ -255,7 +260,7 @@ fn has_hdf5_inside(world: &Comm, name: &OsStr) -> Result<bool> {
     Ok(false)
 }
 
-/// What a name promises, and its first bytes did not keep.
+/// An error if the name indicates a kind that the first bytes do not confirm.
 fn name_kind(name: &OsStr) -> Result<FileKind> {
     let (shown, text) = (name.display(), name.to_string_lossy());
     let end = extension_of(name);
@@ -264,16 +269,16 @@ fn name_kind(name: &OsStr) -> Result<FileKind> {
         "cells" => Ok(FileKind::Cells),
         "nc" | "h5" | "hdf5" | "h5md" | "inp" if end != "inp" || text.ends_with(".restart.inp") => {
             broken(format!(
-                "{shown}: it is named .{end} and does not begin so: it is empty, cut off or something else; \
-             `--raw u8` looks at its bytes"
+                "{shown}: the extension is .{end}, but the first bytes are not those of this format: the file is empty, truncated or of another kind; \
+             use `--raw u8` to read its bytes"
             ))
         }
         "obj" => {
-            broken(format!("{shown}: its description {shown}.meta is missing; `--raw u8` looks at its bytes"))
+            broken(format!("{shown}: its metadata {shown}.meta is missing; use `--raw u8` to read its bytes"))
         }
         "steps" | "meta" => broken(format!(
-            "{shown}: it is named .{end} and does not begin so: it is empty, cut off or something else; \
-             `--raw u8` looks at its bytes"
+            "{shown}: the extension is .{end}, but the first bytes are not those of this format: the file is empty, truncated or of another kind; \
+             use `--raw u8` to read its bytes"
         )),
         "mpi" | "dat" | "xml" | "restart"
             if [".restart.mpi", ".restart.dat", ".restart.header.xml", ".restart"]
@@ -281,40 +286,33 @@ fn name_kind(name: &OsStr) -> Result<FileKind> {
                 .any(|end| text.ends_with(end)) =>
         {
             broken(format!(
-                "{shown}: it is named as a file of MarDyn, and its header is missing or does not begin so; `--raw u8` looks at its bytes"
+                "{shown}: its name is that of a file of MarDyn, but its header is missing or invalid; use `--raw u8` to read its bytes"
             ))
         }
         _ => Ok(FileKind::Raw),
     }
 }
 
-/// The end of a name, which says what a file should be.
+/// The extension of a name.
 pub(crate) fn extension_of(name: &OsStr) -> String {
     name.to_string_lossy().rsplit_once('.').map_or_else(String::new, |(_, end)| end.to_owned())
 }
 
-/// A name with something behind it.
+/// A name with a suffix appended.
 pub(crate) fn with_suffix(name: &OsStr, end: &str) -> OsString {
     let mut all = name.to_owned();
     all.push(end);
     all
 }
 
-/// The name of the data whose description this is.
+/// The name of the data that belong to this metadata file.
 fn without_suffix(world: &Comm, name: &OsStr, end: &str) -> Result<OsString> {
     let data = name.to_str().and_then(|name| name.strip_suffix(end));
     let Some(data) = data.filter(|data| !data.is_empty()) else {
-        bail!(
-            "{}: it describes data that lies beside it; name it as the data, with {end} behind",
-            name.display()
-        );
+        bail!("{}: a metadata file must have the name of its data followed by {end}", name.display());
     };
     if head_of(world, OsStr::new(data))?.is_none() {
-        return Err(FormatMismatch(format!(
-            "{}: the data {data} that it describes is missing",
-            name.display()
-        ))
-        .into());
+        return Err(FormatMismatch(format!("{}: its data file {data} is missing", name.display())).into());
     }
     Ok(data.into())
 }
@@ -322,6 +320,6 @@ fn without_suffix(world: &Comm, name: &OsStr, end: &str) -> Result<OsString> {
 fn as_text(name: &OsStr) -> Result<String> {
     match name.to_str() {
         Some(name) => Ok(name.to_owned()),
-        None => bail!("{}: stream files have names in UTF-8", name.display()),
+        None => bail!("{}: the name of a stream file must be UTF-8", name.display()),
     }
 }

@@ -1,13 +1,13 @@
-//! What `verify` concludes: whole, damaged, or that it cannot tell.
+//! Findings of `verify`.
 
 use std::fmt;
 
 use aqueduct::{Error, Kind};
 
-/// Something that is wrong with a file, or that could not be looked at.
+/// A defect of a file, or something that could not be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Whether the bytes are not what was written, or not all of it. Else it could not be found out.
+    /// Whether bytes are wrong or missing; otherwise they could not be checked.
     pub(crate) is_damage: bool,
     pub(crate) text: String,
 }
@@ -21,19 +21,19 @@ impl Finding {
         Self { is_damage: false, text: text.into() }
     }
 
-    /// What an error says, and whether it says that the file is damaged.
+    /// The finding of an error; whether it is damage depends on the kind of the error.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         Self { is_damage: is_damage(error), text: format!("{error:#}") }
     }
 
-    /// Names the array or part that it belongs to.
+    /// Adds the name of the array or part.
     pub(crate) fn of_part(name: &str, error: &anyhow::Error) -> Self {
         let Self { is_damage, text } = Self::of(error);
         Self { is_damage, text: format!("{name}: {text}") }
     }
 }
 
-/// A file that is not what its name, its first bytes or the file beside it promise.
+/// A file that its name, its first bytes or a companion file identify, but that is not valid.
 #[derive(Debug)]
 pub(crate) struct FormatMismatch(pub(crate) String);
 
@@ -45,7 +45,7 @@ impl fmt::Display for FormatMismatch {
 
 impl std::error::Error for FormatMismatch {}
 
-/// Whether an error says that the bytes of a file are not what was written. What is unsupported, unreadable or missing says nothing about them.
+/// Whether an error means that bytes of a file are wrong. Unsupported, unreadable and missing files are not damaged.
 fn is_damage(error: &anyhow::Error) -> bool {
     use aqueduct::Kind::{Damaged, Incomplete, NoMetadata};
     error.chain().any(|cause| {
@@ -54,7 +54,7 @@ fn is_damage(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Whether an error says that there is no such file.
+/// Whether an error means that the file does not exist.
 pub(crate) fn is_missing(error: &anyhow::Error) -> bool {
     let is_missing = |error: &Error| error.kind() == Kind::NoSuchFile;
     error.chain().any(|cause| cause.downcast_ref::<Error>().is_some_and(is_missing))

@@ -18,19 +18,19 @@ use super::{
 };
 use crate::hdf5_probe;
 
-/// The names of a dataset's dimensions, as `H5DSset_label` stores them.
+/// The attribute in which `H5DSset_label` stores the names of a dataset's dimensions.
 const LABELS: &str = "DIMENSION_LABELS";
 
 fn element(ty: &Datatype) -> ElementType {
     let mut parts = Vec::new();
     let known = collect(ty, 0, "", &mut parts).is_some();
-    // Text of any length is known by no size.
+    // Variable-length strings have no size.
     let size = if *ty == Datatype::VlenText { 0 } else { ty.size() };
     let element = ElementType::new(ty.to_string(), size, known.then_some(parts));
     ElementType { datatype: Some(ty.clone()), ..element }
 }
 
-/// The number that a type is.
+/// The number type of a datatype.
 fn as_number(ty: &Datatype) -> Option<NumberType> {
     Some(match ty {
         Datatype::Int(1) => NumberType::I8,
@@ -43,7 +43,7 @@ fn as_number(ty: &Datatype) -> Option<NumberType> {
         Datatype::UInt(8) => NumberType::U64,
         Datatype::Float(4) => NumberType::F32,
         Datatype::Float(8) => NumberType::F64,
-        // What netCDF-4 makes of char.
+        // netCDF-4 stores char as strings of length 1.
         Datatype::Text(1) => NumberType::Char,
         _ => return None,
     })
@@ -62,7 +62,7 @@ fn as_datatype(number: NumberType) -> Datatype {
     }
 }
 
-/// The numbers of a type; none where it has others.
+/// The numbers of a type; `None` if it has other fields.
 fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, NumberType)>) -> Option<()> {
     let number = match ty {
         Datatype::Bool => NumberType::U8,
@@ -83,7 +83,7 @@ fn collect(ty: &Datatype, at: u64, name: &str, parts: &mut Vec<(u64, String, Num
     element_type::push(parts, (at, name.to_owned(), number))
 }
 
-/// The type of an array's elements; none if they are not known here.
+/// The element type of an array; `None` if it is not supported.
 fn datatype(element: &ElementType) -> Option<Datatype> {
     if let Some(native) = &element.datatype {
         return (*native != Datatype::VlenText).then(|| native.clone()).filter(|native| !is_foreign(native));
@@ -96,7 +96,7 @@ fn datatype(element: &ElementType) -> Option<Datatype> {
     Some(Datatype::Compound(element.size, fields))
 }
 
-/// Whether a type has something in it that cannot be copied.
+/// Whether a type has fields that cannot be copied.
 fn is_foreign(ty: &Datatype) -> bool {
     match ty {
         Datatype::Other(..) | Datatype::VlenText => true,
@@ -106,7 +106,7 @@ fn is_foreign(ty: &Datatype) -> bool {
     }
 }
 
-/// The attributes of a node, without the marks and names of dimensions.
+/// The attributes of a node, without completion marks and names of dimensions.
 fn attributes(node: &Hdf5Object) -> Vec<NamedAttribute> {
     let own = node.attributes.iter().filter(|(name, _)| *name != COMPLETION_MARK);
     let own = own.filter(|(name, value)| *name != LABELS || !matches!(value, Hdf5Attribute::Texts(_)));
@@ -126,19 +126,19 @@ fn known(value: &Hdf5Attribute) -> AttributeValue {
     }
 }
 
-/// The value of an attribute as the format has it; else why it cannot hold it.
+/// The value of an attribute in this format, or why it cannot be stored.
 fn value(value: &AttributeValue) -> Result<Hdf5Attribute, String> {
     match value {
         AttributeValue::Text(text) if text.trim_end_matches('\0').contains('\0') => {
-            Err("HDF5 has no text with a zero in it".to_owned())
+            Err("HDF5 cannot store text that contains a zero byte".to_owned())
         }
         AttributeValue::Text(text) => Ok(Hdf5Attribute::from(text.trim_end_matches('\0'))),
         AttributeValue::Texts(texts) => Ok(Hdf5Attribute::Texts(texts.clone())),
         AttributeValue::Numbers(_, _, bytes) if bytes.is_empty() => {
-            Err("attributes without a value are not written here".to_owned())
+            Err("attributes without a value are not supported".to_owned())
         }
         AttributeValue::Numbers(number, shape, bytes) => {
-            // One number of a format that has lists alone is one number.
+            // A list of one number, from a format that has only lists, becomes a scalar.
             let shape = if shape[..] == [1] { Vec::new() } else { shape.clone() };
             Ok(Hdf5Attribute::Values(as_datatype(*number), shape, bytes.clone()))
         }
@@ -147,19 +147,19 @@ fn value(value: &AttributeValue) -> Result<Hdf5Attribute, String> {
     }
 }
 
-/// Says something about a group or dataset; what cannot be said is lost.
+/// Writes the attributes of a group or dataset; adds those that cannot be stored to `lost`.
 fn write_attribute(
     file: &mut Hdf5Definitions<'_>,
     owner: &str,
     attributes: &[NamedAttribute],
     lost: &mut Vec<String>,
 ) -> aqueduct::formats::Result<()> {
-    // Scales are written as labels: what describes them would be wrong.
+    // Scales are written as labels, so attributes that describe scales would be wrong.
     let own = attributes.iter().filter(|attribute| !is_internal(&attribute.name, attributes));
     for attribute in own {
         match value(&attribute.value) {
             Ok(value) => file.attribute(owner, &attribute.name, value)?,
-            Err(why) => lost.push(format!("attribute {} of {owner}: {why}", attribute.name)),
+            Err(why) => lost.push(format!("the attribute {} of {owner} is omitted: {why}", attribute.name)),
         }
     }
     Ok(())
@@ -169,7 +169,7 @@ pub(crate) struct Hdf5ArrayFile {
     open: Hdf5File,
     datasets: Vec<DatasetId>,
     arrays: Vec<Array>,
-    /// Of each array that is text, once it is asked for.
+    /// The text of each array of strings, once it was read.
     texts: Vec<OnceCell<Vec<String>>>,
     scales: NamedScales,
 }
@@ -202,7 +202,7 @@ impl Hdf5ArrayFile {
         self.open.describe(self.datasets[array]).is_ok_and(|dataset| dataset.datatype == Datatype::VlenText)
     }
 
-    /// Rows of text, each as its elements.
+    /// Rows of strings.
     fn texts(&self, array: usize, rows: &Range<u64>) -> Result<impl Iterator<Item = &[String]>> {
         let all = match self.texts[array].get() {
             Some(all) => all,
@@ -220,9 +220,9 @@ impl Hdf5ArrayFile {
 impl ArrayFile for Hdf5ArrayFile {
     fn format(&self) -> String {
         let complete = match self.open.is_complete() {
-            None => "says nothing about completeness",
+            None => "without a completion mark",
             Some(true) => "complete",
-            Some(false) => "not closed: being written, or interrupted",
+            Some(false) => "incomplete: being written, or interrupted",
         };
         format!("HDF5, {complete}")
     }
@@ -252,14 +252,17 @@ impl ArrayFile for Hdf5ArrayFile {
 
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         if self.is_text(array) {
-            return Err(anyhow!("{} holds text of any length, no bytes", self.arrays[array].name));
+            return Err(anyhow!(
+                "{} has variable-length strings, which have no bytes of fixed size",
+                self.arrays[array].name
+            ));
         }
         Ok(self.open.at(self.datasets[array], part.slab.clone()).all().read_bytes()?)
     }
 
     fn is_stored(&self, array: usize) -> bool {
         let dataset = self.open.describe(self.datasets[array]);
-        // What lies where it cannot be read is for reading to tell.
+        // Reading reports data that cannot be read.
         dataset.is_ok_and(|dataset| !dataset.is_sparse() || dataset.stored() > 0)
     }
 
@@ -274,7 +277,7 @@ impl ArrayFile for Hdf5ArrayFile {
             findings.extend(self.texts(at, &(0..0)).err().map(|error| Finding::of_part(&array.name, &error)));
         }
         if self.open.is_complete() == Some(false) {
-            let text = "it was not closed: it is being written, or its program was interrupted";
+            let text = "incomplete: the file is being written, or its program was interrupted";
             findings.push(Finding::damage(text));
         }
         for array in &self.arrays {
@@ -306,7 +309,7 @@ impl Hdf5ArrayWriter {
 impl ArrayWriter for Hdf5ArrayWriter {
     fn unsupported_reason(&self, array: &Array) -> Option<String> {
         let unknown = datatype(&array.element).is_none();
-        unknown.then(|| format!("it holds {}, which is not written here", array.element.name))
+        unknown.then(|| format!("its elements {} are not supported", array.element.name))
     }
 
     fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>> {
@@ -340,7 +343,10 @@ impl ArrayWriter for Hdf5ArrayWriter {
                 !content.arrays.iter().any(|array| array.dimensions.iter().any(|own| own == name))
             };
             for dimension in content.dimensions.iter().filter(|dimension| unused(&dimension.name)) {
-                lost.push(format!("dimension {} belongs to no array: HDF5 has none without", dimension.name));
+                lost.push(format!(
+                    "the dimension {} is omitted: it belongs to no array, which HDF5 cannot store",
+                    dimension.name
+                ));
             }
             Ok((datasets, lost))
         })?;

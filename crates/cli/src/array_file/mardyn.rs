@@ -9,7 +9,7 @@ use aqueduct::mardyn::{self, PhaseSpace, PhaseSpaceFiles, PhaseSpaceFormat};
 
 use super::{Array, ArrayFile, ArrayPart, AttributeValue, Finding, NamedAttribute, molecule};
 
-/// A phase space, all of whose molecules were read: that is what finds damage, as the formats have no checksums.
+/// A phase space whose molecules were all read. This detects damage, since the formats have no checksums.
 pub(crate) struct MardynArrayFile {
     format: PhaseSpaceFormat,
     space: PhaseSpace,
@@ -69,7 +69,7 @@ impl ArrayFile for MardynArrayFile {
     }
 }
 
-/// Converts one phase space into another, with all that their heads have in common; the names of both, if they are ones.
+/// Converts between two formats of phase spaces, with the whole header; returns whether both files are phase spaces.
 pub(crate) fn convert(
     world: &Comm,
     from: (PhaseSpaceFormat, &PhaseSpaceFiles),
@@ -80,7 +80,7 @@ pub(crate) fn convert(
     let names: Vec<OsString> = names.collect();
     molecule::refuse_existing(world, &names)?;
     mardyn::convert(world, from, (format, &files)).inspect_err(|error| {
-        // Half a file is no file; one that somebody else has made meanwhile is not ours to delete.
+        // An incomplete file is deleted; a file that another program created meanwhile is not.
         if error.kind() != aqueduct::file::Kind::FileExists {
             names.iter().for_each(|name| drop(aqueduct::file::delete(name)));
         }

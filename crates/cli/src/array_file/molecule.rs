@@ -1,4 +1,4 @@
-//! Molecules as records, and files that are made of them: cell files, and the phase spaces of `MarDyn`.
+//! Molecules as records, and files of molecules: cell files, and the phase spaces of `MarDyn`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,14 +12,14 @@ use super::{
     Array, ArrayFileContent, ArrayPart, ArrayWriter, AttributeValue, ElementType, NamedAttribute, NumberType,
 };
 
-/// A cell of a file that is made here has about so many molecules.
+/// The approximate number of molecules in a cell of a new file.
 const PER_CELL: u64 = 1 << 16;
-/// Bytes of the record.
+/// Size of the record in bytes.
 pub(super) const ROW: u64 = 120;
-/// The attribute that has the edges of the box.
+/// The attribute with the edges of the box.
 pub(super) const LENGTH: &str = "length";
 
-/// A molecule, as cell files have it.
+/// The element type of molecules in cell files.
 pub(super) fn element() -> ElementType {
     let fields = [
         ("id", NumberType::U64, 1),
@@ -61,14 +61,14 @@ fn decode(record: &[u8]) -> Molecule {
     }
 }
 
-/// What is made.
+/// The kind of the new file.
 enum MoleculeTarget {
     Cells(String),
     Mardyn(PhaseSpaceFormat, PhaseSpaceFiles),
 }
 
 impl MoleculeTarget {
-    /// The target that a name stands for, if it is one.
+    /// The kind that the extension of a name selects.
     fn of_name(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         let ends = [
@@ -95,7 +95,7 @@ impl MoleculeTarget {
     }
 }
 
-/// The files of `MarDyn` that a name stands for.
+/// The files of `MarDyn` that a name selects.
 pub(super) fn mardyn_files(name: &OsStr) -> Option<(PhaseSpaceFormat, PhaseSpaceFiles)> {
     match MoleculeTarget::of_name(name)? {
         MoleculeTarget::Mardyn(format, files) => Some((format, files)),
@@ -103,7 +103,7 @@ pub(super) fn mardyn_files(name: &OsStr) -> Option<(PhaseSpaceFormat, PhaseSpace
     }
 }
 
-/// Writes molecules, which it keeps until all are there.
+/// Writes molecules; it keeps them in memory until all have been added.
 pub(crate) struct MoleculeWriter {
     world: Comm,
     target: MoleculeTarget,
@@ -113,7 +113,7 @@ pub(crate) struct MoleculeWriter {
 }
 
 impl MoleculeWriter {
-    /// For a name that stands for a file of molecules; nothing is there yet.
+    /// A writer, if the name is that of a file of molecules. No file is created yet.
     pub(crate) fn of_name(world: &Comm, name: &OsStr) -> Result<Option<Self>> {
         let Some(target) = MoleculeTarget::of_name(name) else { return Ok(None) };
         refuse_existing(world, &target.names())?;
@@ -122,11 +122,11 @@ impl MoleculeWriter {
     }
 }
 
-/// What is there is not overwritten.
+/// Checks that no existing file is overwritten.
 pub(super) fn refuse_existing(world: &Comm, names: &[OsString]) -> Result<()> {
     for name in names {
         match File::open(world, name) {
-            Ok(_) => bail!("{}: it exists already; choose another name, or delete it", name.display()),
+            Ok(_) => bail!("{}: the file exists; choose another name, or delete it", name.display()),
             Err(error) if error.kind() == aqueduct::file::Kind::NoSuchFile => {}
             Err(error) => return Err(error.into()),
         }
@@ -137,13 +137,15 @@ pub(super) fn refuse_existing(world: &Comm, names: &[OsString]) -> Result<()> {
 impl ArrayWriter for MoleculeWriter {
     fn unsupported_reason(&self, array: &Array) -> Option<String> {
         let fits = array.element.parts == element().parts && array.shape.len() == 1;
-        (!fits).then(|| format!("it holds {}, and the file is made of molecules", array.element.name))
+        (!fits).then(|| {
+            format!("its elements are {}, but the file can only store molecules", array.element.name)
+        })
     }
 
     fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>> {
         let [array] = &content.arrays[..] else {
             bail!(
-                "the file holds one list of molecules, here are {}; choose one with --array",
+                "the file can store one list of molecules, not {}; select one with --array",
                 content.arrays.len()
             );
         };
@@ -153,20 +155,20 @@ impl ArrayWriter for MoleculeWriter {
         let Some(AttributeValue::Numbers(NumberType::F64, _, bytes)) =
             length.map(|attribute| &attribute.value)
         else {
-            bail!("{}: the edges of its box are not known: it has no attribute {LENGTH:?}", array.name);
+            bail!("{}: the attribute {LENGTH:?} with the edges of the box is missing", array.name);
         };
         let edges: Vec<f64> =
             bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         self.length =
-            edges.try_into().map_err(|_| anyhow!("the attribute {LENGTH:?} has not three numbers"))?;
-        let lost = all
-            .find(|attribute| attribute.name != LENGTH)
-            .map(|_| "a file of molecules has no attributes: only the edges of the box are kept".to_owned());
+            edges.try_into().map_err(|_| anyhow!("the attribute {LENGTH:?} must have three numbers"))?;
+        let lost = all.find(|attribute| attribute.name != LENGTH).map(|_| {
+            "a file of molecules has no attributes: all except the edges of the box are omitted".to_owned()
+        });
         Ok(lost.into_iter().collect())
     }
 
     fn write(&mut self, _: usize, part: &ArrayPart, bytes: &[u8]) -> Result<()> {
-        ensure!(part.first == self.molecules.len() as u64, "molecules come in order");
+        ensure!(part.first == self.molecules.len() as u64, "parts of molecules are written in order");
         self.molecules.extend(bytes.chunks_exact(ROW as usize).map(decode));
         self.begun = true;
         Ok(())
@@ -179,7 +181,7 @@ impl ArrayWriter for MoleculeWriter {
     fn close(mut self: Box<Self>) -> Result<()> {
         let slabs = (self.molecules.len() as u64).div_ceil(PER_CELL).clamp(1, 4096);
         let grid = CellGrid::new(self.length, [slabs, 1, 1]);
-        let grid = grid.ok_or_else(|| anyhow!("a box of {:?} has no cells", self.length))?;
+        let grid = grid.ok_or_else(|| anyhow!("a box of {:?} cannot be divided into cells", self.length))?;
         match &self.target {
             MoleculeTarget::Cells(name) => particle_cells::write(&self.world, name, &grid, &self.molecules)?,
             MoleculeTarget::Mardyn(format, files) => {
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_a_molecule_and_back() {
+    fn records_and_molecules_convert_both_ways() {
         let mut molecule = Molecule::new(7, [0.5, 1.5, 2.5], [3.0, 4.0, 5.0]);
         (molecule.component, molecule.angular_momentum) = (3, [6.0, 7.0, 8.0]);
         let mut bytes = Vec::new();

@@ -48,7 +48,7 @@ fn kind(number: NumberType) -> NcType {
     }
 }
 
-/// Calls a function with the type of a kind of number.
+/// Calls a generic function with the Rust type of a number type.
 macro_rules! typed {
     ($number:expr, $function:ident($($argument:expr),*)) => {
         match $number {
@@ -85,7 +85,7 @@ fn write<T: NetcdfValue + aqueduct::object::Object>(
     Ok(dataset.at(variable, slab).all().write(&values)?)
 }
 
-/// The values of an attribute as the commands know them.
+/// The value of an attribute, independent of the format.
 fn known(values: &Values) -> AttributeValue {
     fn bytes<T: aqueduct::object::Object>(values: &[T]) -> Vec<u8> {
         aqueduct::object::encode_all(values).into_owned()
@@ -109,7 +109,7 @@ fn known(values: &Values) -> AttributeValue {
     AttributeValue::Numbers(number(values.kind()), vec![values.len() as u64], bytes)
 }
 
-/// The values of an attribute as the format has them; else why it cannot hold them.
+/// The values of an attribute in this format, or why they cannot be stored.
 fn values(value: &AttributeValue) -> Result<Values, String> {
     fn list<T: NetcdfValue + aqueduct::object::Object>(bytes: &[u8]) -> Result<Values, String> {
         let values: Vec<T> = aqueduct::object::decode_all(bytes, bytes.len() / size_of::<T>())
@@ -120,8 +120,8 @@ fn values(value: &AttributeValue) -> Result<Values, String> {
         AttributeValue::Text(text) => Ok(Values::from(text.as_str())),
         AttributeValue::Numbers(NumberType::Char, _, bytes) => Ok(Values::Char(bytes.clone())),
         AttributeValue::Numbers(number, shape, bytes) if shape.len() <= 1 => typed!(number, list(bytes)),
-        AttributeValue::Numbers(..) => Err("netCDF has attributes of one dimension only".to_owned()),
-        AttributeValue::Texts(_) => Err("netCDF has no lists of texts".to_owned()),
+        AttributeValue::Numbers(..) => Err("netCDF attributes have one dimension".to_owned()),
+        AttributeValue::Texts(_) => Err("netCDF has no lists of strings".to_owned()),
         #[cfg(feature = "hdf5")]
         AttributeValue::Hdf5(aqueduct::hdf5::Hdf5Attribute::FixedText(text)) => {
             Ok(Values::from(text.as_str()))
@@ -205,7 +205,10 @@ impl ArrayFile for NetcdfArrayFile {
 
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         let what = &self.arrays[array];
-        let number = what.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", what.name))?;
+        let number = what
+            .element
+            .as_number()
+            .ok_or_else(|| anyhow!("{} has elements that are not numbers", what.name))?;
         typed!(number, read(&self.dataset, self.variables[array], part.slab.clone()))
     }
 
@@ -217,12 +220,12 @@ impl ArrayFile for NetcdfArrayFile {
 pub(crate) struct NetcdfArrayWriter {
     dataset: NetcdfFile,
     name: OsString,
-    /// None for those that are left out.
+    /// The variable of each array; `None` for omitted arrays.
     arrays: Vec<Option<(VariableId, NumberType)>>,
 }
 
 impl NetcdfArrayWriter {
-    /// Of the version of the file that it is made from, if that is one.
+    /// Creates a file with the netCDF version of the source, if it is a netCDF file.
     pub(crate) fn create(world: &Comm, name: &OsStr, version: Option<CdfVersion>) -> Result<Self> {
         let create = version
             .map_or_else(NetcdfCreateOptions::new, |version| NetcdfCreateOptions::new().version(version));
@@ -234,12 +237,12 @@ impl ArrayWriter for NetcdfArrayWriter {
     fn unsupported_reason(&self, array: &Array) -> Option<String> {
         let element = &array.element;
         if element.as_number().is_none() {
-            return Some(format!("it holds {}, and netCDF holds numbers alone", element.name));
+            return Some(format!("its elements are {}, but netCDF can only store numbers", element.name));
         }
         let fixed = array.shape.iter().skip(usize::from(array.grows));
         fixed.into_iter().any(|length| *length == 0).then(|| {
             format!(
-                "its shape is {:?}, and only the first dimension of what grows can be empty in netCDF",
+                "its shape is {:?}, but in netCDF only the record dimension can have the length 0",
                 array.shape
             )
         })
@@ -257,9 +260,11 @@ impl ArrayWriter for NetcdfArrayWriter {
                 for attribute in own {
                     match (group.as_str(), values(&attribute.value)) {
                         ("", Ok(values)) => file.attribute(&attribute.name, values)?,
-                        ("", Err(why)) => naming.lost.push(format!("attribute {}: {why}", attribute.name)),
+                        ("", Err(why)) => {
+                            naming.lost.push(format!("the attribute {} is omitted: {why}", attribute.name));
+                        }
                         (group, _) => naming.lost.push(format!(
-                            "attribute {} of group {group}: netCDF has no groups",
+                            "the attribute {} of the group {group} is omitted: netCDF has no groups",
                             attribute.name
                         )),
                     }
@@ -296,7 +301,7 @@ fn define_variable(
 ) -> aqueduct::formats::Result<Option<(VariableId, NumberType)>> {
     if array.grows && array.rows() == 0 && !naming.records.is_first_of(array) {
         naming.lost.push(format!(
-            "array {:?} is left out: its shape is {:?}, and in netCDF only {} can have the length 0",
+            "the array {:?} is omitted: its shape is {:?}, but in netCDF only the record dimension {} can have the length 0",
             array.name, array.shape, naming.records.name
         ));
         return Ok(None);
@@ -312,30 +317,36 @@ fn define_variable(
     if array.element.name != own && number != NumberType::Char {
         naming.lost.push(format!("{}: {} becomes {own}", array.name, array.element.name));
     }
-    // Those that say what the dimensions are called are not needed where they have names.
+    // Attributes with names of dimensions are not needed: netCDF dimensions have names.
     let named = !array.dimensions.is_empty();
     let all = &array.attributes;
     for attribute in all.iter().filter(|attribute| !named || !is_internal(&attribute.name, all)) {
         let value = values(&attribute.value).and_then(|values| {
             let fits = attribute.name != "_FillValue" || (values.kind(), values.len()) == (kind(number), 1);
-            if fits { Ok(values) } else { Err("it is not one value of the array's type".to_owned()) }
+            if fits {
+                Ok(values)
+            } else {
+                Err("a fill value must be one value of the array's type".to_owned())
+            }
         });
         match value {
             Ok(values) => file.attribute_of(variable, &attribute.name, values)?,
-            Err(why) => naming.lost.push(format!("attribute {} of {}: {why}", attribute.name, array.name)),
+            Err(why) => naming
+                .lost
+                .push(format!("the attribute {} of {} is omitted: {why}", attribute.name, array.name)),
         }
     }
     Ok(Some((variable, number)))
 }
 
-/// The one dimension that grows in netCDF.
+/// The record dimension, the only one that grows in netCDF.
 struct RecordDimension {
     name: String,
     length: Option<u64>,
 }
 
 impl RecordDimension {
-    /// The one of the file, or of the first array that grows.
+    /// The record dimension of the file, or the first dimension of the first array that grows.
     fn of(content: &ArrayFileContent) -> Self {
         if let Some(shared) = content.dimensions.iter().find(|dimension| dimension.grows) {
             return Self { name: shared.name.clone(), length: Some(shared.length) };
@@ -351,7 +362,7 @@ impl RecordDimension {
     }
 }
 
-/// Dimensions by their names, each of which has one length.
+/// Dimensions by name; each name has one length.
 struct DimensionTable<'r> {
     known: HashMap<String, (DimensionId, u64)>,
     records: &'r RecordDimension,
@@ -359,7 +370,7 @@ struct DimensionTable<'r> {
 }
 
 impl DimensionTable<'_> {
-    /// A dimension of the file; netCDF has no fixed one of length 0.
+    /// Adds a dimension of the file. netCDF has no fixed dimension of length 0.
     fn define_shared(
         &mut self,
         file: &mut NetcdfDefinitions<'_>,
@@ -368,7 +379,7 @@ impl DimensionTable<'_> {
         let is_record = dimension.grows && dimension.name == self.records.name;
         if dimension.length == 0 && !is_record {
             self.lost.push(format!(
-                "dimension {} is left out: it has length 0, and in netCDF only the one that grows can",
+                "the dimension {} is omitted: it has the length 0, but in netCDF only the record dimension can",
                 dimension.name
             ));
             return Ok(());
@@ -387,7 +398,7 @@ impl DimensionTable<'_> {
             if dimension.grows {
                 let (name, records) = (&dimension.name, &self.records.name);
                 self.lost.push(format!(
-                    "dimension {name} does not grow: netCDF has one dimension that does, {records}"
+                    "the dimension {name} becomes fixed: netCDF has only one dimension that grows, {records}"
                 ));
             }
             file.dimension(&dimension.name, dimension.length)?
@@ -396,7 +407,7 @@ impl DimensionTable<'_> {
         Ok(id)
     }
 
-    /// The dimension of an array: by its name, if it has one, else one of its own.
+    /// The dimension of an array: by its name, if it has one, otherwise a new one.
     fn dimension(
         &mut self,
         file: &mut NetcdfDefinitions<'_>,
@@ -414,7 +425,7 @@ impl DimensionTable<'_> {
         };
         if at > 0 && wanted == self.records.name && self.records.length.is_some() {
             self.lost.push(format!(
-                "dimension {wanted} of {} does not grow, and is called {own}: in netCDF only the first dimension of an array can",
+                "the dimension {wanted} of {} becomes fixed and is renamed to {own}: in netCDF only the first dimension of an array can grow",
                 array.name
             ));
             wanted.clone_from(&own);
@@ -423,7 +434,7 @@ impl DimensionTable<'_> {
             Some((id, known)) if *known == length => return Ok(*id),
             Some((_, known)) => {
                 self.lost.push(format!(
-                    "dimension {wanted} of {} has length {length} and elsewhere {known}: here it is called {own}",
+                    "the dimension {wanted} of {} is renamed to {own}: it has the length {length}, but in another array {known}",
                     array.name
                 ));
                 wanted = own;
@@ -432,7 +443,7 @@ impl DimensionTable<'_> {
         }
         if at == 0 && array.grows && !is_record {
             self.lost.push(format!(
-                "the first dimension of {} does not grow: netCDF has one dimension that does, {}",
+                "the first dimension of {} becomes fixed: netCDF has only one dimension that grows, {}",
                 array.name, self.records.name
             ));
         }

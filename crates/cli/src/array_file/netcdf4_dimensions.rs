@@ -1,7 +1,7 @@
-//! The dimensions of netCDF-4 files, which are HDF5 files with scales: see "netCDF-4 file format" in the netCDF manual.
+//! The dimensions of netCDF-4 files, which are HDF5 files with dimension scales: see "netCDF-4 file format" in the netCDF manual.
 //!
-//! Scales are found by references, which are not read here. The netCDF library also numbers them: `_Netcdf4Dimid` is the number of a scale's
-//! dimension, `_Netcdf4Coordinates` has the numbers of an array's dimensions.
+//! Arrays refer to scales by HDF5 references, which are not read. The netCDF library also numbers the dimensions: `_Netcdf4Dimid` is the
+//! number of a scale's dimension, `_Netcdf4Coordinates` has the numbers of an array's dimensions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,33 +11,33 @@ use super::{NamedAttribute, SharedDimension};
 
 /// Attributes by which the netCDF library describes dimensions and the file, not the data.
 const INTERNAL: [&str; 4] = ["DIMENSION_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties"];
-/// The same of a scale: other datasets may have attributes of these names.
+/// Attributes of a scale that describe it; other datasets may have attributes of these names.
 const INTERNAL_OF_SCALES: [&str; 3] = ["CLASS", "NAME", "REFERENCE_LIST"];
-/// What the attribute `CLASS` of a scale says.
+/// The value of the attribute `CLASS` of a scale.
 const SCALE: &str = "DIMENSION_SCALE";
-/// What the name of a scale without values begins with.
+/// The beginning of the attribute `NAME` of a scale without values.
 const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
 
-/// Whether an attribute, one of these, describes dimensions and the file, not the data.
+/// Whether an attribute describes dimensions or the file, not the data; `all` are the attributes of the same object.
 pub(super) fn is_internal(name: &str, all: &[NamedAttribute]) -> bool {
     let is_scale =
         || all.iter().any(|attribute| attribute.name == "CLASS" && attribute.value.to_string() == SCALE);
     INTERNAL.contains(&name) || (INTERNAL_OF_SCALES.contains(&name) && is_scale())
 }
 
-/// What is known of the dimensions of a file.
+/// The dimensions of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct NamedScales {
-    /// In the order of their numbers.
+    /// The dimensions in the order of their numbers.
     pub(super) shared: Vec<SharedDimension>,
     /// The names of each array's dimensions, by its path.
     pub(super) names: HashMap<String, Vec<String>>,
-    /// Scales that are dimensions alone.
+    /// Scales without values.
     pub(super) hidden: BTreeSet<String>,
 }
 
 impl NamedScales {
-    /// None if the dimensions of an array that has scales are not numbered.
+    /// `None` if an array has scales without numbers.
     pub(super) fn of(tree: &ObjectTree) -> Option<Self> {
         let mut scales: BTreeMap<i64, SharedDimension> = BTreeMap::new();
         let mut found = Self::default();
@@ -46,7 +46,7 @@ impl NamedScales {
             let (number, length) = (*number.first()?, *dataset.shape.first()?);
             let name = path.trim_matches('/').replace('/', ".");
             let dimension = SharedDimension { name: name.clone(), length, grows: dataset.extendible };
-            // An array of several dimensions may have the name of the first.
+            // An array of several dimensions may have the name of its first dimension.
             if dataset.shape.len() == 1 {
                 found.names.insert(path.clone(), vec![name]);
             }
@@ -69,7 +69,7 @@ impl NamedScales {
             if names.len() != rank {
                 return None;
             }
-            // The scale of a dimension that grows has the length 0 where it has no values: arrays are as long as it is.
+            // The scale of a growing dimension without values has the length 0; the arrays have the length of the dimension.
             let shape = node.dataset.iter().flat_map(|dataset| &dataset.shape);
             for (number, length) in numbers(node, "_Netcdf4Coordinates")?.iter().zip(shape) {
                 if let Some(scale) = scales.get_mut(number).filter(|scale| scale.grows) {

@@ -32,7 +32,7 @@ impl ObjectArrayFile {
     }
 }
 
-/// The element that objects of a schema are.
+/// The element type of objects of a schema.
 #[cfg(feature = "hdf5")]
 pub(super) fn element(schema: &Schema) -> ElementType {
     let element = ElementType::of_schema(schema.name(), schema.root());
@@ -91,7 +91,7 @@ pub(crate) struct ObjectArrayWriter {
     open: Option<Box<dyn NumberWriter>>,
 }
 
-/// An open object file of some kind of number.
+/// An open object file of one number type.
 trait NumberWriter {
     fn write(&self, first: u64, bytes: &[u8]) -> Result<()>;
     fn close(self: Box<Self>) -> Result<()>;
@@ -127,8 +127,8 @@ impl ArrayWriter for ObjectArrayWriter {
         let numbers = array.element.as_number().is_some() && array.shape.len() <= 1;
         (!numbers).then(|| {
             format!(
-                "it has shape {:?} and holds {}; object files are made here of numbers in one dimension, others by a program that knows \
-                 their type",
+                "its shape is {:?} and its elements are {}; only one-dimensional arrays of numbers can be converted to an object file, others need \
+                 a program with their type",
                 array.shape, array.element.name
             )
         })
@@ -137,11 +137,14 @@ impl ArrayWriter for ObjectArrayWriter {
     fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>> {
         let [array] = &content.arrays[..] else {
             bail!(
-                "an object file holds one array, here are {}; choose one with --array",
+                "an object file can store one array, not {}; select one with --array",
                 content.arrays.len()
             );
         };
-        let number = array.element.as_number().ok_or_else(|| anyhow!("{} holds no numbers", array.name))?;
+        let number = array
+            .element
+            .as_number()
+            .ok_or_else(|| anyhow!("{} has elements that are not numbers", array.name))?;
         self.open = Some(match number {
             NumberType::I8 => self.create::<i8>(number)?,
             NumberType::I16 => self.create::<i16>(number)?,

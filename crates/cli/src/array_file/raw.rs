@@ -1,4 +1,4 @@
-//! Raw files: bytes that say nothing about themselves.
+//! Raw files: bytes without metadata.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,19 +11,19 @@ use super::{
     lost_metadata,
 };
 
-/// What raw files are taken for.
+/// Type and shape of raw files.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct RawShape {
-    /// The numbers of a raw file, little-endian [default: u8]
+    /// Number type of a raw file, little-endian [default: u8]
     #[arg(long = "raw", value_name = "TYPE")]
     number: Option<NumberType>,
-    /// The shape of a raw file, such as 100,20,20; without it one dimension
+    /// Shape of a raw file, for example 100,20,20 [default: one dimension]
     #[arg(long = "shape", value_delimiter = ',', value_name = "LENGTHS")]
     shape: Vec<u64>,
 }
 
 impl RawShape {
-    /// Whether somebody knows that a file is raw.
+    /// Whether the user says that a file is raw.
     pub(crate) fn is_given(&self) -> bool {
         self.number.is_some() || !self.shape.is_empty()
     }
@@ -33,7 +33,7 @@ pub(crate) struct RawArrayFile {
     open: file::File,
     length: u64,
     arrays: [Array; 1],
-    /// Whether somebody has said how many numbers it has.
+    /// Whether the user gave the number of values.
     has_shape: bool,
 }
 
@@ -47,7 +47,7 @@ impl RawArrayFile {
         let shown = name.display();
         ensure!(
             wanted.is_some_and(|wanted| wanted <= length),
-            "{shown}: a raw file of {length} bytes does not hold {lengths:?} numbers of type {}",
+            "{shown}: the shape {lengths:?} of type {} does not match the {length} bytes of the file",
             element.name
         );
         let has_shape = !shape.shape.is_empty();
@@ -81,9 +81,9 @@ impl ArrayFile for RawArrayFile {
         let rest = self.length - array.rows() * array.row();
         Ok(match (self.has_shape, rest) {
             (true, 0) => Vec::new(),
-            (true, rest) => vec![Finding::damage(format!("{rest} bytes behind the last whole row"))],
+            (true, rest) => vec![Finding::damage(format!("{rest} bytes after the last whole row"))],
             (false, _) => vec![Finding::unknown(
-                "nothing says what it should be; say how many numbers of which type with --raw and --shape",
+                "a raw file has no metadata to check; give its type and shape with --raw and --shape",
             )],
         })
     }
@@ -105,13 +105,14 @@ impl RawArrayWriter {
 impl ArrayWriter for RawArrayWriter {
     fn unsupported_reason(&self, array: &Array) -> Option<String> {
         let size = array.element.size;
-        (size == 0)
-            .then(|| format!("it holds {} of several sizes, which no raw file can", array.element.name))
+        (size == 0).then(|| {
+            format!("its elements {} have variable size, which a raw file cannot store", array.element.name)
+        })
     }
 
     fn define(&mut self, content: &ArrayFileContent) -> Result<Vec<String>> {
         let [array] = &content.arrays[..] else {
-            bail!("a raw file holds one array, here are {}; choose one with --array", content.arrays.len());
+            bail!("a raw file can store one array, not {}; select one with --array", content.arrays.len());
         };
         self.size = array.element.size;
         Ok(lost_metadata("a raw file", content))

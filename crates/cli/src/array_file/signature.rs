@@ -1,23 +1,23 @@
-//! Elements from the signatures of their types, as manifests of checkpoints have them: see `docs/format-object.md`.
+//! Element types from type signatures, as in the manifests of checkpoints: see `docs/format-object.md`.
 
 use super::{ElementType, NumberType};
 
-/// An element has not more numbers than this, else it is bytes here.
+/// The greatest number of numbers in an element; an element with more is treated as bytes.
 const MOST_PARTS: usize = 1 << 12;
 
-/// Types are not nested deeper, else the element is bytes here: files may claim any depth.
+/// The greatest nesting depth of types; a deeper type is treated as bytes, since a damaged file may claim any depth.
 const DEEPEST: usize = 64;
 
-/// The names of an element's numbers are not longer together.
+/// The greatest total length of the names of an element's numbers.
 const LONGEST_NAMES: usize = 1 << 20;
 
-/// The element of a type of constant size that takes so many bytes; its bytes alone, if the signature tells of more than numbers.
+/// The element type of a signature of constant size with this number of bytes; bytes, if the type has other fields than numbers.
 pub(super) fn element(signature: &str, size: u64) -> ElementType {
     let parts = parse(signature).filter(|parsed| parsed.size == size).map(|parsed| parsed.parts);
     ElementType::new(signature.to_owned(), size, parts)
 }
 
-/// The bytes of a type that is made of numbers alone.
+/// The size of a type of numbers.
 pub(super) fn size(signature: &str) -> Option<u64> {
     parse(signature).map(|parsed| parsed.size)
 }
@@ -28,17 +28,17 @@ fn parse(signature: &str) -> Option<ParsedType> {
     parser.rest.is_empty().then_some(parsed)
 }
 
-/// A type that is made of numbers alone: its bytes, and where each number is in it, with its name.
+/// A type of numbers: its size, and offset and name of each number.
 #[derive(Default)]
 struct ParsedType {
     size: u64,
     parts: Vec<(u64, String, NumberType)>,
-    /// Bytes of all names.
+    /// The total length of the names.
     names: usize,
 }
 
 impl ParsedType {
-    /// Puts another one behind it, under a name; none if it gets too large.
+    /// Appends another type under a name; `None` if the result is too large.
     fn push(&mut self, name: &str, inner: &Self) -> Option<()> {
         let names = self.names + inner.names + inner.parts.len() * (name.len() + 1);
         if self.parts.len() + inner.parts.len() > MOST_PARTS || names > LONGEST_NAMES {
@@ -59,7 +59,7 @@ struct SignatureParser<'s> {
 }
 
 impl SignatureParser<'_> {
-    /// The next type; none if it is more than numbers.
+    /// Parses the next type; `None` if it has other fields than numbers.
     fn parse(&mut self) -> Option<ParsedType> {
         if self.depth == DEEPEST {
             return None;
@@ -100,21 +100,21 @@ impl SignatureParser<'_> {
         Some(ParsedType { size: number.size(), parts: vec![(0, String::new(), number)], names: 0 })
     }
 
-    /// The rest of `[T;n]`: T is parsed once, and repeated.
+    /// Parses the rest of `[T;n]`: T is parsed once and repeated.
     fn array(&mut self) -> Option<ParsedType> {
         let inner = self.parse()?;
         self.skip(";").then_some(())?;
         let count: u64 = self.word().parse().ok()?;
         self.skip("]").then_some(())?;
         let mut all = ParsedType::default();
-        // Any number of nothing is nothing; anything else is too large soon enough.
+        // Elements of size 0 are skipped; others reach the limit soon.
         for index in 0..if inner.parts.is_empty() { 0 } else { count } {
             all.push(&format!("[{index}]"), &inner)?;
         }
         Some(all)
     }
 
-    /// The rest of a tuple or structure, whose parts are called as `called` says.
+    /// Parses the rest of a tuple or structure; `called` gives the names of its fields.
     fn fields(
         &mut self,
         end: &str,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_arrays_and_structures_are_known() {
+    fn numbers_arrays_and_structures_are_parsed() {
         let named =
             |list: &[(u64, &str)]| Some(list.iter().map(|(at, name)| (*at, (*name).to_owned())).collect());
         assert_eq!(parts("f64", 8), named(&[(0, "")]));
@@ -180,14 +180,14 @@ mod tests {
         {
             assert_eq!(parts(other, 8), None, "{other}");
         }
-        assert_eq!(parts("f64", 4), None, "the size is another one");
+        assert_eq!(parts("f64", 4), None, "the size differs");
         assert_eq!((size("[f64;3]"), size("text")), (Some(24), None));
         assert_eq!((size("()"), size("[();9999999999]"), size("[f64;0]")), (Some(0), Some(0), Some(0)));
     }
 
-    /// Manifests may say anything: neither depth nor counts nor long names cost more than the signature is long.
+    /// Depth, counts and long names in a damaged manifest must not take more time than the length of the signature justifies.
     #[test]
-    fn hostile_signatures_end_soon() {
+    fn extreme_signatures_are_parsed_in_bounded_time() {
         let began = std::time::Instant::now();
         let nested = |depth: usize, count: u64| {
             format!("{}u8{}", "[".repeat(depth), format!(";{count}]").repeat(depth))
@@ -212,9 +212,9 @@ mod tests {
         assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     }
 
-    /// Random texts of the words of signatures: whatever is accepted has parts inside of its size, and as few as are allowed.
+    /// Random texts of signature tokens: an accepted type has its numbers inside its size, and at most the allowed number.
     #[test]
-    fn random_signatures_are_refused_or_sound() {
+    fn random_signatures_are_rejected_or_valid() {
         const WORDS: [&str; 14] = ["[", "]", "(", ")", "{", "}", ";", ",", ":", "<m>", "u8", "f64", "3", "W"];
         let (mut state, mut accepted) = (7_u64, 0);
         for _ in 0..200_000 {

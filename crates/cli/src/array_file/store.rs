@@ -1,4 +1,4 @@
-//! Checkpoint stores: a generation's parts as arrays.
+//! Checkpoint stores: the parts of a generation as arrays.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -14,9 +14,9 @@ use super::{Array, ArrayFile, ArrayPart, ElementType, Finding, NumberType, molec
 /// A store, or one checkpoint of it.
 pub(crate) struct CheckpointArrayFile {
     store: Store,
-    /// All that were asked for, in order, or why one cannot be opened.
+    /// All selected generations in order, or the error of opening one.
     generations: Vec<(u64, Result<Generation>)>,
-    /// The one whose parts are shown, by its place.
+    /// The index of the generation whose parts are shown.
     shown: Option<usize>,
     is_store: bool,
     arrays: Vec<Array>,
@@ -26,16 +26,16 @@ pub(crate) struct CheckpointArrayFile {
     world: Comm,
 }
 
-/// Where the bytes of an array are.
+/// The location of the bytes of an array.
 enum ArrayLocation {
-    /// In this file, from this byte on.
+    /// In this file, from this offset on.
     File(String, u64),
     /// In the manifest.
     Manifest(Vec<u8>),
 }
 
 impl CheckpointArrayFile {
-    /// A store; the parts of the newest checkpoint are shown.
+    /// Opens a store; the parts of the newest checkpoint are shown.
     pub(crate) fn open_latest(world: &Comm, folder: &Path) -> Result<Self> {
         let store = Store::open(world, folder)?;
         let mut candidates = store.candidates()?;
@@ -43,12 +43,12 @@ impl CheckpointArrayFile {
             let mut generations = Vec::new();
             for number in &candidates {
                 let opened = store.generation(*number).map_err(anyhow::Error::from);
-                // One that its program has removed meanwhile is not damaged.
+                // A generation that the running program removed meanwhile is not damaged.
                 if opened.is_ok() || store.candidates()?.contains(number) {
                     generations.push((*number, opened));
                 }
             }
-            // All of them may be gone, for newer ones.
+            // The running program may have replaced all of them by newer ones.
             let now = store.candidates()?;
             if !generations.is_empty() || now.is_empty() || now == candidates {
                 return Self::new(world, store, generations, true, None);
@@ -57,7 +57,7 @@ impl CheckpointArrayFile {
         }
     }
 
-    /// One checkpoint, or a part of it.
+    /// Opens one checkpoint, or a part of it.
     pub(crate) fn open_generation(
         world: &Comm,
         folder: &Path,
@@ -90,35 +90,35 @@ impl CheckpointArrayFile {
             }
         }
         if let Some(part) = wanted.filter(|_| arrays.is_empty() && broken.is_empty()) {
-            return Err(anyhow!("the manifest beside it knows no part {part:?}"));
+            return Err(anyhow!("the manifest of its checkpoint has no part {part:?}"));
         }
         let (world, verified) = (world.clone(), OnceCell::new());
         Ok(Self { store, generations, shown, is_store, arrays, sources, broken, verified, world })
     }
 
-    /// Whether a generation is no longer in the store.
+    /// Whether a generation was removed from the store.
     fn is_gone(&self, number: u64) -> bool {
         self.store.candidates().is_ok_and(|now| !now.contains(&number))
     }
 
-    /// Whether the checkpoint that is shown is whole: nothing is read of another one.
+    /// An error if the checkpoint that is shown is damaged; its parts are then not read.
     fn verify_shown(&self) -> Result<()> {
         let found = self.verified.get_or_init(|| {
             let (number, generation) = &self.generations[self.shown?];
             let error = generation.as_ref().ok()?.verify().err()?;
             if self.is_gone(*number) {
                 return Some(format!(
-                    "generation {number} was removed by its program while it was read; try again"
+                    "the running program removed generation {number} while it was read; try again"
                 ));
             }
-            let way = "an older generation is read by the name of its folder";
+            let way = "give the folder of an older generation to read that one";
             Some(format!("generation {number} is damaged: {error}; {way}"))
         });
         found.as_ref().map_or(Ok(()), |what| Err(FormatMismatch(what.clone()).into()))
     }
 }
 
-/// What a part holds, as arrays of numbers where that is known.
+/// The arrays of a part, as numbers if its type is known.
 fn arrays_of(world: &Comm, part: &PartSummary) -> Result<Vec<(Array, ArrayLocation)>> {
     let (name, bytes) = (&part.name, part.bytes);
     let from = |place: u64| ArrayLocation::File(part.file.clone(), place);
@@ -135,7 +135,7 @@ fn arrays_of(world: &Comm, part: &PartSummary) -> Result<Vec<(Array, ArrayLocati
         }
         "array" => {
             let count = part.shape.iter().try_fold(1u64, |all, length| all.checked_mul(*length));
-            let count = count.context("its shape is larger than every file")?;
+            let count = count.context("its shape overflows")?;
             vec![(Array::new(name, element(count), part.shape.clone()), from(0))]
         }
         "objects" => match part.index {
@@ -156,11 +156,11 @@ fn arrays_of(world: &Comm, part: &PartSummary) -> Result<Vec<(Array, ArrayLocati
             }
         },
         "value" => {
-            let value = part.value.clone().context("its value has no hexadecimal digits")?;
+            let value = part.value.clone().context("its value is not hexadecimal")?;
             let element = signature::element(&part.signature, value.len() as u64);
             vec![(Array::new(name, element, Vec::new()), ArrayLocation::Manifest(value))]
         }
-        other => return Err(anyhow!("parts of kind {other:?} are not known here")),
+        other => return Err(anyhow!("parts of the kind {other:?} are not supported")),
     })
 }
 
@@ -225,7 +225,7 @@ impl ArrayFile for CheckpointArrayFile {
         let is_gone = self.is_store && shown.is_some_and(|number| self.is_gone(number));
         let mut findings = if is_gone { Vec::new() } else { self.broken.clone() };
         if self.generations.is_empty() {
-            findings.push(Finding::unknown("no generation is committed in it"));
+            findings.push(Finding::unknown("the store has no committed generation"));
         }
         let mut gone = 0;
         for (number, generation) in &self.generations {
@@ -238,21 +238,21 @@ impl ArrayFile for CheckpointArrayFile {
                 }
             };
             match finding {
-                // The program that writes here has removed it meanwhile.
+                // The running program removed it meanwhile.
                 Some(_) if self.is_store && self.is_gone(*number) => gone += 1,
                 finding => findings.extend(finding),
             }
         }
         if gone > 0 && gone == self.generations.len() {
             return Ok(vec![Finding::unknown(
-                "all generations were removed by their program meanwhile; try again",
+                "the running program removed all generations meanwhile; try again",
             )]);
         }
         Ok(findings)
     }
 }
 
-/// A file that the manifest names and that is not there is damage.
+/// A file of the manifest that does not exist is damage.
 fn missing_is_damage(name: &str, error: &anyhow::Error) -> Finding {
     let finding = Finding::of_part(name, error);
     Finding { is_damage: finding.is_damage || super::finding::is_missing(error), ..finding }
@@ -265,9 +265,9 @@ mod tests {
 
     use super::*;
 
-    /// The program that writes removes generations while the store is verified.
+    /// The running program removes generations while the store is verified.
     #[test]
-    fn a_generation_that_was_removed_meanwhile_is_not_damaged() {
+    fn a_generation_removed_during_verification_is_not_damaged() {
         let folder = std::env::temp_dir().join(format!("aqueduct-live-store-{}", std::process::id()));
         let run = |world: &Comm| -> Result<()> {
             let mut writer = Store::open_or_create(world, &folder)?.retention(Retention::All);
@@ -281,7 +281,7 @@ mod tests {
                 |number: u64| std::fs::remove_dir_all(folder.join(format!("generation-{number:010}")));
             remove(1)?;
             assert_eq!(file.findings()?, []);
-            // A part that is missing of one that is there is damage.
+            // A missing part of an existing generation is damage.
             std::fs::remove_file(folder.join("generation-0000000002/names.objects"))?;
             assert!(file.findings()?.iter().any(|finding| finding.is_damage));
             [2, 3].into_iter().try_for_each(remove)?;

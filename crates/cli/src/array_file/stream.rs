@@ -15,17 +15,17 @@ pub(crate) struct StreamArrayFile {
     reader: Reader,
     arrays: Vec<Array>,
     layouts: Vec<StreamLocation>,
-    /// The values of a step that were read last: which stream, which of its steps.
+    /// The values of a step that were read last, with the index of the stream and of the step.
     last: RefCell<Option<(usize, usize, Vec<u8>)>>,
 }
 
-/// Where the elements of a stream are.
+/// The layout of a stream's elements.
 struct StreamLocation {
     stream: String,
     kind: ValueKind,
-    /// The steps that have something of it, and the number of each one's first element.
+    /// The steps with data of the stream, and the index of the first element of each.
     steps: Vec<(StoredStep, u64)>,
-    /// What is stored in each step, if it is one box of the array.
+    /// The box of the array that is stored in each step, if it is a single one.
     cuboid: Option<Cuboid>,
 }
 
@@ -62,7 +62,7 @@ fn describe(reader: &Reader, about: &StreamInfo) -> Result<(Array, StreamLocatio
         .collect();
     let kind = about.stored();
     let mut element = ElementType::number(number(kind));
-    // Elements of each step, where all have as many.
+    // The number of elements of a step, if it is the same for all steps.
     let per_step: Option<Vec<u64>> = match &about.region {
         StreamRegion::List => None,
         StreamRegion::Points(count) => Some(vec![*count]),
@@ -132,7 +132,7 @@ fn number(kind: ValueKind) -> NumberType {
     }
 }
 
-/// Reads a step, or a box of it.
+/// Reads a step or a box of it.
 struct StepRead<'r> {
     reader: &'r Reader,
     stream: &'r str,
@@ -168,11 +168,8 @@ impl StepRead<'_> {
 impl ArrayFile for StreamArrayFile {
     fn format(&self) -> String {
         let (steps, lost) = (self.reader.stored_steps().len(), self.reader.incomplete_steps().len());
-        let finished = if self.reader.is_finished() {
-            "finished"
-        } else {
-            "not finished: being written, or interrupted"
-        };
+        let finished =
+            if self.reader.is_finished() { "finished" } else { "incomplete: being written, or interrupted" };
         let lost = if lost == 0 { String::new() } else { format!(", {lost} not complete") };
         format!("stream file, {steps} steps complete{lost}, {finished}")
     }
@@ -184,13 +181,13 @@ impl ArrayFile for StreamArrayFile {
     fn read(&self, array: usize, part: &ArrayPart) -> Result<Vec<u8>> {
         let layout = &self.layouts[array];
         let size = self.arrays[array].element.size;
-        // A part of one step of one box is read alone.
+        // A part of one step of a single box is read without the rest of the step.
         if let (Some(cuboid), [step, start @ ..], [1, shape @ ..]) =
             (&layout.cuboid, &part.slab.start[..], &part.slab.count[..])
         {
             let start: Vec<u64> = start.iter().zip(&cuboid.start).map(|(at, start)| at + start).collect();
             let wanted = Cuboid::new(start, shape);
-            let (parcel, _) = layout.steps.get(*step as usize).context("there is no such step")?;
+            let (parcel, _) = layout.steps.get(*step as usize).context("the step does not exist")?;
             let read =
                 StepRead { reader: &self.reader, stream: &layout.stream, step: parcel, part: Some(wanted) };
             return by_kind(layout.kind, &read);
@@ -199,7 +196,7 @@ impl ArrayFile for StreamArrayFile {
         let mut wanted = part.elements();
         while wanted.start < wanted.end {
             let at = layout.steps.partition_point(|(_, first)| *first <= wanted.start).saturating_sub(1);
-            let first = layout.steps.get(at).context("there is no such step")?.1;
+            let first = layout.steps.get(at).context("the step does not exist")?.1;
             let mut last = self.last.borrow_mut();
             if last.as_ref().is_none_or(|(stream, step, _)| (*stream, *step) != (array, at)) {
                 *last = Some((array, at, self.read_step(array, at)?));
@@ -223,17 +220,18 @@ impl ArrayFile for StreamArrayFile {
     fn findings(&self) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         for lost in self.reader.incomplete_steps().iter().filter(|lost| lost.was_durable) {
-            let text = format!("record {} was durable and is not what was written", lost.record);
+            let text = format!("record {} was durable, but its checksum is wrong", lost.record);
             findings.push(Finding::damage(text));
         }
         for parcel in self.reader.verify()? {
-            let text = format!("step {}: its data is not what was written, or was cut off", parcel.step);
+            let text =
+                format!("step {}: the checksum of its data is wrong, or the data is truncated", parcel.step);
             findings.push(Finding::damage(text));
         }
         if !self.reader.is_finished() {
             let count = self.reader.incomplete_steps().iter().filter(|lost| !lost.was_durable).count();
             let text = format!(
-                "it was not finished: it is being written, or its program was interrupted; {} steps are complete, {count} were under way",
+                "incomplete: the file is being written, or its program was interrupted; {} steps are complete, {count} are incomplete",
                 self.reader.stored_steps().len()
             );
             findings.push(Finding::damage(text));

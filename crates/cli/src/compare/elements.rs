@@ -1,22 +1,21 @@
-//! Two arrays, element by element.
+//! Comparison of two arrays, element by element.
 
 use crate::array_file::{ElementType, NumberType, NumberValue};
 
-/// How far elements may be apart: `absolute + relative · min(|a|, |b|)`.
+/// The tolerance of a difference: `absolute + relative · min(|a|, |b|)`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerance {
     pub(super) relative: f64,
     pub(super) absolute: f64,
 }
 
-/// How far two numbers are apart. The same is no difference, NaN is the same as NaN; where one of them is not a number, or both are not finite,
-/// the difference is infinite.
+/// The difference of two numbers: 0 if they are equal or both NaN; infinite if one of them is NaN or not finite.
 pub(super) fn distance(one: f64, other: f64) -> f64 {
     let far = (one - other).abs();
     if !far.is_nan() {
         return far;
     }
-    // Neither is finite, or one is not a number.
+    // A value is not finite.
     let same = one.is_nan() && other.is_nan() || one.total_cmp(&other).is_eq();
     if same { 0.0 } else { f64::INFINITY }
 }
@@ -28,16 +27,16 @@ impl Tolerance {
     }
 }
 
-/// The elements of two arrays that are compared.
+/// The element types of two arrays.
 pub(super) enum ElementPair<'e> {
-    /// Numbers of the same kind.
+    /// Numbers of the same type.
     Same(NumberType),
-    /// Of whatever numbers.
+    /// Elements of several numbers, or of different types.
     Any(&'e ElementType, &'e ElementType),
 }
 
 impl<'e> ElementPair<'e> {
-    /// None where they are not made of as many numbers.
+    /// `None` if they do not have the same number of numbers.
     pub(super) fn new(one: &'e ElementType, other: &'e ElementType) -> Option<Self> {
         match (one.as_number(), other.as_number()) {
             (Some(one), Some(other)) if one == other => Some(Self::Same(one)),
@@ -49,7 +48,7 @@ impl<'e> ElementPair<'e> {
     }
 }
 
-/// Numbers of both sides and how far they are apart.
+/// Values of both sides and their differences.
 #[derive(Default)]
 pub(super) struct NumberBlock {
     pub(super) one: Vec<f64>,
@@ -57,12 +56,12 @@ pub(super) struct NumberBlock {
     pub(super) distances: Vec<f64>,
 }
 
-/// The same for types that `f64` holds exactly.
+/// Values of types that `f64` represents exactly.
 fn apart_of<T: Into<f64>>(one: T, other: T) -> f64 {
     distance(one.into(), other.into())
 }
 
-/// Fills a block with numbers of one type.
+/// Fills a block with values of one type.
 macro_rules! fill {
     ($block:expr, $one:expr, $other:expr, $type:ty, $apart:expr) => {{
         let (one, other) = ($one.as_chunks::<{ size_of::<$type>() }>().0, $other.as_chunks().0);
@@ -83,7 +82,7 @@ impl NumberBlock {
         }
     }
 
-    /// Loads numbers that may differ.
+    /// Loads values that may differ.
     #[allow(clippy::cast_lossless, reason = "one expression for all types")]
     pub(super) fn fill(&mut self, pair: &ElementPair<'_>, one: &[u8], other: &[u8]) {
         match pair {
@@ -95,7 +94,7 @@ impl NumberBlock {
             ElementPair::Same(NumberType::U32) => fill!(self, one, other, u32, apart_of),
             ElementPair::Same(NumberType::F32) => fill!(self, one, other, f32, apart_of),
             ElementPair::Same(NumberType::F64) => fill!(self, one, other, f64, distance),
-            // To their last digit.
+            // Exactly, as integers.
             ElementPair::Same(NumberType::I64) => {
                 fill!(self, one, other, i64, |a: i64, b| a.abs_diff(b) as f64);
             }
@@ -116,7 +115,7 @@ impl NumberBlock {
     }
 }
 
-/// Loads numbers of one kind.
+/// Loads values of one type.
 pub(super) fn load(number: NumberType, bytes: &[u8], values: &mut Vec<f64>) {
     values.clear();
     if number == NumberType::F64 {
@@ -127,27 +126,27 @@ pub(super) fn load(number: NumberType, bytes: &[u8], values: &mut Vec<f64>) {
     }
 }
 
-/// What is known of the elements of two arrays.
+/// The result of the comparison of two arrays.
 #[derive(Debug, Default)]
 pub(super) struct ElementDifferences {
-    /// Numbers that were compared, that differ at all, and by more than the tolerance.
+    /// Numbers of values that were compared, that differ, and that differ by more than the tolerance.
     pub(super) values: u64,
     pub(super) differing: u64,
     pub(super) above: u64,
     pub(super) largest: Option<LargestDifference>,
 }
 
-/// The two numbers that are furthest apart, the first ones of several.
+/// The pair of values with the greatest difference, the first of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LargestDifference {
     pub(super) distance: f64,
-    /// The number of the number.
+    /// The index of the value.
     pub(super) place: u64,
     pub(super) sides: [f64; 2],
 }
 
 impl ElementDifferences {
-    /// Numbers that are the same.
+    /// Adds values that are equal.
     pub(super) fn add_same(&mut self, count: u64) {
         self.values += count;
     }
@@ -181,7 +180,7 @@ mod tests {
     const EXACT: Tolerance = Tolerance { relative: 0.0, absolute: 0.0 };
 
     #[test]
-    fn one_of_many_values_counts() {
+    fn one_different_value_of_many_is_found() {
         let mut other = vec![1.0; 1_000_000];
         other[123_456] = 2.0;
         let found = compared(&vec![1.0; 1_000_000], &other, Tolerance { relative: 1e-2, absolute: 0.0 });
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_is_the_same_as_nan_and_far_from_every_number() {
+    fn nan_equals_nan_and_differs_from_every_number() {
         let nan = f64::NAN;
         assert_eq!(compared(&[nan, f64::INFINITY, 0.0], &[-nan, f64::INFINITY, -0.0], EXACT).differing, 0);
         let generous = Tolerance { relative: 1e300, absolute: 1e300 };
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_compared_to_their_last_digit() {
+    fn integers_are_compared_exactly() {
         let bytes = |value: u64| value.to_le_bytes();
         let mut block = NumberBlock::default();
         block.fill(&ElementPair::Same(NumberType::U64), &bytes(1 << 60), &bytes((1 << 60) + 1));

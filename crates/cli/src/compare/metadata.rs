@@ -1,10 +1,10 @@
-//! What is said about two files and their arrays: types, names of dimensions, attributes.
+//! Comparison of metadata: types, names of dimensions, attributes.
 
 use std::collections::BTreeSet;
 
 use crate::array_file::{self, Array, ArrayFile, AttributeValue, NamedAttribute, SharedDimension};
 
-/// What differs between two files beside their arrays, a line each.
+/// The differences between the metadata of two files, a line each.
 pub(super) fn of_files(one: &dyn ArrayFile, other: &dyn ArrayFile) -> Vec<String> {
     let mut found = Vec::new();
     if !(one.holds_metadata() && other.holds_metadata()) {
@@ -26,7 +26,7 @@ pub(super) fn of_files(one: &dyn ArrayFile, other: &dyn ArrayFile) -> Vec<String
     found
 }
 
-/// Dimensions that no array has in one of the files: those of arrays are compared with them.
+/// Compares dimensions that belong to no array in one of the files. Other dimensions are compared with their arrays.
 fn dimensions(one: &dyn ArrayFile, other: &dyn ArrayFile, found: &mut Vec<String>) {
     let is_used = |file: &dyn ArrayFile, name: &str| {
         file.arrays().iter().any(|array| array.dimensions.iter().any(|own| own == name))
@@ -48,13 +48,13 @@ fn dimensions(one: &dyn ArrayFile, other: &dyn ArrayFile, found: &mut Vec<String
             }
             (one, other) => {
                 let length = one.or(other).map_or(String::new(), |dimension| shown(&dimension));
-                found.push(format!("dimension {name}: in one of them only: {length}"));
+                found.push(format!("dimension {name}: in one of the files only: {length}"));
             }
         }
     }
 }
 
-/// What differs between two arrays beside their values, a line each.
+/// The differences between the metadata of two arrays, a line each.
 pub(super) fn of_arrays(name: &str, one: &Array, other: &Array, both_hold: bool) -> Vec<String> {
     let mut found = Vec::new();
     let same_type = match (&one.element.parts, &other.element.parts) {
@@ -78,7 +78,7 @@ pub(super) fn of_arrays(name: &str, one: &Array, other: &Array, both_hold: bool)
         found.push(format!("{name}: names of dimensions {} and {}", shown(one), shown(other)));
     }
     if one.grows != other.grows {
-        found.push(format!("{name}: the first dimension grows in one of them only"));
+        found.push(format!("{name}: the first dimension grows in one of the files only"));
     }
     attributes(name, &one.attributes, &other.attributes, &mut found);
     found
@@ -95,12 +95,12 @@ fn attributes(owner: &str, one: &[NamedAttribute], other: &[NamedAttribute], fou
             (Some(one), Some(other)) => {
                 found.push(format!("{owner}@{name}: {} and {}", shown(&one), shown(&other)));
             }
-            // Formats say in their own ways what dimensions are.
+            // Each format has its own attributes for dimensions.
             (None, _) | (_, None)
                 if array_file::is_internal(name, one) || array_file::is_internal(name, other) => {}
             (one, other) => {
                 let value = one.or(other).map_or(String::new(), |value| shown(&value));
-                found.push(format!("{owner}@{name}: in one of them only: {value}"));
+                found.push(format!("{owner}@{name}: in one of the files only: {value}"));
             }
         }
     }

@@ -1,27 +1,27 @@
-//! Norms of values that come piece by piece.
+//! Norms of values, accumulated piece by piece.
 
-/// Sums of this many values run beside one another, so that the processor adds several at once.
+/// The number of independent sums, so that the processor adds several values at once.
 const LANES: usize = 4;
-/// Values up to this, and from its inverse on, have squares that are numbers.
+/// Values up to this one, and from its inverse on, have squares that neither overflow nor underflow.
 const LARGE: f64 = 1e140;
-/// What others are multiplied by first, or divided by: a power of two, which changes no digit.
+/// The factor for larger or smaller values: a power of two, so that the scaling is exact.
 const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
 
 /// The Frobenius norm and the infinity norm (the greatest sum of absolute values of a row) of the finite values so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NormAccumulator {
     values: u64,
-    /// Sums of squares: of usual values, of very large ones divided, of very small ones multiplied by the scale.
+    /// Sums of squares: of usual values, of very large values divided by the scale, of very small values multiplied by it.
     squares: [f64; 3],
-    /// The greatest sum of a row, and that of the row that has begun.
+    /// The greatest sum of a row, and the sum of the current row.
     widest: f64,
     row: f64,
-    /// Whether one of them is not finite.
+    /// Whether a value is not finite.
     infinite: bool,
 }
 
 impl NormAccumulator {
-    /// More zeros, in rows of so many.
+    /// Adds zeros, in rows of `columns` values.
     fn skip(&mut self, count: u64, columns: u64) {
         if count >= columns - self.values % columns {
             self.row = 0.0;
@@ -29,7 +29,7 @@ impl NormAccumulator {
         self.values += count;
     }
 
-    /// One piece of a row.
+    /// Adds a piece of a row.
     fn add_piece(&mut self, count: u64, piece: &RowSegmentSums, columns: u64, strict: bool) {
         self.infinite |= strict && !piece.is_finite;
         let class = match piece.greatest {
@@ -63,7 +63,7 @@ impl NormAccumulator {
     }
 }
 
-/// Adds more values, in rows of so many, to norms that have as many so far. What is not finite counts only where `strict`.
+/// Adds values in rows of `columns` values. Values that are not finite count only with `strict`.
 fn add(norms: &mut [NormAccumulator], values: &[f64], columns: u64, strict: bool) {
     let mut at = norms.first().map_or(0, |norms| norms.values);
     let mut rest = values;
@@ -76,11 +76,11 @@ fn add(norms: &mut [NormAccumulator], values: &[f64], columns: u64, strict: bool
     }
 }
 
-/// What is to be known of a piece of a row: of its finite values.
+/// Sums over the finite values of a piece of a row.
 struct RowSegmentSums {
     greatest: f64,
     is_finite: bool,
-    /// The sum of squares, scaled where the greatest is very large or very small.
+    /// The sum of squares, scaled if the greatest value is very large or very small.
     squares: f64,
     absolute: f64,
 }
@@ -123,14 +123,14 @@ fn finite(value: f64) -> f64 {
     if value.abs() < f64::INFINITY { value.abs() } else { 0.0 }
 }
 
-/// The norms of one step of two arrays: of the difference and of either side.
+/// The norms of one step: of the difference and of both arrays.
 #[derive(Default)]
 pub(super) struct StepNorms {
     difference: NormAccumulator,
     sides: [NormAccumulator; 2],
 }
 
-/// The errors of one step, relative to either side, the worse one.
+/// The errors of one step, relative to the side for which they are greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct StepErrors {
     pub(super) frobenius: f64,
@@ -138,16 +138,16 @@ pub(super) struct StepErrors {
 }
 
 impl StepNorms {
-    /// The next values of both sides and how far each is apart, in rows of so many.
+    /// Adds the next values of both sides and their differences, in rows of `columns` values.
     pub(super) fn add(&mut self, sides: [&[f64]; 2], apart: &[f64], columns: u64) {
         add(std::slice::from_mut(&mut self.difference), apart, columns, true);
-        // What is not finite is the same on both sides, or apart enough: the norm is of the rest.
+        // Values that are not finite are equal, or their difference is infinite; the norms cover the others.
         for (norms, side) in self.sides.iter_mut().zip(sides) {
             add(std::slice::from_mut(norms), side, columns, false);
         }
     }
 
-    /// The next values, which are the same on both sides.
+    /// Adds the next values, which are equal on both sides.
     pub(super) fn add_same(&mut self, values: &[f64], columns: u64) {
         self.difference.skip(values.len() as u64, columns);
         add(&mut self.sides, values, columns, false);
@@ -188,7 +188,7 @@ mod tests {
         in_pieces(one, other, columns, one.len().max(1))
     }
 
-    /// The errors of values that come so many at once.
+    /// The errors of values that are added in pieces of this size.
     fn in_pieces(one: &[f64], other: &[f64], columns: u64, piece: usize) -> StepErrors {
         let mut norms = StepNorms::default();
         for (one, other) in one.chunks(piece).zip(other.chunks(piece)) {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_the_same_add_up_too() {
+    fn equal_values_contribute_to_the_norms() {
         let one: Vec<f64> = (0..60).map(|at| f64::from(at) - 7.5).collect();
         let mut other = one.clone();
         other[31] += 2.0;
@@ -241,16 +241,16 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_relative_to_the_worse_side() {
+    fn errors_are_relative_to_the_side_with_the_smaller_norm() {
         let StepErrors { frobenius, infinity } = errors(&[3.0, 4.0], &[3.0, 0.0], 2);
         assert!((frobenius - 4.0 / 3.0).abs() < 1e-15 && (infinity - 4.0 / 3.0).abs() < 1e-15);
-        // Two rows: their sums are 3 and 7, the differences 0 and 1.
+        // Two rows with the sums 3 and 7, and the differences 0 and 1.
         let StepErrors { frobenius, infinity } = errors(&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 5.0], 2);
         assert!((infinity - 1.0 / 7.0).abs() < 1e-15 && (frobenius - 1.0 / 30f64.sqrt()).abs() < 1e-15);
     }
 
     #[test]
-    fn values_that_are_not_finite_are_the_same_or_far() {
+    fn values_that_are_not_finite_are_equal_or_infinitely_different() {
         let nothing = StepErrors::default();
         assert_eq!(errors(&[f64::NAN, f64::INFINITY], &[f64::NAN, f64::INFINITY], 2), nothing);
         assert_eq!(errors(&[0.0], &[0.0], 1), nothing);
@@ -258,11 +258,11 @@ mod tests {
         assert!(errors(&[0.0], &[1.0], 1).infinity.is_infinite());
         let found = errors(&[f64::INFINITY, f64::NAN, 1.0], &[f64::INFINITY, f64::NAN, 2.0], 3);
         let whole = StepErrors { frobenius: 1.0, infinity: 1.0 };
-        assert_eq!(found, whole, "what is finite beside it is still compared");
+        assert_eq!(found, whole, "the finite values are still compared");
     }
 
     #[test]
-    fn the_smallest_and_the_largest_numbers_have_a_norm() {
+    fn norms_of_very_small_and_very_large_numbers_are_exact() {
         for size in [1e-300, 1e-150, 1.0, 1e150, 1e300] {
             let StepErrors { frobenius, infinity } =
                 errors(&[3.0 * size, 4.0 * size], &[3.0 * size, 5.0 * size], 2);

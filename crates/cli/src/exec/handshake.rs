@@ -1,4 +1,4 @@
-//! What the library leaves word of in the processes it is loaded into, and what that says about the run.
+//! The records that the preloaded library writes in each process, and what they say about the run.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-/// Random names that are tried.
+/// The number of random names that are tried.
 const ATTEMPTS: usize = 100;
 
-/// A file in which the library leaves word.
+/// The file of the records.
 pub(super) struct HandshakeFile(PathBuf);
 
 impl HandshakeFile {
@@ -23,12 +23,12 @@ impl HandshakeFile {
         )
     }
 
-    /// With the first of these numbers that no file has: one may be left of a command that was killed, or belong to somebody else.
+    /// Creates the file with the first of these numbers that is free. A file may be left of a command that was killed.
     fn new_in(folder: &Path, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
-        let mut outcome = Err(anyhow!("there is no name for a file in {}", folder.display()));
+        let mut outcome = Err(anyhow!("no free name for a file in {}", folder.display()));
         for number in numbers {
             let path = folder.join(format!("aqueduct-notes-{number:016x}"));
-            // New and private: a link of that name would lead to another file.
+            // New and private: an existing link of that name could lead to another file.
             match File::options().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(_) => return Ok(Self(path)),
                 Err(error) => {
@@ -47,21 +47,21 @@ impl HandshakeFile {
         &self.0
     }
 
-    /// Whether the library was loaded and used; else why not, and what to do.
+    /// Whether the library was loaded and used; otherwise the reason and the remedy.
     pub(super) fn effect(&self, command: &[OsString]) -> LibraryEffect {
         let notes = std::fs::read_to_string(&self.0).unwrap_or_default();
         let verdict = interpret(&notes);
         let in_front = matches!(verdict, PreloadOutcome::Used | PreloadOutcome::NoFile);
         let line = match verdict {
-            PreloadOutcome::Used => "the library served files of the program".to_owned(),
+            PreloadOutcome::Used => "the library took effect: it handled files of the program".to_owned(),
             PreloadOutcome::NoFile => {
-                "the library was loaded, but no file was opened through MPI on this machine".to_owned()
+                "the library was loaded, but no process on this machine opened a file through MPI".to_owned()
             }
             PreloadOutcome::Static(program) => format!(
-                "the library took no effect: {program} has MPI linked into it statically; link it with the shared MPI library"
+                "the library took no effect: {program} is linked statically with MPI; link it with the shared MPI library"
             ),
             PreloadOutcome::Shadowed(library) => format!(
-                "the library took no effect: {library} came before it; take {library} out of LD_PRELOAD, or name aqueduct's library before it"
+                "the library took no effect: {library} precedes it; remove {library} from LD_PRELOAD, or put the library of aqueduct before it"
             ),
             PreloadOutcome::NoMpi(program) => format!(
                 "the library took no effect on this machine: no process had a shared MPI library ({program} has none); if the command is an \
@@ -73,11 +73,11 @@ impl HandshakeFile {
     }
 }
 
-/// What is known of the library after a run.
+/// The effect of the library in a run.
 pub(super) struct LibraryEffect {
-    /// Whether it is known to have been in front of MPI.
+    /// Whether it is known to have taken effect.
     pub(super) in_front: bool,
-    /// The same for people.
+    /// The effect as a sentence.
     pub(super) line: String,
 }
 
@@ -87,22 +87,22 @@ impl Drop for HandshakeFile {
     }
 }
 
-/// What the notes say.
+/// The meaning of the records.
 #[derive(Debug, PartialEq, Eq)]
 enum PreloadOutcome<'n> {
     Used,
-    /// Loaded in front of MPI; nobody opened a file.
+    /// Loaded before MPI, but no process opened a file.
     NoFile,
-    /// MPI is part of this program.
+    /// MPI is linked statically into this program.
     Static(&'n str),
-    /// This library is found first.
+    /// This library precedes it.
     Shadowed(&'n str),
-    /// Loaded into programs without MPI; the last of them.
+    /// Loaded only into programs without MPI; the last of them.
     NoMpi(&'n str),
     NotLoaded,
 }
 
-/// One process that ran without us is reason enough: a job is served whole or not at all.
+/// One process without the library is decisive: all processes of a job must use the same MPI-IO.
 fn interpret(notes: &str) -> PreloadOutcome<'_> {
     let last = |word: &str| notes.lines().rev().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     let any = |word: &str| notes.lines().any(|line| line.split(' ').next() == Some(word));
@@ -119,31 +119,31 @@ fn interpret(notes: &str) -> PreloadOutcome<'_> {
     }
 }
 
-/// Why the loader did not load us, as far as the files named in the command tell.
+/// Why the loader did not load the library, as far as the programs in the command show it.
 fn why_not_loaded(command: &[OsString]) -> String {
     let programs = command.iter().map(PathBuf::from).filter(|path| path.is_file());
     for program in programs {
         let shown = program.display();
         if has_no_loader(&program) {
             return format!(
-                "the library took no effect: {shown} is linked statically, and no library can be put in front of it; link it with the shared MPI \
+                "the library took no effect: {shown} is linked statically, so no library can be preloaded; link it with the shared MPI \
                  library, without -static"
             );
         }
         if program.metadata().is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
             return format!(
-                "the library took no effect: {shown} runs as another user or group, for which the loader ignores LD_PRELOAD; take the bit off (chmod ug-s)"
+                "the library took no effect: {shown} runs as another user or group, for which the loader ignores LD_PRELOAD; remove the set-user-ID and set-group-ID bits (chmod ug-s)"
             );
         }
     }
-    "it is not known whether the library took effect: no process of this machine loaded it, the ranks may run on other machines; the \
-     launcher may not pass LD_PRELOAD on: set it by the launcher's own option for variables"
+    "it is not known whether the library took effect: no process of this machine loaded it; the ranks may run on other machines, or the \
+     launcher may not pass LD_PRELOAD on: set it with the option of the launcher for variables"
         .to_owned()
 }
 
-/// Whether a file is a program that starts without the loader.
+/// Whether a file is a program that needs no loader (statically linked).
 fn has_no_loader(program: &Path) -> bool {
-    /// The kind of segment that names the loader.
+    /// The type of the ELF segment that names the loader.
     const LOADER: u32 = 3;
     let mut head = Vec::new();
     let read = File::open(program).and_then(|file| file.take(4096).read_to_end(&mut head));
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_process_without_us_is_reason_enough() {
+    fn one_process_without_the_library_is_decisive() {
         assert_eq!(interpret(""), PreloadOutcome::NotLoaded);
         assert_eq!(interpret("present /bin/sh\npresent /bin/true\n"), PreloadOutcome::NoMpi("/bin/true"));
         assert_eq!(interpret("present /bin/sh\nloaded\n"), PreloadOutcome::NoFile);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_left_over_is_no_obstacle() {
+    fn a_leftover_file_is_skipped() {
         let folder = std::env::temp_dir().join(format!("aqueduct-notes-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let left = HandshakeFile::new_in(&folder, [1]).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_needs_the_loader_and_a_text_is_no_program() {
+    fn only_static_programs_have_no_loader() {
         assert!(!has_no_loader(&std::env::current_exe().unwrap()));
         assert!(!has_no_loader(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))));
     }

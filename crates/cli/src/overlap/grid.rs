@@ -1,21 +1,21 @@
-//! The grid of the prototype: who holds what, what is stored of it, and which value is where. Pure.
+//! The grid of the benchmark: its decomposition, the stored part, the values. No I/O.
 
 use std::str::FromStr;
 
 use aqueduct::stream::{Cuboid, Stream};
 
-/// How large the grid is: z, y, x; x varies fastest.
+/// The shape of the grid: z, y, x; x varies fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GridShape(pub(crate) [u64; 3]);
 
-/// What is stored of it.
+/// The part of the grid that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum StoredRegion {
-    /// Everything
+    /// The whole grid
     Whole,
-    /// One plane of constant x: a column of every rank
+    /// One plane of constant x: every rank has a part
     Slice,
-    /// Boxes spread over the grid, an eighth of its volume together
+    /// Boxes distributed over the grid, in total an eighth of its volume
     Cuboids,
     /// One plane of constant z: one rank has all of it
     Transversal,
@@ -31,7 +31,7 @@ impl FromStr for GridShape {
             Some([side]) => Ok(Self([*side; 3])),
             Some([z, y, x]) => Ok(Self([*z, *y, *x])),
             _ => Err(format!(
-                "{text:?} is no grid: give a side or z×y×x, such as 128 or 64x128x256, sides up to 32768"
+                "invalid grid {text:?}; give one side or z×y×x, for example 128 or 64x128x256, with sides up to 32768"
             )),
         }
     }
@@ -45,24 +45,24 @@ impl std::fmt::Display for GridShape {
 }
 
 impl GridShape {
-    /// The planes that a rank holds: all of them are held, whatever the number of ranks.
+    /// The planes of a rank.
     pub(crate) fn planes(self, rank: usize, ranks: usize) -> std::ops::Range<u64> {
         let border = |rank: usize| self.0[0] * rank as u64 / ranks as u64;
         border(rank)..border(rank + 1)
     }
 
-    /// Larger than every side, a power of two: values are exact.
+    /// The factor a: a power of two, larger than every side, so that values are exact.
     pub(crate) fn base(self) -> f64 {
         self.0.iter().max().map_or(1, |side| (side + 1).next_power_of_two()) as f64
     }
 
-    /// x + y·a + z·a² + t·a³.
+    /// The value x + y·a + z·a² + t·a³.
     pub(crate) fn value(self, at: [u64; 3], step: u64) -> f64 {
         let (a, [z, y, x]) = (self.base(), at.map(|at| at as f64));
         x + y * a + z * a * a + step as f64 * a * a * a
     }
 
-    /// Whether every value up to so many steps can be told from all others.
+    /// Whether all values up to this number of steps are distinct doubles.
     pub(crate) fn is_exact(self, steps: u64) -> bool {
         (steps + 1) as f64 * self.base().powi(3) < (1u64 << 53) as f64
     }
@@ -75,7 +75,7 @@ impl GridShape {
             StoredRegion::Slice => vec![Cuboid::new([0, 0, x / 2], [z, y, 1])],
             StoredRegion::Transversal => vec![Cuboid::new([z / 2, 0, 0], [1, y, x])],
             StoredRegion::Cuboids => {
-                // Cells of an even raster, half of each side filled.
+                // A regular raster; each box fills half of each side of its raster cell.
                 let raster = (1..=cuboids).find(|side| side * side * side >= cuboids).unwrap_or(1);
                 let cell = self.0.map(|side| (side / raster).max(1));
                 let shape = cell.map(|side| (side / 2).max(1));
@@ -89,7 +89,7 @@ impl GridShape {
         }
     }
 
-    /// The declaration of a quantity, on a rank.
+    /// The declaration of a quantity on a rank.
     pub(crate) fn stream(self, name: String, boxes: &[Cuboid], rank: usize, ranks: usize) -> Stream {
         let ([_, y, x], planes) = (self.0, self.planes(rank, ranks));
         let stream =
@@ -109,7 +109,7 @@ impl GridShape {
         }
     }
 
-    /// The first stored value that is not what it should be: where, and what it is.
+    /// The first wrong value: its position and value.
     pub(crate) fn first_wrong_value(
         self,
         boxes: &[Cuboid],
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_are_read_and_boxes_lie_inside() {
+    fn grids_are_parsed_and_boxes_are_inside() {
         assert_eq!("64".parse(), Ok(GridShape([64; 3])));
         assert_eq!("3x4x5".parse(), Ok(GridShape([3, 4, 5])));
         assert!(["", "0", "3x4", "axb", "99999"].iter().all(|text| text.parse::<GridShape>().is_err()));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_is_found_and_what_is_wrong_is_named() {
+    fn filled_values_are_verified_and_a_wrong_one_is_found() {
         let grid = GridShape([5, 3, 4]);
         let mut all = vec![0.0; 60];
         let (one, two) = all.split_at_mut(24);

@@ -1,4 +1,4 @@
-//! What the program does between two steps: loads of the processor, of the memory and of the network.
+//! Loads of processor, memory and network between two steps.
 
 use std::hint::black_box;
 
@@ -19,7 +19,7 @@ pub(crate) struct LoadAmount {
 }
 
 impl LoadAmount {
-    /// What each of fewer ranks has to do, if all of them together do the same.
+    /// The load per rank if fewer ranks share the total load.
     pub(crate) fn shared_by(self, ranks: usize, of: usize) -> Self {
         let factor = of as f64 / ranks as f64;
         let scaled = |bytes: u64| (bytes as f64 * factor) as u64;
@@ -27,10 +27,10 @@ impl LoadAmount {
     }
 }
 
-/// A load with the memory that it works in.
+/// A load with its working memory.
 pub(crate) struct SyntheticLoad {
     amount: LoadAmount,
-    /// What is left of a product after the last step.
+    /// The fraction of a product that remains after the last step.
     rest: f64,
     matrices: Matrices,
     from: Vec<u8>,
@@ -38,7 +38,7 @@ pub(crate) struct SyntheticLoad {
     message: Vec<u8>,
 }
 
-/// Memory that is copied at a time: more than caches hold.
+/// The size of a memory copy in bytes, larger than processor caches.
 const COPIED: u64 = 16 << 20;
 
 impl SyntheticLoad {
@@ -54,7 +54,7 @@ impl SyntheticLoad {
         }
     }
 
-    /// Does what is to be done in a step. Collective, if there is a load of the network.
+    /// Runs the load of one step. Collective if there is a network load.
     pub(crate) fn work(&mut self, comm: &Comm, step: u64) -> Result<()> {
         self.rest += self.amount.products;
         while self.rest >= 1.0 {

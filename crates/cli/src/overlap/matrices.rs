@@ -1,4 +1,4 @@
-//! Products of matrices: as much work for a processor, however long it takes.
+//! Products of matrices: a fixed amount of work for a processor.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! One run of the program in one mode.
+//! One run of the benchmark in one mode.
 
 use std::time::Instant;
 
@@ -11,25 +11,25 @@ use super::load::SyntheticLoad;
 use super::timeline::{ActivitySpan, RankActivity, RecordingTarget, TimelineRecorder};
 use super::{OverlapArguments, OverlapMode};
 
-/// What a run has come to.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct ModeResult {
     pub(crate) mode: OverlapMode,
-    /// The mode in which steps were written, and why.
+    /// The mode at the end, and the reason for it.
     pub(crate) final_mode: String,
     pub(crate) compute_ranks: usize,
-    /// From the first step to the end of the file, and the parts of it, on the ranks where they were longest.
+    /// Time from the first step to the end of the file, and its parts, each on the rank where it was longest.
     pub(crate) seconds: f64,
     pub(crate) computing: f64,
     pub(crate) in_commit: f64,
     pub(crate) writing: f64,
-    /// The largest share of its memory that a rank has used.
+    /// The largest fraction of its memory limit that a rank used.
     pub(crate) memory: f64,
-    /// What each rank did when.
+    /// The timeline of each rank.
     pub(crate) spans: Vec<Vec<ActivitySpan>>,
 }
 
-/// What a rank that computes has measured.
+/// The measurements of a rank that computes.
 #[derive(Default)]
 struct OverlapTimings {
     seconds: f64,
@@ -39,7 +39,7 @@ struct OverlapTimings {
     final_mode: String,
 }
 
-/// Runs the program; what came of it, on rank 0. Collective.
+/// Runs the program and returns the measurements on rank 0. Collective.
 pub(crate) fn run(
     world: &Comm,
     arguments: &OverlapArguments,
@@ -108,7 +108,7 @@ fn declare(comm: &Comm, arguments: &OverlapArguments) -> (Streams, Keys) {
     (streams, keys)
 }
 
-/// The program itself, on the ranks that compute; the loads are those of so many.
+/// The program on the ranks that compute.
 fn compute(
     comm: &Comm,
     arguments: &OverlapArguments,
@@ -144,12 +144,12 @@ fn compute(
     let report = notes.record(RankActivity::HandingOver, || output.finish())?;
     measured.seconds = begin.elapsed().as_secs_f64();
     measured.memory = report.memory_peak as f64 / report.memory_cap as f64;
-    ensure!(report.memory_peak <= report.memory_cap, "buffers took more than they may: {report:?}");
+    ensure!(report.memory_peak <= report.memory_cap, "the buffers exceeded their memory limit: {report:?}");
     measured.final_mode = format!("{:?}: {}", report.mode, report.reason);
     Ok(measured)
 }
 
-/// The longest of all ranks, and what each did when, on rank 0.
+/// The longest times of all ranks, and the timelines, on rank 0.
 fn gather(
     world: &Comm,
     choice: OverlapMode,
@@ -180,7 +180,7 @@ fn gather(
     }))
 }
 
-/// Compares every stored value with what it must be; the ranks share the steps.
+/// Verifies every stored value; the ranks share the steps.
 fn verify(world: &Comm, arguments: &OverlapArguments, name: &str) -> Result<()> {
     world.barrier()?;
     let reader = Reader::open(world, name)?;
@@ -192,27 +192,27 @@ fn verify(world: &Comm, arguments: &OverlapArguments, name: &str) -> Result<()> 
         reader.stored_steps().len()
     );
     for step in (0..arguments.steps()).skip(world.rank()).step_by(world.size()) {
-        let Some(parcel) = reader.step(step) else { bail!("{name} has no step {step}") };
+        let Some(parcel) = reader.step(step) else { bail!("{name}: step {step} is missing") };
         for number in 0..arguments.data {
             let values = reader.read::<f64>(&format!("quantity {number}"), parcel)?;
             if let Some((at, found)) = arguments.grid.first_wrong_value(&boxes, step, &values) {
-                bail!("{name}, step {step}, quantity {number}: at (z, y, x) = {at:?} there is {found}");
+                bail!("{name}, step {step}, quantity {number}: wrong value {found} at (z, y, x) = {at:?}");
             }
         }
     }
     Ok(())
 }
 
-/// Files of somebody's are not ours to overwrite.
+/// Checks that no existing file is overwritten without --overwrite.
 fn refuse_existing(world: &Comm, arguments: &OverlapArguments, name: &str) -> Result<()> {
-    // Files of an interrupted run, under the name that nobody gave, are ours.
+    // Files with the default name may be left of an interrupted run, and are replaced.
     if arguments.overwrite || arguments.file == "aqueduct-overlap" || arguments.repeat > 1 && arguments.keep {
         return Ok(());
     }
     match File::open(world, name) {
         Ok(file) => {
             file.close()?;
-            bail!("{name} exists already; choose another name with --file, or --overwrite it")
+            bail!("{name} exists; choose another name with --file, or replace it with --overwrite")
         }
         Err(error) if error.kind() == Kind::NoSuchFile => Ok(()),
         Err(error) => Err(error.into()),

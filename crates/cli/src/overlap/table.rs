@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The measurements as a table and as CSV.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(crate) fn table(world: &Comm, arguments: &OverlapArguments, trials: &[ModeRe
     let mut text = String::new();
     let (ranks, nodes) = (world.size(), world.node_count());
     let megabytes = arguments.bytes() as f64 / 1e6;
-    let _ = writeln!(text, "{ranks} ranks on {nodes} nodes, by {}", world.transport());
+    let _ = writeln!(text, "{ranks} ranks on {nodes} nodes, transport {}", world.transport());
     let _ = writeln!(
         text,
         "grid {}, {:?} stored, {} iterations × {} steps × {} quantities: {megabytes:.1} MB, {:.2} MB a step, into {}",
@@ -64,9 +64,9 @@ pub(crate) fn table(world: &Comm, arguments: &OverlapArguments, trials: &[ModeRe
     }
     let _ = writeln!(
         text,
-        "÷ block: of the total of blocking; ÷ longer: of its longer part, computing or all the rest"
+        "÷ block: relative to the total of blocking; ÷ longer: relative to the longer part of blocking, computing or all the rest"
     );
-    let _ = writeln!(text, "every value of every step verified in every mode");
+    let _ = writeln!(text, "all values of all steps verified in all modes");
     text
 }
 

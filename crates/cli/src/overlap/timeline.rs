@@ -1,4 +1,4 @@
-//! When each rank computed, handed over and wrote.
+//! Timelines: when each rank computed, committed and wrote.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use aqueduct::comm::Comm;
 use aqueduct::stream::target::{ChunkSource, OutputTarget, StepBatch};
 use aqueduct::stream::{Declaration, Error};
 
-/// What a rank was doing.
+/// The activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RankActivity {
     Computing = 0,
@@ -16,7 +16,7 @@ pub(crate) enum RankActivity {
     Writing = 2,
 }
 
-/// From when to when, in seconds since all ranks began.
+/// An interval in seconds since the start of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ActivitySpan {
     pub(crate) activity: RankActivity,
@@ -24,7 +24,7 @@ pub(crate) struct ActivitySpan {
     pub(crate) end: f64,
 }
 
-/// What one rank noted, from its threads too.
+/// The intervals of a rank, including its I/O thread.
 #[derive(Clone, Debug)]
 pub(crate) struct TimelineRecorder {
     zero: Instant,
@@ -32,12 +32,12 @@ pub(crate) struct TimelineRecorder {
 }
 
 impl TimelineRecorder {
-    /// From now on.
+    /// An empty timeline that starts now.
     pub(crate) fn begin() -> Self {
         Self { zero: Instant::now(), spans: Arc::default() }
     }
 
-    /// Notes what is done in `work`.
+    /// Runs `work` and records its interval.
     pub(crate) fn record<T>(&self, doing: RankActivity, work: impl FnOnce() -> T) -> T {
         let begin = self.zero.elapsed().as_secs_f64();
         let done = work();
@@ -46,7 +46,7 @@ impl TimelineRecorder {
         done
     }
 
-    /// The notes of all ranks, on rank 0. Collective.
+    /// The intervals of all ranks, on rank 0. Collective.
     pub(crate) fn gather(&self, comm: &Comm) -> Result<Option<Vec<Vec<ActivitySpan>>>> {
         let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let numbers = |span: ActivitySpan| [f64::from(span.activity as u8), span.begin, span.end];
@@ -66,14 +66,14 @@ fn span(numbers: &[f64]) -> ActivitySpan {
     ActivitySpan { activity: doing, begin: numbers[1], end: numbers[2] }
 }
 
-/// A target whose writes are noted.
+/// A stream target that records its writes.
 pub(crate) struct RecordingTarget {
     inner: Box<dyn OutputTarget>,
     recorder: TimelineRecorder,
 }
 
 impl RecordingTarget {
-    /// A stream file, as every output makes it.
+    /// Creates a stream file.
     pub(crate) fn create(
         comm: &Comm,
         name: &str,

@@ -1,4 +1,4 @@
-//! A timeline as a drawing: one band per mode, two lanes per rank, the program above and what writes for it below.
+//! A timeline as SVG: one band per mode, two lanes per rank, the program above and its writes below.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const LANE: f64 = 9.0;
 const ROW: f64 = 2.0 * LANE + 5.0;
 const TITLE: f64 = 26.0;
 const TOP: f64 = 34.0;
-/// Ranks of a mode that are drawn; more would be too fine to be seen.
+/// The greatest number of ranks of a mode that are drawn.
 const MOST: usize = 16;
 
 fn colour(doing: RankActivity) -> &'static str {
@@ -67,7 +67,7 @@ fn legend(text: &mut String) {
     }
 }
 
-/// A rank's two lanes. What is too short to be seen on its own is drawn as thin as can be seen.
+/// The two lanes of a rank. Short intervals are drawn with a minimum width.
 fn lanes(text: &mut String, spans: &[ActivitySpan], y: f64, longest: f64) {
     let scale = (WIDTH - LEFT - RIGHT) / longest;
     let _ = writeln!(

@@ -1,4 +1,4 @@
-"""Writes a classic netCDF file with everything that the format has: shared and unlimited dimensions, text, fill values, attributes of all types."""
+"""Writes a classic netCDF file with all features of the format: shared and unlimited dimensions, text, fill values, attributes of all types."""
 
 import sys
 

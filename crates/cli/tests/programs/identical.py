@@ -1,4 +1,4 @@
-"""Whether xarray finds two files identical, decoded and as they are; and whether their dimensions are the same."""
+"""Checks that xarray finds two files identical, decoded and not decoded, and that their dimensions are equal."""
 
 import sys
 

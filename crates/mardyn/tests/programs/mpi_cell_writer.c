@@ -1,5 +1,5 @@
-/* Writes a cell file as MarDyn's MPI-IOCheckpointWriter did: an MPI datatype of id, component and 13 doubles, one seek and one write per cell.
- * Ids and components lie behind the doubles in memory; MPI writes them in the order of the type map. */
+/* Writes a cell file as the MPI-IOCheckpointWriter of MarDyn: an MPI datatype of id, component and 13 doubles, one seek and one write per cell.
+ * In memory, id and component follow the doubles; MPI writes them in the order of the type map. */
 #include <math.h>
 #include <mpi.h>
 #include <stddef.h>
@@ -14,12 +14,12 @@ struct particle {
 
 static const double length[3] = {2.5, 4, 3}, edge[3] = {1, 2, 1.5};
 
-/* Molecule n of 40, anywhere in the box except in the rest behind the last cells of y and z. */
+/* Molecule n of 40, anywhere in the box except in the remainder after the last cells of y and z. */
 static struct particle molecule(int n) {
     struct particle p = {.id = 1000 + 7 * (unsigned long)n, .cid = n % 2};
     p.numbers[0] = length[0] * ((n * 7) % 40) / 40;
     p.numbers[1] = length[1] * ((n * 11) % 40) / 40;
-    /* In the last layer the rest along x would lie behind the last cell. */
+    /* In the last layer the remainder along x would be after the last cell. */
     p.numbers[2] = p.numbers[0] < 2 ? length[2] * ((n * 13) % 40) / 40 : length[2] * ((n * 13) % 20) / 40;
     for (int k = 3; k < 13; k++) p.numbers[k] = 0.1 * k + n;
     return p;

@@ -1,7 +1,8 @@
-//! What a run survives. kill −9, again and again, and a restart on another number of ranks: in the end everything is as if nothing had been. A full disk:
-//! the run ends with an error, and the checkpoint before it stays.
+//! Runs that are killed with SIGKILL and restarted on another number of ranks have the same results as an undisturbed run. After a full
+//! disk the run ends with an error, and the previous checkpoint is kept.
 //!
-//! A run is killed some time after it has committed some checkpoints more, however long starting it takes. `AQUEDUCT_KILLS=200` kills more often.
+//! A run is killed after it has committed some more checkpoints, so the time that its start takes does not matter. `AQUEDUCT_KILLS=200`
+//! sets the number of kills.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ fn arguments<'a>(config: &'a str, checkpoints: &'a str, every: &'a str) -> Vec<&
     ]
 }
 
-/// Runs on so many threads.
+/// Runs on this number of threads.
 fn threads(ranks: usize, arguments: &[&str]) -> JobOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_md"));
     command.args(arguments).args(["-n", &ranks.to_string()]).env("AQUEDUCT_MPI", "none");
@@ -49,7 +50,7 @@ fn threads(ranks: usize, arguments: &[&str]) -> JobOutput {
     JobOutput { success: output.status.success(), output: text(&output.stdout), errors: text(&output.stderr) }
 }
 
-/// The table of a run that nobody disturbs.
+/// The table of an undisturbed run.
 fn undisturbed() -> String {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path(), "DomainDecomposition");
@@ -59,7 +60,7 @@ fn undisturbed() -> String {
     fs::read_to_string(folder.path().join("run.res")).unwrap()
 }
 
-/// Random numbers that a seed repeats.
+/// Seeded random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -75,7 +76,7 @@ impl Dice {
     }
 }
 
-/// The processes of a job whose command line has this word.
+/// The processes whose command line contains this word.
 fn ranks_of(word: &str) -> Vec<PathBuf> {
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_md")).unwrap();
     let is_ours = |path: &PathBuf| {
@@ -92,7 +93,7 @@ fn newest(checkpoints: &Path) -> u64 {
     entries.filter_map(number).max().unwrap_or(0)
 }
 
-/// Kills one rank of a job, some time after it has committed so many checkpoints more; whether there was one left.
+/// Kills one rank of a job some time after it has committed `more` checkpoints; returns whether a rank was running.
 fn kill_a_rank(checkpoints: &str, more: u64, dice: &mut Dice, is_over: impl Fn() -> bool) -> bool {
     let wanted = newest(Path::new(checkpoints)) + more;
     while (ranks_of(checkpoints).is_empty() || newest(Path::new(checkpoints)) < wanted) && !is_over() {
@@ -107,17 +108,17 @@ fn kill_a_rank(checkpoints: &str, more: u64, dice: &mut Dice, is_over: impl Fn()
     Command::new("kill").arg("-9").arg(chosen).status().unwrap().success()
 }
 
-/// Kills runs until there were enough kills; each begins on its own, is killed a few times, and ends as if nothing had been.
-fn runs_are_killed(unless_told: usize, run: impl Fn(usize, &[&str]) -> JobOutput + Sync) {
+/// Kills runs until the number of kills is reached. Each run is killed a few times and must end with the expected results.
+fn check_killed_runs(default_kills: usize, run: impl Fn(usize, &[&str]) -> JobOutput + Sync) {
     let (expected, mut dice) = (undisturbed(), Dice::new());
-    let wanted = std::env::var("AQUEDUCT_KILLS").map_or(unless_told, |kills| kills.parse().unwrap());
-    let (mut kills, mut returns) = (0, 0);
+    let wanted = std::env::var("AQUEDUCT_KILLS").map_or(default_kills, |kills| kills.parse().unwrap());
+    let (mut kills, mut restarts) = (0, 0);
     for round in (0..4).cycle() {
         if kills >= wanted {
             break;
         }
         let folder = tempfile::tempdir().unwrap();
-        let configs = ["DomainDecomposition", "KDDecomposition"].map(|manner| config(folder.path(), manner));
+        let configs = ["DomainDecomposition", "KDDecomposition"].map(|method| config(folder.path(), method));
         let checkpoints = folder.path().join("checkpoints").display().to_string();
         let every = ["2", "7", "1", "auto"][round];
         for attempt in 0.. {
@@ -126,14 +127,14 @@ fn runs_are_killed(unless_told: usize, run: impl Fn(usize, &[&str]) -> JobOutput
             let job = thread::scope(|scope| {
                 let job = scope.spawn(|| run(ranks, &arguments));
                 if attempt < 6 {
-                    // Nobody knows when one will pay: then, after any time.
+                    // With `auto` the steps of checkpoints are not known: the kill comes after a random time.
                     let more = if every == "auto" { 0 } else { dice.below(4) };
                     let over = || job.is_finished();
                     kills += usize::from(kill_a_rank(&checkpoints, more, &mut dice, over));
                 }
                 job.join().unwrap()
             });
-            returns += usize::from(job.output.contains("back to step"));
+            restarts += usize::from(job.output.contains("restart at step"));
             if job.success {
                 break;
             }
@@ -141,37 +142,37 @@ fn runs_are_killed(unless_told: usize, run: impl Fn(usize, &[&str]) -> JobOutput
         }
         assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), expected, "round {round}");
     }
-    println!("{kills} kills, {returns} returns");
-    assert!(2 * returns >= kills, "{kills} kills, and only {returns} came back to a checkpoint");
+    println!("{kills} kills, {restarts} restarts");
+    assert!(2 * restarts >= kills, "{kills} kills, but only {restarts} restarts from a checkpoint");
 }
 
 #[test]
-fn threads_are_killed() {
-    runs_are_killed(12, |ranks, arguments| {
+fn killed_threads_are_restarted() {
+    check_killed_runs(12, |ranks, arguments| {
         let job = threads(ranks, arguments);
-        // Killed: nothing was complained of.
+        // The killed process has printed no error.
         assert_eq!(job.errors, "");
         job
     });
 }
 
-fn ranks_are_killed(launcher: &str) {
+fn check_killed_ranks(launcher: &str) {
     let Some(launcher) = TestLauncher::find(launcher, Path::new(env!("CARGO_BIN_EXE_md"))) else { return };
-    runs_are_killed(5, |ranks, arguments| launcher.killed_job(ranks, arguments));
+    check_killed_runs(5, |ranks, arguments| launcher.killed_job(ranks, arguments));
 }
 
 #[test]
-fn ranks_of_openmpi_are_killed() {
-    ranks_are_killed("openmpi");
+fn killed_openmpi_ranks_are_restarted() {
+    check_killed_ranks("openmpi");
 }
 
 #[test]
-fn ranks_of_mpich_are_killed() {
-    ranks_are_killed("mpich");
+fn killed_mpich_ranks_are_restarted() {
+    check_killed_ranks("mpich");
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_checkpoint_before_stays() {
+fn a_full_disk_is_an_error_and_the_previous_checkpoint_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path(), "KDDecomposition");
     let checkpoints = folder.path().join("checkpoints").display().to_string();
@@ -190,9 +191,9 @@ fn a_full_disk_is_told_and_the_checkpoint_before_stays() {
         assert_eq!(newest(Path::new(&checkpoints)), before);
         let names = fs::read_dir(&checkpoints).unwrap().map(|entry| entry.unwrap().file_name());
         let left: Vec<_> = names.filter(|name| !name.to_string_lossy().starts_with("generation-")).collect();
-        assert_eq!(left, [".lock"], "nothing is left over");
+        assert_eq!(left, [".lock"], "no other entries");
     }
     let job = threads(4, &arguments);
-    assert!(job.success && job.output.contains("back to step 30"), "{}{}", job.output, job.errors);
+    assert!(job.success && job.output.contains("restart at step 30"), "{}{}", job.output, job.errors);
     assert_eq!(fs::read_to_string(folder.path().join("run.res")).unwrap(), undisturbed());
 }

@@ -1,4 +1,4 @@
-//! The example configuration of the thesis, word for word, with all writers it names.
+//! The unchanged example configuration of the thesis, with all of its writers.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn md(folder: &Path, ranks: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Where the example finds its molecules: fewer than the original's.
+/// Writes the input file of the example, with fewer molecules than the original.
 fn start(folder: &Path) {
     let text = "MDProjectConfig\ntimestepLength 0.004\ncutoffRadius 2.5\nphaseSpaceFile Generator fcc 1000 0.7 1.1\n\
                 output CheckpointWriter 1 start\n";
@@ -36,15 +36,15 @@ fn the_example_of_the_thesis_runs_with_all_its_writers() {
         assert!(text(0, name) == text(1, name), "{name} depends on the number of ranks");
     }
     assert!(folders[0].path().join("lj40000-20.restart.inp").exists());
-    vis_has_the_frames(&text(0, "lj40000.vis"), &text(0, "lj40000-20.xyz"));
+    check_vis_frames(&text(0, "lj40000.vis"), &text(0, "lj40000-20.xyz"));
     let scene = text(0, "lj40000-20.pov");
     assert_eq!(scene.matches("object { T0 matrix <").count(), 1000);
     assert_eq!(scene.matches('{').count(), scene.matches('}').count());
-    pov_ray_draws(&folders[0].path().join("lj40000-20.pov"));
+    check_pov_ray(&folders[0].path().join("lj40000-20.pov"));
 }
 
-/// Three frames of all molecules; the positions of the last one, to three digits, are those of the XYZ file.
-fn vis_has_the_frames(vis: &str, xyz: &str) {
+/// Checks three frames of all molecules; the positions of the last one are those of the XYZ file, to three digits.
+fn check_vis_frames(vis: &str, xyz: &str) {
     let (head, rows) = vis.split_once('\n').unwrap();
     assert_eq!(
         head.split_whitespace().collect::<Vec<_>>(),
@@ -62,13 +62,13 @@ fn vis_has_the_frames(vis: &str, xyz: &str) {
     }
 }
 
-fn pov_ray_draws(scene: &Path) {
+fn check_pov_ray(scene: &Path) {
     let Some(povray) = external_tools::command("povray") else { return };
     let picture = scene.with_extension("png");
     let mut command = Command::new(povray);
     command.arg(format!("+I{}", scene.display())).arg(format!("+O{}", picture.display()));
     let output = command.args(["+W64", "+H48", "-D", "-GA"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Molecules are red on white: a picture of nothing would be far smaller.
-    assert!(fs::metadata(&picture).unwrap().len() > 1000, "there is something to be seen");
+    // Molecules are red on white: an empty picture would be far smaller.
+    assert!(fs::metadata(&picture).unwrap().len() > 1000, "the picture is not empty");
 }

@@ -1,8 +1,8 @@
-//! HDF5 files that are damaged: the command reads them or says what is wrong; it never crashes, panics, waits without end or takes memory without
-//! end, whatever the C library does. `AQUEDUCT_MUTATIONS=20000` looks at so many files, from `AQUEDUCT_SEED` on.
+//! Damaged HDF5 files: the command reads them or reports an error. It never crashes, panics, hangs or allocates without bound, whatever
+//! libhdf5 does. `AQUEDUCT_MUTATIONS=20000` sets the number of files, `AQUEDUCT_SEED` the first seed.
 #![cfg(feature = "hdf5")]
 
-mod folder;
+mod test_folder;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -15,9 +15,9 @@ use aqueduct_testkit::external_tools::run_with;
 use aqueduct_testkit::mutator::Mutator;
 use aqueduct_testkit::rng::SeededRng;
 
-use folder::Folder;
+use test_folder::TestFolder;
 
-/// KiB of memory, and seconds of processor time, for a command and for each process that it starts.
+/// Limits of each process: memory in KiB, processor time in seconds.
 const MEMORY: u64 = 3 << 20;
 const SECONDS: u64 = 60;
 
@@ -27,8 +27,8 @@ struct Particle {
     position: [f64; 2],
 }
 
-/// What we write: a draft of our own, and what the library has added to one.
-fn ours(folder: &Folder) {
+/// Writes two files: one with metadata of Aqueduct alone, one with metadata that libhdf5 added.
+fn write_files(folder: &TestFolder) {
     let write = |world: &Comm| {
         let mut file = Hdf5CreateOptions::new().create(world, folder.path("plain.h5"))?;
         let ids = file.define(|file| {
@@ -51,8 +51,8 @@ fn ours(folder: &Folder) {
     Launch::threads(1).run(write).unwrap();
 }
 
-/// The command with these words, with only so much memory and time.
-fn limited(folder: &Folder, words: &[&str]) -> Output {
+/// Runs the command with limits of memory and processor time.
+fn limited(folder: &TestFolder, words: &[&str]) -> Output {
     let script = format!("ulimit -v {MEMORY} -t {SECONDS} -c 0; exec \"$@\"");
     let mut command = Command::new("bash");
     command.args(["-c", &script, "limited", env!("CARGO_BIN_EXE_aqueduct")]).args(words);
@@ -60,13 +60,13 @@ fn limited(folder: &Folder, words: &[&str]) -> Output {
 }
 
 #[test]
-fn changed_files_are_read_or_refused() {
-    let folder = Folder::new();
-    ours(&folder);
+fn mutated_hdf5_files_are_read_or_rejected() {
+    let folder = TestFolder::new();
+    write_files(&folder);
     let mut names = vec!["plain.h5", "more.h5"];
     let paths = ["earliest.h5", "latest.h5", "links.h5"].map(|name| folder.path(name));
     let paths = paths.each_ref().map(|path| path.to_str().unwrap());
-    if run_with("h5py", "foreign.py", &paths).is_some() {
+    if run_with("h5py", "hdf5_versions.py", &paths).is_some() {
         names.extend(["earliest.h5", "latest.h5"]);
     }
     let originals: Vec<Vec<u8>> = names.iter().map(|name| fs::read(folder.path(name)).unwrap()).collect();
@@ -74,7 +74,7 @@ fn changed_files_are_read_or_refused() {
         std::env::var(name).map_or(default, |given| given.parse().expect("a number"))
     };
     let (first, count) = (number("AQUEDUCT_SEED", 0), number("AQUEDUCT_MUTATIONS", 100));
-    let (mut read, mut refused, mut survived) = (0, 0, 0);
+    let (mut read, mut rejected, mut survived) = (0, 0, 0);
     for seed in first..first + count {
         let seeded = &mut SeededRng::new(seed);
         let bytes = Mutator::new(seed, &[]).mutate(&originals);
@@ -86,44 +86,45 @@ fn changed_files_are_read_or_refused() {
             _ => &["verify", "changed.h5"],
         };
         let Output { status, stdout, stderr } = limited(&folder, words);
-        let told = String::from_utf8_lossy(&stderr) + String::from_utf8_lossy(&stdout);
+        let message = String::from_utf8_lossy(&stderr) + String::from_utf8_lossy(&stdout);
         let case = format!("AQUEDUCT_SEED={seed} {words:?}: {status}");
-        assert!(status.signal().is_none() && status.code().is_some_and(|code| code <= 2), "{case}: {told}");
-        // What the child has said may be quoted.
-        assert!(!told.starts_with("thread"), "{case}: {told}");
+        assert!(
+            status.signal().is_none() && status.code().is_some_and(|code| code <= 2),
+            "{case}: {message}"
+        );
+        // A panic of the child process may be quoted in the message.
+        assert!(!message.starts_with("thread"), "{case}: {message}");
         if status.success() {
             read += 1;
         } else {
-            // The shapes of two files that can both be read may differ.
-            assert!(words[0] == "compare" || told.contains("changed.h5"), "{case}: {told}");
-            refused += 1;
+            // Two readable files may differ in shape.
+            assert!(words[0] == "compare" || message.contains("changed.h5"), "{case}: {message}");
+            rejected += 1;
         }
-        if told.contains("crashes in it") || told.contains("circles in it") {
-            eprintln!("{case}: {}", told.lines().next().unwrap_or_default());
+        if message.contains("libhdf5 crashed") || message.contains("limit of processor time") {
+            eprintln!("{case}: {}", message.lines().next().unwrap_or_default());
             survived += 1;
         }
     }
-    eprintln!(
-        "{read} read, {refused} refused, of which {survived} the library would not have come back from"
-    );
-    assert!(count < 50 || (read * 20 > count && refused * 20 > count), "{read} read, {refused} refused");
+    eprintln!("{read} read, {rejected} rejected; libhdf5 crashed or did not end on {survived} of them");
+    assert!(count < 50 || (read * 20 > count && rejected * 20 > count), "{read} read, {rejected} rejected");
 }
 
 #[test]
-fn groups_that_are_linked_to_again_and_again_end() {
-    let folder = Folder::new();
+fn exponentially_many_paths_to_groups_are_an_error() {
+    let folder = TestFolder::new();
     let paths = ["a.h5", "b.h5", "links.h5"].map(|name| folder.path(name));
     let paths = paths.each_ref().map(|path| path.to_str().unwrap());
-    if run_with("h5py", "foreign.py", &paths).is_none() {
+    if run_with("h5py", "hdf5_versions.py", &paths).is_none() {
         return;
     }
-    let told = folder.refused(&["inspect", "links.h5"]);
-    assert!(told.contains("links.h5") && told.contains("linked to again and again"), "{told}");
+    let message = folder.exit_2(&["inspect", "links.h5"]);
+    assert!(message.contains("links.h5") && message.contains("linked to again and again"), "{message}");
     for name in ["a.h5", "b.h5"] {
-        let told = folder.said(&["inspect", name]);
+        let message = folder.succeed(&["inspect", name]);
         assert!(
-            told.contains("/g3/inner/chunks i32 12 × 5") && told.contains("  @title = a title"),
-            "{told}"
+            message.contains("/g3/inner/chunks i32 12 × 5") && message.contains("  @title = a title"),
+            "{message}"
         );
     }
 }

@@ -1,6 +1,6 @@
-//! Every kind of file of the project: known by its first bytes and the files beside it, and never taken for whole or raw when it is cut or changed.
+//! Every file kind: detected by its first bytes and companion files, and never reported as whole or raw when it is truncated or changed.
 
-mod folder;
+mod test_folder;
 
 use std::fs;
 
@@ -11,9 +11,9 @@ use aqueduct::netcdf::{NcType, NetcdfCreateOptions};
 use aqueduct::object::{Object, ObjectFile};
 use aqueduct::stream::{Cuboid, Output, Reduction, Stream, Streams};
 
-use folder::Folder;
+use test_folder::TestFolder;
 
-fn alone<E: std::error::Error + Send + Sync + 'static>(work: impl Fn(&Comm) -> Result<(), E> + Sync) {
+fn on_one_rank<E: std::error::Error + Send + Sync + 'static>(work: impl Fn(&Comm) -> Result<(), E> + Sync) {
     let work = |world: &Comm| {
         work(world).unwrap();
         Ok::<_, aqueduct::comm::Error>(())
@@ -29,9 +29,9 @@ fn grid() -> CellGrid {
     CellGrid::new([4.0, 1.0, 1.0], [4, 1, 1]).unwrap()
 }
 
-fn write_stream(folder: &Folder, name: &str) {
+fn write_stream(folder: &TestFolder, name: &str) {
     let name = folder.path(name).to_str().unwrap().to_owned();
-    alone(|world| {
+    on_one_rank(|world| {
         let mut streams = Streams::new();
         let level = streams.add::<f64>(Stream::array("level", [4, 5]).block([0, 0], [4, 5]));
         let sparks = streams.add::<f32>(Stream::list("sparks", 3));
@@ -45,14 +45,14 @@ fn write_stream(folder: &Folder, name: &str) {
     });
 }
 
-fn write_mardyn(folder: &Folder, format: PhaseSpaceFormat, prefix: &str) {
+fn write_mardyn(folder: &TestFolder, format: PhaseSpaceFormat, prefix: &str) {
     let files = format.files(folder.path(prefix).to_str().unwrap());
     let space = PhaseSpace::new([4.0, 1.0, 1.0], Vec::new());
-    alone(|world| format.write(world, &files, &space, &grid(), &molecules()));
+    on_one_rank(|world| format.write(world, &files, &space, &grid(), &molecules()));
 }
 
-fn write_netcdf(folder: &Folder, name: &str) {
-    alone(|world| {
+fn write_netcdf(folder: &TestFolder, name: &str) {
+    on_one_rank(|world| {
         let mut file = NetcdfCreateOptions::new().create(world, folder.path(name))?;
         let field = file.define(|file| {
             let x = file.dimension("x", 500)?;
@@ -63,8 +63,8 @@ fn write_netcdf(folder: &Folder, name: &str) {
     });
 }
 
-fn write_store(folder: &Folder, name: &str) {
-    alone(|world| {
+fn write_store(folder: &TestFolder, name: &str) {
+    on_one_rank(|world| {
         let mut store = Store::open_or_create(world, folder.path(name))?;
         for step in [10, 20] {
             let mut checkpoint = Checkpoint::new(step);
@@ -79,15 +79,15 @@ fn write_store(folder: &Folder, name: &str) {
     });
 }
 
-/// A file of each kind: its name, what `inspect` calls it, the files that it consists of, what it can be converted into.
-fn write_all(folder: &Folder) -> Vec<(&'static str, &'static str, Vec<&'static str>, &'static str)> {
+/// Writes a file of each kind; returns its name, its format in the output of `inspect`, its files, and a name for a conversion.
+fn write_all(folder: &TestFolder) -> Vec<(&'static str, &'static str, Vec<&'static str>, &'static str)> {
     write_stream(folder, "run");
-    alone(|world| {
+    on_one_rank(|world| {
         let file = ObjectFile::<u32>::create(world, folder.path("numbers"))?;
         file.at_pointer().all().write(&(0..1000).collect::<Vec<_>>())?;
         file.close()
     });
-    alone(|world| {
+    on_one_rank(|world| {
         particle_cells::write(world, folder.path("gas.cells").to_str().unwrap(), &grid(), &molecules())
     });
     write_mardyn(folder, PhaseSpaceFormat::OldStyle, "text");
@@ -116,31 +116,31 @@ fn write_all(folder: &Folder) -> Vec<(&'static str, &'static str, Vec<&'static s
         ("field.nc", "netCDF", vec!["field.nc"], "field.raw"),
     ];
     if cfg!(feature = "hdf5") {
-        folder.said(&["convert", "field.nc", "field.h5"]);
+        folder.succeed(&["convert", "field.nc", "field.h5"]);
         all.push(("field.h5", "HDF5, complete", vec!["field.h5"], "again.nc"));
     }
     all
 }
 
 #[test]
-fn every_kind_is_known_to_every_command() {
-    let folder = Folder::new();
+fn every_command_supports_every_file_kind() {
+    let folder = TestFolder::new();
     for (name, kind, files, target) in write_all(&folder) {
-        let told = folder.said(&["inspect", name]);
-        assert!(told.starts_with(&format!("{name}: ")) && told.contains(kind), "{told}");
-        assert!(folder.said(&["dump", name, "--rows", "2"]).lines().count() >= 3, "{name}");
-        assert_eq!(folder.said(&["verify", name]), format!("{name}: whole\n"));
-        assert!(folder.said(&["compare", name, name]).ends_with("no differences\n"), "{name}");
-        folder.said(&["convert", name, target]);
-        assert_eq!(folder.said(&["verify", target, "--shape", "4000"]), format!("{target}: whole\n"));
-        // By the name of any of its files.
+        let message = folder.succeed(&["inspect", name]);
+        assert!(message.starts_with(&format!("{name}: ")) && message.contains(kind), "{message}");
+        assert!(folder.succeed(&["dump", name, "--rows", "2"]).lines().count() >= 3, "{name}");
+        assert_eq!(folder.succeed(&["verify", name]), format!("{name}: whole\n"));
+        assert!(folder.succeed(&["compare", name, name]).ends_with("no differences\n"), "{name}");
+        folder.succeed(&["convert", name, target]);
+        assert_eq!(folder.succeed(&["verify", target, "--shape", "4000"]), format!("{target}: whole\n"));
+        // The name of any of its files can be given.
         for file in files {
             // The data of PnetCDF is a netCDF file of its own.
             let kind = if file == "net.restart.nc" { "netCDF, CDF-" } else { kind };
-            assert!(folder.said(&["inspect", file]).contains(kind), "{file}");
+            assert!(folder.succeed(&["inspect", file]).contains(kind), "{file}");
         }
     }
-    // Molecules are the same in all formats that hold them.
+    // The molecules are equal in all formats.
     for other in [
         "gas.restart.mpi",
         "text.cells",
@@ -149,15 +149,15 @@ fn every_kind_is_known_to_every_command() {
         "converted.restart.inp",
         "converted.restart.header.xml",
     ] {
-        let told = folder.said(&["compare", "gas.cells", other]);
-        assert!(told.contains("3000 values, all the same"), "{told}");
+        let message = folder.succeed(&["compare", "gas.cells", other]);
+        assert!(message.contains("3000 values, all equal"), "{message}");
     }
 }
 
-/// What is cut or changed is damaged: exit status 1, and never raw.
+/// A truncated or changed file is damaged (exit status 1), and never raw.
 #[test]
-fn every_kind_is_damaged_when_it_is_cut_or_changed() {
-    let folder = Folder::new();
+fn truncated_and_changed_files_of_every_kind_are_damaged() {
+    let folder = TestFolder::new();
     for (name, _, files, _) in write_all(&folder) {
         for file in files {
             let bytes = fs::read(folder.path(file)).unwrap();
@@ -166,34 +166,34 @@ fn every_kind_is_damaged_when_it_is_cut_or_changed() {
             let last = bytes.len() - if is_text { 4 } else { 1 };
             for length in [0, 1, 7, 200.min(last), bytes.len() / 2, last] {
                 fs::write(folder.path(file), &bytes[..length]).unwrap();
-                let told = folder.denied(&["verify", name]);
+                let message = folder.exit_1(&["verify", name]);
                 assert!(
-                    told.contains("damaged: ") && !told.contains("raw,"),
-                    "{file} cut to {length}: {told}"
+                    message.contains("damaged: ") && !message.contains("raw,"),
+                    "{file} truncated to {length}: {message}"
                 );
             }
             let mut changed = bytes.clone();
-            // In the first bytes, which say what it is.
+            // The first bytes, which identify the kind.
             changed[..8].fill(b'?');
             if files_have_checksums(name) || is_text || file == name {
                 fs::write(folder.path(file), &changed).unwrap();
-                let told = folder.denied(&["verify", name]);
-                assert!(told.contains("damaged: "), "{file} begins otherwise: {told}");
+                let message = folder.exit_1(&["verify", name]);
+                assert!(message.contains("damaged: "), "{file} with other first bytes: {message}");
             }
             if files_have_checksums(name) {
                 let mut changed = bytes.clone();
                 changed[bytes.len() * 2 / 3 / 8 * 8] ^= 1;
                 fs::write(folder.path(file), &changed).unwrap();
-                // Bytes between the parts of a description belong to nothing.
+                // Bytes between the parts of a metadata file are not used.
                 if end != "meta" {
                     assert!(
-                        folder.denied(&["verify", name]).contains("damaged: "),
-                        "{file} with another bit"
+                        folder.exit_1(&["verify", name]).contains("damaged: "),
+                        "{file} with a changed bit"
                     );
                 }
             }
             fs::write(folder.path(file), &bytes).unwrap();
-            assert_eq!(folder.said(&["verify", name]), format!("{name}: whole\n"));
+            assert_eq!(folder.succeed(&["verify", name]), format!("{name}: whole\n"));
         }
     }
 }
@@ -202,12 +202,12 @@ fn files_have_checksums(name: &str) -> bool {
     ["run", "numbers", "gas.cells"].contains(&name)
 }
 
-/// A large stream file of which only the beginning is left.
+/// Only the beginning of a large stream file is left.
 #[test]
-fn a_stream_cut_to_a_kilobyte_is_damaged() {
-    let folder = Folder::new();
+fn a_stream_file_truncated_to_a_kilobyte_is_damaged() {
+    let folder = TestFolder::new();
     let name = folder.path("large").to_str().unwrap().to_owned();
-    alone(|world| {
+    on_one_rank(|world| {
         let mut streams = Streams::new();
         let field = streams.add::<f64>(Stream::array("field", [16_384]).block([0], [16_384]));
         let mut output = Output::create(world, &name, &streams)?;
@@ -217,23 +217,23 @@ fn a_stream_cut_to_a_kilobyte_is_damaged() {
         output.finish().map(drop)
     });
     assert!(fs::metadata(&name).unwrap().len() > 1_300_000);
-    assert_eq!(folder.said(&["verify", "large"]), "large: whole\n");
+    assert_eq!(folder.succeed(&["verify", "large"]), "large: whole\n");
     fs::OpenOptions::new().write(true).open(&name).unwrap().set_len(1000).unwrap();
-    let told = folder.denied(&["verify", "large"]);
-    assert!(told.contains("large: damaged: step 9: "), "{told}");
-    assert!(folder.said(&["inspect", "large"]).contains("stream file, 10 steps complete, finished"));
-    let told = folder.refused(&["dump", "large", "--from", "9"]);
-    assert!(told.contains("large") && told.contains("step 9"), "{told}");
-    // The description without the data, and the data without the description.
+    let message = folder.exit_1(&["verify", "large"]);
+    assert!(message.contains("large: damaged: step 9: "), "{message}");
+    assert!(folder.succeed(&["inspect", "large"]).contains("stream file, 10 steps complete, finished"));
+    let message = folder.exit_2(&["dump", "large", "--from", "9"]);
+    assert!(message.contains("large") && message.contains("step 9"), "{message}");
+    // The metadata without the data.
     fs::remove_file(&name).unwrap();
-    assert!(folder.denied(&["verify", "large.steps"]).contains("large that it describes is missing"));
+    assert!(folder.exit_1(&["verify", "large.steps"]).contains("its data file large is missing"));
 }
 
 #[test]
 fn a_store_is_verified_generation_by_generation() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     write_store(&folder, "checkpoints");
-    let told = folder.said(&["inspect", "checkpoints"]);
+    let message = folder.succeed(&["inspect", "checkpoints"]);
     for part in [
         "checkpoint store, 2 generations, arrays of generation",
         "step 10, written by 1 ranks",
@@ -242,10 +242,10 @@ fn a_store_is_verified_generation_by_generation() {
         "time f64 single",
         "names u8 ",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    assert_eq!(folder.said(&["verify", "checkpoints"]), "checkpoints: whole\n");
-    assert!(folder.said(&["compare", "checkpoints", "checkpoints"]).ends_with("no differences\n"));
+    assert_eq!(folder.succeed(&["verify", "checkpoints"]), "checkpoints: whole\n");
+    assert!(folder.succeed(&["compare", "checkpoints", "checkpoints"]).ends_with("no differences\n"));
     let generations: Vec<String> = fs::read_dir(folder.path("checkpoints"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
@@ -253,82 +253,90 @@ fn a_store_is_verified_generation_by_generation() {
         .collect();
     let (older, newer) = (generations.iter().min().unwrap(), generations.iter().max().unwrap());
     let (older, newer) = (format!("checkpoints/{older}"), format!("checkpoints/{newer}"));
-    let told = folder.denied(&["compare", &older, &newer]);
-    assert!(told.contains("time: 1 of 1 values differ") && told.contains("1 arrays differ"), "{told}");
-    assert_eq!(folder.said(&["dump", &newer, "--array", "time"]), "# time f64\n20\n");
-    // A part by its own name.
-    let told = folder.said(&["inspect", &format!("{newer}/field.array")]);
-    assert!(told.contains("field f64 20 × 30") && !told.contains("raw"), "{told}");
+    let message = folder.exit_1(&["compare", &older, &newer]);
+    assert!(
+        message.contains("time: 1 of 1 values differ") && message.contains("1 arrays differ"),
+        "{message}"
+    );
+    assert_eq!(folder.succeed(&["dump", &newer, "--array", "time"]), "# time f64\n20\n");
+    // A part is read by the name of its file.
+    let message = folder.succeed(&["inspect", &format!("{newer}/field.array")]);
+    assert!(message.contains("field f64 20 × 30") && !message.contains("raw"), "{message}");
     if cfg!(feature = "hdf5") {
-        folder.said(&["convert", "checkpoints", "checkpoint.h5"]);
-        assert!(folder.said(&["inspect", "checkpoint.h5"]).contains("/field f64 20 × 30"));
+        folder.succeed(&["convert", "checkpoints", "checkpoint.h5"]);
+        assert!(folder.succeed(&["inspect", "checkpoint.h5"]).contains("/field f64 20 × 30"));
     }
     for part in ["field.array", "molecules.cells", "names.objects", "manifest.json"] {
         let path = folder.path(&newer).join(part);
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        assert!(folder.denied(&["verify", "checkpoints"]).contains("damaged: "), "{part}");
+        assert!(folder.exit_1(&["verify", "checkpoints"]).contains("damaged: "), "{part}");
         fs::remove_file(&path).unwrap();
-        let told = folder.ended_badly(&["verify", "checkpoints"]);
-        assert!(!told.contains("whole"), "{part}: {told}");
+        let message = folder.fail(&["verify", "checkpoints"]);
+        assert!(!message.contains("whole"), "{part}: {message}");
         fs::write(&path, &bytes).unwrap();
     }
     let path = folder.path(&newer).join("field.array");
     let mut bytes = fs::read(&path).unwrap();
     bytes[100] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let told = folder.denied(&["verify", "checkpoints"]);
-    assert!(told.contains("damaged: generation"), "{told}");
-    // Nothing of a damaged generation is given out, and the older one is there.
-    assert!(folder.refused(&["dump", "checkpoints", "--array", "field"]).contains("is damaged"));
-    assert!(folder.said(&["dump", &older, "--array", "field"]).contains("0.25"));
+    let message = folder.exit_1(&["verify", "checkpoints"]);
+    assert!(message.contains("damaged: generation"), "{message}");
+    // Parts of a damaged generation are not printed; the older generation is readable.
+    assert!(folder.exit_2(&["dump", "checkpoints", "--array", "field"]).contains("is damaged"));
+    assert!(folder.succeed(&["dump", &older, "--array", "field"]).contains("0.25"));
 }
 
-/// What is unsupported or cannot be read is not damaged.
+/// Unsupported and unreadable files are not damaged.
 #[test]
-fn what_cannot_be_told_is_neither_whole_nor_damaged() {
-    let folder = Folder::new();
+fn unsupported_and_unreadable_files_are_neither_whole_nor_damaged() {
+    let folder = TestFolder::new();
     fs::write(folder.path("notes"), "some bytes").unwrap();
     assert!(
-        folder.refused(&["verify", "notes"]).contains("notes: cannot tell: nothing says what it should be")
+        folder
+            .exit_2(&["verify", "notes"])
+            .contains("notes: cannot tell: a raw file has no metadata to check")
     );
-    assert_eq!(folder.said(&["verify", "notes", "--shape", "10"]), "notes: whole\n");
-    assert!(folder.denied(&["verify", "notes", "--shape", "9"]).contains("1 bytes behind"));
+    assert_eq!(folder.succeed(&["verify", "notes", "--shape", "10"]), "notes: whole\n");
+    assert!(folder.exit_1(&["verify", "notes", "--shape", "9"]).contains("1 bytes after"));
     // Later versions of formats.
     fs::write(folder.path("later.nc"), b"CDF\x09 and so on").unwrap();
     assert!(
         folder
-            .refused(&["verify", "later.nc"])
+            .exit_2(&["verify", "later.nc"])
             .contains("later.nc: cannot tell: later.nc: version 9 of netCDF")
     );
     fs::write(folder.path("later.h5"), b"\x89HDF\r\n\x1a\n\x09 and so on").unwrap();
-    assert!(folder.refused(&["verify", "later.h5"]).contains("cannot tell"));
-    // Of a cell file; and one of the other byte order.
+    assert!(folder.exit_2(&["verify", "later.h5"]).contains("cannot tell"));
+    // A later version of a cell file, and one with the other byte order.
     let cells = folder.path("gas.cells");
-    alone(|world| particle_cells::write(world, cells.to_str().unwrap(), &grid(), &molecules()));
+    on_one_rank(|world| particle_cells::write(world, cells.to_str().unwrap(), &grid(), &molecules()));
     let bytes = fs::read(&cells).unwrap();
     for (at, value) in [(8, 2_u32), (12, 0x0403_0201)] {
         let mut other = bytes.clone();
         other[at..at + 4].copy_from_slice(&value.to_le_bytes());
         fs::write(&cells, &other).unwrap();
-        let told = folder.refused(&["verify", "gas.cells"]);
-        assert!(told.contains("gas.cells: cannot tell: ") && told.contains(&format!("byte {at}")), "{told}");
+        let message = folder.exit_2(&["verify", "gas.cells"]);
+        assert!(
+            message.contains("gas.cells: cannot tell: ") && message.contains(&format!("byte {at}")),
+            "{message}"
+        );
     }
-    // Of a manifest.
+    // A later version of a manifest.
     write_store(&folder, "checkpoints");
     let manifest = folder.path("checkpoints/generation-0000000002/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     let json = text.lines().next().unwrap().replace("\"version\":1", "\"version\":2");
     fs::write(&manifest, format!("{json}\ncrc32c {:08x}\n", crc32c(json.as_bytes()))).unwrap();
     for name in ["checkpoints", "checkpoints/generation-0000000002"] {
-        let told = folder.refused(&["verify", name]);
-        assert!(told.contains("cannot tell: ") && told.contains("version 2"), "{told}");
+        let message = folder.exit_2(&["verify", name]);
+        assert!(message.contains("cannot tell: ") && message.contains("version 2"), "{message}");
     }
-    assert!(folder.refused(&["verify", "missing"]).contains("missing: cannot tell: "));
-    // One damaged file among others decides.
+    assert!(folder.exit_2(&["verify", "missing"]).contains("missing: cannot tell: "));
+    // One damaged file determines the exit status.
     fs::write(folder.path("cut.nc"), b"CD").unwrap();
-    let told = folder.denied(&["verify", "missing", "cut.nc", "notes"]);
-    assert!(told.contains("cut.nc: damaged") && told.contains("notes: cannot tell"), "{told}");
+    let message = folder.exit_1(&["verify", "missing", "cut.nc", "notes"]);
+    assert!(message.contains("cut.nc: damaged") && message.contains("notes: cannot tell"), "{message}");
 }
 
 /// CRC-32C, bit by bit.
@@ -337,84 +345,91 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
 }
 
-/// Folders and companions of other programs that have names like ours.
+/// Folders and companion files of other programs with names that Aqueduct uses.
 #[test]
-fn names_like_ours_are_no_obstacle() {
-    let folder = Folder::new();
+fn unrelated_files_with_names_of_checkpoints_are_read() {
+    let folder = TestFolder::new();
     for name in ["generation-7", "generation-0000000042", "generation-00000000042"] {
         fs::create_dir(folder.path(name)).unwrap();
         write_netcdf(&folder, &format!("{name}/field.nc"));
         fs::write(folder.path(name).join("data.array"), [7; 16]).unwrap();
-        assert!(folder.said(&["inspect", &format!("{name}/field.nc")]).contains("field f64 500"), "{name}");
-        assert!(folder.said(&["dump", &format!("{name}/data.array"), "--raw", "u64"]).contains("data u64"));
+        assert!(
+            folder.succeed(&["inspect", &format!("{name}/field.nc")]).contains("field f64 500"),
+            "{name}"
+        );
+        assert!(
+            folder.succeed(&["dump", &format!("{name}/data.array"), "--raw", "u64"]).contains("data u64")
+        );
         let copy = format!("{name}.nc");
-        folder.said(&["convert", &format!("{name}/field.nc"), &copy]);
-        assert!(folder.said(&["compare", &format!("{name}/field.nc"), &copy]).ends_with("no differences\n"));
+        folder.succeed(&["convert", &format!("{name}/field.nc"), &copy]);
+        assert!(
+            folder.succeed(&["compare", &format!("{name}/field.nc"), &copy]).ends_with("no differences\n")
+        );
     }
-    // In a checkpoint, too, what is no part of it is what it is.
+    // Also inside a checkpoint, a file that is not a part is detected by its contents.
     write_store(&folder, "checkpoints");
     let inside = "checkpoints/generation-0000000001/field.nc";
     write_netcdf(&folder, inside);
-    assert!(folder.said(&["inspect", inside]).contains("field f64 500"));
-    // A file beside it that is not ours decides only if nobody says that it is raw.
+    assert!(folder.succeed(&["inspect", inside]).contains("field f64 500"));
+    // An invalid companion file makes a file damaged, unless it is declared raw.
     for end in ["meta", "steps"] {
         let (data, beside) = (format!("{end}-data"), format!("{end}-data.{end}"));
         fs::write(folder.path(&data), [1; 16]).unwrap();
         fs::write(folder.path(&beside), "of another program").unwrap();
-        assert_eq!(folder.said(&["verify", &data, "--shape", "16"]), format!("{data}: whole\n"));
-        assert!(folder.denied(&["verify", &data]).contains("damaged"), "{end}");
+        assert_eq!(folder.succeed(&["verify", &data, "--shape", "16"]), format!("{data}: whole\n"));
+        assert!(folder.exit_1(&["verify", &data]).contains("damaged"), "{end}");
     }
 }
 
-/// A manifest may say any type: nothing overflows, nothing takes long.
+/// Extreme types in a manifest: no overflow, no long run time.
 #[test]
-fn hostile_types_in_a_manifest_are_bytes() {
-    let folder = Folder::new();
+fn extreme_types_in_a_manifest_are_treated_as_bytes() {
+    let folder = TestFolder::new();
     write_store(&folder, "checkpoints");
     let manifest = folder.path("checkpoints/generation-0000000002/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     let json = text.lines().next().unwrap();
     assert!(json.contains("\"type\":\"f64\""), "{json}");
     let nested = format!("{}u8{}", "[".repeat(60), ";1]".repeat(60));
-    for hostile in [&"(".repeat(1_000_000), "[();9999999999]", &nested] {
-        let json = json.replace("\"type\":\"f64\"", &format!("\"type\":\"{hostile}\""));
+    for extreme in [&"(".repeat(1_000_000), "[();9999999999]", &nested] {
+        let json = json.replace("\"type\":\"f64\"", &format!("\"type\":\"{extreme}\""));
         fs::write(&manifest, format!("{json}\ncrc32c {:08x}\n", crc32c(json.as_bytes()))).unwrap();
-        let told = folder.said(&["inspect", "checkpoints/generation-0000000002"]);
-        assert!(told.contains("20 × 30"), "{}", told.len());
+        let message = folder.succeed(&["inspect", "checkpoints/generation-0000000002"]);
+        assert!(message.contains("20 × 30"), "{}", message.len());
     }
 }
 
 /// A conversion from one format of `MarDyn` to another that fails leaves no file.
 #[test]
 fn a_failed_conversion_of_mardyn_leaves_no_file() {
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     write_mardyn(&folder, PhaseSpaceFormat::OldStyle, "text");
     for (target, files) in [
         ("out.restart.mpi", ["out.restart", "out.restart.mpi"]),
         ("out.restart.header.xml", ["out.restart.header.xml", "out.restart.dat"]),
     ] {
-        let told = folder.refused(&[
+        let message = folder.exit_2(&[
             "convert",
             "text.restart.inp",
             &format!("fault=seed=1,nospace=1000:ufs:{target}"),
         ]);
-        assert!(told.contains("space"), "{told}");
+        assert!(message.contains("space"), "{message}");
         assert!(files.iter().all(|file| !folder.path(file).exists()), "{target}");
     }
 }
 
 #[test]
-fn a_fifo_is_refused_and_not_waited_for() {
-    let folder = Folder::new();
+fn a_fifo_is_an_error_and_does_not_block() {
+    let folder = TestFolder::new();
     assert!(std::process::Command::new("mkfifo").arg(folder.path("fifo")).status().unwrap().success());
     for words in
         [&["inspect", "fifo"][..], &["verify", "fifo"], &["dump", "fifo"], &["compare", "fifo", "fifo"]]
     {
-        assert!(folder.refused(words).contains("fifo: it is a FIFO"), "{words:?}");
+        assert!(folder.exit_2(words).contains("fifo: not a regular file but a FIFO"), "{words:?}");
     }
 }
 
-/// A dataset that is compressed is not read here: that says nothing about it.
+/// Compressed datasets are not supported, and so not reported as damaged.
 #[cfg(feature = "hdf5")]
 #[test]
 fn a_compressed_dataset_is_not_damaged() {
@@ -424,24 +439,24 @@ with h5py.File(sys.argv[1], 'w') as file:
     file.create_dataset('packed', data=numpy.arange(1000.0), compression='gzip')
 ";
     let Some(python) = aqueduct_testkit::external_tools::python("h5py") else { return };
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let made = std::process::Command::new(&python).args(["-c", MAKE]).arg(folder.path("a.h5")).status();
     assert!(made.unwrap().success());
-    let told = folder.refused(&["verify", "a.h5"]);
-    assert!(told.contains("a.h5: cannot tell: /packed"), "{told}");
+    let message = folder.exit_2(&["verify", "a.h5"]);
+    assert!(message.contains("a.h5: cannot tell: /packed"), "{message}");
 }
 
-/// Whatever a stream stores: cuboids, points, reductions, objects of constant and of variable size.
+/// Streams of cuboids, points, reductions, and objects of constant and variable size.
 #[test]
-fn every_kind_of_stream_is_read() {
+fn streams_of_every_kind_are_read() {
     #[derive(Object, Clone)]
     struct Spark {
         id: u32,
         at: [f64; 2],
     }
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let name = folder.path("mixed").to_str().unwrap().to_owned();
-    alone(|world| {
+    on_one_rank(|world| {
         let mut streams = Streams::new();
         let array = |name: &str| Stream::array(name, [4, 5]).block([0, 0], [4, 5]);
         let one = streams.add::<f64>(array("one").cuboids([Cuboid::new([1, 2], [2, 2])]));
@@ -464,7 +479,7 @@ fn every_kind_of_stream_is_read() {
         }
         output.finish().map(drop)
     });
-    let told = folder.said(&["inspect", "mixed"]);
+    let message = folder.succeed(&["inspect", "mixed"]);
     for part in [
         "one f64 4 × 2 × 2, grows",
         "two i16 4 × 3, grows",
@@ -475,9 +490,9 @@ fn every_kind_of_stream_is_read() {
         "most@reduction = max",
         "rare@every = 2",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    let dumped = |array: &str| folder.said(&["dump", "mixed", "--array", array]);
+    let dumped = |array: &str| folder.succeed(&["dump", "mixed", "--array", array]);
     assert_eq!(dumped("one"), "# one f64\n7 8 12 13\n107 108 112 113\n207 208 212 213\n307 308 312 313\n");
     assert_eq!(dumped("two"), "# two i16\n0 1 18\n100 101 118\n200 201 218\n300 301 318\n");
     assert_eq!(
@@ -486,13 +501,13 @@ fn every_kind_of_stream_is_read() {
     );
     assert!(dumped("most").contains("\n300 301 302 "), "{}", dumped("most"));
     assert_eq!(
-        folder.said(&["dump", "mixed", "--array", "rare", "--rows", "1", "--from", "1"]),
+        folder.succeed(&["dump", "mixed", "--array", "rare", "--rows", "1", "--from", "1"]),
         format!("# rare u8\n{}2\n", "2 ".repeat(19))
     );
-    assert!(folder.said(&["compare", "mixed", "mixed"]).ends_with("no differences\n"));
-    assert_eq!(folder.said(&["verify", "mixed"]), "mixed: whole\n");
+    assert!(folder.succeed(&["compare", "mixed", "mixed"]).ends_with("no differences\n"));
+    assert_eq!(folder.succeed(&["verify", "mixed"]), "mixed: whole\n");
     if cfg!(feature = "hdf5") {
-        folder.said(&["convert", "mixed", "mixed.h5"]);
-        assert!(folder.said(&["compare", "mixed", "mixed.h5"]).ends_with("no differences\n"));
+        folder.succeed(&["convert", "mixed", "mixed.h5"]);
+        assert!(folder.succeed(&["compare", "mixed", "mixed.h5"]).ends_with("no differences\n"));
     }
 }

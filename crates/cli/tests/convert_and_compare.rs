@@ -1,6 +1,6 @@
-//! Conversion keeps what the target can hold and names what it cannot; comparison looks at it.
+//! Metadata in `convert` and `compare`: what is kept, what is lost, what differs; and the memory that they need.
 
-mod folder;
+mod test_folder;
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use aqueduct::comm::{Comm, Launch};
 use aqueduct::netcdf::{NcType, NetcdfCreateOptions, Values};
 use aqueduct_testkit::external_tools::python;
 
-use folder::Folder;
+use test_folder::TestFolder;
 
-/// A field with a name for each dimension, a fill value, text, attributes of some types.
+/// Writes a field with named dimensions and a fill value, text, and attributes of several types.
 fn write(path: &Path, units: &str, fill: f32) {
     let write = |world: &Comm| {
         let mut file = NetcdfCreateOptions::new().create(world, path)?;
@@ -37,11 +37,11 @@ fn write(path: &Path, units: &str, fill: f32) {
     Launch::threads(1).run(write).unwrap();
 }
 
-/// xarray opens the copy of a file and finds it identical to the original, for all versions of classic netCDF.
+/// For all versions of classic netCDF, xarray finds the converted file identical to the original.
 #[test]
 fn xarray_finds_a_converted_file_identical() {
     let Some(python) = python("xarray, netCDF4") else { return };
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     for version in ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"] {
         let (one, other) = (format!("{version}.nc"), format!("{version}-copy.nc"));
@@ -59,38 +59,38 @@ fn xarray_finds_a_converted_file_identical() {
             String::from_utf8_lossy(&output.stderr)
         );
         run("identical.py", &[&one, &other]);
-        assert!(folder.said(&["compare", &one, &other]).ends_with("no differences\n"));
+        assert!(folder.succeed(&["compare", &one, &other]).ends_with("no differences\n"));
         assert!(
-            folder.said(&["dump", &other, "--array", "place"]).contains("\"oslo\"\n\"rome\"\n\"lima\"\n")
+            folder.succeed(&["dump", &other, "--array", "place"]).contains("\"oslo\"\n\"rome\"\n\"lima\"\n")
         );
         if cfg!(feature = "hdf5") {
-            // To HDF5 and back: names, attributes and types are the same, but for what is named.
+            // To HDF5 and back: names, attributes and types are kept, except those in the warning.
             let (through, back) = (format!("{version}.h5"), format!("{version}-back.nc"));
             let output = folder.command(&["convert", one.as_str(), &through]).output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{told}");
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{message}");
             assert_eq!(
-                told,
-                "aqueduct: warning: dimension unused belongs to no array: HDF5 has none without\n"
+                message,
+                "aqueduct: warning: the dimension unused is omitted: it belongs to no array, which HDF5 cannot store\n"
             );
-            assert!(folder.said(&["compare", &one, &through]).ends_with("no differences\n"));
-            folder.said(&["convert", &through, &back]);
-            // The dimension that was lost on the way is missed.
-            let told = folder.denied(&["compare", &one, &back]);
-            let lost = "dimension unused: in one of them only: ";
+            assert!(folder.succeed(&["compare", &one, &through]).ends_with("no differences\n"));
+            folder.succeed(&["convert", &through, &back]);
+            // The lost dimension is reported.
+            let message = folder.exit_1(&["compare", &one, &back]);
+            let lost = "dimension unused: in one of the files only: ";
             assert!(
-                told.contains(lost) && told.ends_with("0 arrays differ, 1 differences of metadata\n"),
-                "{told}"
+                message.contains(lost) && message.ends_with("0 arrays differ, 1 differences of metadata\n"),
+                "{message}"
             );
-            assert!(folder.said(&["compare", &one, &back, "--data-only"]).ends_with("no differences\n"));
+            assert!(folder.succeed(&["compare", &one, &back, "--data-only"]).ends_with("no differences\n"));
         }
     }
 }
 
-/// A netCDF-4 file is HDF5; its dimensions keep their names, and what xarray reads of the classic file is the same.
+/// A netCDF-4 file (HDF5) keeps the names of its dimensions, and xarray finds the classic file identical.
 #[cfg(feature = "hdf5")]
 #[test]
-fn netcdf4_files_become_classic_ones() {
+fn netcdf4_files_are_converted_to_classic_netcdf() {
     const MAKE: &str = "
 import sys, netCDF4, numpy
 with netCDF4.Dataset(sys.argv[1], 'w') as file:
@@ -112,7 +112,7 @@ with xarray.open_dataset(sys.argv[1]) as one, xarray.open_dataset(sys.argv[2]) a
     assert one.encoding['unlimited_dims'] == other.encoding['unlimited_dims'] == {'time'}
 ";
     let Some(python) = python("xarray, netCDF4") else { return };
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let run = |script: &str, words: &[&str]| {
         let output = Command::new(&python)
             .args(["-c", script])
@@ -123,25 +123,25 @@ with xarray.open_dataset(sys.argv[1]) as one, xarray.open_dataset(sys.argv[2]) a
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     run(MAKE, &["four.nc"]);
-    assert!(folder.said(&["inspect", "four.nc"]).contains("/field f32 2 (time) × 2 (y) × 3 (x), grows"));
+    assert!(folder.succeed(&["inspect", "four.nc"]).contains("/field f32 2 (time) × 2 (y) × 3 (x), grows"));
     let output = folder.command(&["convert", "four.nc", "classic.nc"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.is_empty(), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && message.is_empty(), "{message}");
     run(SAME, &["four.nc", "classic.nc"]);
-    assert!(folder.said(&["compare", "four.nc", "classic.nc"]).ends_with("no differences\n"));
-    // In HDF5 dimensions are labels: what describes scales is not copied, and not missed.
+    assert!(folder.succeed(&["compare", "four.nc", "classic.nc"]).ends_with("no differences\n"));
+    // In HDF5 dimensions become labels: attributes that describe scales are not copied, and not reported as missing.
     let output = folder.command(&["convert", "four.nc", "labels.h5"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.is_empty(), "{told}");
-    let told = folder.said(&["inspect", "labels.h5"]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && message.is_empty(), "{message}");
+    let message = folder.succeed(&["inspect", "labels.h5"]);
     for internal in ["CLASS", "NAME", "_Netcdf4", "_NCProperties", "DIMENSION_LIST", "REFERENCE_LIST"] {
-        assert!(!told.contains(internal), "{internal}: {told}");
+        assert!(!message.contains(internal), "{internal}: {message}");
     }
-    assert!(told.contains("/field f32 2 (time) × 2 (y) × 3 (x), grows"), "{told}");
-    assert!(folder.said(&["compare", "four.nc", "labels.h5"]).ends_with("no differences\n"));
+    assert!(message.contains("/field f32 2 (time) × 2 (y) × 3 (x), grows"), "{message}");
+    assert!(folder.succeed(&["compare", "four.nc", "labels.h5"]).ends_with("no differences\n"));
 }
 
-/// Attributes that are called like those of scales and describe none are copied and compared.
+/// Attributes with names of scale attributes on other datasets are copied and compared.
 #[cfg(feature = "hdf5")]
 #[test]
 fn attributes_named_like_those_of_scales_are_kept() {
@@ -154,19 +154,22 @@ with h5py.File(sys.argv[2], 'w') as file:
     file.create_dataset('picture', data=[1, 2])
 ";
     let Some(python) = python("h5py") else { return };
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let paths = ["named.h5", "bare.h5"].map(|name| folder.path(name));
     assert!(Command::new(&python).args(["-c", MAKE]).args(paths).status().unwrap().success());
-    folder.said(&["convert", "named.h5", "copy.h5"]);
-    assert!(folder.said(&["compare", "named.h5", "copy.h5"]).ends_with("no differences\n"));
-    let told = folder.denied(&["compare", "named.h5", "bare.h5"]);
-    assert!(told.contains("@NAME: in one of them only") && told.contains("picture@CLASS: in one"), "{told}");
+    folder.succeed(&["convert", "named.h5", "copy.h5"]);
+    assert!(folder.succeed(&["compare", "named.h5", "copy.h5"]).ends_with("no differences\n"));
+    let message = folder.exit_1(&["compare", "named.h5", "bare.h5"]);
+    assert!(
+        message.contains("@NAME: in one of the files only") && message.contains("picture@CLASS: in one"),
+        "{message}"
+    );
 }
 
-/// In classic netCDF one dimension grows, the first of an array: others become fixed, and what has length 0 is left out.
+/// In classic netCDF only one dimension grows, the first of an array: others become fixed, and arrays of length 0 are omitted.
 #[cfg(feature = "hdf5")]
 #[test]
-fn netcdf4_files_with_several_growing_dimensions_become_classic_ones() {
+fn netcdf4_files_with_several_growing_dimensions_are_converted_to_classic_netcdf() {
     const MAKE: &str = "
 import sys, netCDF4, numpy
 with netCDF4.Dataset(sys.argv[1], 'w') as file:
@@ -181,38 +184,38 @@ with netCDF4.Dataset(sys.argv[1], 'w') as file:
     file.createVariable('void', 'i4', ('x', 'none'))
 ";
     let Some(python) = python("netCDF4") else { return };
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let made = Command::new(&python).args(["-c", MAKE]).arg(folder.path("four.nc")).status();
     assert!(made.unwrap().success());
     let output = folder.command(&["convert", "four.nc", "classic.nc"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
     for part in [
-        "dimension time of /late does not grow, and is called late.1",
-        "dimension time of /square does not grow, and is called square.1",
-        "dimension more does not grow",
-        "dimension none is left out: it has length 0",
-        "array \"/empty\" is left out",
-        "array \"/void\" is left out",
+        "the dimension time of /late becomes fixed and is renamed to late.1",
+        "the dimension time of /square becomes fixed and is renamed to square.1",
+        "the dimension more becomes fixed",
+        "the dimension none is omitted: it has the length 0",
+        "the array \"/empty\" is omitted",
+        "the array \"/void\" is omitted",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    let told = folder.said(&["inspect", "classic.nc"]);
+    let message = folder.succeed(&["inspect", "classic.nc"]);
     for part in [
         "late f32 3 (x) × 2 (late.1)",
         "field f32 2 (time) × 3 (x), grows",
         "square i32 4 (more) × 2 (square.1)",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    assert_eq!(folder.said(&["dump", "classic.nc", "--array", "late"]), "# late f32\n0 1\n2 3\n4 5\n");
+    assert_eq!(folder.succeed(&["dump", "classic.nc", "--array", "late"]), "# late f32\n0 1\n2 3\n4 5\n");
     for array in ["late", "field", "square"] {
         let words = ["compare", "four.nc", "classic.nc", "--data-only", "--array", array];
-        assert!(folder.said(&words).ends_with("no differences\n"), "{array}");
+        assert!(folder.succeed(&words).ends_with("no differences\n"), "{array}");
     }
 }
 
-/// Arrays of these names, the same values in all of them; a dimension that none has.
+/// Writes arrays of these names with equal values, and optionally a dimension without an array.
 fn write_arrays(path: &Path, names: &[&str], unused: Option<u64>) {
     let write = |world: &Comm| {
         let mut file = NetcdfCreateOptions::new().create(world, path)?;
@@ -232,50 +235,56 @@ fn write_arrays(path: &Path, names: &[&str], unused: Option<u64>) {
 }
 
 #[test]
-fn an_array_is_compared_with_the_one_of_its_name() {
-    let folder = Folder::new();
+fn arrays_are_compared_by_name() {
+    let folder = TestFolder::new();
     for (name, arrays) in [("x.nc", &["x"][..]), ("xy.nc", &["x", "y"]), ("z.nc", &["z"])] {
         write_arrays(&folder.path(name), arrays, None);
     }
     for (one, other) in [("x.nc", "xy.nc"), ("xy.nc", "x.nc")] {
-        let told = folder.denied(&["compare", one, other]);
-        assert!(told.contains("y: in one of them only\n1 arrays differ"), "{told}");
+        let message = folder.exit_1(&["compare", one, other]);
+        assert!(message.contains("y: in one of the files only\n1 arrays differ"), "{message}");
     }
-    let told = folder.denied(&["compare", "x.nc", "z.nc"]);
-    assert!(told.contains("x: in one of them only\nz: in one of them only\n2 arrays differ"), "{told}");
-    // One that was asked for may have another name where it is alone; and raw files have no names.
-    assert!(folder.said(&["compare", "x.nc", "z.nc", "--array", "x"]).contains("x: 4 values, all the same"));
-    assert!(folder.said(&["compare", "xy.nc", "z.nc", "--array", "y"]).contains("y: 4 values, all the same"));
-    assert!(folder.refused(&["compare", "x.nc", "z.nc", "--array", "q"]).contains("no array or group \"q\""));
-    folder.said(&["convert", "x.nc", "x.raw"]);
-    folder.said(&["convert", "x.nc", "x.obj"]);
+    let message = folder.exit_1(&["compare", "x.nc", "z.nc"]);
+    assert!(
+        message.contains("x: in one of the files only\nz: in one of the files only\n2 arrays differ"),
+        "{message}"
+    );
+    // A selected array is compared with the only array of the other file; raw files have no names.
+    assert!(folder.succeed(&["compare", "x.nc", "z.nc", "--array", "x"]).contains("x: 4 values, all equal"));
+    assert!(folder.succeed(&["compare", "xy.nc", "z.nc", "--array", "y"]).contains("y: 4 values, all equal"));
+    assert!(folder.exit_2(&["compare", "x.nc", "z.nc", "--array", "q"]).contains("no array or group \"q\""));
+    folder.succeed(&["convert", "x.nc", "x.raw"]);
+    folder.succeed(&["convert", "x.nc", "x.obj"]);
     for other in ["x.raw", "x.obj"] {
         for (one, other) in [("x.nc", other), (other, "x.nc")] {
-            let told = folder.said(&["compare", one, other, "--raw", "f64"]);
-            assert!(told.contains("x: 4 values, all the same"), "{told}");
+            let message = folder.succeed(&["compare", one, other, "--raw", "f64"]);
+            assert!(message.contains("x: 4 values, all equal"), "{message}");
         }
-        let told = folder.denied(&["compare", "xy.nc", other, "--raw", "f64"]);
-        assert!(told.contains("x: in one of them only"), "{told}");
+        let message = folder.exit_1(&["compare", "xy.nc", other, "--raw", "f64"]);
+        assert!(message.contains("x: in one of the files only"), "{message}");
     }
 }
 
 #[test]
-fn a_dimension_that_no_array_has_is_compared() {
-    let folder = Folder::new();
+fn dimensions_without_an_array_are_compared() {
+    let folder = TestFolder::new();
     for (name, unused) in [("none.nc", None), ("five.nc", Some(5)), ("six.nc", Some(6))] {
         write_arrays(&folder.path(name), &["x"], unused);
     }
-    let told = folder.denied(&["compare", "none.nc", "five.nc"]);
-    assert!(told.contains("dimension unused: in one of them only: 5\n0 arrays differ, 1 diff"), "{told}");
-    assert!(folder.denied(&["compare", "six.nc", "five.nc"]).contains("dimension unused: 6 and 5\n"));
-    assert!(folder.said(&["compare", "five.nc", "five.nc"]).ends_with("no differences\n"));
-    assert!(folder.said(&["compare", "none.nc", "five.nc", "--data-only"]).ends_with("no differences\n"));
+    let message = folder.exit_1(&["compare", "none.nc", "five.nc"]);
+    assert!(
+        message.contains("dimension unused: in one of the files only: 5\n0 arrays differ, 1 diff"),
+        "{message}"
+    );
+    assert!(folder.exit_1(&["compare", "six.nc", "five.nc"]).contains("dimension unused: 6 and 5\n"));
+    assert!(folder.succeed(&["compare", "five.nc", "five.nc"]).ends_with("no differences\n"));
+    assert!(folder.succeed(&["compare", "none.nc", "five.nc", "--data-only"]).ends_with("no differences\n"));
 }
 
-/// Elements of no byte are the same if there are as many of them.
+/// Elements of 0 bytes are equal if their number is.
 #[test]
-fn elements_without_bytes_are_the_same() {
-    let folder = Folder::new();
+fn elements_without_bytes_are_equal() {
+    let folder = TestFolder::new();
     for (name, count) in [("one", 3), ("same", 3), ("more", 4)] {
         let write = |world: &Comm| {
             let mut store = Store::open_or_create(world, folder.path(name))?;
@@ -286,29 +295,29 @@ fn elements_without_bytes_are_the_same() {
         Launch::threads(1).run(write).unwrap();
     }
     for other in ["one", "same"] {
-        assert!(folder.said(&["compare", "one", other]).ends_with("nothing: (), the same\nno differences\n"));
+        assert!(folder.succeed(&["compare", "one", other]).ends_with("nothing: (), equal\nno differences\n"));
     }
-    assert!(folder.denied(&["compare", "one", "more"]).contains("nothing: shapes [3] and [4]"));
+    assert!(folder.exit_1(&["compare", "one", "more"]).contains("nothing: shapes [3] and [4]"));
 }
 
 #[test]
-fn metadata_is_compared_unless_told_not_to() {
-    let folder = Folder::new();
+fn metadata_is_compared_except_with_data_only() {
+    let folder = TestFolder::new();
     write(&folder.path("a.nc"), "K", -1.0);
     write(&folder.path("b.nc"), "C", -1.0);
     write(&folder.path("c.nc"), "K", -2.0);
-    assert!(folder.said(&["compare", "a.nc", "a.nc"]).ends_with("no differences\n"));
-    let told = folder.denied(&["compare", "a.nc", "b.nc"]);
+    assert!(folder.succeed(&["compare", "a.nc", "a.nc"]).ends_with("no differences\n"));
+    let message = folder.exit_1(&["compare", "a.nc", "b.nc"]);
     assert!(
-        told.contains("field@units: \"K\" and \"C\"\n0 arrays differ, 1 differences of metadata"),
-        "{told}"
+        message.contains("field@units: \"K\" and \"C\"\n0 arrays differ, 1 differences of metadata"),
+        "{message}"
     );
-    let told = folder.denied(&["compare", "a.nc", "c.nc", "--array", "field"]);
-    assert!(told.contains("field@_FillValue: -1 (f32) and -2 (f32)"), "{told}");
+    let message = folder.exit_1(&["compare", "a.nc", "c.nc", "--array", "field"]);
+    assert!(message.contains("field@_FillValue: -1 (f32) and -2 (f32)"), "{message}");
     for other in ["b.nc", "c.nc"] {
-        assert!(folder.said(&["compare", "a.nc", other, "--data-only"]).ends_with("no differences\n"));
+        assert!(folder.succeed(&["compare", "a.nc", other, "--data-only"]).ends_with("no differences\n"));
     }
-    // The type, the name of a dimension, whether it grows, an attribute that is missing.
+    // Different type, name of a dimension, growth, and a missing attribute.
     let write = |world: &Comm| {
         let mut file = NetcdfCreateOptions::new().create(world, folder.path("d.nc"))?;
         let (field, name) = file.define(|file| {
@@ -322,34 +331,34 @@ fn metadata_is_compared_unless_told_not_to() {
         file.close()
     };
     Launch::threads(1).run(write).unwrap();
-    let told = folder.denied(&["compare", "a.nc", "d.nc"]);
+    let message = folder.exit_1(&["compare", "a.nc", "d.nc"]);
     for part in [
         "field: types f32 and f64",
         "field: names of dimensions (time, x) and (time, y)",
-        "field: the first dimension grows in one of them only",
-        "field@units: in one of them only: \"K\"",
-        "@title: in one of them only: \"a title\"",
+        "field: the first dimension grows in one of the files only",
+        "field@units: in one of the files only: \"K\"",
+        "@title: in one of the files only: \"a title\"",
         "0 arrays differ, ",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    assert!(folder.said(&["compare", "a.nc", "d.nc", "--data-only"]).ends_with("no differences\n"));
+    assert!(folder.succeed(&["compare", "a.nc", "d.nc", "--data-only"]).ends_with("no differences\n"));
 }
 
 #[test]
-fn what_a_target_cannot_hold_is_named() {
-    let folder = Folder::new();
+fn metadata_that_the_target_cannot_store_is_listed() {
+    let folder = TestFolder::new();
     write(&folder.path("a.nc"), "K", -1.0);
     let output = folder.command(&["convert", "a.nc", "a.raw", "--array", "field"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
     for part in ["title, numbers of the file", "units, _FillValue of field", "time, x of field"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     assert_eq!(fs::metadata(folder.path("a.raw")).unwrap().len(), 32);
 }
 
-/// What only HDF5 holds: copied from HDF5 to HDF5, and named where netCDF cannot hold it.
+/// Types that only HDF5 has are copied from HDF5 to HDF5, and listed in a conversion to netCDF.
 #[cfg(feature = "hdf5")]
 #[test]
 fn hdf5_keeps_its_own_types() {
@@ -369,45 +378,47 @@ with h5py.File(sys.argv[1], 'w') as file:
     file.create_dataset('text', data=['any', 'length'], dtype=h5py.string_dtype())
 ";
     let Some(python) = python("h5py") else { return };
-    let folder = Folder::new();
+    let folder = TestFolder::new();
     let made = Command::new(&python).args(["-c", MAKE]).arg(folder.path("a.h5")).status();
     assert!(made.unwrap().success());
     let warnings = |from: &str, to: &str| {
         let output = folder.command(&["convert", from, to]).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{told}");
-        told
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{message}");
+        message
     };
-    let told = warnings("a.h5", "b.h5");
+    let message = warnings("a.h5", "b.h5");
     assert!(
-        told.lines().count() == 1
-            && told.contains("array \"/text\" is left out: it holds text of any length"),
-        "{told}"
+        message.lines().count() == 1 && message.contains("the array \"/text\" is omitted: its elements "),
+        "{message}"
     );
-    let told = folder.denied(&["compare", "a.h5", "b.h5"]);
+    let message = folder.exit_1(&["compare", "a.h5", "b.h5"]);
     assert!(
-        told.ends_with("text: in one of them only\n1 arrays differ, 0 differences of metadata\n"),
-        "{told}"
+        message.ends_with("text: in one of the files only\n1 arrays differ, 0 differences of metadata\n"),
+        "{message}"
     );
-    let told = warnings("a.h5", "a.nc");
+    let message = warnings("a.h5", "a.nc");
     for part in [
-        "attribute names: netCDF has no lists of texts",
-        "attribute matrix: netCDF has attributes of one dimension only",
-        "attribute about of group /group: netCDF has no groups",
-        "array \"/record\" is left out",
-        "array \"/text\" is left out",
+        "the attribute names is omitted: netCDF has no lists of strings",
+        "the attribute matrix is omitted: netCDF attributes have one dimension",
+        "the attribute about of the group /group is omitted: netCDF has no groups",
+        "the array \"/record\" is omitted",
+        "the array \"/text\" is omitted",
         "/flags: bool becomes u8",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    let told = folder.said(&["inspect", "a.nc"]);
-    assert!(told.contains("group.field f32 2 (y) × 3 (x)") && told.contains("@fixed = fixed"), "{told}");
+    let message = folder.succeed(&["inspect", "a.nc"]);
+    assert!(
+        message.contains("group.field f32 2 (y) × 3 (x)") && message.contains("@fixed = fixed"),
+        "{message}"
+    );
 }
 
-/// Large arrays are compared in parts: a row that is larger than memory may be is no problem.
+/// Large arrays are processed in parts, also within one row.
 #[test]
-fn memory_is_bounded_whatever_the_shape() {
-    let folder = Folder::new();
+fn memory_is_bounded_for_any_shape() {
+    let folder = TestFolder::new();
     let length = 128 << 20;
     for name in ["one.raw", "other.raw"] {
         fs::File::create(folder.path(name)).unwrap().set_len(length).unwrap();
@@ -423,20 +434,20 @@ fn memory_is_bounded_whatever_the_shape() {
 }
 
 #[test]
-fn rows_that_are_read_in_parts_are_printed_as_rows() {
-    let folder = Folder::new();
+fn a_row_that_is_read_in_parts_is_printed_in_one_line() {
+    let folder = TestFolder::new();
     let numbers: Vec<u8> = (0..3 * 700_000_u64).flat_map(u64::to_le_bytes).collect();
     fs::write(folder.path("a.raw"), numbers).unwrap();
     let words = ["dump", "a.raw", "--raw", "u64", "--shape", "3,700000", "--from", "1", "--rows", "1"];
-    let told = folder.said(&words);
-    let lines: Vec<&str> = told.lines().collect();
+    let message = folder.succeed(&words);
+    let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines.len(), 2);
     let expected: Vec<String> = (700_000..1_400_000).map(|number| number.to_string()).collect();
     assert!(lines[1] == expected.join(" "));
 }
 
-/// The most memory that the command had at once.
-fn peak_memory(folder: &Folder, words: &[&str]) -> u64 {
+/// The peak resident memory of the command in bytes.
+fn peak_memory(folder: &TestFolder, words: &[&str]) -> u64 {
     let script = "import resource, subprocess, sys\n\
         code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n\
         assert code == 0, code\n\
